@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+/**
+ * Why Lodestone did less than it could have: one code per decision, the same in logs, reports and
+ * metrics. The sentence is what a user reads.
+ */
+private[spark] sealed abstract class Reason(val code: String, val sentence: String)
+    extends Serializable {
+  override def toString: String = code
+}
+
+private[spark] object Reason {
+
+  // The shuffle is left to plain Spark.
+  case object SerializerNotRelocatable
+      extends Reason("SERIALIZER_NOT_RELOCATABLE", "the serializer cannot be concatenated")
+  case object CodecNotConcatenable
+      extends Reason("CODEC_NOT_CONCATENABLE", "the compression codec cannot be concatenated")
+  case object BarrierStage extends Reason("BARRIER_STAGE", "barrier stages are not merged")
+  case object IoEncryption
+      extends Reason("IO_ENCRYPTION", "spark.io.encryption.enabled gives each block its own key stream")
+  case object Authentication
+      extends Reason("AUTHENTICATION", "spark.authenticate is on, which this version cannot speak")
+  case object SingleMap extends Reason("SINGLE_MAP", "one map task: there is nothing to merge")
+  case object SinglePartition
+      extends Reason("SINGLE_PARTITION", "no partitions: there is nothing to merge")
+  case object NoService extends Reason("NO_SERVICE", "no shuffle service was found or could be started")
+  case object ServiceRefused
+      extends Reason("SERVICE_REFUSED", "every service refused to register the shuffle")
+  case object DriverUnreachable
+      extends Reason("DRIVER_UNREACHABLE", "the driver did not answer in time")
+
+  // Blocks stay unmerged.
+  case object BlockTooLarge
+      extends Reason("BLOCK_TOO_LARGE", "the block is above the size worth merging")
+  case object PushTooLate extends Reason("PUSH_TOO_LATE", "the shuffle was finalized before the push")
+  case object PushOtherAttempt
+      extends Reason("PUSH_OTHER_ATTEMPT", "another attempt of the map task was merged first")
+  case object PushStale extends Reason("PUSH_STALE", "a newer generation of the shuffle is known")
+  case object PushRestarted
+      extends Reason("PUSH_SERVICE_RESTARTED", "the service was restarted since the plan was made")
+  case object PushUnknown
+      extends Reason("PUSH_UNKNOWN_SHUFFLE", "the service does not know the shuffle any more")
+  case object PushDiskFull extends Reason("PUSH_DISK_FULL", "the service has no disk space left")
+  case object PushDiskFailed extends Reason("PUSH_DISK_FAILED", "the service's disk failed")
+  case object PushOverloaded extends Reason("PUSH_OVERLOADED", "the service is at its limit")
+  case object PushConnection
+      extends Reason("PUSH_CONNECTION_FAILED", "the connection to the service failed or timed out")
+  case object PushCorrupt
+      extends Reason("PUSH_CHECKSUM_MISMATCH", "the block arrived damaged at the service")
+  case object PushQueueFull
+      extends Reason("PUSH_QUEUE_FULL", "pushing lags behind the map tasks on this executor")
+  case object PushReadFailed
+      extends Reason("PUSH_READ_FAILED", "the map output could not be read back for pushing")
+  case object PushSkippedService
+      extends Reason("PUSH_SERVICE_SUSPECT", "the service failed a moment ago and is left alone")
+  case object PushRefused extends Reason("PUSH_REFUSED", "the service refused the push as malformed")
+
+  // The reader takes originals.
+  case object PartialMapRange
+      extends Reason("PARTIAL_MAP_RANGE", "the task reads a range of maps (skew split or local read)")
+  case object NotFinalized
+      extends Reason("FINALIZE_FAILED", "the service did not finalize the shuffle in time")
+  case object LayoutFailed
+      extends Reason("LAYOUT_FAILED", "the service did not tell the chunk layout")
+  case object FetchRestarted
+      extends Reason("FETCH_SERVICE_RESTARTED", "the service was restarted and lost the merged data")
+  case object FetchSuspect
+      extends Reason("FETCH_SERVICE_SUSPECT", "the service failed a moment ago and is left alone")
+  case object AttemptNotAccepted extends Reason(
+        "ATTEMPT_NOT_ACCEPTED",
+        "a chunk holds a map attempt that Spark did not accept")
+  case object ChunkFetchFailed
+      extends Reason("CHUNK_FETCH_FAILED", "a chunk could not be fetched")
+  case object ChunkCorrupt
+      extends Reason("CHUNK_CHECKSUM_MISMATCH", "a chunk arrived damaged")
+  case object PartitionExcluded extends Reason(
+        "PARTITION_EXCLUDED",
+        "merged data of the partition failed while it was read; the stage was repeated")
+
+  /** Every reason, in the order of the report. */
+  val all: Seq[Reason] = Seq(
+    SerializerNotRelocatable,
+    CodecNotConcatenable,
+    BarrierStage,
+    IoEncryption,
+    Authentication,
+    SingleMap,
+    SinglePartition,
+    NoService,
+    ServiceRefused,
+    DriverUnreachable,
+    BlockTooLarge,
+    PushTooLate,
+    PushOtherAttempt,
+    PushStale,
+    PushRestarted,
+    PushUnknown,
+    PushDiskFull,
+    PushDiskFailed,
+    PushOverloaded,
+    PushConnection,
+    PushCorrupt,
+    PushQueueFull,
+    PushReadFailed,
+    PushSkippedService,
+    PushRefused,
+    PartialMapRange,
+    NotFinalized,
+    LayoutFailed,
+    FetchRestarted,
+    FetchSuspect,
+    AttemptNotAccepted,
+    ChunkFetchFailed,
+    ChunkCorrupt,
+    PartitionExcluded)
+
+  private val byCode: Map[String, Reason] = all.map(reason => reason.code -> reason).toMap
+
+  def of(code: String): Option[Reason] = byCode.get(code)
+}

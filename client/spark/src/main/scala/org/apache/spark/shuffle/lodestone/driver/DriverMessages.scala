@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+
+/** What executors and the driver endpoint say to each other over Spark's RPC. */
+private[spark] sealed trait DriverMessage extends Serializable
+
+/** One generation of one shuffle: `dep.shuffleId`, `dep.shuffleMergeId`. */
+private[spark] final case class ShuffleGeneration(shuffleId: Int, mergeId: Int)
+
+/** One-way: the service that serves this executor's host in embedded mode. */
+private[spark] final case class ServiceFound(executorId: String, host: String, hostPort: String)
+    extends DriverMessage
+
+/** One-way: no service could be found or started on this executor's host, and why. */
+private[spark] final case class ServiceMissing(executorId: String, host: String, why: String)
+    extends DriverMessage
+
+/** Ask: where do the blocks of this shuffle go? Answer: [[MergePlan]] or [[NotMerged]]. */
+private[spark] final case class GetMergePlan(generation: ShuffleGeneration) extends DriverMessage
+
+/** One-way: all pushes of one map attempt are over, successful or not. */
+private[spark] final case class MapPushed(
+    generation: ShuffleGeneration,
+    mapIndex: Int,
+    mapId: Long,
+    counts: PushCounts)
+    extends DriverMessage
+
+/** Ask: the merged shuffle, as far as it got. Answer: [[MergePlan]] or [[NotMerged]]. */
+private[spark] final case class GetMergeResult(generation: ShuffleGeneration) extends DriverMessage
+
+/**
+ * Ask (true = noted): merged data of this partition failed in the middle of a read; later attempts
+ * must take originals.
+ */
+private[spark] final case class ExcludePartition(generation: ShuffleGeneration, reduceId: Int)
+    extends DriverMessage
+
+/** One-way: what one reduce task read. */
+private[spark] final case class TaskRead(generation: ShuffleGeneration, counts: ReadCounts)
+    extends DriverMessage
+
+/**
+ * Partition `p` of `numPartitions` belongs to service `p * services.length / numPartitions`.
+ * In the answer to [[GetMergeResult]] a service that did not finalize is null in `services` (so that
+ * the rule stays the same), and `excluded` lists partitions that must be read from originals.
+ */
+private[spark] final case class MergePlan(
+    numPartitions: Int,
+    services: Array[ServiceLocation],
+    excluded: Array[Int])
+    extends DriverMessage {
+
+  /** Index into `services` for a partition. */
+  def serviceIndexOf(reduceId: Int): Int =
+    ((reduceId.toLong * services.length) / numPartitions).toInt
+}
+
+/** The shuffle is left to plain Spark; `code` is a [[org.apache.spark.shuffle.lodestone.Reason]]. */
+private[spark] final case class NotMerged(code: String) extends DriverMessage
+
+/** Sums over one map attempt. `unpushed` counts blocks by reason code. */
+private[spark] final case class PushCounts(
+    blocks: Long,
+    bytes: Long,
+    requests: Long,
+    unpushed: Map[String, Long])
+
+/** Sums over one reduce task. `fallbacks` counts original blocks or chunks by reason code. */
+private[spark] final case class ReadCounts(
+    chunks: Long,
+    chunkBytes: Long,
+    mergedBlocks: Long,
+    originals: Long,
+    fallbacks: Map[String, Long])
