@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+import java.util.Locale
+import java.util.concurrent.TimeUnit
+
+import scala.util.Try
+
+import org.apache.spark.SparkConf
+import org.apache.spark.network.util.{ByteUnit, JavaUtils}
+
+/** Where the services are found. */
+private[spark] sealed trait ServiceSource
+
+private[spark] object ServiceSource {
+
+  /** The plugin starts the bundled daemon on each executor's host. */
+  case object Embedded extends ServiceSource
+
+  /** A fixed list of `host:port`. */
+  final case class Listed(addresses: Seq[HostPort]) extends ServiceSource
+
+  /** Every address that a name resolves to, for instance a headless Kubernetes service. */
+  final case class Dns(name: String, port: Int) extends ServiceSource
+}
+
+private[spark] final case class HostPort(host: String, port: Int) {
+  override def toString: String = s"$host:$port"
+}
+
+private[spark] object HostPort {
+  private val MaxPort = 65535
+
+  /** Splits at the last colon, so that `[::1]:7337` works. */
+  def parse(text: String): Option[HostPort] = {
+    val colon = text.lastIndexOf(':')
+    if (colon <= 0) {
+      None
+    } else {
+      val host = text.substring(0, colon)
+      val wellFormed = !host.contains(':') || (host.startsWith("[") && host.endsWith("]"))
+      Try(text.substring(colon + 1).toInt).toOption
+        .filter(port => wellFormed && port > 0 && port <= MaxPort)
+        .map(HostPort(host, _))
+    }
+  }
+}
+
+/** All settings of the plugin, read once and checked. docs/configuration.md describes each. */
+private[spark] final case class LodestoneConf(
+    services: ServiceSource,
+    pushMaxBlockSizeBytes: Long,
+    pushBatchSizeBytes: Long,
+    pushMemoryBytes: Long,
+    finalizeTimeoutMs: Long,
+    requestTimeoutMs: Long,
+    leaseTtlMs: Long,
+    embeddedMemoryBytes: Long,
+    embeddedIdleTimeoutMs: Long,
+    embeddedBinary: Option[String])
+
+private[spark] object LodestoneConf {
+
+  val Prefix = "spark.lodestone."
+
+  /** One documented key: its default as a user would write it ("" = unset). */
+  final case class Key(name: String, default: String, doc: String)
+
+  val Services: Key = Key(
+    Prefix + "services",
+    "",
+    "Where the shuffle services are: `host:port,host:port`, or `dns:name:port` for every address " +
+      "of a name. Unset: the bundled daemon is started on each executor's host.")
+  val PushMaxBlockSize: Key = Key(
+    Prefix + "push.maxBlockSize",
+    "1m",
+    "Blocks above this size stay where the map task wrote them: reading them is sequential anyway.")
+  val PushBatchSize: Key =
+    Key(Prefix + "push.batchSize", "4m", "Blocks are pushed together, up to this size per request.")
+  val PushMemory: Key = Key(
+    Prefix + "push.memory",
+    "64m",
+    "Bytes that one executor may have in flight to the services.")
+  val FinalizeTimeout: Key = Key(
+    Prefix + "finalize.timeout",
+    "3s",
+    "How long the first reader waits at most for pushes that are still under way.")
+  val RequestTimeout: Key = Key(
+    Prefix + "request.timeout",
+    "8s",
+    "When a service did not answer a request for this long, it is left alone for a while.")
+  val LeaseTtl: Key = Key(
+    Prefix + "lease.ttl",
+    "120s",
+    "How long a service keeps the data of an application whose driver has fallen silent.")
+  val EmbeddedMemory: Key =
+    Key(Prefix + "embedded.memory", "256m", "Memory of a daemon that the plugin starts itself.")
+  val EmbeddedIdleTimeout: Key = Key(
+    Prefix + "embedded.idleTimeout",
+    "60s",
+    "A daemon that the plugin started goes away when nobody was connected to it for this long.")
+  val EmbeddedBinary: Key = Key(
+    Prefix + "embedded.binary",
+    "",
+    "Path of the daemon to start instead of the bundled one. It must exist on every executor's " +
+      "host.")
+
+  /** Every key there is. */
+  val keys: Seq[Key] = Seq(
+    Services,
+    PushMaxBlockSize,
+    PushBatchSize,
+    PushMemory,
+    FinalizeTimeout,
+    RequestTimeout,
+    LeaseTtl,
+    EmbeddedMemory,
+    EmbeddedIdleTimeout,
+    EmbeddedBinary)
+
+  private val Kib = 1024L
+  private val Mib = 1024L * Kib
+
+  /** A batch travels as one UploadStream, whose body the protocol limits to 64 MiB. */
+  private val MaxBatchBytes = 64L * Mib
+
+  /** Bounds of a lease in the protocol. */
+  private val MinLeaseMs = TimeUnit.SECONDS.toMillis(10)
+  private val MaxLeaseMs = TimeUnit.HOURS.toMillis(1)
+
+  /** Every wait of the plugin ends within this. */
+  private val MaxWaitMs = TimeUnit.MINUTES.toMillis(10)
+  private val MinRequestTimeoutMs = 100L
+  private val MaxIdleMs = TimeUnit.DAYS.toMillis(1)
+
+  /** More services than this in one static list is a mistake. */
+  private val MaxListedServices = 1000
+
+  /** Reads and checks all settings; an error names the key and says what to write instead. */
+  def apply(conf: SparkConf): LodestoneConf = {
+    refuseUnknownKeys(conf)
+    val batch = bytes(conf, PushBatchSize, 64 * Kib, MaxBatchBytes)
+    val maxBlock = bytes(conf, PushMaxBlockSize, 1, MaxBatchBytes)
+    if (maxBlock > batch) {
+      refuse(
+        PushMaxBlockSize,
+        text(conf, PushMaxBlockSize),
+        s"at most ${PushBatchSize.name} (${text(conf, PushBatchSize)}), since a block is never cut")
+    }
+    LodestoneConf(
+      services = serviceSource(conf),
+      pushMaxBlockSizeBytes = maxBlock,
+      pushBatchSizeBytes = batch,
+      pushMemoryBytes = bytes(conf, PushMemory, batch, Long.MaxValue),
+      finalizeTimeoutMs = millis(conf, FinalizeTimeout, 0, MaxWaitMs),
+      requestTimeoutMs = millis(conf, RequestTimeout, MinRequestTimeoutMs, MaxWaitMs),
+      leaseTtlMs = millis(conf, LeaseTtl, MinLeaseMs, MaxLeaseMs),
+      embeddedMemoryBytes = bytes(conf, EmbeddedMemory, 16 * Mib, Long.MaxValue),
+      embeddedIdleTimeoutMs = millis(conf, EmbeddedIdleTimeout, 1000, MaxIdleMs),
+      embeddedBinary = Some(text(conf, EmbeddedBinary)).filter(_.nonEmpty))
+  }
+
+  private def text(conf: SparkConf, key: Key): String = conf.get(key.name, key.default).trim
+
+  private def refuse(key: Key, value: String, expected: String): Nothing =
+    throw new IllegalArgumentException(s"${key.name} is '$value', but must be $expected.")
+
+  private def refuseUnknownKeys(conf: SparkConf): Unit = {
+    val known = keys.map(_.name)
+    val unknown = conf.getAll.map(_._1).filter(_.startsWith(Prefix)).filterNot(known.contains).sorted
+    unknown.headOption.foreach { name =>
+      val nearest = known.minBy(editDistance(name, _))
+      throw new IllegalArgumentException(
+        s"There is no configuration key $name; did you mean $nearest?")
+    }
+  }
+
+  private def serviceSource(conf: SparkConf): ServiceSource = {
+    val value = text(conf, Services)
+    val expected = "'host:port,host:port', 'dns:name:port', or unset"
+    if (value.isEmpty) {
+      ServiceSource.Embedded
+    } else if (value.startsWith("dns:")) {
+      HostPort
+        .parse(value.stripPrefix("dns:"))
+        .map(address => ServiceSource.Dns(address.host, address.port))
+        .getOrElse(refuse(Services, value, expected))
+    } else {
+      val addresses = value.split(",").toSeq.map(_.trim).filter(_.nonEmpty).map { one =>
+        HostPort.parse(one).getOrElse(refuse(Services, value, expected))
+      }
+      if (addresses.isEmpty || addresses.size > MaxListedServices) {
+        refuse(Services, value, expected)
+      }
+      ServiceSource.Listed(addresses.distinct)
+    }
+  }
+
+  /** A number without a unit is refused: `3` would be 3 ms to one reader and 3 s to the next. */
+  private def millis(conf: SparkConf, key: Key, min: Long, max: Long): Long = {
+    val value = text(conf, key).toLowerCase(Locale.ROOT)
+    val number = parsed(value, "\\d+(ms|s|m|min|h|d)") {
+      JavaUtils.timeStringAs(_, TimeUnit.MILLISECONDS)
+    }
+    number.filter(n => n >= min && n <= max).getOrElse {
+      val range = s"between ${min}ms and ${max}ms"
+      refuse(key, value, s"a time with a unit $range, such as ${key.default}")
+    }
+  }
+
+  private def bytes(conf: SparkConf, key: Key, min: Long, max: Long): Long = {
+    val value = text(conf, key).toLowerCase(Locale.ROOT)
+    val number = parsed(value, "\\d+(b|k|kb|m|mb|g|gb|t|tb)") {
+      JavaUtils.byteStringAs(_, ByteUnit.BYTE)
+    }
+    number.filter(n => n >= min && n <= max).getOrElse {
+      val range =
+        if (max == Long.MaxValue) s"of at least ${min}b" else s"between ${min}b and ${max}b"
+      refuse(key, value, s"a size with a unit $range, such as ${key.default}")
+    }
+  }
+
+  private def parsed(value: String, pattern: String)(convert: String => Long): Option[Long] =
+    if (value.matches(pattern)) Try(convert(value)).toOption else None
+
+  /** Levenshtein's, on key names: only for the hint in an error. */
+  private def editDistance(a: String, b: String): Int =
+    a.foldLeft((0 to b.length).toVector) { (above, ca) =>
+      b.indices.foldLeft(Vector(above.head + 1)) { (row, j) =>
+        val change = above(j) + (if (ca == b(j)) 0 else 1)
+        row :+ math.min(change, math.min(row.last, above(j + 1)) + 1)
+      }
+    }.last
+}
