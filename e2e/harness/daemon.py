@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real daemon under the test's thumb: started, paused, killed and restarted by its process id."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+from .paths import DAEMON
+
+START_TIMEOUT_S = 10
+STOP_TIMEOUT_S = 15
+
+
+class Daemon:
+    """One daemon on loopback. `host_port` stays the same over a restart."""
+
+    def __init__(self, directory: Path, port: int = 0, memory: str = "256MiB", *extra: str):
+        self.directory = Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.log = self.directory.with_suffix(".log")
+        self.memory = memory
+        self.extra = extra
+        self.port = port
+        self.admin_port = 0
+        self.ready: dict[str, str] = {}
+        self._resume_timer: threading.Timer | None = None
+        self.start()
+
+    @property
+    def host_port(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Starts and waits for the line that says it is ready."""
+        command = [
+            DAEMON, "serve",
+            "--listen", f"127.0.0.1:{self.port}",
+            "--admin", f"127.0.0.1:{self.admin_port}",
+            "--dir", self.directory,
+            "--memory", self.memory,
+            *self.extra,
+        ]  # fmt: skip
+        log = open(self.log, "ab")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        log.close()
+        self.ready = parse_ready(read_line(self.process, START_TIMEOUT_S, self.log))
+        self.port = int(self.ready["listen"].rsplit(":", 1)[1])
+        self.admin_port = int(self.ready["admin"].rsplit(":", 1)[1])
+
+    def kill(self) -> None:
+        """SIGKILL: what a crashed machine looks like."""
+        self.process.kill()
+        self.process.wait(STOP_TIMEOUT_S)
+
+    def restart(self) -> None:
+        """Dies at once and comes back on the same port, as another incarnation."""
+        before = self.ready["incarnation"]
+        self.kill()
+        self.start()
+        assert self.ready["incarnation"] != before
+
+    def pause_for(self, seconds: float) -> None:
+        """SIGSTOP now, SIGCONT later, while the caller goes on."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        self._resume_timer = threading.Timer(seconds, self._resume)
+        self._resume_timer.start()
+
+    def _resume(self) -> None:
+        if self.process.poll() is None:
+            os.kill(self.process.pid, signal.SIGCONT)
+
+    def status(self) -> dict:
+        """What the admin endpoint says."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/status", timeout=5) as reply:
+            return json.load(reply)
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        if self._resume_timer is not None:
+            self._resume_timer.cancel()
+            self._resume()
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(STOP_TIMEOUT_S)
+
+
+def read_line(process: subprocess.Popen, timeout_s: float, log: Path) -> str:
+    """The first line on stdout, or an error that shows the log."""
+    readable, _, _ = select.select([process.stdout], [], [], timeout_s)
+    line = process.stdout.readline() if readable else ""
+    if not line:
+        process.kill()
+        process.wait()
+        raise RuntimeError(f"the daemon did not become ready:\n{log.read_text()[-4000:]}")
+    return line
+
+
+def parse_ready(line: str) -> dict[str, str]:
+    """`lodestone ready listen=127.0.0.1:7337 incarnation=… pid=…` as a dict."""
+    assert line.startswith("lodestone ready "), line
+    return dict(word.split("=", 1) for word in line.split()[2:])
+
+
+def wait_until(condition, what: str, timeout_s: float = 30.0, every_s: float = 0.05):
+    """Polls something that has no event to wait for; returns its first true value."""
+    deadline = time.monotonic() + timeout_s
+    pause = threading.Event()
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {timeout_s} s: {what}")
+        pause.wait(every_s)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gates: a task of a running job stops at a named place until the test lets it pass.
+
+The task connects, writes the gate's name and a newline, and reads one byte. The test learns that the place was reached, does its
+mischief, and opens the gate. Nobody sleeps.
+"""
+
+import socket
+import threading
+
+REACH_TIMEOUT_S = 120
+
+
+class Gates:
+    """The test's side. Pass `address` to the job."""
+
+    def __init__(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._changed = threading.Condition()
+        self._waiting: dict[str, list[socket.socket]] = {}
+        self._reached: set[str] = set()
+        self._open: set[str] = set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return "%s:%d" % self._server.getsockname()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._arrive, args=(connection,), daemon=True).start()
+
+    def _arrive(self, connection: socket.socket) -> None:
+        name = connection.makefile("r").readline().strip()
+        with self._changed:
+            self._reached.add(name)
+            if name in self._open:
+                _let_pass(connection)
+            else:
+                self._waiting.setdefault(name, []).append(connection)
+            self._changed.notify_all()
+
+    def wait_reached(self, name: str) -> None:
+        """Until a task stands before the gate."""
+        with self._changed:
+            reached = self._changed.wait_for(lambda: name in self._reached, REACH_TIMEOUT_S)
+        assert reached, f"no task reached gate {name} within {REACH_TIMEOUT_S} s"
+
+    def open(self, name: str) -> None:
+        """Lets pass who waits and who comes later."""
+        with self._changed:
+            self._open.add(name)
+            for connection in self._waiting.pop(name, []):
+                _let_pass(connection)
+
+    def close(self) -> None:
+        with self._changed:
+            for connections in self._waiting.values():
+                for connection in connections:
+                    connection.close()
+        self._server.close()
+
+
+def _let_pass(connection: socket.socket) -> None:
+    try:
+        connection.sendall(b"\n")
+    except OSError:
+        pass  # the task is gone: killed, or its executor was
+    connection.close()
+
+
+def stand_before(address: str, name: str) -> None:
+    """The task's side: returns when the gate is open, or the test is gone."""
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(name.encode() + b"\n")
+        connection.recv(1)

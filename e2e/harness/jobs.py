@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The jobs of the end-to-end tests. Each returns something that JSON can carry and that is exact.
+
+`gates` is the address of the test's gates: a task that stands before one waits until the test opens it.
+"""
+
+import hashlib
+
+from harness.gates import stand_before
+
+
+def word_count(spark, maps=6, partitions=8, rows=20000):
+    """An RDD shuffle with exact counts per key."""
+    pairs = spark.sparkContext.parallelize(range(rows), maps).map(lambda n: (n % 499, 1))
+    return sorted(pairs.reduceByKey(lambda a, b: a + b, partitions).collect())
+
+
+def keyed_rows(spark, maps=6, partitions=8, rows=12000, value_bytes=200, gates=None, passes=1):
+    """All rows of a shuffle, exactly: per partition their number and an order-independent checksum.
+
+    Gates: `map-<i>` before map i gives its rows, `reduce-<r>` after partition r was read, `between-<n>` on the driver after pass n.
+    """
+    context = spark.sparkContext
+
+    def make(index, numbers):
+        if gates:
+            stand_before(gates, f"map-{index}")
+        for number in numbers:
+            yield number, value_of(number, value_bytes)
+
+    def summarise(index, records):
+        count, total = 0, 0
+        for number, value in records:
+            count += 1
+            total ^= int.from_bytes(hashlib.blake2b(f"{number}:{value}".encode(), digest_size=8).digest())
+        if gates:
+            stand_before(gates, f"reduce-{index}")
+        yield index, count, f"{total:016x}"
+
+    shuffled = context.parallelize(range(rows), maps).mapPartitionsWithIndex(make).partitionBy(partitions)
+    answers = []
+    for turn in range(passes):
+        answers.append(sorted(shuffled.mapPartitionsWithIndex(summarise).collect()))
+        if gates:
+            stand_before(gates, f"between-{turn}")
+    return answers
+
+
+def value_of(number: int, length: int) -> str:
+    """A value that looks random, so that compression does not shrink the blocks to nothing."""
+    block = hashlib.sha256(str(number).encode()).hexdigest()
+    return (block * (length // len(block) + 1))[:length]
+
+
+def sql_aggregate(spark, rows=200000, partitions=32):
+    """A SQL shuffle with exact sums."""
+    frame = spark.range(0, rows, 1, 6).selectExpr("id % 1009 as k", "id as v")
+    grouped = frame.repartition(partitions, "k").groupBy("k").agg({"v": "sum", "*": "count"})
+    return sorted([list(row) for row in grouped.collect()])

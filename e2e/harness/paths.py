@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where things are in a built checkout."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DAEMON = ROOT / "dist" / "lodestone"
+JOBS_JAR = ROOT / "dist" / "jars" / "lodestone-e2e-jobs.jar"
+
+# The release that stands for each Spark line in the tests.
+SPARK_LINES = {"3.5": "3.5.9", "4.1": "4.1.4"}
+
+
+def plugin_jar(spark_version: str) -> Path:
+    """The plugin jar for a Spark release."""
+    name = "3.5_2.12" if spark_version.startswith("3.5") else "4_2.13"
+    return ROOT / "dist" / "jars" / f"lodestone-spark-{name}.jar"
+
+
+def python_of(spark_version: str) -> Path:
+    """The interpreter of the virtual environment that holds this PySpark."""
+    return ROOT / f".venv-{spark_version}" / "bin" / "python"
+
+
+def spark_jars(spark_version: str) -> Path:
+    """The folder with this release's jars: an installed PySpark's, or those that `make` fetched alone."""
+    installed = python_of(spark_version).parents[1].glob("lib/python3*/site-packages/pyspark/jars")
+    return next(installed, ROOT / ".cache" / f"spark-{spark_version}")

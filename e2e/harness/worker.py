@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inside the PySpark process: builds the session, runs one job, writes the answer and the report."""
+
+import json
+import sys
+
+from pyspark.sql import SparkSession
+
+from harness import jobs
+
+REPORT_QUIET_MS = 5000
+
+
+def main() -> None:
+    specification = json.loads(sys.argv[1])
+    builder = SparkSession.builder.appName(specification["job"]).master(specification["master"])
+    for key, value in specification["conf"].items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("INFO")
+    answer = getattr(jobs, specification["job"])(spark, **specification["arguments"])
+    told = {"answer": answer, "report": report_of(spark)}
+    spark.stop()
+    with open(specification["result"], "w", encoding="utf-8") as out:
+        json.dump(told, out)
+
+
+def report_of(spark: SparkSession):
+    """Lodestone's report, or None on plain Spark."""
+    manager = spark.sparkContext.getConf().get("spark.shuffle.manager", "sort")
+    if "lodestone" not in manager:
+        return None
+    report = spark.sparkContext._jvm.org.apache.spark.shuffle.lodestone.LodestoneReport
+    report.awaitQuiet(REPORT_QUIET_MS)
+    return json.loads(report.json())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One jar runs on every Spark release that it claims."""
+
+import subprocess
+
+import pytest
+
+from harness.paths import plugin_jar, spark_jars
+from linkage.check import breaches, check, classes_of, core_jars
+
+RELEASES = ["3.5.9", "4.0.2", "4.1.4", "4.2.0", "4.3.0"]
+
+
+def jars_of(release: str):
+    return core_jars(spark_jars(release))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_reference_of_the_jar_into_spark_resolves(release):
+    assert check(plugin_jar(release), jars_of(release)) == []
+
+
+def test_a_call_whose_return_type_changed_is_found(tmp_path):
+    source = tmp_path / "Caller.java"
+    source.write_text(
+        "package org.apache.spark.shuffle.lodestone;\n"
+        "class Caller {\n"
+        "  void call(org.apache.spark.network.client.TransportClient client) {\n"
+        "    client.send(java.nio.ByteBuffer.allocate(1));\n"
+        "  }\n"
+        "}\n"
+    )
+    all_jars = jars_of("4.1.4")[0].parent / "*"
+    subprocess.run(["javac", "-cp", all_jars, "-d", tmp_path, source], check=True)
+    jar = tmp_path / "caller.jar"
+    subprocess.run(["jar", "cf", jar, "-C", tmp_path, "org"], check=True)
+    assert check(jar, jars_of("4.1.4")) == []
+    assert any("TransportClient.send" in one for one in check(jar, jars_of("4.3.0")))
+
+
+def test_an_abstract_method_that_came_later_is_found(tmp_path):
+    plugin = classes_of(plugin_jar("4.3.0"))
+    tracker = "org/apache/spark/shuffle/lodestone/fetch/OriginalsTracker"
+    del plugin[tracker].members[("getStaleMapIndexes", "(I)Lscala/collection/mutable/Set;")]
+    spark = {}
+    for jar in jars_of("4.3.0"):
+        spark.update(classes_of(jar))
+    assert any("getStaleMapIndexes" in one for one in breaches(plugin, spark))
