@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+import java.io.{BufferedReader, File, InputStreamReader}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.concurrent.{CompletableFuture, TimeUnit}
+
+/** A real daemon (system property `lodestone.binary`) on loopback, for the length of a test. */
+private[spark] final class DaemonProcess private (process: Process, ready: Map[String, String]) {
+
+  val host: String = "127.0.0.1"
+  val port: Int = ready("listen").split(':').last.toInt
+  val incarnation: Long = java.lang.Long.parseUnsignedLong(ready("incarnation"), 16)
+
+  def hostPort: String = s"$host:$port"
+
+  /** SIGKILL, as a crash would. */
+  def kill(): Unit = {
+    process.destroyForcibly()
+    require(process.waitFor(DaemonProcess.StopTimeoutS, TimeUnit.SECONDS), "the daemon did not die")
+  }
+
+  /** SIGTERM; whatever is left after the time-out is killed. */
+  def stop(): Unit = {
+    process.destroy()
+    if (!process.waitFor(DaemonProcess.StopTimeoutS, TimeUnit.SECONDS)) {
+      kill()
+    }
+  }
+}
+
+private[spark] object DaemonProcess {
+  private val StartTimeoutS = 10
+  private val StopTimeoutS = 15
+
+  /** Starts a daemon that keeps its data below `directory`; `port` 0 takes a free one. */
+  def start(directory: File, port: Int = 0, extra: Seq[String] = Nil): DaemonProcess = {
+    require(directory.isDirectory || directory.mkdirs(), s"cannot make $directory")
+    val binary = new File(sys.props("lodestone.binary"))
+    require(binary.canExecute, s"$binary is missing: run `make build` first")
+    val command = Seq(
+      binary.getPath,
+      "serve",
+      "--listen",
+      s"127.0.0.1:$port",
+      "--dir",
+      directory.getPath,
+      "--memory",
+      "128MiB") ++ extra
+    val process = new ProcessBuilder(command: _*)
+      .redirectError(new File(directory.getPath + ".log"))
+      .start()
+    new DaemonProcess(process, readyLine(process))
+  }
+
+  private def readyLine(process: Process): Map[String, String] = {
+    val out = new BufferedReader(new InputStreamReader(process.getInputStream, UTF_8))
+    val line = new CompletableFuture[String]()
+    val reader = new Thread(() => line.complete(out.readLine()), "daemon-ready-line")
+    reader.setDaemon(true)
+    reader.start()
+    val text = Option(line.get(StartTimeoutS, TimeUnit.SECONDS)).getOrElse("")
+    require(text.startsWith("lodestone ready "), s"the daemon said '$text' instead of being ready")
+    text.split(' ').drop(2).map(_.split("=", 2)).map(pair => pair(0) -> pair(1)).toMap
+  }
+}
