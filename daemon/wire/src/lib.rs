@@ -1,2 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! To be written.
+//! Frames and messages of the Lodestone protocol, to bytes and back. No I/O, no runtime.
+//!
+//! The specification is `docs/protocol.md`; golden bytes are in `protocol/vectors`.
+//!
+//! * [`frame`]: the outer framing, shared with Spark: section 2.
+//! * [`spark`]: messages of Spark's External Shuffle Service: section 3.
+//! * [`extension`]: messages of Lodestone's own, ids from 64 up: section 4.
+//!
+//! A [`Message`] is one byte of type id and then its fields in order. What comes from the network is
+//! checked before it is believed: each length and count against the bytes that remain, before
+//! anything is allocated. Decoding a payload of `n` bytes allocates at most
+//! [`codec::MAX_AMPLIFICATION`] times `n` bytes.
+
+pub mod codec;
+pub mod extension;
+pub mod frame;
+pub mod id;
+pub mod spark;
+
+pub use codec::{DecodeError, Message, Problem};
+pub use frame::{Frame, FrameDecoder, FrameError, Limits};
+pub use id::AppId;

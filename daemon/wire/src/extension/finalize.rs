@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The end of appends. May be repeated.
+//!
+//! ```text
+//! FinalizeMerge      72  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId
+//! FinalizeMergeReply 73  i64 incarnation, i32 partitions, i64 segments, i64 bytes
+//! ```
+
+use super::MergeKey;
+use crate::codec::message;
+
+message! { strict, 72;
+    /// Stop appends, freeze the layout.
+    pub struct FinalizeMerge {
+        /// Which shuffle.
+        pub key: MergeKey,
+    }
+}
+
+message! { strict, 73;
+    /// Totals of what is merged.
+    pub struct FinalizeMergeReply {
+        /// Incarnation of the daemon.
+        pub incarnation: i64,
+        /// Partitions with at least one segment.
+        pub partitions: u32,
+        /// Segments in all of them.
+        pub segments: i64,
+        /// Their bytes.
+        pub bytes: i64,
+    }
+}

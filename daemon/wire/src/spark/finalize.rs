@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The end of a push-merged shuffle, answered with what is in it.
+//!
+//! ```text
+//! FinalizeShuffleMerge 13 appId, i32 appAttempt, i32 shuffleId, i32 mergeId
+//! MergeStatuses        14 i32 shuffleId, i32 mergeId, bitmap[], i32[] reduceIds, i64[] sizes
+//! ```
+
+use bytes::{BufMut, BytesMut};
+use roaring::RoaringBitmap;
+
+use super::ShuffleKey;
+use crate::codec::{Field, FieldError, Message, Problem, Reader, message};
+
+message! { lenient, 13;
+    /// Stop appends.
+    pub struct FinalizeShuffleMerge {
+        /// Which shuffle.
+        pub key: ShuffleKey,
+    }
+}
+
+/// The merged partitions of a shuffle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MergeStatuses {
+    /// The shuffle.
+    pub shuffle_id: i32,
+    /// Its generation.
+    pub merge_id: i32,
+    /// One for each partition with at least one block.
+    pub partitions: Vec<MergeStatus>,
+}
+
+/// One merged partition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MergeStatus {
+    /// Map indexes that are in it.
+    pub maps: RoaringBitmap,
+    /// The partition.
+    pub reduce_id: u32,
+    /// Bytes.
+    pub size: i64,
+}
+
+/// The portable Roaring form, without a length before it.
+struct Portable(RoaringBitmap);
+
+impl Field for Portable {
+    const MIN_BYTES: usize = 8;
+
+    fn put(&self, out: &mut BytesMut) {
+        put_bitmap(&self.0, out);
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
+        match RoaringBitmap::deserialize_from(input.rest()) {
+            Ok(bitmap) => Ok(Self(bitmap)),
+            Err(_) => Err(Problem::NotABitmap.into()),
+        }
+    }
+}
+
+fn put_bitmap(bitmap: &RoaringBitmap, out: &mut BytesMut) {
+    out.reserve(bitmap.serialized_size());
+    let written = bitmap.serialize_into(out.writer());
+    debug_assert!(written.is_ok(), "a buffer in memory takes every byte");
+}
+
+impl Message for MergeStatuses {
+    const ID: u8 = 14;
+    const NAME: &'static str = "MergeStatuses";
+    const STRICT: bool = false;
+
+    fn encode_fields(&self, out: &mut BytesMut) {
+        self.shuffle_id.put(out);
+        self.merge_id.put(out);
+        crate::codec::put_size(self.partitions.len(), out);
+        for partition in &self.partitions {
+            put_bitmap(&partition.maps, out);
+        }
+        crate::codec::put_size(self.partitions.len(), out);
+        for partition in &self.partitions {
+            partition.reduce_id.put(out);
+        }
+        crate::codec::put_size(self.partitions.len(), out);
+        for partition in &self.partitions {
+            partition.size.put(out);
+        }
+    }
+
+    fn decode_fields(input: &mut Reader<'_>) -> Result<Self, FieldError> {
+        let shuffle_id = input.field("shuffle_id")?;
+        let merge_id = input.field("merge_id")?;
+        let bitmaps: Vec<Portable> = input.field("bitmaps")?;
+        let reduce_ids: Vec<u32> = input.field("reduce_ids")?;
+        let sizes: Vec<i64> = input.field("sizes")?;
+        for (field, actual) in [("reduce_ids", reduce_ids.len()), ("sizes", sizes.len())] {
+            if actual != bitmaps.len() {
+                let problem = Problem::UnequalArrays {
+                    expected: bitmaps.len(),
+                    actual,
+                };
+                return Err(FieldError::from(problem).at(field));
+            }
+        }
+        let partitions = bitmaps
+            .into_iter()
+            .zip(reduce_ids)
+            .zip(sizes)
+            .map(|((Portable(maps), reduce_id), size)| MergeStatus {
+                maps,
+                reduce_id,
+                size,
+            })
+            .collect();
+        Ok(Self {
+            shuffle_id,
+            merge_id,
+            partitions,
+        })
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages of Spark's External Shuffle Service, 3.5 to 4.x: section 3 of `docs/protocol.md`.
+//! Decoders ignore bytes after the last field, as Spark's do.
+
+pub mod fetch;
+pub mod finalize;
+pub mod originals;
+pub mod push;
+pub mod register;
+pub mod remove;
+
+use crate::codec::record;
+use crate::id::AppId;
+
+/// The executor id with which Spark asks for merged data.
+pub const MERGER_EXECUTOR: &str = "shuffle-push-merger";
+
+/// First byte of a SASL authentication payload.
+pub const SASL_TAG: u8 = 0xEA;
+
+/// First byte of an `AuthEngine` authentication payload.
+pub const AUTH_TAG: u8 = 0xFB;
+
+record! {
+    /// Which generation of which shuffle.
+    pub struct ShuffleKey {
+        /// The application.
+        pub app: AppId,
+        /// Application attempt, -1 where there is none.
+        pub app_attempt: i32,
+        /// The shuffle.
+        pub shuffle_id: i32,
+        /// Generation of the shuffle; -1 means all in `RemoveShuffleMerge`.
+        pub merge_id: i32,
+    }
+}

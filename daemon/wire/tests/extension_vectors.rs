@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The extension's messages against `protocol/vectors/extension-messages.txt`, which the JVM tests read
+//! too. `LODESTONE_BLESS=1 cargo test -p lodestone-wire` rewrites the file after a deliberate change.
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
+
+mod vectors;
+
+use std::fmt::{Debug, Write};
+
+use lodestone_wire::extension::fetch::{
+    Chunk, ChunkLayout, ChunkLayoutReply, ChunkRef, FetchChunks, LaidSegment, PartitionLayout,
+};
+use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
+use lodestone_wire::extension::hello::{Hello, HelloReply, Load, State};
+use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
+use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::remove::EndApplication;
+use lodestone_wire::extension::status::{Done, Refused, Status};
+use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
+use lodestone_wire::{AppId, Message};
+
+const FILE: &str = "extension-messages.txt";
+
+const HEAD: &str = "\
+# Golden bytes of the extension (docs/protocol.md, section 4), read by the Rust and the JVM tests.
+# Each vector is `Message.case hex`; the comment before it gives the fields.
+";
+
+/// The file as it should be, and the round trip of each message in it.
+struct Book(String);
+
+impl Book {
+    fn add<M: Message + PartialEq + Debug>(&mut self, case: &str, fields: &str, message: M) {
+        let bytes = message.to_bytes();
+        assert_eq!(
+            M::from_bytes(&bytes).unwrap(),
+            message,
+            "{}.{case}",
+            M::NAME
+        );
+        let name = M::NAME;
+        writeln!(self.0, "# {name} {fields}").unwrap();
+        writeln!(self.0, "{name}.{case} {}", vectors::to_hex(&bytes)).unwrap();
+    }
+}
+
+fn key() -> MergeKey {
+    MergeKey {
+        app: AppId::new("app").unwrap(),
+        app_attempt: -1,
+        incarnation: 0x0123_4567_89ab_cdef,
+        shuffle_id: 5,
+        merge_id: 0,
+    }
+}
+const KEY: &str = "appId=app appAttempt=-1 incarnation=0x0123456789abcdef shuffleId=5 mergeId=0";
+
+fn edge_key() -> MergeKey {
+    MergeKey {
+        app: AppId::new("application_1_é").unwrap(),
+        app_attempt: 2,
+        incarnation: i64::MIN,
+        shuffle_id: i32::MAX,
+        merge_id: i32::MAX,
+    }
+}
+const EDGE_KEY: &str = "appId=application_1_\u{e9} appAttempt=2 incarnation=0x8000000000000000 \
+                        shuffleId=2147483647 mergeId=2147483647";
+
+fn load() -> Load {
+    Load {
+        state: State::Serving,
+        memory_used: 1,
+        memory_limit: 2,
+        disk_free: 3,
+        disk_total: 4,
+        connections: 5,
+        shuffles: 6,
+    }
+}
+const LOAD: &str = "load={state=0 memoryUsed=1 memoryLimit=2 diskFree=3 diskTotal=4 connections=5 \
+                    shuffles=6}";
+
+fn edge_load() -> Load {
+    Load {
+        state: State::DiskFailed,
+        memory_used: i64::MAX,
+        memory_limit: i64::MAX,
+        disk_free: 0,
+        disk_total: i64::MAX,
+        connections: i32::MAX as u32,
+        shuffles: 0,
+    }
+}
+const EDGE_LOAD: &str = "load={state=3 memoryUsed=9223372036854775807 \
+                         memoryLimit=9223372036854775807 diskFree=0 \
+                         diskTotal=9223372036854775807 connections=2147483647 shuffles=0}";
+
+fn greetings(book: &mut Book) {
+    let client_name = "lodestone-spark/0.1.0 spark/4.1.2";
+    book.add(
+        "plain",
+        &format!("protocolVersion=1 clientName='{client_name}'"),
+        Hello {
+            protocol_version: PROTOCOL_VERSION,
+            client_name: client_name.into(),
+        },
+    );
+    book.add(
+        "other-version-no-name",
+        "protocolVersion=-1 clientName=''",
+        Hello {
+            protocol_version: -1,
+            client_name: String::new(),
+        },
+    );
+    book.add(
+        "plain",
+        &format!("protocolVersion=1 serverVersion=0.1.0 incarnation=0x0123456789abcdef {LOAD}"),
+        HelloReply {
+            protocol_version: PROTOCOL_VERSION,
+            server_version: "0.1.0".into(),
+            incarnation: 0x0123_4567_89ab_cdef,
+            load: load(),
+        },
+    );
+    book.add(
+        "edges",
+        &format!("protocolVersion=1 serverVersion='' incarnation=-1 {EDGE_LOAD}"),
+        HelloReply {
+            protocol_version: PROTOCOL_VERSION,
+            server_version: String::new(),
+            incarnation: -1,
+            load: edge_load(),
+        },
+    );
+    let app = key().app;
+    book.add(
+        "plain",
+        "appId=app appAttempt=-1 incarnation=0x0123456789abcdef ttlMs=60000",
+        RenewLease {
+            app: app.clone(),
+            app_attempt: -1,
+            incarnation: key().incarnation,
+            ttl_ms: 60_000,
+        },
+    );
+    book.add(
+        "any-incarnation",
+        "appId=app appAttempt=1 incarnation=0 ttlMs=9223372036854775807",
+        RenewLease {
+            app,
+            app_attempt: 1,
+            incarnation: 0,
+            ttl_ms: i64::MAX,
+        },
+    );
+    book.add(
+        "plain",
+        &format!("incarnation=7 grantedTtlMs=60000 {LOAD}"),
+        LeaseReply {
+            incarnation: 7,
+            granted_ttl_ms: 60_000,
+            load: load(),
+        },
+    );
+    let draining = Load {
+        state: State::Draining,
+        ..edge_load()
+    };
+    book.add(
+        "draining",
+        &format!(
+            "incarnation=7 grantedTtlMs=10000 {}",
+            EDGE_LOAD.replace("state=3", "state=1")
+        ),
+        LeaseReply {
+            incarnation: 7,
+            granted_ttl_ms: 10_000,
+            load: draining,
+        },
+    );
+}
+
+fn registrations(book: &mut Book) {
+    book.add(
+        "plain",
+        &format!("{KEY} numMaps=1000 numPartitions=200 format=spark-stream"),
+        RegisterShuffle {
+            key: key(),
+            num_maps: 1000,
+            num_partitions: 200,
+            format: "spark-stream".into(),
+        },
+    );
+    book.add(
+        "edges",
+        &format!("{EDGE_KEY} numMaps=2147483647 numPartitions=0 format=''"),
+        RegisterShuffle {
+            key: edge_key(),
+            num_maps: i32::MAX as u32,
+            num_partitions: 0,
+            format: String::new(),
+        },
+    );
+}
+
+fn pushes(book: &mut Book) {
+    let segment = |reduce_id, length, records, crc| Segment {
+        reduce_id,
+        length,
+        records,
+        crc32c: Crc32c(crc),
+    };
+    let batch = |key, map_index, map_id, segments| PushBatch {
+        key,
+        map_index,
+        map_id,
+        segments,
+    };
+    let two = vec![segment(3, 5, 2, 0x9a71_bb4c), segment(4, 1, -1, 0)];
+    book.add(
+        "two-segments",
+        &format!(
+            "{KEY} mapIndex=7 mapId=42 segments=[{{reduceId=3 length=5 records=2 \
+             crc32c=0x9a71bb4c}},{{reduceId=4 length=1 records=-1 crc32c=0x00000000}}]"
+        ),
+        batch(key(), 7, 42, two),
+    );
+    let no_segments = format!("{KEY} mapIndex=0 mapId=-9223372036854775808 segments=[]");
+    book.add(
+        "no-segments",
+        &no_segments,
+        batch(key(), 0, i64::MIN, vec![]),
+    );
+    let max = i32::MAX as u32;
+    book.add(
+        "edges",
+        &format!(
+            "{EDGE_KEY} mapIndex=2147483647 mapId=9223372036854775807 \
+             segments=[{{reduceId=2147483647 length=2147483647 records=9223372036854775807 \
+             crc32c=0xffffffff}}]"
+        ),
+        batch(
+            edge_key(),
+            max,
+            i64::MAX,
+            vec![segment(max, max, i64::MAX, u32::MAX)],
+        ),
+    );
+    book.add(
+        "three-codes",
+        "incarnation=7 codes=[OK,DUPLICATE,OTHER_ATTEMPT]",
+        PushBatchReply {
+            incarnation: 7,
+            codes: vec![Status::Ok, Status::Duplicate, Status::OtherAttempt],
+        },
+    );
+    let nothing = PushBatchReply {
+        incarnation: -1,
+        codes: vec![],
+    };
+    book.add("no-codes", "incarnation=-1 codes=[]", nothing);
+}
+
+fn finalizations(book: &mut Book) {
+    book.add("plain", KEY, FinalizeMerge { key: key() });
+    book.add("edges", EDGE_KEY, FinalizeMerge { key: edge_key() });
+    book.add(
+        "plain",
+        "incarnation=7 partitions=200 segments=200000 bytes=5000000000",
+        FinalizeMergeReply {
+            incarnation: 7,
+            partitions: 200,
+            segments: 200_000,
+            bytes: 5_000_000_000,
+        },
+    );
+    book.add(
+        "nothing",
+        "incarnation=7 partitions=0 segments=0 bytes=0",
+        FinalizeMergeReply {
+            incarnation: 7,
+            partitions: 0,
+            segments: 0,
+            bytes: 0,
+        },
+    );
+}
+
+fn layouts(book: &mut Book) {
+    let max = i32::MAX as u32;
+    let ask = |key, map_start, map_end, reduce_ids| ChunkLayout {
+        key,
+        map_start,
+        map_end,
+        reduce_ids,
+    };
+    let all_maps = format!("{KEY} mapStart=0 mapEnd=2147483647 reduceIds=[0,1,199]");
+    book.add("all-maps", &all_maps, ask(key(), 0, max, vec![0, 1, 199]));
+    let no_partitions = format!("{EDGE_KEY} mapStart=10 mapEnd=20 reduceIds=[]");
+    book.add(
+        "no-partitions",
+        &no_partitions,
+        ask(edge_key(), 10, 20, vec![]),
+    );
+    let laid = |map_index, map_id, length, records, crc| LaidSegment {
+        map_index,
+        map_id,
+        length,
+        records,
+        crc32c: Crc32c(crc),
+    };
+    let known = PartitionLayout {
+        reduce_id: 3,
+        code: Status::Ok,
+        chunks: vec![
+            Chunk {
+                segments: vec![laid(7, 42, 5, 2, 0x9a71_bb4c), laid(8, 43, 1, -1, 0)],
+            },
+            Chunk {
+                segments: vec![laid(max, i64::MAX, max, i64::MAX, u32::MAX)],
+            },
+        ],
+    };
+    let unknown = PartitionLayout {
+        reduce_id: 4,
+        code: Status::UnknownPartition,
+        chunks: vec![],
+    };
+    book.add(
+        "known-and-unknown",
+        "incarnation=7 partitions=[{reduceId=3 code=OK chunks=[[{mapIndex=7 mapId=42 length=5 \
+         records=2 crc32c=0x9a71bb4c},{mapIndex=8 mapId=43 length=1 records=-1 \
+         crc32c=0x00000000}],[{mapIndex=2147483647 mapId=9223372036854775807 length=2147483647 \
+         records=9223372036854775807 crc32c=0xffffffff}]]},{reduceId=4 code=UNKNOWN_PARTITION \
+         chunks=[]}]",
+        ChunkLayoutReply {
+            incarnation: 7,
+            partitions: vec![known, unknown],
+        },
+    );
+    book.add(
+        "no-partitions",
+        "incarnation=-1 partitions=[]",
+        ChunkLayoutReply {
+            incarnation: -1,
+            partitions: vec![],
+        },
+    );
+}
+
+fn fetches(book: &mut Book) {
+    let chunks = |pairs: &[(u32, u32)]| {
+        pairs
+            .iter()
+            .map(|&(reduce_id, chunk)| ChunkRef { reduce_id, chunk })
+            .collect()
+    };
+    book.add(
+        "three-chunks",
+        &format!(
+            "{KEY} mapStart=0 mapEnd=2147483647 chunks=[{{reduceId=3 chunk=0}},\
+             {{reduceId=3 chunk=1}},{{reduceId=9 chunk=0}}]"
+        ),
+        FetchChunks {
+            key: key(),
+            map_start: 0,
+            map_end: i32::MAX as u32,
+            chunks: chunks(&[(3, 0), (3, 1), (9, 0)]),
+        },
+    );
+    book.add(
+        "no-chunks",
+        &format!("{EDGE_KEY} mapStart=2147483647 mapEnd=2147483647 chunks=[]"),
+        FetchChunks {
+            key: edge_key(),
+            map_start: i32::MAX as u32,
+            map_end: i32::MAX as u32,
+            chunks: chunks(&[]),
+        },
+    );
+}
+
+fn ends(book: &mut Book) {
+    book.add(
+        "plain",
+        "appId=app appAttempt=-1",
+        EndApplication {
+            app: key().app,
+            app_attempt: -1,
+        },
+    );
+    book.add(
+        "longest-name",
+        "appId='a' x 256 appAttempt=2147483647",
+        EndApplication {
+            app: AppId::new(&"a".repeat(256)).unwrap(),
+            app_attempt: i32::MAX,
+        },
+    );
+    book.add(
+        "plain",
+        "incarnation=0x0123456789abcdef",
+        Done {
+            incarnation: key().incarnation,
+        },
+    );
+    book.add("negative", "incarnation=-1", Done { incarnation: -1 });
+    book.add(
+        "plain",
+        "code=UNKNOWN_SHUFFLE incarnation=7 detail='shuffle 5 was never registered'",
+        Refused {
+            code: Status::UnknownShuffle,
+            incarnation: 7,
+            detail: "shuffle 5 was never registered".into(),
+        },
+    );
+    book.add(
+        "highest-code-no-detail",
+        "code=INTERNAL incarnation=-1 detail=''",
+        Refused {
+            code: Status::Internal,
+            incarnation: -1,
+            detail: String::new(),
+        },
+    );
+}
+
+#[test]
+fn the_extension_has_exactly_the_golden_bytes() {
+    let mut book = Book(HEAD.to_owned());
+    greetings(&mut book);
+    registrations(&mut book);
+    pushes(&mut book);
+    finalizations(&mut book);
+    layouts(&mut book);
+    fetches(&mut book);
+    ends(&mut book);
+    if std::env::var_os("LODESTONE_BLESS").is_some() {
+        std::fs::write(vectors::path(FILE), &book.0).unwrap();
+    }
+    let golden = std::fs::read_to_string(vectors::path(FILE)).unwrap();
+    for (ours, theirs) in book.0.lines().zip(golden.lines()) {
+        assert_eq!(ours, theirs);
+    }
+    assert_eq!(book.0.lines().count(), golden.lines().count());
+    assert_eq!(
+        vectors::read(FILE).len(),
+        golden.lines().count() / 2 - 1,
+        "a name occurs twice"
+    );
+}
+
+#[test]
+fn bytes_after_the_last_field_are_refused() {
+    for (name, bytes) in vectors::read(FILE) {
+        let mut longer = bytes.clone();
+        longer.push(0);
+        let refused = match name.split('.').next().unwrap() {
+            "Hello" => Hello::from_bytes(&longer).is_err(),
+            "PushBatch" => PushBatch::from_bytes(&longer).is_err(),
+            "ChunkLayoutReply" => ChunkLayoutReply::from_bytes(&longer).is_err(),
+            "Done" => Done::from_bytes(&longer).is_err(),
+            _ => continue,
+        };
+        assert!(refused, "{name}");
+    }
+}

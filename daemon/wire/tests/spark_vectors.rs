@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Spark's messages against bytes that Spark's own classes made: `protocol/vectors/spark-messages.txt`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests may panic"
+)]
+
+mod vectors;
+
+use std::fmt::Debug;
+
+use bytes::{Bytes, BytesMut};
+use lodestone_wire::frame::{self, ChunkId, Frame, FrameDecoder, Limits};
+use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
+use lodestone_wire::spark::finalize::{FinalizeShuffleMerge, MergeStatus, MergeStatuses};
+use lodestone_wire::spark::originals::{
+    Cause, CorruptionCause, DiagnoseCorruption, FetchShuffleBlocks, OpenBlocks,
+};
+use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
+use lodestone_wire::spark::register::{
+    GetLocalDirsForExecutors, LocalDirsForExecutors, RegisterExecutor,
+};
+use lodestone_wire::spark::remove::{BlocksRemoved, RemoveBlocks, RemoveShuffleMerge};
+use lodestone_wire::spark::{MERGER_EXECUTOR, ShuffleKey};
+use lodestone_wire::{AppId, Message};
+
+const FILE: &str = "spark-messages.txt";
+
+fn app() -> AppId {
+    AppId::new("app").unwrap()
+}
+
+fn key(merge_id: i32) -> ShuffleKey {
+    ShuffleKey {
+        app: app(),
+        app_attempt: -1,
+        shuffle_id: 5,
+        merge_id,
+    }
+}
+
+fn check<M: Message + PartialEq + Debug>(name: &str, message: M) {
+    let golden = vectors::read(FILE)
+        .remove(name)
+        .unwrap_or_else(|| panic!("no vector {name}"));
+    assert_eq!(
+        vectors::to_hex(&message.to_bytes()),
+        vectors::to_hex(&golden),
+        "{name}: encoding"
+    );
+    assert_eq!(M::from_bytes(&golden).unwrap(), message, "{name}: decoding");
+}
+
+fn strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
+
+#[test]
+fn registration_has_the_bytes_of_spark() {
+    check(
+        "RegisterExecutor",
+        RegisterExecutor {
+            app: app(),
+            exec_id: "1".into(),
+            local_dirs: strings(&["/a", "/b"]),
+            sub_dirs_per_local_dir: 64,
+            shuffle_manager: r#"org.X:{"mergeDir":"merge_manager_1","attemptId":"1"}}}"#.into(),
+        },
+    );
+    let exec_ids = strings(&["1", MERGER_EXECUTOR]);
+    check(
+        "GetLocalDirs",
+        GetLocalDirsForExecutors {
+            app: app(),
+            exec_ids,
+        },
+    );
+    let executors = vec![("1".to_owned(), strings(&["/a", "/b"]))];
+    check("LocalDirs", LocalDirsForExecutors { executors });
+}
+
+#[test]
+fn push_has_the_bytes_of_spark() {
+    check(
+        "PushBlockStream",
+        PushBlockStream {
+            key: key(0),
+            map_index: 3,
+            reduce_id: 2,
+            index: 9,
+        },
+    );
+    let code = PushCode::Success;
+    check(
+        "BlockPushReturnCode0",
+        BlockPushReturnCode {
+            code,
+            failure_block_id: String::new(),
+        },
+    );
+    let failure_block_id = "shufflePush_5_0_3_2".to_owned();
+    check(
+        "BlockPushReturnCode1",
+        BlockPushReturnCode {
+            code: PushCode::TooLate,
+            failure_block_id,
+        },
+    );
+}
+
+#[test]
+fn finalize_has_the_bytes_of_spark() {
+    check("FinalizeShuffleMerge", FinalizeShuffleMerge { key: key(0) });
+    let none = MergeStatuses {
+        shuffle_id: 5,
+        merge_id: 0,
+        partitions: vec![],
+    };
+    check("MergeStatusesEmpty", none);
+    // Both bitmaps are as Spark left them: run-length encoded where that is shorter.
+    let mut first: roaring::RoaringBitmap = [1, 2, 3, 5].into();
+    first.optimize();
+    let golden = vectors::read(FILE).remove("MergeStatuses").unwrap();
+    let decoded = MergeStatuses::from_bytes(&golden).unwrap();
+    assert_eq!(decoded.partitions.len(), 2);
+    let reduce_ids: Vec<u32> = decoded
+        .partitions
+        .iter()
+        .map(|status| status.reduce_id)
+        .collect();
+    let sizes: Vec<i64> = decoded
+        .partitions
+        .iter()
+        .map(|status| status.size)
+        .collect();
+    assert_eq!((reduce_ids, sizes), (vec![1, 2], vec![100, 200]));
+    let rebuilt = decoded.partitions.iter().map(|status| {
+        let mut maps: roaring::RoaringBitmap = status.maps.iter().collect();
+        maps.optimize();
+        MergeStatus {
+            maps,
+            reduce_id: status.reduce_id,
+            size: status.size,
+        }
+    });
+    let rebuilt = MergeStatuses {
+        shuffle_id: 5,
+        merge_id: 0,
+        partitions: rebuilt.collect(),
+    };
+    check("MergeStatuses", rebuilt);
+}
+
+#[test]
+fn bitmaps_have_the_bytes_of_spark_with_and_without_runs() {
+    let all = vectors::read(FILE);
+    let plain: roaring::RoaringBitmap = (0..100).collect();
+    let mut bytes = Vec::new();
+    plain.serialize_into(&mut bytes).unwrap();
+    assert_eq!(bytes, all["metafile.bitmap.0-99.noRunOpt"]);
+    let mut runs = plain.clone();
+    runs.optimize();
+    bytes.clear();
+    runs.serialize_into(&mut bytes).unwrap();
+    assert!(all["bitmap.0-99.runOpt"].starts_with(&bytes));
+}
+
+#[test]
+fn fetch_has_the_bytes_of_spark() {
+    check(
+        "StreamHandle",
+        StreamHandle {
+            stream_id: 1_234_567_890_123,
+            num_chunks: 7,
+        },
+    );
+    check(
+        "FetchShuffleBlockChunks",
+        FetchShuffleBlockChunks {
+            app: app(),
+            exec_id: MERGER_EXECUTOR.into(),
+            shuffle_id: 5,
+            merge_id: 0,
+            chunks: vec![(0, vec![0, 1]), (1, vec![0])],
+        },
+    );
+}
+
+#[test]
+fn originals_have_the_bytes_of_spark() {
+    let block_ids = strings(&["shuffle_0_1_2", "shuffle_0_3_4"]);
+    check(
+        "OpenBlocks",
+        OpenBlocks {
+            app: app(),
+            exec_id: "1".into(),
+            block_ids,
+        },
+    );
+    let blocks = |second: Vec<u32>, first: Vec<u32>, batch| FetchShuffleBlocks {
+        app: app(),
+        exec_id: "1".into(),
+        shuffle_id: 5,
+        blocks: vec![(10, first), (11, second)],
+        batch,
+    };
+    check("FetchShuffleBlocks", blocks(vec![2, 3], vec![0, 1], false));
+    check(
+        "FetchShuffleBlocksBatch",
+        blocks(vec![2, 3], vec![0, 4], true),
+    );
+    check(
+        "DiagnoseCorruption",
+        DiagnoseCorruption {
+            app: app(),
+            exec_id: "1".into(),
+            shuffle_id: 5,
+            map_id: 10,
+            reduce_id: 2,
+            checksum: 12345,
+            algorithm: "ADLER32".into(),
+        },
+    );
+    for (name, cause) in [
+        ("DISK_ISSUE", Cause::DiskIssue),
+        ("NETWORK_ISSUE", Cause::NetworkIssue),
+        ("UNKNOWN_ISSUE", Cause::UnknownIssue),
+        ("CHECKSUM_VERIFY_PASS", Cause::ChecksumVerifyPass),
+        (
+            "UNSUPPORTED_CHECKSUM_ALGORITHM",
+            Cause::UnsupportedChecksumAlgorithm,
+        ),
+    ] {
+        check(
+            &format!("CorruptionCause.{name}"),
+            CorruptionCause { cause },
+        );
+    }
+}
+
+#[test]
+fn removal_has_the_bytes_of_spark() {
+    let block_ids = strings(&["rdd_1_2"]);
+    check(
+        "RemoveBlocks",
+        RemoveBlocks {
+            app: app(),
+            exec_id: "1".into(),
+            block_ids,
+        },
+    );
+    check("BlocksRemoved", BlocksRemoved { count: 3 });
+    check("RemoveShuffleMerge", RemoveShuffleMerge { key: key(-1) });
+}
+
+/// The frames that the vectors hold, by name, and the bytes that follow the frame.
+fn frames() -> Vec<(&'static str, Frame, &'static [u8])> {
+    let chunk = ChunkId {
+        stream_id: 9,
+        chunk_index: 1,
+    };
+    let boom = || "boom".to_owned();
+    let name = || "9_1".to_owned();
+    let push = PushBlockStream {
+        key: key(0),
+        map_index: 3,
+        reduce_id: 2,
+        index: 9,
+    };
+    let statuses = Bytes::from_static(&[3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2]);
+    vec![
+        (
+            "RpcRequest",
+            Frame::RpcRequest {
+                request_id: 77,
+                body: statuses,
+            },
+            b"",
+        ),
+        (
+            "RpcResponseEmpty",
+            Frame::RpcResponse {
+                request_id: 77,
+                body: Bytes::new(),
+            },
+            b"",
+        ),
+        (
+            "RpcFailure",
+            Frame::RpcFailure(frame::RpcFailure {
+                request_id: 77,
+                error: boom(),
+            }),
+            b"",
+        ),
+        ("ChunkFetchRequest", Frame::ChunkFetchRequest(chunk), b""),
+        (
+            "ChunkFetchSuccess",
+            Frame::ChunkFetchSuccess {
+                chunk,
+                body: Bytes::from_static(b"data"),
+            },
+            b"",
+        ),
+        (
+            "ChunkFetchFailure",
+            Frame::ChunkFetchFailure(frame::ChunkFailure {
+                chunk,
+                error: boom(),
+            }),
+            b"",
+        ),
+        (
+            "StreamRequest",
+            Frame::StreamRequest(frame::StreamId { name: name() }),
+            b"",
+        ),
+        (
+            "StreamResponse+body",
+            Frame::StreamResponse(frame::StreamHead {
+                name: name(),
+                byte_count: 4,
+            }),
+            b"data",
+        ),
+        (
+            "StreamFailure",
+            Frame::StreamFailure(frame::StreamFailure {
+                name: name(),
+                error: boom(),
+            }),
+            b"",
+        ),
+        (
+            "OneWay",
+            Frame::OneWay {
+                body: RemoveShuffleMerge { key: key(-1) }.to_bytes(),
+            },
+            b"",
+        ),
+        (
+            "UploadStream+body",
+            Frame::UploadStream {
+                request_id: 77,
+                meta: push.to_bytes(),
+                body_bytes: 4,
+            },
+            b"data",
+        ),
+        (
+            "MergedBlockMetaRequest",
+            Frame::MergedBlockMetaRequest(frame::MergedBlockMetaRequest {
+                request_id: 77,
+                app: app(),
+                shuffle_id: 5,
+                merge_id: 0,
+                reduce_id: 2,
+            }),
+            b"",
+        ),
+        (
+            "MergedBlockMetaSuccess",
+            Frame::MergedBlockMetaSuccess {
+                request_id: 77,
+                num_chunks: 1,
+                body: Bytes::from_static(&[1, 2, 3]),
+            },
+            b"",
+        ),
+    ]
+}
+
+#[test]
+fn every_frame_has_the_bytes_of_spark() {
+    let all = vectors::read(FILE);
+    let mut expected: Vec<_> = all
+        .keys()
+        .filter(|name| name.starts_with("Frame."))
+        .collect();
+    let decoder = FrameDecoder::new(Limits::SERVER);
+    for (name, frame, after) in frames() {
+        let name = format!("Frame.{name}");
+        expected.retain(|&other| *other != name);
+        let mut bytes = frame.to_bytes().to_vec();
+        bytes.extend_from_slice(after);
+        assert_eq!(
+            vectors::to_hex(&bytes),
+            vectors::to_hex(&all[&name]),
+            "{name}: encoding"
+        );
+        let mut buffer = BytesMut::from(&all[&name][..]);
+        assert_eq!(
+            decoder.next(&mut buffer).unwrap().unwrap(),
+            frame,
+            "{name}: decoding"
+        );
+        assert_eq!(&buffer[..], after, "{name}: what follows the frame stays");
+    }
+    assert_eq!(
+        expected,
+        Vec::<&String>::new(),
+        "vectors that no test looks at"
+    );
+}
+
+#[test]
+fn the_head_of_a_chunk_is_the_start_of_its_frame() {
+    let chunk = ChunkId {
+        stream_id: 9,
+        chunk_index: 1,
+    };
+    let golden = &vectors::read(FILE)["Frame.ChunkFetchSuccess"];
+    let head = frame::chunk_fetch_success_head(chunk, 4);
+    assert_eq!([&head[..], b"data"].concat(), *golden);
+}
