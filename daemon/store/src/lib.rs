@@ -1,2 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
-//! To be written.
+//! The merge store.
+//!
+//! Per application, shuffle, generation (merge id) and reduce partition it keeps a memory tail, an
+//! append-only data file behind it, and an index of segments. Calls block: the server makes them from
+//! its blocking pool. No network, no async, nothing of the wire format.
+//!
+//! ```text
+//! <dir>/lodestone-<incarnation>/                    one per disk and daemon start
+//!   <application>-s<shuffle>-m<merge>-<n>/          one per registered generation
+//!     <reduceId>.data                               whole segments, one after another
+//! <parent of localDir>/<mergeDir>/<00..3f>/         Spark's own push: names and places are Spark's
+//!   shuffleMerged_<app>_<shuffle>_<merge>_<reduce>.data|.index|.meta
+//! ```
+//!
+//! # Invariants
+//!
+//! * In one partition at most one segment per map index is visible; it is whole or absent.
+//! * `file bytes` = sum of the lengths of the segments written out; bytes of the file beyond are never
+//!   read, and the next write-out overwrites them.
+//! * A tail is at most 256 KiB ([`WRITE_OUT_BYTES`]); all tails and all metadata together stay under
+//!   `memory_bytes`.
+//! * No file descriptor is kept per partition.
+//! * After finalize the layout of a shuffle does not change until it is removed.
+//! * Only files that this store made are removed (exception: Spark's `RemoveBlocks`, which names them).
+//! * Nothing is ever fsynced: an ack says "in the daemon's memory or the page cache", because the
+//!   originals are still on the executor.
+//!
+//! # Locks
+//!
+//! applications -> one application -> partitions of one shuffle -> one partition. Each is released
+//! before disk work, except that of the one partition that is written.
+
+pub mod fs;
+
+mod fetch;
+mod finalize;
+mod model;
+mod partition;
+mod push;
+mod register;
+mod remove;
+mod resource;
+mod spark;
+mod store;
+
+pub use fetch::{ChunkData, MergedMeta, Part};
+pub use finalize::{FinalizeSummary, MergeStatus};
+pub use model::chunk::CHUNK_BYTES;
+pub use model::code::{Class, Code, Refusal};
+pub use model::id::{
+    AppAttempt, AppId, Incarnation, MapId, MapIndex, MapRange, MergeId, ReduceId, ShuffleId,
+    ShuffleKey,
+};
+pub use model::segment::{LaidSegment, SegmentHeader};
+pub use partition::WRITE_OUT_BYTES;
+pub use register::ShuffleSpec;
+pub use resource::Environment;
+pub use resource::clock::{Clock, OsClock};
+pub use resource::incarnation::OpenError;
+pub use resource::random::{OsRandom, Random};
+pub use spark::diagnose::{CorruptionCause, SuspectBlock};
+pub use spark::executors::ExecutorInfo;
+pub use store::{State, Store, StoreConfig, StoreLoad};
+
+#[cfg(any(test, feature = "fake"))]
+pub use resource::clock::ManualClock;
+#[cfg(any(test, feature = "fake"))]
+pub use resource::random::SeededRandom;

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Fetch: the layout of a finalized partition, and the bytes of its chunks.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use roaring::RoaringBitmap;
+
+use crate::fs::{File, Open};
+use crate::model::chunk::{Placed, cut};
+use crate::model::code::{Code, Refusal};
+use crate::model::id::{MapRange, ReduceId, ShuffleKey};
+use crate::model::segment::LaidSegment;
+use crate::partition::View;
+use crate::register::Generation;
+use crate::resource::Resources;
+use crate::store::Store;
+
+/// A run of bytes to send.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// From an open file: readable also after the shuffle was removed.
+    File {
+        /// The file.
+        file: Arc<dyn File>,
+        /// Where the run starts.
+        offset: u64,
+        /// Its length in bytes.
+        length: u64,
+    },
+    /// From memory.
+    Memory(Bytes),
+}
+
+impl Part {
+    /// Its length in bytes.
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::File { length, .. } => *length,
+            Self::Memory(bytes) => bytes.len() as u64,
+        }
+    }
+}
+
+/// The bytes of a chunk or block, in order.
+#[derive(Clone, Debug, Default)]
+pub struct ChunkData {
+    /// Runs of bytes, one after another. Adjacent ones are joined.
+    pub parts: Vec<Part>,
+}
+
+impl ChunkData {
+    /// Length of all parts.
+    pub fn length(&self) -> u64 {
+        self.parts.iter().map(Part::length).sum()
+    }
+}
+
+/// Spark's description of a merged partition: the content of its `.meta` file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergedMeta {
+    /// Chunks; never 0.
+    pub num_chunks: u32,
+    /// One serialized bitmap of map indexes per chunk.
+    pub bitmaps: Bytes,
+}
+
+/// A run of a chunk's bytes before the file is opened.
+enum Run {
+    File { offset: u64, length: u64 },
+    Memory(Bytes),
+}
+
+impl Store {
+    /// The chunks of a partition over the selected map indexes, and the segments in each.
+    pub fn layout(
+        &self,
+        key: &ShuffleKey,
+        range: MapRange,
+        reduce: ReduceId,
+    ) -> Result<Vec<Vec<LaidSegment>>, Refusal> {
+        let segments = |chunk: Vec<Placed>| chunk.into_iter().map(|p| p.segment).collect();
+        self.view(key, reduce, |_, view| {
+            Ok(cut(view.segments, range).map(segments).collect())
+        })
+    }
+
+    /// The bytes of one chunk of [`Store::layout`] with the same range.
+    pub fn chunk(
+        &self,
+        key: &ShuffleKey,
+        range: MapRange,
+        reduce: ReduceId,
+        chunk: u32,
+    ) -> Result<ChunkData, Refusal> {
+        let (generation, path, runs) = self.view(key, reduce, |generation, view| {
+            let placed = cut(view.segments, range)
+                .nth(chunk as usize)
+                .ok_or_else(|| {
+                    let detail = format!("no chunk {chunk} in partition {reduce} of {key}");
+                    Code::Malformed.because(detail)
+                })?;
+            let runs = runs(view, &placed).ok_or_else(|| generation.refuse(Code::Internal))?;
+            Ok((Arc::clone(generation), view.path.clone(), runs))
+        })?;
+        open_parts(&self.resources, &generation, path, runs)
+    }
+
+    /// Number of chunks and their bitmaps, for Spark's `MergedBlockMetaRequest`.
+    pub fn merged_meta(&self, key: &ShuffleKey, reduce: ReduceId) -> Result<MergedMeta, Refusal> {
+        self.view(key, reduce, |generation, view| {
+            let mut meta = Vec::new();
+            let mut num_chunks = 0;
+            for chunk in cut(view.segments, MapRange::ALL) {
+                write_bitmap(&chunk, &mut meta).ok_or_else(|| generation.refuse(Code::Internal))?;
+                num_chunks += 1;
+            }
+            Ok(MergedMeta {
+                num_chunks,
+                bitmaps: meta.into(),
+            })
+        })
+    }
+
+    /// Shows a frozen partition that is not empty. An empty one is unknown: a reader must never take
+    /// nothing for all there is.
+    fn view<T>(
+        &self,
+        key: &ShuffleKey,
+        reduce: ReduceId,
+        read: impl FnOnce(&Arc<Generation>, &View<'_>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let generation = self.generation(key, Code::UnknownShuffle)?;
+        let partition = generation.partition(reduce)?;
+        let shown = partition.view(&self.resources, |view| {
+            if view.segments.len() == 0 {
+                let detail = format!("nothing for partition {reduce} of {key}");
+                return Err(Code::UnknownPartition.because(detail));
+            }
+            read(&generation, view)
+        });
+        shown.map_err(|code| generation.refuse(code))?
+    }
+}
+
+/// Appends the bitmap of the chunk's map indexes; writing to memory does not fail.
+pub(crate) fn write_bitmap(chunk: &[Placed], into: &mut Vec<u8>) -> Option<()> {
+    let maps: RoaringBitmap = chunk
+        .iter()
+        .map(|placed| placed.segment.map_index.0)
+        .collect();
+    maps.serialize_into(into).ok()
+}
+
+/// The runs of a chunk's bytes, adjacent segments joined. A segment is wholly in the file or wholly in
+/// the tail.
+fn runs(view: &View<'_>, chunk: &[Placed]) -> Option<Vec<Run>> {
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for placed in chunk {
+        let length = u64::from(placed.segment.length);
+        match joined.last_mut() {
+            Some((start, so_far))
+                if *start + *so_far == placed.offset && placed.offset != view.file_bytes =>
+            {
+                *so_far += length;
+            }
+            _ => joined.push((placed.offset, length)),
+        }
+    }
+    let run = |(offset, length)| match view.tail_range(offset, length) {
+        None => Some(Run::File { offset, length }),
+        Some(range) if range.end <= view.tail.len() => Some(Run::Memory(view.tail.slice(range))),
+        Some(_) => None,
+    };
+    joined.into_iter().map(run).collect()
+}
+
+/// Opens the file once, if a run needs it, with no lock held.
+fn open_parts(
+    resources: &Resources,
+    generation: &Generation,
+    path: Option<PathBuf>,
+    runs: Vec<Run>,
+) -> Result<ChunkData, Refusal> {
+    let mut file: Option<Arc<dyn File>> = None;
+    let mut parts = Vec::with_capacity(runs.len());
+    for run in runs {
+        parts.push(match run {
+            Run::Memory(bytes) => Part::Memory(bytes),
+            Run::File { offset, length } => {
+                let file = match (&file, &path) {
+                    (Some(file), _) => Arc::clone(file),
+                    (None, Some(path)) => {
+                        let opened = resources.fs().open(path, Open::Read);
+                        Arc::clone(
+                            file.insert(opened.map_err(|error| open_refusal(generation, &error))?),
+                        )
+                    }
+                    (None, None) => return Err(generation.refuse(Code::Internal)),
+                };
+                Part::File {
+                    file,
+                    offset,
+                    length,
+                }
+            }
+        });
+    }
+    Ok(ChunkData { parts })
+}
+
+fn open_refusal(generation: &Generation, error: &std::io::Error) -> Refusal {
+    let code = match error.kind() {
+        // Removed between the look at the index and the opening.
+        ErrorKind::NotFound => Code::UnknownShuffle,
+        _ => crate::resource::disk::code_of(error),
+    };
+    code.because(format!("open a file of {}: {error}", generation.key))
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Finalize: no more appends, the layout is frozen. Repeating it gives the same answer.
+
+use roaring::RoaringBitmap;
+
+use crate::model::code::{Code, Refusal};
+use crate::model::id::{ReduceId, ShuffleKey};
+use crate::register::{Generation, Phase};
+use crate::resource::home::Home;
+use crate::resource::{Resources, locked, reading, writing};
+use crate::spark;
+use crate::store::Store;
+
+/// Totals of what is merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FinalizeSummary {
+    /// Partitions with at least one segment.
+    pub partitions: u32,
+    /// Segments in them.
+    pub segments: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+}
+
+/// What is merged of one partition, as Spark's `MergeStatuses` tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MergeStatus {
+    /// The partition.
+    pub reduce: ReduceId,
+    /// Map indexes that are merged.
+    pub maps: RoaringBitmap,
+    /// Bytes merged.
+    pub bytes: u64,
+}
+
+impl Store {
+    /// Stops appends and freezes the layout.
+    pub fn finalize(&self, key: &ShuffleKey) -> Result<FinalizeSummary, Refusal> {
+        self.generation(key, Code::UnknownShuffle)?
+            .finalize(&self.resources)
+    }
+
+    /// Spark's `FinalizeShuffleMerge`: finalizes and tells what is merged. A shuffle of a known
+    /// application that nothing was pushed for is finalized empty, and late pushes are refused.
+    pub fn merge_statuses(&self, key: &ShuffleKey) -> Result<Vec<MergeStatus>, Refusal> {
+        let generation = spark::push::generation_to_finalize(self, key)?;
+        generation.finalize(&self.resources)?;
+        let partitions: Vec<_> = {
+            let partitions = reading(&generation.partitions);
+            partitions
+                .by_reduce
+                .iter()
+                .map(|(id, p)| (*id, p.clone()))
+                .collect()
+        };
+        let mut statuses = Vec::with_capacity(partitions.len());
+        for (reduce, partition) in partitions {
+            let status = partition
+                .view(&self.resources, |view| MergeStatus {
+                    reduce,
+                    maps: view.segments.maps().clone(),
+                    bytes: view.segments.bytes(),
+                })
+                .map_err(|code| generation.refuse(code))?;
+            if !status.maps.is_empty() {
+                statuses.push(status);
+            }
+        }
+        Ok(statuses)
+    }
+}
+
+impl Generation {
+    /// Holds this generation's summary lock, so that a repeated request waits for the first; pushes of
+    /// other shuffles, and fetches, need none of its locks for longer than one partition takes.
+    pub(crate) fn finalize(&self, resources: &Resources) -> Result<FinalizeSummary, Refusal> {
+        let mut summary = locked(&self.summary);
+        if let Some(summary) = *summary {
+            return Ok(summary);
+        }
+        let partitions: Vec<_> = {
+            let mut partitions = writing(&self.partitions);
+            if partitions.phase == Phase::Removed {
+                return Err(self.refuse(Code::UnknownShuffle));
+            }
+            partitions.phase = Phase::Finalizing;
+            partitions
+                .by_reduce
+                .iter()
+                .map(|(id, p)| (*id, p.clone()))
+                .collect()
+        };
+        let mut total = FinalizeSummary::default();
+        for (reduce, partition) in partitions {
+            let frozen = match self.home.as_ref() {
+                Home::Ours { .. } => partition.freeze(resources),
+                Home::Spark { dirs, key } => {
+                    spark::merged::publish(&partition, resources, dirs, key, reduce)
+                }
+            };
+            match frozen {
+                Ok((0, _)) => {}
+                Ok((segments, bytes)) => {
+                    total.partitions += 1;
+                    total.segments += segments;
+                    total.bytes += bytes;
+                }
+                Err(code) => {
+                    tracing::warn!(shuffle = %self.key, %reduce, %code, "partition left out");
+                    partition.remove(resources);
+                    writing(&self.partitions).by_reduce.remove(&reduce);
+                }
+            }
+        }
+        let mut partitions = writing(&self.partitions);
+        if partitions.phase == Phase::Removed {
+            return Err(self.refuse(Code::UnknownShuffle));
+        }
+        partitions.phase = Phase::Finalized;
+        *summary = Some(total);
+        Ok(total)
+    }
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A filesystem in memory that tears, shortens and fails writes on request, has disks that fill up, and
+//! counts open files.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use rustix::io::Errno;
+
+use super::{Access, Entry, File, Fs, Kind, Lock, Open, Space};
+
+/// Size of a disk without a limit.
+const UNLIMITED_BYTES: u64 = 1 << 40;
+
+/// What goes wrong with one write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Only this many bytes are written, and the caller is told so.
+    Short(usize),
+    /// This many bytes are written, the caller gets an error.
+    Torn(usize, Errno),
+}
+
+/// The filesystem.
+#[derive(Clone, Debug, Default)]
+pub struct FakeFs {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    nodes: BTreeMap<PathBuf, Node>,
+    locks: HashSet<PathBuf>,
+    /// By number of the write call, from the start.
+    faults: BTreeMap<u64, Fault>,
+    broken: HashMap<PathBuf, Errno>,
+    capacities: HashMap<PathBuf, u64>,
+    writes: u64,
+    open_files: usize,
+    most_open_files: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Directory,
+    File(Content),
+}
+
+type Content = Arc<Mutex<Vec<u8>>>;
+
+#[derive(Debug)]
+struct FakeFile {
+    fs: FakeFs,
+    path: PathBuf,
+    content: Content,
+    writable: bool,
+}
+
+#[derive(Debug)]
+struct FakeLock {
+    fs: FakeFs,
+    path: PathBuf,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl FakeFs {
+    /// An empty filesystem with these directories and their parents.
+    pub fn with_dirs<P: AsRef<Path>>(dirs: impl IntoIterator<Item = P>) -> Self {
+        let fs = Self::default();
+        dirs.into_iter().for_each(|dir| fs.add_dir(dir.as_ref()));
+        fs
+    }
+
+    /// Makes a directory and its parents.
+    pub fn add_dir(&self, dir: &Path) {
+        let mut state = locked(&self.state);
+        for dir in dir.ancestors() {
+            state.nodes.entry(dir.into()).or_insert(Node::Directory);
+        }
+    }
+
+    /// Makes a file and its directories.
+    pub fn add_file(&self, path: &Path, content: &[u8]) {
+        if let Some(parent) = path.parent() {
+            self.add_dir(parent);
+        }
+        let node = Node::File(Arc::new(Mutex::new(content.to_vec())));
+        locked(&self.state).nodes.insert(path.into(), node);
+    }
+
+    /// The content of a file, if there is one.
+    pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
+        match locked(&self.state).nodes.get(path)? {
+            Node::File(content) => Some(locked(content).clone()),
+            Node::Directory => None,
+        }
+    }
+
+    /// Everything below `dir`, in order.
+    pub fn below(&self, dir: &Path) -> Vec<PathBuf> {
+        let state = locked(&self.state);
+        state
+            .nodes
+            .keys()
+            .filter(|p| p.starts_with(dir) && *p != dir)
+            .cloned()
+            .collect()
+    }
+
+    /// Removes `dir` and everything below, as if by hand.
+    pub fn wipe(&self, dir: &Path) {
+        locked(&self.state)
+            .nodes
+            .retain(|path, _| !path.starts_with(dir));
+    }
+
+    /// Lets the `nth` write call from now go wrong; 0 is the next.
+    pub fn fault_at(&self, nth: u64, fault: Fault) {
+        let mut state = locked(&self.state);
+        let number = state.writes + nth;
+        state.faults.insert(number, fault);
+    }
+
+    /// Lets everything that changes something below `dir` fail until [`FakeFs::mend`].
+    pub fn break_dir(&self, dir: &Path, error: Errno) {
+        locked(&self.state).broken.insert(dir.into(), error);
+    }
+
+    /// Ends what [`FakeFs::break_dir`] began.
+    pub fn mend(&self, dir: &Path) {
+        locked(&self.state).broken.remove(dir);
+    }
+
+    /// Gives the disk at `dir` a size.
+    pub fn set_capacity(&self, dir: &Path, bytes: u64) {
+        locked(&self.state).capacities.insert(dir.into(), bytes);
+    }
+
+    /// Releases all locks, as the end of a process does.
+    pub fn crash(&self) {
+        locked(&self.state).locks.clear();
+    }
+
+    /// Write calls so far.
+    pub fn writes(&self) -> u64 {
+        locked(&self.state).writes
+    }
+
+    /// Files open now, and the most that ever were.
+    pub fn open_files(&self) -> (usize, usize) {
+        let state = locked(&self.state);
+        (state.open_files, state.most_open_files)
+    }
+}
+
+impl State {
+    fn check(&self, path: &Path) -> io::Result<()> {
+        let broken = self.broken.iter().find(|(dir, _)| path.starts_with(dir));
+        broken.map_or(Ok(()), |(_, error)| Err((*error).into()))
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        match self.nodes.get(path).ok_or(ErrorKind::NotFound)? {
+            Node::Directory => Ok(Kind::Directory),
+            Node::File(_) => Ok(Kind::File),
+        }
+    }
+
+    fn parent_is_there(&self, path: &Path) -> io::Result<()> {
+        match path.parent().map(|parent| self.kind(parent)) {
+            Some(Ok(Kind::Directory)) => Ok(()),
+            Some(Ok(_)) => Err(ErrorKind::NotADirectory.into()),
+            _ => Err(ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// The disk of a path: its size, and what is used of it.
+    fn usage(&self, path: &Path) -> (u64, u64) {
+        let disk = self
+            .capacities
+            .iter()
+            .find(|(dir, _)| path.starts_with(dir));
+        let Some((dir, capacity)) = disk else {
+            return (UNLIMITED_BYTES, 0);
+        };
+        let files = self.nodes.iter().filter(|(path, _)| path.starts_with(dir));
+        let used = files.map(|(_, node)| match node {
+            Node::Directory => 0,
+            Node::File(content) => locked(content).len() as u64,
+        });
+        (*capacity, used.sum())
+    }
+}
+
+impl Drop for FakeFile {
+    fn drop(&mut self) {
+        locked(&self.fs.state).open_files -= 1;
+    }
+}
+
+impl Drop for FakeLock {
+    fn drop(&mut self) {
+        locked(&self.fs.state).locks.remove(&self.path);
+    }
+}
+
+impl Lock for FakeLock {}
+
+impl File for FakeFile {
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        if !self.writable {
+            return Err(Errno::BADF.into());
+        }
+        let mut state = locked(&self.fs.state);
+        let number = state.writes;
+        state.writes += 1;
+        state.check(&self.path)?;
+        let bytes = parts
+            .iter()
+            .flat_map(|part| part.iter().copied())
+            .collect::<Vec<_>>();
+        let (mut count, mut error) = match state.faults.remove(&number) {
+            Some(Fault::Short(count)) => (count.min(bytes.len()), None),
+            Some(Fault::Torn(count, error)) => (count.min(bytes.len()), Some(error)),
+            None => (bytes.len(), None),
+        };
+        let (capacity, used) = state.usage(&self.path);
+        let mut content = locked(&self.content);
+        let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
+        let room = usize::try_from(capacity.saturating_sub(used)).unwrap_or(usize::MAX);
+        let fitting = (content.len() + room).saturating_sub(start);
+        if count > fitting {
+            count = fitting;
+            error = error.or((count == 0).then_some(Errno::NOSPC));
+        }
+        if count > 0 {
+            let end = start + count;
+            if content.len() < end {
+                content.resize(end, 0);
+            }
+            if let (Some(to), Some(from)) = (content.get_mut(start..end), bytes.get(..count)) {
+                to.copy_from_slice(from);
+            }
+        }
+        error.map_or(Ok(count), |error| Err(error.into()))
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let content = locked(&self.content);
+        let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
+        let from = content.get(start..).unwrap_or_default();
+        let count = from.len().min(into.len());
+        if let (Some(to), Some(from)) = (into.get_mut(..count), from.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        Ok(count)
+    }
+
+    fn set_size(&self, bytes: u64) -> io::Result<()> {
+        locked(&self.fs.state).check(&self.path)?;
+        let size = usize::try_from(bytes).map_err(|_| Errno::FBIG)?;
+        locked(&self.content).resize(size, 0);
+        Ok(())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(locked(&self.content).len() as u64)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl Fs for FakeFs {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        let mut state = locked(&self.state);
+        if how != Open::Read {
+            state.check(path)?;
+        }
+        let content = match (state.nodes.get(path), how) {
+            (Some(Node::Directory), _) => return Err(ErrorKind::IsADirectory.into()),
+            (Some(Node::File(content)), _) => {
+                if how == Open::Create {
+                    locked(content).clear();
+                }
+                Arc::clone(content)
+            }
+            (None, Open::Create) => {
+                state.parent_is_there(path)?;
+                let content = Content::default();
+                state
+                    .nodes
+                    .insert(path.into(), Node::File(Arc::clone(&content)));
+                content
+            }
+            (None, Open::Read | Open::Write) => return Err(ErrorKind::NotFound.into()),
+        };
+        state.open_files += 1;
+        state.most_open_files = state.most_open_files.max(state.open_files);
+        let writable = how != Open::Read;
+        Ok(Arc::new(FakeFile {
+            fs: self.clone(),
+            path: path.into(),
+            content,
+            writable,
+        }))
+    }
+
+    fn create_dir(&self, path: &Path, _access: Access) -> io::Result<()> {
+        let mut state = locked(&self.state);
+        state.check(path)?;
+        state.parent_is_there(path)?;
+        if state.nodes.contains_key(path) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        state.nodes.insert(path.into(), Node::Directory);
+        Ok(())
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let mut state = locked(&self.state);
+        state.check(path)?;
+        match state.kind(path)? {
+            Kind::Directory => Err(ErrorKind::IsADirectory.into()),
+            Kind::File | Kind::Other => {
+                state.nodes.remove(path);
+                Ok(())
+            }
+        }
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = locked(&self.state);
+        state.check(path)?;
+        match state.kind(path)? {
+            Kind::Directory if state.nodes.keys().any(|p| p.parent() == Some(path)) => {
+                Err(ErrorKind::DirectoryNotEmpty.into())
+            }
+            Kind::Directory => {
+                state.nodes.remove(path);
+                Ok(())
+            }
+            Kind::File | Kind::Other => Err(ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        let state = locked(&self.state);
+        if state.kind(path)? != Kind::Directory {
+            return Err(ErrorKind::NotADirectory.into());
+        }
+        let children = state
+            .nodes
+            .iter()
+            .filter(|(child, _)| child.parent() == Some(path));
+        let entry = |(child, node): (&PathBuf, &Node)| {
+            let kind = if matches!(node, Node::Directory) {
+                Kind::Directory
+            } else {
+                Kind::File
+            };
+            child.file_name().map(|name| Entry {
+                name: name.into(),
+                kind,
+            })
+        };
+        Ok(children.filter_map(entry).collect())
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        locked(&self.state).kind(path)
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.kind(path).map(|_| path.into())
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        let (capacity, used) = locked(&self.state).usage(path);
+        Ok(Space {
+            free: capacity.saturating_sub(used),
+            total: capacity,
+        })
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>> {
+        if self.kind(path).is_err() {
+            self.open(path, Open::Create)?;
+        }
+        let fresh = locked(&self.state).locks.insert(path.into());
+        Ok(fresh.then(|| {
+            Box::new(FakeLock {
+                fs: self.clone(),
+                path: path.into(),
+            }) as Box<_>
+        }))
+    }
+}

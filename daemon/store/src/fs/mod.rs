@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The disk as the store sees it. The only place with `std::fs` is [`os`]; tests tear and fail writes
+//! with the `fake` one.
+
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
+mod os;
+
+use std::ffi::OsString;
+use std::fmt::Debug;
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use os::OsFs;
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for writing.
+    Write,
+    /// For writing; created if missing, emptied if there.
+    Create,
+}
+
+/// What a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// Anything else: link, socket, device.
+    Other,
+}
+
+/// One name in a directory. Links are not followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name within the directory.
+    pub name: OsString,
+    /// What it names.
+    pub kind: Kind,
+}
+
+/// Who may use a new directory, within the process's umask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The daemon's user only.
+    Private,
+    /// User and group: what Spark gives its directories of merged files.
+    Group,
+}
+
+/// Room on the filesystem of a path, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Free for this user.
+    pub free: u64,
+    /// Size of the filesystem.
+    pub total: u64,
+}
+
+/// An open file. Positions are always given: there is no cursor to share.
+pub trait File: Send + Sync + Debug {
+    /// Writes a prefix of `parts` at `offset` and says how many bytes.
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize>;
+    /// Reads into a prefix of `into` and says how many bytes; 0 is the end.
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Cuts or extends the file.
+    fn set_size(&self, bytes: u64) -> io::Result<()>;
+    /// Current size in bytes.
+    fn size(&self) -> io::Result<u64>;
+    /// For `sendfile`; `None` where there is no descriptor behind it.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// An exclusive lock, released when dropped or when the process ends.
+pub trait Lock: Send + Sync + Debug {}
+
+/// The calls of a filesystem that the store makes.
+pub trait Fs: Send + Sync + Debug {
+    /// Opens a file.
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>>;
+    /// Makes one directory, whose parent exists.
+    fn create_dir(&self, path: &Path, access: Access) -> io::Result<()>;
+    /// Removes a file.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// The names in a directory.
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
+    /// What a path names; links are followed.
+    fn kind(&self, path: &Path) -> io::Result<Kind>;
+    /// The path without links and dots.
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
+    /// Room on the filesystem of `path`.
+    fn space(&self, path: &Path) -> io::Result<Space>;
+    /// Locks a file, created if missing; `None` if somebody else holds it.
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>>;
+}
+
+/// Writes all of `parts`, one after another, at `offset`. On error an unknown prefix is written.
+pub(crate) fn write_all_at(file: &dyn File, parts: &[&[u8]], mut offset: u64) -> io::Result<()> {
+    let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
+    let mut rest = slices.as_mut_slice();
+    IoSlice::advance_slices(&mut rest, 0);
+    while !rest.is_empty() {
+        match file.write_at(rest, offset) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                offset += count as u64;
+                IoSlice::advance_slices(&mut rest, count);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Fills `into` from `offset`; the end of the file before that is an error.
+pub(crate) fn read_exact_at(file: &dyn File, mut into: &mut [u8], offset: u64) -> io::Result<()> {
+    let mut position = offset;
+    while !into.is_empty() {
+        match file.read_at(into, position) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                position += count as u64;
+                into = into.get_mut(count..).unwrap_or_default();
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

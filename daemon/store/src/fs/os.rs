@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The operating system's filesystem.
+
+use std::fs;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{FlockOperation, OFlags, flock, statvfs};
+
+use super::{Access, Entry, File, Fs, Kind, Lock, Open, Space};
+
+/// The real thing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OsFs;
+
+#[derive(Debug)]
+struct OsFile(fs::File);
+
+/// The descriptor that holds the lock: `flock` ends when it is closed.
+#[derive(Debug)]
+struct OsLock {
+    _file: fs::File,
+}
+
+impl Lock for OsLock {}
+
+impl File for OsFile {
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        Ok(rustix::io::pwritev(&self.0, parts, offset)?)
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(&self.0, into, offset)
+    }
+
+    fn set_size(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+}
+
+impl Fs for OsFs {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        let mut options = fs::OpenOptions::new();
+        match how {
+            Open::Read => options.read(true),
+            Open::Write => options.write(true),
+            // Spark's directories are shared: a link planted under our name must not be followed.
+            Open::Create => options
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .custom_flags(OFlags::NOFOLLOW.bits().cast_signed()),
+        };
+        Ok(Arc::new(OsFile(options.open(path)?)))
+    }
+
+    fn create_dir(&self, path: &Path, access: Access) -> io::Result<()> {
+        let mode = match access {
+            Access::Private => 0o700,
+            Access::Group => 0o770,
+        };
+        fs::DirBuilder::new().mode(mode).create(path)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        fs::read_dir(path)?
+            .map(|entry| {
+                let entry = entry?;
+                Ok(Entry {
+                    kind: kind_of(entry.file_type()?),
+                    name: entry.file_name(),
+                })
+            })
+            .collect()
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        Ok(kind_of(fs::metadata(path)?.file_type()))
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        let stat = statvfs(path)?;
+        Ok(Space {
+            free: stat.f_bavail.saturating_mul(stat.f_frsize),
+            total: stat.f_blocks.saturating_mul(stat.f_frsize),
+        })
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>> {
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Box::new(OsLock { _file: file }))),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn kind_of(file_type: fs::FileType) -> Kind {
+    if file_type.is_dir() {
+        Kind::Directory
+    } else if file_type.is_file() {
+        Kind::File
+    } else {
+        Kind::Other
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Remove: of a shuffle, of an application, and of applications whose lease ran out.
+
+use std::sync::Arc;
+
+use crate::model::code::{Code, Refusal};
+use crate::model::id::{AppAttempt, AppId, MergeId, ShuffleId, ShuffleKey};
+use crate::register::{Application, ApplicationState, GENERATION_BYTES, Generation, Phase};
+use crate::resource::home::Home;
+use crate::resource::{Resources, locked, reading, writing};
+use crate::spark;
+use crate::store::Store;
+
+/// Shortest and longest lease that is granted.
+const LEASE_MS: (u64, u64) = (10_000, 3_600_000);
+
+impl Store {
+    /// Drops a shuffle: the named generation and older ones, or with `None` whichever is current. A
+    /// tombstone stays, so that late pushes are told that they are late.
+    pub fn remove_shuffle(
+        &self,
+        app: &AppId,
+        attempt: AppAttempt,
+        shuffle: ShuffleId,
+        merge: Option<MergeId>,
+    ) -> Result<(), Refusal> {
+        let application = self.application(app)?;
+        let removed = {
+            let mut state = locked(&application.state);
+            let newest = state
+                .shuffles
+                .get(&shuffle)
+                .map(|generation| generation.key.merge)
+                .max(state.tombstones.get(&shuffle).copied());
+            let Some(merge) = merge.or(newest) else {
+                return Ok(());
+            };
+            let key = ShuffleKey {
+                app: app.clone(),
+                attempt: Some(attempt),
+                shuffle,
+                merge,
+            };
+            state.check_attempt(&key)?;
+            if newest.is_some_and(|newest| newest > merge) {
+                return Err(Code::StaleMerge.because(format!("{key} has a newer generation")));
+            }
+            state.bury(shuffle, merge);
+            state.shuffles.remove(&shuffle)
+        };
+        if let Some(generation) = removed {
+            generation.remove(&self.resources);
+        }
+        Ok(())
+    }
+
+    /// Drops everything of the application. One that is not known is dropped already.
+    pub fn end_application(&self, app: &AppId, attempt: AppAttempt) -> Result<(), Refusal> {
+        let Ok(application) = self.application(app) else {
+            return Ok(());
+        };
+        let known = locked(&application.state).attempt;
+        if attempt < known {
+            let detail = format!("attempt {known} of {app} is known");
+            return Err(Code::StaleAttempt.because(detail));
+        }
+        self.forget(app, &application, |state| state.attempt <= attempt);
+        Ok(())
+    }
+
+    /// Renews the application's lease and says for how long.
+    pub fn renew_lease(
+        &self,
+        app: &AppId,
+        attempt: AppAttempt,
+        ttl_ms: u64,
+    ) -> Result<u64, Refusal> {
+        let application = self.application(app)?;
+        let mut state = locked(&application.state);
+        let (shuffle, merge) = (ShuffleId(-1), MergeId(-1));
+        let key = ShuffleKey {
+            app: app.clone(),
+            attempt: Some(attempt),
+            shuffle,
+            merge,
+        };
+        state.check_attempt(&key)?;
+        let granted = ttl_ms.clamp(LEASE_MS.0, LEASE_MS.1);
+        state.lease_until_ms = Some(self.resources.now_ms() + granted);
+        Ok(granted)
+    }
+
+    /// Forgets applications whose lease ran out, and those that never had one (Spark's own protocol
+    /// knows none) and whose directories are all gone. To be called every few seconds.
+    pub fn expire_leases(&self) -> Vec<AppId> {
+        let now_ms = self.resources.now_ms();
+        let applications: Vec<_> = reading(&self.applications)
+            .iter()
+            .map(|(app, application)| (app.clone(), Arc::clone(application)))
+            .collect();
+        let mut expired = Vec::new();
+        for (app, application) in applications {
+            let (lease, dirs) = {
+                let state = locked(&application.state);
+                (state.lease_until_ms, state.executors.all_dirs())
+            };
+            let over = match lease {
+                Some(until_ms) => until_ms <= now_ms,
+                None => dirs.iter().all(|dir| {
+                    let kind = self.resources.fs().kind(dir);
+                    kind.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+                }),
+            };
+            // Looked at again under the lock: a renewal may have come meanwhile.
+            if over && self.forget(&app, &application, |state| state.lease_until_ms == lease) {
+                expired.push(app);
+            }
+        }
+        expired
+    }
+
+    /// Drops the application if `still` holds; says whether it did.
+    fn forget(
+        &self,
+        app: &AppId,
+        application: &Arc<Application>,
+        still: impl FnOnce(&ApplicationState) -> bool,
+    ) -> bool {
+        let generations: Vec<_> = {
+            let mut state = locked(&application.state);
+            if state.ended || !still(&state) {
+                return false;
+            }
+            state.ended = true;
+            state
+                .shuffles
+                .drain()
+                .map(|(_, generation)| generation)
+                .collect()
+        };
+        {
+            let mut applications = writing(&self.applications);
+            if applications
+                .get(app)
+                .is_some_and(|known| Arc::ptr_eq(known, application))
+            {
+                applications.remove(app);
+            }
+        }
+        generations
+            .iter()
+            .for_each(|generation| generation.remove(&self.resources));
+        true
+    }
+}
+
+impl Generation {
+    /// Ends pushes and fetches, and removes the files. Chunks that are open stay readable.
+    pub(crate) fn remove(&self, resources: &Resources) {
+        let removed = {
+            let mut partitions = writing(&self.partitions);
+            if partitions.phase == Phase::Removed {
+                return;
+            }
+            partitions.phase = Phase::Removed;
+            std::mem::take(&mut partitions.by_reduce)
+        };
+        for (reduce, partition) in &removed {
+            partition.remove(resources);
+            if let Home::Spark { dirs, key } = self.home.as_ref() {
+                spark::merged::remove(resources, dirs, key, *reduce);
+            }
+        }
+        self.home.remove(resources);
+        resources.budget.resize_metadata(GENERATION_BYTES, 0);
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The memory budget: tails of partitions, and metadata (segment indexes and the things around them).
+//!
+//! Metadata cannot be written out, so it comes first: what is left of the limit is the *room* for
+//! tails. Above half of the room one thread writes out the largest tails until a quarter is in use;
+//! a tail that would pass the whole room is not grown, its partition is written through to disk.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+
+/// Part of the limit that metadata may take: past it new segments are refused as OVERLOADED.
+const METADATA_SHARE: (u64, u64) = (3, 4);
+
+/// Part of the limit that tails leave free, for metadata that arrives at the same time.
+const SLACK_DIVISOR: u64 = 16;
+
+/// Bytes in use, against a limit.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limit: u64,
+    tails: AtomicU64,
+    metadata: AtomicU64,
+    relief: Mutex<()>,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self {
+            limit,
+            tails: 0.into(),
+            metadata: 0.into(),
+            relief: Mutex::new(()),
+        }
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.tails.load(Relaxed) + self.metadata.load(Relaxed)
+    }
+
+    /// Room for tails.
+    fn room(&self) -> u64 {
+        let taken = self.metadata.load(Relaxed) + self.limit / SLACK_DIVISOR;
+        self.limit.saturating_sub(taken)
+    }
+
+    /// Takes memory for a tail, or says that there is none.
+    pub(crate) fn try_take_tail(&self, bytes: usize) -> bool {
+        let room = self.room();
+        self.tails
+            .try_update(Relaxed, Relaxed, |tails| {
+                Some(tails + bytes as u64).filter(|total| *total <= room)
+            })
+            .is_ok()
+    }
+
+    pub(crate) fn return_tail(&self, bytes: usize) {
+        let before = self.tails.fetch_sub(bytes as u64, Relaxed);
+        assert!(
+            before >= bytes as u64,
+            "more tail memory returned than taken"
+        );
+    }
+
+    /// True if metadata must not grow any more.
+    pub(crate) fn metadata_is_full(&self) -> bool {
+        let (part, of) = METADATA_SHARE;
+        self.metadata.load(Relaxed) >= self.limit / of * part
+    }
+
+    /// Accounts for metadata that went from `before` bytes to `after`.
+    pub(crate) fn resize_metadata(&self, before: usize, after: usize) {
+        if after >= before {
+            self.metadata.fetch_add((after - before) as u64, Relaxed);
+        } else {
+            let shrunk = (before - after) as u64;
+            let held = self.metadata.fetch_sub(shrunk, Relaxed);
+            assert!(held >= shrunk, "more metadata returned than taken");
+        }
+    }
+
+    /// True if tails should be written out.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.tails.load(Relaxed) > self.room() / 2
+    }
+
+    /// True if enough was written out.
+    pub(crate) fn is_relieved(&self) -> bool {
+        self.tails.load(Relaxed) <= self.room() / 4
+    }
+
+    /// The right to write out other partitions' tails: for one thread at a time, the others go on.
+    pub(crate) fn try_relieve(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.relief.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_leaves_less_room_for_tails() {
+        let budget = Budget::new(1600);
+        assert!(budget.try_take_tail(1500));
+        assert!(!budget.try_take_tail(1));
+        budget.return_tail(1500);
+        budget.resize_metadata(0, 1000);
+        assert!(!budget.try_take_tail(501));
+        assert!(budget.try_take_tail(500));
+        assert!(budget.is_pressed());
+        budget.return_tail(375);
+        assert!(budget.is_relieved());
+        assert!(!budget.metadata_is_full());
+        budget.resize_metadata(1000, 1200);
+        assert!(budget.metadata_is_full());
+        assert_eq!(budget.used(), 1325);
+    }
+
+    #[test]
+    fn only_one_thread_relieves() {
+        let budget = Budget::new(100);
+        let first = budget.try_relieve();
+        assert!(first.is_some());
+        assert!(budget.try_relieve().is_none());
+        drop(first);
+        assert!(budget.try_relieve().is_some());
+    }
+}

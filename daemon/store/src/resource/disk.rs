@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Our directories, one per disk: where new files go, and which disks are taken out.
+//!
+//! A failed write takes its disk out: no new file is placed there and appends to its files are refused,
+//! with DISK_FULL or DISK_FAILED. After [`RETRY_MS`] the next caller probes it by writing a small file,
+//! and takes it in again if that works.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use super::{Environment, locked};
+use crate::fs::{Open, Space, write_all_at};
+use crate::model::code::Code;
+
+/// How long a bad disk is left alone.
+pub(crate) const RETRY_MS: u64 = 5_000;
+
+/// What a probe writes: as much as one write-out, so that a disk that can take one is well.
+const PROBE_BYTES: usize = 256 * 1024;
+
+/// Position in the list of directories.
+pub(crate) type DiskIndex = u16;
+
+#[derive(Clone, Copy, Debug)]
+enum Health {
+    Well,
+    Bad { code: Code, retry_at_ms: u64 },
+}
+
+#[derive(Debug)]
+struct Disk {
+    root: PathBuf,
+    /// False is a shortcut: the lock is only taken for a disk that had trouble.
+    troubled: AtomicBool,
+    health: Mutex<Health>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Disks {
+    disks: Vec<Disk>,
+}
+
+impl Disks {
+    pub(crate) fn new(roots: Vec<PathBuf>) -> Self {
+        let disk = |root| Disk {
+            root,
+            troubled: false.into(),
+            health: Mutex::new(Health::Well),
+        };
+        Self {
+            disks: roots.into_iter().map(disk).collect(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.disks.len()
+    }
+
+    pub(crate) fn root(&self, index: DiskIndex) -> &Path {
+        self.disks
+            .get(usize::from(index))
+            .map_or(Path::new(""), |disk| &disk.root)
+    }
+
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &Path> {
+        self.disks.iter().map(|disk| disk.root.as_path())
+    }
+
+    /// A well disk for a new file: the one that `spread` falls on, or the next.
+    pub(crate) fn place(&self, spread: u64, environment: &Environment) -> Result<DiskIndex, Code> {
+        let count = self.disks.len() as u64;
+        let mut refusal = Code::DiskFailed;
+        for step in 0..count {
+            let index = ((spread % count + step) % count) as DiskIndex;
+            match self.check(index, environment) {
+                Ok(()) => return Ok(index),
+                Err(code) => refusal = code,
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Ok if the disk takes writes; probes it if it is time to.
+    pub(crate) fn check(&self, index: DiskIndex, environment: &Environment) -> Result<(), Code> {
+        let Some(disk) = self.disks.get(usize::from(index)) else {
+            return Err(Code::Internal);
+        };
+        if !disk.troubled.load(Relaxed) {
+            return Ok(());
+        }
+        let now_ms = environment.clock.now_ms();
+        {
+            let mut health = locked(&disk.health);
+            match &mut *health {
+                Health::Well => return Ok(()),
+                Health::Bad { code, retry_at_ms } if now_ms < *retry_at_ms => return Err(*code),
+                // Claimed before the probe: others are refused meanwhile and do not wait for it.
+                Health::Bad { retry_at_ms, .. } => *retry_at_ms = now_ms + RETRY_MS,
+            }
+        }
+        match probe(&disk.root, environment) {
+            Ok(()) => {
+                tracing::info!(dir = %disk.root.display(), "disk is well again");
+                *locked(&disk.health) = Health::Well;
+                disk.troubled.store(false, Relaxed);
+                Ok(())
+            }
+            Err(error) => Err(self.report(index, &error, environment)),
+        }
+    }
+
+    /// Takes the disk out if the error is the disk's, and says what to answer.
+    pub(crate) fn report(
+        &self,
+        index: DiskIndex,
+        error: &io::Error,
+        environment: &Environment,
+    ) -> Code {
+        let code = code_of(error);
+        if !matches!(code, Code::DiskFull | Code::DiskFailed) {
+            return code;
+        }
+        if let Some(disk) = self.disks.get(usize::from(index)) {
+            let retry_at_ms = environment.clock.now_ms() + RETRY_MS;
+            let mut health = locked(&disk.health);
+            if matches!(*health, Health::Well) {
+                tracing::warn!(dir = %disk.root.display(), %code, %error, "disk is taken out");
+            }
+            *health = Health::Bad { code, retry_at_ms };
+            disk.troubled.store(true, Relaxed);
+        }
+        code
+    }
+
+    /// Room on all disks together.
+    pub(crate) fn space(&self, environment: &Environment) -> Space {
+        let mut sum = Space::default();
+        for disk in &self.disks {
+            let space = environment.fs.space(&disk.root).unwrap_or_default();
+            sum.free = sum.free.saturating_add(space.free);
+            sum.total = sum.total.saturating_add(space.total);
+        }
+        sum
+    }
+}
+
+/// What a failed write means for the pusher.
+pub(crate) fn code_of(error: &io::Error) -> Code {
+    use rustix::io::Errno;
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Code::DiskFull,
+        ErrorKind::OutOfMemory => Code::Overloaded,
+        // Too many open files: this process is at its limit, the disk is fine.
+        _ => match Errno::from_io_error(error) {
+            Some(Errno::MFILE | Errno::NFILE) => Code::Overloaded,
+            _ => Code::DiskFailed,
+        },
+    }
+}
+
+/// The name of the probe file in a disk's directory.
+pub(crate) const PROBE_NAME: &str = "probe";
+
+fn probe(root: &Path, environment: &Environment) -> io::Result<()> {
+    let path = root.join(PROBE_NAME);
+    let file = environment.fs.open(&path, Open::Create)?;
+    let written = write_all_at(file.as_ref(), &[&vec![0; PROBE_BYTES]], 0);
+    drop(file);
+    let removed = environment.fs.remove_file(&path);
+    written.and(removed)
+}

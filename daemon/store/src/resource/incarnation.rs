@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The directory of one daemon start, `lodestone-<16 hex digits>`: made at open, removed at close, and
+//! removed by the next start if the daemon was killed.
+//!
+//! ```text
+//! lodestone-<incarnation>/
+//!   lock                  flock held while the daemon lives
+//!   LODESTONE             marker, written after the lock is held: the directory is ours to remove
+//!   probe                 only while a bad disk is tried
+//!   <shuffle>/<n>.data    see `partition.rs`
+//! ```
+//!
+//! Removal goes by names: a file that this daemon cannot have made stays, and so does its directory.
+
+use std::io::{self, ErrorKind};
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use super::Environment;
+use super::disk::PROBE_NAME;
+use super::random::Random;
+use crate::fs::{Access, Fs, Kind, Lock, Open, read_exact_at, write_all_at};
+use crate::model::id::Incarnation;
+
+const PREFIX: &str = "lodestone-";
+const MARKER_NAME: &str = "LODESTONE";
+const MARKER: &[u8] = b"lodestone store 1\n";
+const LOCK_NAME: &str = "lock";
+const DATA_SUFFIX: &str = ".data";
+
+/// Why the store could not be opened. The text says which directory, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No directory was given.
+    #[error("no data directory given: name at least one")]
+    NoDirectory,
+    /// More directories than the store can tell apart.
+    #[error("{0} data directories given: at most 1024 are supported")]
+    TooManyDirectories(usize),
+    /// The same directory twice would count one disk as two.
+    #[error("data directory {} is given twice: name each disk once", .0.display())]
+    GivenTwice(PathBuf),
+    /// The directory does not exist.
+    #[error("data directory {} does not exist: create it, or name another", .0.display())]
+    Missing(PathBuf),
+    /// The path is something else.
+    #[error("{} is not a directory: name a directory", .0.display())]
+    NotADirectory(PathBuf),
+    /// The user of this process may not write there.
+    #[error("data directory {} is not writable: make this user its owner, or name another ({source})", dir.display())]
+    NotWritable {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Anything else that the disk said.
+    #[error("data directory {} cannot be used: {source}; check the disk, or name another", dir.display())]
+    Unusable {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No random numbers.
+    #[error("no random numbers from the system: {0}")]
+    NoRandom(io::Error),
+}
+
+/// A new non-zero id.
+pub(crate) fn draw(random: &dyn Random) -> Result<Incarnation, OpenError> {
+    loop {
+        let number = random.next_u64().map_err(OpenError::NoRandom)?;
+        if let Some(number) = NonZeroU64::new(number) {
+            return Ok(Incarnation(number));
+        }
+    }
+}
+
+/// Makes and locks this incarnation's directory in `dir`.
+pub(crate) fn create(
+    dir: &Path,
+    incarnation: Incarnation,
+    environment: &Environment,
+) -> Result<(PathBuf, Box<dyn Lock>), OpenError> {
+    let fs = environment.fs.as_ref();
+    match fs.kind(dir) {
+        Ok(Kind::Directory) => {}
+        Ok(_) => return Err(OpenError::NotADirectory(dir.into())),
+        Err(source) => return Err(refused(dir, source)),
+    }
+    let root = dir.join(format!("{PREFIX}{incarnation}"));
+    fs.create_dir(&root, Access::Private)
+        .map_err(|source| refused(dir, source))?;
+    let made = fs.try_lock(&root.join(LOCK_NAME)).and_then(|lock| {
+        let lock = lock.ok_or(ErrorKind::AlreadyExists)?;
+        let marker = fs.open(&root.join(MARKER_NAME), Open::Create)?;
+        write_all_at(marker.as_ref(), &[MARKER], 0)?;
+        Ok(lock)
+    });
+    match made {
+        Ok(lock) => Ok((root, lock)),
+        Err(source) => {
+            remove(fs, &root);
+            Err(refused(dir, source))
+        }
+    }
+}
+
+fn refused(dir: &Path, source: io::Error) -> OpenError {
+    let dir = dir.to_path_buf();
+    match source.kind() {
+        ErrorKind::NotFound => OpenError::Missing(dir),
+        ErrorKind::NotADirectory => OpenError::NotADirectory(dir),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            OpenError::NotWritable { dir, source }
+        }
+        _ => OpenError::Unusable { dir, source },
+    }
+}
+
+/// Removes what crashed incarnations left in `dir`: directories with our name and our marker whose lock
+/// nobody holds.
+pub(crate) fn remove_leftovers(dir: &Path, fs: &dyn Fs) {
+    let entries = match fs.list(dir) {
+        Ok(entries) => entries,
+        Err(error) => {
+            tracing::warn!(dir = %dir.display(), %error, "look for leftovers of a crash");
+            return;
+        }
+    };
+    for entry in entries {
+        let named_like_ours = entry.name.to_str().is_some_and(|name| {
+            name.strip_prefix(PREFIX)
+                .is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+        });
+        let root = dir.join(&entry.name);
+        if !named_like_ours || entry.kind != Kind::Directory || !has_marker(&root, fs) {
+            continue;
+        }
+        match fs.try_lock(&root.join(LOCK_NAME)) {
+            Ok(Some(lock)) => {
+                tracing::info!(dir = %root.display(), "remove leftovers of a crash");
+                remove(fs, &root);
+                drop(lock);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(dir = %root.display(), %error, "lock leftovers"),
+        }
+    }
+}
+
+fn has_marker(root: &Path, fs: &dyn Fs) -> bool {
+    let mut found = [0; MARKER.len()];
+    fs.open(&root.join(MARKER_NAME), Open::Read)
+        .and_then(|file| read_exact_at(file.as_ref(), &mut found, 0))
+        .is_ok_and(|()| found == MARKER)
+}
+
+/// Removes an incarnation's directory and what a daemon makes in it; the marker goes last, so that a
+/// removal that was cut short is taken up by the next start.
+pub(crate) fn remove(fs: &dyn Fs, root: &Path) {
+    for entry in fs.list(root).unwrap_or_default() {
+        if entry.kind == Kind::Directory {
+            remove_data_dir(fs, &root.join(&entry.name));
+        }
+    }
+    for name in [PROBE_NAME, LOCK_NAME, MARKER_NAME] {
+        // Missing is fine, and any other trouble shows when the directory cannot be removed.
+        let _ = fs.remove_file(&root.join(name));
+    }
+    if let Err(error) = fs.remove_dir(root) {
+        tracing::warn!(dir = %root.display(), %error, "remove own directory");
+    }
+}
+
+/// Removes a shuffle's directory and the data files in it.
+pub(crate) fn remove_data_dir(fs: &dyn Fs, dir: &Path) {
+    for entry in fs.list(dir).unwrap_or_default() {
+        if entry.kind == Kind::File && is_data_file(entry.name.to_str()) {
+            let _ = fs.remove_file(&dir.join(&entry.name));
+        }
+    }
+    match fs.remove_dir(dir) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => tracing::warn!(dir = %dir.display(), %error, "remove a shuffle's directory"),
+    }
+}
+
+fn is_data_file(name: Option<&str>) -> bool {
+    name.and_then(|name| name.strip_suffix(DATA_SUFFIX))
+        .is_some_and(|stem| !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The name of a partition's file in its shuffle's directory.
+pub(crate) fn data_file_name(reduce: crate::ReduceId) -> String {
+    format!("{reduce}{DATA_SUFFIX}")
+}

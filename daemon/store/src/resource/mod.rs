@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the store is given or must share out: filesystem, clock, randomness, disks, memory.
+
+pub(crate) mod budget;
+pub(crate) mod clock;
+pub(crate) mod disk;
+pub(crate) mod home;
+pub(crate) mod incarnation;
+pub(crate) mod random;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::fs::Fs;
+use budget::Budget;
+use clock::Clock;
+use disk::Disks;
+use random::Random;
+
+/// Everything that is not deterministic, given from outside.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// The disk.
+    pub fs: Arc<dyn Fs>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The source of randomness.
+    pub random: Arc<dyn Random>,
+}
+
+impl Environment {
+    /// The operating system's.
+    pub fn os() -> Self {
+        Self {
+            fs: Arc::new(crate::fs::OsFs),
+            clock: Arc::new(clock::OsClock::default()),
+            random: Arc::new(random::OsRandom),
+        }
+    }
+}
+
+/// What a partition needs to write itself out.
+#[derive(Debug)]
+pub(crate) struct Resources {
+    pub(crate) environment: Environment,
+    pub(crate) disks: Disks,
+    pub(crate) budget: Budget,
+}
+
+impl Resources {
+    pub(crate) fn fs(&self) -> &dyn Fs {
+        self.environment.fs.as_ref()
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.environment.clock.now_ms()
+    }
+}
+
+// Maps behind these locks are changed by single calls that cannot stop half way, so a panic of
+// another thread leaves them whole. (A partition, which can be left half changed, looks itself.)
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn reading<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn writing<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

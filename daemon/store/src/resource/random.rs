@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Randomness: the incarnation id is all that the store needs it for.
+
+use std::fmt::Debug;
+use std::io;
+
+/// A source of random numbers.
+pub trait Random: Send + Sync + Debug {
+    /// 64 random bits.
+    fn next_u64(&self) -> io::Result<u64>;
+}
+
+/// The operating system's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OsRandom;
+
+impl Random for OsRandom {
+    fn next_u64(&self) -> io::Result<u64> {
+        let mut bytes = [0_u8; 8];
+        // Up to 256 bytes come whole or not at all (getrandom(2)).
+        let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+        assert_eq!(count, bytes.len());
+        Ok(u64::from_ne_bytes(bytes))
+    }
+}
+
+/// Always the same numbers for the same seed (SplitMix64).
+#[cfg(any(test, feature = "fake"))]
+#[derive(Debug)]
+pub struct SeededRandom {
+    state: std::sync::atomic::AtomicU64,
+}
+
+#[cfg(any(test, feature = "fake"))]
+impl SeededRandom {
+    /// Starts the sequence of `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self { state: seed.into() }
+    }
+}
+
+#[cfg(any(test, feature = "fake"))]
+impl Random for SeededRandom {
+    fn next_u64(&self) -> io::Result<u64> {
+        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        let mut z = self
+            .state
+            .fetch_add(STEP, std::sync::atomic::Ordering::SeqCst)
+            .wrapping_add(STEP);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        Ok(z ^ (z >> 31))
+    }
+}

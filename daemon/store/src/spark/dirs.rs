@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Spark's spreading of files over directories. Names and places are an API: executors on this host
+//! compute the same paths and read the files themselves.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::model::id::{ReduceId, ShuffleKey};
+
+/// Directories over which files are spread by the hash of their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HashedDirs {
+    dirs: Arc<[String]>,
+    sub_dirs: u32,
+}
+
+/// The three files of a merged partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MergedFile {
+    Data,
+    Index,
+    Meta,
+}
+
+impl HashedDirs {
+    /// Neither may be empty.
+    pub(crate) fn new(dirs: Vec<String>, sub_dirs: u32) -> Self {
+        assert!(
+            !dirs.is_empty() && sub_dirs > 0,
+            "files need a directory to be in"
+        );
+        Self {
+            dirs: dirs.into(),
+            sub_dirs,
+        }
+    }
+
+    pub(crate) fn dirs(&self) -> &[String] {
+        &self.dirs
+    }
+
+    /// Where the file of this name is: `<dir>/<two hex digits>/<name>`.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        let hash = non_negative_hash(name) as usize;
+        let dir = self
+            .dirs
+            .get(hash % self.dirs.len())
+            .map_or("", String::as_str);
+        let sub_dir = (hash / self.dirs.len()) % self.sub_dirs as usize;
+        PathBuf::from(format!("{dir}/{sub_dir:02x}/{name}"))
+    }
+
+    /// Where a file of a merged partition is.
+    pub(crate) fn merged(&self, key: &ShuffleKey, reduce: ReduceId, which: MergedFile) -> PathBuf {
+        let suffix = match which {
+            MergedFile::Data => "data",
+            MergedFile::Index => "index",
+            MergedFile::Meta => "meta",
+        };
+        let ShuffleKey {
+            app,
+            shuffle,
+            merge,
+            ..
+        } = key;
+        self.path(&format!(
+            "shuffleMerged_{app}_{shuffle}_{merge}_{reduce}.{suffix}"
+        ))
+    }
+}
+
+/// `String.hashCode` of Java, made non-negative as Spark does.
+fn non_negative_hash(name: &str) -> u32 {
+    let hash = name.encode_utf16().fold(0_i32, |hash, unit| {
+        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
+    });
+    match hash {
+        i32::MIN => 0,
+        hash => hash.unsigned_abs(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_java() {
+        // "hello world", "" and "é€" by hand from the definition; the last is Java's well-known
+        // string with the smallest hash of all.
+        assert_eq!(non_negative_hash("hello world"), 1_794_106_052);
+        assert_eq!(non_negative_hash(""), 0);
+        assert_eq!(non_negative_hash("\u{e9}\u{20ac}"), 0xe9 * 31 + 0x20ac);
+        assert_eq!(non_negative_hash("polygenelubricants"), 0);
+    }
+
+    #[test]
+    fn files_are_where_spark_looks_for_them() {
+        // hashCode = 1794106052; directory 1794106052 % 3 = 2, subdirectory (1794106052 / 3) % 64 = 22.
+        let dirs = HashedDirs::new(vec!["/a".into(), "/b".into(), "/c".into()], 64);
+        assert_eq!(dirs.path("hello world"), PathBuf::from("/c/16/hello world"));
+    }
+}

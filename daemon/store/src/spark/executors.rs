@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Executors that registered with Spark's own protocol, and their directories.
+
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+
+use super::dirs::HashedDirs;
+use crate::model::code::{Code, Refusal};
+use crate::model::id::{AppAttempt, AppId, is_path_segment};
+use crate::resource::locked;
+use crate::store::Store;
+
+/// The executor whose "local directories" are the application's merge directories.
+pub(crate) const MERGER: &str = "shuffle-push-merger";
+
+/// Executors of one application, directories of one executor, subdirectories of one directory.
+const EXECUTORS_MAX: usize = 65_536;
+const LOCAL_DIRS_MAX: usize = 1_024;
+const SUB_DIRS_MAX: u32 = 4_096;
+
+/// What an executor says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutorInfo {
+    /// Its block manager's directories.
+    pub local_dirs: Vec<String>,
+    /// Subdirectories in each, over which files are spread.
+    pub sub_dirs: u32,
+    /// Name of the merge directory beside each local directory, if pushes are on.
+    pub merge_dir: Option<String>,
+}
+
+/// The executors of one application.
+#[derive(Debug, Default)]
+pub(crate) struct Executors {
+    by_id: HashMap<String, HashedDirs>,
+    merge_dirs: Option<HashedDirs>,
+}
+
+impl Executors {
+    pub(crate) fn merge_dirs(&self) -> Option<&HashedDirs> {
+        self.merge_dirs.as_ref()
+    }
+
+    pub(crate) fn forget_merge_dirs(&mut self) {
+        self.merge_dirs = None;
+    }
+
+    /// Every directory that was registered.
+    pub(crate) fn all_dirs(&self) -> Vec<PathBuf> {
+        let dirs = self.by_id.values().chain(&self.merge_dirs);
+        dirs.flat_map(|dirs| dirs.dirs().iter().map(PathBuf::from))
+            .collect()
+    }
+
+    fn dirs(&self, exec: &str) -> Option<&HashedDirs> {
+        if exec == MERGER {
+            self.merge_dirs.as_ref()
+        } else {
+            self.by_id.get(exec)
+        }
+    }
+}
+
+impl Store {
+    /// Registers an executor, or replaces what it said before. The first one of an application attempt
+    /// decides where merged files go; a higher attempt replaces the older one.
+    pub fn register_executor(
+        &self,
+        app: &AppId,
+        exec: &str,
+        attempt: AppAttempt,
+        info: ExecutorInfo,
+    ) -> Result<(), Refusal> {
+        self.check_dirs(&info)?;
+        let merge_dirs = match &info.merge_dir {
+            None => None,
+            Some(name) => Some(merge_dirs(&info, name)?),
+        };
+        let mut replaced = Vec::new();
+        let outcome = self.with_application(app, attempt, |state| {
+            let known = state.executors.by_id.contains_key(exec);
+            if !known && state.executors.by_id.len() >= EXECUTORS_MAX {
+                return Err(Code::TooLarge.because(format!("{app} has {EXECUTORS_MAX} executors")));
+            }
+            let dirs = HashedDirs::new(info.local_dirs, info.sub_dirs);
+            state.executors.by_id.insert(exec.into(), dirs);
+            if merge_dirs.is_some() && attempt > state.attempt {
+                replaced = state.start_attempt(attempt);
+            }
+            if attempt == state.attempt && state.executors.merge_dirs.is_none() {
+                state.executors.merge_dirs = merge_dirs;
+            }
+            Ok(())
+        });
+        replaced
+            .iter()
+            .for_each(|generation| generation.remove(&self.resources));
+        outcome
+    }
+
+    /// The directories of an executor; those of `shuffle-push-merger` are the merge directories.
+    pub fn local_dirs(&self, app: &AppId, exec: &str) -> Result<Vec<String>, Refusal> {
+        self.executor_dirs(app, exec)
+            .map(|dirs| dirs.dirs().to_vec())
+    }
+
+    /// Removes blocks of an executor that Spark names, and counts them. This is the one place where files
+    /// go that the store did not make: their owner asks for it.
+    pub fn remove_blocks(
+        &self,
+        app: &AppId,
+        exec: &str,
+        blocks: &[String],
+    ) -> Result<u32, Refusal> {
+        let dirs = self.executor_dirs(app, exec)?;
+        let mut removed = 0;
+        for block in blocks {
+            let is_block = block.starts_with("shuffle") || block.starts_with("rdd_");
+            if !is_block || !is_path_segment(block) {
+                tracing::warn!(%app, exec, block, "asked to remove what is no block");
+                continue;
+            }
+            match self.resources.fs().remove_file(&dirs.path(block)) {
+                Ok(()) => removed += 1,
+                Err(error) => tracing::info!(%app, exec, block, %error, "remove a block"),
+            }
+        }
+        Ok(removed)
+    }
+
+    pub(crate) fn executor_dirs(&self, app: &AppId, exec: &str) -> Result<HashedDirs, Refusal> {
+        let unknown = || {
+            let detail = format!("Executor is not registered (appId={app}, execId={exec})");
+            Code::UnknownApplication.because(detail)
+        };
+        let application = self.application(app).map_err(|_| unknown())?;
+        let state = locked(&application.state);
+        state.executors.dirs(exec).cloned().ok_or_else(unknown)
+    }
+
+    /// Directories become paths that are read, written and removed: they must be what they claim.
+    fn check_dirs(&self, info: &ExecutorInfo) -> Result<(), Refusal> {
+        let malformed = |detail: String| Err(Code::Malformed.because(detail));
+        if info.local_dirs.is_empty() || info.local_dirs.len() > LOCAL_DIRS_MAX {
+            return malformed(format!("{} local directories", info.local_dirs.len()));
+        }
+        if info.sub_dirs == 0 || info.sub_dirs > SUB_DIRS_MAX {
+            return malformed(format!("{} subdirectories", info.sub_dirs));
+        }
+        for dir in &info.local_dirs {
+            let path = Path::new(dir);
+            let plain = path.components().all(|part| part != Component::ParentDir);
+            if !path.is_absolute() || !plain || dir.contains('\0') {
+                return malformed(format!(
+                    "local directory {dir} is not an absolute, plain path"
+                ));
+            }
+            if !self.is_below_roots(path) {
+                return malformed(format!(
+                    "local directory {dir} is outside of the allowed ones"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_below_roots(&self, dir: &Path) -> bool {
+        if self.executor_roots.is_empty() {
+            return true;
+        }
+        let Ok(dir) = self.resources.fs().canonical(dir) else {
+            return false;
+        };
+        self.executor_roots.iter().any(|root| {
+            self.resources
+                .fs()
+                .canonical(root)
+                .is_ok_and(|root| dir.starts_with(root))
+        })
+    }
+}
+
+/// `<parent of each local directory>/<name>`.
+fn merge_dirs(info: &ExecutorInfo, name: &str) -> Result<HashedDirs, Refusal> {
+    if !is_path_segment(name) {
+        return Err(Code::Malformed.because(format!("merge directory {name} is no plain name")));
+    }
+    let beside = |dir: &String| {
+        let parent = Path::new(dir).parent().and_then(Path::to_str);
+        let no_parent = || Code::Malformed.because(format!("{dir} has no parent"));
+        parent
+            .map(|parent| format!("{}/{name}", parent.trim_end_matches('/')))
+            .ok_or_else(no_parent)
+    };
+    let dirs = info
+        .local_dirs
+        .iter()
+        .map(beside)
+        .collect::<Result<_, _>>()?;
+    Ok(HashedDirs::new(dirs, info.sub_dirs))
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The files of a finalized partition that Spark's executors read directly.
+//!
+//! ```text
+//! .data    whole blocks, in order of arrival
+//! .index   big-endian i64: 0, then the end offset of each chunk
+//! .meta    one serialized bitmap of map indexes per chunk
+//! ```
+
+use std::path::Path;
+
+use super::dirs::{HashedDirs, MergedFile};
+use crate::fetch::write_bitmap;
+use crate::fs::write_all_at;
+use crate::model::chunk::cut;
+use crate::model::code::Code;
+use crate::model::id::{MapRange, ReduceId, ShuffleKey};
+use crate::model::segment::Segments;
+use crate::partition::Partition;
+use crate::resource::Resources;
+use crate::resource::disk::code_of;
+
+/// Freezes a partition and puts all of it on disk. On failure the partition is of no use.
+pub(crate) fn publish(
+    partition: &Partition,
+    resources: &Resources,
+    dirs: &HashedDirs,
+    key: &ShuffleKey,
+    reduce: ReduceId,
+) -> Result<(u64, u64), Code> {
+    // Before the freeze: should the write fail, an open partition keeps what is on disk already.
+    let written = partition.write_out(resources);
+    let totals = partition.freeze(resources)?;
+    if totals.0 == 0 {
+        return written.map(|()| totals);
+    }
+    // A block may have come between the two.
+    partition.write_out(resources)?;
+    let (index, meta) = partition.view(resources, |view| describe(view.segments))??;
+    let (index_path, meta_path) = paths(dirs, key, reduce);
+    let outcome = write_file(resources, partition, &index_path, &index)
+        .and_then(|()| write_file(resources, partition, &meta_path, &meta));
+    if outcome.is_err() {
+        remove(resources, dirs, key, reduce);
+    }
+    outcome.map(|()| totals)
+}
+
+/// Removes `.index` and `.meta`; the partition removes its own file.
+pub(crate) fn remove(resources: &Resources, dirs: &HashedDirs, key: &ShuffleKey, reduce: ReduceId) {
+    let (index, meta) = paths(dirs, key, reduce);
+    for path in [index, meta] {
+        if let Err(error) = resources.fs().remove_file(&path) {
+            tracing::debug!(path = %path.display(), %error, "remove a merged partition's file");
+        }
+    }
+}
+
+fn paths(
+    dirs: &HashedDirs,
+    key: &ShuffleKey,
+    reduce: ReduceId,
+) -> (std::path::PathBuf, std::path::PathBuf) {
+    let path = |which| dirs.merged(key, reduce, which);
+    (path(MergedFile::Index), path(MergedFile::Meta))
+}
+
+/// The contents of `.index` and `.meta`.
+fn describe(segments: &Segments) -> Result<(Vec<u8>, Vec<u8>), Code> {
+    let mut end: u64 = 0;
+    let mut index = end.to_be_bytes().to_vec();
+    let mut meta = Vec::new();
+    for chunk in cut(segments, MapRange::ALL) {
+        end += chunk
+            .iter()
+            .map(|placed| u64::from(placed.segment.length))
+            .sum::<u64>();
+        index.extend_from_slice(&end.to_be_bytes());
+        write_bitmap(&chunk, &mut meta).ok_or(Code::Internal)?;
+    }
+    Ok((index, meta))
+}
+
+fn write_file(
+    resources: &Resources,
+    partition: &Partition,
+    path: &Path,
+    content: &[u8],
+) -> Result<(), Code> {
+    // `.index` and `.meta` hash to other subdirectories than `.data`.
+    let file = partition.home().create(resources, path);
+    let written = file.and_then(|file| write_all_at(file.as_ref(), &[content], 0));
+    written.map_err(|error| {
+        tracing::warn!(path = %path.display(), %error, "write a merged partition's description");
+        code_of(&error)
+    })
+}

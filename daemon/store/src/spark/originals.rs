@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Blocks that map tasks wrote: Spark's own files in the executors' directories.
+//!
+//! ```text
+//! shuffle_<shuffle>_<map id>_0.index   big-endian i64: offset of each partition, and the end
+//! shuffle_<shuffle>_<map id>_0.data    the partitions, one after another
+//! rdd_<rdd>_<split>                    a persisted block, whole
+//! ```
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::fetch::{ChunkData, Part};
+use crate::fs::{Open, read_exact_at};
+use crate::model::code::{Code, Refusal};
+use crate::model::id::{AppId, MapId, ReduceId, ShuffleId};
+use crate::resource::disk::code_of;
+use crate::store::Store;
+
+/// Bytes of one offset in an index file.
+const OFFSET_BYTES: u64 = 8;
+
+impl Store {
+    /// The bytes of the partitions `reduces` of one map output; the range must not be empty.
+    pub fn original_blocks(
+        &self,
+        app: &AppId,
+        exec: &str,
+        shuffle: ShuffleId,
+        map: MapId,
+        reduces: Range<ReduceId>,
+    ) -> Result<ChunkData, Refusal> {
+        if reduces.start >= reduces.end {
+            return Err(Code::Malformed.because("empty range of partitions"));
+        }
+        let dirs = self.executor_dirs(app, exec)?;
+        let index = dirs.path(&format!("shuffle_{shuffle}_{map}_0.index"));
+        let start = self.offset(&index, reduces.start.0)?;
+        let end = self.offset(&index, reduces.end.0)?;
+        let Some(length) = end.checked_sub(start) else {
+            let detail = format!("{}: offsets go back", index.display());
+            return Err(Code::DiskFailed.because(detail));
+        };
+        let data = dirs.path(&format!("shuffle_{shuffle}_{map}_0.data"));
+        self.whole_or_part(&data, Some((start, length)))
+    }
+
+    /// The bytes of a persisted block.
+    pub fn rdd_block(
+        &self,
+        app: &AppId,
+        exec: &str,
+        rdd: i32,
+        split: i32,
+    ) -> Result<ChunkData, Refusal> {
+        let dirs = self.executor_dirs(app, exec)?;
+        self.whole_or_part(&dirs.path(&format!("rdd_{rdd}_{split}")), None)
+    }
+
+    fn whole_or_part(&self, path: &Path, part: Option<(u64, u64)>) -> Result<ChunkData, Refusal> {
+        let refuse = |error| refusal(path, &error);
+        let file = self.resources.fs().open(path, Open::Read).map_err(refuse)?;
+        let size = file.size().map_err(refuse)?;
+        let (offset, length) = part.unwrap_or((0, size));
+        if offset.checked_add(length).is_none_or(|end| end > size) {
+            let detail = format!(
+                "{} ends at {size}, before {offset}+{length}",
+                path.display()
+            );
+            return Err(Code::DiskFailed.because(detail));
+        }
+        Ok(ChunkData {
+            parts: vec![Part::File {
+                file,
+                offset,
+                length,
+            }],
+        })
+    }
+
+    fn offset(&self, index: &Path, position: u32) -> Result<u64, Refusal> {
+        let mut bytes = [0; OFFSET_BYTES as usize];
+        let file = self.resources.fs().open(index, Open::Read);
+        file.and_then(|file| {
+            read_exact_at(
+                file.as_ref(),
+                &mut bytes,
+                u64::from(position) * OFFSET_BYTES,
+            )
+        })
+        .map_err(|error| refusal(index, &error))?;
+        Ok(u64::from_be_bytes(bytes))
+    }
+}
+
+fn refusal(path: &Path, error: &std::io::Error) -> Refusal {
+    let code = match error.kind() {
+        std::io::ErrorKind::NotFound => Code::UnknownPartition,
+        _ => code_of(error),
+    };
+    code.because(format!("Failed to open file: {}: {error}", path.display()))
+}

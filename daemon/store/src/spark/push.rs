@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Spark's own push: one block at a time, without map id and checksum. The shuffle is made by its first
+//! push. Blocks for the same partition wait for each other instead of colliding.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::model::code::{Code, Refusal};
+use crate::model::id::{MapId, MapIndex, ReduceId, ShuffleKey};
+use crate::model::segment::LaidSegment;
+use crate::register::Generation;
+use crate::resource::home::Home;
+use crate::resource::locked;
+use crate::store::Store;
+
+/// Failed writes that a partition may have before its pushes are refused for good
+/// (`ioExceptionsThresholdDuringMerge`).
+const FAILED_WRITES_MAX: u32 = 4;
+
+impl Store {
+    /// Merges one block. `Ok` holds what `BlockPushReturnCode` can say: Ok or Duplicate (success),
+    /// TooLate, StaleMerge, StaleAttempt. A refusal is an `RpcFailure`.
+    pub fn push_block(
+        &self,
+        key: &ShuffleKey,
+        map_index: MapIndex,
+        reduce: ReduceId,
+        body: &Bytes,
+    ) -> Result<Code, Refusal> {
+        let generation = match generation_for_push(self, key) {
+            Err(refusal) => return answer(refusal),
+            Ok(generation) => generation,
+        };
+        let Ok(length) = u32::try_from(body.len()) else {
+            return Err(Code::TooLarge.because(format!("a block of {} bytes", body.len())));
+        };
+        let opened = generation.open_partitions(&self.resources, std::iter::once(reduce));
+        let partition = match opened.map(|mut partitions| partitions.pop()) {
+            Ok(Some(partition)) => partition,
+            Ok(None) => return Err(generation.refuse(Code::Internal)),
+            Err(code) => return answer(generation.refuse(code)),
+        };
+        let name = || {
+            format!(
+                "shufflePush_{}_{}_{map_index}_{reduce}",
+                key.shuffle, key.merge
+            )
+        };
+        if partition.failed_writes() > FAILED_WRITES_MAX {
+            let detail = format!(
+                "IOExceptions exceeded the threshold when merging {}",
+                name()
+            );
+            return Err(Code::DiskFailed.because(detail));
+        }
+        if length == 0 {
+            // Nothing to merge, and an empty chunk must never be served.
+            return Ok(Code::Ok);
+        }
+        let map_id = MapId::UNKNOWN;
+        let segment = LaidSegment {
+            map_index,
+            map_id,
+            length,
+            records: -1,
+            crc: 0,
+        };
+        let code = partition.append(&self.resources, &segment, body);
+        self.relieve_memory();
+        answer(code.because(name()))
+    }
+}
+
+/// What the push protocol has a code for is an answer, everything else fails the request.
+fn answer(refusal: Refusal) -> Result<Code, Refusal> {
+    match refusal.code {
+        Code::Ok | Code::Duplicate | Code::TooLate | Code::StaleMerge | Code::StaleAttempt => {
+            Ok(refusal.code)
+        }
+        _ => Err(refusal),
+    }
+}
+
+/// The generation to push to, made if it is new; an older one is replaced.
+fn generation_for_push(store: &Store, key: &ShuffleKey) -> Result<Arc<Generation>, Refusal> {
+    match store.generation(key, Code::TooLate) {
+        Ok(generation) if generation.spec.is_some() => {
+            let detail = format!("{key} was registered for batches with map ids");
+            Err(Code::Malformed.because(detail))
+        }
+        Err(refusal) if refusal.code == Code::UnknownShuffle => start(store, key),
+        Err(refusal) if refusal.code == Code::UnknownApplication => {
+            // A higher attempt than the registered one is as far off as a lower one.
+            let attempt_differs = store.application(&key.app).is_ok();
+            let code = if attempt_differs {
+                Code::StaleAttempt
+            } else {
+                refusal.code
+            };
+            Err(code.because(not_registered(key)))
+        }
+        other => other,
+    }
+}
+
+/// The generation to finalize, made empty if nothing was ever pushed to it.
+pub(crate) fn generation_to_finalize(
+    store: &Store,
+    key: &ShuffleKey,
+) -> Result<Arc<Generation>, Refusal> {
+    match store.generation(key, Code::UnknownShuffle) {
+        Err(refusal) if refusal.code == Code::UnknownShuffle => start(store, key),
+        Err(refusal) if refusal.code == Code::StaleMerge => Err(Code::StaleMerge.because(format!(
+            "stale shuffle finalize request as shuffle blocks of a higher shuffleMergeId for the \
+             shuffle is already being pushed: {}",
+            refusal.detail
+        ))),
+        other => other,
+    }
+}
+
+/// Starts a generation in the merge directories. Another thread may have been faster, or may have
+/// removed the shuffle meanwhile.
+fn start(store: &Store, key: &ShuffleKey) -> Result<Arc<Generation>, Refusal> {
+    if store.resources.budget.metadata_is_full() {
+        return Err(Code::Overloaded.because("no memory for another shuffle"));
+    }
+    let application = store.application(&key.app)?;
+    let (generation, replaced) = {
+        let mut state = locked(&application.state);
+        state.check_attempt(key)?;
+        let replaced = state.make_way(key)?;
+        if let Some(same) = replaced.as_ref().filter(|old| old.key.merge == key.merge) {
+            return Ok(Arc::clone(same));
+        }
+        let merge_dirs = state.executors.merge_dirs();
+        let Some(dirs) = merge_dirs.cloned() else {
+            return Err(Code::UnknownApplication.because(not_registered(key)));
+        };
+        let home = Home::Spark {
+            dirs,
+            key: key.clone(),
+        };
+        (state.start(&store.resources, key, None, home), replaced)
+    };
+    if let Some(old) = replaced {
+        old.remove(&store.resources);
+    }
+    Ok(generation)
+}
+
+fn not_registered(key: &ShuffleKey) -> String {
+    format!(
+        "application {} is not registered or NM was restarted.",
+        key.app
+    )
+}

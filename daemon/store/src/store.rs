@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The store: opening, closing, load, and relief of memory pressure.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, RwLock};
+
+use crate::fs::Lock;
+use crate::model::id::{AppId, Incarnation};
+use crate::partition::Partition;
+use crate::register::Application;
+use crate::resource::budget::Budget;
+use crate::resource::disk::Disks;
+use crate::resource::incarnation::{self, OpenError};
+use crate::resource::{Environment, Resources, locked, reading, writing};
+
+/// Directories (disks) of one store.
+const DIRECTORIES_MAX: usize = 1024;
+
+/// What the operator decides.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// One directory per disk.
+    pub dirs: Vec<PathBuf>,
+    /// Memory for tails and metadata. (What readers and sockets hold is the server's.)
+    pub memory_bytes: u64,
+    /// If not empty, the local directories that executors register must be below one of these.
+    pub executor_roots: Vec<PathBuf>,
+}
+
+/// What a store can do at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// At least one disk takes writes.
+    Serving,
+    /// No disk has room.
+    DiskFull,
+    /// No disk works.
+    DiskFailed,
+}
+
+/// How busy a store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreLoad {
+    /// What it can do.
+    pub state: State,
+    /// Bytes of tails and metadata.
+    pub memory_used: u64,
+    /// The limit of those.
+    pub memory_limit: u64,
+    /// Bytes free on the disks.
+    pub disk_free: u64,
+    /// Size of the disks in bytes.
+    pub disk_total: u64,
+    /// Registered shuffles.
+    pub shuffles: u32,
+}
+
+/// The merge store. All calls block.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) resources: Resources,
+    pub(crate) applications: RwLock<HashMap<AppId, Arc<Application>>>,
+    /// Number of the next generation's directory.
+    pub(crate) next_home: AtomicU64,
+    pub(crate) executor_roots: Vec<PathBuf>,
+    incarnation: Incarnation,
+    /// Held until the store is closed.
+    locks: Mutex<Vec<Box<dyn Lock>>>,
+}
+
+impl Store {
+    /// Checks the directories, removes what crashed daemons left in them, and makes this
+    /// incarnation's own.
+    pub fn open(config: StoreConfig, environment: Environment) -> Result<Arc<Self>, OpenError> {
+        if config.dirs.is_empty() {
+            return Err(OpenError::NoDirectory);
+        }
+        if config.dirs.len() > DIRECTORIES_MAX {
+            return Err(OpenError::TooManyDirectories(config.dirs.len()));
+        }
+        let incarnation = incarnation::draw(environment.random.as_ref())?;
+        let fs = environment.fs.as_ref();
+        let mut seen = Vec::new();
+        let (mut roots, mut locks) = (Vec::new(), Vec::new());
+        for dir in &config.dirs {
+            let canonical = fs.canonical(dir).unwrap_or_else(|_| dir.clone());
+            let made = if seen.contains(&canonical) {
+                Err(OpenError::GivenTwice(dir.clone()))
+            } else {
+                seen.push(canonical);
+                incarnation::create(dir, incarnation, &environment)
+            };
+            match made {
+                Ok((root, lock)) => {
+                    roots.push(root);
+                    locks.push(lock);
+                }
+                Err(error) => {
+                    roots.iter().for_each(|root| incarnation::remove(fs, root));
+                    return Err(error);
+                }
+            }
+        }
+        for dir in &config.dirs {
+            incarnation::remove_leftovers(dir, fs);
+        }
+        Ok(Arc::new(Self {
+            resources: Resources {
+                disks: Disks::new(roots),
+                budget: Budget::new(config.memory_bytes),
+                environment,
+            },
+            applications: RwLock::default(),
+            next_home: AtomicU64::new(0),
+            executor_roots: config.executor_roots,
+            incarnation,
+            locks: Mutex::new(locks),
+        }))
+    }
+
+    /// Removes this incarnation's directories. What is still asked afterwards is refused as unknown.
+    /// Files in Spark's merge directories stay: executors read them without us, and Spark removes them.
+    pub fn close(&self) {
+        writing(&self.applications).clear();
+        for root in self.resources.disks.roots() {
+            incarnation::remove(self.resources.fs(), root);
+        }
+        locked(&self.locks).clear();
+    }
+
+    /// The id of this daemon start.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// How busy the store is. Tries disks that were taken out, so that a service which is avoided because
+    /// of its disks is found well again.
+    pub fn load(&self) -> StoreLoad {
+        let environment = &self.resources.environment;
+        let state = match self.resources.disks.place(0, environment) {
+            Ok(_) => State::Serving,
+            Err(crate::Code::DiskFull) => State::DiskFull,
+            Err(_) => State::DiskFailed,
+        };
+        let space = self.resources.disks.space(environment);
+        let shuffles: usize = self
+            .all_applications()
+            .iter()
+            .map(|app| app.shuffle_count())
+            .sum();
+        StoreLoad {
+            state,
+            memory_used: self.resources.budget.used(),
+            memory_limit: self.resources.budget.limit(),
+            disk_free: space.free,
+            disk_total: space.total,
+            shuffles: u32::try_from(shuffles).unwrap_or(u32::MAX),
+        }
+    }
+
+    pub(crate) fn all_applications(&self) -> Vec<Arc<Application>> {
+        reading(&self.applications).values().cloned().collect()
+    }
+
+    /// If memory is short, writes out the largest tails until it is not. One thread does so at a time;
+    /// the others go on, and write their own partitions through should the rest of the room go too.
+    pub(crate) fn relieve_memory(&self) {
+        if !self.resources.budget.is_pressed() {
+            return;
+        }
+        let Some(_turn) = self.resources.budget.try_relieve() else {
+            return;
+        };
+        let mut tails: Vec<(usize, Arc<Partition>)> = Vec::new();
+        for application in self.all_applications() {
+            for generation in application.generations() {
+                tails.extend(
+                    generation
+                        .all_partitions()
+                        .into_iter()
+                        .filter_map(|partition| {
+                            let bytes = partition.tail_hint();
+                            (bytes > 0).then_some((bytes, partition))
+                        }),
+                );
+            }
+        }
+        tails.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        for (_, partition) in tails {
+            if self.resources.budget.is_relieved() {
+                return;
+            }
+            // A failure is logged and taken note of where it happens; the next tail may fare better.
+            let _ = partition.write_out(&self.resources);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The store's promises, by theme. All but `os` run on the fake filesystem.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on must stop"
+)]
+
+mod life;
+mod world;

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A store on a fake filesystem, and short ways to say what tests do with it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lodestone_store::fs::fake::FakeFs;
+use lodestone_store::*;
+
+pub(crate) const DISK: &str = "/disk0";
+pub(crate) const MIB: u64 = 1024 * 1024;
+
+pub(crate) struct World {
+    pub(crate) fs: FakeFs,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) store: Arc<Store>,
+}
+
+impl World {
+    /// One roomy disk.
+    pub(crate) fn new() -> Self {
+        Self::with(1, 64 * MIB)
+    }
+
+    pub(crate) fn with(disks: usize, memory_bytes: u64) -> Self {
+        let dirs: Vec<_> = (0..disks)
+            .map(|n| PathBuf::from(format!("/disk{n}")))
+            .collect();
+        Self::on(FakeFs::with_dirs(&dirs), dirs, memory_bytes, 1)
+    }
+
+    pub(crate) fn on(fs: FakeFs, dirs: Vec<PathBuf>, memory_bytes: u64, seed: u64) -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let environment = Environment {
+            fs: Arc::new(fs.clone()),
+            clock: clock.clone(),
+            random: Arc::new(SeededRandom::new(seed)),
+        };
+        let config = StoreConfig {
+            dirs,
+            memory_bytes,
+            executor_roots: vec![],
+        };
+        Self {
+            store: Store::open(config, environment).unwrap(),
+            fs,
+            clock,
+        }
+    }
+
+    /// Registers the shuffle of [`key`], with room for anything a test does.
+    pub(crate) fn registered(self) -> Self {
+        self.store.register_shuffle(&key(), spec()).unwrap();
+        self
+    }
+
+    pub(crate) fn push(&self, map: u32, reduce: u32, bytes: &[u8]) -> Code {
+        self.push_attempt(map, i64::from(map) + 1000, reduce, bytes)
+    }
+
+    pub(crate) fn push_attempt(&self, map: u32, map_id: i64, reduce: u32, bytes: &[u8]) -> Code {
+        let header = header(reduce, bytes);
+        let body = Bytes::copy_from_slice(bytes);
+        let codes = self
+            .store
+            .push_batch(&key(), MapIndex(map), MapId(map_id), &[header], &body)
+            .unwrap();
+        assert_eq!(codes.len(), 1);
+        codes[0]
+    }
+
+    /// All bytes of a partition, chunk by chunk.
+    pub(crate) fn fetch(&self, reduce: u32) -> Vec<u8> {
+        fetch(&self.store, MapRange::ALL, reduce).concat()
+    }
+
+    /// The map indexes in a partition, in order of arrival.
+    pub(crate) fn maps(&self, reduce: u32) -> Vec<u32> {
+        let layout = self
+            .store
+            .layout(&key(), MapRange::ALL, ReduceId(reduce))
+            .unwrap();
+        layout
+            .concat()
+            .iter()
+            .map(|segment| segment.map_index.0)
+            .collect()
+    }
+
+    /// The `.data` files on a disk.
+    pub(crate) fn data_files(&self, disk: &str) -> Vec<PathBuf> {
+        let mut files = self.fs.below(Path::new(disk));
+        files.retain(|path| path.extension().is_some_and(|e| e == "data"));
+        files
+    }
+}
+
+pub(crate) fn app() -> AppId {
+    AppId::new("app-1").unwrap()
+}
+
+pub(crate) fn key() -> ShuffleKey {
+    ShuffleKey {
+        app: app(),
+        attempt: Some(AppAttempt::NONE),
+        shuffle: ShuffleId(7),
+        merge: MergeId(0),
+    }
+}
+
+pub(crate) fn spec() -> ShuffleSpec {
+    ShuffleSpec {
+        num_maps: 100_000,
+        num_partitions: 20_000,
+        format: "spark-stream".into(),
+    }
+}
+
+pub(crate) fn header(reduce: u32, bytes: &[u8]) -> SegmentHeader {
+    SegmentHeader {
+        reduce: ReduceId(reduce),
+        length: bytes.len().try_into().unwrap(),
+        records: 1,
+        crc: crc32c::crc32c(bytes),
+    }
+}
+
+/// Bytes that tell which segment they are of.
+pub(crate) fn payload(map: u32, reduce: u32, length: usize) -> Vec<u8> {
+    let mut state = (u64::from(map) << 32 | u64::from(reduce)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (0..length)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .collect()
+}
+
+pub(crate) fn read(data: &ChunkData) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for part in &data.parts {
+        match part {
+            Part::Memory(part) => bytes.extend_from_slice(part),
+            Part::File {
+                file,
+                offset,
+                length,
+            } => {
+                let mut buffer = vec![0; usize::try_from(*length).unwrap()];
+                let mut done = 0;
+                while done < buffer.len() {
+                    let count = file
+                        .read_at(&mut buffer[done..], offset + done as u64)
+                        .unwrap();
+                    assert!(count > 0, "the file ends inside of a segment");
+                    done += count;
+                }
+                bytes.extend_from_slice(&buffer);
+            }
+        }
+    }
+    bytes
+}
+
+/// The chunks of a partition, each checked against its layout.
+pub(crate) fn fetch(store: &Store, range: MapRange, reduce: u32) -> Vec<Vec<u8>> {
+    let layout = store.layout(&key(), range, ReduceId(reduce)).unwrap();
+    (0..)
+        .zip(layout)
+        .map(|(number, segments)| {
+            let bytes = read(
+                &store
+                    .chunk(&key(), range, ReduceId(reduce), number)
+                    .unwrap(),
+            );
+            let mut rest = bytes.as_slice();
+            for segment in segments {
+                let (segment_bytes, after) = rest.split_at(segment.length as usize);
+                assert_eq!(
+                    crc32c::crc32c(segment_bytes),
+                    segment.crc,
+                    "bytes are not as laid out"
+                );
+                rest = after;
+            }
+            assert!(rest.is_empty());
+            bytes
+        })
+        .collect()
+}
