@@ -77,7 +77,8 @@ class Daemon:
 
     def status(self) -> dict:
         """What the admin endpoint says."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/status", timeout=5) as reply:
+        url = f"http://127.0.0.1:{self.admin_port}/status"
+        with urllib.request.urlopen(url, timeout=5) as reply:
             return json.load(reply)
 
     def stop(self) -> int:

@@ -32,12 +32,14 @@ def keyed_rows(spark, maps=6, partitions=8, rows=12000, value_bytes=200, gates=N
         count, total = 0, 0
         for number, value in records:
             count += 1
-            total ^= int.from_bytes(hashlib.blake2b(f"{number}:{value}".encode(), digest_size=8).digest())
+            record = hashlib.blake2b(f"{number}:{value}".encode(), digest_size=8)
+            total ^= int.from_bytes(record.digest(), "big")
         if gates:
             stand_before(gates, f"reduce-{index}")
         yield index, count, f"{total:016x}"
 
-    shuffled = context.parallelize(range(rows), maps).mapPartitionsWithIndex(make).partitionBy(partitions)
+    made = context.parallelize(range(rows), maps).mapPartitionsWithIndex(make)
+    shuffled = made.partitionBy(partitions)
     answers = []
     for turn in range(passes):
         answers.append(sorted(shuffled.mapPartitionsWithIndex(summarise).collect()))

@@ -60,7 +60,9 @@ def test_a_job_without_any_daemon_runs_as_plain_spark(start_job, plain_answer):
     assert "NO_SERVICE" in outcome.reasons()
 
 
-def test_a_daemon_that_dies_while_maps_run_costs_no_row(start_daemon, start_job, gates, plain_answer):
+def test_a_daemon_that_dies_while_maps_run_costs_no_row(
+    start_daemon, start_job, gates, plain_answer
+):
     daemon = start_daemon()
     job = keyed_rows(gates, services=daemon.host_port)
     running = start_job(job)
@@ -75,7 +77,9 @@ def test_a_daemon_that_dies_while_maps_run_costs_no_row(start_daemon, start_job,
     assert outcome.report["totals"]["mergedBlocksRead"] == 0
 
 
-def test_a_daemon_that_dies_while_reducers_read_costs_no_row(start_daemon, start_job, gates, plain_answer):
+def test_a_daemon_that_dies_while_reducers_read_costs_no_row(
+    start_daemon, start_job, gates, plain_answer
+):
     daemon = start_daemon()
     job = keyed_rows(gates, services=daemon.host_port)
     running = start_job(job)

@@ -19,13 +19,13 @@ private[spark] object Reason {
       extends Reason("CODEC_NOT_CONCATENABLE", "the compression codec cannot be concatenated")
   case object BarrierStage extends Reason("BARRIER_STAGE", "barrier stages are not merged")
   case object IoEncryption
-      extends Reason("IO_ENCRYPTION", "spark.io.encryption.enabled gives each block its own key stream")
+      extends Reason("IO_ENCRYPTION", "with IO encryption each block has its own key stream")
   case object Authentication
       extends Reason("AUTHENTICATION", "spark.authenticate is on, which this version cannot speak")
   case object SingleMap extends Reason("SINGLE_MAP", "one map task: there is nothing to merge")
   case object SinglePartition
       extends Reason("SINGLE_PARTITION", "no partitions: there is nothing to merge")
-  case object NoService extends Reason("NO_SERVICE", "no shuffle service was found or could be started")
+  case object NoService extends Reason("NO_SERVICE", "no service was found or could be started")
   case object ServiceRefused
       extends Reason("SERVICE_REFUSED", "every service refused to register the shuffle")
   case object DriverUnreachable
@@ -34,7 +34,7 @@ private[spark] object Reason {
   // Blocks stay unmerged.
   case object BlockTooLarge
       extends Reason("BLOCK_TOO_LARGE", "the block is above the size worth merging")
-  case object PushTooLate extends Reason("PUSH_TOO_LATE", "the shuffle was finalized before the push")
+  case object PushTooLate extends Reason("PUSH_TOO_LATE", "the push came after finalize")
   case object PushOtherAttempt
       extends Reason("PUSH_OTHER_ATTEMPT", "another attempt of the map task was merged first")
   case object PushStale extends Reason("PUSH_STALE", "a newer generation of the shuffle is known")
@@ -55,17 +55,17 @@ private[spark] object Reason {
       extends Reason("PUSH_READ_FAILED", "the map output could not be read back for pushing")
   case object PushSkippedService
       extends Reason("PUSH_SERVICE_SUSPECT", "the service failed a moment ago and is left alone")
-  case object PushRefused extends Reason("PUSH_REFUSED", "the service refused the push as malformed")
+  case object PushRefused extends Reason("PUSH_REFUSED", "the service called the push malformed")
 
   // The reader takes originals.
   case object PartialMapRange
-      extends Reason("PARTIAL_MAP_RANGE", "the task reads a range of maps (skew split or local read)")
+      extends Reason("PARTIAL_MAP_RANGE", "the task reads a range of maps (skew or local read)")
   case object NotFinalized
       extends Reason("FINALIZE_FAILED", "the service did not finalize the shuffle in time")
   case object LayoutFailed
       extends Reason("LAYOUT_FAILED", "the service did not tell the chunk layout")
   case object FetchRestarted
-      extends Reason("FETCH_SERVICE_RESTARTED", "the service was restarted and lost the merged data")
+      extends Reason("FETCH_SERVICE_RESTARTED", "the service was restarted and lost its data")
   case object FetchSuspect
       extends Reason("FETCH_SERVICE_SUSPECT", "the service failed a moment ago and is left alone")
   case object AttemptNotAccepted extends Reason(

@@ -51,7 +51,7 @@ class SparkClientSuite {
     daemon.stop()
   }
 
-  @Test def `blocks pushed by Spark's client come back whole, as the chunks that the meta promised`()
+  @Test def `blocks pushed by Spark's client come back whole, as the chunks the meta promised`()
       : Unit = {
     val blocks = (0 until 20).map(map => map -> bytes(200 * 1024 + map)).toMap
     push(shuffle = 3, reduce = 5, blocks)

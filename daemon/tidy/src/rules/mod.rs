@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The rules, by theme. Each takes the repository and returns its breaches.
+
+mod config;
+mod dead;
+mod documents;
+mod layout;
+mod leftovers;
+mod names;
+mod places;
+mod size;
+mod spdx;
+mod test_quality;
+
+use crate::breach::Breach;
+use crate::repository::Repository;
+
+/// A rule of the house.
+pub type Rule = fn(&Repository) -> Vec<Breach>;
+
+/// All of them.
+pub const ALL: &[Rule] = &[
+    config::key_counts,
+    dead::rust_files,
+    dead::pages,
+    documents::links,
+    documents::titles,
+    layout::life_table,
+    layout::named_paths,
+    leftovers::comments,
+    leftovers::code,
+    leftovers::log_lines,
+    names::files,
+    names::types,
+    places::calls,
+    places::catch_alls,
+    places::dependencies,
+    size::files,
+    size::functions,
+    size::lines,
+    size::roots,
+    spdx::first_line,
+    test_quality::bare_matches,
+    test_quality::names,
+    test_quality::sleeps,
+];
+
+#[cfg(test)]
+mod tests;

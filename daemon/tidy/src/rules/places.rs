@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What may stand only in some places, or only so often.
+
+use super::leftovers::starts_word;
+use crate::breach::Breach;
+use crate::mask::Language;
+use crate::repository::{File, Repository, Source};
+
+/// A call of the daemon's production code that has its place.
+struct Placed {
+    call: &'static str,
+    /// Path prefixes where it may stand.
+    places: &'static [&'static str],
+    advice: &'static str,
+}
+
+/// Reading the configuration once before the daemon serves, and the announce file, are no data path.
+const DISK: &[&str] = &[
+    "daemon/store/src/fs/",
+    "daemon/server/src/config",
+    "daemon/server/src/announce",
+    "daemon/tidy/",
+];
+const CLOCK: &[&str] = &[
+    "daemon/store/src/resource/clock.rs",
+    "daemon/server/src/clock.rs",
+];
+const PLACED: [Placed; 10] = [
+    Placed {
+        call: "std::fs",
+        places: DISK,
+        advice: "go through the Fs trait of the store",
+    },
+    Placed {
+        call: "tokio::fs",
+        places: &[],
+        advice: "go through the Fs trait of the store",
+    },
+    Placed {
+        call: "File::open(",
+        places: DISK,
+        advice: "go through the Fs trait of the store",
+    },
+    Placed {
+        call: "Instant::now(",
+        places: CLOCK,
+        advice: "ask the injected clock",
+    },
+    Placed {
+        call: "SystemTime::now(",
+        places: CLOCK,
+        advice: "ask the injected clock",
+    },
+    Placed {
+        call: "thread::sleep(",
+        places: &[],
+        advice: "wait for the event",
+    },
+    Placed {
+        call: ".unwrap()",
+        places: &[],
+        advice: "return the error, or `let … else`",
+    },
+    Placed {
+        call: ".expect(",
+        places: &[],
+        advice: "return the error, or assert the invariant",
+    },
+    Placed {
+        call: "unsafe ",
+        places: &[],
+        advice: "do without: no module needs it so far",
+    },
+    Placed {
+        call: "unsafe{",
+        places: &[],
+        advice: "do without: no module needs it so far",
+    },
+];
+
+pub(super) fn calls(repository: &Repository) -> Vec<Breach> {
+    let rust = repository
+        .sources()
+        .filter(|(_, source)| source.language == Language::Rust);
+    rust.flat_map(|(file, source)| misplaced(file, source))
+        .collect()
+}
+
+fn misplaced(file: &File, source: &Source) -> Vec<Breach> {
+    let mut found = Vec::new();
+    for placed in PLACED
+        .iter()
+        .filter(|p| !p.places.iter().any(|at| file.path.starts_with(at)))
+    {
+        let stands = |code: &str| match placed.call.starts_with('.') {
+            true => code.contains(placed.call),
+            false => starts_word(code, placed.call),
+        };
+        let lines = source
+            .code_lines()
+            .filter(|(_, code, is_test)| !is_test && stands(code));
+        for (line, ..) in lines {
+            let advice = format!(
+                "`{}` has no place here: {}",
+                placed.call.trim(),
+                placed.advice
+            );
+            found.push(Breach::at(&file.path, line, "place", advice));
+        }
+    }
+    found
+}
+
+const CATCH_ALLS: usize = 12;
+
+/// Handlers that catch everything: few, and each with its reason.
+pub(super) fn catch_alls(repository: &Repository) -> Vec<Breach> {
+    let is_plugin = |file: &File| file.path.starts_with("client/") && !file.is_test();
+    let (mut found, mut count) = (Vec::new(), 0);
+    for (file, source) in repository.sources().filter(|(file, _)| is_plugin(file)) {
+        let comments: Vec<&str> = source.comments.lines().collect();
+        let has_comment = |at: usize| {
+            comments
+                .get(at)
+                .is_some_and(|comment| !comment.trim().is_empty())
+        };
+        for (line, ..) in source
+            .code_lines()
+            .filter(|(_, code, _)| is_catch_all(code))
+        {
+            count += 1;
+            let around = line.saturating_sub(2)..=line;
+            if !around.into_iter().any(has_comment) {
+                let advice = "say in a comment beside it why everything is caught here";
+                found.push(Breach::at(&file.path, line, "catch-all", advice));
+            }
+        }
+    }
+    if count > CATCH_ALLS {
+        let advice = format!("{count} handlers, {CATCH_ALLS} are allowed: catch what is expected");
+        found.push(Breach::of("client", "catch-all", advice));
+    }
+    found
+}
+
+fn is_catch_all(code: &str) -> bool {
+    let squeezed = code.split_whitespace().collect::<Vec<_>>().join(" ");
+    let catches = |kind: &str| {
+        let scala = [format!(": {kind} =>"), format!(": {kind} if")];
+        let java = [format!("catch ({kind} "), format!("catch (final {kind} ")];
+        scala
+            .iter()
+            .chain(&java)
+            .any(|pattern| squeezed.contains(pattern))
+    };
+    starts_word(&squeezed, "NonFatal(")
+        || ["Throwable", "Exception"].into_iter().any(catches)
+        || (starts_word(&squeezed, "Try(") && !squeezed.starts_with("import"))
+}
+
+/// `wire` and `store` know nothing of each other, of sockets, or of an executor.
+pub(super) fn dependencies(repository: &Repository) -> Vec<Breach> {
+    let mut found = Vec::new();
+    for path in ["daemon/wire/Cargo.toml", "daemon/store/Cargo.toml"] {
+        let Some(file) = repository.file(path) else {
+            continue;
+        };
+        let is_dependency =
+            |line: &str| line.starts_with("lodestone-") || line.starts_with("tokio");
+        for (at, _) in file
+            .text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| is_dependency(line))
+        {
+            let advice = "this crate stands alone: only the server joins wire, store and sockets";
+            found.push(Breach::at(path, at + 1, "dependency", advice));
+        }
+    }
+    found
+}

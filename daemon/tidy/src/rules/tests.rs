@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Each rule on a snippet that keeps it and one that breaks it.
+
+use super::*;
+
+fn repository(files: &[(&str, &str)]) -> Repository {
+    Repository::of(
+        files
+            .iter()
+            .map(|(path, text)| ((*path).to_owned(), Some((*text).to_owned()))),
+    )
+}
+
+/// Breaches of one rule as `path:line`.
+fn broken(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
+    let place = |breach: Breach| format!("{}:{}", breach.path, breach.line);
+    rule(&repository(files)).into_iter().map(place).collect()
+}
+
+fn keeps(rule: Rule, path: &str, text: &str) {
+    assert_eq!(
+        broken(rule, &[(path, text)]),
+        Vec::<String>::new(),
+        "{text}"
+    );
+}
+
+fn breaks(rule: Rule, path: &str, text: &str, line: usize) {
+    assert_eq!(
+        broken(rule, &[(path, text)]),
+        [format!("{path}:{line}")],
+        "{text}"
+    );
+}
+
+const PRODUCTION: &str = "daemon/store/src/push.rs";
+const TEST: &str = "daemon/store/tests/push.rs";
+const PLUGIN: &str = "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/push/A.scala";
+const SUITE: &str = "client/spark/src/test/scala/ASuite.scala";
+
+#[test]
+fn a_production_file_may_have_600_lines_and_a_test_file_900() {
+    keeps(size::files, PRODUCTION, &"\n".repeat(600));
+    breaks(size::files, PRODUCTION, &"\n".repeat(601), 0);
+    keeps(size::files, TEST, &"\n".repeat(900));
+    breaks(size::files, TEST, &"\n".repeat(901), 0);
+}
+
+#[test]
+fn a_function_may_have_70_lines() {
+    let function = |lines: usize| format!("\nfn a() {{\n{}}}\n", "    b();\n".repeat(lines - 2));
+    keeps(size::functions, PRODUCTION, &function(70));
+    breaks(size::functions, PRODUCTION, &function(71), 2);
+}
+
+#[test]
+fn code_may_have_100_columns_and_prose_140() {
+    keeps(
+        size::lines,
+        PRODUCTION,
+        &format!("let a = {};", "1".repeat(91)),
+    );
+    breaks(
+        size::lines,
+        PRODUCTION,
+        &format!("let a = {};", "1".repeat(92)),
+        1,
+    );
+    keeps(size::lines, PRODUCTION, &format!("// {}", "a".repeat(137)));
+    breaks(
+        size::lines,
+        PRODUCTION,
+        &format!("// {}", "a".repeat(138)),
+        1,
+    );
+    keeps(
+        size::lines,
+        "e2e/a.py",
+        &format!("\"\"\"{}\n\"\"\"", "a".repeat(137)),
+    );
+    keeps(
+        size::lines,
+        "docs/a.md",
+        &format!("| {} |", "a".repeat(200)),
+    );
+    breaks(size::lines, "docs/a.md", &"a".repeat(141), 1);
+}
+
+#[test]
+fn a_source_folder_may_have_twelve_entries() {
+    let paths = |count: usize| (0..count).map(|n| format!("daemon/wire/src/m{n}.rs"));
+    let crowded = |count| Repository::of(paths(count).map(|path| (path, Some(String::new()))));
+    assert_eq!(size::roots(&crowded(12)), []);
+    assert_eq!(size::roots(&crowded(13)).len(), 1);
+}
+
+#[test]
+fn names_that_say_nothing_are_found_in_files_and_types() {
+    breaks(names::files, "daemon/wire/src/byte_utils.rs", "", 0);
+    breaks(names::files, "client/common/A.java", "", 0);
+    keeps(
+        names::files,
+        "daemon/wire/src/commons_of_the_people_utility.toml",
+        "",
+    );
+    breaks(names::types, PLUGIN, "\nfinal class PushManager(a: Int)", 2);
+    breaks(names::types, PRODUCTION, "mod helpers {", 1);
+    keeps(
+        names::types,
+        PLUGIN,
+        "class LodestoneShuffleManager(conf: SparkConf)",
+    );
+    keeps(
+        names::types,
+        PRODUCTION,
+        "// struct Util;\nstruct Utilisation;",
+    );
+}
+
+#[test]
+fn marks_of_unfinished_work_are_found_in_comments_only() {
+    breaks(
+        leftovers::comments,
+        PRODUCTION,
+        "let a = 1; // TODO: more",
+        1,
+    );
+    breaks(leftovers::comments, "e2e/a.py", "# FIXME", 1);
+    keeps(
+        leftovers::comments,
+        PRODUCTION,
+        "let a = \"TODO\"; // a TODOs",
+    );
+}
+
+#[test]
+fn code_in_a_comment_is_dead() {
+    breaks(leftovers::comments, PRODUCTION, "    // let a = b();", 1);
+    keeps(
+        leftovers::comments,
+        PRODUCTION,
+        "/// let a = b();\n// Ends with a semicolon;\na(); // b();",
+    );
+}
+
+#[test]
+fn debug_output_and_allow_attributes_are_found() {
+    breaks(leftovers::code, PRODUCTION, "\n    dbg!(a);", 2);
+    breaks(leftovers::code, TEST, "#[allow(dead_code)]", 1);
+    keeps(
+        leftovers::code,
+        PRODUCTION,
+        "#[expect(dead_code, reason = \"#[allow(\")]",
+    );
+    breaks(leftovers::code, PLUGIN, "println(a)", 1);
+    keeps(leftovers::code, SUITE, "println(a)");
+}
+
+#[test]
+fn a_log_line_has_fields_and_a_constant_sentence() {
+    breaks(
+        leftovers::log_lines,
+        PRODUCTION,
+        "info!(\"took {}\", a);",
+        1,
+    );
+    breaks(
+        leftovers::log_lines,
+        PRODUCTION,
+        "warn!(\n    \"took {:?}\",\n    a\n);",
+        1,
+    );
+    keeps(
+        leftovers::log_lines,
+        PRODUCTION,
+        "info!(took = a, \"done\");\nlet b = format!(\"{}\", a);",
+    );
+}
+
+#[test]
+fn the_disk_and_the_clock_have_their_places() {
+    breaks(places::calls, PRODUCTION, "use std::fs;", 1);
+    keeps(places::calls, "daemon/store/src/fs/os.rs", "use std::fs;");
+    breaks(places::calls, PRODUCTION, "let a = Instant::now();", 1);
+    keeps(
+        places::calls,
+        "daemon/store/src/resource/clock.rs",
+        "let a = Instant::now();",
+    );
+    keeps(places::calls, TEST, "let a = Instant::now();");
+}
+
+#[test]
+fn unwrap_and_unsafe_are_found_outside_of_tests() {
+    breaks(places::calls, PRODUCTION, "a.unwrap();", 1);
+    breaks(places::calls, PRODUCTION, "\n\na.expect(\"b\");", 3);
+    breaks(places::calls, PRODUCTION, "unsafe { a() }", 1);
+    keeps(
+        places::calls,
+        PRODUCTION,
+        "a.unwrap_or(1); // .unwrap()\nlet s = \"unsafe \";",
+    );
+    keeps(
+        places::calls,
+        PRODUCTION,
+        "#[cfg(test)]\nmod tests {\n    a.unwrap();\n}\n",
+    );
+    breaks(
+        places::calls,
+        PRODUCTION,
+        "#[cfg(test)]\nmod tests {\n}\nfn a() { b.unwrap() }\n",
+        4,
+    );
+}
+
+#[test]
+fn a_catch_all_needs_its_reason_beside_it() {
+    breaks(places::catch_alls, PLUGIN, "\n  case NonFatal(e) =>", 2);
+    breaks(places::catch_alls, PLUGIN, "case e: Throwable => f(e)", 1);
+    breaks(places::catch_alls, PLUGIN, "val a = Try(b)", 1);
+    keeps(
+        places::catch_alls,
+        PLUGIN,
+        "// best effort: the task goes on\ncase NonFatal(e) =>",
+    );
+    keeps(
+        places::catch_alls,
+        PLUGIN,
+        "import scala.util.control.NonFatal\ncase e: IOException =>",
+    );
+    keeps(places::catch_alls, SUITE, "case NonFatal(e) =>");
+}
+
+#[test]
+fn more_than_twelve_catch_alls_are_too_many() {
+    let handlers = |count: usize| "case NonFatal(e) => // why\n".repeat(count);
+    keeps(places::catch_alls, PLUGIN, &handlers(12));
+    assert_eq!(
+        broken(places::catch_alls, &[(PLUGIN, &handlers(13))]),
+        ["client:0"]
+    );
+}
+
+#[test]
+fn wire_and_store_stand_alone() {
+    breaks(
+        places::dependencies,
+        "daemon/wire/Cargo.toml",
+        "[dependencies]\ntokio = \"1\"",
+        2,
+    );
+    keeps(
+        places::dependencies,
+        "daemon/server/Cargo.toml",
+        "tokio = \"1\"",
+    );
+}
+
+#[test]
+fn sleeps_are_found_in_tests_of_every_language() {
+    breaks(test_quality::sleeps, TEST, "std::thread::sleep(a);", 1);
+    breaks(test_quality::sleeps, SUITE, "Thread.sleep(100)", 1);
+    breaks(
+        test_quality::sleeps,
+        "e2e/tests/test_a.py",
+        "time.sleep(1)",
+        1,
+    );
+    keeps(
+        test_quality::sleeps,
+        TEST,
+        "// thread::sleep(a)\nlet oversleep = asleep(1);",
+    );
+    breaks(
+        test_quality::sleeps,
+        PRODUCTION,
+        "#[cfg(test)]\nmod tests {\n    sleep(a);\n}\n",
+        3,
+    );
+}
+
+#[test]
+fn a_matches_that_nobody_asserts_is_found() {
+    breaks(test_quality::bare_matches, TEST, "a();\nmatches!(b, C);", 2);
+    keeps(
+        test_quality::bare_matches,
+        TEST,
+        "assert!(\nmatches!(b, C));\nassert!(matches!(b, C));",
+    );
+}
+
+#[test]
+fn the_name_of_a_test_is_a_sentence() {
+    breaks(test_quality::names, TEST, "#[test]\nfn works() {}", 2);
+    keeps(
+        test_quality::names,
+        TEST,
+        "#[test]\nfn a_block_is_served_once() {}\nfn short() {}",
+    );
+    breaks(
+        test_quality::names,
+        SUITE,
+        "@Test\ndef testPush(): Unit = {",
+        2,
+    );
+    keeps(
+        test_quality::names,
+        SUITE,
+        "@Test def aBlockIsServedOnce(): Unit = {",
+    );
+    keeps(
+        test_quality::names,
+        SUITE,
+        "@Test\ndef `a block is served once`(): Unit = {",
+    );
+    breaks(
+        test_quality::names,
+        "e2e/tests/test_a.py",
+        "def test_push():",
+        1,
+    );
+}
+
+#[test]
+fn a_source_file_starts_with_its_licence() {
+    keeps(
+        spdx::first_line,
+        PRODUCTION,
+        "// SPDX-License-Identifier: Apache-2.0\n",
+    );
+    keeps(
+        spdx::first_line,
+        ".ci/run",
+        "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
+    );
+    breaks(spdx::first_line, PRODUCTION, "//! A crate.\n", 1);
+    keeps(spdx::first_line, "docs/a.md", "# A\n");
+}
+
+#[test]
+fn a_rust_file_that_no_mod_declares_is_dead() {
+    let alive = [
+        ("d/a/src/lib.rs", "mod b;"),
+        ("d/a/src/b.rs", "pub(crate) mod c;"),
+    ];
+    assert_eq!(
+        broken(
+            dead::rust_files,
+            &[alive[0], alive[1], ("d/a/src/b/c.rs", "")]
+        ),
+        [""; 0]
+    );
+    assert_eq!(
+        broken(dead::rust_files, &[alive[0], ("d/a/src/b/mod.rs", "")]),
+        [""; 0]
+    );
+    let forgotten = ("d/a/src/c.rs", "");
+    assert_eq!(
+        broken(dead::rust_files, &[alive[0], alive[1], forgotten]),
+        ["d/a/src/c.rs:0"]
+    );
+    keeps(dead::rust_files, "d/a/tests/push.rs", "");
+    let commented = ("d/a/src/lib.rs", "// mod b;");
+    assert_eq!(
+        broken(dead::rust_files, &[commented, ("d/a/src/b.rs", "")]),
+        ["d/a/src/b.rs:0"]
+    );
+}
+
+#[test]
+fn a_page_that_no_page_links_to_is_dead() {
+    let page = ("docs/a.md", "[me](a.md)");
+    assert_eq!(broken(dead::pages, &[page]), ["docs/a.md:0"]);
+    assert_eq!(
+        broken(dead::pages, &[page, ("README.md", "[a](docs/a.md#b)")]),
+        [""; 0]
+    );
+    assert_eq!(
+        broken(dead::pages, &[page, ("README.md", "[a](docs/)")]),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_page_has_one_title_and_its_links_lead_somewhere() {
+    keeps(documents::titles, "a.md", "# A\n```\n# no title\n```\n");
+    breaks(documents::titles, "a.md", "# A\n# B\n", 0);
+    breaks(documents::titles, "a.md", "text\n", 0);
+    breaks(documents::links, "docs/a.md", "# A\n[b](../b.md)\n", 2);
+    keeps(
+        documents::links,
+        "docs/a.md",
+        "[a](./a.md#x) [b](../docs/) [c](https://c) [d](#d)",
+    );
+}
+
+#[test]
+fn every_file_of_the_life_table_exists() {
+    let table = "| stage | store `s/` | jvm |\n|---|---|---|\n| push | `push.rs` | - |\n";
+    assert_eq!(
+        broken(layout::life_table, &[(MAP, table)]),
+        ["ARCHITECTURE.md:3"]
+    );
+    assert_eq!(
+        broken(layout::life_table, &[(MAP, table), ("s/push.rs", "")]),
+        [""; 0]
+    );
+    assert_eq!(
+        broken(layout::life_table, &[(MAP, "no table")]),
+        ["ARCHITECTURE.md:0"]
+    );
+    let paths = "see `daemon/wire/` and `daemon/none.rs`, not `spark.a/b`";
+    let files = [(MAP, paths), ("daemon/wire/src/lib.rs", "")];
+    assert_eq!(broken(layout::named_paths, &files), ["ARCHITECTURE.md:1"]);
+}
+
+const MAP: &str = "ARCHITECTURE.md";
+
+#[test]
+fn configuration_keys_are_counted_in_their_table() {
+    let page = |keys: usize| {
+        format!(
+            "| key | default |\n|---|---|\n{}",
+            "| a | b |\n".repeat(keys)
+        )
+    };
+    let pages = |daemon: usize, plugin: usize| {
+        let (daemon, plugin) = (page(daemon), page(plugin));
+        broken(
+            config::key_counts,
+            &[
+                ("docs/operations.md", &daemon),
+                ("docs/configuration.md", &plugin),
+            ],
+        )
+    };
+    assert_eq!(pages(25, 15), [""; 0]);
+    assert_eq!(
+        pages(26, 16),
+        ["docs/operations.md:0", "docs/configuration.md:0"]
+    );
+    assert_eq!(pages(0, 1), ["docs/operations.md:0"]);
+}
+
+#[test]
+fn a_breach_reads_as_path_line_rule_and_advice() {
+    let breach = Breach::at("a.rs", 3, "place", "go away");
+    assert_eq!(breach.to_string(), "a.rs:3: place: go away");
+}
