@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+/** Drops everything of the application; answered with [[Done]]. */
+private[spark] final case class EndApplication(app: Application) extends Message {
+  override def typeId: Int = EndApplication.typeId
+  override private[wire] def write(out: WireWriter): Unit = app.write(out)
+}
+
+private[spark] object EndApplication extends Codec[EndApplication](78) {
+  override private[wire] def read(in: WireReader): EndApplication =
+    EndApplication(Application.read(in))
+}

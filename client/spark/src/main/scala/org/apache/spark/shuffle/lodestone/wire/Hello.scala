@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+private[spark] final case class Hello(protocolVersion: Int, clientName: String) extends Message {
+  override def typeId: Int = Hello.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    out.int(protocolVersion)
+    out.string(clientName)
+  }
+}
+
+private[spark] object Hello extends Codec[Hello](64) {
+
+  /** The version that this client speaks. */
+  val ProtocolVersion = 1
+
+  override private[wire] def read(in: WireReader): Hello = Hello(in.int(), in.string())
+}
+
+private[spark] final case class HelloReply(
+    protocolVersion: Int,
+    serverVersion: String,
+    incarnation: Long,
+    load: Load)
+    extends Message {
+  override def typeId: Int = HelloReply.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    out.int(protocolVersion)
+    out.string(serverVersion)
+    out.long(incarnation)
+    load.write(out)
+  }
+}
+
+private[spark] object HelloReply extends Codec[HelloReply](65) {
+  override private[wire] def read(in: WireReader): HelloReply =
+    HelloReply(in.int(), in.string(), in.long(), Load.read(in))
+}
+
+/** How a service is doing. */
+private[spark] final case class Load(
+    state: Byte,
+    memoryUsed: Long,
+    memoryLimit: Long,
+    diskFree: Long,
+    diskTotal: Long,
+    connections: Int,
+    shuffles: Int) {
+  def serving: Boolean = state == Load.Serving
+
+  private[wire] def write(out: WireWriter): Unit = {
+    out.byte(state.toInt)
+    Seq(memoryUsed, memoryLimit, diskFree, diskTotal).foreach(out.long)
+    out.int(connections)
+    out.int(shuffles)
+  }
+}
+
+private[spark] object Load {
+  val Serving: Byte = 0
+
+  private[wire] def read(in: WireReader): Load =
+    Load(in.byte(), in.long(), in.long(), in.long(), in.long(), in.int(), in.int())
+}

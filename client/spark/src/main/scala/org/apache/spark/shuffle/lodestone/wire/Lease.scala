@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+/** One attempt of one application; `attempt` is -1 where the cluster manager counts none. */
+private[spark] final case class Application(appId: String, attempt: Int) {
+  private[wire] def write(out: WireWriter): Unit = {
+    out.string(appId)
+    out.int(attempt)
+  }
+}
+
+private[spark] object Application {
+  private[wire] def read(in: WireReader): Application = Application(in.string(), in.int())
+}
+
+/** `incarnation` 0: whichever is there. */
+private[spark] final case class RenewLease(app: Application, incarnation: Long, ttlMs: Long)
+    extends Message {
+  override def typeId: Int = RenewLease.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    app.write(out)
+    out.long(incarnation)
+    out.long(ttlMs)
+  }
+}
+
+private[spark] object RenewLease extends Codec[RenewLease](66) {
+  override private[wire] def read(in: WireReader): RenewLease =
+    RenewLease(Application.read(in), in.long(), in.long())
+}
+
+private[spark] final case class LeaseReply(incarnation: Long, grantedTtlMs: Long, load: Load)
+    extends Message {
+  override def typeId: Int = LeaseReply.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    out.long(incarnation)
+    out.long(grantedTtlMs)
+    load.write(out)
+  }
+}
+
+private[spark] object LeaseReply extends Codec[LeaseReply](67) {
+  override private[wire] def read(in: WireReader): LeaseReply =
+    LeaseReply(in.long(), in.long(), Load.read(in))
+}

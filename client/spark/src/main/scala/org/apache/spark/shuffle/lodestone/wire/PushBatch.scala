@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+/** One whole block on its way; `records` is -1 where the writer cannot count them. */
+private[spark] final case class Segment(reduceId: Int, length: Int, records: Long, crc32c: Int)
+
+/** The meta of an UploadStream whose body holds the segments one after another. */
+private[spark] final case class PushBatch(
+    shuffle: ShuffleAddress,
+    mapIndex: Int,
+    mapId: Long,
+    segments: Array[Segment])
+    extends Message {
+  override def typeId: Int = PushBatch.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    shuffle.write(out)
+    out.int(mapIndex)
+    out.long(mapId)
+    out.seq(segments) { segment =>
+      out.int(segment.reduceId)
+      out.int(segment.length)
+      out.long(segment.records)
+      out.int(segment.crc32c)
+    }
+  }
+}
+
+private[spark] object PushBatch extends Codec[PushBatch](70) {
+
+  /** docs/protocol.md, section 2: segments in one batch. */
+  val MaxSegments = 65536
+
+  private val SegmentBytes = 20
+
+  override private[wire] def read(in: WireReader): PushBatch =
+    PushBatch(
+      ShuffleAddress.read(in),
+      in.int(),
+      in.long(),
+      in.seq(SegmentBytes)(Segment(in.int(), in.int(), in.long(), in.int())))
+}
+
+/** One status per segment, in the order of the request. */
+private[spark] final case class PushBatchReply(incarnation: Long, statuses: Array[Status])
+    extends Message {
+  override def typeId: Int = PushBatchReply.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    out.long(incarnation)
+    out.bytes(statuses.map(_.code))
+  }
+}
+
+private[spark] object PushBatchReply extends Codec[PushBatchReply](71) {
+  override private[wire] def read(in: WireReader): PushBatchReply =
+    PushBatchReply(in.long(), in.bytes().map(Status.of))
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+/** One generation of one shuffle, as one life of one service knows it. */
+private[spark] final case class ShuffleAddress(
+    app: Application,
+    incarnation: Long,
+    shuffleId: Int,
+    mergeId: Int) {
+  private[wire] def write(out: WireWriter): Unit = {
+    app.write(out)
+    out.long(incarnation)
+    out.int(shuffleId)
+    out.int(mergeId)
+  }
+}
+
+private[spark] object ShuffleAddress {
+  private[wire] def read(in: WireReader): ShuffleAddress =
+    ShuffleAddress(Application.read(in), in.long(), in.int(), in.int())
+}
+
+private[spark] final case class RegisterShuffle(
+    shuffle: ShuffleAddress,
+    numMaps: Int,
+    numPartitions: Int,
+    format: String)
+    extends Message {
+  override def typeId: Int = RegisterShuffle.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    shuffle.write(out)
+    out.int(numMaps)
+    out.int(numPartitions)
+    out.string(format)
+  }
+}
+
+private[spark] object RegisterShuffle extends Codec[RegisterShuffle](68) {
+
+  /** Segments are whole blocks, as Spark's own writers made them. */
+  val SparkStream = "spark-stream"
+
+  override private[wire] def read(in: WireReader): RegisterShuffle =
+    RegisterShuffle(ShuffleAddress.read(in), in.int(), in.int(), in.string())
+}

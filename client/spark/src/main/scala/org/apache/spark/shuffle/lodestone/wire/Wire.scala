@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+import java.io.IOException
+import java.nio.ByteBuffer
+import java.nio.charset.{CharacterCodingException, StandardCharsets}
+
+import scala.reflect.ClassTag
+
+import io.netty.buffer.{ByteBuf, Unpooled}
+
+/** The peer sent what docs/protocol.md does not allow. */
+private[spark] final class MalformedMessageException(detail: String) extends IOException(detail)
+
+/** A message of the extension: docs/protocol.md, section 4. */
+private[spark] trait Message {
+  def typeId: Int
+  private[wire] def write(out: WireWriter): Unit
+
+  final def encode(): ByteBuffer = {
+    val out = new WireWriter
+    out.byte(typeId)
+    write(out)
+    out.result
+  }
+}
+
+/** Reads one kind of message. */
+private[spark] abstract class Codec[M <: Message](val typeId: Int) {
+  private[wire] def read(in: WireReader): M
+
+  /** The whole of `bytes` must be this message. */
+  final def decode(bytes: ByteBuffer): M = {
+    val in = new WireReader(bytes)
+    val found = in.byte()
+    if (found != typeId) {
+      throw new MalformedMessageException(s"message type $found where $typeId was expected")
+    }
+    in.whole(read(in))
+  }
+
+  /** As [[decode]], but a refusal in its place is thrown. */
+  final def decodeReply(bytes: ByteBuffer): M = {
+    if (bytes.hasRemaining && bytes.get(bytes.position()) == Refused.typeId) {
+      throw new RefusedException(Refused.decode(bytes))
+    }
+    decode(bytes)
+  }
+}
+
+private[wire] final class WireWriter {
+  private val out: ByteBuf = Unpooled.buffer()
+
+  def byte(value: Int): Unit = out.writeByte(value)
+  def int(value: Int): Unit = out.writeInt(value)
+  def long(value: Long): Unit = out.writeLong(value)
+
+  def bytes(value: Array[Byte]): Unit = {
+    out.writeInt(value.length)
+    out.writeBytes(value)
+  }
+
+  def string(value: String): Unit = bytes(value.getBytes(StandardCharsets.UTF_8))
+
+  def ints(values: Array[Int]): Unit = {
+    out.writeInt(values.length)
+    values.foreach(int)
+  }
+
+  def seq[T](values: Array[T])(one: T => Unit): Unit = {
+    out.writeInt(values.length)
+    values.foreach(one)
+  }
+
+  def result: ByteBuffer = out.nioBuffer()
+}
+
+/** Checks every length against what is there before anything is allocated for it. */
+private[wire] final class WireReader(source: ByteBuffer) {
+  private val in = source.duplicate()
+
+  def byte(): Byte = need(1).get()
+  def int(): Int = need(4).getInt()
+  def long(): Long = need(8).getLong()
+
+  def bytes(): Array[Byte] = {
+    val value = new Array[Byte](count(1))
+    in.get(value)
+    value
+  }
+
+  def string(): String =
+    try {
+      StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes())).toString
+    } catch {
+      case _: CharacterCodingException => throw new MalformedMessageException("a string is not UTF-8")
+    }
+
+  def ints(): Array[Int] = seq(4)(int())
+
+  /** An array whose elements take at least `minBytes` each. */
+  def seq[T: ClassTag](minBytes: Int)(one: => T): Array[T] = {
+    val n = count(minBytes)
+    Array.fill(n)(one)
+  }
+
+  def whole[T](message: T): T = {
+    if (in.hasRemaining) {
+      throw new MalformedMessageException(s"${in.remaining()} bytes after the message")
+    }
+    message
+  }
+
+  private def count(minBytes: Int): Int = {
+    val n = int()
+    if (n < 0 || n.toLong * minBytes > in.remaining()) {
+      throw new MalformedMessageException(s"a count of $n with ${in.remaining()} bytes left")
+    }
+    n
+  }
+
+  private def need(n: Int): ByteBuffer = {
+    if (in.remaining() < n) {
+      throw new MalformedMessageException(s"$n bytes expected, ${in.remaining()} left")
+    }
+    in
+  }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.transport
+
+import java.io.IOException
+import java.nio.ByteBuffer
+import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, TimeUnit}
+
+import scala.concurrent.{Await, Future}
+import scala.concurrent.duration.DurationInt
+
+import org.junit.jupiter.api.{AfterEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows, assertTrue}
+
+import org.apache.spark.network.TransportContext
+import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
+import org.apache.spark.network.client.{RpcResponseCallback, StreamCallbackWithID, TransportClient}
+import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, StreamManager}
+import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
+import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.wire._
+
+/** Against a real server of Spark's transport that answers as each test says. */
+final class ServiceClientSuite {
+  private val app = Application("app", -1)
+  private val generation = ShuffleGeneration(3, 0)
+  private var closing = List.empty[() => Unit]
+
+  @AfterEach def closeAll(): Unit = closing.foreach(_.apply())
+
+  private def onClose[T](resource: T)(close: T => Unit): T = {
+    closing = (() => close(resource)) :: closing
+    resource
+  }
+
+  private def serve(handler: RpcHandler): ServiceLocation = {
+    val conf = new TransportConf("test", MapConfigProvider.EMPTY)
+    val context = onClose(new TransportContext(conf, handler))(_.close())
+    val server = onClose(
+      context.createServer("127.0.0.1", 0, new java.util.ArrayList()))(_.close())
+    ServiceLocation("127.0.0.1", server.getPort, incarnation = 42)
+  }
+
+  private def client(timeoutMs: Long = 10000): ServiceClient =
+    onClose(new ServiceClient(app, timeoutMs))(_.close())
+
+  private def await[T](future: Future[T]): T = Await.result(future, 20.seconds)
+
+  private class Answering(answer: ByteBuffer => Option[Message]) extends RpcHandler {
+    override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit =
+      answer(in).foreach(message => out.onSuccess(message.encode()))
+    override def getStreamManager: StreamManager = new OneForOneStreamManager()
+  }
+
+  @Test def aRefusalCarriesItsCode(): Unit = {
+    val refusal = Refused(Status.UnknownShuffle, 42, "gone")
+    val service = serve(new Answering(_ => Some(refusal)))
+    val asked = client()
+    val thrown = assertThrows(
+      classOf[RefusedException],
+      () => { await(asked.finalizeMerge(service, generation)); () })
+    assertEquals(refusal, thrown.refusal)
+    assertFalse(asked.health.isSuspect(HostPort(service.host, service.port)))
+  }
+
+  @Test def aSilentServiceCostsOneTimeoutAndIsSuspectThen(): Unit = {
+    val service = serve(new Answering(_ => None))
+    val asked = client(timeoutMs = 200)
+    assertThrows(
+      classOf[RequestTimeoutException],
+      () => { await(asked.finalizeMerge(service, generation)); () })
+    assertTrue(asked.health.isSuspect(HostPort(service.host, service.port)))
+  }
+
+  @Test def aServiceThatIsNotThereIsAnIoError(): Unit = {
+    val service = serve(new Answering(_ => None))
+    closeAll()
+    closing = Nil
+    assertThrows(
+      classOf[IOException],
+      () => { await(client().finalizeMerge(service, generation)); () })
+  }
+
+  @Test def sparksOwnShuffleServiceIsToldFromOurs(): Unit = {
+    val service = serve(new RpcHandler {
+      override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit =
+        out.onFailure(new UnsupportedOperationException("Unknown message type: 64"))
+      override def getStreamManager: StreamManager = new OneForOneStreamManager()
+    })
+    val thrown = assertThrows(
+      classOf[NotLodestoneException],
+      () => { await(client().hello(HostPort(service.host, service.port))); () })
+    assertTrue(thrown.getMessage.contains("is not a Lodestone service"), thrown.getMessage)
+  }
+
+  @Test def aPushIsItsMetaAndTheBytesOfItsBody(): Unit = {
+    val arrived = new LinkedBlockingQueue[(PushBatch, Seq[Byte])]()
+    val service = serve(new Answering(_ => None) {
+      override def receiveStream(
+          peer: TransportClient,
+          header: ByteBuffer,
+          out: RpcResponseCallback): StreamCallbackWithID = new StreamCallbackWithID {
+        private val batch = PushBatch.decode(header)
+        private val body = Seq.newBuilder[Byte]
+        override def getID: String = "push"
+        override def onData(id: String, data: ByteBuffer): Unit =
+          while (data.hasRemaining) body += data.get()
+        override def onComplete(id: String): Unit = {
+          arrived.add((batch, body.result()))
+          out.onSuccess(PushBatchReply(42, Array(Status.Ok, Status.Duplicate)).encode())
+        }
+        override def onFailure(id: String, cause: Throwable): Unit = ()
+      }
+    })
+    val segments = Array(Segment(1, 2, -1, 77), Segment(2, 3, -1, 78))
+    val body = Array[Byte](1, 2, 3, 4, 5)
+    val buffer = new NioManagedBuffer(ByteBuffer.wrap(body))
+    val reply = await(client().pushBatch(service, generation, 9, 1L << 40, segments, buffer))
+    assertEquals(Seq(Status.Ok, Status.Duplicate), reply.statuses.toSeq)
+    val (batch, bytes) = arrived.poll(10, TimeUnit.SECONDS)
+    assertEquals(body.toSeq, bytes)
+    assertEquals(segments.toSeq, batch.segments.toSeq)
+    assertEquals(ShuffleAddress(app, 42, 3, 0), batch.shuffle)
+    assertEquals((9, 1L << 40), (batch.mapIndex, batch.mapId))
+  }
+
+  @Test def everyChunkOfAStreamArrivesOrFailsOnce(): Unit = {
+    val streams = new OneForOneStreamManager()
+    val service = serve(new Answering(_ => None) {
+      override def getStreamManager: StreamManager = streams
+      override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit = {
+        FetchChunks.decode(in)
+        val chunks = new java.util.ArrayList[ManagedBuffer]()
+        chunks.add(new NioManagedBuffer(ByteBuffer.wrap(Array[Byte](5, 6))))
+        chunks.add(new NioManagedBuffer(ByteBuffer.wrap(Array[Byte](7))) {
+          override def size(): Long = throw new IllegalStateException("cannot be read")
+        })
+        val id = streams.registerStream("app", chunks.iterator(), peer.getChannel)
+        out.onSuccess(OpenStream(id, 2).encode())
+      }
+    })
+    val seen = new LinkedBlockingQueue[(Int, String)]()
+    val done = new CountDownLatch(2)
+    client().fetchChunks(service, generation, Array(ChunkRef(0, 0), ChunkRef(0, 1)),
+      new ChunkReceiver {
+        override def received(index: Int, data: ManagedBuffer): Unit = {
+          seen.add((index, s"${data.size()} bytes"))
+          done.countDown()
+        }
+        override def failed(index: Int, cause: Throwable): Unit = {
+          seen.add((index, "failed"))
+          done.countDown()
+        }
+      })
+    assertTrue(done.await(10, TimeUnit.SECONDS))
+    assertEquals(Set((0, "2 bytes"), (1, "failed")), Set(seen.poll(), seen.poll()))
+    assertTrue(seen.isEmpty)
+  }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+import java.nio.ByteBuffer
+import java.util.Random
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows}
+import org.junit.jupiter.api.Test
+
+final class RoundTripSuite {
+  private val seed = System.nanoTime()
+  private val random = new Random(seed)
+
+  private def text(): String = {
+    val alphabet = "abcXYZ_09é漢"
+    Seq.fill(random.nextInt(20))(alphabet(random.nextInt(alphabet.length))).mkString
+  }
+
+  private def app() = Application(text(), random.nextInt())
+  private def shuffle() =
+    ShuffleAddress(app(), random.nextLong(), random.nextInt(), random.nextInt())
+  private def load() = Load(
+    random.nextInt(4).toByte,
+    random.nextLong(),
+    random.nextLong(),
+    random.nextLong(),
+    random.nextLong(),
+    random.nextInt(),
+    random.nextInt())
+  private def status() = Status.all(random.nextInt(Status.all.size))
+  private def few = random.nextInt(5)
+  private def chunk() = Chunk(Array.fill(few)(LaidSegment(
+    random.nextInt(),
+    random.nextLong(),
+    random.nextInt(),
+    random.nextLong(),
+    random.nextInt())))
+
+  private def messages(): Seq[(Codec[_ <: Message], Message)] = Seq(
+    Hello -> Hello(random.nextInt(), text()),
+    HelloReply -> HelloReply(random.nextInt(), text(), random.nextLong(), load()),
+    RenewLease -> RenewLease(app(), random.nextLong(), random.nextLong()),
+    LeaseReply -> LeaseReply(random.nextLong(), random.nextLong(), load()),
+    RegisterShuffle -> RegisterShuffle(shuffle(), random.nextInt(), random.nextInt(), text()),
+    PushBatch -> PushBatch(
+      shuffle(),
+      random.nextInt(),
+      random.nextLong(),
+      Array.fill(few)(
+        Segment(random.nextInt(), random.nextInt(), random.nextLong(), random.nextInt()))),
+    PushBatchReply -> PushBatchReply(random.nextLong(), Array.fill(few)(status())),
+    FinalizeMerge -> FinalizeMerge(shuffle()),
+    FinalizeMergeReply -> FinalizeMergeReply(
+      random.nextLong(),
+      random.nextInt(),
+      random.nextLong(),
+      random.nextLong()),
+    ChunkLayout -> ChunkLayout(
+      shuffle(),
+      MapRange(random.nextInt(), random.nextInt()),
+      Array.fill(few)(random.nextInt())),
+    ChunkLayoutReply -> ChunkLayoutReply(
+      random.nextLong(),
+      Array.fill(few)(PartitionLayout(random.nextInt(), status(), Array.fill(few)(chunk())))),
+    FetchChunks -> FetchChunks(
+      shuffle(),
+      MapRange.All,
+      Array.fill(few)(ChunkRef(random.nextInt(), random.nextInt()))),
+    OpenStream -> OpenStream(random.nextLong(), random.nextInt()),
+    EndApplication -> EndApplication(app()),
+    Done -> Done(random.nextLong()),
+    Refused -> Refused(status(), random.nextLong(), text()))
+
+  @Test def everyMessageIsReadBackAsItWasWritten(): Unit =
+    for (_ <- 0 until 200; (codec, message) <- messages()) {
+      val bytes = message.encode()
+      assertEquals(bytes, codec.decode(bytes).encode(), s"seed $seed: $message")
+    }
+
+  @Test def aMessageThatIsCutAnywhereIsRefused(): Unit =
+    for ((codec, message) <- messages()) {
+      val bytes = message.encode()
+      for (length <- 0 until bytes.remaining()) {
+        val cut = bytes.duplicate()
+        cut.limit(length)
+        assertThrows(
+          classOf[MalformedMessageException],
+          () => { codec.decode(cut); () },
+          s"seed $seed: $message cut to $length bytes")
+      }
+    }
+
+  @Test def bytesAfterAMessageAreRefused(): Unit = {
+    val bytes = ByteBuffer.allocate(10).put(Done(7).encode()).put(0.toByte)
+    bytes.flip()
+    assertThrows(classOf[MalformedMessageException], () => { Done.decode(bytes); () })
+  }
+
+  @Test def aCountThatTheMessageCannotHoldIsRefusedBeforeAnythingIsAllocated(): Unit = {
+    val bytes = ByteBuffer.allocate(13).put(71.toByte).putLong(1).putInt(Int.MaxValue)
+    bytes.flip()
+    assertThrows(classOf[MalformedMessageException], () => { PushBatchReply.decode(bytes); () })
+  }
+
+  @Test def aRefusalInPlaceOfTheAnswerIsThrownWithItsCode(): Unit = {
+    val refused = Refused(Status.StaleIncarnation, 5, "restarted")
+    val thrown = assertThrows(
+      classOf[RefusedException],
+      () => { Done.decodeReply(refused.encode()); () })
+    assertEquals(refused, thrown.refusal)
+  }
+
+  @Test def statusesAreWhereTheirCodesSay(): Unit =
+    Status.all.zipWithIndex.foreach { case (status, code) => assertEquals(code, status.code.toInt) }
+}
