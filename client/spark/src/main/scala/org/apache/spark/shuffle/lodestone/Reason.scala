@@ -31,6 +31,11 @@ private[spark] object Reason {
   case object DriverUnreachable
       extends Reason("DRIVER_UNREACHABLE", "the driver did not answer in time")
 
+  case object UnknownShuffle
+      extends Reason("UNKNOWN_SHUFFLE", "the driver does not know the shuffle, or not any more")
+  case object NothingPushed
+      extends Reason("NOTHING_PUSHED", "no map task had a block that was worth pushing")
+
   // Blocks stay unmerged.
   case object BlockTooLarge
       extends Reason("BLOCK_TOO_LARGE", "the block is above the size worth merging")
@@ -91,6 +96,8 @@ private[spark] object Reason {
     NoService,
     ServiceRefused,
     DriverUnreachable,
+    UnknownShuffle,
+    NothingPushed,
     BlockTooLarge,
     PushTooLate,
     PushOtherAttempt,

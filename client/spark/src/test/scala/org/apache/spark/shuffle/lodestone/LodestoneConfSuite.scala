@@ -17,7 +17,7 @@ class LodestoneConfSuite {
   private def refusal(settings: (String, String)*): String =
     assertThrows(classOf[IllegalArgumentException], () => read(settings: _*)).getMessage
 
-  @Test def nothing_configured_means_the_embedded_daemon_and_the_defaults_of_the_table(): Unit = {
+  @Test def `nothing configured means the embedded daemon and the defaults of the table`(): Unit = {
     val conf = read()
     assertEquals(ServiceSource.Embedded, conf.services)
     assertEquals(1L << 20, conf.pushMaxBlockSizeBytes)
@@ -31,7 +31,7 @@ class LodestoneConfSuite {
     assertEquals(None, conf.embeddedBinary)
   }
 
-  @Test def services_are_a_list_or_a_name(): Unit = {
+  @Test def `services are a list or a name`(): Unit = {
     assertEquals(
       ServiceSource.Listed(Seq(HostPort("a", 1), HostPort("[::1]", 7337))),
       read("spark.lodestone.services" -> "a:1, [::1]:7337,a:1").services)
@@ -40,7 +40,7 @@ class LodestoneConfSuite {
       read("spark.lodestone.services" -> "dns:lodestone.shuffle.svc:7337").services)
   }
 
-  @Test def a_bad_service_list_is_refused_with_the_accepted_forms(): Unit =
+  @Test def `a bad service list is refused with the accepted forms`(): Unit =
     Seq("nohost", "a:0", "a:65536", "a:b", ":7337", "dns:name", "::1:7337", ",").foreach { value =>
       assertEquals(
         s"spark.lodestone.services is '$value', but must be 'host:port,host:port', " +
@@ -48,13 +48,13 @@ class LodestoneConfSuite {
         refusal("spark.lodestone.services" -> value))
     }
 
-  @Test def an_unknown_key_is_refused_with_the_nearest_known_one(): Unit =
+  @Test def `an unknown key is refused with the nearest known one`(): Unit =
     assertEquals(
       "There is no configuration key spark.lodestone.push.maxBlocksize; " +
         "did you mean spark.lodestone.push.maxBlockSize?",
       refusal("spark.lodestone.push.maxBlocksize" -> "1m"))
 
-  @Test def a_number_without_a_unit_is_refused(): Unit = {
+  @Test def `a number without a unit is refused`(): Unit = {
     assertEquals(
       "spark.lodestone.finalize.timeout is '3', but must be a time with a unit between 0ms and " +
         "600000ms, such as 3s.",
@@ -62,7 +62,7 @@ class LodestoneConfSuite {
     assertTrue(refusal("spark.lodestone.push.memory" -> "64").contains("a size with a unit"))
   }
 
-  @Test def values_out_of_range_are_refused(): Unit =
+  @Test def `values out of range are refused`(): Unit =
     Seq(
       "push.maxBlockSize" -> "0b",
       "push.maxBlockSize" -> "5m",
@@ -81,10 +81,10 @@ class LodestoneConfSuite {
       assertTrue(message.startsWith(s"spark.lodestone.$key is '$value', but must be "), message)
     }
 
-  @Test def keys_of_others_are_left_alone(): Unit =
+  @Test def `keys of others are left alone`(): Unit =
     assertEquals(read(), read("spark.lodestones" -> "x", "spark.shuffle.compress" -> "false"))
 
-  @Test def the_table_in_the_documentation_is_the_code(): Unit = {
+  @Test def `the table in the documentation is the code`(): Unit = {
     val file = Paths.get(System.getProperty("lodestone.vectors"), "../../docs/configuration.md")
     val text = new String(Files.readAllBytes(file), StandardCharsets.UTF_8)
     val rows = text.split("\n").toSeq.filter(_.startsWith("| `spark.lodestone."))

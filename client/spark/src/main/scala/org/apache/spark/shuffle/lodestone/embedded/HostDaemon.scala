@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.embedded
+
+import java.io.IOException
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path, Paths}
+import java.security.MessageDigest
+
+import scala.util.{Failure, Success, Try}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.{HostPort, LodestoneConf}
+
+/**
+ * The one daemon of this host, user, program and set of directories: found where it announces
+ * itself, or started. The daemon itself decides who wins when several executors start one at once.
+ *
+ * @param host
+ *   the address at which Spark offers this executor to others, so they can reach it
+ * @param incarnationAt
+ *   asks the service at an address who it is; throws where none answers
+ */
+private[spark] final class HostDaemon(
+    conf: LodestoneConf,
+    roots: Seq[Path],
+    user: String,
+    host: String,
+    incarnationAt: HostPort => Long) {
+  import HostDaemon._
+
+  private val log = LoggerFactory.getLogger(classOf[HostDaemon])
+
+  def findOrStart(): HostPort = {
+    val homes = usableHomes()
+    val program = conf.embeddedBinary
+      .map(Paths.get(_))
+      .getOrElse(BundledBinary.extract(homes.head, () => BundledBinary.open()))
+    if (!Files.isExecutable(program)) {
+      throw new IOException(s"$program cannot be executed: it is missing or on a noexec mount")
+    }
+    val name = s"${BundledBinary.digestOf(program).take(KeyChars)}-${key(homes)}"
+    val command = DaemonCommand(
+      binary = program,
+      host = host,
+      dirs = homes,
+      memoryBytes = conf.embeddedMemoryBytes,
+      idleExitMs = conf.embeddedIdleTimeoutMs,
+      announce = homes.head.resolve(s"$name.announce"),
+      log = homes.head.resolve(s"$name.log"))
+    running(command.announce).getOrElse(start(command, Attempts))
+  }
+
+  private def usableHomes(): Seq[Path] = {
+    val (usable, broken) = roots
+      .map(root => root -> Try(PrivateDirectory.open(root, s"lodestone-$user")))
+      .partition(_._2.isSuccess)
+    broken.foreach { case (root, failure) =>
+      log.warn("The local directory {} is not used: {}", root, failure.failed.get.getMessage)
+    }
+    if (usable.isEmpty) {
+      throw new IOException(
+        broken.map(_._2.failed.get.getMessage).mkString("no usable local directory: ", "; ", ""))
+    }
+    usable.map(_._2.get)
+  }
+
+  /** Whom a daemon is shared with: who offers the same address and has the same directories. */
+  private def key(homes: Seq[Path]): String =
+    MessageDigest
+      .getInstance("SHA-256")
+      .digest((host +: homes.map(_.toString)).mkString("\n").getBytes(UTF_8))
+      .map(byte => f"${byte & 0xff}%02x")
+      .mkString
+      .take(KeyChars)
+
+  private def running(announce: Path): Option[HostPort] =
+    if (Files.isRegularFile(announce) && Files.size(announce) <= ReadyLine.MaxChars) {
+      val text = new String(Files.readAllBytes(announce), UTF_8).trim
+      ReadyLine.parse(text).flatMap(line => verified(line).toOption)
+    } else {
+      None
+    }
+
+  private def start(command: DaemonCommand, attempts: Int): HostPort = {
+    val line = EmbeddedDaemon.start(command)
+    verified(line) match {
+      case Success(address) =>
+        val how = if (line.existing) "found" else "started"
+        log.info(s"$how the shuffle service $address (pid ${line.pid}), version ${line.version}")
+        address
+      // The one that was quicker may have been about to leave.
+      case Failure(_) if attempts > 1 => start(command, attempts - 1)
+      case Failure(failure) =>
+        throw new IOException(
+          s"the daemon with pid ${line.pid} does not answer: ${failure.getMessage}",
+          failure)
+    }
+  }
+
+  /** The line may be a relic, and its port somebody else's by now. */
+  private def verified(line: ReadyLine): Try[HostPort] = Try {
+    val address = HostPort(host, line.listen.port)
+    val incarnation = incarnationAt(address)
+    if (incarnation != line.incarnation) {
+      throw new IOException(s"$address is another service than the one announced")
+    }
+    address
+  }
+}
+
+private[spark] object HostDaemon {
+  private val Attempts = 2
+  private val KeyChars = 16
+
+  /** A user name as part of a file name. */
+  def safe(user: String): String = {
+    val kept = user.filter(c => c.isLetterOrDigit || c == '-' || c == '_').take(64)
+    if (kept.isEmpty) "user" else kept
+  }
+}
