@@ -7,7 +7,9 @@ import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 private[spark] sealed trait DriverMessage extends Serializable
 
 /** One generation of one shuffle: `dep.shuffleId`, `dep.shuffleMergeId`. */
-private[spark] final case class ShuffleGeneration(shuffleId: Int, mergeId: Int)
+private[spark] final case class ShuffleGeneration(shuffleId: Int, mergeId: Int) {
+  override def toString: String = s"shuffle $shuffleId (generation $mergeId)"
+}
 
 /** One-way: the service that serves this executor's host in embedded mode. */
 private[spark] final case class ServiceFound(executorId: String, host: String, hostPort: String)

@@ -56,7 +56,7 @@ private[spark] final class HostDaemon(
       .map(root => root -> Try(PrivateDirectory.open(root, s"lodestone-$user")))
       .partition(_._2.isSuccess)
     broken.foreach { case (root, failure) =>
-      log.warn("The local directory {} is not used: {}", root, failure.failed.get.getMessage)
+      log.warn(s"The local directory $root is not used: ${failure.failed.get.getMessage}")
     }
     if (usable.isEmpty) {
       throw new IOException(

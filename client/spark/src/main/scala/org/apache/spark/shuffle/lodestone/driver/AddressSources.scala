@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import java.net.InetAddress
+import java.util.concurrent.Executor
+
+import scala.concurrent.{ExecutionContext, Future}
+import scala.util.{Failure, Success}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.HostPort
+
+/** A list that somebody wrote down. */
+private[driver] final class ListedAddresses(listed: Seq[HostPort]) extends AddressSource {
+  override def addresses(found: Seq[HostPort] => Unit): Unit = found(listed)
+  override def givenUp(address: HostPort): Unit = {}
+}
+
+/** Every address of one name; the last answer counts when the name service has a bad moment. */
+private[driver] final class DnsAddresses(
+    name: String,
+    port: Int,
+    lookups: Executor,
+    loop: EventLoop)
+    extends AddressSource {
+  import DnsAddresses._
+
+  private val log = LoggerFactory.getLogger(classOf[DnsAddresses])
+  private implicit val events: ExecutionContext = loop.context
+  private var last: Seq[HostPort] = Nil
+  private var resolvedAtMs: Option[Long] = None
+  private var waiting: List[Seq[HostPort] => Unit] = Nil
+
+  override def addresses(found: Seq[HostPort] => Unit): Unit =
+    if (resolvedAtMs.exists(at => loop.nowMs - at < TrustMs)) {
+      found(last)
+    } else {
+      waiting ::= found
+      if (waiting.size == 1) {
+        loop.later(MaxWaitMs)(answer())
+        Future(resolve())(ExecutionContext.fromExecutor(lookups)).onComplete {
+          case Success(resolved) =>
+            last = resolved
+            resolvedAtMs = Some(loop.nowMs)
+            answer()
+          case Failure(failure) =>
+            log.warn(s"$name cannot be resolved: ${failure.getMessage}")
+            answer()
+        }
+      }
+    }
+
+  override def givenUp(address: HostPort): Unit = {}
+
+  private def resolve(): Seq[HostPort] =
+    InetAddress.getAllByName(name).toSeq
+      .map(address => if (isV6(address)) s"[${address.getHostAddress}]" else address.getHostAddress)
+      .map(HostPort(_, port))
+      .sortBy(_.host)
+
+  private def isV6(address: InetAddress): Boolean = address.getHostAddress.contains(":")
+
+  private def answer(): Unit = {
+    val all = waiting
+    waiting = Nil
+    all.reverse.foreach(found => found(last))
+  }
+}
+
+private[driver] object DnsAddresses {
+  private val TrustMs = 10000L
+
+  /** A resolver can be silent for much longer; the plan is made without it then. */
+  private val MaxWaitMs = 5000L
+}

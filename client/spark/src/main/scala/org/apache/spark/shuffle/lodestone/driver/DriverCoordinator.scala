@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import java.util.concurrent.{ExecutorService, Executors, ThreadFactory, TimeoutException}
+import java.util.concurrent.atomic.AtomicBoolean
+
+import scala.concurrent.{Await, ExecutionContext, Future, Promise}
+import scala.concurrent.duration.{Duration, MILLISECONDS}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.{SparkConf, SparkEnv}
+import org.apache.spark.shuffle.lodestone.{LodestoneConf, LodestoneReport, Reason, ServiceSource}
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+
+/**
+ * The driver side, joined together: what the shuffle manager tells it becomes events of the loop,
+ * as do the messages of executors.
+ */
+private[spark] final class DriverCoordinator private (conf: SparkConf, env: SparkEnv) {
+  import DriverCoordinator._
+
+  private val log = LoggerFactory.getLogger(classOf[DriverCoordinator])
+  private val settings = LodestoneConf(conf)
+  private val loop = new EventLoop
+  private val lookups = newLookupThread()
+  private val client = ServiceClient(conf)
+  private val report = new DriverReport
+  private val shuffles = new ShuffleTable
+  private val source = addressSource()
+  private val directory = new ServiceDirectory(source, client, loop)
+  private val leases = new LeaseKeeper(settings, directory, client, loop)
+  private val remover = new ShuffleRemover(shuffles, client, report)
+  private val finalizer = new MergeFinalizer(settings, shuffles, directory, client, report, loop)
+  private val registrar =
+    new ShuffleRegistrar(shuffles, directory, client, leases, remover, finalizer, loop)
+  private val endpoint = env.rpcEnv.setupEndpoint(
+    DriverEndpoint.Name,
+    new DriverEndpoint(
+      env.rpcEnv,
+      loop,
+      registrar,
+      finalizer,
+      directory,
+      Some(source).collect { case hosts: EmbeddedHosts => hosts },
+      report))
+  private val stopped = new AtomicBoolean()
+
+  /** The report as it was when the application ended. */
+  @volatile private var lastReport: Option[String] = None
+
+  /** The shuffle may be merged. */
+  def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit = loop.post {
+    val record = report.registered(shuffleId, numMaps, numPartitions)
+    shuffles.add(new ShuffleState(shuffleId, numMaps, numPartitions, record))
+  }
+
+  /** The shuffle is plain Spark in every respect. */
+  def leftToSpark(shuffleId: Int, reason: Reason): Unit =
+    loop.post(report.leftToSpark(shuffleId, reason))
+
+  def removed(shuffleId: Int): Unit = loop.post(remover.removed(shuffleId))
+
+  /** Tells the services that the application is over; waits for them a moment, no longer. */
+  def stop(): Unit = if (stopped.compareAndSet(false, true)) {
+    env.rpcEnv.stop(endpoint)
+    val ended = Promise[Unit]()
+    loop.post {
+      lastReport = Some(ReportJson(report, directory.all))
+      log.info(report.farewell)
+      ended.completeWith(leases.endAll())
+    }
+    try {
+      Await.ready(ended.future, Duration(StopTimeoutMs, MILLISECONDS))
+    } catch {
+      case _: TimeoutException =>
+        log.warn("Not every service was told that the application ended; their leases will tell")
+    }
+    loop.stop()
+    lookups.shutdownNow()
+    client.close()
+  }
+
+  /** For [[LodestoneReport]], from any thread. */
+  private[lodestone] def json(): Future[String] = {
+    val answer = Promise[String]()
+    loop.post(answer.trySuccess(ReportJson(report, directory.all)))
+    lastReport.map(Future.successful).getOrElse(answer.future)
+  }
+
+  /** Completes when nothing more is on its way, as far as the driver can tell. */
+  private[lodestone] def quiet(): Future[Unit] = {
+    val reached = Promise[Unit]()
+    def look(before: Long): Unit =
+      if (report.changes == before && !shuffles.generations.exists(_.isUnsettled)) {
+        reached.trySuccess(())
+      } else {
+        val now = report.changes
+        loop.later(QuietMs)(look(now))
+      }
+    loop.post(look(NeverSeen))
+    if (lastReport.isDefined) Future.unit else reached.future
+  }
+
+  private def addressSource(): AddressSource = settings.services match {
+    case ServiceSource.Embedded => new EmbeddedHosts(() => executorHosts(), loop)
+    case ServiceSource.Listed(addresses) => new ListedAddresses(addresses)
+    case ServiceSource.Dns(name, port) => new DnsAddresses(name, port, lookups, loop)
+  }
+
+  /** Hosts on which tasks can run now: the block manager's master knows them. */
+  private def executorHosts(): Future[Seq[String]] = {
+    val isLocal = conf.get("spark.master", "").matches("local(\\[.*\\])?")
+    Future {
+      val all = env.blockManager.master.getMemoryStatus.keys
+      all.filter(isLocal || !_.isDriver).map(_.host).toSeq.distinct
+    }(ExecutionContext.fromExecutor(lookups))
+  }
+}
+
+private[spark] object DriverCoordinator {
+
+  /** The end of an application must not hang on a dead service. */
+  private val StopTimeoutMs = 2000L
+
+  /** Reports come right after their tasks: when none came for this long, none is on its way. */
+  private val QuietMs = 300L
+  private val NeverSeen = -1L
+
+  /** On the driver, once [[SparkEnv]] is there. */
+  def apply(conf: SparkConf): DriverCoordinator = {
+    val coordinator = new DriverCoordinator(conf, SparkEnv.get)
+    LodestoneReport.follow(coordinator)
+    coordinator
+  }
+
+  /** What blocks (name service, block manager's master) blocks here. */
+  private def newLookupThread(): ExecutorService = {
+    val threads: ThreadFactory = task => {
+      val thread = new Thread(task, "lodestone-lookup")
+      thread.setDaemon(true)
+      thread
+    }
+    Executors.newSingleThreadExecutor(threads)
+  }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import org.apache.spark.rpc.{RpcCallContext, RpcEnv, ThreadSafeRpcEndpoint}
+import org.apache.spark.shuffle.lodestone.Reason
+
+/** Where executors' messages arrive: each becomes an event of the loop. */
+private[driver] final class DriverEndpoint(
+    override val rpcEnv: RpcEnv,
+    loop: EventLoop,
+    registrar: ShuffleRegistrar,
+    finalizer: MergeFinalizer,
+    directory: ServiceDirectory,
+    hosts: Option[EmbeddedHosts],
+    report: DriverReport)
+    extends ThreadSafeRpcEndpoint {
+
+  /** One-way messages are reports: when too many wait, they are lost and nothing else is. */
+  override def receive: PartialFunction[Any, Unit] = {
+    case message: MapPushed => loop.offer(() => finalizer.mapPushed(message))
+    case message: TaskRead => loop.offer(() => report.read(message))
+    case message: ServiceFound =>
+      loop.offer { () =>
+        hosts.foreach(_.serviceFound(message))
+        directory.greet(message.hostPort)
+      }
+    case message: ServiceMissing => loop.offer(() => hosts.foreach(_.serviceMissing(message)))
+  }
+
+  override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
+    case GetMergePlan(id) => ask(context)(registrar.plan(id, context.reply(_)))
+    case GetMergeResult(id) => ask(context)(finalizer.result(id, context.reply(_)))
+    case ExcludePartition(id, reduceId) =>
+      if (!loop.offer(() => context.reply(finalizer.exclude(id, reduceId)))) context.reply(false)
+  }
+
+  private def ask(context: RpcCallContext)(event: => Unit): Unit =
+    if (!loop.offer(() => event)) context.reply(NotMerged(Reason.DriverUnreachable.code))
+}
+
+private[lodestone] object DriverEndpoint {
+
+  /** The name under which executors find it. */
+  val Name = "lodestone"
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import java.util.Locale
+
+import scala.collection.mutable
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.wire.FinalizeMergeReply
+
+/** What became of one shuffle, in numbers. */
+private[driver] final class ShuffleRecord(
+    val shuffleId: Int,
+    val numMaps: Int,
+    val numPartitions: Int) {
+  var mergeId: Int = 0
+  var state: ShuffleRecord.State = ShuffleRecord.Registered
+  var services: Int = 0
+  var finalizeMs: Long = 0
+  val counts = new ReportCounts
+
+  /** Blocks pushed in this generation. */
+  var generationBlocks: Long = 0
+
+  def began(newMergeId: Int): Unit = {
+    mergeId = newMergeId
+    state = ShuffleRecord.Registered
+    services = 0
+    finalizeMs = 0
+    generationBlocks = 0
+  }
+}
+
+private[driver] object ShuffleRecord {
+  sealed abstract class State(val name: String)
+  case object Registered extends State("registered")
+  case object Merged extends State("merged")
+  case object Plain extends State("plain")
+}
+
+/** Sums of what tasks reported. */
+private[driver] final class ReportCounts {
+  var blocksPushed = 0L
+  var bytesPushed = 0L
+  var pushRequests = 0L
+  var chunksRead = 0L
+  var chunkBytes = 0L
+  var mergedBlocksRead = 0L
+  var originalsRead = 0L
+
+  /** By code. Codes are those of [[Reason]]: what else arrives is counted together. */
+  val reasons = mutable.LinkedHashMap.empty[String, Long]
+
+  def add(counts: PushCounts): Unit = {
+    blocksPushed += counts.blocks
+    bytesPushed += counts.bytes
+    pushRequests += counts.requests
+    counts.unpushed.foreach { case (code, count) => addReason(code, count) }
+  }
+
+  def add(counts: ReadCounts): Unit = {
+    chunksRead += counts.chunks
+    chunkBytes += counts.chunkBytes
+    mergedBlocksRead += counts.mergedBlocks
+    originalsRead += counts.originals
+    counts.fallbacks.foreach { case (code, count) => addReason(code, count) }
+  }
+
+  def addReason(code: String, count: Long): Unit = {
+    val known = if (Reason.of(code).isDefined) code else "OTHER"
+    reasons.update(known, reasons.getOrElse(known, 0L) + count)
+  }
+}
+
+/**
+ * The sums over all shuffles, and the last shuffles one by one. Owned by the event loop, as all
+ * state of the driver.
+ */
+private[driver] final class DriverReport {
+  import DriverReport._
+
+  private val log = LoggerFactory.getLogger(classOf[DriverReport])
+
+  /** In the order of registration; ids are never used twice. */
+  private val records = mutable.LinkedHashMap.empty[Int, ShuffleRecord]
+
+  /** Those of `records` that Spark removed: the first to be forgotten. */
+  private val finished = mutable.Queue.empty[Int]
+
+  /** Grows with each report of a task. */
+  var changes = 0L
+
+  val totals = new ReportCounts
+  var shuffles = 0L
+  var merged = 0L
+  var plain = 0L
+
+  def kept: Iterable[ShuffleRecord] = records.values
+
+  def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): ShuffleRecord = {
+    val record = new ShuffleRecord(shuffleId, numMaps, numPartitions)
+    shuffles += 1
+    records.put(shuffleId, record)
+    record
+  }
+
+  def leftToSpark(shuffleId: Int, reason: Reason): Unit = {
+    val record = registered(shuffleId, 0, 0)
+    setState(record, ShuffleRecord.Plain)
+    count(record, reason.code, 1)
+  }
+
+  def pushed(message: MapPushed): Unit = {
+    changes += 1
+    totals.add(message.counts)
+    of(message.generation).foreach { record =>
+      record.counts.add(message.counts)
+      record.generationBlocks += message.counts.blocks
+    }
+  }
+
+  def read(message: TaskRead): Unit = {
+    changes += 1
+    totals.add(message.counts)
+    of(message.generation).foreach(_.counts.add(message.counts))
+  }
+
+  def counted(id: ShuffleGeneration, reason: Reason, count: Long): Unit =
+    of(id).foreach(this.count(_, reason.code, count))
+
+  def nothingPushed(id: ShuffleGeneration): Boolean = of(id).forall(_.generationBlocks == 0)
+
+  /** What readers of this generation are told. */
+  def decided(id: ShuffleGeneration, answer: DriverMessage): Unit = of(id).foreach { record =>
+    answer match {
+      case NotMerged(code) =>
+        setState(record, ShuffleRecord.Plain)
+        count(record, code, 1)
+        val reason = Reason.of(code).map(_.sentence).getOrElse(code)
+        log.info(s"shuffle ${id.shuffleId} is not merged: $reason ($code)")
+      case _ => setState(record, ShuffleRecord.Merged)
+    }
+  }
+
+  def finalized(
+      id: ShuffleGeneration,
+      totals: Seq[FinalizeMergeReply],
+      failedServices: Int,
+      tookMs: Long): Unit = of(id).foreach { record =>
+    record.services = totals.size
+    record.finalizeMs = tookMs
+    if (failedServices > 0) count(record, Reason.NotFinalized.code, failedServices)
+    log.info(sentence(record, totals.map(_.partitions.toLong).sum))
+  }
+
+  def removed(shuffleId: Int): Unit = if (records.contains(shuffleId)) {
+    finished.enqueue(shuffleId)
+    if (finished.size > MaxFinished) records.remove(finished.dequeue())
+  }
+
+  /** For the log, when the application ends. */
+  def farewell: String = {
+    val left = reasonList(totals)
+    f"lodestone: $merged%,d of $shuffles%,d shuffles merged, ${totals.blocksPushed}%,d blocks " +
+      f"(${totals.bytesPushed}%,d bytes) pushed, ${totals.mergedBlocksRead}%,d blocks read in " +
+      f"${totals.chunksRead}%,d chunks, ${totals.originalsRead}%,d read from originals$left"
+  }
+
+  private def of(id: ShuffleGeneration): Option[ShuffleRecord] =
+    records.get(id.shuffleId).filter(_.mergeId == id.mergeId)
+
+  private def count(record: ShuffleRecord, code: String, count: Long): Unit = {
+    record.counts.addReason(code, count)
+    totals.addReason(code, count)
+  }
+
+  private def setState(record: ShuffleRecord, state: ShuffleRecord.State): Unit = {
+    def change(of: ShuffleRecord.State, by: Long): Unit = of match {
+      case ShuffleRecord.Merged => merged += by
+      case ShuffleRecord.Plain => plain += by
+      case ShuffleRecord.Registered =>
+    }
+    change(record.state, -1)
+    record.state = state
+    change(state, 1)
+  }
+
+  private def sentence(record: ShuffleRecord, partitions: Long): String = {
+    val services = if (record.services == 1) "1 service" else s"${record.services} services"
+    f"shuffle ${record.shuffleId}: $partitions%,d of ${record.numPartitions}%,d partitions " +
+      f"merged by $services, ${record.counts.blocksPushed}%,d blocks pushed" +
+      s"${reasonList(record.counts)}, " +
+      s"finalized in ${record.finalizeMs} ms"
+  }
+
+  private def reasonList(counts: ReportCounts): String =
+    if (counts.reasons.isEmpty) {
+      ""
+    } else {
+      val each = counts.reasons.map { case (code, count) => format(code, count) }
+      s", %,d left (%s)".formatLocal(Locale.ROOT, counts.reasons.values.sum, each.mkString(", "))
+    }
+
+  private def format(code: String, count: Long): String =
+    "%s %,d".formatLocal(Locale.ROOT, code, count)
+}
+
+private[driver] object DriverReport {
+
+  /** A record is some hundred bytes. */
+  private val MaxFinished = 1000
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import scala.collection.mutable
+import scala.concurrent.{ExecutionContext, Future}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.HostPort
+
+/**
+ * The daemons that executors found or started on their hosts. A plan waits until each host with an
+ * executor has said what it has, but not for long: an executor without a task says nothing.
+ */
+private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String]], loop: EventLoop)
+    extends AddressSource {
+  import EmbeddedHosts._
+
+  private val log = LoggerFactory.getLogger(classOf[EmbeddedHosts])
+  private implicit val events: ExecutionContext = loop.context
+
+  /** By address: two executors of one host may have found the same daemon, or different ones. */
+  private val found = mutable.LinkedHashMap.empty[HostPort, String]
+  private val silent = mutable.LinkedHashSet.empty[String]
+  private val answered = mutable.LinkedHashSet.empty[String]
+  private val waits = mutable.LinkedHashSet.empty[Wait]
+
+  def serviceFound(message: ServiceFound): Unit = {
+    HostPort.parse(message.hostPort).filter(_ => found.size < MaxHosts).foreach { address =>
+      if (found.put(address, message.host).isEmpty) {
+        log.info(s"$address serves host ${message.host}")
+      }
+    }
+    spoke(message.host)
+  }
+
+  def serviceMissing(message: ServiceMissing): Unit = {
+    log.warn(
+      s"No shuffle service on ${message.host} (executor ${message.executorId}): ${message.why}")
+    spoke(message.host)
+  }
+
+  override def addresses(answer: Seq[HostPort] => Unit): Unit =
+    executorHosts().onComplete { outcome =>
+      val hosts = outcome.getOrElse(Nil).toSet
+      forget(hosts)
+      new Wait(hosts -- silent, answer).look()
+    }
+
+  /** It is gone from this host; the next executor there may start another. */
+  override def givenUp(address: HostPort): Unit = found.remove(address)
+
+  private def spoke(host: String): Unit = {
+    if (answered.size < MaxHosts) answered += host
+    silent -= host
+    waits.toSeq.foreach(_.look())
+  }
+
+  /** Hosts come and go with their executors; what is known of daemons stays until they fail. */
+  private def forget(hosts: Set[String]): Unit = if (hosts.nonEmpty) {
+    silent --= silent.filterNot(hosts.contains).toSeq
+    answered --= answered.filterNot(hosts.contains).toSeq
+  }
+
+  private final class Wait(expected: Set[String], answer: Seq[HostPort] => Unit) {
+    private val startMs = loop.nowMs
+    waits += this
+    loop.later(GraceMs)(look())
+    loop.later(MaxWaitMs)(look())
+
+    def look(): Unit = if (waits.contains(this)) {
+      val pending = expected -- answered
+      val waitedMs = loop.nowMs - startMs
+      val enough = pending.isEmpty && (expected.nonEmpty || answered.nonEmpty)
+      if (enough || (found.nonEmpty && waitedMs >= GraceMs) || waitedMs >= MaxWaitMs) {
+        waits -= this
+        silent ++= pending
+        answer(found.keys.toSeq.sortBy(_.toString))
+      }
+    }
+  }
+}
+
+private[driver] object EmbeddedHosts {
+
+  /** When one host has a daemon, the others have this long to say so. */
+  private val GraceMs = 1000L
+
+  /** As long as a daemon may take to start. */
+  private val MaxWaitMs = 10000L
+
+  /** More hosts than Spark runs on. */
+  private val MaxHosts = 100000
+}

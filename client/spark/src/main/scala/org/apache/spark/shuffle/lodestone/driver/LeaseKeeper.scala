@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import scala.collection.mutable
+import scala.concurrent.{ExecutionContext, Future}
+import scala.util.{Failure, Success}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.LodestoneConf
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+
+/**
+ * Tells every service in use that the application lives, at a third of what each grants, and at the
+ * end that it does not.
+ */
+private[driver] final class LeaseKeeper(
+    conf: LodestoneConf,
+    directory: ServiceDirectory,
+    client: ServiceClient,
+    loop: EventLoop) {
+  import LeaseKeeper._
+
+  private val log = LoggerFactory.getLogger(classOf[LeaseKeeper])
+  private implicit val events: ExecutionContext = loop.context
+  private val kept = mutable.LinkedHashSet.empty[Service]
+
+  /** Begins at once: what a service grants unasked may be shorter than our interval. */
+  def keep(service: Service): Unit = if (kept.add(service)) renew(service)
+
+  def inUse(service: Service): Boolean = kept.contains(service)
+
+  /** The application is over: all that it has goes. Completes when each has answered or failed. */
+  def endAll(): Future[Unit] = {
+    val services = kept.toSeq
+    kept.clear()
+    Future
+      .traverse(services) { service =>
+        client.endApplication(service.location).map(_ => ()).recover(notTold(service))
+      }
+      .map(_ => ())
+  }
+
+  private def notTold(service: Service): PartialFunction[Throwable, Unit] = { case failure =>
+    log.warn(s"${service.address} will learn from its lease that the application ended: " +
+      failure.getMessage)
+  }
+
+  private def renew(service: Service): Unit = if (kept.contains(service)) {
+    val anyLife = service.location.copy(incarnation = AnyIncarnation)
+    client.renewLease(anyLife, conf.leaseTtlMs).onComplete {
+      case Success(reply) =>
+        directory.answered(service, reply.incarnation, reply.load.serving)
+        again(service, math.max(reply.grantedTtlMs, MinTtlMs))
+      case Failure(failure) =>
+        directory.failed(service, failure)
+        if (service.failures >= RenewalsPerTtl) {
+          kept -= service
+          log.warn(s"The lease at ${service.address} is given up: ${failure.getMessage}")
+        } else {
+          again(service, conf.leaseTtlMs)
+        }
+    }
+  }
+
+  private def again(service: Service, ttlMs: Long): Unit =
+    loop.later(ttlMs / RenewalsPerTtl)(renew(service))
+}
+
+private[driver] object LeaseKeeper {
+
+  /** Two renewals may be lost. */
+  private val RenewalsPerTtl = 3
+
+  private val AnyIncarnation = 0L
+
+  /** The least that the protocol lets a service grant. */
+  private val MinTtlMs = 10000L
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import scala.collection.mutable
+import scala.concurrent.ExecutionContext
+import scala.util.{Failure, Success}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.wire.RefusedException
+
+/** What the driver knows of one service. */
+private[driver] final class Service(val address: HostPort) {
+  import Service._
+
+  /** 0: never answered. */
+  var incarnation: Long = 0
+  var state: State = Unknown
+  var checkedAtMs: Long = Long.MinValue
+  var failures: Int = 0
+
+  /** A Hello is under way. */
+  var asking: Boolean = false
+
+  def location: ServiceLocation = ServiceLocation(address.host, address.port, incarnation)
+}
+
+private[driver] object Service {
+  sealed abstract class State(val name: String)
+  case object Unknown extends State("unknown")
+  case object Serving extends State("serving")
+  case object Unwilling extends State("unwilling")
+  case object Suspect extends State("suspect")
+}
+
+/** Which addresses there may be services at; asked again for each plan. */
+private[driver] trait AddressSource {
+
+  /** Calls back once, on the event loop, within a bounded time. */
+  def addresses(found: Seq[HostPort] => Unit): Unit
+
+  /** This address has failed again and again. */
+  def givenUp(address: HostPort): Unit
+}
+
+/**
+ * The services that can be used now: each is asked before it gets work, and its answer counts for a
+ * while; so does its silence.
+ */
+private[driver] final class ServiceDirectory(
+    source: AddressSource,
+    client: ServiceClient,
+    loop: EventLoop) {
+  import ServiceDirectory._
+
+  private val log = LoggerFactory.getLogger(classOf[ServiceDirectory])
+  private implicit val events: ExecutionContext = loop.context
+  private val services = mutable.LinkedHashMap.empty[HostPort, Service]
+
+  /** Calls back once with those that serve, in an order that does not change. */
+  def live(found: Seq[Service] => Unit): Unit = source.addresses { addresses =>
+    val candidates = addresses.distinct.take(MaxServices).map(known)
+    candidates.filter(isDue).foreach(hello)
+    new Settling(candidates, found).look()
+  }
+
+  /** Connects to a service before it is needed: one to which nobody is connected may go away. */
+  def greet(hostPort: String): Unit =
+    HostPort.parse(hostPort).map(known).filter(isDue).foreach(hello)
+
+  def all: Seq[Service] = services.values.toSeq
+
+  def find(hostPort: String): Option[Service] = HostPort.parse(hostPort).flatMap(services.get)
+
+  /** A request to it failed: it is left alone for a while. */
+  def failed(service: Service, failure: Throwable): Unit = {
+    service.checkedAtMs = loop.nowMs
+    failure match {
+      case _: RefusedException => service.state = Service.Unwilling
+      case _ =>
+        service.state = Service.Suspect
+        service.failures += 1
+        if (service.failures >= MaxFailures) source.givenUp(service.address)
+    }
+  }
+
+  def failed(location: ServiceLocation, failure: Throwable): Unit =
+    find(location.hostPort).foreach(failed(_, failure))
+
+  /** It answered: with the incarnation we know, or it was started again. */
+  def answered(service: Service, incarnation: Long, serving: Boolean): Unit = {
+    if (service.incarnation != 0 && service.incarnation != incarnation) {
+      log.warn(
+        "{} was restarted: what it had merged is read from the originals", service.address)
+    }
+    service.incarnation = incarnation
+    service.state = if (serving) Service.Serving else Service.Unwilling
+    service.checkedAtMs = loop.nowMs
+    service.failures = 0
+  }
+
+  private def known(address: HostPort): Service =
+    services.getOrElseUpdate(address, new Service(address))
+
+  private def isDue(service: Service): Boolean =
+    !service.asking &&
+      (service.state == Service.Unknown || loop.nowMs - service.checkedAtMs >= TrustMs)
+
+  private def hello(service: Service): Unit = {
+    service.asking = true
+    client.hello(service.address).onComplete { outcome =>
+      service.asking = false
+      outcome match {
+        case Success(reply) => answered(service, reply.incarnation, reply.load.serving)
+        case Failure(failure) =>
+          failed(service, failure)
+          log.warn(s"The shuffle service ${service.address} cannot be used: ${failure.getMessage}")
+      }
+      settling.foreach(_.look())
+    }
+  }
+
+  private val settling = mutable.LinkedHashSet.empty[Settling]
+
+  /** One who waits until every candidate has answered, or some have and the others are slow. */
+  private final class Settling(candidates: Seq[Service], found: Seq[Service] => Unit) {
+    private var patient = true
+    settling += this
+    loop.later(GraceMs) {
+      patient = false
+      look()
+    }
+
+    def look(): Unit = if (settling.contains(this)) {
+      val serving = candidates.filter(_.state == Service.Serving)
+      if (candidates.forall(!_.asking) || (!patient && serving.nonEmpty)) {
+        settling -= this
+        found(serving)
+      }
+    }
+  }
+}
+
+private[driver] object ServiceDirectory {
+
+  /** How long an answer counts, and how long a service that failed is left alone. */
+  private val TrustMs = 10000L
+
+  /** When some services answered, the others have this long: a plan must not wait for the dead. */
+  private val GraceMs = 1000L
+
+  /** Failures in a row after which an address is forgotten where it can be announced again. */
+  private val MaxFailures = 3
+
+  /** More than a driver wants to ask before it makes a plan. */
+  private val MaxServices = 1000
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import scala.concurrent.{ExecutionContext, Future}
+import scala.util.Success
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
+
+/**
+ * Makes the plan of a generation when the first map task asks where to push: chooses services and
+ * registers the shuffle with them. Decided once per generation.
+ */
+private[driver] final class ShuffleRegistrar(
+    shuffles: ShuffleTable,
+    directory: ServiceDirectory,
+    client: ServiceClient,
+    leases: LeaseKeeper,
+    remover: ShuffleRemover,
+    finalizer: MergeFinalizer,
+    loop: EventLoop) {
+  import ShuffleRegistrar._
+
+  private val log = LoggerFactory.getLogger(classOf[ShuffleRegistrar])
+  private implicit val events: ExecutionContext = loop.context
+
+  def plan(id: ShuffleGeneration, reply: SharedAnswer.Reply): Unit =
+    newest(id) match {
+      case Left(reason) => reply(NotMerged(reason.code))
+      case Right(generation) if generation.plan.ask(reply) =>
+        directory.live { found =>
+          if (found.isEmpty) {
+            decide(generation, NotMerged(Reason.NoService.code))
+          } else if (!generation.removed) {
+            register(generation, place(generation, found))
+          }
+        }
+      case _ => // it waits with the others
+    }
+
+  /** The generation that is asked for; a higher one than the known one takes its place. */
+  private def newest(id: ShuffleGeneration): Either[Reason, Generation] =
+    shuffles.find(id.shuffleId) match {
+      case None => Left(Reason.UnknownShuffle)
+      case Some(shuffle) =>
+        shuffle.generation match {
+          case Some(known) if known.id.mergeId > id.mergeId => Left(Reason.PushStale)
+          case Some(known) if known.id == id => Right(known)
+          case older =>
+            older.foreach(remover.replaced)
+            val generation = new Generation(id, shuffle.numMaps, shuffle.numPartitions)
+            shuffle.generation = Some(generation)
+            shuffle.record.began(id.mergeId)
+            Right(generation)
+        }
+    }
+
+  private def register(generation: Generation, chosen: Seq[Service]): Unit = {
+    val accepted = Future.traverse(chosen) { service =>
+      val location = service.location
+      client
+        .registerShuffle(location, generation.id, generation.numMaps, generation.numPartitions)
+        .map { _ =>
+          leases.keep(service)
+          Option(location)
+        }
+        .recover { case failure =>
+          directory.failed(service, failure)
+          log.warn(s"${service.address} takes no part in ${generation.id}: ${failure.getMessage}")
+          None
+        }
+    }
+    accepted.andThen { case Success(locations) => registered(generation, locations.flatten) }
+  }
+
+  private def registered(generation: Generation, locations: Seq[ServiceLocation]): Unit =
+    if (locations.isEmpty) {
+      decide(generation, NotMerged(Reason.ServiceRefused.code))
+    } else if (generation.removed || generation.result.isDecided) {
+      // A reader could not wait for this plan, or the shuffle is gone.
+      locations.foreach(client.removeShuffle(_, generation.id))
+      decide(generation, NotMerged(Reason.PushTooLate.code))
+    } else {
+      decide(generation, MergePlan(generation.numPartitions, locations.toArray, Array.empty))
+    }
+
+  private def decide(generation: Generation, answer: DriverMessage): Unit = {
+    generation.plan.decide(answer)
+    finalizer.check(generation)
+  }
+}
+
+private[driver] object ShuffleRegistrar {
+
+  /** A service that gets fewer partitions than this costs more in connections than it helps. */
+  private val MinPartitionsPerService = 8
+
+  /** Neighbouring shuffles begin with different services, so that small ones spread as well. */
+  def place(generation: Generation, live: Seq[Service]): Seq[Service] = {
+    val wanted = (generation.numPartitions + MinPartitionsPerService - 1) / MinPartitionsPerService
+    val first = Math.floorMod(generation.id.shuffleId, live.size)
+    (live.drop(first) ++ live.take(first)).take(math.max(1, wanted))
+  }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.embedded
+
+import java.util.concurrent.atomic.AtomicReference
+
+import scala.concurrent.Await
+import scala.concurrent.duration.Duration
+import scala.util.control.NonFatal
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.{SparkConf, SparkEnv}
+import org.apache.spark.shuffle.lodestone.{LodestoneConf, ServiceSource}
+import org.apache.spark.shuffle.lodestone.driver.{DriverEndpoint, DriverMessage}
+import org.apache.spark.shuffle.lodestone.driver.{ServiceFound, ServiceMissing}
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.util.RpcUtils
+
+/** Tells the driver which service serves this executor's host, in embedded mode. */
+private[spark] object HostService {
+  private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.embedded")
+
+  /** The executor that has announced last: a local driver may have several lives in one JVM. */
+  private val announced = new AtomicReference[String]("")
+
+  /** Once per executor, on a thread of its own; every later call does nothing. */
+  def announce(conf: SparkConf): Unit = {
+    val env = SparkEnv.get
+    val executor = s"${conf.get("spark.app.id", "")}/${env.executorId}"
+    if (announced.getAndSet(executor) != executor) {
+      val settings = LodestoneConf(conf)
+      if (settings.services == ServiceSource.Embedded) {
+        val thread = new Thread("lodestone-announce") {
+          override def run(): Unit = tellDriver(conf, settings, env)
+        }
+        thread.setDaemon(true)
+        thread.start()
+      }
+    }
+  }
+
+  /** The connection is given up again: the driver's own keeps the daemon from being idle. */
+  private def tellDriver(conf: SparkConf, settings: LodestoneConf, env: SparkEnv): Unit = {
+    val host = env.blockManager.blockManagerId.host
+    val client = ServiceClient(conf)
+    val message: DriverMessage =
+      try {
+        val daemon = new HostDaemon(
+          settings,
+          LocalRoots(conf, sys.env),
+          HostDaemon.safe(System.getProperty("user.name")),
+          host,
+          address => Await.result(client.hello(address), Duration.Inf).incarnation)
+        ServiceFound(env.executorId, host, daemon.findOrStart().toString)
+      } catch {
+        // Whatever it was, the driver's plan must not wait for this host.
+        case NonFatal(failure) =>
+          log.warn(s"No shuffle service on $host", failure)
+          ServiceMissing(env.executorId, host, String.valueOf(failure.getMessage))
+      }
+    RpcUtils.makeDriverRef(DriverEndpoint.Name, conf, env.rpcEnv).send(message)
+    client.close()
+  }
+}
