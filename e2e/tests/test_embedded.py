@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""With nothing configured the plugin brings its own daemon: one per host, in the right place, and gone when nobody needs it."""
+
+import os
+import signal
+
+from harness.daemon import wait_until
+from harness.processes import daemons_below, executors_of, kill_tree
+from harness.spark_process import Job
+
+MAPS, PARTITIONS = 6, 8
+
+
+def embedded_job(gates=None, **conf) -> Job:
+    arguments = {"maps": MAPS, "partitions": PARTITIONS}
+    if gates:
+        arguments["gates"] = gates.address
+    return Job("keyed_rows", arguments, conf={"spark.lodestone.embedded.idleTimeout": "2s", **conf})
+
+
+def open_all(gates, but=()):
+    names = [f"map-{i}" for i in range(MAPS)] + [f"reduce-{i}" for i in range(PARTITIONS)] + ["between-0"]
+    for name in names:
+        if name not in but:
+            gates.open(name)
+
+
+def test_two_executors_of_a_host_share_one_daemon_below_their_local_directories(start_job, gates, plain_answer):
+    job = embedded_job(gates)
+    running = start_job(job)
+    open_all(gates, but=["reduce-0"])
+    gates.wait_reached("reduce-0")
+    assert len(executors_of(running.process.pid)) == 2
+    assert len(daemons_below(running.local_dirs)) == 1
+    gates.open("reduce-0")
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert outcome.report["totals"]["mergedBlocksRead"] == MAPS * PARTITIONS
+    assert outcome.reasons() == {}
+
+
+def test_the_daemon_goes_away_after_its_idle_time_and_leaves_no_file(start_job, plain_answer):
+    running = start_job(embedded_job())
+    running.wait()
+    wait_until(lambda: not daemons_below(running.local_dirs), "the daemon's end")
+    left = [path for path in running.local_dirs.rglob("*") if path.is_file() and path.suffix == ".data"]
+    assert left == []
+
+
+def test_no_daemon_outlives_an_application_that_was_killed(start_job, gates):
+    running = start_job(embedded_job(gates))
+    open_all(gates, but=["reduce-0"])
+    gates.wait_reached("reduce-0")
+    (daemon,) = daemons_below(running.local_dirs)
+    kill_tree(running.process.pid)
+    wait_until(lambda: daemon not in daemons_below(running.local_dirs), "the daemon's end")
+
+
+def test_a_killed_executor_does_not_take_the_daemon_and_its_merged_blocks_along(start_job, gates, plain_answer):
+    job = embedded_job(gates)
+    running = start_job(job)
+    open_all(gates, but=["reduce-0"])
+    gates.wait_reached("reduce-0")
+    before = daemons_below(running.local_dirs)
+    os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
+    gates.open("reduce-0")
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert daemons_below(running.local_dirs) == before
