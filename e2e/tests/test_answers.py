@@ -2,7 +2,6 @@
 """Jobs of many kinds give plain Spark's answer, and are really merged."""
 
 import pytest
-
 from harness.spark_process import Job, run
 
 MERGED = [
@@ -14,7 +13,9 @@ MERGED = [
 
 
 @pytest.mark.parametrize("job", MERGED, ids=lambda job: f"{job.name}-{len(job.arguments)}")
-def test_the_answer_is_plain_sparks_and_blocks_were_read_merged(job, start_daemon, start_job, plain_answer):
+def test_the_answer_is_plain_sparks_and_blocks_were_read_merged(
+    job, start_daemon, start_job, plain_answer
+):
     daemon = start_daemon()
     job = Job(job.name, job.arguments, conf={"spark.lodestone.services": daemon.host_port})
     outcome = start_job(job).wait()
@@ -24,7 +25,9 @@ def test_the_answer_is_plain_sparks_and_blocks_were_read_merged(job, start_daemo
 
 
 LEFT_TO_SPARK = {
-    "SERIALIZER_NOT_RELOCATABLE": {"spark.serializer": "org.apache.spark.serializer.JavaSerializer"},
+    "SERIALIZER_NOT_RELOCATABLE": {
+        "spark.serializer": "org.apache.spark.serializer.JavaSerializer"
+    },
     "IO_ENCRYPTION": {"spark.io.encryption.enabled": "true"},
     "AUTHENTICATION": {"spark.authenticate": "true", "spark.authenticate.secret": "not-a-secret"},
 }

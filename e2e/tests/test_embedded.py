@@ -19,13 +19,19 @@ def embedded_job(gates=None, **conf) -> Job:
 
 
 def open_all(gates, but=()):
-    names = [f"map-{i}" for i in range(MAPS)] + [f"reduce-{i}" for i in range(PARTITIONS)] + ["between-0"]
+    names = (
+        [f"map-{i}" for i in range(MAPS)]
+        + [f"reduce-{i}" for i in range(PARTITIONS)]
+        + ["between-0"]
+    )
     for name in names:
         if name not in but:
             gates.open(name)
 
 
-def test_two_executors_of_a_host_share_one_daemon_below_their_local_directories(start_job, gates, plain_answer):
+def test_two_executors_of_a_host_share_one_daemon_below_their_local_directories(
+    start_job, gates, plain_answer
+):
     job = embedded_job(gates)
     running = start_job(job)
     open_all(gates, but=["reduce-0"])
@@ -43,7 +49,9 @@ def test_the_daemon_goes_away_after_its_idle_time_and_leaves_no_file(start_job, 
     running = start_job(embedded_job())
     running.wait()
     wait_until(lambda: not daemons_below(running.local_dirs), "the daemon's end")
-    left = [path for path in running.local_dirs.rglob("*") if path.is_file() and path.suffix == ".data"]
+    left = [
+        path for path in running.local_dirs.rglob("*") if path.is_file() and path.suffix == ".data"
+    ]
     assert left == []
 
 
@@ -56,7 +64,9 @@ def test_no_daemon_outlives_an_application_that_was_killed(start_job, gates):
     wait_until(lambda: daemon not in daemons_below(running.local_dirs), "the daemon's end")
 
 
-def test_a_killed_executor_does_not_take_the_daemon_and_its_merged_blocks_along(start_job, gates, plain_answer):
+def test_a_killed_executor_does_not_take_the_daemon_and_its_merged_blocks_along(
+    start_job, gates, plain_answer
+):
     job = embedded_job(gates)
     running = start_job(job)
     open_all(gates, but=["reduce-0"])

@@ -8,7 +8,6 @@ import socket
 import subprocess
 
 import pytest
-
 from harness.daemon import wait_until
 from harness.spark_process import Job
 
