@@ -124,8 +124,8 @@ impl Store {
         })
     }
 
-    /// Shows a frozen partition that is not empty. An empty one is unknown: a reader must never take
-    /// nothing for all there is.
+    /// Shows a frozen partition that is not empty. An empty one is unknown: a reader must never
+    /// take nothing for all there is.
     fn view<T>(
         &self,
         key: &ShuffleKey,
@@ -154,8 +154,8 @@ pub(crate) fn write_bitmap(chunk: &[Placed], into: &mut Vec<u8>) -> Option<()> {
     maps.serialize_into(into).ok()
 }
 
-/// The runs of a chunk's bytes, adjacent segments joined. A segment is wholly in the file or wholly in
-/// the tail.
+/// The runs of a chunk's bytes, adjacent segments joined. A segment is wholly in the file or wholly
+/// in the tail.
 fn runs(view: &View<'_>, chunk: &[Placed]) -> Option<Vec<Run>> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for placed in chunk {

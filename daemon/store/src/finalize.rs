@@ -71,8 +71,8 @@ impl Store {
 }
 
 impl Generation {
-    /// Holds this generation's summary lock, so that a repeated request waits for the first; pushes of
-    /// other shuffles, and fetches, need none of its locks for longer than one partition takes.
+    /// Holds this generation's summary lock, so that a repeated request waits for the first; pushes
+    /// of other shuffles, and fetches, need none of its locks for longer than one partition takes.
     pub(crate) fn finalize(&self, resources: &Resources) -> Result<FinalizeSummary, Refusal> {
         let mut summary = locked(&self.summary);
         if let Some(summary) = *summary {

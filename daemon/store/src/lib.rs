@@ -2,8 +2,8 @@
 //! The merge store.
 //!
 //! Per application, shuffle, generation (merge id) and reduce partition it keeps a memory tail, an
-//! append-only data file behind it, and an index of segments. Calls block: the server makes them from
-//! its blocking pool. No network, no async, nothing of the wire format.
+//! append-only data file behind it, and an index of segments. Calls block: the server makes them
+//! from its blocking pool. No network, no async, nothing of the wire format.
 //!
 //! ```text
 //! <dir>/lodestone-<incarnation>/                    one per disk and daemon start
@@ -16,13 +16,14 @@
 //! # Invariants
 //!
 //! * In one partition at most one segment per map index is visible; it is whole or absent.
-//! * `file bytes` = sum of the lengths of the segments written out; bytes of the file beyond are never
-//!   read, and the next write-out overwrites them.
-//! * A tail is at most 256 KiB ([`WRITE_OUT_BYTES`]); all tails and all metadata together stay under
-//!   `memory_bytes`.
+//! * `file bytes` = sum of the lengths of the segments written out; bytes of the file beyond are
+//!   never read, and the next write-out overwrites them.
+//! * A tail is at most 256 KiB ([`WRITE_OUT_BYTES`]); all tails and all metadata together stay
+//!   under `memory_bytes`.
 //! * No file descriptor is kept per partition.
 //! * After finalize the layout of a shuffle does not change until it is removed.
-//! * Only files that this store made are removed (exception: Spark's `RemoveBlocks`, which names them).
+//! * Only files that this store made are removed (exception: Spark's `RemoveBlocks`, which names
+//!   them).
 //! * Nothing is ever fsynced: an ack says "in the daemon's memory or the page cache", because the
 //!   originals are still on the executor.
 //!

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One merged partition: memory tail, append-only file, segment index.
 //!
-//! The partition's bytes are the file's first `file_bytes` followed by the tail. Segments are appended to
-//! the tail; when it would reach 256 KiB, tail and segment go to the file in one positioned write at
-//! `file_bytes`, which advances only when every byte was taken. A write that fails takes the segments of
-//! the tail out of the index: their originals exist, and a torn byte is never visible.
+//! The partition's bytes are the file's first `file_bytes` followed by the tail. Segments are
+//! appended to the tail; when it would reach 256 KiB, tail and segment go to the file in one
+//! positioned write at `file_bytes`, which advances only when every byte was taken. A write that
+//! fails takes the segments of the tail out of the index: their originals exist, and a torn byte is
+//! never visible.
 //!
 //! The file is opened for each write and closed again: ten thousand partitions need no descriptors.
 
@@ -26,7 +27,8 @@ use crate::resource::home::Home;
 /// A tail that would reach this size is written out.
 pub const WRITE_OUT_BYTES: usize = 256 * 1024;
 
-/// What a partition costs beside its segments, for the budget: the struct, its map entry, allocations.
+/// What a partition costs beside its segments, for the budget: the struct, its map entry,
+/// allocations.
 pub(crate) const PARTITION_BYTES: usize = 320;
 
 #[derive(Debug)]
@@ -130,7 +132,8 @@ impl Partition {
         self.tail_hint.load(Relaxed)
     }
 
-    /// A thread that panicked here may have left index and bytes disagreeing: such a partition is lost.
+    /// A thread that panicked here may have left index and bytes disagreeing: such a partition is
+    /// lost.
     fn lock(&self) -> Result<MutexGuard<'_, Inner>, Code> {
         self.inner.lock().map_err(|_| Code::Internal)
     }
@@ -193,8 +196,8 @@ impl Partition {
             .resize_metadata(before, inner.segments.heap_bytes());
     }
 
-    /// Copies the segment to the tail, unless that makes the tail large enough to write out or there is
-    /// no memory for it.
+    /// Copies the segment to the tail, unless that makes the tail large enough to write out or
+    /// there is no memory for it.
     fn grow_tail(&self, resources: &Resources, inner: &mut Inner, bytes: &[u8]) -> bool {
         let Tail::Growing(tail) = &mut inner.tail else {
             return false;
@@ -225,8 +228,9 @@ impl Partition {
         }
     }
 
-    /// Writes the tail, and `more` behind it, to the end of the file. If that fails the segments of an
-    /// open partition's tail are dropped; a frozen partition keeps its tail, because its layout is final.
+    /// Writes the tail, and `more` behind it, to the end of the file. If that fails the segments of
+    /// an open partition's tail are dropped; a frozen partition keeps its tail, because its layout
+    /// is final.
     fn write_out_locked(
         &self,
         resources: &Resources,
@@ -285,7 +289,7 @@ impl Partition {
             };
             inner.failed_writes += 1;
             refusal = self.home.report(resources, place, &error);
-            tracing::warn!(path = %path.display(), code = %refusal, %error, "write out a partition");
+            tracing::warn!(path = %path.display(), %refusal, %error, "write out a partition");
             if inner.place.is_some() {
                 return Err(refusal);
             }
@@ -343,7 +347,8 @@ impl Partition {
         Ok((inner.segments.len() as u64, inner.segments.bytes()))
     }
 
-    /// Shows a frozen partition to `read`. Holds the partition's lock meanwhile: no disk work in it.
+    /// Shows a frozen partition to `read`. Holds the partition's lock meanwhile: no disk work in
+    /// it.
     pub(crate) fn view<T>(
         &self,
         resources: &Resources,

@@ -12,8 +12,8 @@ use crate::register::ShuffleSpec;
 use crate::store::Store;
 
 impl Store {
-    /// Merges the segments that stand one after another in `body`. One code per segment, in order; a
-    /// refusal as a whole has no effect at all.
+    /// Merges the segments that stand one after another in `body`. One code per segment, in order;
+    /// a refusal as a whole has no effect at all.
     pub fn push_batch(
         &self,
         key: &ShuffleKey,

@@ -112,8 +112,8 @@ impl ApplicationState {
             .collect()
     }
 
-    /// Refuses if this generation cannot be started because one as new was there; otherwise returns the
-    /// older one, for removal, or the very same one.
+    /// Refuses if this generation cannot be started because one as new was there; otherwise returns
+    /// the older one, for removal, or the very same one.
     pub(crate) fn make_way(&self, key: &ShuffleKey) -> Result<Option<Arc<Generation>>, Refusal> {
         let current = self.shuffles.get(&key.shuffle);
         let newest = current
@@ -169,14 +169,19 @@ impl Generation {
         }
         let mut partitions = writing(&self.partitions);
         partitions.check_open()?;
-        let mut open = |reduce| {
-            let make = || {
-                resources.budget.resize_metadata(0, PARTITION_BYTES);
-                Arc::new(Partition::new(reduce, Arc::clone(&self.home)))
-            };
-            Arc::clone(partitions.by_reduce.entry(reduce).or_insert_with(make))
+        let open = |reduce| {
+            if let Some(partition) = partitions.by_reduce.get(&reduce) {
+                return Ok(Arc::clone(partition));
+            }
+            if resources.budget.metadata_is_full() {
+                return Err(Code::Overloaded);
+            }
+            resources.budget.resize_metadata(0, PARTITION_BYTES);
+            let partition = Arc::new(Partition::new(reduce, Arc::clone(&self.home)));
+            partitions.by_reduce.insert(reduce, Arc::clone(&partition));
+            Ok(partition)
         };
-        Ok(reduces.map(&mut open).collect())
+        reduces.map(open).collect()
     }
 
     /// The partition that holds something for this reduce id.
@@ -209,8 +214,8 @@ impl Partitions {
 }
 
 impl Store {
-    /// Registers a shuffle before its first push. Repeating it with the same numbers changes nothing;
-    /// a higher merge id or attempt replaces the older one, whose files go.
+    /// Registers a shuffle before its first push. Repeating it with the same numbers changes
+    /// nothing; a higher merge id or attempt replaces the older one, whose files go.
     pub fn register_shuffle(&self, key: &ShuffleKey, spec: ShuffleSpec) -> Result<(), Refusal> {
         let Some(attempt) = key.attempt else {
             return Err(Code::Malformed.because("a shuffle is registered with an attempt"));

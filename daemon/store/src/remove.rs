@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Remove: of a shuffle, of an application, and of applications whose lease ran out.
 
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::model::code::{Code, Refusal};
@@ -90,33 +92,68 @@ impl Store {
         Ok(granted)
     }
 
-    /// Forgets applications whose lease ran out, and those that never had one (Spark's own protocol
-    /// knows none) and whose directories are all gone. To be called every few seconds.
+    /// Ends what has no lease any more, and says of which applications. To be called every few
+    /// seconds.
+    ///
+    /// An application whose executors registered with Spark's own protocol, which knows no leases,
+    /// is kept as long as one of its directories is there: its original blocks must stay readable.
+    /// It only loses the shuffles that a lease was for.
     pub fn expire_leases(&self) -> Vec<AppId> {
         let now_ms = self.resources.now_ms();
         let applications: Vec<_> = reading(&self.applications)
             .iter()
             .map(|(app, application)| (app.clone(), Arc::clone(application)))
             .collect();
-        let mut expired = Vec::new();
-        for (app, application) in applications {
+        let ended = |(app, application): &(AppId, Arc<Application>)| {
             let (lease, dirs) = {
                 let state = locked(&application.state);
                 (state.lease_until_ms, state.executors.all_dirs())
             };
-            let over = match lease {
-                Some(until_ms) => until_ms <= now_ms,
-                None => dirs.iter().all(|dir| {
-                    let kind = self.resources.fs().kind(dir);
-                    kind.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-                }),
-            };
-            // Looked at again under the lock: a renewal may have come meanwhile.
-            if over && self.forget(&app, &application, |state| state.lease_until_ms == lease) {
-                expired.push(app);
+            if lease.is_some_and(|until_ms| until_ms > now_ms) {
+                return false;
             }
-        }
-        expired
+            // Looked at again under the lock: a renewal may have come meanwhile.
+            let unchanged = |state: &ApplicationState| state.lease_until_ms == lease;
+            if dirs.iter().all(|dir| self.is_gone(dir)) {
+                return self.forget(app, application, unchanged);
+            }
+            lease.is_some() && self.drop_leased(application, unchanged)
+        };
+        applications
+            .into_iter()
+            .filter(ended)
+            .map(|(app, _)| app)
+            .collect()
+    }
+
+    fn is_gone(&self, dir: &Path) -> bool {
+        self.resources
+            .fs()
+            .kind(dir)
+            .is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    }
+
+    /// Drops the registered shuffles if `still` holds, and keeps what Spark's own protocol needs.
+    fn drop_leased(
+        &self,
+        application: &Application,
+        still: impl FnOnce(&ApplicationState) -> bool,
+    ) -> bool {
+        let leased: Vec<_> = {
+            let mut state = locked(&application.state);
+            if state.ended || !still(&state) {
+                return false;
+            }
+            state.lease_until_ms = None;
+            state
+                .shuffles
+                .extract_if(|_, generation| generation.spec.is_some())
+                .collect()
+        };
+        leased
+            .iter()
+            .for_each(|(_, generation)| generation.remove(&self.resources));
+        true
     }
 
     /// Drops the application if `still` holds; says whether it did.

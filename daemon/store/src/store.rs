@@ -120,8 +120,9 @@ impl Store {
         }))
     }
 
-    /// Removes this incarnation's directories. What is still asked afterwards is refused as unknown.
-    /// Files in Spark's merge directories stay: executors read them without us, and Spark removes them.
+    /// Removes this incarnation's directories. What is still asked afterwards is refused as
+    /// unknown. Files in Spark's merge directories stay: executors read them without us, and Spark
+    /// removes them.
     pub fn close(&self) {
         writing(&self.applications).clear();
         for root in self.resources.disks.roots() {
@@ -135,8 +136,8 @@ impl Store {
         self.incarnation
     }
 
-    /// How busy the store is. Tries disks that were taken out, so that a service which is avoided because
-    /// of its disks is found well again.
+    /// How busy the store is. Tries disks that were taken out, so that a service which is avoided
+    /// because of its disks is found well again.
     pub fn load(&self) -> StoreLoad {
         let environment = &self.resources.environment;
         let state = match self.resources.disks.place(0, environment) {
@@ -164,8 +165,9 @@ impl Store {
         reading(&self.applications).values().cloned().collect()
     }
 
-    /// If memory is short, writes out the largest tails until it is not. One thread does so at a time;
-    /// the others go on, and write their own partitions through should the rest of the room go too.
+    /// If memory is short, writes out the largest tails until it is not. One thread does so at a
+    /// time; the others go on, and write their own partitions through should the rest of the room
+    /// go too.
     pub(crate) fn relieve_memory(&self) {
         if !self.resources.budget.is_pressed() {
             return;
@@ -192,7 +194,8 @@ impl Store {
             if self.resources.budget.is_relieved() {
                 return;
             }
-            // A failure is logged and taken note of where it happens; the next tail may fare better.
+            // A failure is logged and taken note of where it happens; the next tail may fare
+            // better.
             let _ = partition.write_out(&self.resources);
         }
     }

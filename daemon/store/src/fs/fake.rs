@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A filesystem in memory that tears, shortens and fails writes on request, has disks that fill up, and
-//! counts open files.
+//! A filesystem in memory that tears, shortens and fails writes on request, has disks that fill up,
+//! and counts open files.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, ErrorKind, IoSlice};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The disk as the store sees it. The only place with `std::fs` is [`os`]; tests tear and fail writes
-//! with the `fake` one.
+//! The disk as the store sees it. The only place with `std::fs` is [`os`]; tests tear and fail
+//! writes with the `fake` one.
 
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;

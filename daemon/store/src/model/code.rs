@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Status codes, numbered as in `docs/protocol.md` section 5. The class says what the caller must do.
+//! Status codes, numbered as in `docs/protocol.md` section 5. The class says what the caller must
+//! do.
 
 use std::fmt;
 

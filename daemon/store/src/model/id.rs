@@ -124,8 +124,8 @@ impl fmt::Display for Incarnation {
 pub struct ShuffleKey {
     /// The application.
     pub app: AppId,
-    /// Its attempt; `None` where the message does not carry one (Spark's fetch messages): whichever is
-    /// current.
+    /// Its attempt; `None` where the message does not carry one (Spark's fetch messages): whichever
+    /// is current.
     pub attempt: Option<AppAttempt>,
     /// The shuffle.
     pub shuffle: ShuffleId,

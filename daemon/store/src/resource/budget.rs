@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The memory budget: tails of partitions, and metadata (segment indexes and the things around them).
+//! The memory budget: tails of partitions, and metadata (segment indexes and the things around
+//! them).
 //!
 //! Metadata cannot be written out, so it comes first: what is left of the limit is the *room* for
 //! tails. Above half of the room one thread writes out the largest tails until a quarter is in use;

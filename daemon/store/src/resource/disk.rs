@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Our directories, one per disk: where new files go, and which disks are taken out.
 //!
-//! A failed write takes its disk out: no new file is placed there and appends to its files are refused,
-//! with DISK_FULL or DISK_FAILED. After [`RETRY_MS`] the next caller probes it by writing a small file,
-//! and takes it in again if that works.
+//! A failed write takes its disk out: no new file is placed there and appends to its files are
+//! refused, with DISK_FULL or DISK_FAILED. After [`RETRY_MS`] the next caller probes it by writing
+//! a small file, and takes it in again if that works.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

@@ -13,8 +13,8 @@ use crate::model::code::Code;
 use crate::model::id::{ReduceId, ShuffleKey};
 use crate::spark::dirs::{HashedDirs, MergedFile};
 
-/// Characters of the application id that a directory name keeps: enough to recognise it, few enough for
-/// any filesystem.
+/// Characters of the application id that a directory name keeps: enough to recognise it, few enough
+/// for any filesystem.
 const NAME_CHARS_MAX: usize = 96;
 
 /// The directories of one generation.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The directory of one daemon start, `lodestone-<16 hex digits>`: made at open, removed at close, and
-//! removed by the next start if the daemon was killed.
+//! The directory of one daemon start, `lodestone-<16 hex digits>`: made at open, removed at close,
+//! and removed by the next start if the daemon was killed.
 //!
 //! ```text
 //! lodestone-<incarnation>/
@@ -10,7 +10,8 @@
 //!   <shuffle>/<n>.data    see `partition.rs`
 //! ```
 //!
-//! Removal goes by names: a file that this daemon cannot have made stays, and so does its directory.
+//! Removal goes by names: a file that this daemon cannot have made stays, and so does its
+//! directory.
 
 use std::io::{self, ErrorKind};
 use std::num::NonZeroU64;
@@ -47,7 +48,10 @@ pub enum OpenError {
     #[error("{} is not a directory: name a directory", .0.display())]
     NotADirectory(PathBuf),
     /// The user of this process may not write there.
-    #[error("data directory {} is not writable: make this user its owner, or name another ({source})", dir.display())]
+    #[error(
+        "data directory {} is not writable: make this user its owner, or name another ({source})",
+        dir.display()
+    )]
     NotWritable {
         /// The directory.
         dir: PathBuf,
@@ -55,7 +59,10 @@ pub enum OpenError {
         source: io::Error,
     },
     /// Anything else that the disk said.
-    #[error("data directory {} cannot be used: {source}; check the disk, or name another", dir.display())]
+    #[error(
+        "data directory {} cannot be used: {source}; check the disk, or name another",
+        dir.display()
+    )]
     Unusable {
         /// The directory.
         dir: PathBuf,
@@ -119,8 +126,8 @@ fn refused(dir: &Path, source: io::Error) -> OpenError {
     }
 }
 
-/// Removes what crashed incarnations left in `dir`: directories with our name and our marker whose lock
-/// nobody holds.
+/// Removes what crashed incarnations left in `dir`: directories with our name and our marker whose
+/// lock nobody holds.
 pub(crate) fn remove_leftovers(dir: &Path, fs: &dyn Fs) {
     let entries = match fs.list(dir) {
         Ok(entries) => entries,
@@ -157,8 +164,8 @@ fn has_marker(root: &Path, fs: &dyn Fs) -> bool {
         .is_ok_and(|()| found == MARKER)
 }
 
-/// Removes an incarnation's directory and what a daemon makes in it; the marker goes last, so that a
-/// removal that was cut short is taken up by the next start.
+/// Removes an incarnation's directory and what a daemon makes in it; the marker goes last, so that
+/// a removal that was cut short is taken up by the next start.
 pub(crate) fn remove(fs: &dyn Fs, root: &Path) {
     for entry in fs.list(root).unwrap_or_default() {
         if entry.kind == Kind::Directory {

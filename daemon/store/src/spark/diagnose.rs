@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why a reader found an original block corrupt: its checksum, the writer's and one computed now are
-//! compared.
+//! Why a reader found an original block corrupt: its checksum, the writer's and one computed now
+//! are compared.
 
 use crate::fetch::Part;
 use crate::fs::{Open, read_exact_at};

@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn files_are_where_spark_looks_for_them() {
-        // hashCode = 1794106052; directory 1794106052 % 3 = 2, subdirectory (1794106052 / 3) % 64 = 22.
+        // hashCode = 1794106052; directory 1794106052 % 3 = 2, subdirectory (1794106052 / 3) % 64 =
+        // 22.
         let dirs = HashedDirs::new(vec!["/a".into(), "/b".into(), "/c".into()], 64);
         assert_eq!(dirs.path("hello world"), PathBuf::from("/c/16/hello world"));
     }

@@ -62,8 +62,8 @@ impl Executors {
 }
 
 impl Store {
-    /// Registers an executor, or replaces what it said before. The first one of an application attempt
-    /// decides where merged files go; a higher attempt replaces the older one.
+    /// Registers an executor, or replaces what it said before. The first one of an application
+    /// attempt decides where merged files go; a higher attempt replaces the older one.
     pub fn register_executor(
         &self,
         app: &AppId,
@@ -104,8 +104,8 @@ impl Store {
             .map(|dirs| dirs.dirs().to_vec())
     }
 
-    /// Removes blocks of an executor that Spark names, and counts them. This is the one place where files
-    /// go that the store did not make: their owner asks for it.
+    /// Removes blocks of an executor that Spark names, and counts them. This is the one place where
+    /// files go that the store did not make: their owner asks for it.
     pub fn remove_blocks(
         &self,
         app: &AppId,

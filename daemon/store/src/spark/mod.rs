@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What Spark's own protocol needs of the store: executors and their directories, pushes without map
-//! ids, merged files under Spark's names, original shuffle files.
+//! What Spark's own protocol needs of the store: executors and their directories, pushes without
+//! map ids, merged files under Spark's names, original shuffle files.
 
 pub(crate) mod diagnose;
 pub(crate) mod dirs;

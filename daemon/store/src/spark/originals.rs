@@ -7,6 +7,7 @@
 //! rdd_<rdd>_<split>                    a persisted block, whole
 //! ```
 
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 
@@ -35,8 +36,9 @@ impl Store {
         }
         let dirs = self.executor_dirs(app, exec)?;
         let index = dirs.path(&format!("shuffle_{shuffle}_{map}_0.index"));
-        let start = self.offset(&index, reduces.start.0)?;
-        let end = self.offset(&index, reduces.end.0)?;
+        let (start, end) = self
+            .offsets(&index, &reduces)
+            .map_err(|e| refusal(&index, &e))?;
         let Some(length) = end.checked_sub(start) else {
             let detail = format!("{}: offsets go back", index.display());
             return Err(Code::DiskFailed.because(detail));
@@ -78,24 +80,25 @@ impl Store {
         })
     }
 
-    fn offset(&self, index: &Path, position: u32) -> Result<u64, Refusal> {
-        let mut bytes = [0; OFFSET_BYTES as usize];
-        let file = self.resources.fs().open(index, Open::Read);
-        file.and_then(|file| {
+    /// Where the partitions start and end in the data file.
+    fn offsets(&self, index: &Path, reduces: &Range<ReduceId>) -> io::Result<(u64, u64)> {
+        let file = self.resources.fs().open(index, Open::Read)?;
+        let offset = |reduce: ReduceId| {
+            let mut bytes = [0; OFFSET_BYTES as usize];
             read_exact_at(
                 file.as_ref(),
                 &mut bytes,
-                u64::from(position) * OFFSET_BYTES,
-            )
-        })
-        .map_err(|error| refusal(index, &error))?;
-        Ok(u64::from_be_bytes(bytes))
+                u64::from(reduce.0) * OFFSET_BYTES,
+            )?;
+            io::Result::Ok(u64::from_be_bytes(bytes))
+        };
+        Ok((offset(reduces.start)?, offset(reduces.end)?))
     }
 }
 
-fn refusal(path: &Path, error: &std::io::Error) -> Refusal {
+fn refusal(path: &Path, error: &io::Error) -> Refusal {
     let code = match error.kind() {
-        std::io::ErrorKind::NotFound => Code::UnknownPartition,
+        io::ErrorKind::NotFound => Code::UnknownPartition,
         _ => code_of(error),
     };
     code.because(format!("Failed to open file: {}: {error}", path.display()))

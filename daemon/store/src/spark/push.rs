@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Spark's own push: one block at a time, without map id and checksum. The shuffle is made by its first
-//! push. Blocks for the same partition wait for each other instead of colliding.
+//! Spark's own push: one block at a time, without map id and checksum. The shuffle is made by its
+//! first push. Blocks for the same partition wait for each other instead of colliding.
 
 use std::sync::Arc;
 
@@ -111,11 +111,19 @@ pub(crate) fn generation_to_finalize(
 ) -> Result<Arc<Generation>, Refusal> {
     match store.generation(key, Code::UnknownShuffle) {
         Err(refusal) if refusal.code == Code::UnknownShuffle => start(store, key),
+        // The phrases are those that Spark's own service uses.
         Err(refusal) if refusal.code == Code::StaleMerge => Err(Code::StaleMerge.because(format!(
             "stale shuffle finalize request as shuffle blocks of a higher shuffleMergeId for the \
              shuffle is already being pushed: {}",
             refusal.detail
         ))),
+        Err(refusal) if refusal.code == Code::StaleAttempt => {
+            Err(Code::StaleAttempt.because(format!(
+                "The attempt id in this FinalizeShuffleMerge message does not match the current \
+                 one: {}",
+                refusal.detail
+            )))
+        }
         other => other,
     }
 }

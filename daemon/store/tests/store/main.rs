@@ -6,5 +6,10 @@
     reason = "a test that cannot go on must stop"
 )]
 
+mod concurrent;
+mod disk;
 mod life;
+mod open;
+mod os;
+mod spark;
 mod world;

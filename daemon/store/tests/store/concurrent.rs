@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Many threads at once, and random schedules.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+
+use lodestone_store::fs::fake::{Errno, Fault};
+use lodestone_store::*;
+use proptest::prelude::*;
+
+use crate::world::*;
+
+#[test]
+fn colliding_pushers_queue_and_every_segment_is_there_once() {
+    const THREADS: u32 = 8;
+    const MAPS: u32 = 200;
+    let world = Arc::new(World::with(2, 2 * MIB).registered());
+    let threads: Vec<_> = (0..THREADS)
+        .map(|thread| {
+            let world = world.clone();
+            thread::spawn(move || {
+                for map in (0..MAPS).filter(|map| map % THREADS == thread) {
+                    for reduce in 0..4 {
+                        assert_eq!(
+                            world.push(map, reduce, &payload(map, reduce, 5_000)),
+                            Code::Ok
+                        );
+                    }
+                }
+            })
+        })
+        .collect();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    assert!(world.store.load().memory_used <= 2 * MIB);
+    world.store.finalize(&key()).unwrap();
+    for reduce in 0..4 {
+        let maps = world.maps(reduce);
+        let expected: Vec<_> = maps
+            .iter()
+            .flat_map(|map| payload(*map, reduce, 5_000))
+            .collect();
+        assert_eq!(world.fetch(reduce), expected);
+        let mut sorted = maps;
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..MAPS).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn of_two_attempts_that_push_at_once_exactly_one_is_visible() {
+    let world = Arc::new(World::new().registered());
+    let threads: Vec<_> = (0..4_i64)
+        .map(|attempt| {
+            let world = world.clone();
+            thread::spawn(move || -> usize {
+                let bytes = |map| payload(map, attempt as u32, 100);
+                let push = |map| world.push_attempt(map, attempt, 0, &bytes(map));
+                (0..300).filter(|map| push(*map) == Code::Ok).count()
+            })
+        })
+        .collect();
+    let accepted: usize = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .sum();
+    assert_eq!(accepted, 300);
+    world.store.finalize(&key()).unwrap();
+    let layout = world
+        .store
+        .layout(&key(), MapRange::ALL, ReduceId(0))
+        .unwrap()
+        .concat();
+    let expected: Vec<_> = layout
+        .iter()
+        .flat_map(|s| payload(s.map_index.0, s.map_id.0 as u32, 100))
+        .collect();
+    assert_eq!(world.fetch(0), expected);
+}
+
+#[test]
+fn a_push_that_was_acknowledged_before_finalize_is_in_the_layout() {
+    let world = Arc::new(World::new().registered());
+    let late = Arc::new(AtomicBool::new(false));
+    let pusher = {
+        let (world, late) = (world.clone(), late.clone());
+        thread::spawn(move || {
+            let mut accepted = Vec::new();
+            for map in 0.. {
+                match world.push(map, map % 16, b"bytes") {
+                    Code::Ok => accepted.push(map),
+                    code => {
+                        assert_eq!(code, Code::TooLate);
+                        late.store(true, SeqCst);
+                        return accepted;
+                    }
+                }
+            }
+            accepted
+        })
+    };
+    while world.store.load().memory_used < 20_000 {
+        thread::yield_now();
+    }
+    let summary = world.store.finalize(&key()).unwrap();
+    let mut accepted = pusher.join().unwrap();
+    assert!(late.load(SeqCst));
+    assert_eq!(summary.segments, accepted.len() as u64);
+    let mut found: Vec<_> = (0..16).flat_map(|reduce| world.maps(reduce)).collect();
+    found.sort_unstable();
+    accepted.sort_unstable();
+    assert_eq!(found, accepted);
+}
+
+#[test]
+fn removing_while_others_push_and_fetch_leaves_no_file_and_no_memory() {
+    for _ in 0..20 {
+        let world = Arc::new(World::with(1, MIB).registered());
+        let pushers: Vec<_> = (0..3)
+            .map(|thread| {
+                let world = world.clone();
+                thread::spawn(move || {
+                    for map in 0.. {
+                        let map = map * 3 + thread;
+                        let code = world.push(map, map % 5, &payload(map, 0, 60_000));
+                        if code != Code::Ok {
+                            return code;
+                        }
+                    }
+                    Code::Internal
+                })
+            })
+            .collect();
+        while world.data_files(DISK).is_empty() {
+            thread::yield_now();
+        }
+        world
+            .store
+            .remove_shuffle(&app(), AppAttempt::NONE, ShuffleId(7), None)
+            .unwrap();
+        for pusher in pushers {
+            assert_eq!(pusher.join().unwrap(), Code::TooLate);
+        }
+        assert_eq!(world.data_files(DISK).len(), 0);
+        assert_eq!(world.store.load().memory_used, 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// proptest prints the seed and the smallest failing case.
+    #[test]
+    fn chunks_over_any_map_range_are_exactly_the_accepted_segments(
+        lengths in prop::collection::vec(1_usize..900_000, 1..24),
+        memory_kib in 128_u64..4_096,
+        start in 0_i32..24,
+        count in 0_i32..24,
+        fault in prop::option::of((0_u64..12, 0_usize..300_000)),
+    ) {
+        let world = World::with(2, memory_kib * 1024).registered();
+        if let Some((nth, written)) = fault {
+            world.fs.fault_at(nth, Fault::Torn(written, Errno::IO));
+        }
+        let mut accepted = HashMap::new();
+        for (map, length) in (0_u32..).zip(&lengths) {
+            let bytes = payload(map, 1, *length);
+            if world.push(map, 1, &bytes) == Code::Ok {
+                accepted.insert(map, bytes);
+            }
+        }
+        world.store.finalize(&key()).unwrap();
+        let layout = world.store.layout(&key(), MapRange::ALL, ReduceId(1));
+        let order: Vec<u32> = match &layout {
+            Ok(layout) => layout.concat().iter().map(|s| s.map_index.0).collect(),
+            Err(refusal) => {
+                prop_assert_eq!(refusal.code, Code::UnknownPartition);
+                return Ok(());
+            }
+        };
+        // Without a fault what was acknowledged is there; with one, what is there was acknowledged.
+        prop_assert!(order.iter().all(|map| accepted.contains_key(map)));
+        prop_assert!(fault.is_some() || order.len() == accepted.len());
+        let range = MapRange::new(start, start + count).unwrap();
+        let expected: Vec<u8> = order
+            .iter()
+            .filter(|map| range.contains(MapIndex(**map)))
+            .flat_map(|map| accepted[map].clone())
+            .collect();
+        let chunks = fetch(&world.store, range, 1);
+        let whole = chunks.split_last().map_or(&[][..], |(_, whole)| whole);
+        prop_assert!(whole.iter().all(|chunk| chunk.len() as u64 >= CHUNK_BYTES));
+        prop_assert_eq!(chunks.concat(), expected);
+    }
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Disk trouble: torn and failed writes, full and failing disks, memory pressure.
+
+use std::path::Path;
+
+use lodestone_store::fs::fake::{Errno, Fault};
+use lodestone_store::*;
+
+use crate::world::*;
+
+/// A segment of this size reaches the file at once.
+const LARGE: usize = WRITE_OUT_BYTES;
+
+#[test]
+fn a_short_write_is_continued_until_all_is_written() {
+    let world = World::new().registered();
+    world.push(0, 0, b"in the tail");
+    world.fs.fault_at(0, Fault::Short(5));
+    world.fs.fault_at(1, Fault::Short(100));
+    world.fs.fault_at(2, Fault::Torn(0, Errno::INTR));
+    assert_eq!(world.push(1, 0, &payload(1, 0, LARGE)), Code::Ok);
+    world.store.finalize(&key()).unwrap();
+    assert_eq!(
+        world.fetch(0),
+        [b"in the tail".to_vec(), payload(1, 0, LARGE)].concat()
+    );
+}
+
+#[test]
+fn torn_bytes_are_overwritten_by_the_next_write() {
+    let world = World::new().registered();
+    assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Ok);
+    world.fs.fault_at(0, Fault::Torn(1000, Errno::IO));
+    assert_eq!(world.push(1, 0, &payload(1, 0, LARGE)), Code::DiskFailed);
+    let file = world.data_files(DISK).pop().unwrap();
+    assert_eq!(
+        world.fs.content(&file).unwrap().len(),
+        LARGE,
+        "cut back to what is whole"
+    );
+    world.clock.advance_ms(5_000);
+    assert_eq!(
+        world.push(1, 0, &payload(1, 0, LARGE)),
+        Code::Ok,
+        "the map may try again"
+    );
+    world.store.finalize(&key()).unwrap();
+    assert_eq!(world.maps(0), [0, 1]);
+    assert_eq!(
+        world.fetch(0),
+        [payload(0, 0, LARGE), payload(1, 0, LARGE)].concat()
+    );
+}
+
+#[test]
+fn torn_bytes_that_cannot_be_cut_back_are_never_visible() {
+    let world = World::new().registered();
+    assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Ok);
+    world.fs.fault_at(0, Fault::Torn(200_000, Errno::IO));
+    world.fs.fault_at(1, Fault::Torn(200_000, Errno::IO));
+    assert_eq!(world.push(1, 0, &payload(1, 0, LARGE)), Code::DiskFailed);
+    let file = world.data_files(DISK).pop().unwrap();
+    let mut torn = world.fs.content(&file).unwrap();
+    torn.extend_from_slice(&[0xEE; 200_000]);
+    world.fs.add_file(&file, &torn);
+    world.store.finalize(&key()).unwrap();
+    assert_eq!(world.fetch(0), payload(0, 0, LARGE));
+}
+
+#[test]
+fn a_failed_write_out_drops_exactly_the_segments_of_that_tail() {
+    let world = World::new().registered();
+    assert_eq!(
+        world.push(0, 0, &payload(0, 0, LARGE)),
+        Code::Ok,
+        "in the file"
+    );
+    assert_eq!(world.push(1, 0, b"in the tail"), Code::Ok);
+    assert_eq!(world.push(2, 0, b"in the tail as well"), Code::Ok);
+    assert_eq!(
+        world.push(1, 1, b"in the tail of another partition"),
+        Code::Ok
+    );
+    world.fs.fault_at(0, Fault::Torn(10, Errno::IO));
+    assert_eq!(world.push(3, 0, &payload(3, 0, LARGE)), Code::DiskFailed);
+    world.clock.advance_ms(5_000);
+    assert_eq!(world.push(4, 0, b"after"), Code::Ok);
+    assert_eq!(
+        world.push(1, 0, b"again"),
+        Code::Ok,
+        "a dropped map is taken again"
+    );
+    world.store.finalize(&key()).unwrap();
+    assert_eq!(world.maps(0), [0, 4, 1]);
+    assert_eq!(
+        world.fetch(0),
+        [&payload(0, 0, LARGE)[..], b"after", b"again"].concat()
+    );
+    assert_eq!(world.fetch(1), b"in the tail of another partition");
+}
+
+#[test]
+fn a_full_disk_is_reported_as_full_and_used_again_when_there_is_room() {
+    let world = World::new().registered();
+    world.fs.set_capacity(Path::new(DISK), 600_000);
+    assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Ok);
+    assert_eq!(world.push(1, 0, &payload(1, 0, 2 * LARGE)), Code::DiskFull);
+    assert_eq!(world.store.load().state, State::DiskFull);
+    assert_eq!(
+        world.push(2, 0, b"small"),
+        Code::DiskFull,
+        "refused without a try"
+    );
+    assert_eq!(
+        world.push(2, 1, b"small"),
+        Code::DiskFull,
+        "new partitions too"
+    );
+    world.clock.advance_ms(4_999);
+    world.fs.set_capacity(Path::new(DISK), 10_000_000);
+    assert_eq!(
+        world.push(2, 0, b"small"),
+        Code::DiskFull,
+        "it is not time to try yet"
+    );
+    world.clock.advance_ms(1);
+    assert_eq!(world.push(2, 0, b"small"), Code::Ok);
+    assert_eq!(world.store.load().state, State::Serving);
+    world.store.finalize(&key()).unwrap();
+    assert_eq!(world.maps(0), [0, 2]);
+}
+
+#[test]
+fn a_failing_disk_is_told_from_a_full_one_and_load_finds_it_well_again() {
+    let world = World::new().registered();
+    world.fs.break_dir(Path::new(DISK), Errno::IO);
+    assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::DiskFailed);
+    assert_eq!(world.store.load().state, State::DiskFailed);
+    world.clock.advance_ms(5_000);
+    assert_eq!(
+        world.store.load().state,
+        State::DiskFailed,
+        "the probe fails"
+    );
+    world.fs.mend(Path::new(DISK));
+    assert_eq!(
+        world.store.load().state,
+        State::DiskFailed,
+        "not tried before the time"
+    );
+    world.clock.advance_ms(5_000);
+    assert_eq!(world.store.load().state, State::Serving);
+    assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Ok);
+    assert!(
+        world
+            .fs
+            .below(Path::new(DISK))
+            .iter()
+            .all(|path| !path.ends_with("probe"))
+    );
+}
+
+#[test]
+fn files_are_spread_over_disks_and_new_ones_avoid_a_bad_disk() {
+    let world = World::with(2, 64 * MIB).registered();
+    for reduce in 0..10 {
+        assert_eq!(world.push(0, reduce, &payload(0, reduce, LARGE)), Code::Ok);
+    }
+    assert_eq!(world.data_files("/disk0").len(), 5);
+    assert_eq!(world.data_files("/disk1").len(), 5);
+    world.fs.break_dir(Path::new("/disk0"), Errno::IO);
+    let codes: Vec<_> = (0..10)
+        .map(|reduce| world.push(1, reduce, &payload(1, reduce, LARGE)))
+        .collect();
+    let refused = codes
+        .iter()
+        .filter(|code| **code == Code::DiskFailed)
+        .count();
+    assert_eq!(refused, 5, "partitions stay on their disk: {codes:?}");
+    for reduce in 10..20 {
+        assert_eq!(world.push(0, reduce, &payload(0, reduce, LARGE)), Code::Ok);
+    }
+    assert_eq!(world.data_files("/disk1").len(), 15);
+    assert_eq!(world.store.load().state, State::Serving);
+}
+
+#[test]
+fn a_new_file_that_fails_on_one_disk_is_written_to_the_next_at_once() {
+    let world = World::with(2, 64 * MIB).registered();
+    world.push(0, 0, b"in the tail");
+    world.fs.fault_at(0, Fault::Torn(10, Errno::NOSPC));
+    assert_eq!(world.push(1, 0, &payload(1, 0, LARGE)), Code::Ok);
+    world.store.finalize(&key()).unwrap();
+    assert_eq!(world.maps(0), [0, 1]);
+    assert_eq!(
+        world.fetch(0),
+        [b"in the tail".to_vec(), payload(1, 0, LARGE)].concat()
+    );
+    assert_eq!(
+        (
+            world.data_files("/disk0").len(),
+            world.data_files("/disk1").len()
+        ),
+        (0, 1)
+    );
+}
+
+#[test]
+fn too_many_open_files_is_overload_and_no_disk_trouble() {
+    let world = World::new().registered();
+    world.fs.break_dir(Path::new(DISK), Errno::MFILE);
+    assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Overloaded);
+    world.fs.mend(Path::new(DISK));
+    assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Ok);
+}
+
+#[test]
+fn memory_stays_under_the_budget_while_ten_times_as_much_is_pushed() {
+    const BUDGET: u64 = 4 * MIB;
+    let world = World::with(2, BUDGET).registered();
+    let (maps, reduces, length) = (128, 32, 10_240);
+    for map in 0..maps {
+        for reduce in 0..reduces {
+            assert_eq!(
+                world.push(map, reduce, &payload(map, reduce, length)),
+                Code::Ok
+            );
+            let used = world.store.load().memory_used;
+            assert!(used <= BUDGET, "{used} of {BUDGET}");
+        }
+    }
+    assert!(u64::from(maps * reduces) * length as u64 >= 10 * BUDGET);
+    let summary = world.store.finalize(&key()).unwrap();
+    assert_eq!(summary.segments, u64::from(maps * reduces));
+    for reduce in 0..reduces {
+        let all: Vec<_> = (0..maps)
+            .flat_map(|map| payload(map, reduce, length))
+            .collect();
+        assert_eq!(world.fetch(reduce), all);
+    }
+}
+
+#[test]
+fn pressure_writes_out_the_largest_tails_first() {
+    let world = World::with(1, 4 * MIB).registered();
+    for reduce in 1..=20 {
+        assert_eq!(world.push(0, reduce, &payload(0, reduce, 10_000)), Code::Ok);
+    }
+    let mut reduce = 100;
+    while world.data_files(DISK).is_empty() {
+        assert_eq!(
+            world.push(0, reduce, &payload(0, reduce, 200_000)),
+            Code::Ok
+        );
+        reduce += 1;
+    }
+    let small = |path: &std::path::PathBuf| world.fs.content(path).unwrap().len() == 10_000;
+    assert!(
+        !world.data_files(DISK).iter().any(small),
+        "small tails could stay"
+    );
+}
+
+#[test]
+fn finalized_tails_are_written_out_under_pressure_and_their_layout_stays() {
+    let world = World::with(1, 4 * MIB).registered();
+    for reduce in 0..8 {
+        world.push(0, reduce, &payload(0, reduce, 150_000));
+    }
+    world.store.finalize(&key()).unwrap();
+    let layout = |reduce| {
+        world
+            .store
+            .layout(&key(), MapRange::ALL, ReduceId(reduce))
+            .unwrap()
+    };
+    let before: Vec<_> = (0..8).map(layout).collect();
+    let other = ShuffleKey {
+        shuffle: ShuffleId(8),
+        ..key()
+    };
+    world.store.register_shuffle(&other, spec()).unwrap();
+    for reduce in 0..20 {
+        let bytes = payload(1, reduce, 150_000);
+        let header = header(reduce, &bytes);
+        let codes = world
+            .store
+            .push_batch(&other, MapIndex(1), MapId(1), &[header], &bytes.into());
+        assert_eq!(codes.unwrap(), [Code::Ok]);
+    }
+    assert!(world.data_files(DISK).len() > 8);
+    assert_eq!((0..8).map(layout).collect::<Vec<_>>(), before);
+    (0..8).for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 150_000)));
+}
+
+#[test]
+fn finalized_tails_survive_a_disk_that_fails_under_pressure() {
+    let world = World::with(1, 4 * MIB).registered();
+    for reduce in 0..8 {
+        world.push(0, reduce, &payload(0, reduce, 150_000));
+    }
+    world.store.finalize(&key()).unwrap();
+    world.fs.break_dir(Path::new(DISK), Errno::NOSPC);
+    let other = ShuffleKey {
+        shuffle: ShuffleId(8),
+        ..key()
+    };
+    world.store.register_shuffle(&other, spec()).unwrap();
+    let mut refused = false;
+    for reduce in 0..20 {
+        let bytes = payload(1, reduce, 150_000);
+        let header = header(reduce, &bytes);
+        let codes = world
+            .store
+            .push_batch(&other, MapIndex(1), MapId(1), &[header], &bytes.into());
+        refused |= codes.unwrap() == [Code::DiskFull];
+        assert!(world.store.load().memory_used <= 4 * MIB);
+    }
+    assert!(refused);
+    (0..8).for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 150_000)));
+}
+
+#[test]
+fn metadata_alone_cannot_pass_the_budget() {
+    const BUDGET: u64 = 256 * 1024;
+    let world = World::with(1, BUDGET).registered();
+    let codes: Vec<_> = (0..2_000)
+        .map(|reduce| world.push(0, reduce, b"x"))
+        .collect();
+    assert!(codes.contains(&Code::Overloaded));
+    assert!(
+        codes
+            .iter()
+            .all(|code| matches!(code, Code::Ok | Code::Overloaded))
+    );
+    assert!(
+        world.store.load().memory_used <= BUDGET,
+        "{}",
+        world.store.load().memory_used
+    );
+}
+
+#[test]
+fn ten_thousand_partitions_keep_no_file_open() {
+    let world = World::with(2, 8 * MIB).registered();
+    for reduce in 0..10_000 {
+        assert_eq!(world.push(0, reduce, &payload(0, reduce, 4_000)), Code::Ok);
+    }
+    let (open, most) = world.fs.open_files();
+    assert!(world.data_files("/disk0").len() > 1_000);
+    assert_eq!((open, most), (0, 1));
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The same store on the operating system's filesystem.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lodestone_store::*;
+
+use crate::world::{fetch, header, key, payload, read, spec};
+
+fn open(dirs: &[PathBuf]) -> Arc<Store> {
+    let config = StoreConfig {
+        dirs: dirs.to_vec(),
+        memory_bytes: 1 << 20,
+        executor_roots: vec![],
+    };
+    Store::open(config, Environment::os()).unwrap()
+}
+
+#[test]
+fn a_shuffle_lives_and_dies_on_real_disks() {
+    let disks = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let dirs: Vec<_> = disks.iter().map(|disk| disk.path().to_path_buf()).collect();
+    let store = open(&dirs);
+    store.register_shuffle(&key(), spec()).unwrap();
+    for map in 0..40 {
+        let segments: Vec<_> = (0..6).map(|reduce| payload(map, reduce, 20_000)).collect();
+        let headers: Vec<_> = (0..)
+            .zip(&segments)
+            .map(|(reduce, s)| header(reduce, s))
+            .collect();
+        let body = Bytes::from(segments.concat());
+        let codes = store
+            .push_batch(&key(), MapIndex(map), MapId(1), &headers, &body)
+            .unwrap();
+        assert_eq!(codes, [Code::Ok; 6]);
+    }
+    let load = store.load();
+    assert!(load.memory_used <= load.memory_limit && load.disk_free > 0);
+    store.finalize(&key()).unwrap();
+    for reduce in 0..6 {
+        let expected: Vec<_> = (0..40)
+            .flat_map(|map| payload(map, reduce, 20_000))
+            .collect();
+        assert_eq!(fetch(&store, MapRange::ALL, reduce).concat(), expected);
+    }
+    let open = store.chunk(&key(), MapRange::ALL, ReduceId(0), 0).unwrap();
+    assert!(
+        open.parts
+            .iter()
+            .any(|part| matches!(part, Part::File { file, .. } if file.fd().is_some()))
+    );
+    store
+        .remove_shuffle(&key().app, AppAttempt::NONE, key().shuffle, None)
+        .unwrap();
+    assert_eq!(
+        read(&open).len() as u64,
+        open.length(),
+        "open chunks outlive the shuffle"
+    );
+    store.close();
+    assert!(
+        dirs.iter()
+            .all(|dir| dir.read_dir().unwrap().next().is_none())
+    );
+}
+
+#[test]
+fn a_killed_daemons_directory_goes_at_the_next_start_and_a_living_ones_stays() {
+    let disk = tempfile::tempdir().unwrap();
+    let dirs = [disk.path().to_path_buf()];
+    let names = || {
+        let mut names: Vec<_> = disk
+            .path()
+            .read_dir()
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    let living = open(&dirs);
+    let killed = open(&dirs);
+    assert_eq!(names().len(), 2);
+    // The lock goes with the process; here it goes with the store, which removes nothing by itself.
+    let killed_name = format!("lodestone-{}", killed.incarnation());
+    drop(killed);
+    assert!(names().contains(&killed_name.clone().into()));
+    let next = open(&dirs);
+    assert!(!names().contains(&killed_name.into()));
+    assert!(names().contains(&format!("lodestone-{}", living.incarnation()).into()));
+    next.close();
+    living.close();
+    assert!(names().is_empty());
+}
+
+#[test]
+fn a_file_cannot_be_a_data_directory() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let config = StoreConfig {
+        dirs: vec![file.path().to_path_buf()],
+        memory_bytes: 1 << 20,
+        executor_roots: vec![],
+    };
+    let error = Store::open(config, Environment::os()).unwrap_err();
+    assert!(matches!(error, OpenError::NotADirectory(_)), "{error}");
+}
+
+#[test]
+fn data_directories_are_closed_to_other_users() {
+    let disk = tempfile::tempdir().unwrap();
+    let store = open(&[disk.path().to_path_buf()]);
+    let root = disk
+        .path()
+        .join(format!("lodestone-{}", store.incarnation()));
+    let mode = Command::new("stat")
+        .args(["-c", "%a"])
+        .arg(root)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(mode.stdout).unwrap().trim(), "700");
+    store.close();
+}

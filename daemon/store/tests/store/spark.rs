@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Level 0: what unmodified Spark pushes, finalizes, reads and asks for.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use lodestone_store::*;
+
+use crate::world::*;
+
+const LOCAL_DIRS: [&str; 2] = ["/data0/blockmgr-a", "/data1/blockmgr-b"];
+
+fn executor(merge_dir: Option<&str>) -> ExecutorInfo {
+    ExecutorInfo {
+        local_dirs: LOCAL_DIRS.map(String::from).to_vec(),
+        sub_dirs: 64,
+        merge_dir: merge_dir.map(String::from),
+    }
+}
+
+fn world() -> World {
+    let world = World::new();
+    LOCAL_DIRS
+        .iter()
+        .for_each(|dir| world.fs.add_dir(Path::new(dir)));
+    register(&world, "1", -1, "merge_manager");
+    world
+}
+
+fn register(world: &World, exec: &str, attempt: i32, merge_dir: &str) {
+    let info = executor(Some(merge_dir));
+    world
+        .store
+        .register_executor(&app(), exec, AppAttempt(attempt), info)
+        .unwrap();
+}
+
+fn push(world: &World, key: &ShuffleKey, map: u32, reduce: u32, bytes: &[u8]) -> Code {
+    let body = Bytes::copy_from_slice(bytes);
+    world
+        .store
+        .push_block(key, MapIndex(map), ReduceId(reduce), &body)
+        .unwrap()
+}
+
+/// Where Spark looks for a file, from the definition of the hash.
+fn spark_path(dirs: [&str; 2], name: &str) -> PathBuf {
+    let mut hash: i64 = 0;
+    for byte in name.bytes() {
+        hash = (hash * 31 + i64::from(byte)) & 0xffff_ffff;
+    }
+    let hash = if hash >= 1 << 31 {
+        (1 << 32) - hash
+    } else {
+        hash
+    } as usize;
+    PathBuf::from(format!("{}/{:02x}/{name}", dirs[hash % 2], hash / 2 % 64))
+}
+
+fn merged_file(world: &World, suffix: &str) -> Option<Vec<u8>> {
+    let dirs = ["/data0/merge_manager", "/data1/merge_manager"];
+    world.fs.content(&spark_path(
+        dirs,
+        &format!("shuffleMerged_app-1_7_0_3.{suffix}"),
+    ))
+}
+
+/// The portable Roaring serialization of a few small values, by hand from its specification.
+fn bitmap(values: &[u16]) -> Vec<u8> {
+    let mut bytes = vec![0x3A, 0x30, 0, 0, 1, 0, 0, 0, 0, 0];
+    bytes.extend_from_slice(&(values.len() as u16 - 1).to_le_bytes());
+    bytes.extend_from_slice(&16_u32.to_le_bytes());
+    values
+        .iter()
+        .for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn finalized_files_have_the_names_places_and_bytes_that_spark_reads() {
+    let world = world();
+    let blocks = [
+        payload(5, 3, 2_000_000),
+        payload(1, 3, 100_000),
+        payload(9, 3, 77),
+    ];
+    for (map, block) in [5, 1, 9].into_iter().zip(&blocks) {
+        assert_eq!(push(&world, &key(), map, 3, block), Code::Ok);
+    }
+    let statuses = world.store.merge_statuses(&key()).unwrap();
+    assert_eq!(merged_file(&world, "data").unwrap(), blocks.concat());
+    let offsets: [u64; 3] = [0, 2_100_000, 2_100_077];
+    let index: Vec<u8> = offsets
+        .iter()
+        .flat_map(|offset| offset.to_be_bytes())
+        .collect();
+    assert_eq!(merged_file(&world, "index").unwrap(), index);
+    let meta = [bitmap(&[1, 5]), bitmap(&[9])].concat();
+    assert_eq!(merged_file(&world, "meta").unwrap(), meta);
+    let maps = [1, 5, 9].into_iter().collect();
+    assert_eq!(
+        statuses,
+        [MergeStatus {
+            reduce: ReduceId(3),
+            maps,
+            bytes: 2_100_077
+        }]
+    );
+
+    let fetch_key = ShuffleKey {
+        attempt: None,
+        ..key()
+    };
+    let served = world.store.merged_meta(&fetch_key, ReduceId(3)).unwrap();
+    assert_eq!(
+        served,
+        MergedMeta {
+            num_chunks: 2,
+            bitmaps: meta.into()
+        }
+    );
+    let chunk = world
+        .store
+        .chunk(&fetch_key, MapRange::ALL, ReduceId(3), 1)
+        .unwrap();
+    assert_eq!(read(&chunk), blocks[2]);
+}
+
+#[test]
+fn finalizing_again_gives_the_same_statuses_and_late_blocks_are_told() {
+    let world = world();
+    push(&world, &key(), 0, 3, b"block");
+    let first = world.store.merge_statuses(&key()).unwrap();
+    assert_eq!(first.len(), 1);
+    assert_eq!(push(&world, &key(), 1, 3, b"late"), Code::TooLate);
+    assert_eq!(world.store.merge_statuses(&key()).unwrap(), first);
+}
+
+#[test]
+fn a_repeated_block_is_a_duplicate_whoever_sends_it() {
+    let world = world();
+    assert_eq!(push(&world, &key(), 0, 3, b"first"), Code::Ok);
+    assert_eq!(push(&world, &key(), 0, 3, b"other"), Code::Duplicate);
+    world.store.merge_statuses(&key()).unwrap();
+    assert_eq!(merged_file(&world, "data").unwrap(), b"first");
+}
+
+#[test]
+fn an_empty_block_makes_no_empty_chunk() {
+    let world = world();
+    assert_eq!(push(&world, &key(), 0, 3, b""), Code::Ok);
+    assert!(world.store.merge_statuses(&key()).unwrap().is_empty());
+    let meta = world.store.merged_meta(&key(), ReduceId(3));
+    assert_eq!(meta.unwrap_err().code, Code::UnknownPartition);
+}
+
+#[test]
+fn blocks_of_other_generations_and_attempts_are_told_apart() {
+    let world = world();
+    let generation = |merge| ShuffleKey {
+        merge: MergeId(merge),
+        ..key()
+    };
+    assert_eq!(
+        push(&world, &generation(1), 0, 3, &payload(0, 3, 300_000)),
+        Code::Ok
+    );
+    assert_eq!(push(&world, &generation(0), 0, 3, b"old"), Code::StaleMerge);
+    let stale = world.store.merge_statuses(&generation(0)).unwrap_err();
+    assert!(
+        stale.detail.contains("stale shuffle finalize request"),
+        "{stale}"
+    );
+    assert_eq!(push(&world, &generation(2), 0, 3, b"new"), Code::Ok);
+    assert_eq!(
+        world.data_files("/data0").len() + world.data_files("/data1").len(),
+        0
+    );
+    let attempt = |attempt| ShuffleKey {
+        attempt: Some(AppAttempt(attempt)),
+        ..generation(2)
+    };
+    assert_eq!(push(&world, &attempt(3), 0, 3, b"x"), Code::StaleAttempt);
+    register(&world, "2", 3, "merge_manager_3");
+    assert_eq!(push(&world, &generation(2), 0, 3, b"x"), Code::StaleAttempt);
+    assert_eq!(push(&world, &attempt(3), 0, 3, b"x"), Code::Ok);
+    let merger = world
+        .store
+        .local_dirs(&app(), "shuffle-push-merger")
+        .unwrap();
+    assert_eq!(merger, ["/data0/merge_manager_3", "/data1/merge_manager_3"]);
+}
+
+#[test]
+fn removing_takes_all_three_files_and_nothing_else() {
+    let world = world();
+    world.fs.add_file(
+        Path::new("/data0/merge_manager/00/foreign.data"),
+        b"not ours",
+    );
+    push(&world, &key(), 0, 3, b"block");
+    world.store.merge_statuses(&key()).unwrap();
+    let files = |dir| {
+        world
+            .fs
+            .below(Path::new(dir))
+            .into_iter()
+            .filter(|p| p.extension().is_some())
+    };
+    assert_eq!(files("/data0").chain(files("/data1")).count(), 4);
+    world
+        .store
+        .remove_shuffle(&app(), AppAttempt::NONE, ShuffleId(7), None)
+        .unwrap();
+    let left: Vec<_> = files("/data0").chain(files("/data1")).collect();
+    assert_eq!(
+        left,
+        [PathBuf::from("/data0/merge_manager/00/foreign.data")]
+    );
+    assert_eq!(push(&world, &key(), 1, 3, b"late"), Code::TooLate);
+}
+
+#[test]
+fn a_partition_that_cannot_be_written_is_left_out_of_the_statuses() {
+    use lodestone_store::fs::fake::{Errno, Fault};
+    let world = world();
+    push(&world, &key(), 0, 2, b"fails");
+    push(&world, &key(), 0, 3, b"is written");
+    world.fs.fault_at(0, Fault::Torn(2, Errno::IO));
+    let statuses = world.store.merge_statuses(&key()).unwrap();
+    assert_eq!(
+        statuses
+            .iter()
+            .map(|status| status.reduce)
+            .collect::<Vec<_>>(),
+        [ReduceId(3)]
+    );
+    let left_out = world
+        .store
+        .merged_meta(&key(), ReduceId(2))
+        .unwrap_err()
+        .code;
+    assert_eq!(left_out, Code::UnknownPartition);
+}
+
+#[test]
+fn a_partition_with_many_failed_writes_is_given_up() {
+    use lodestone_store::fs::fake::Errno;
+    let world = world();
+    world.fs.break_dir(Path::new("/data0"), Errno::IO);
+    world.fs.break_dir(Path::new("/data1"), Errno::IO);
+    let large = Bytes::from(payload(0, 3, WRITE_OUT_BYTES));
+    let push = || {
+        world
+            .store
+            .push_block(&key(), MapIndex(0), ReduceId(3), &large)
+            .unwrap_err()
+    };
+    for _ in 0..5 {
+        assert!(!push().detail.contains("exceeded the threshold"));
+    }
+    assert!(
+        push()
+            .detail
+            .contains("IOExceptions exceeded the threshold when merging")
+    );
+}
+
+#[test]
+fn an_application_without_merge_directories_cannot_push() {
+    let world = World::new();
+    let body = Bytes::from_static(b"x");
+    let push = || {
+        world
+            .store
+            .push_block(&key(), MapIndex(0), ReduceId(0), &body)
+            .unwrap_err()
+    };
+    assert_eq!(push().code, Code::UnknownApplication);
+    world
+        .store
+        .register_executor(&app(), "1", AppAttempt::NONE, executor(None))
+        .unwrap();
+    assert_eq!(
+        push().detail,
+        "application app-1 is not registered or NM was restarted."
+    );
+}
+
+#[test]
+fn executors_directories_are_told_and_bad_ones_refused() {
+    let world = world();
+    assert_eq!(world.store.local_dirs(&app(), "1").unwrap(), LOCAL_DIRS);
+    let unknown = world.store.local_dirs(&app(), "2").unwrap_err();
+    assert_eq!(
+        unknown.detail,
+        "Executor is not registered (appId=app-1, execId=2)"
+    );
+    let refuse = |info| {
+        let outcome = world
+            .store
+            .register_executor(&app(), "3", AppAttempt::NONE, info);
+        assert_eq!(outcome.unwrap_err().code, Code::Malformed);
+    };
+    refuse(ExecutorInfo {
+        local_dirs: vec!["relative".into()],
+        ..executor(None)
+    });
+    refuse(ExecutorInfo {
+        local_dirs: vec!["/a/../etc".into()],
+        ..executor(None)
+    });
+    refuse(ExecutorInfo {
+        local_dirs: vec![],
+        ..executor(None)
+    });
+    refuse(ExecutorInfo {
+        sub_dirs: 0,
+        ..executor(None)
+    });
+    refuse(executor(Some("../elsewhere")));
+}
+
+fn spark_file(world: &World, name: &str, content: &[u8]) {
+    world.fs.add_file(&spark_path(LOCAL_DIRS, name), content);
+}
+
+fn map_output(world: &World) {
+    let index: Vec<u8> = [0_u64, 3, 3, 10]
+        .iter()
+        .flat_map(|offset| offset.to_be_bytes())
+        .collect();
+    spark_file(world, "shuffle_7_42_0.index", &index);
+    spark_file(world, "shuffle_7_42_0.data", b"onethree...");
+}
+
+#[test]
+fn original_blocks_are_found_by_sparks_index() {
+    let world = world();
+    map_output(&world);
+    let blocks = |start, end| {
+        let range = ReduceId(start)..ReduceId(end);
+        world
+            .store
+            .original_blocks(&app(), "1", ShuffleId(7), MapId(42), range)
+    };
+    assert_eq!(read(&blocks(0, 1).unwrap()), b"one");
+    assert_eq!(read(&blocks(1, 2).unwrap()), b"");
+    assert_eq!(read(&blocks(0, 3).unwrap()), b"onethree..");
+    assert_eq!(
+        blocks(3, 4).unwrap_err().code,
+        Code::DiskFailed,
+        "past the end of the index"
+    );
+    assert_eq!(blocks(1, 1).unwrap_err().code, Code::Malformed);
+    spark_file(&world, "shuffle_7_42_0.data", b"cut");
+    assert_eq!(
+        blocks(2, 3).unwrap_err().code,
+        Code::DiskFailed,
+        "past the end of the data"
+    );
+    let range = ReduceId(0)..ReduceId(1);
+    let missing = world
+        .store
+        .original_blocks(&app(), "1", ShuffleId(7), MapId(43), range);
+    assert_eq!(missing.unwrap_err().code, Code::UnknownPartition);
+}
+
+#[test]
+fn persisted_blocks_are_served_whole_and_removed_by_name() {
+    let world = world();
+    spark_file(&world, "rdd_3_1", b"persisted");
+    world
+        .fs
+        .add_file(Path::new("/data0/secret"), b"not a block");
+    let block = world.store.rdd_block(&app(), "1", 3, 1).unwrap();
+    assert_eq!(read(&block), b"persisted");
+    assert_eq!(
+        world.store.rdd_block(&app(), "1", 3, 2).unwrap_err().code,
+        Code::UnknownPartition
+    );
+    let names = ["rdd_3_1", "rdd_9_9", "shuffle/../../secret", "..", "secret"].map(String::from);
+    assert_eq!(world.store.remove_blocks(&app(), "1", &names).unwrap(), 1);
+    assert!(world.store.rdd_block(&app(), "1", 3, 1).is_err());
+    assert!(world.fs.content(Path::new("/data0/secret")).is_some());
+}
+
+#[test]
+fn corruption_is_traced_to_disk_or_network() {
+    let world = world();
+    map_output(&world);
+    let right = i64::from(crc32c::crc32c(b"one"));
+    let diagnose = |reader_checksum, algorithm| {
+        let (shuffle, map, reduce) = (ShuffleId(7), MapId(42), ReduceId(0));
+        let block = SuspectBlock {
+            shuffle,
+            map,
+            reduce,
+            reader_checksum,
+        };
+        world.store.diagnose(&app(), "1", block, algorithm)
+    };
+    assert_eq!(
+        diagnose(right, "CRC32C"),
+        CorruptionCause::UnknownIssue,
+        "no checksum file"
+    );
+    spark_file(
+        &world,
+        "shuffle_7_42_0.checksum.CRC32C",
+        &right.to_be_bytes(),
+    );
+    assert_eq!(
+        diagnose(right, "CRC32C"),
+        CorruptionCause::ChecksumVerifyPass
+    );
+    assert_eq!(diagnose(right + 1, "CRC32C"), CorruptionCause::NetworkIssue);
+    assert_eq!(
+        diagnose(right, "MD5"),
+        CorruptionCause::UnsupportedChecksumAlgorithm
+    );
+    spark_file(&world, "shuffle_7_42_0.data", b"0nethree...");
+    assert_eq!(diagnose(right, "CRC32C"), CorruptionCause::DiskIssue);
+}
+
+#[test]
+fn an_application_without_a_lease_is_kept_until_its_directories_are_gone() {
+    let world = world();
+    push(&world, &key(), 0, 3, b"block");
+    world.clock.advance_ms(10_000_000);
+    assert!(world.store.expire_leases().is_empty());
+    world.fs.wipe(Path::new("/data0"));
+    assert!(
+        world.store.expire_leases().is_empty(),
+        "one directory is still there"
+    );
+    world.fs.wipe(Path::new("/data1"));
+    assert_eq!(world.store.expire_leases(), [app()]);
+    assert_eq!(world.store.load().memory_used, 0);
+}
+
+#[test]
+fn a_lease_that_runs_out_takes_pushed_data_but_not_the_executors() {
+    let world = world();
+    let ours = ShuffleKey {
+        shuffle: ShuffleId(8),
+        ..key()
+    };
+    world.store.register_shuffle(&ours, spec()).unwrap();
+    world.clock.advance_ms(120_000);
+    assert_eq!(world.store.expire_leases(), [app()]);
+    assert_eq!(
+        world.store.finalize(&ours).unwrap_err().code,
+        Code::UnknownShuffle
+    );
+    assert_eq!(world.store.local_dirs(&app(), "1").unwrap(), LOCAL_DIRS);
+    assert!(world.store.expire_leases().is_empty());
+}
