@@ -129,7 +129,6 @@ impl Segments {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
     use super::*;
 
     fn segment(map: u32) -> LaidSegment {
