@@ -4,8 +4,6 @@ package org.apache.spark.shuffle.lodestone
 import java.util.Locale
 import java.util.concurrent.TimeUnit
 
-import scala.util.Try
-
 import org.apache.spark.SparkConf
 import org.apache.spark.network.util.{ByteUnit, JavaUtils}
 
@@ -39,8 +37,10 @@ private[spark] object HostPort {
     } else {
       val host = text.substring(0, colon)
       val wellFormed = !host.contains(':') || (host.startsWith("[") && host.endsWith("]"))
-      Try(text.substring(colon + 1).toInt).toOption
-        .filter(port => wellFormed && port > 0 && port <= MaxPort)
+      Some(text.substring(colon + 1))
+        .filter(port => wellFormed && port.matches("\\d{1,5}"))
+        .map(_.toInt)
+        .filter(port => port > 0 && port <= MaxPort)
         .map(HostPort(host, _))
     }
   }
@@ -167,8 +167,8 @@ private[spark] object LodestoneConf {
 
   private def refuseUnknownKeys(conf: SparkConf): Unit = {
     val known = keys.map(_.name)
-    val unknown = conf.getAll.map(_._1).filter(_.startsWith(Prefix)).filterNot(known.contains).sorted
-    unknown.headOption.foreach { name =>
+    val ours = conf.getAll.map(_._1).filter(_.startsWith(Prefix)).sorted
+    ours.find(!known.contains(_)).foreach { name =>
       val nearest = known.minBy(editDistance(name, _))
       throw new IllegalArgumentException(
         s"There is no configuration key $name; did you mean $nearest?")
@@ -221,7 +221,11 @@ private[spark] object LodestoneConf {
   }
 
   private def parsed(value: String, pattern: String)(convert: String => Long): Option[Long] =
-    if (value.matches(pattern)) Try(convert(value)).toOption else None
+    try {
+      Some(value).filter(_.matches(pattern)).map(convert)
+    } catch {
+      case _: IllegalArgumentException => None
+    }
 
   /** Levenshtein's, on key names: only for the hint in an error. */
   private def editDistance(a: String, b: String): Int =

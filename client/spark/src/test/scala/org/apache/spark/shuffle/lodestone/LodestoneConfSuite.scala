@@ -70,6 +70,7 @@ class LodestoneConfSuite {
       "push.batchSize" -> "1k",
       "push.memory" -> "1m",
       "push.memory" -> "99999999999999999999g",
+      "push.memory" -> "9999999999t",
       "finalize.timeout" -> "-1s",
       "finalize.timeout" -> "11min",
       "request.timeout" -> "99ms",

@@ -11,6 +11,7 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, LodestoneReport, Reason, ServiceSource}
+import org.apache.spark.shuffle.lodestone.driver.services._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
 /**

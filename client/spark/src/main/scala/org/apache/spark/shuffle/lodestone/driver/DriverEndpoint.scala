@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.driver
 
 import org.apache.spark.rpc.{RpcCallContext, RpcEnv, ThreadSafeRpcEndpoint}
 import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.services.{EmbeddedHosts, ServiceDirectory}
 
 /** Where executors' messages arrive: each becomes an event of the loop. */
 private[driver] final class DriverEndpoint(

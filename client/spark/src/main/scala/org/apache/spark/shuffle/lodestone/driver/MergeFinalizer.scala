@@ -7,6 +7,7 @@ import scala.util.Success
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
+import org.apache.spark.shuffle.lodestone.driver.services.ServiceDirectory
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.FinalizeMergeReply
 

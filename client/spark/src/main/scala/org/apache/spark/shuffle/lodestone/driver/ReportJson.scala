@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
+import org.apache.spark.shuffle.lodestone.driver.services.Service
+
 /** The report as JSON. Its field names are an interface: tests and tools read them. */
 private[driver] object ReportJson {
 

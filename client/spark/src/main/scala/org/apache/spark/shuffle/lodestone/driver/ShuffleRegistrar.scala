@@ -7,6 +7,7 @@ import scala.util.Success
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.services.{LeaseKeeper, Service, ServiceDirectory}
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
 
 /**

@@ -6,8 +6,6 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path, Paths}
 import java.security.MessageDigest
 
-import scala.util.{Failure, Success, Try}
-
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.{HostPort, LodestoneConf}
@@ -19,14 +17,14 @@ import org.apache.spark.shuffle.lodestone.{HostPort, LodestoneConf}
  * @param host
  *   the address at which Spark offers this executor to others, so they can reach it
  * @param incarnationAt
- *   asks the service at an address who it is; throws where none answers
+ *   asks the service at an address who it is; or why it does not say so
  */
 private[spark] final class HostDaemon(
     conf: LodestoneConf,
     roots: Seq[Path],
     user: String,
     host: String,
-    incarnationAt: HostPort => Long) {
+    incarnationAt: HostPort => Either[String, Long]) {
   import HostDaemon._
 
   private val log = LoggerFactory.getLogger(classOf[HostDaemon])
@@ -52,18 +50,23 @@ private[spark] final class HostDaemon(
   }
 
   private def usableHomes(): Seq[Path] = {
-    val (usable, broken) = roots
-      .map(root => root -> Try(PrivateDirectory.open(root, s"lodestone-$user")))
-      .partition(_._2.isSuccess)
-    broken.foreach { case (root, failure) =>
-      log.warn(s"The local directory $root is not used: ${failure.failed.get.getMessage}")
-    }
+    val homes = roots.map(home)
+    val usable = homes.collect { case Right(directory) => directory }
     if (usable.isEmpty) {
-      throw new IOException(
-        broken.map(_._2.failed.get.getMessage).mkString("no usable local directory: ", "; ", ""))
+      val why = homes.collect { case Left(failure) => failure.toString }
+      throw new IOException(why.mkString("no usable local directory: ", "; ", ""))
     }
-    usable.map(_._2.get)
+    usable
   }
+
+  private def home(root: Path): Either[IOException, Path] =
+    try {
+      Right(PrivateDirectory.open(root, s"lodestone-$user"))
+    } catch {
+      case failure: IOException =>
+        log.warn(s"The local directory $root is not used: $failure")
+        Left(failure)
+    }
 
   /** Whom a daemon is shared with: who offers the same address and has the same directories. */
   private def key(homes: Seq[Path]): String =
@@ -77,7 +80,7 @@ private[spark] final class HostDaemon(
   private def running(announce: Path): Option[HostPort] =
     if (Files.isRegularFile(announce) && Files.size(announce) <= ReadyLine.MaxChars) {
       val text = new String(Files.readAllBytes(announce), UTF_8).trim
-      ReadyLine.parse(text).flatMap(line => verified(line).toOption)
+      ReadyLine.parse(text).map(verified).collect { case Right(address) => address }
     } else {
       None
     }
@@ -85,27 +88,25 @@ private[spark] final class HostDaemon(
   private def start(command: DaemonCommand, attempts: Int): HostPort = {
     val line = EmbeddedDaemon.start(command)
     verified(line) match {
-      case Success(address) =>
+      case Right(address) =>
         val how = if (line.existing) "found" else "started"
         log.info(s"$how the shuffle service $address (pid ${line.pid}), version ${line.version}")
         address
       // The one that was quicker may have been about to leave.
-      case Failure(_) if attempts > 1 => start(command, attempts - 1)
-      case Failure(failure) =>
-        throw new IOException(
-          s"the daemon with pid ${line.pid} does not answer: ${failure.getMessage}",
-          failure)
+      case Left(_) if attempts > 1 => start(command, attempts - 1)
+      case Left(why) =>
+        throw new IOException(s"the daemon with pid ${line.pid} cannot be used: $why")
     }
   }
 
   /** The line may be a relic, and its port somebody else's by now. */
-  private def verified(line: ReadyLine): Try[HostPort] = Try {
+  private def verified(line: ReadyLine): Either[String, HostPort] = {
     val address = HostPort(host, line.listen.port)
-    val incarnation = incarnationAt(address)
-    if (incarnation != line.incarnation) {
-      throw new IOException(s"$address is another service than the one announced")
+    incarnationAt(address) match {
+      case Right(incarnation) if incarnation == line.incarnation => Right(address)
+      case Right(_) => Left(s"$address is another service than the one announced")
+      case Left(why) => Left(why)
     }
-    address
   }
 }
 

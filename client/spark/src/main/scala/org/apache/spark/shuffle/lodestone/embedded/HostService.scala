@@ -5,12 +5,13 @@ import java.util.concurrent.atomic.AtomicReference
 
 import scala.concurrent.Await
 import scala.concurrent.duration.Duration
+import scala.util.{Failure, Success}
 import scala.util.control.NonFatal
 
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkConf, SparkEnv}
-import org.apache.spark.shuffle.lodestone.{LodestoneConf, ServiceSource}
+import org.apache.spark.shuffle.lodestone.{HostPort, LodestoneConf, ServiceSource}
 import org.apache.spark.shuffle.lodestone.driver.{DriverEndpoint, DriverMessage}
 import org.apache.spark.shuffle.lodestone.driver.{ServiceFound, ServiceMissing}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
@@ -50,7 +51,7 @@ private[spark] object HostService {
           LocalRoots(conf, sys.env),
           HostDaemon.safe(System.getProperty("user.name")),
           host,
-          address => Await.result(client.hello(address), Duration.Inf).incarnation)
+          incarnationAt(client))
         ServiceFound(env.executorId, host, daemon.findOrStart().toString)
       } catch {
         // Whatever it was, the driver's plan must not wait for this host.
@@ -61,4 +62,12 @@ private[spark] object HostService {
     RpcUtils.makeDriverRef(DriverEndpoint.Name, conf, env.rpcEnv).send(message)
     client.close()
   }
+
+  /** Every request of the client ends within its own time-out. */
+  private def incarnationAt(client: ServiceClient)(address: HostPort): Either[String, Long] =
+    Await.ready(client.hello(address), Duration.Inf).value match {
+      case Some(Success(reply)) => Right(reply.incarnation)
+      case Some(Failure(failure)) => Left(failure.getMessage)
+      case None => Left("no answer")
+    }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.embedded
 
-import scala.util.Try
-
 import org.apache.spark.shuffle.lodestone.HostPort
 
 /** The one line that a daemon prints when it serves, or that names the one which serves already. */
@@ -31,9 +29,9 @@ private[spark] object ReadyLine {
       }.toMap
       for {
         listen <- fields.get("listen").flatMap(HostPort.parse)
-        hex <- fields.get("incarnation")
-        incarnation <- Try(java.lang.Long.parseUnsignedLong(hex, 16)).toOption.filter(_ != 0)
-        pid <- fields.get("pid").flatMap(text => Try(text.toLong).toOption)
+        hex <- fields.get("incarnation").filter(_.matches("[0-9a-fA-F]{1,16}"))
+        incarnation = java.lang.Long.parseUnsignedLong(hex, 16) if incarnation != 0
+        pid <- fields.get("pid").filter(_.matches("\\d{1,18}")).map(_.toLong)
         version <- fields.get("version")
       } yield ReadyLine(
         listen,

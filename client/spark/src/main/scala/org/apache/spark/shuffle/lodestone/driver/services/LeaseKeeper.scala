@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone.driver
+package org.apache.spark.shuffle.lodestone.driver.services
 
 import scala.collection.mutable
 import scala.concurrent.{ExecutionContext, Future}
@@ -8,6 +8,7 @@ import scala.util.{Failure, Success}
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.LodestoneConf
+import org.apache.spark.shuffle.lodestone.driver.EventLoop
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
 /**

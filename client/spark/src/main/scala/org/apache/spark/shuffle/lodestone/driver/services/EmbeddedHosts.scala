@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone.driver
+package org.apache.spark.shuffle.lodestone.driver.services
 
 import scala.collection.mutable
 import scala.concurrent.{ExecutionContext, Future}
@@ -7,6 +7,7 @@ import scala.concurrent.{ExecutionContext, Future}
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.driver.{EventLoop, ServiceFound, ServiceMissing}
 
 /**
  * The daemons that executors found or started on their hosts. A plan waits until each host with an

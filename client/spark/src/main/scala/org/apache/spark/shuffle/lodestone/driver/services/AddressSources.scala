@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone.driver
+package org.apache.spark.shuffle.lodestone.driver.services
 
 import java.net.InetAddress
 import java.util.concurrent.Executor
@@ -10,6 +10,17 @@ import scala.util.{Failure, Success}
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.driver.EventLoop
+
+/** Which addresses there may be services at; asked again for each plan. */
+private[driver] trait AddressSource {
+
+  /** Calls back once, on the event loop, within a bounded time. */
+  def addresses(found: Seq[HostPort] => Unit): Unit
+
+  /** This address has failed again and again. */
+  def givenUp(address: HostPort): Unit
+}
 
 /** A list that somebody wrote down. */
 private[driver] final class ListedAddresses(listed: Seq[HostPort]) extends AddressSource {

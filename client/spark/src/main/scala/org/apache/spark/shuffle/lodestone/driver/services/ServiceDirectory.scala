@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone.driver
+package org.apache.spark.shuffle.lodestone.driver.services
 
 import scala.collection.mutable
 import scala.concurrent.ExecutionContext
@@ -8,6 +8,7 @@ import scala.util.{Failure, Success}
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.driver.EventLoop
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.RefusedException
 
@@ -33,16 +34,6 @@ private[driver] object Service {
   case object Serving extends State("serving")
   case object Unwilling extends State("unwilling")
   case object Suspect extends State("suspect")
-}
-
-/** Which addresses there may be services at; asked again for each plan. */
-private[driver] trait AddressSource {
-
-  /** Calls back once, on the event loop, within a bounded time. */
-  def addresses(found: Seq[HostPort] => Unit): Unit
-
-  /** This address has failed again and again. */
-  def givenUp(address: HostPort): Unit
 }
 
 /**
