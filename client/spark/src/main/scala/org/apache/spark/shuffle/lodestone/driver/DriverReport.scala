@@ -187,7 +187,7 @@ private[driver] final class DriverReport {
     change(state, 1)
   }
 
-  private def sentence(record: ShuffleRecord, partitions: Long): String = {
+  def sentence(record: ShuffleRecord, partitions: Long): String = {
     val services = if (record.services == 1) "1 service" else s"${record.services} services"
     f"shuffle ${record.shuffleId}: $partitions%,d of ${record.numPartitions}%,d partitions " +
       f"merged by $services, ${record.counts.blocksPushed}%,d blocks pushed" +

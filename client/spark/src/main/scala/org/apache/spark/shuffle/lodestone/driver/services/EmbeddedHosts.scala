@@ -45,7 +45,7 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
     executorHosts().onComplete { outcome =>
       val hosts = outcome.getOrElse(Nil).toSet
       forget(hosts)
-      new Wait(hosts -- silent, answer).look()
+      new Wait(hosts, answer).look()
     }
 
   /** It is gone from this host; the next executor there may start another. */
@@ -63,8 +63,9 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
     answered --= answered.filterNot(hosts.contains).toSeq
   }
 
-  private final class Wait(expected: Set[String], answer: Seq[HostPort] => Unit) {
+  private final class Wait(hosts: Set[String], answer: Seq[HostPort] => Unit) {
     private val startMs = loop.nowMs
+    private val expected = hosts -- silent
     waits += this
     loop.later(GraceMs)(look())
     loop.later(MaxWaitMs)(look())
@@ -72,7 +73,7 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
     def look(): Unit = if (waits.contains(this)) {
       val pending = expected -- answered
       val waitedMs = loop.nowMs - startMs
-      val enough = pending.isEmpty && (expected.nonEmpty || answered.nonEmpty)
+      val enough = pending.isEmpty && hosts.nonEmpty
       if (enough || (found.nonEmpty && waitedMs >= GraceMs) || waitedMs >= MaxWaitMs) {
         waits -= this
         silent ++= pending

@@ -10,6 +10,7 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.EventLoop
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.wire.RefusedException
 
 /**
  * Tells every service in use that the application lives, at a third of what each grants, and at the
@@ -28,8 +29,6 @@ private[driver] final class LeaseKeeper(
 
   /** Begins at once: what a service grants unasked may be shorter than our interval. */
   def keep(service: Service): Unit = if (kept.add(service)) renew(service)
-
-  def inUse(service: Service): Boolean = kept.contains(service)
 
   /** The application is over: all that it has goes. Completes when each has answered or failed. */
   def endAll(): Future[Unit] = {
@@ -55,9 +54,10 @@ private[driver] final class LeaseKeeper(
         again(service, math.max(reply.grantedTtlMs, MinTtlMs))
       case Failure(failure) =>
         directory.failed(service, failure)
-        if (service.failures >= RenewalsPerTtl) {
+        log.warn(s"The lease at ${service.address} was not renewed: ${failure.getMessage}")
+        // A refusal says that it has forgotten us, as it has after so much silence.
+        if (failure.isInstanceOf[RefusedException] || service.failures >= RenewalsPerTtl) {
           kept -= service
-          log.warn(s"The lease at ${service.address} is given up: ${failure.getMessage}")
         } else {
           again(service, conf.leaseTtlMs)
         }

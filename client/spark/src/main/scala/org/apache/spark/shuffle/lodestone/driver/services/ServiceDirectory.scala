@@ -10,14 +10,13 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.HostPort
 import org.apache.spark.shuffle.lodestone.driver.EventLoop
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.RefusedException
+import org.apache.spark.shuffle.lodestone.wire.{RefusedException, Status}
 
 /** What the driver knows of one service. */
 private[driver] final class Service(val address: HostPort) {
   import Service._
 
-  /** 0: never answered. */
-  var incarnation: Long = 0
+  var incarnation: Long = NoLife
   var state: State = Unknown
   var checkedAtMs: Long = Long.MinValue
   var failures: Int = 0
@@ -29,6 +28,10 @@ private[driver] final class Service(val address: HostPort) {
 }
 
 private[driver] object Service {
+
+  /** It never answered. */
+  val NoLife = 0L
+
   sealed abstract class State(val name: String)
   case object Unknown extends State("unknown")
   case object Serving extends State("serving")
@@ -44,6 +47,7 @@ private[driver] final class ServiceDirectory(
     source: AddressSource,
     client: ServiceClient,
     loop: EventLoop) {
+  import Service.NoLife
   import ServiceDirectory._
 
   private val log = LoggerFactory.getLogger(classOf[ServiceDirectory])
@@ -69,7 +73,9 @@ private[driver] final class ServiceDirectory(
   def failed(service: Service, failure: Throwable): Unit = {
     service.checkedAtMs = loop.nowMs
     failure match {
-      case _: RefusedException => service.state = Service.Unwilling
+      case refused: RefusedException =>
+        noteLife(service, refused.refusal.incarnation)
+        if (Unusable.contains(refused.status)) service.state = Service.Unwilling
       case _ =>
         service.state = Service.Suspect
         service.failures += 1
@@ -82,14 +88,17 @@ private[driver] final class ServiceDirectory(
 
   /** It answered: with the incarnation we know, or it was started again. */
   def answered(service: Service, incarnation: Long, serving: Boolean): Unit = {
-    if (service.incarnation != 0 && service.incarnation != incarnation) {
-      log.warn(
-        "{} was restarted: what it had merged is read from the originals", service.address)
-    }
-    service.incarnation = incarnation
+    noteLife(service, incarnation)
     service.state = if (serving) Service.Serving else Service.Unwilling
     service.checkedAtMs = loop.nowMs
     service.failures = 0
+  }
+
+  private def noteLife(service: Service, incarnation: Long): Unit = {
+    if (service.incarnation != NoLife && service.incarnation != incarnation) {
+      log.warn(s"${service.address} was restarted: what it had merged is read from the originals")
+    }
+    service.incarnation = incarnation
   }
 
   private def known(address: HostPort): Service =
@@ -141,6 +150,16 @@ private[driver] object ServiceDirectory {
 
   /** When some services answered, the others have this long: a plan must not wait for the dead. */
   private val GraceMs = 1000L
+
+  /** Refusals that say something of the service, and not of one request. */
+  private val Unusable: Set[Status] = Set(
+    Status.DiskFull,
+    Status.DiskFailed,
+    Status.Overloaded,
+    Status.Malformed,
+    Status.VersionMismatch,
+    Status.Draining,
+    Status.Internal)
 
   /** Failures in a row after which an address is forgotten where it can be announced again. */
   private val MaxFailures = 3

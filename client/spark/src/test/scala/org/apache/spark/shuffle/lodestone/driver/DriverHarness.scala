@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import scala.concurrent.{Await, Future}
+import scala.concurrent.duration.DurationInt
+import scala.reflect.ClassTag
+
+import org.junit.jupiter.api.{AfterAll, AfterEach, BeforeAll, TestInstance}
+import org.junit.jupiter.api.TestInstance.Lifecycle
+
+import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.util.RpcUtils
+
+/**
+ * A coordinator in a real SparkContext, asked over Spark's RPC as executors ask, with services that
+ * the test scripts.
+ */
+@TestInstance(Lifecycle.PER_CLASS)
+private[driver] abstract class DriverHarness {
+  private var context: SparkContext = _
+  private var services = List.empty[ScriptedService]
+  private var coordinators = List.empty[DriverCoordinator]
+
+  @BeforeAll def startSpark(): Unit = {
+    val conf = new SparkConf(false)
+      .setMaster("local[2]")
+      .setAppName("driver side")
+      .set("spark.ui.enabled", "false")
+      .set("spark.driver.host", "127.0.0.1")
+    context = new SparkContext(conf)
+  }
+
+  @AfterAll def stopSpark(): Unit = context.stop()
+
+  @AfterEach def stopDriver(): Unit = {
+    coordinators.foreach(_.stop())
+    services.foreach(_.close())
+    coordinators = Nil
+    services = Nil
+  }
+
+  def scripted(incarnation: Long)(script: ScriptedService.Script): ScriptedService = {
+    val started = new ScriptedService(incarnation).answering(script)
+    services ::= started
+    started
+  }
+
+  def service(incarnation: Long): ScriptedService = scripted(incarnation)(PartialFunction.empty)
+
+  def settings(extra: (String, String)*): SparkConf = SparkEnv.get.conf.clone().setAll(extra)
+
+  /** A driver that uses these services. */
+  def driver(used: Seq[ScriptedService], extra: (String, String)*): DriverCoordinator = {
+    val list = "spark.lodestone.services" -> used.map(_.address).mkString(",")
+    start(settings(list +: extra: _*))
+  }
+
+  def start(conf: SparkConf): DriverCoordinator = {
+    val coordinator = DriverCoordinator(conf)
+    coordinators ::= coordinator
+    coordinator
+  }
+
+  private def endpoint =
+    RpcUtils.makeDriverRef(DriverEndpoint.Name, SparkEnv.get.conf, SparkEnv.get.rpcEnv)
+
+  def send(message: DriverMessage): Unit = endpoint.send(message)
+
+  def ask[T: ClassTag](message: DriverMessage): Future[T] = endpoint.ask[T](message)
+
+  def await[T](future: Future[T]): T = Await.result(future, 20.seconds)
+
+  def planOf(id: ShuffleGeneration): MergePlan = await(ask[DriverMessage](GetMergePlan(id))) match {
+    case plan: MergePlan => plan
+    case other => throw new AssertionError(s"no plan but $other")
+  }
+
+  def resultOf(id: ShuffleGeneration): DriverMessage = await(ask[DriverMessage](GetMergeResult(id)))
+
+  def pushed(id: ShuffleGeneration, mapIndex: Int, blocks: Long = 2): Unit = send(
+    MapPushed(id, mapIndex, mapIndex + 1000L, PushCounts(blocks, blocks * 10, 1, Map.empty)))
+
+  def notMerged(reason: Reason): NotMerged = NotMerged(reason.code)
+
+  /** How long something took. */
+  def timed[T](body: => T): (T, Long) = {
+    val start = System.nanoTime()
+    val outcome = body
+    (outcome, (System.nanoTime() - start) / 1000000)
+  }
+}

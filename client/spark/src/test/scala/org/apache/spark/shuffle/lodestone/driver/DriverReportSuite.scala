@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.shuffle.lodestone.{LodestoneReport, Reason}
+import org.apache.spark.shuffle.lodestone.wire.FinalizeMergeReply
+
+class DriverReportSuite extends DriverHarness {
+  private val id = ShuffleGeneration(8, 0)
+
+  private def report(): JsonNode = new ObjectMapper().readTree(LodestoneReport.json())
+
+  private def shuffles(report: JsonNode): Seq[JsonNode] = {
+    val all = report.get("shuffles")
+    (0 until all.size).map(all.get)
+  }
+
+  private def shuffle(shuffleId: Int): JsonNode =
+    shuffles(report())
+      .find(_.get("shuffleId").asInt == shuffleId)
+      .getOrElse(throw new AssertionError(s"shuffle $shuffleId is not in the report"))
+
+  private def numbers(node: JsonNode, names: String*): Seq[Long] = names.map(node.get(_).asLong)
+
+  @Test def `the report sums what tasks pushed and read per shuffle and in total`(): Unit = {
+    val one = service(0xabc)
+    driver(Seq(one)).registered(8, numMaps = 2, numPartitions = 20)
+    planOf(id)
+    send(MapPushed(id, 0, 100, PushCounts(5, 500, 2, Map(Reason.BlockTooLarge.code -> 3L))))
+    send(MapPushed(id, 1, 101, PushCounts(6, 600, 1, Map(Reason.BlockTooLarge.code -> 4L))))
+    resultOf(id)
+    send(TaskRead(id, ReadCounts(2, 900, 9, 1, Map(Reason.ChunkCorrupt.code -> 1L))))
+    assertTrue(LodestoneReport.awaitQuiet(10000))
+    val pushRead = Seq("blocksPushed", "bytesPushed", "pushRequests", "chunksRead", "chunkBytes",
+      "mergedBlocksRead", "originalsRead")
+    val expected = Seq(11L, 1100L, 3L, 2L, 900L, 9L, 1L)
+    assertEquals(expected, numbers(shuffle(8), pushRead: _*))
+    assertEquals(expected, numbers(report().get("totals"), pushRead: _*))
+    assertEquals(Seq(8L, 0L, 2L, 20L, 1L),
+      numbers(shuffle(8), "shuffleId", "mergeId", "maps", "partitions", "services"))
+    assertEquals("merged", shuffle(8).get("state").asText)
+    assertEquals(Seq(7L, 1L),
+      numbers(shuffle(8).get("reasons"), "BLOCK_TOO_LARGE", "CHUNK_CHECKSUM_MISMATCH"))
+    val used = report().get("services").get(0)
+    assertEquals(
+      Seq(one.address.toString, "0000000000000abc", "serving"),
+      Seq("hostPort", "incarnation", "state").map(used.get(_).asText))
+  }
+
+  @Test def `a shuffle left to Spark says why`(): Unit = {
+    driver(Seq(service(1))).leftToSpark(9, Reason.CodecNotConcatenable)
+    assertEquals("plain", shuffle(9).get("state").asText)
+    assertEquals(1L, shuffle(9).get("reasons").get("CODEC_NOT_CONCATENABLE").asLong)
+    assertEquals(Seq(1L, 0L, 1L), numbers(report().get("totals"), "shuffles", "merged", "plain"))
+  }
+
+  @Test def `removed shuffles stay in the report up to a limit and always in the totals`(): Unit = {
+    val coordinator = driver(Seq(service(1)))
+    (0 until 1500).foreach { shuffleId =>
+      coordinator.registered(shuffleId, 2, 20)
+      coordinator.removed(shuffleId)
+    }
+    coordinator.registered(5000, 2, 20)
+    val report = this.report()
+    assertEquals(1500L + 1, report.get("totals").get("shuffles").asLong)
+    assertEquals((500 until 1500) :+ 5000, shuffles(report).map(_.get("shuffleId").asInt))
+  }
+
+  @Test def `a read that arrives after the shuffle was removed still counts`(): Unit = {
+    val coordinator = driver(Seq(service(1)))
+    coordinator.registered(8, 2, 20)
+    planOf(id)
+    coordinator.removed(8)
+    send(TaskRead(id, ReadCounts(1, 10, 3, 0, Map.empty)))
+    assertTrue(LodestoneReport.awaitQuiet(10000))
+    assertEquals(3L, shuffle(8).get("mergedBlocksRead").asLong)
+  }
+
+  @Test def `pushes under way are not quiet`(): Unit = {
+    driver(Seq(service(1))).registered(8, 2, 20)
+    planOf(id)
+    pushed(id, 0)
+    assertFalse(LodestoneReport.awaitQuiet(800))
+    pushed(id, 1)
+    assertTrue(LodestoneReport.awaitQuiet(10000))
+  }
+
+  @Test def `the report outlives the application`(): Unit = {
+    val coordinator = driver(Seq(service(1)))
+    coordinator.registered(8, 1, 20)
+    planOf(id)
+    pushed(id, 0, blocks = 42)
+    resultOf(id)
+    coordinator.stop()
+    assertEquals(42L, shuffle(8).get("blocksPushed").asLong)
+    assertTrue(LodestoneReport.awaitQuiet(100))
+  }
+
+  @Test def `a finalized shuffle is one sentence`(): Unit = {
+    val report = new DriverReport
+    val record = report.registered(3, 200, 200)
+    val generation = ShuffleGeneration(3, 0)
+    report.pushed(MapPushed(
+      generation, 0, 1, PushCounts(40000, 1, 1, Map(Reason.BlockTooLarge.code -> 12L))))
+    report.finalized(generation, Seq(FinalizeMergeReply(1, 200, 40000, 1)), 0, tookMs = 34)
+    assertEquals(
+      "shuffle 3: 200 of 200 partitions merged by 1 service, 40,000 blocks pushed, 12 left " +
+        "(BLOCK_TOO_LARGE 12), finalized in 34 ms",
+      report.sentence(record, partitions = 200))
+  }
+}

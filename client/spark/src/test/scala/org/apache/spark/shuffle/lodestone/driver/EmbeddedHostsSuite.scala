@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.wire.{Hello, RegisterShuffle}
+
+class EmbeddedHostsSuite extends DriverHarness {
+  private val id = ShuffleGeneration(6, 0)
+
+  /** In local mode the driver is the only executor. */
+  private def host: String = SparkEnv.get.blockManager.blockManagerId.host
+
+  private def found(one: ScriptedService): ServiceFound =
+    ServiceFound("driver", host, one.address.toString)
+
+  @Test def `the first plan waits until the host of each executor has announced`(): Unit = {
+    val one = service(1)
+    start(settings()).registered(6, 2, 20)
+    val plan = ask[DriverMessage](GetMergePlan(id))
+    assertEquals(notMerged(Reason.UnknownShuffle), resultOf(ShuffleGeneration(99, 0)))
+    assertTrue(!plan.isCompleted, "the plan did not wait for the host")
+    send(found(one))
+    val (answer, tookMs) = timed(await(plan))
+    assertEquals(one.address.toString, answer.asInstanceOf[MergePlan].services.head.hostPort)
+    assertTrue(tookMs < 5000, s"it took $tookMs ms to see the announcement")
+  }
+
+  @Test def `when every host has announced the plan does not wait`(): Unit = {
+    val one = service(1)
+    start(settings()).registered(6, 2, 20)
+    send(found(one))
+    val (_, tookMs) = timed(planOf(id))
+    assertTrue(tookMs < 900, s"the plan took $tookMs ms")
+  }
+
+  @Test def `an announced service is connected to before it is needed`(): Unit = {
+    val one = service(1)
+    start(settings()).registered(6, 2, 20)
+    send(found(one))
+    one.next(classOf[Hello])
+    assertEquals(0, one.count(classOf[RegisterShuffle]))
+  }
+
+  @Test def `when no host has a service the shuffle is left to Spark at once`(): Unit = {
+    start(settings()).registered(6, 2, 20)
+    val plan = ask[DriverMessage](GetMergePlan(id))
+    send(ServiceMissing("driver", host, "no binary for this platform"))
+    val (answer, tookMs) = timed(await(plan))
+    assertEquals(notMerged(Reason.NoService), answer)
+    assertTrue(tookMs < 5000, s"it took $tookMs ms")
+  }
+
+  @Test def `a host that says nothing is waited for once and not for ever`(): Unit = {
+    val coordinator = start(settings())
+    coordinator.registered(6, 2, 20)
+    assertEquals(notMerged(Reason.NoService), await(ask[DriverMessage](GetMergePlan(id))))
+    val one = service(1)
+    send(ServiceFound("7", "elsewhere", one.address.toString))
+    coordinator.registered(7, 2, 20)
+    val (plan, tookMs) = timed(planOf(ShuffleGeneration(7, 0)))
+    assertEquals(one.address.toString, plan.services.head.hostPort)
+    assertTrue(tookMs < 900, s"the second plan took $tookMs ms")
+  }
+}

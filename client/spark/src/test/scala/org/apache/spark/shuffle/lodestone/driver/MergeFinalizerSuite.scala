@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import java.util.concurrent.CountDownLatch
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
+import org.apache.spark.shuffle.lodestone.wire._
+
+class MergeFinalizerSuite extends DriverHarness {
+  private val id = ShuffleGeneration(4, 0)
+  private val longWait = "spark.lodestone.finalize.timeout" -> "10min"
+  private val shortWait = "spark.lodestone.finalize.timeout" -> "100ms"
+
+  private def merged(answer: DriverMessage): MergePlan = answer match {
+    case plan: MergePlan => plan
+    case other => throw new AssertionError(s"not merged: $other")
+  }
+
+  @Test def `the last report finalizes before any reader asks`(): Unit = {
+    val one = service(1)
+    driver(Seq(one), longWait).registered(4, numMaps = 3, numPartitions = 20)
+    val plan = planOf(id)
+    (0 until 3).foreach(pushed(id, _))
+    val sent = one.next(classOf[FinalizeMerge])
+    assertEquals(ShuffleAddress(sent.shuffle.app, 1, 4, 0), sent.shuffle)
+    assertEquals(plan.services.toSeq, merged(resultOf(id)).services.toSeq)
+    assertEquals(0, one.count(classOf[FinalizeMerge]), "it was finalized twice")
+  }
+
+  @Test def `readers wait for the missing report and all get the same answer`(): Unit = {
+    val one = service(1)
+    driver(Seq(one), longWait).registered(4, 3, 20)
+    planOf(id)
+    pushed(id, 0)
+    pushed(id, 1)
+    pushed(id, 1)
+    val asks = (1 to 10).map(_ => ask[DriverMessage](GetMergeResult(id)))
+    planOf(id) // everything before it has been seen by the driver
+    assertTrue(asks.forall(!_.isCompleted), "two attempts of one map were taken for two maps")
+    assertEquals(0, one.count(classOf[FinalizeMerge]))
+    pushed(id, 2)
+    val answers = asks.map(ask => merged(await(ask)).services.toSeq)
+    assertEquals(1, answers.distinct.size)
+  }
+
+  @Test def `when a report stays away the wait has an end`(): Unit = {
+    val one = service(1)
+    driver(Seq(one), shortWait).registered(4, 3, 20)
+    planOf(id)
+    pushed(id, 0)
+    assertEquals(1, merged(resultOf(id)).services.length)
+    one.next(classOf[FinalizeMerge])
+    (1 until 3).foreach(pushed(id, _))
+    assertEquals(1, merged(resultOf(id)).services.length)
+    assertEquals(0, one.count(classOf[FinalizeMerge]), "late reports finalized again")
+  }
+
+  @Test def `a service that does not finalize leaves a hole and the rule for the others`(): Unit = {
+    val services = Seq(
+      service(1),
+      scripted(2) { case _: FinalizeMerge => Silence },
+      scripted(3) { case _: FinalizeMerge => Answer(Refused(Status.StaleIncarnation, 9, "new")) })
+    driver(services, shortWait, "spark.lodestone.request.timeout" -> "400ms")
+      .registered(4, 1, 24)
+    val plan = planOf(id)
+    pushed(id, 0)
+    val result = merged(resultOf(id))
+    val expected = plan.services.toSeq.map(s => if (s.incarnation == 1) s else null)
+    assertEquals(expected, result.services.toSeq)
+    assertEquals(3, result.services.length)
+  }
+
+  @Test def `when no service finalizes everything is read from originals`(): Unit = {
+    val one = scripted(1) { case _: FinalizeMerge => Answer(Refused(Status.UnknownShuffle, 1, "")) }
+    driver(Seq(one)).registered(4, 1, 20)
+    planOf(id)
+    pushed(id, 0)
+    assertEquals(notMerged(Reason.NotFinalized), resultOf(id))
+  }
+
+  @Test def `a shuffle of which nothing was pushed is plain Spark at once`(): Unit = {
+    val one = service(1)
+    driver(Seq(one), longWait).registered(4, 2, 20)
+    planOf(id)
+    pushed(id, 0, blocks = 0)
+    pushed(id, 1, blocks = 0)
+    assertEquals(notMerged(Reason.NothingPushed), resultOf(id))
+    assertEquals(4, one.next(classOf[RemoveShuffleMerge]).shuffleId)
+    assertEquals(0, one.count(classOf[FinalizeMerge]))
+  }
+
+  @Test def `a reader of a shuffle that nobody planned does not wait`(): Unit = {
+    val one = service(1)
+    driver(Seq(one), longWait).registered(4, 2, 20)
+    assertEquals(notMerged(Reason.NothingPushed), resultOf(id))
+    assertEquals(notMerged(Reason.UnknownShuffle), resultOf(ShuffleGeneration(99, 0)))
+  }
+
+  @Test def `a plan that comes too late for the readers is given up`(): Unit = {
+    val gate = new CountDownLatch(1)
+    val slow = scripted(7) { case _: RegisterShuffle => AnswerAfter(gate, Done(7)) }
+    driver(Seq(slow), shortWait).registered(4, 2, 20)
+    val plan = ask[DriverMessage](GetMergePlan(id))
+    slow.next(classOf[RegisterShuffle])
+    assertEquals(notMerged(Reason.NotFinalized), resultOf(id))
+    gate.countDown()
+    assertEquals(notMerged(Reason.PushTooLate), await(plan))
+    slow.next(classOf[RemoveShuffleMerge])
+    assertEquals(notMerged(Reason.NotFinalized), resultOf(id))
+  }
+
+  @Test def `an excluded partition is named to every later reader`(): Unit = {
+    val one = service(1)
+    driver(Seq(one)).registered(4, 1, 20)
+    planOf(id)
+    pushed(id, 0)
+    assertEquals(Seq.empty[Int], merged(resultOf(id)).excluded.toSeq)
+    assertTrue(await(ask[Boolean](ExcludePartition(id, 13))))
+    assertTrue(await(ask[Boolean](ExcludePartition(id, 13))))
+    assertEquals(Seq(13), merged(resultOf(id)).excluded.toSeq)
+    assertFalse(await(ask[Boolean](ExcludePartition(ShuffleGeneration(4, 1), 13))))
+  }
+
+  @Test def `who waits for a shuffle that is removed is answered`(): Unit = {
+    val one = service(1)
+    val coordinator = driver(Seq(one), longWait)
+    coordinator.registered(4, 2, 20)
+    planOf(id)
+    val waiting = ask[DriverMessage](GetMergeResult(id))
+    planOf(id)
+    coordinator.removed(4)
+    assertEquals(notMerged(Reason.UnknownShuffle), await(waiting))
+  }
+
+  @Test def `who waits for a generation that is run again is answered`(): Unit = {
+    val one = service(1)
+    driver(Seq(one), longWait).registered(4, 2, 20)
+    planOf(id)
+    val waiting = ask[DriverMessage](GetMergeResult(id))
+    planOf(id)
+    planOf(ShuffleGeneration(4, 1))
+    assertEquals(notMerged(Reason.PushStale), await(waiting))
+    pushed(id, 0)
+    pushed(id, 1)
+    planOf(ShuffleGeneration(4, 1))
+    assertEquals(0, one.count(classOf[FinalizeMerge]), "reports of the old life finalized the new")
+  }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import java.nio.ByteBuffer
+import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, TimeUnit}
+import java.util.concurrent.atomic.AtomicReference
+
+import org.apache.spark.network.TransportContext
+import org.apache.spark.network.client.{RpcResponseCallback, TransportClient}
+import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, StreamManager}
+import org.apache.spark.network.shuffle.protocol.{BlockTransferMessage, RemoveShuffleMerge}
+import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
+import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.wire._
+
+/**
+ * A service on a real socket that misbehaves as a test says: a daemon cannot be asked to. What the
+ * script does not mention is answered as a daemon with nothing to complain of would.
+ */
+private[driver] final class ScriptedService(val incarnation: Long) {
+  import ScriptedService._
+
+  private val script = new AtomicReference[Script](PartialFunction.empty)
+  private val arrived = new LinkedBlockingQueue[AnyRef]()
+  private val context =
+    new TransportContext(new TransportConf("test", MapConfigProvider.EMPTY), new Handler)
+  private val server = context.createServer("127.0.0.1", 0, new java.util.ArrayList())
+
+  val address: HostPort = HostPort("127.0.0.1", server.getPort)
+
+  def answering(newScript: Script): ScriptedService = {
+    script.set(newScript)
+    this
+  }
+
+  /** The next request of this kind; others that came before it are passed over. */
+  def next[T <: AnyRef](kind: Class[T]): T = {
+    val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(WaitS)
+    var found: Option[T] = None
+    while (found.isEmpty) {
+      val message = arrived.poll(deadline - System.nanoTime(), TimeUnit.NANOSECONDS)
+      assert(message != null, s"no ${kind.getSimpleName} arrived at $address")
+      found = Some(message).filter(kind.isInstance).map(kind.cast)
+    }
+    found.get
+  }
+
+  /** Requests of this kind that have arrived and were not taken by [[next]]. */
+  def count(kind: Class[_]): Int = arrived.stream().filter(kind.isInstance(_)).count().toInt
+
+  def close(): Unit = {
+    server.close()
+    context.close()
+  }
+
+  private def usual(message: Message): Message = message match {
+    case _: Hello => HelloReply(1, "test", incarnation, Healthy)
+    case lease: RenewLease => LeaseReply(incarnation, lease.ttlMs, Healthy)
+    case finalizing: FinalizeMerge =>
+      FinalizeMergeReply(finalizing.shuffle.incarnation, partitions = 5, segments = 9, bytes = 99)
+    case _ => Done(incarnation)
+  }
+
+  private final class Handler extends RpcHandler {
+    override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit = {
+      val message = decode(in)
+      arrived.add(message)
+      val answer = script.get.applyOrElse(message, (other: Message) => Answer(usual(other)))
+      answer match {
+        case Answer(reply) => out.onSuccess(reply.encode())
+        case AnswerAfter(gate, reply) =>
+          val waiting = new Thread(() => {
+            gate.await(WaitS, TimeUnit.SECONDS)
+            out.onSuccess(reply.encode())
+          })
+          waiting.setDaemon(true)
+          waiting.start()
+        case Silence =>
+      }
+    }
+
+    override def receive(peer: TransportClient, in: ByteBuffer): Unit =
+      BlockTransferMessage.Decoder.fromByteBuffer(in) match {
+        case remove: RemoveShuffleMerge => arrived.add(remove)
+        case other => throw new IllegalStateException(s"$other is not sent one-way")
+      }
+
+    override def getStreamManager: StreamManager = new OneForOneStreamManager()
+  }
+}
+
+private[driver] object ScriptedService {
+  private val WaitS = 20L
+  private val Codecs = Seq(Hello, RenewLease, RegisterShuffle, FinalizeMerge, EndApplication)
+
+  val Healthy: Load = Load(Load.Serving, 1, 2, 3, 4, 5, 6)
+
+  sealed trait Reaction
+  final case class Answer(message: Message) extends Reaction
+  final case class AnswerAfter(gate: CountDownLatch, message: Message) extends Reaction
+  case object Silence extends Reaction
+
+  type Script = PartialFunction[Message, Reaction]
+
+  private def decode(in: ByteBuffer): Message = {
+    val typeId = in.get(in.position()).toInt
+    Codecs.find(_.typeId == typeId) match {
+      case Some(codec) => codec.decode(in)
+      case None => throw new IllegalStateException(s"message type $typeId is not for a driver")
+    }
+  }
+}

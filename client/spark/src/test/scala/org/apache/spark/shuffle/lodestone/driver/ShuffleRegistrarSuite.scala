@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import java.util.concurrent.CountDownLatch
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
+import org.apache.spark.shuffle.lodestone.wire._
+
+class ShuffleRegistrarSuite extends DriverHarness {
+  private val id = ShuffleGeneration(3, 0)
+
+  private def refusing(status: Status): Script = { case _: RegisterShuffle =>
+    Answer(Refused(status, 7, "scripted"))
+  }
+
+  private def hosts(plan: MergePlan): Set[String] = plan.services.map(_.hostPort).toSet
+
+  @Test def `a plan names the life of the service that was registered with`(): Unit = {
+    val one = service(77)
+    driver(Seq(one)).registered(3, numMaps = 10, numPartitions = 20)
+    val plan = planOf(id)
+    assertEquals(20, plan.numPartitions)
+    assertEquals(Seq(one.address.toString), plan.services.toSeq.map(_.hostPort))
+    assertEquals(Seq(77L), plan.services.toSeq.map(_.incarnation))
+    val sent = one.next(classOf[RegisterShuffle])
+    assertEquals((10, 20, 77L), (sent.numMaps, sent.numPartitions, sent.shuffle.incarnation))
+    assertEquals((3, 0), (sent.shuffle.shuffleId, sent.shuffle.mergeId))
+  }
+
+  @Test def `all who ask wait for one plan and get the same`(): Unit = {
+    val gate = new CountDownLatch(1)
+    val slow = scripted(7) { case _: RegisterShuffle => AnswerAfter(gate, Done(7)) }
+    driver(Seq(slow)).registered(3, 10, 20)
+    val asks = (1 to 20).map(_ => ask[DriverMessage](GetMergePlan(id)))
+    slow.next(classOf[RegisterShuffle])
+    assertTrue(asks.forall(!_.isCompleted))
+    gate.countDown()
+    val plans = asks.map(await(_).asInstanceOf[MergePlan])
+    assertEquals(1, plans.map(_.services.toSeq).distinct.size)
+    assertEquals(planOf(id).services.toSeq, plans.head.services.toSeq)
+    assertEquals(0, slow.count(classOf[RegisterShuffle]), "it was registered more than once")
+  }
+
+  @Test def `a service that refuses is left out and the others take its part`(): Unit = {
+    val willing = service(1)
+    val full = scripted(2)(refusing(Status.DiskFull))
+    driver(Seq(willing, full)).registered(3, 10, 100)
+    assertEquals(Set(willing.address.toString), hosts(planOf(id)))
+  }
+
+  @Test def `when every service refuses the shuffle is left to Spark`(): Unit = {
+    val full = scripted(1)(refusing(Status.DiskFull))
+    val draining = scripted(2)(refusing(Status.Draining))
+    driver(Seq(full, draining)).registered(3, 10, 100)
+    assertEquals(notMerged(Reason.ServiceRefused), await(ask[DriverMessage](GetMergePlan(id))))
+    assertEquals(notMerged(Reason.ServiceRefused), resultOf(id))
+  }
+
+  @Test def `when no service answers the shuffle is left to Spark`(): Unit = {
+    val gone = service(1)
+    gone.close()
+    driver(Seq(gone)).registered(3, 10, 100)
+    assertEquals(notMerged(Reason.NoService), await(ask[DriverMessage](GetMergePlan(id))))
+  }
+
+  @Test def `a service that is draining gets no work`(): Unit = {
+    val draining = scripted(1) { case _: Hello =>
+      Answer(HelloReply(1, "test", 1, Healthy.copy(state = 1)))
+    }
+    val willing = service(2)
+    driver(Seq(draining, willing)).registered(3, 10, 100)
+    assertEquals(Set(willing.address.toString), hosts(planOf(id)))
+    assertEquals(0, draining.count(classOf[RegisterShuffle]))
+  }
+
+  @Test def `a silent service delays the plan a moment and not for its time-out`(): Unit = {
+    val silent = scripted(1) { case _: Hello => Silence }
+    val willing = service(2)
+    driver(Seq(silent, willing), "spark.lodestone.request.timeout" -> "15s").registered(3, 10, 100)
+    val (plan, tookMs) = timed(planOf(id))
+    assertEquals(Set(willing.address.toString), hosts(plan))
+    assertTrue(tookMs < 8000, s"the plan took $tookMs ms")
+  }
+
+  @Test def `a service that answers registration too late is left out`(): Unit = {
+    val silent = scripted(1) { case _: RegisterShuffle => Silence }
+    val willing = service(2)
+    driver(Seq(silent, willing), "spark.lodestone.request.timeout" -> "300ms")
+      .registered(3, 10, 100)
+    assertEquals(Set(willing.address.toString), hosts(planOf(id)))
+  }
+
+  @Test def `small shuffles use few services and spread over all`(): Unit = {
+    val services = (1 to 3).map(n => service(n.toLong))
+    val coordinator = driver(services)
+    val plans = (0 until 6).map { shuffleId =>
+      coordinator.registered(shuffleId, 2, 8)
+      planOf(ShuffleGeneration(shuffleId, 0))
+    }
+    assertEquals(Seq.fill(6)(1), plans.map(_.services.length))
+    assertEquals(services.map(_.address.toString).toSet, plans.flatMap(hosts).toSet)
+    coordinator.registered(9, 2, 9)
+    assertEquals(2, planOf(ShuffleGeneration(9, 0)).services.length)
+  }
+
+  @Test def `a higher generation takes the place of the older one`(): Unit = {
+    val one = service(1)
+    driver(Seq(one)).registered(3, 10, 20)
+    planOf(ShuffleGeneration(3, 1))
+    planOf(ShuffleGeneration(3, 2))
+    val removed = one.next(classOf[RemoveShuffleMerge])
+    assertEquals((3, 1), (removed.shuffleId, removed.shuffleMergeId))
+    assertEquals(2, one.next(classOf[RegisterShuffle]).shuffle.mergeId)
+    val older = ShuffleGeneration(3, 1)
+    assertEquals(notMerged(Reason.PushStale), await(ask[DriverMessage](GetMergePlan(older))))
+  }
+
+  @Test def `a shuffle that is not registered or not any more has no plan`(): Unit = {
+    val one = service(1)
+    val coordinator = driver(Seq(one))
+    assertEquals(notMerged(Reason.UnknownShuffle), await(ask[DriverMessage](GetMergePlan(id))))
+    coordinator.registered(3, 10, 20)
+    planOf(id)
+    coordinator.removed(3)
+    assertEquals(3, one.next(classOf[RemoveShuffleMerge]).shuffleId)
+    assertEquals(notMerged(Reason.UnknownShuffle), await(ask[DriverMessage](GetMergePlan(id))))
+  }
+
+  @Test def `a shuffle removed while its plan is made leaves nothing on the service`(): Unit = {
+    val gate = new CountDownLatch(1)
+    val slow = scripted(7) { case _: RegisterShuffle => AnswerAfter(gate, Done(7)) }
+    val coordinator = driver(Seq(slow))
+    coordinator.registered(3, 10, 20)
+    val waiting = ask[DriverMessage](GetMergePlan(id))
+    slow.next(classOf[RegisterShuffle])
+    coordinator.removed(3)
+    assertEquals(notMerged(Reason.UnknownShuffle), await(waiting))
+    gate.countDown()
+    assertEquals(3, slow.next(classOf[RemoveShuffleMerge]).shuffleId)
+  }
+}
