@@ -24,7 +24,8 @@ class Gates:
 
     @property
     def address(self) -> str:
-        return "%s:%d" % self._server.getsockname()
+        host, port = self._server.getsockname()
+        return f"{host}:{port}"
 
     def _accept(self) -> None:
         while True:

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+# Thin names over cargo, Maven and Python. `make` alone lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+TARGET := x86_64-unknown-linux-gnu
+CARGO_TARGET_DIR ?= $(CURDIR)/daemon/target
+export CARGO_TARGET_DIR
+MVN := mvn -q -B
+JARS := dist/jars/lodestone-spark-3.5_2.12.jar dist/jars/lodestone-spark-4_2.13.jar
+JOBS := dist/jars/lodestone-e2e-jobs.jar
+TEST_VENVS := $(foreach name,3.5.9 4.1.4 4.3.0 test,.venv-$(name)/.ready)
+DEMO_VENVS := $(foreach name,3.5.9 4.3.0 demo,.venv-$(name)/.ready)
+# Spark releases without a virtual environment, whose jars the plugin must link against.
+LINKED := $(foreach release,4.0.2 4.2.0,.cache/spark-$(release)/.ready)
+PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*' -type f -print -o -name pom.xml -print)
+JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
+SAY = @printf '\033[1m== %s\033[0m\n'
+
+.PHONY: help build demo test lint fmt clean daemon tools test-rust test-jvm test-e2e
+
+help: ## lists the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: tools daemon $(JARS) $(JOBS) ## fills dist/: the daemon, one plugin jar per Spark line
+	@ls -l dist/lodestone dist/jars/*.jar | awk '{print $$5, $$9}'
+
+demo: tools daemon $(JARS) $(JOBS) $(DEMO_VENVS) ## runs real queries on plain Spark and on Lodestone, and compares
+	@python3 e2e/demo/demo.py
+
+test: lint test-rust test-jvm test-e2e ## everything that CI runs
+
+lint: tools .venv-test/.ready ## formatters and linters, warnings are errors
+	$(SAY) "formatters and linters"
+	cd daemon && cargo fmt --check && cargo clippy -q --workspace --all-targets -- -D warnings
+	$(MVN) -N -f client/pom.xml spotless:check
+	.venv-test/bin/ruff check -q e2e && .venv-test/bin/ruff format -q --check e2e
+
+fmt: tools .venv-test/.ready ## formats what the formatters can format
+	cd daemon && cargo fmt
+	$(MVN) -N -f client/pom.xml spotless:apply
+	.venv-test/bin/ruff check -q --fix e2e && .venv-test/bin/ruff format -q e2e
+
+clean: ## removes what was built; fetched tools and data stay in .venv-* and .cache
+	rm -rf dist daemon/target client/target client/*/target e2e/jobs/target
+
+tools:
+	@.ci/check-tools git java mvn cargo python3
+
+test-rust: tools
+	$(SAY) "Rust: the house law, wire, store, server"
+	cd daemon && cargo test -q --workspace
+
+test-jvm: tools daemon $(JARS)
+	$(SAY) "JVM: the plugin on Spark 3.5 and Spark 4"
+	$(MVN) -f client/pom.xml test
+
+test-e2e: tools daemon $(JARS) $(JOBS) $(TEST_VENVS) $(LINKED)
+	$(SAY) "end to end: real Spark processes, real daemons"
+	.venv-test/bin/python -m pytest -q -c e2e/pytest.ini e2e/tests
+
+# The daemon. Cargo knows what changed; dist/lodestone keeps its time when nothing did.
+daemon: tools
+	$(SAY) "building the daemon"
+	cd daemon && cargo build -q --release --target $(TARGET) --bin lodestone
+	@mkdir -p dist && cmp -s $(CARGO_TARGET_DIR)/$(TARGET)/release/lodestone dist/lodestone \
+	  || install -m 755 $(CARGO_TARGET_DIR)/$(TARGET)/release/lodestone dist/lodestone
+
+dist/lodestone: | daemon ;
+
+# The plugin jars, with the daemon inside.
+$(JARS) &: $(PLUGIN_SOURCES) dist/lodestone
+	$(SAY) "building the plugin for Spark 3.5 and Spark 4"
+	$(MVN) -f client/pom.xml -Pbundle -Dmaven.test.skip=true package
+	@mkdir -p dist/jars
+	install -m 644 client/spark-3.5/target/lodestone-spark-3.5_2.12.jar dist/jars/
+	install -m 644 client/spark-4/target/lodestone-spark-4_2.13.jar dist/jars/
+
+$(JOBS): $(JOB_SOURCES)
+	$(SAY) "building the jobs of the demo and the end-to-end tests"
+	$(MVN) -f e2e/jobs/pom.xml package
+	@mkdir -p dist/jars
+	install -m 644 e2e/jobs/target/lodestone-e2e-jobs.jar $@
+
+# Python tools, one virtual environment per requirements file.
+.venv-%/.ready: e2e/requirements-%.txt
+	$(SAY) "installing $$(grep -v '^#' $< | xargs) into .venv-$*"
+	python3 -m venv --clear .venv-$*
+	.venv-$*/bin/python -m pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
+# Jars of a Spark release, to link against.
+.cache/spark-%/.ready:
+	$(SAY) "fetching the jars of Spark $*"
+	for module in spark-core spark-network-common spark-network-shuffle spark-common-utils spark-launcher; do \
+	  $(MVN) dependency:copy -Dartifact=org.apache.spark:$${module}_2.13:$* -DoutputDirectory=$(@D); \
+	done
+	@touch $@
