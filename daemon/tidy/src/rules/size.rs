@@ -113,14 +113,12 @@ pub(super) fn roots(repository: &Repository) -> Vec<Breach> {
     crowded.map(breach).collect()
 }
 
-/// Folders above `path` that hold production code of the daemon or the plugin.
+/// Folders above `path` that are the root of a crate or of the plugin's package.
 fn roots_above(path: &str) -> Vec<&str> {
     let cuts = path.match_indices('/').map(|(at, _)| &path[..at]);
     let is_root = |folder: &&str| {
-        (folder.starts_with("daemon/") && (folder.ends_with("/src") || folder.contains("/src/")))
-            || (folder.starts_with("client/")
-                && folder.contains("/src/main/")
-                && folder.contains("/lodestone"))
+        (folder.starts_with("daemon/") && folder.ends_with("/src"))
+            || (folder.contains("/src/main/") && folder.ends_with("/lodestone"))
     };
     cuts.filter(is_root).collect()
 }

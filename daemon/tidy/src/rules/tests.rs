@@ -87,7 +87,7 @@ fn code_may_have_100_columns_and_prose_140() {
 }
 
 #[test]
-fn a_source_folder_may_have_twelve_entries() {
+fn a_source_root_may_have_twelve_entries() {
     let paths = |count: usize| (0..count).map(|n| format!("daemon/wire/src/m{n}.rs"));
     let crowded = |count| Repository::of(paths(count).map(|path| (path, Some(String::new()))));
     assert_eq!(size::roots(&crowded(12)), []);
@@ -217,7 +217,7 @@ fn unwrap_and_unsafe_are_found_outside_of_tests() {
 fn a_catch_all_needs_its_reason_beside_it() {
     breaks(places::catch_alls, PLUGIN, "\n  case NonFatal(e) =>", 2);
     breaks(places::catch_alls, PLUGIN, "case e: Throwable => f(e)", 1);
-    breaks(places::catch_alls, PLUGIN, "val a = Try(b)", 1);
+    breaks(places::catch_alls, PLUGIN, "} catch (Exception e) {", 1);
     keeps(
         places::catch_alls,
         PLUGIN,
@@ -243,11 +243,23 @@ fn more_than_twelve_catch_alls_are_too_many() {
 
 #[test]
 fn wire_and_store_stand_alone() {
+    let (wire, store) = ("daemon/wire/Cargo.toml", "daemon/store/Cargo.toml");
     breaks(
         places::dependencies,
-        "daemon/wire/Cargo.toml",
+        wire,
         "[dependencies]\ntokio = \"1\"",
         2,
+    );
+    breaks(
+        places::dependencies,
+        store,
+        "lodestone-wire.workspace = true",
+        1,
+    );
+    keeps(
+        places::dependencies,
+        store,
+        "lodestone-store = { path = \".\" }",
     );
     keeps(
         places::dependencies,
