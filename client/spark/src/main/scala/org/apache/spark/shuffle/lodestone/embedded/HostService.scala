@@ -64,7 +64,7 @@ private[spark] object HostService {
   }
 
   /** Every request of the client ends within its own time-out. */
-  private def incarnationAt(client: ServiceClient)(address: HostPort): Either[String, Long] =
+  private[embedded] def incarnationAt(client: ServiceClient)(address: HostPort): Either[String, Long] =
     Await.ready(client.hello(address), Duration.Inf).value match {
       case Some(Success(reply)) => Right(reply.incarnation)
       case Some(Failure(failure)) => Left(failure.getMessage)

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.embedded
+
+import java.util.concurrent.TimeUnit
+
+/** A process that is not our child. (`ProcessHandle` needs a newer Java than Spark 3.5 does.) */
+private[embedded] object ForeignProcess {
+  private val WaitS = 30L
+
+  def awaitEnd(pid: Long): Unit = run("tail", s"--pid=$pid", "-f", "/dev/null")
+
+  def kill(pid: Long): Unit = {
+    run("kill", "-KILL", pid.toString)
+    awaitEnd(pid)
+  }
+
+  private def run(command: String*): Unit = {
+    val process = new ProcessBuilder(command: _*).start()
+    val ended = process.waitFor(WaitS, TimeUnit.SECONDS)
+    process.destroyForcibly()
+    assert(ended, s"${command.mkString(" ")}: not over after $WaitS s")
+  }
+}
