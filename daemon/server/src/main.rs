@@ -1,3 +1,168 @@
 // SPDX-License-Identifier: Apache-2.0
-//! To be written.
-fn main() {}
+//! `lodestone`: from the command line to a running daemon, and back to an exit code.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use lodestone_server::announce::{self, AnnounceError, Announcement, Claim};
+use lodestone_server::cli::{Command, Verb};
+use lodestone_server::config::{Config, ConfigError, LogFormat};
+use lodestone_server::serve::Admission;
+use lodestone_server::service::{Service, Shares};
+use lodestone_server::shutdown::{self, Stop};
+use lodestone_server::{admin, serve};
+use lodestone_store::{Environment, OpenError, Store, StoreConfig};
+use tokio::net::TcpListener;
+use tokio::task::{JoinError, spawn_blocking};
+use tracing_subscriber::filter::LevelFilter;
+
+/// Threads for calls of the store: they wait for disks and locks, so there are more than cores, but not
+/// so many that their stacks count.
+const BLOCKING_THREADS: usize = 64;
+
+/// Exit code for a start that did not succeed. Wrong usage of the command line is 2, clap's.
+const FAILED: u8 = 1;
+
+/// Why the daemon did not start, in a line or two that say what to do.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Announce(#[from] AnnounceError),
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error(
+        "--{key} {address}: the port is taken by another process (`ss -ltnp` shows which); stop it, or \
+         choose another port (0 takes a free one)"
+    )]
+    PortTaken { key: &'static str, address: SocketAddr },
+    #[error("--{key} {address}: {source}; choose an address of this host and a port it may use")]
+    Listen { key: &'static str, address: SocketAddr, source: io::Error },
+    #[error("cannot run: {0}")]
+    System(#[from] io::Error),
+    #[error("cannot run: {0}")]
+    Task(#[from] JoinError),
+}
+
+fn main() -> ExitCode {
+    let Verb::Serve(args) = Command::parse().verb;
+    let outcome = args.config().map_err(StartError::from).and_then(start);
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody is left to be told when stderr is gone.
+            let _ = writeln!(io::stderr(), "lodestone: {error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn start(config: Config) -> Result<(), StartError> {
+    log_to_stderr(&config);
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()?
+        .block_on(daemon(config))
+}
+
+fn log_to_stderr(config: &Config) {
+    let log = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .with_max_level(LevelFilter::from_level(config.log_level));
+    match config.log_format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
+
+async fn daemon(config: Config) -> Result<(), StartError> {
+    let announcement = match &config.announce {
+        None => None,
+        Some(path) => match announce::claim(path).await? {
+            Claim::Ours(announcement) => {
+                // Whoever started us may go, and Ctrl-C on its terminal is not meant for us. This fails
+                // only for a process that leads a group already, and is then not needed.
+                let _ = rustix::process::setsid();
+                Some(announcement)
+            }
+            Claim::Theirs(line) => return Ok(say(&format!("{line} existing=true"))?),
+        },
+    };
+    let listener = bind("listen", config.listen).await?;
+    let admin = match config.admin {
+        Some(address) => Some(bind("admin", address).await?),
+        None => None,
+    };
+    let stop = Stop::default();
+    shutdown::on_signals(stop.clone())?;
+    let shares = Shares::of(config.memory_bytes);
+    let store_config = StoreConfig {
+        dirs: config.dirs.clone(),
+        memory_bytes: shares.store_bytes,
+        executor_roots: config.executor_roots.clone(),
+    };
+    let store =
+        spawn_blocking(move || Store::open(store_config, Environment::os())).await??;
+    let service = Service::new(Arc::clone(&store), shares);
+    let line = ready_line(&listener, admin.as_ref(), &store)?;
+    if let Some(listener) = admin {
+        let (service, stop) = (Arc::clone(&service), stop.watch());
+        tokio::spawn(async move {
+            if let Err(error) = admin::run(listener, service, stop).await {
+                tracing::error!(%error, "the admin endpoint ended");
+            }
+        });
+    }
+    announced(announcement.as_ref(), |file| file.publish(&line))?;
+    say(&line)?;
+    tracing::info!(line, "ready");
+    let (max_connections, idle_exit) = (config.max_connections, config.idle_exit);
+    serve::run(listener, service, Admission { max_connections, idle_exit }, &stop).await;
+    announced(announcement.as_ref(), Announcement::withdraw)?;
+    spawn_blocking(move || store.close()).await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn announced(
+    announcement: Option<&Announcement>,
+    act: impl FnOnce(&Announcement) -> io::Result<()>,
+) -> io::Result<()> {
+    announcement.map_or(Ok(()), act)
+}
+
+async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => StartError::PortTaken { key, address },
+        _ => StartError::Listen { key, address, source },
+    })
+}
+
+fn ready_line(
+    listener: &TcpListener,
+    admin: Option<&TcpListener>,
+    store: &Store,
+) -> io::Result<String> {
+    let (listen, incarnation) = (listener.local_addr()?, store.incarnation());
+    let (pid, version) = (std::process::id(), env!("CARGO_PKG_VERSION"));
+    let ready = format!(
+        "lodestone ready listen={listen} incarnation={incarnation} pid={pid} version={version}"
+    );
+    Ok(match admin {
+        Some(admin) => format!("{ready} admin={}", admin.local_addr()?),
+        None => ready,
+    })
+}
+
+fn say(line: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! For operators: `/health`, `/metrics`, `/status` over HTTP. Read only.
+
+use std::io;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use lodestone_wire::extension::hello;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+
+use crate::metrics;
+use crate::service::Service;
+
+/// Serves until the switch is thrown.
+pub async fn run(
+    listener: TcpListener,
+    service: Arc<Service>,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let routes = Router::new()
+        .route("/health", get(health))
+        .route("/metrics", get(metrics_text))
+        .route("/status", get(status))
+        .with_state(service);
+    let stopped = async move {
+        let _ = stop.wait_for(|stop| *stop).await;
+    };
+    axum::serve(listener, routes).with_graceful_shutdown(stopped).await
+}
+
+/// Asks the disks on the blocking pool.
+async fn load(service: &Arc<Service>) -> Result<hello::Load, Response> {
+    let service = Arc::clone(service);
+    spawn_blocking(move || service.load())
+        .await
+        .map_err(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+fn state_name(state: hello::State) -> &'static str {
+    match state {
+        hello::State::Serving => "serving",
+        hello::State::Draining => "draining",
+        hello::State::DiskFull => "disk full",
+        hello::State::DiskFailed => "disk failed",
+    }
+}
+
+async fn health(State(service): State<Arc<Service>>) -> Result<Response, Response> {
+    let state = load(&service).await?.state;
+    let code = match state {
+        hello::State::Serving => StatusCode::OK,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    Ok((code, format!("{}\n", state_name(state))).into_response())
+}
+
+async fn metrics_text(State(service): State<Arc<Service>>) -> Result<Response, Response> {
+    let load = load(&service).await?;
+    let gauges = [
+        load.memory_used,
+        load.memory_limit,
+        load.disk_free,
+        load.disk_total,
+        load.shuffles.into(),
+        load.connections.into(),
+        (load.state == hello::State::Serving).into(),
+    ];
+    let text = metrics::render(&service.metrics, gauges);
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+}
+
+async fn status(State(service): State<Arc<Service>>) -> Result<Response, Response> {
+    let load = load(&service).await?;
+    Ok(Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "incarnation": service.store.incarnation().to_string(),
+        "state": state_name(load.state),
+        "memory_used_bytes": load.memory_used,
+        "memory_limit_bytes": load.memory_limit,
+        "disk_free_bytes": load.disk_free,
+        "disk_size_bytes": load.disk_total,
+        "connections": load.connections,
+        "shuffles": load.shuffles,
+        "segments": service.metrics.merge_segments_total.get(),
+    }))
+    .into_response())
+}

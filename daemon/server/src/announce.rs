@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One daemon per announce file.
+//!
+//! Whoever holds the file's lock serves, and writes its ready line into the file once it is ready. Others
+//! wait for that line and pass it on. The lock goes with the process, so a daemon that died leaves
+//! nothing behind but a line of a process that is no more; such a line is not believed, and the next
+//! holder empties the file first.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, test_kill_process};
+use tokio::time::{sleep, timeout};
+
+/// How long the one that came second waits for the first one's line.
+const LINE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often it looks. A file has no event to wait for that works on every file system.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Longest line that is read.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// The right to serve for a file, kept until dropped.
+#[derive(Debug)]
+pub struct Announcement {
+    file: File,
+}
+
+/// Who serves.
+#[derive(Debug)]
+pub enum Claim {
+    /// This process.
+    Ours(Announcement),
+    /// Another one, whose ready line this is.
+    Theirs(String),
+}
+
+/// Why the file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AnnounceError {
+    /// The file cannot be opened, locked or written.
+    #[error("--announce {path}: {source}; name a file that this user can write", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The holder of the lock said nothing.
+    #[error(
+        "--announce {path}: another daemon holds this file but is not ready after {} s; look at its log, \
+         or name another file",
+        LINE_TIMEOUT.as_secs(),
+        path = path.display()
+    )]
+    NotReady {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Takes the file, or waits for the line of whoever has it. If that one gives up, it is our turn.
+pub async fn claim(path: &Path) -> Result<Claim, AnnounceError> {
+    let failed = |source| AnnounceError::File { path: path.to_owned(), source };
+    // Not emptied by opening: the line in it may be that of a daemon that serves.
+    let mut options = OpenOptions::new();
+    let open = options.read(true).write(true).create(true).truncate(false).open(path);
+    let file = open.map_err(failed)?;
+    let claimed = async {
+        loop {
+            if try_lock(&file)? {
+                file.set_len(0)?;
+                return Ok(true);
+            }
+            if read_line(&file)?.is_some_and(|line| is_of_a_living_process(&line)) {
+                return Ok(false);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    };
+    match timeout(LINE_TIMEOUT, claimed).await {
+        Ok(Ok(true)) => Ok(Claim::Ours(Announcement { file })),
+        Ok(Ok(false)) => match read_line(&file).map_err(failed)? {
+            Some(line) => Ok(Claim::Theirs(line)),
+            None => Err(AnnounceError::NotReady { path: path.to_owned() }),
+        },
+        Ok(Err(source)) => Err(failed(source)),
+        Err(_) => Err(AnnounceError::NotReady { path: path.to_owned() }),
+    }
+}
+
+impl Announcement {
+    /// Makes the line visible, all of it at once.
+    pub fn publish(&self, line: &str) -> io::Result<()> {
+        self.file.write_all_at(format!("{line}\n").as_bytes(), 0)
+    }
+
+    /// Empties the file: nobody serves any more.
+    pub fn withdraw(&self) -> io::Result<()> {
+        self.file.set_len(0)
+    }
+}
+
+fn try_lock(file: &File) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The line, once its end is there too.
+fn read_line(file: &File) -> io::Result<Option<String>> {
+    let mut bytes = vec![0; LINE_BYTES_MAX];
+    let count = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(count);
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.split_once('\n').map(|(line, _)| line.to_owned()))
+}
+
+/// A line that a crashed daemon left is there until the next holder of the lock empties the file.
+fn is_of_a_living_process(line: &str) -> bool {
+    let number = line.split(' ').find_map(|word| word.strip_prefix("pid="));
+    let pid = number.and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One connection: a reader that turns bytes into requests, a writer that turns answers into bytes, and
+//! the limits on what is between them.
+
+mod reader;
+mod sendfile;
+pub mod streams;
+mod writer;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lodestone_wire::FrameError;
+use lodestone_wire::frame::ChunkId;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::timeout;
+
+use crate::handler::Call;
+use crate::service::{Reserved, Service};
+use reader::Reader;
+use streams::{Job, SharedStreams};
+use writer::Writer;
+
+/// Requests of one connection in work at once, chunks to be sent included. Past it nothing more is
+/// read from the connection, so that its kernel buffers fill and the client waits.
+pub const MAX_IN_WORK: usize = 64;
+
+/// A connection that moves no byte for this long, while a frame, a body or an answer is incomplete, is
+/// closed. The same time as Spark's `spark.network.timeout`.
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long answers under way may take after a connection stopped reading requests.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a connection came to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum CloseReason {
+    /// The client closed it, between two requests.
+    #[error("closed by the client")]
+    Client,
+    /// The client closed it inside a frame or body.
+    #[error("closed by the client inside a request")]
+    Truncated,
+    /// The daemon stops.
+    #[error("the daemon stops")]
+    Shutdown,
+    /// What came is no frame.
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    /// A frame that only servers send.
+    #[error("the client sent a frame that is no request")]
+    NotARequest,
+    /// A request stopped in the middle.
+    #[error("no byte of an unfinished request for {} s", STALL_TIMEOUT.as_secs())]
+    StalledRequest,
+    /// The client takes no bytes.
+    #[error("the client took no byte of an answer for {} s", STALL_TIMEOUT.as_secs())]
+    StalledAnswer,
+    /// The socket failed.
+    #[error("{0}")]
+    Socket(io::Error),
+    /// A chunk became unreadable when a part of it was sent already.
+    #[error("a chunk could not be read to its end: {0}")]
+    Chunk(io::Error),
+    /// A bug of ours.
+    #[error("a handler panicked; its message is in the log above")]
+    Panic,
+}
+
+impl CloseReason {
+    /// Whether an operator should hear of it.
+    fn is_usual(&self) -> bool {
+        match self {
+            Self::Client | Self::Shutdown => true,
+            Self::Socket(error) => matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// What a request holds until its answer is written: its place among those in work, and memory.
+#[derive(Debug)]
+struct Hold {
+    _place: OwnedSemaphorePermit,
+    memory: Vec<Reserved>,
+}
+
+/// Something for the writer.
+#[derive(Debug)]
+enum Outbound {
+    /// Bytes that are there.
+    Bytes { bytes: Bytes, hold: Hold },
+    /// A chunk that is yet to be opened.
+    Chunk { head: ChunkHead, job: Job, hold: Hold },
+    /// The connection cannot go on.
+    Close(CloseReason),
+}
+
+/// In which form a chunk was asked for.
+#[derive(Debug)]
+enum ChunkHead {
+    /// `ChunkFetchRequest`.
+    Fetch(ChunkId),
+    /// `StreamRequest`.
+    Stream(String),
+}
+
+/// Serves a connection until its end, and logs the reason of the end.
+pub async fn serve(
+    socket: TcpStream,
+    peer: SocketAddr,
+    number: u64,
+    service: Arc<Service>,
+    stop: watch::Receiver<bool>,
+) {
+    if let Err(error) = configure(&socket) {
+        tracing::debug!(connection = number, %peer, %error, "socket options were not set");
+    }
+    let reason = run(Arc::new(socket), number, &service, stop).await;
+    if reason.is_usual() {
+        tracing::debug!(connection = number, %peer, %reason, "connection closed");
+    } else {
+        tracing::warn!(connection = number, %peer, %reason, "connection closed");
+    }
+}
+
+fn configure(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    // A host that vanished does not say so; without this its connections would stay for ever.
+    rustix::net::sockopt::set_socket_keepalive(socket, true)?;
+    Ok(())
+}
+
+async fn run(
+    socket: Arc<TcpStream>,
+    number: u64,
+    service: &Arc<Service>,
+    mut stop: watch::Receiver<bool>,
+) -> CloseReason {
+    // Every entry of the queue holds a place, except a single `Close`: sending never waits.
+    let (outbound, queue) = mpsc::channel(MAX_IN_WORK + 1);
+    let writer = Writer::new(Arc::clone(&socket), queue, Arc::clone(service));
+    let mut writer = tokio::spawn(writer.run());
+    let call = Call {
+        service: Arc::clone(service),
+        streams: SharedStreams::default(),
+        connection: number,
+    };
+    let places = Arc::new(Semaphore::new(MAX_IN_WORK));
+    let reader = Reader::new(socket, call, places, outbound);
+    let reason = tokio::select! {
+        reason = reader.run() => reason,
+        written = &mut writer => return written.unwrap_or(Some(CloseReason::Panic))
+            .unwrap_or(CloseReason::Client),
+        _ = stop.wait_for(|stop| *stop) => CloseReason::Shutdown,
+    };
+    // The reader is gone; the queue ends when the requests in work have put their answers into it.
+    if timeout(DRAIN_TIMEOUT, &mut writer).await.is_err() {
+        writer.abort();
+    }
+    reason
+}

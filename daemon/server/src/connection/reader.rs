@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From bytes to requests. Requests are carried out on the blocking pool; the reader goes on meanwhile,
+//! as far as places and memory allow.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use lodestone_wire::frame::{
+    ChunkFailure, ChunkId, MergedBlockMetaRequest, RpcFailure, StreamFailure, StreamId,
+};
+use lodestone_wire::{Frame, FrameDecoder, Limits};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
+use crate::handler::{self, Answer, Call};
+use crate::service::Reserved;
+
+/// Bytes read at once. A thousand connections with a buffer each stay in the order of 16 MiB.
+const READ_BYTES: usize = 16 << 10;
+
+/// Frames above this take their memory from the pool before they are read.
+const SMALL_FRAME_BYTES: usize = 64 << 10;
+
+/// Bytes of a failed stream id that are echoed.
+const NAME_ECHO_BYTES: usize = 256;
+
+pub(super) struct Reader {
+    socket: Arc<TcpStream>,
+    call: Call,
+    places: Arc<Semaphore>,
+    outbound: mpsc::Sender<Outbound>,
+    decoder: FrameDecoder,
+    buffer: BytesMut,
+    /// Memory of a large frame that is being read, until its request takes it over.
+    frame_memory: Option<Reserved>,
+}
+
+impl Reader {
+    pub(super) fn new(
+        socket: Arc<TcpStream>,
+        call: Call,
+        places: Arc<Semaphore>,
+        outbound: mpsc::Sender<Outbound>,
+    ) -> Self {
+        Self {
+            socket,
+            call,
+            places,
+            outbound,
+            decoder: FrameDecoder::new(Limits::SERVER),
+            buffer: BytesMut::new(),
+            frame_memory: None,
+        }
+    }
+
+    /// Reads until the connection cannot go on.
+    pub(super) async fn run(mut self) -> CloseReason {
+        loop {
+            let frame = match self.next_frame().await {
+                Ok(frame) => frame,
+                Err(reason) => return reason,
+            };
+            if let Err(reason) = self.take(frame).await {
+                return reason;
+            }
+        }
+    }
+
+    async fn next_frame(&mut self) -> Result<Frame, CloseReason> {
+        loop {
+            if let Some(frame) = self.decoder.next(&mut self.buffer)? {
+                return Ok(frame);
+            }
+            let frame_bytes = self.decoder.frame_bytes(&self.buffer)?.unwrap_or(0);
+            if frame_bytes > SMALL_FRAME_BYTES && self.frame_memory.is_none() {
+                let reserved = self.call.service.uploads.reserve(frame_bytes as u64).await;
+                self.frame_memory = Some(reserved);
+            }
+            let missing = frame_bytes.saturating_sub(self.buffer.len());
+            self.fill(missing.max(READ_BYTES)).await?;
+        }
+    }
+
+    /// Reads something into the buffer. A connection between two requests may be silent as long as it
+    /// likes, and has no buffer.
+    async fn fill(&mut self, room: usize) -> Result<(), CloseReason> {
+        loop {
+            let between_requests = self.buffer.is_empty();
+            if between_requests {
+                self.buffer = BytesMut::new();
+                self.socket.readable().await.map_err(CloseReason::Socket)?;
+            } else {
+                self.readable_in_time().await?;
+            }
+            self.buffer.reserve(room);
+            match self.socket.try_read_buf(&mut self.buffer) {
+                Ok(0) if between_requests => return Err(CloseReason::Client),
+                Ok(0) => return Err(CloseReason::Truncated),
+                Ok(_) => return Ok(()),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(CloseReason::Socket(error)),
+            }
+        }
+    }
+
+    async fn readable_in_time(&self) -> Result<(), CloseReason> {
+        match timeout(STALL_TIMEOUT, self.socket.readable()).await {
+            Ok(readable) => readable.map_err(CloseReason::Socket),
+            Err(_) => Err(CloseReason::StalledRequest),
+        }
+    }
+
+    async fn take(&mut self, frame: Frame) -> Result<(), CloseReason> {
+        match frame {
+            Frame::RpcRequest { request_id, body } => self.rpc(request_id, body).await,
+            Frame::OneWay { body } => self.one_way(body).await,
+            Frame::UploadStream { request_id, meta, body_bytes } => {
+                return self.upload(request_id, meta, body_bytes).await;
+            }
+            Frame::ChunkFetchRequest(chunk) => self.chunk(chunk).await,
+            Frame::StreamRequest(StreamId { name }) => self.stream(name).await,
+            Frame::MergedBlockMetaRequest(request) => self.merged_meta(request).await,
+            _ => return Err(CloseReason::NotARequest),
+        }
+        Ok(())
+    }
+
+    /// Waits for a place among the requests in work.
+    async fn place(&mut self) -> Hold {
+        match Arc::clone(&self.places).acquire_owned().await {
+            Ok(place) => Hold { _place: place, memory: self.frame_memory.take().into_iter().collect() },
+            Err(_) => unreachable!("the semaphore is never closed"),
+        }
+    }
+
+    async fn rpc(&mut self, request_id: i64, body: Bytes) {
+        let mut hold = self.place().await;
+        let (call, outbound) = (self.call.clone(), self.outbound.clone());
+        tokio::spawn(async move {
+            if handler::has_large_answer(&body) {
+                let layouts = &call.service.layouts;
+                let bytes = handler::layout_memory_bytes(layouts.capacity_bytes());
+                hold.memory.push(layouts.reserve(bytes).await);
+            }
+            let answer = spawn_blocking(move || handler::rpc(&call, &body)).await;
+            let answer = answer.map(|answer| answer_frame(request_id, answer));
+            let size = answer.as_ref().map_or(0, Bytes::len) as u64;
+            hold.memory.iter_mut().for_each(|memory| memory.shrink_to(size));
+            send(&outbound, answer, hold).await;
+        });
+    }
+
+    async fn one_way(&mut self, body: Bytes) {
+        let hold = self.place().await;
+        let (call, outbound) = (self.call.clone(), self.outbound.clone());
+        tokio::spawn(async move {
+            let done = spawn_blocking(move || handler::one_way(&call, &body)).await;
+            if done.is_err() {
+                close_for_panic(&outbound).await;
+            }
+            drop(hold);
+        });
+    }
+
+    async fn merged_meta(&mut self, request: MergedBlockMetaRequest) {
+        let hold = self.place().await;
+        let (call, outbound) = (self.call.clone(), self.outbound.clone());
+        let request_id = request.request_id;
+        tokio::spawn(async move {
+            let answer = spawn_blocking(move || handler::merged_meta(&call, &request)).await;
+            let frame = answer.map(|answer| match answer {
+                Ok((num_chunks, body)) => {
+                    Frame::MergedBlockMetaSuccess { request_id, num_chunks, body }.to_bytes()
+                }
+                Err(error) => Frame::RpcFailure(RpcFailure { request_id, error }).to_bytes(),
+            });
+            send(&outbound, frame, hold).await;
+        });
+    }
+
+    async fn upload(
+        &mut self,
+        request_id: i64,
+        meta: Bytes,
+        body_bytes: u64,
+    ) -> Result<(), CloseReason> {
+        let mut hold = self.place().await;
+        let outbound = self.outbound.clone();
+        let upload = match handler::admit_upload(&self.call, &meta, body_bytes) {
+            Ok(upload) => upload,
+            Err(answer) => {
+                self.discard(body_bytes).await?;
+                send(&outbound, Ok(answer_frame(request_id, answer)), hold).await;
+                return Ok(());
+            }
+        };
+        // The frame's memory goes back first: who holds some of a pool must not wait for more of it.
+        hold.memory.clear();
+        let bytes = body_bytes + meta.len() as u64;
+        hold.memory.push(self.call.service.uploads.reserve(bytes).await);
+        let body = self.body(body_bytes).await?;
+        let call = self.call.clone();
+        tokio::spawn(async move {
+            let answer = spawn_blocking(move || handler::upload(&call, &upload, &body)).await;
+            hold.memory.clear();
+            send(&outbound, answer.map(|answer| answer_frame(request_id, answer)), hold).await;
+        });
+        Ok(())
+    }
+
+    /// Reads an upload's body, straight into memory of its size.
+    async fn body(&mut self, body_bytes: u64) -> Result<Bytes, CloseReason> {
+        // Not over the limit of the frame decoder, which is far below any address space.
+        let length = body_bytes as usize;
+        let mut body = BytesMut::with_capacity(length);
+        body.put(self.buffer.split_to(self.buffer.len().min(length)));
+        while body.len() < length {
+            self.readable_in_time().await?;
+            let missing = length - body.len();
+            match self.socket.try_read_buf(&mut (&mut body).limit(missing)) {
+                Ok(0) => return Err(CloseReason::Truncated),
+                Ok(_) => {}
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(CloseReason::Socket(error)),
+            }
+        }
+        Ok(body.freeze())
+    }
+
+    /// Reads an upload's body and forgets it.
+    async fn discard(&mut self, body_bytes: u64) -> Result<(), CloseReason> {
+        let mut missing = body_bytes;
+        loop {
+            let here = (self.buffer.len() as u64).min(missing);
+            drop(self.buffer.split_to(here as usize));
+            missing -= here;
+            if missing == 0 {
+                return Ok(());
+            }
+            self.readable_in_time().await?;
+            self.buffer.reserve(READ_BYTES);
+            match self.socket.try_read_buf(&mut self.buffer) {
+                Ok(0) => return Err(CloseReason::Truncated),
+                Ok(_) => {}
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(CloseReason::Socket(error)),
+            }
+        }
+    }
+
+    async fn chunk(&mut self, chunk: ChunkId) {
+        let hold = self.place().await;
+        let item = match self.call.streams.take(chunk.stream_id, chunk.chunk_index) {
+            Ok(job) => Outbound::Chunk { head: ChunkHead::Fetch(chunk), job, hold },
+            Err(error) => {
+                self.call.service.metrics.fetch_failures_total.add(1);
+                let frame = Frame::ChunkFetchFailure(ChunkFailure { chunk, error });
+                Outbound::Bytes { bytes: frame.to_bytes(), hold }
+            }
+        };
+        put(&self.outbound, item).await;
+    }
+
+    async fn stream(&mut self, mut name: String) {
+        let hold = self.place().await;
+        let taken = match chunk_of(&name) {
+            Some((stream, index)) => self.call.streams.take(stream, index),
+            None => Err("a stream id is <streamId>_<chunkIndex>".to_owned()),
+        };
+        let item = match taken {
+            Ok(job) => Outbound::Chunk { head: ChunkHead::Stream(name), job, hold },
+            Err(error) => {
+                self.call.service.metrics.fetch_failures_total.add(1);
+                name.truncate(name.floor_char_boundary(NAME_ECHO_BYTES));
+                let frame = Frame::StreamFailure(StreamFailure { name, error });
+                Outbound::Bytes { bytes: frame.to_bytes(), hold }
+            }
+        };
+        put(&self.outbound, item).await;
+    }
+}
+
+/// `<streamId>_<chunkIndex>`.
+fn chunk_of(name: &str) -> Option<(i64, i32)> {
+    let (stream, index) = name.split_once('_')?;
+    Some((stream.parse().ok()?, index.parse().ok()?))
+}
+
+fn is_passing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn answer_frame(request_id: i64, answer: Answer) -> Bytes {
+    match answer {
+        Answer::Response(body) => Frame::RpcResponse { request_id, body }.to_bytes(),
+        Answer::Failure(error) => Frame::RpcFailure(RpcFailure { request_id, error }).to_bytes(),
+    }
+}
+
+/// Hands an answer to the writer, or the end of the connection if the handler panicked.
+async fn send(
+    outbound: &mpsc::Sender<Outbound>,
+    answer: Result<Bytes, tokio::task::JoinError>,
+    hold: Hold,
+) {
+    match answer {
+        Ok(bytes) => put(outbound, Outbound::Bytes { bytes, hold }).await,
+        Err(_) => close_for_panic(outbound).await,
+    }
+}
+
+async fn close_for_panic(outbound: &mpsc::Sender<Outbound>) {
+    put(outbound, Outbound::Close(CloseReason::Panic)).await;
+}
+
+async fn put(outbound: &mpsc::Sender<Outbound>, item: Outbound) {
+    // The queue is closed only when the writer gave up; the connection is then at its end anyway.
+    let _ = outbound.send(item).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stream_names_are_a_stream_and_a_chunk() {
+        assert_eq!(chunk_of("12345678901_7"), Some((12_345_678_901, 7)));
+        assert_eq!(chunk_of("-5_0"), Some((-5, 0)));
+        for bad in ["", "1", "1_", "_1", "1_2_3", "a_1", "1_99999999999"] {
+            assert_eq!(chunk_of(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The streams of one connection: lists of blocks, taken one by one in index order. A stream is gone
+//! after its last chunk and with its connection.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lodestone_store::{
+    AppAttempt, AppId, ChunkData, Code, MapId, MapRange, MergeId, ReduceId, Refusal, ShuffleId,
+    ShuffleKey, Store,
+};
+
+/// Streams open on one connection. A client has one per request under way; more is a leak.
+pub const MAX_STREAMS: usize = 4096;
+
+/// Chunks in one stream.
+pub const MAX_CHUNKS: usize = 65_536;
+
+/// Blocks in all streams of one connection: at 32 bytes each, 8 MiB.
+pub const MAX_BLOCKS: usize = 262_144;
+
+/// One element of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Block {
+    /// A chunk of a merged partition.
+    Merged {
+        /// The shuffle.
+        shuffle: ShuffleId,
+        /// Its generation.
+        merge: MergeId,
+        /// The partition.
+        reduce: ReduceId,
+        /// Index in the layout.
+        chunk: u32,
+    },
+    /// Contiguous partitions of one map output.
+    Original {
+        /// The shuffle.
+        shuffle: ShuffleId,
+        /// The map task attempt.
+        map: MapId,
+        /// The partitions.
+        reduces: Range<ReduceId>,
+    },
+    /// A persisted block.
+    Rdd {
+        /// The RDD.
+        rdd: i32,
+        /// The partition.
+        split: i32,
+    },
+}
+
+/// What a stream is made of.
+#[derive(Debug)]
+pub struct Source {
+    /// The application.
+    pub app: AppId,
+    /// Its attempt, if the request named one.
+    pub attempt: Option<AppAttempt>,
+    /// The executor whose originals are meant.
+    pub exec: String,
+    /// Map indexes that merged chunks are cut over.
+    pub range: MapRange,
+    /// The blocks, in stream order.
+    pub blocks: Vec<Block>,
+}
+
+/// One chunk to be opened and sent.
+#[derive(Debug)]
+pub struct Job {
+    source: Arc<Source>,
+    index: usize,
+}
+
+impl Job {
+    /// Finds the bytes. Blocks.
+    pub fn open(&self, store: &Store) -> Result<ChunkData, Refusal> {
+        let source = self.source.as_ref();
+        let (app, exec) = (&source.app, &source.exec);
+        match source.blocks.get(self.index).cloned() {
+            Some(Block::Merged { shuffle, merge, reduce, chunk }) => {
+                let (app, attempt) = (app.clone(), source.attempt);
+                let key = ShuffleKey { app, attempt, shuffle, merge };
+                store.chunk(&key, source.range, reduce, chunk)
+            }
+            Some(Block::Original { shuffle, map, reduces }) => {
+                store.original_blocks(app, exec, shuffle, map, reduces)
+            }
+            Some(Block::Rdd { rdd, split }) => store.rdd_block(app, exec, rdd, split),
+            None => Err(Code::Malformed.because(format!("no chunk {} in the stream", self.index))),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Stream {
+    source: Arc<Source>,
+    next: usize,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    streams: HashMap<i64, Stream>,
+    blocks: usize,
+}
+
+/// The streams of one connection: handlers open them, the reader takes chunks.
+#[derive(Debug, Clone, Default)]
+pub struct SharedStreams(Arc<Mutex<Table>>);
+
+impl SharedStreams {
+    /// Registers a stream.
+    pub fn open(&self, id: i64, source: Source) -> Result<(), Refusal> {
+        let count = source.blocks.len();
+        if count > MAX_CHUNKS {
+            let detail = format!("{count} chunks in one stream, at most {MAX_CHUNKS}");
+            return Err(Code::TooLarge.because(detail));
+        }
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if table.streams.len() >= MAX_STREAMS || table.blocks + count > MAX_BLOCKS {
+            return Err(Code::Overloaded.because("too many open streams on this connection"));
+        }
+        if count > 0 {
+            table.blocks += count;
+            table.streams.insert(id, Stream { source: Arc::new(source), next: 0 });
+        }
+        Ok(())
+    }
+
+    /// Takes the next chunk of a stream. The expected index advances whether or not its bytes are found.
+    pub fn take(&self, id: i64, index: i32) -> Result<Job, String> {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(stream) = table.streams.get_mut(&id) else {
+            let text = "Requested chunk not available since streamId";
+            return Err(format!("{text} {id} is closed"));
+        };
+        let expected = stream.next;
+        if usize::try_from(index) != Ok(expected) {
+            let text = "Received out-of-order chunk index";
+            return Err(format!("{text} {index} (expected {expected}) of stream {id}"));
+        }
+        stream.next += 1;
+        let job = Job { source: Arc::clone(&stream.source), index: expected };
+        let count = stream.source.blocks.len();
+        if stream.next == count {
+            table.streams.remove(&id);
+            table.blocks -= count;
+        }
+        Ok(job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests may panic")]
+    use super::*;
+
+    fn source(blocks: usize) -> Source {
+        let block = |split| Block::Rdd { rdd: 1, split };
+        Source {
+            app: AppId::new("app").unwrap(),
+            attempt: None,
+            exec: String::new(),
+            range: MapRange::ALL,
+            blocks: (0..blocks as i32).map(block).collect(),
+        }
+    }
+
+    #[test]
+    fn chunks_are_taken_in_order_and_the_stream_goes_with_the_last() {
+        let streams = SharedStreams::default();
+        streams.open(7, source(2)).unwrap();
+        assert!(streams.take(7, 1).unwrap_err().contains("out-of-order"));
+        assert_eq!(streams.take(7, 0).unwrap().index, 0);
+        assert!(streams.take(7, 0).unwrap_err().contains("out-of-order"));
+        assert!(streams.take(7, -1).unwrap_err().contains("out-of-order"));
+        assert_eq!(streams.take(7, 1).unwrap().index, 1);
+        assert!(streams.take(7, 2).unwrap_err().contains("is closed"));
+    }
+
+    #[test]
+    fn streams_and_their_blocks_are_limited() {
+        let streams = SharedStreams::default();
+        assert_eq!(streams.open(0, source(MAX_CHUNKS + 1)).unwrap_err().code, Code::TooLarge);
+        for id in 0..(MAX_BLOCKS / MAX_CHUNKS) as i64 {
+            streams.open(id, source(MAX_CHUNKS)).unwrap();
+        }
+        assert_eq!(streams.open(99, source(1)).unwrap_err().code, Code::Overloaded);
+        for index in 0..MAX_CHUNKS as i32 {
+            streams.take(0, index).unwrap();
+        }
+        streams.open(99, source(1)).unwrap();
+    }
+
+    #[test]
+    fn small_streams_are_limited_in_number() {
+        let streams = SharedStreams::default();
+        for id in 0..MAX_STREAMS as i64 {
+            streams.open(id, source(1)).unwrap();
+        }
+        assert_eq!(streams.open(-1, source(1)).unwrap_err().code, Code::Overloaded);
+    }
+}

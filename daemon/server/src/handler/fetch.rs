@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Fetch: layouts, and streams over merged chunks.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use lodestone_store::{
+    Code, LaidSegment, MapRange, MergeId, ReduceId, Refusal, ShuffleId, ShuffleKey,
+};
+use lodestone_wire::extension::fetch::{self as ext, ChunkLayout, ChunkLayoutReply, FetchChunks};
+use lodestone_wire::extension::push::Crc32c;
+use lodestone_wire::extension::status::Status;
+use lodestone_wire::frame::MergedBlockMetaRequest;
+use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
+
+use super::{Call, app_id, merge_key};
+use crate::connection::streams::{Block, Source};
+
+/// A layout's memory is that of its segments as values and as bytes; the values are a bit larger.
+const LAYOUT_BYTES_PER_SEGMENT: u64 = 32 + 28;
+
+/// Part of the layouts' memory that one of them may take.
+const LAYOUT_SHARE: u64 = 2;
+
+/// Memory that is set aside before a layout is made.
+pub fn layout_memory_bytes(pool_bytes: u64) -> u64 {
+    pool_bytes / LAYOUT_SHARE
+}
+
+pub(super) fn layout(call: &Call, message: ChunkLayout) -> Result<ChunkLayoutReply, Refusal> {
+    let key = merge_key(call, &message.key)?;
+    let range = map_range(message.map_start, message.map_end)?;
+    let memory_bytes = layout_memory_bytes(call.service.layouts.capacity_bytes());
+    let segments_max = (memory_bytes / LAYOUT_BYTES_PER_SEGMENT) as usize;
+    let mut segments = 0;
+    let mut partitions = Vec::with_capacity(message.reduce_ids.len());
+    for reduce_id in message.reduce_ids {
+        let (code, chunks) = match call.service.store.layout(&key, range, ReduceId(reduce_id)) {
+            Ok(chunks) => (Status::Ok, chunks),
+            Err(refusal) if refusal.code == Code::UnknownPartition => {
+                (Status::UnknownPartition, Vec::new())
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        segments += chunks.iter().map(Vec::len).sum::<usize>();
+        if segments > segments_max {
+            let detail = format!("over {segments_max} segments in one layout: ask in parts");
+            return Err(Code::TooLarge.because(detail));
+        }
+        let chunks = chunks.iter().map(|chunk| on_the_wire(chunk)).collect();
+        partitions.push(ext::PartitionLayout { reduce_id, code, chunks });
+    }
+    call.service.metrics.fetch_layouts_total.add(1);
+    Ok(ChunkLayoutReply { incarnation: call.service.incarnation(), partitions })
+}
+
+fn on_the_wire(chunk: &[LaidSegment]) -> ext::Chunk {
+    let laid = |segment: &LaidSegment| ext::LaidSegment {
+        map_index: segment.map_index.0,
+        map_id: segment.map_id.0,
+        length: segment.length,
+        records: segment.records,
+        crc32c: Crc32c(segment.crc),
+    };
+    ext::Chunk { segments: chunk.iter().map(laid).collect() }
+}
+
+pub(super) fn chunks(call: &Call, message: FetchChunks) -> Result<StreamHandle, Refusal> {
+    let key = merge_key(call, &message.key)?;
+    let range = map_range(message.map_start, message.map_end)?;
+    let mut known: HashMap<u32, usize> = HashMap::new();
+    for wanted in &message.chunks {
+        let count = match known.get(&wanted.reduce_id) {
+            Some(&count) => count,
+            None => {
+                let layout = call.service.store.layout(&key, range, ReduceId(wanted.reduce_id))?;
+                known.insert(wanted.reduce_id, layout.len());
+                layout.len()
+            }
+        };
+        if wanted.chunk as usize >= count {
+            let (chunk, reduce) = (wanted.chunk, wanted.reduce_id);
+            let detail = format!("chunk {chunk} of partition {reduce}, which has {count}");
+            return Err(Code::Malformed.because(detail));
+        }
+    }
+    let block = |wanted: &ext::ChunkRef| Block::Merged {
+        shuffle: key.shuffle,
+        merge: key.merge,
+        reduce: ReduceId(wanted.reduce_id),
+        chunk: wanted.chunk,
+    };
+    let blocks = message.chunks.iter().map(block).collect();
+    let (app, attempt) = (key.app.clone(), key.attempt);
+    open(call, Source { app, attempt, exec: String::new(), range, blocks })
+}
+
+pub(super) fn block_chunks(
+    call: &Call,
+    message: FetchShuffleBlockChunks,
+) -> Result<StreamHandle, Refusal> {
+    let (shuffle, merge) = (ShuffleId(message.shuffle_id), MergeId(message.merge_id));
+    let pairs = message
+        .chunks
+        .iter()
+        .flat_map(|(reduce, chunks)| chunks.iter().map(move |chunk| (ReduceId(*reduce), *chunk)));
+    let block = |(reduce, chunk)| Block::Merged { shuffle, merge, reduce, chunk };
+    let blocks = pairs.map(block).collect();
+    let app = app_id(&message.app)?;
+    let exec = message.exec_id;
+    open(call, Source { app, attempt: None, exec, range: MapRange::ALL, blocks })
+}
+
+/// Opens a stream on the call's connection.
+pub(super) fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal> {
+    let num_chunks = source.blocks.len() as u32;
+    let stream_id = call.service.new_stream_id();
+    call.streams.open(stream_id, source)?;
+    call.service.metrics.fetch_streams_total.add(1);
+    Ok(StreamHandle { stream_id, num_chunks })
+}
+
+pub(super) fn merged_meta(
+    call: &Call,
+    request: &MergedBlockMetaRequest,
+) -> Result<(u32, Bytes), Refusal> {
+    let key = ShuffleKey {
+        app: app_id(&request.app)?,
+        attempt: None,
+        shuffle: ShuffleId(request.shuffle_id),
+        merge: MergeId(request.merge_id),
+    };
+    let meta = call.service.store.merged_meta(&key, ReduceId(request.reduce_id))?;
+    Ok((meta.num_chunks, meta.bitmaps))
+}
+
+fn map_range(start: u32, end: u32) -> Result<MapRange, Refusal> {
+    // Both came from non-negative 32-bit fields.
+    MapRange::new(start.cast_signed(), end.cast_signed())
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Dispatch: which handler takes which message, and how refusals travel. Handlers block (they call the
+//! store) and run on the blocking pool.
+
+mod fetch;
+mod finalize;
+mod hello;
+mod lease;
+mod originals;
+mod push;
+mod register;
+mod remove;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lodestone_store::{AppAttempt, AppId, Code, MergeId, Refusal, ShuffleId, ShuffleKey};
+use lodestone_wire::extension::status::{Refused, Status};
+use lodestone_wire::extension::{self as ext, MergeKey};
+use lodestone_wire::frame::MergedBlockMetaRequest;
+use lodestone_wire::{DecodeError, Message, spark};
+
+use crate::connection::streams::SharedStreams;
+use crate::service::Service;
+
+pub use fetch::layout_memory_bytes;
+pub use push::Upload;
+
+/// What a handler has to work with.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Shared by all connections.
+    pub service: Arc<Service>,
+    /// The streams of this connection.
+    pub streams: SharedStreams,
+    /// Number of the connection, for the log.
+    pub connection: u64,
+}
+
+/// What goes back for an RPC or an upload.
+#[derive(Debug)]
+pub enum Answer {
+    /// Body of an `RpcResponse`.
+    Response(Bytes),
+    /// Text of an `RpcFailure`.
+    Failure(String),
+}
+
+/// Whether the request is one whose answer can be large.
+pub fn has_large_answer(body: &[u8]) -> bool {
+    body.first() == Some(&ext::fetch::ChunkLayout::ID)
+}
+
+/// Carries out an RPC.
+pub fn rpc(call: &Call, body: &[u8]) -> Answer {
+    use ext::{fetch as ext_fetch, finalize as ext_finalize, remove as ext_remove};
+    let Some(&id) = body.first() else {
+        return Answer::Failure("empty request".to_owned());
+    };
+    match id {
+        ext::hello::Hello::ID => extension(call, body, hello::hello),
+        ext::lease::RenewLease::ID => extension(call, body, lease::renew),
+        ext::register::RegisterShuffle::ID => extension(call, body, register::shuffle),
+        ext_finalize::FinalizeMerge::ID => extension(call, body, finalize::merge),
+        ext_fetch::ChunkLayout::ID => extension(call, body, fetch::layout),
+        ext_fetch::FetchChunks::ID => extension(call, body, fetch::chunks),
+        ext_remove::EndApplication::ID => extension(call, body, remove::application),
+        spark::register::RegisterExecutor::ID => answered_empty(call, body, register::executor),
+        spark::register::GetLocalDirsForExecutors::ID => answered(call, body, register::local_dirs),
+        spark::finalize::FinalizeShuffleMerge::ID => answered(call, body, finalize::shuffle),
+        spark::fetch::FetchShuffleBlockChunks::ID => answered(call, body, fetch::block_chunks),
+        spark::originals::FetchShuffleBlocks::ID => answered(call, body, originals::shuffle_blocks),
+        spark::originals::OpenBlocks::ID => answered(call, body, originals::open_blocks),
+        spark::originals::DiagnoseCorruption::ID => answered(call, body, originals::diagnose),
+        spark::remove::RemoveBlocks::ID => answered(call, body, remove::blocks),
+        spark::SASL_TAG | spark::AUTH_TAG => Answer::Failure(
+            "authentication is not supported by this version of Lodestone: set \
+             spark.authenticate=false"
+                .to_owned(),
+        ),
+        ext::FIRST_ID..=ext::LAST_ID => {
+            refuse(call, &Code::Malformed.because(format!("message {id} is no request")))
+        }
+        _ => fail(call, &Code::Malformed.because(format!("unknown message type: {id}"))),
+    }
+}
+
+/// Carries out a request that has no answer.
+pub fn one_way(call: &Call, body: &[u8]) {
+    let done = match body.first() {
+        Some(&spark::remove::RemoveShuffleMerge::ID) => {
+            decode(body).and_then(|message| remove::shuffle(call, message))
+        }
+        other => Err(Code::Malformed.because(format!("one-way message {other:?} is unknown"))),
+    };
+    if let Err(refusal) = done {
+        note(call, &refusal);
+    }
+}
+
+/// Looks at an upload before its body is read.
+pub fn admit_upload(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload, Answer> {
+    if body_bytes > call.service.uploads.capacity_bytes() {
+        let detail = format!("a body of {body_bytes} bytes is over a quarter of --memory");
+        return Err(upload_refusal(call, meta, &Code::TooLarge.because(detail)));
+    }
+    push::admit(call, meta, body_bytes).map_err(|refusal| upload_refusal(call, meta, &refusal))
+}
+
+/// Merges an upload.
+pub fn upload(call: &Call, upload: &Upload, body: &Bytes) -> Answer {
+    match upload {
+        Upload::Batch(batch) => match push::batch(call, batch, body) {
+            Ok(reply) => Answer::Response(reply.to_bytes()),
+            Err(refusal) => refuse(call, &refusal),
+        },
+        Upload::Block(block) => match push::block(call, block, body) {
+            Ok(reply) => Answer::Response(reply.to_bytes()),
+            Err(refusal) => fail(call, &refusal),
+        },
+    }
+}
+
+/// Answers which maps are in the chunks of a merged partition.
+pub fn merged_meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), String> {
+    fetch::merged_meta(call, request).map_err(|refusal| {
+        note(call, &refusal);
+        refusal.detail
+    })
+}
+
+fn upload_refusal(call: &Call, meta: &[u8], refusal: &Refusal) -> Answer {
+    call.service.metrics.push_refused_total.add(1);
+    match meta.first() {
+        Some(&ext::push::PushBatch::ID) => refuse(call, refusal),
+        _ => fail(call, refusal),
+    }
+}
+
+fn decode<M: Message>(body: &[u8]) -> Result<M, Refusal> {
+    M::from_bytes(body).map_err(|error: DecodeError| Code::Malformed.because(error.to_string()))
+}
+
+/// A message of the extension: refusals are coded.
+fn extension<M: Message, A: Message>(
+    call: &Call,
+    body: &[u8],
+    handle: fn(&Call, M) -> Result<A, Refusal>,
+) -> Answer {
+    match decode(body).and_then(|message| handle(call, message)) {
+        Ok(answer) => Answer::Response(answer.to_bytes()),
+        Err(refusal) => refuse(call, &refusal),
+    }
+}
+
+/// A message of Spark's: refusals are failures with a text.
+fn answered<M: Message, A: Message>(
+    call: &Call,
+    body: &[u8],
+    handle: fn(&Call, M) -> Result<A, Refusal>,
+) -> Answer {
+    match decode(body).and_then(|message| handle(call, message)) {
+        Ok(answer) => Answer::Response(answer.to_bytes()),
+        Err(refusal) => fail(call, &refusal),
+    }
+}
+
+fn answered_empty<M: Message>(
+    call: &Call,
+    body: &[u8],
+    handle: fn(&Call, M) -> Result<(), Refusal>,
+) -> Answer {
+    match decode(body).and_then(|message| handle(call, message)) {
+        Ok(()) => Answer::Response(Bytes::new()),
+        Err(refusal) => fail(call, &refusal),
+    }
+}
+
+fn refuse(call: &Call, refusal: &Refusal) -> Answer {
+    note(call, refusal);
+    let incarnation = call.service.incarnation();
+    let code = status(refusal.code);
+    Answer::Response(Refused { code, incarnation, detail: refusal.detail.clone() }.to_bytes())
+}
+
+fn fail(call: &Call, refusal: &Refusal) -> Answer {
+    note(call, refusal);
+    Answer::Failure(refusal.detail.clone())
+}
+
+fn note(call: &Call, refusal: &Refusal) {
+    call.service.metrics.requests_refused_total.add(1);
+    let (connection, code) = (call.connection, status(refusal.code).name());
+    tracing::debug!(connection, code, detail = refusal.detail, "request refused");
+}
+
+/// The store's codes have the numbers of the wire.
+fn status(code: Code) -> Status {
+    Status::try_from(code.number()).unwrap_or(Status::Internal)
+}
+
+
+fn app_id(app: &lodestone_wire::AppId) -> Result<AppId, Refusal> {
+    AppId::new(app.as_str())
+}
+
+/// The key of an extension message; refused unless it means this life of the daemon.
+fn merge_key(call: &Call, key: &MergeKey) -> Result<ShuffleKey, Refusal> {
+    check_incarnation(call, key.incarnation)?;
+    Ok(ShuffleKey {
+        app: app_id(&key.app)?,
+        attempt: Some(AppAttempt(key.app_attempt)),
+        shuffle: ShuffleId(key.shuffle_id),
+        merge: MergeId(key.merge_id),
+    })
+}
+
+fn check_incarnation(call: &Call, told: i64) -> Result<(), Refusal> {
+    let ours = call.service.incarnation();
+    if told == ours {
+        return Ok(());
+    }
+    let detail = format!("this is incarnation {ours:016x}, the request is for {told:016x}");
+    Err(Code::StaleIncarnation.because(detail))
+}
+
+/// The key of Spark's messages that carry an attempt.
+fn spark_key(key: &spark::ShuffleKey) -> Result<ShuffleKey, Refusal> {
+    Ok(ShuffleKey {
+        app: app_id(&key.app)?,
+        attempt: Some(AppAttempt(key.app_attempt)),
+        shuffle: ShuffleId(key.shuffle_id),
+        merge: MergeId(key.merge_id),
+    })
+}

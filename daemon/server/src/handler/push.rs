@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Push: batches of the plugin, single blocks of Spark.
+
+use bytes::Bytes;
+use lodestone_store::{Code, MapId, MapIndex, ReduceId, Refusal, SegmentHeader};
+use lodestone_wire::Message;
+use lodestone_wire::extension::push::{MAX_SEGMENTS, PushBatch, PushBatchReply};
+use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
+
+use super::{Call, decode, merge_key, spark_key, status};
+
+/// An upload whose `meta` was understood.
+#[derive(Debug)]
+pub enum Upload {
+    /// Of the plugin.
+    Batch(PushBatch),
+    /// Of Spark.
+    Block(PushBlockStream),
+}
+
+/// What can be said before the body is read.
+pub(super) fn admit(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload, Refusal> {
+    match meta.first() {
+        Some(&PushBatch::ID) => {
+            let batch: PushBatch = decode(meta)?;
+            merge_key(call, &batch.key)?;
+            let segments = batch.segments.len();
+            if segments > MAX_SEGMENTS {
+                let detail = format!("{segments} segments in a batch, at most {MAX_SEGMENTS}");
+                return Err(Code::TooLarge.because(detail));
+            }
+            let sum: u64 = batch.segments.iter().map(|segment| u64::from(segment.length)).sum();
+            if sum != body_bytes {
+                let detail = format!("segments of {sum} bytes in a body of {body_bytes}");
+                return Err(Code::Malformed.because(detail));
+            }
+            Ok(Upload::Batch(batch))
+        }
+        Some(&PushBlockStream::ID) => Ok(Upload::Block(decode(meta)?)),
+        other => Err(Code::Malformed.because(format!("message {other:?} is no upload"))),
+    }
+}
+
+pub(super) fn batch(
+    call: &Call,
+    batch: &PushBatch,
+    body: &Bytes,
+) -> Result<PushBatchReply, Refusal> {
+    let key = merge_key(call, &batch.key)?;
+    let header = |segment: &lodestone_wire::extension::push::Segment| SegmentHeader {
+        reduce: ReduceId(segment.reduce_id),
+        length: segment.length,
+        records: segment.records,
+        crc: segment.crc32c.0,
+    };
+    let segments: Vec<_> = batch.segments.iter().map(header).collect();
+    let (map_index, map_id) = (MapIndex(batch.map_index), MapId(batch.map_id));
+    let store = &call.service.store;
+    let codes = store.push_batch(&key, map_index, map_id, &segments, body).inspect_err(|_| {
+        call.service.metrics.push_refused_total.add(1);
+    })?;
+    count_upload(call, body);
+    codes.iter().for_each(|&code| count_segment(call, code));
+    Ok(PushBatchReply {
+        incarnation: call.service.incarnation(),
+        codes: codes.into_iter().map(status).collect(),
+    })
+}
+
+pub(super) fn block(
+    call: &Call,
+    block: &PushBlockStream,
+    body: &Bytes,
+) -> Result<BlockPushReturnCode, Refusal> {
+    let key = spark_key(&block.key)?;
+    let (map_index, reduce) = (MapIndex(block.map_index), ReduceId(block.reduce_id));
+    let merged = call.service.store.push_block(&key, map_index, reduce, body);
+    let code = merged.inspect_err(|_| call.service.metrics.push_refused_total.add(1))?;
+    count_upload(call, body);
+    count_segment(call, code);
+    let code = match code {
+        Code::Ok | Code::Duplicate => PushCode::Success,
+        Code::TooLate => PushCode::TooLate,
+        Code::StaleMerge => PushCode::Stale,
+        Code::StaleAttempt => PushCode::TooOldAttempt,
+        other => return Err(other.because(format!("the block was not merged: {other}"))),
+    };
+    let failure_block_id = match code {
+        PushCode::Success => String::new(),
+        _ => format!("shufflePush_{}_{}_{map_index}_{reduce}", key.shuffle, key.merge),
+    };
+    Ok(BlockPushReturnCode { code, failure_block_id })
+}
+
+fn count_upload(call: &Call, body: &Bytes) {
+    call.service.metrics.push_requests_total.add(1);
+    call.service.metrics.push_bytes_total.add(body.len() as u64);
+}
+
+fn count_segment(call: &Call, code: Code) {
+    let metrics = &call.service.metrics;
+    match code {
+        Code::Ok => metrics.merge_segments_total.add(1),
+        Code::Duplicate => metrics.merge_duplicates_total.add(1),
+        _ => metrics.merge_rejected_total.add(1),
+    }
+}

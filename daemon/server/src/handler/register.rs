@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Register: shuffles of the plugin, executors of Spark.
+
+use lodestone_store::{AppAttempt, Code, ExecutorInfo, Refusal, ShuffleSpec};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::status::Done;
+use lodestone_wire::spark::register::{
+    GetLocalDirsForExecutors, LocalDirsForExecutors, RegisterExecutor,
+};
+
+use super::{Call, app_id, merge_key};
+
+pub(super) fn shuffle(call: &Call, message: RegisterShuffle) -> Result<Done, Refusal> {
+    let key = merge_key(call, &message.key)?;
+    let spec = ShuffleSpec {
+        num_maps: message.num_maps,
+        num_partitions: message.num_partitions,
+        format: message.format,
+    };
+    call.service.store.register_shuffle(&key, spec)?;
+    call.service.metrics.register_shuffles_total.add(1);
+    tracing::info!(connection = call.connection, shuffle = %key, "shuffle registered");
+    Ok(Done { incarnation: call.service.incarnation() })
+}
+
+pub(super) fn executor(call: &Call, message: RegisterExecutor) -> Result<(), Refusal> {
+    let app = app_id(&message.app)?;
+    let push = PushSettings::of(&message.shuffle_manager)?;
+    let info = ExecutorInfo {
+        local_dirs: message.local_dirs,
+        sub_dirs: message.sub_dirs_per_local_dir,
+        merge_dir: push.merge_dir,
+    };
+    call.service.store.register_executor(&app, &message.exec_id, push.attempt, info)?;
+    call.service.metrics.register_executors_total.add(1);
+    let connection = call.connection;
+    tracing::info!(connection, %app, executor = message.exec_id, "executor registered");
+    Ok(())
+}
+
+pub(super) fn local_dirs(
+    call: &Call,
+    message: GetLocalDirsForExecutors,
+) -> Result<LocalDirsForExecutors, Refusal> {
+    let app = app_id(&message.app)?;
+    let dirs = |exec: String| Ok((exec.clone(), call.service.store.local_dirs(&app, &exec)?));
+    let executors = message.exec_ids.into_iter().map(dirs).collect::<Result<_, Refusal>>()?;
+    Ok(LocalDirsForExecutors { executors })
+}
+
+/// What Spark hides in the name of the shuffle manager when push is on.
+#[derive(Debug, PartialEq)]
+struct PushSettings {
+    merge_dir: Option<String>,
+    attempt: AppAttempt,
+}
+
+impl PushSettings {
+    /// `<class>` or `<class>:<JSON>`. Spark writes two closing braces too many after the JSON, so only its
+    /// first value is read.
+    fn of(shuffle_manager: &str) -> Result<Self, Refusal> {
+        let none = Self { merge_dir: None, attempt: AppAttempt::NONE };
+        let Some((_, json)) = shuffle_manager.split_once(':') else {
+            return Ok(none);
+        };
+        let mut values = serde_json::Deserializer::from_str(json).into_iter::<serde_json::Value>();
+        let Some(Ok(settings)) = values.next() else {
+            return Err(Code::Malformed.because("what follows the shuffle manager is no JSON"));
+        };
+        let text = |name: &str| settings.get(name).and_then(|value| value.as_str());
+        let attempt = match text("attemptId").map(str::parse) {
+            None => AppAttempt::NONE,
+            Some(Ok(attempt)) => AppAttempt(attempt),
+            Some(Err(_)) => return Err(Code::Malformed.because("attemptId is no number")),
+        };
+        Ok(Self { merge_dir: text("mergeDir").map(str::to_owned), attempt })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests may panic")]
+    use super::*;
+
+    #[test]
+    fn push_settings_are_read_in_spite_of_the_braces_too_many() {
+        let both = r#"org.X:{"mergeDir":"merge_manager_1","attemptId":"1"}}}"#;
+        let settings = PushSettings::of(both).unwrap();
+        assert_eq!(settings.merge_dir.as_deref(), Some("merge_manager_1"));
+        assert_eq!(settings.attempt, AppAttempt(1));
+        let no_attempt = PushSettings::of(r#"org.X:{"mergeDir":"m"}}}"#).unwrap();
+        assert_eq!(no_attempt.attempt, AppAttempt::NONE);
+        assert_eq!(PushSettings::of("org.X").unwrap().merge_dir, None);
+        assert!(PushSettings::of("org.X:nonsense").is_err());
+        assert!(PushSettings::of(r#"org.X:{"attemptId":"x"}"#).is_err());
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Accept, admit, drain.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use crate::connection;
+use crate::service::Service;
+use crate::shutdown::Stop;
+
+/// How often leases are looked at. The shortest lease has 10 s.
+const LEASE_CHECK_EVERY: Duration = Duration::from_secs(2);
+
+/// Pause after an accept that failed, for instance because file descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long connections may take to finish what is in work when the daemon stops: a little more than
+/// each of them takes itself.
+const STOP_TIMEOUT: Duration = Duration::from_secs(11);
+
+/// What `run` is told beside the service.
+#[derive(Debug, Clone, Copy)]
+pub struct Admission {
+    /// Connections served at once; more are closed at once.
+    pub max_connections: usize,
+    /// End when nobody was connected for this long.
+    pub idle_exit: Option<Duration>,
+}
+
+/// Serves until `stop` is thrown or nobody needs the daemon any more, then finishes what is in work. The
+/// store stays open.
+pub async fn run(listener: TcpListener, service: Arc<Service>, admission: Admission, stop: &Stop) {
+    let leases = tokio::spawn(expire_leases(Arc::clone(&service)));
+    let places = Arc::new(Semaphore::new(admission.max_connections));
+    let mut connections = JoinSet::new();
+    let mut stopped = stop.watch();
+    let idle = idle_for(service.open.subscribe(), admission.idle_exit);
+    tokio::pin!(idle);
+    let mut number = 0;
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopped.wait_for(|stop| *stop) => break,
+            () = &mut idle => {
+                tracing::info!("nobody was connected for the time of idle-exit");
+                break;
+            }
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+        };
+        match accepted {
+            Ok((socket, peer)) => {
+                number += 1;
+                service.metrics.connections_total.add(1);
+                let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                    refuse(&service, &socket);
+                    continue;
+                };
+                let open = OpenConnection::new(&service);
+                let (service, stop) = (Arc::clone(&service), stop.watch());
+                connections.spawn(async move {
+                    connection::serve(socket, peer, number, service, stop).await;
+                    drop((open, place));
+                });
+            }
+            Err(error) => pause_after(error).await,
+        }
+    }
+    drop(listener);
+    leases.abort();
+    service.drain();
+    stop.now();
+    let all_done = async { while connections.join_next().await.is_some() {} };
+    if timeout(STOP_TIMEOUT, all_done).await.is_err() {
+        tracing::warn!(left = connections.len(), "connections did not finish in time");
+    }
+}
+
+/// Counts a connection as long as it lives.
+struct OpenConnection(Arc<Service>);
+
+impl OpenConnection {
+    fn new(service: &Arc<Service>) -> Self {
+        service.open.send_modify(|open| *open += 1);
+        Self(Arc::clone(service))
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.open.send_modify(|open| *open -= 1);
+    }
+}
+
+fn refuse(service: &Service, socket: &TcpStream) {
+    service.metrics.connections_refused_total.add(1);
+    let peer = socket.peer_addr().ok();
+    tracing::warn!(?peer, "connection closed at once: max-connections is reached");
+}
+
+async fn pause_after(error: io::Error) {
+    tracing::warn!(%error, "accept failed");
+    sleep(ACCEPT_PAUSE).await;
+}
+
+/// Returns when no connection was open for that long, never without a limit.
+async fn idle_for(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
+    let Some(limit) = limit else {
+        return std::future::pending().await;
+    };
+    loop {
+        // The sender lives as long as the service; should it be gone, nobody is connected.
+        if open.wait_for(|open| *open == 0).await.is_err() {
+            return;
+        }
+        if timeout(limit, open.wait_for(|open| *open > 0)).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn expire_leases(service: Arc<Service>) {
+    let mut ticks = interval(LEASE_CHECK_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let store = Arc::clone(&service.store);
+        match spawn_blocking(move || store.expire_leases()).await {
+            Ok(expired) => {
+                service.metrics.remove_expired_total.add(expired.len() as u64);
+                for app in expired {
+                    tracing::info!(%app, "application forgotten: its lease ran out");
+                }
+            }
+            Err(error) => tracing::error!(%error, "looking at leases failed"),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What all connections share: the store, the memory for bytes on their way, counters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use lodestone_store::{State, Store};
+use lodestone_wire::extension::hello;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::metrics::Metrics;
+
+/// Sixteenths of `--memory`. A pool is never waited for by someone who holds memory of the same pool, nor
+/// chunks' by someone who holds layouts': that is why the two are apart.
+const STORE_SHARE: u64 = 8;
+const UPLOAD_SHARE: u64 = 4;
+const LAYOUT_SHARE: u64 = 3;
+const CHUNK_SHARE: u64 = 1;
+
+/// Granularity of a pool: a semaphore counts in 32 bits, memory does not fit them.
+const UNIT_BYTES: u64 = 1024;
+
+/// How the memory budget is shared out.
+#[derive(Debug, Clone, Copy)]
+pub struct Shares {
+    /// For the store's tails and metadata.
+    pub store_bytes: u64,
+    /// For what comes in.
+    pub upload_bytes: u64,
+    /// For layouts that are told.
+    pub layout_bytes: u64,
+    /// For parts of chunks that are still in memory.
+    pub chunk_bytes: u64,
+}
+
+impl Shares {
+    /// Shares out the budget.
+    pub fn of(memory_bytes: u64) -> Self {
+        let sixteenths = |share: u64| memory_bytes / 16 * share;
+        Self {
+            store_bytes: sixteenths(STORE_SHARE),
+            upload_bytes: sixteenths(UPLOAD_SHARE),
+            layout_bytes: sixteenths(LAYOUT_SHARE),
+            chunk_bytes: sixteenths(CHUNK_SHARE),
+        }
+    }
+}
+
+/// Memory that requests share. Whoever finds it empty waits, first come, first served.
+#[derive(Debug)]
+pub struct Pool {
+    semaphore: Arc<Semaphore>,
+    units: u32,
+}
+
+/// Memory taken from a pool, given back when dropped.
+#[derive(Debug)]
+pub struct Reserved(OwnedSemaphorePermit);
+
+impl Pool {
+    /// A pool of this size.
+    pub fn new(bytes: u64) -> Self {
+        let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX);
+        Self { semaphore: Arc::new(Semaphore::new(units as usize)), units }
+    }
+
+    /// The size of the pool. Nothing larger can ever be reserved.
+    pub fn capacity_bytes(&self) -> u64 {
+        u64::from(self.units) * UNIT_BYTES
+    }
+
+    /// Bytes that are reserved now.
+    pub fn used_bytes(&self) -> u64 {
+        self.capacity_bytes() - self.semaphore.available_permits() as u64 * UNIT_BYTES
+    }
+
+    /// Waits for the memory. More than the pool has is cut to all of it.
+    pub async fn reserve(&self, bytes: u64) -> Reserved {
+        let units = units_of(bytes).min(self.units);
+        match Arc::clone(&self.semaphore).acquire_many_owned(units).await {
+            Ok(permit) => Reserved(permit),
+            Err(_) => unreachable!("the semaphore is never closed"),
+        }
+    }
+}
+
+impl Reserved {
+    /// Gives back what is over `bytes`.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let surplus = self.0.num_permits().saturating_sub(units_of(bytes) as usize);
+        drop(self.0.split(surplus));
+    }
+}
+
+fn units_of(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX)
+}
+
+/// The shared state of the daemon.
+#[derive(Debug)]
+pub struct Service {
+    /// The merge store.
+    pub store: Arc<Store>,
+    /// Memory for what comes in.
+    pub uploads: Pool,
+    /// Memory for layouts that are told.
+    pub layouts: Pool,
+    /// Memory for parts of chunks that are still in memory.
+    pub chunks: Pool,
+    /// Counters.
+    pub metrics: Metrics,
+    /// Open connections.
+    pub open: watch::Sender<usize>,
+    next_stream: AtomicI64,
+    draining: AtomicBool,
+}
+
+impl Service {
+    /// Shares the budget out around a store that has its part already.
+    pub fn new(store: Arc<Store>, shares: Shares) -> Arc<Self> {
+        // Stream ids of another daemon start must not fit; the id of this start is random.
+        let first_stream = store.incarnation().as_i64() & 0x00ff_ffff_ffff_0000;
+        Arc::new(Self {
+            store,
+            uploads: Pool::new(shares.upload_bytes),
+            layouts: Pool::new(shares.layout_bytes),
+            chunks: Pool::new(shares.chunk_bytes),
+            metrics: Metrics::default(),
+            open: watch::Sender::new(0),
+            next_stream: AtomicI64::new(first_stream),
+            draining: AtomicBool::new(false),
+        })
+    }
+
+    /// The id of this daemon start.
+    pub fn incarnation(&self) -> i64 {
+        self.store.incarnation().as_i64()
+    }
+
+    /// An id that no other stream has.
+    pub fn new_stream_id(&self) -> i64 {
+        self.next_stream.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// From now on the daemon takes nothing new.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// How busy the daemon is. Asks the disks: not for network threads.
+    pub fn load(&self) -> hello::Load {
+        let load = self.store.load();
+        let state = match load.state {
+            _ if self.draining.load(Ordering::Relaxed) => hello::State::Draining,
+            State::Serving => hello::State::Serving,
+            State::DiskFull => hello::State::DiskFull,
+            State::DiskFailed => hello::State::DiskFailed,
+        };
+        let on_the_way = [&self.uploads, &self.layouts, &self.chunks];
+        let used: u64 = on_the_way.iter().map(|pool| pool.used_bytes()).sum();
+        let limit: u64 = on_the_way.iter().map(|pool| pool.capacity_bytes()).sum();
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        hello::Load {
+            state,
+            memory_used: signed(load.memory_used + used),
+            memory_limit: signed(load.memory_limit + limit),
+            disk_free: signed(load.disk_free),
+            disk_total: signed(load.disk_total),
+            connections: u32::try_from(*self.open.borrow()).unwrap_or(u32::MAX),
+            shuffles: load.shuffles,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Signals: the first SIGTERM or SIGINT asks for a clean end, the second ends at once.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+/// Exit code after a second signal.
+const IMPATIENT_EXIT: i32 = 1;
+
+/// A switch that is thrown once: whoever watches it stops.
+#[derive(Debug, Clone)]
+pub struct Stop(watch::Sender<bool>);
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self(watch::Sender::new(false))
+    }
+}
+
+impl Stop {
+    /// Throws the switch.
+    pub fn now(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// To be watched.
+    pub fn watch(&self) -> watch::Receiver<bool> {
+        self.0.subscribe()
+    }
+}
+
+/// Registers the handlers, and follows the signals in the background.
+pub fn on_signals(stop: Stop) -> io::Result<()> {
+    let terminate = signal(SignalKind::terminate())?;
+    let interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(follow(terminate, interrupt, stop));
+    Ok(())
+}
+
+async fn follow(mut terminate: Signal, mut interrupt: Signal, stop: Stop) {
+    either(&mut terminate, &mut interrupt).await;
+    tracing::info!("asked to stop; requests in work are finished first");
+    stop.now();
+    either(&mut terminate, &mut interrupt).await;
+    tracing::warn!("asked to stop again: ending at once");
+    std::process::exit(IMPATIENT_EXIT);
+}
+
+async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
