@@ -33,7 +33,9 @@ pub async fn run(
     let stopped = async move {
         let _ = stop.wait_for(|stop| *stop).await;
     };
-    axum::serve(listener, routes).with_graceful_shutdown(stopped).await
+    axum::serve(listener, routes)
+        .with_graceful_shutdown(stopped)
+        .await
 }
 
 /// Asks the disks on the blocking pool.

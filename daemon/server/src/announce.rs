@@ -44,7 +44,10 @@ pub enum Claim {
 #[derive(Debug, thiserror::Error)]
 pub enum AnnounceError {
     /// The file cannot be opened, locked or written.
-    #[error("--announce {path}: {source}; name a file that this user can write", path = path.display())]
+    #[error(
+        "--announce {path}: {source}; name a file that this user can write",
+        path = path.display()
+    )]
     File {
         /// The file.
         path: PathBuf,
@@ -66,10 +69,18 @@ pub enum AnnounceError {
 
 /// Takes the file, or waits for the line of whoever has it. If that one gives up, it is our turn.
 pub async fn claim(path: &Path) -> Result<Claim, AnnounceError> {
-    let failed = |source| AnnounceError::File { path: path.to_owned(), source };
+    let failed = |source| AnnounceError::File {
+        path: path.to_owned(),
+        source,
+    };
     // Not emptied by opening: the line in it may be that of a daemon that serves.
     let mut options = OpenOptions::new();
-    let open = options.read(true).write(true).create(true).truncate(false).open(path);
+    let open = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path);
     let file = open.map_err(failed)?;
     let claimed = async {
         loop {
@@ -87,10 +98,14 @@ pub async fn claim(path: &Path) -> Result<Claim, AnnounceError> {
         Ok(Ok(true)) => Ok(Claim::Ours(Announcement { file })),
         Ok(Ok(false)) => match read_line(&file).map_err(failed)? {
             Some(line) => Ok(Claim::Theirs(line)),
-            None => Err(AnnounceError::NotReady { path: path.to_owned() }),
+            None => Err(AnnounceError::NotReady {
+                path: path.to_owned(),
+            }),
         },
         Ok(Err(source)) => Err(failed(source)),
-        Err(_) => Err(AnnounceError::NotReady { path: path.to_owned() }),
+        Err(_) => Err(AnnounceError::NotReady {
+            path: path.to_owned(),
+        }),
     }
 }
 
@@ -126,6 +141,8 @@ fn read_line(file: &File) -> io::Result<Option<String>> {
 /// A line that a crashed daemon left is there until the next holder of the lock empties the file.
 fn is_of_a_living_process(line: &str) -> bool {
     let number = line.split(' ').find_map(|word| word.strip_prefix("pid="));
-    let pid = number.and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
+    let pid = number
+        .and_then(|number| number.parse().ok())
+        .and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }

@@ -99,7 +99,6 @@ impl ServeArgs {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests may panic")]
     use super::*;
     use crate::config::KEYS;
     use clap::CommandFactory;
@@ -108,7 +107,10 @@ mod tests {
     fn every_key_is_a_flag_and_every_flag_a_key() {
         let command = Command::command();
         let serve = command.find_subcommand("serve").unwrap();
-        let mut flags: Vec<&str> = serve.get_arguments().filter_map(|flag| flag.get_long()).collect();
+        let mut flags: Vec<&str> = serve
+            .get_arguments()
+            .filter_map(|flag| flag.get_long())
+            .collect();
         flags.retain(|flag| *flag != "config");
         let keys: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
         flags.sort_unstable_by_key(|flag| keys.iter().position(|key| key == flag));
@@ -124,7 +126,11 @@ mod tests {
         let serve = command.find_subcommand_mut("serve").unwrap();
         let help = serve.render_long_help().to_string();
         for key in KEYS.iter().filter(|key| !key.default.is_empty()) {
-            assert!(help.contains(&format!("[default: {}]", key.default)), "{}", key.name);
+            assert!(
+                help.contains(&format!("[default: {}]", key.default)),
+                "{}",
+                key.name
+            );
         }
     }
 }

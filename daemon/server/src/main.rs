@@ -39,9 +39,16 @@ enum StartError {
         "--{key} {address}: the port is taken by another process (`ss -ltnp` shows which); stop it, or \
          choose another port (0 takes a free one)"
     )]
-    PortTaken { key: &'static str, address: SocketAddr },
+    PortTaken {
+        key: &'static str,
+        address: SocketAddr,
+    },
     #[error("--{key} {address}: {source}; choose an address of this host and a port it may use")]
-    Listen { key: &'static str, address: SocketAddr, source: io::Error },
+    Listen {
+        key: &'static str,
+        address: SocketAddr,
+        source: io::Error,
+    },
     #[error("cannot run: {0}")]
     System(#[from] io::Error),
     #[error("cannot run: {0}")]
@@ -108,8 +115,7 @@ async fn daemon(config: Config) -> Result<(), StartError> {
         memory_bytes: shares.store_bytes,
         executor_roots: config.executor_roots.clone(),
     };
-    let store =
-        spawn_blocking(move || Store::open(store_config, Environment::os())).await??;
+    let store = spawn_blocking(move || Store::open(store_config, Environment::os())).await??;
     let service = Service::new(Arc::clone(&store), shares);
     let line = ready_line(&listener, admin.as_ref(), &store)?;
     if let Some(listener) = admin {
@@ -124,7 +130,16 @@ async fn daemon(config: Config) -> Result<(), StartError> {
     say(&line)?;
     tracing::info!(line, "ready");
     let (max_connections, idle_exit) = (config.max_connections, config.idle_exit);
-    serve::run(listener, service, Admission { max_connections, idle_exit }, &stop).await;
+    serve::run(
+        listener,
+        service,
+        Admission {
+            max_connections,
+            idle_exit,
+        },
+        &stop,
+    )
+    .await;
     announced(announcement.as_ref(), Announcement::withdraw)?;
     spawn_blocking(move || store.close()).await?;
     tracing::info!("stopped");
@@ -139,10 +154,16 @@ fn announced(
 }
 
 async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|source| match source.kind() {
-        io::ErrorKind::AddrInUse => StartError::PortTaken { key, address },
-        _ => StartError::Listen { key, address, source },
-    })
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => StartError::PortTaken { key, address },
+            _ => StartError::Listen {
+                key,
+                address,
+                source,
+            },
+        })
 }
 
 fn ready_line(

@@ -69,7 +69,10 @@ pub const GAUGES: [(&str, &str); 7] = [
     ("merge_disk_size_bytes", "Size of the data disks."),
     ("merge_shuffles", "Shuffles kept."),
     ("connections_open", "Open connections."),
-    ("serving", "1 while new work is taken, 0 while draining or without a usable disk."),
+    (
+        "serving",
+        "1 while new work is taken, 0 while draining or without a usable disk.",
+    ),
 ];
 
 /// Stands before each name, so that they do not collide with those of other programs.
@@ -80,7 +83,10 @@ pub fn render(metrics: &Metrics, gauges: [i64; GAUGES.len()]) -> String {
     let mut text = String::new();
     let mut line = |name: &str, kind: &str, help: &str, value: String| {
         let name = format!("{PREFIX}{name}");
-        let written = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+        let written = writeln!(
+            text,
+            "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}"
+        );
         debug_assert!(written.is_ok(), "a string takes every write");
     };
     for (name, value, help) in metrics.counters() {

@@ -77,7 +77,10 @@ pub async fn run(listener: TcpListener, service: Arc<Service>, admission: Admiss
     stop.now();
     let all_done = async { while connections.join_next().await.is_some() {} };
     if timeout(STOP_TIMEOUT, all_done).await.is_err() {
-        tracing::warn!(left = connections.len(), "connections did not finish in time");
+        tracing::warn!(
+            left = connections.len(),
+            "connections did not finish in time"
+        );
     }
 }
 
@@ -100,7 +103,10 @@ impl Drop for OpenConnection {
 fn refuse(service: &Service, socket: &TcpStream) {
     service.metrics.connections_refused_total.add(1);
     let peer = socket.peer_addr().ok();
-    tracing::warn!(?peer, "connection closed at once: max-connections is reached");
+    tracing::warn!(
+        ?peer,
+        "connection closed at once: max-connections is reached"
+    );
 }
 
 async fn pause_after(error: io::Error) {
@@ -118,7 +124,10 @@ async fn idle_for(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
         if open.wait_for(|open| *open == 0).await.is_err() {
             return;
         }
-        if timeout(limit, open.wait_for(|open| *open > 0)).await.is_err() {
+        if timeout(limit, open.wait_for(|open| *open > 0))
+            .await
+            .is_err()
+        {
             return;
         }
     }
@@ -132,7 +141,10 @@ async fn expire_leases(service: Arc<Service>) {
         let store = Arc::clone(&service.store);
         match spawn_blocking(move || store.expire_leases()).await {
             Ok(expired) => {
-                service.metrics.remove_expired_total.add(expired.len() as u64);
+                service
+                    .metrics
+                    .remove_expired_total
+                    .add(expired.len() as u64);
                 for app in expired {
                     tracing::info!(%app, "application forgotten: its lease ran out");
                 }

@@ -61,7 +61,10 @@ impl Pool {
     /// A pool of this size.
     pub fn new(bytes: u64) -> Self {
         let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX);
-        Self { semaphore: Arc::new(Semaphore::new(units as usize)), units }
+        Self {
+            semaphore: Arc::new(Semaphore::new(units as usize)),
+            units,
+        }
     }
 
     /// The size of the pool. Nothing larger can ever be reserved.
@@ -87,7 +90,10 @@ impl Pool {
 impl Reserved {
     /// Gives back what is over `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
-        let surplus = self.0.num_permits().saturating_sub(units_of(bytes) as usize);
+        let surplus = self
+            .0
+            .num_permits()
+            .saturating_sub(units_of(bytes) as usize);
         drop(self.0.split(surplus));
     }
 }

@@ -39,6 +39,10 @@ pub fn on_signals(stop: Stop) -> io::Result<()> {
     Ok(())
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a second signal means: now, without destructors"
+)]
 async fn follow(mut terminate: Signal, mut interrupt: Signal, stop: Stop) {
     either(&mut terminate, &mut interrupt).await;
     tracing::info!("asked to stop; requests in work are finished first");

@@ -135,6 +135,9 @@ fn greetings(book: &mut Book) {
             load: edge_load(),
         },
     );
+}
+
+fn leases(book: &mut Book) {
     let app = key().app;
     book.add(
         "plain",
@@ -432,6 +435,7 @@ fn ends(book: &mut Book) {
 fn the_extension_has_exactly_the_golden_bytes() {
     let mut book = Book(HEAD.to_owned());
     greetings(&mut book);
+    leases(&mut book);
     registrations(&mut book);
     pushes(&mut book);
     finalizations(&mut book);

@@ -166,7 +166,9 @@ proptest! {
         blocks in vec((any::<i64>(), vec(index(), 0..4)), 0..9),
     ) {
         let app = AppId::new(&app).unwrap();
-        round_trip(&spark::originals::FetchShuffleBlocks { app, exec_id, shuffle_id, blocks, batch });
+        let message =
+            spark::originals::FetchShuffleBlocks { app, exec_id, shuffle_id, blocks, batch };
+        round_trip(&message);
     }
 
     #[test]

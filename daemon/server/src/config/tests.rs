@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a user may write, and what they are told when it is wrong.
-#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use super::*;
 
@@ -14,7 +13,10 @@ fn a_directory_is_enough_and_the_rest_has_the_defaults_of_the_table() {
     assert_eq!(config.listen, "0.0.0.0:7337".parse().unwrap());
     assert_eq!(config.memory_bytes, 512 << 20);
     assert_eq!(config.max_connections, 4096);
-    assert_eq!((config.admin, config.announce, config.idle_exit), (None, None, None));
+    assert_eq!(
+        (config.admin, config.announce, config.idle_exit),
+        (None, None, None)
+    );
     assert_eq!(config.log_format, LogFormat::Text);
     assert_eq!(config.log_level, tracing::Level::INFO);
 }
@@ -22,7 +24,10 @@ fn a_directory_is_enough_and_the_rest_has_the_defaults_of_the_table() {
 #[test]
 fn lists_are_written_with_commas_or_as_arrays() {
     let both = ["/a", "/b"].map(PathBuf::from).to_vec();
-    assert_eq!(parsed("dir = '/a, /b'").unwrap().dirs, [PathBuf::from("/a, /b")]);
+    assert_eq!(
+        parsed("dir = '/a, /b'").unwrap().dirs,
+        [PathBuf::from("/a, /b")]
+    );
     assert_eq!(parsed("dir = ['/a', '/b']").unwrap().dirs, both);
     let mut values = Values::default();
     values.set("dir", "/a, /b");
@@ -38,8 +43,13 @@ fn a_flag_wins_over_the_file() {
 
 #[test]
 fn an_unknown_key_is_named_together_with_the_nearest_one() {
-    let error = parsed("dir = '/a'\nmax-conections = 7").unwrap_err().to_string();
-    assert_eq!(error, "test.toml: there is no key `max-conections`; did you mean `max-connections`?");
+    let error = parsed("dir = '/a'\nmax-conections = 7")
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "test.toml: there is no key `max-conections`; did you mean `max-connections`?"
+    );
     let error = parsed("memroy = '1g'").unwrap_err().to_string();
     assert!(error.ends_with("did you mean `memory`?"), "{error}");
 }
@@ -48,15 +58,33 @@ fn an_unknown_key_is_named_together_with_the_nearest_one() {
 fn a_value_that_makes_no_sense_is_named_with_what_to_write_instead() {
     for (text, expected) in [
         ("", "`dir`: name at least one data directory"),
-        ("dir = '/a'\nmemory = '1x'", "`memory`: `1x` is no size: write it as in 512MiB or 1g"),
+        (
+            "dir = '/a'\nmemory = '1x'",
+            "`memory`: `1x` is no size: write it as in 512MiB or 1g",
+        ),
         ("dir = '/a'\nmemory = 512", "`memory`: `512` is no size"),
-        ("dir = '/a'\nmemory = '1m'", "`memory`: must be at least 16MiB"),
-        ("dir = '/a'\nidle-exit = '5'", "`idle-exit`: `5` is no time: write it as in 60s or 5m"),
+        (
+            "dir = '/a'\nmemory = '1m'",
+            "`memory`: must be at least 16MiB",
+        ),
+        (
+            "dir = '/a'\nidle-exit = '5'",
+            "`idle-exit`: `5` is no time: write it as in 60s or 5m",
+        ),
         ("dir = '/a'\nlisten = '7337'", "write HOST:PORT"),
-        ("dir = '/a'\nlisten = ['a:1', 'b:2']", "`listen`: takes one value"),
-        ("dir = '/a'\nmax-connections = 0", "no number from 1 to 1000000"),
+        (
+            "dir = '/a'\nlisten = ['a:1', 'b:2']",
+            "`listen`: takes one value",
+        ),
+        (
+            "dir = '/a'\nmax-connections = 0",
+            "no number from 1 to 1000000",
+        ),
         ("dir = '/a'\nlog-format = 'xml'", "neither text nor json"),
-        ("dir = '/a'\nlog-level = 'loud'", "none of error, warn, info, debug, trace"),
+        (
+            "dir = '/a'\nlog-level = 'loud'",
+            "none of error, warn, info, debug, trace",
+        ),
         ("dir = true", "`dir` must be a string"),
         ("dir = ", "test.toml: "),
     ] {
@@ -93,7 +121,10 @@ fn the_table_of_keys_in_the_documentation_is_that_of_the_code() {
     };
     let row = |key: &Key| format!("| `{}` | {} | {} |", key.name, shown(key), key.meaning);
     let expected: Vec<String> = KEYS.iter().map(row).collect();
-    let rows = PAGE.lines().skip_while(|line| *line != "| key | default | meaning |").skip(2);
+    let rows = PAGE
+        .lines()
+        .skip_while(|line| *line != "| key | default | meaning |")
+        .skip(2);
     let actual: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
     assert_eq!(actual, expected);
 }
@@ -107,9 +138,14 @@ fn the_table_of_metrics_in_the_documentation_is_that_of_the_code() {
         .map(|(name, _, help)| format!("| `{PREFIX}{name}` | counter | {} |", help.trim()))
         .collect();
     expected.extend(
-        GAUGES.iter().map(|(name, help)| format!("| `{PREFIX}{name}` | gauge | {help} |")),
+        GAUGES
+            .iter()
+            .map(|(name, help)| format!("| `{PREFIX}{name}` | gauge | {help} |")),
     );
-    let rows = PAGE.lines().skip_while(|line| *line != "| metric | kind | meaning |").skip(2);
+    let rows = PAGE
+        .lines()
+        .skip_while(|line| *line != "| metric | kind | meaning |")
+        .skip(2);
     let actual: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
     assert_eq!(actual, expected);
 }
@@ -117,8 +153,18 @@ fn the_table_of_metrics_in_the_documentation_is_that_of_the_code() {
 #[test]
 fn every_stage_of_the_life_of_a_shuffle_has_a_metric() {
     let metrics = crate::metrics::Metrics::default();
-    for stage in ["register_", "push_", "merge_", "finalize_", "fetch_", "remove_"] {
-        let found = metrics.counters().iter().any(|(name, ..)| name.starts_with(stage));
+    for stage in [
+        "register_",
+        "push_",
+        "merge_",
+        "finalize_",
+        "fetch_",
+        "remove_",
+    ] {
+        let found = metrics
+            .counters()
+            .iter()
+            .any(|(name, ..)| name.starts_with(stage));
         assert!(found, "no metric starts with {stage}");
     }
 }

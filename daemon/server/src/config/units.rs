@@ -21,8 +21,13 @@ const SIZES: [(&str, u32); 13] = [
 ];
 
 /// Units of a time in milliseconds, longest spelling first.
-const TIMES: [(&str, u64); 5] =
-    [("ms", 1), ("min", 60_000), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+const TIMES: [(&str, u64); 5] = [
+    ("ms", 1),
+    ("min", 60_000),
+    ("s", 1_000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+];
 
 /// Bytes: a number with a unit, as Spark writes them; all units are powers of 1024.
 pub fn size(text: &str) -> Result<u64, String> {
@@ -45,5 +50,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .find_map(|(unit, factor)| lower.strip_suffix(unit).map(|digits| (digits, *factor)))
         .ok_or_else(hint)?;
     let number: u64 = digits.trim().parse().map_err(|_| hint())?;
-    number.checked_mul(factor).map(Duration::from_millis).ok_or_else(hint)
+    number
+        .checked_mul(factor)
+        .map(Duration::from_millis)
+        .ok_or_else(hint)
 }

@@ -98,7 +98,11 @@ enum Outbound {
     /// Bytes that are there.
     Bytes { bytes: Bytes, hold: Hold },
     /// A chunk that is yet to be opened.
-    Chunk { head: ChunkHead, job: Job, hold: Hold },
+    Chunk {
+        head: ChunkHead,
+        job: Job,
+        hold: Hold,
+    },
     /// The connection cannot go on.
     Close(CloseReason),
 }

@@ -118,7 +118,11 @@ impl Reader {
         match frame {
             Frame::RpcRequest { request_id, body } => self.rpc(request_id, body).await,
             Frame::OneWay { body } => self.one_way(body).await,
-            Frame::UploadStream { request_id, meta, body_bytes } => {
+            Frame::UploadStream {
+                request_id,
+                meta,
+                body_bytes,
+            } => {
                 return self.upload(request_id, meta, body_bytes).await;
             }
             Frame::ChunkFetchRequest(chunk) => self.chunk(chunk).await,
@@ -132,7 +136,10 @@ impl Reader {
     /// Waits for a place among the requests in work.
     async fn place(&mut self) -> Hold {
         match Arc::clone(&self.places).acquire_owned().await {
-            Ok(place) => Hold { _place: place, memory: self.frame_memory.take().into_iter().collect() },
+            Ok(place) => Hold {
+                _place: place,
+                memory: self.frame_memory.take().into_iter().collect(),
+            },
             Err(_) => unreachable!("the semaphore is never closed"),
         }
     }
@@ -149,7 +156,9 @@ impl Reader {
             let answer = spawn_blocking(move || handler::rpc(&call, &body)).await;
             let answer = answer.map(|answer| answer_frame(request_id, answer));
             let size = answer.as_ref().map_or(0, Bytes::len) as u64;
-            hold.memory.iter_mut().for_each(|memory| memory.shrink_to(size));
+            hold.memory
+                .iter_mut()
+                .for_each(|memory| memory.shrink_to(size));
             send(&outbound, answer, hold).await;
         });
     }
@@ -173,9 +182,12 @@ impl Reader {
         tokio::spawn(async move {
             let answer = spawn_blocking(move || handler::merged_meta(&call, &request)).await;
             let frame = answer.map(|answer| match answer {
-                Ok((num_chunks, body)) => {
-                    Frame::MergedBlockMetaSuccess { request_id, num_chunks, body }.to_bytes()
+                Ok((num_chunks, body)) => Frame::MergedBlockMetaSuccess {
+                    request_id,
+                    num_chunks,
+                    body,
                 }
+                .to_bytes(),
                 Err(error) => Frame::RpcFailure(RpcFailure { request_id, error }).to_bytes(),
             });
             send(&outbound, frame, hold).await;
@@ -201,13 +213,19 @@ impl Reader {
         // The frame's memory goes back first: who holds some of a pool must not wait for more of it.
         hold.memory.clear();
         let bytes = body_bytes + meta.len() as u64;
-        hold.memory.push(self.call.service.uploads.reserve(bytes).await);
+        hold.memory
+            .push(self.call.service.uploads.reserve(bytes).await);
         let body = self.body(body_bytes).await?;
         let call = self.call.clone();
         tokio::spawn(async move {
             let answer = spawn_blocking(move || handler::upload(&call, &upload, &body)).await;
             hold.memory.clear();
-            send(&outbound, answer.map(|answer| answer_frame(request_id, answer)), hold).await;
+            send(
+                &outbound,
+                answer.map(|answer| answer_frame(request_id, answer)),
+                hold,
+            )
+            .await;
         });
         Ok(())
     }
@@ -255,11 +273,18 @@ impl Reader {
     async fn chunk(&mut self, chunk: ChunkId) {
         let hold = self.place().await;
         let item = match self.call.streams.take(chunk.stream_id, chunk.chunk_index) {
-            Ok(job) => Outbound::Chunk { head: ChunkHead::Fetch(chunk), job, hold },
+            Ok(job) => Outbound::Chunk {
+                head: ChunkHead::Fetch(chunk),
+                job,
+                hold,
+            },
             Err(error) => {
                 self.call.service.metrics.fetch_failures_total.add(1);
                 let frame = Frame::ChunkFetchFailure(ChunkFailure { chunk, error });
-                Outbound::Bytes { bytes: frame.to_bytes(), hold }
+                Outbound::Bytes {
+                    bytes: frame.to_bytes(),
+                    hold,
+                }
             }
         };
         put(&self.outbound, item).await;
@@ -272,12 +297,19 @@ impl Reader {
             None => Err("a stream id is <streamId>_<chunkIndex>".to_owned()),
         };
         let item = match taken {
-            Ok(job) => Outbound::Chunk { head: ChunkHead::Stream(name), job, hold },
+            Ok(job) => Outbound::Chunk {
+                head: ChunkHead::Stream(name),
+                job,
+                hold,
+            },
             Err(error) => {
                 self.call.service.metrics.fetch_failures_total.add(1);
                 name.truncate(name.floor_char_boundary(NAME_ECHO_BYTES));
                 let frame = Frame::StreamFailure(StreamFailure { name, error });
-                Outbound::Bytes { bytes: frame.to_bytes(), hold }
+                Outbound::Bytes {
+                    bytes: frame.to_bytes(),
+                    hold,
+                }
             }
         };
         put(&self.outbound, item).await;

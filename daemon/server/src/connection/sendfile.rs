@@ -70,5 +70,10 @@ fn step(socket: &TcpStream, file: &dyn File, offset: u64, length: u64) -> io::Re
         };
     };
     let mut position = offset;
-    Ok(rustix::fs::sendfile(socket, fd, Some(&mut position), count)?)
+    Ok(rustix::fs::sendfile(
+        socket,
+        fd,
+        Some(&mut position),
+        count,
+    )?)
 }

@@ -80,14 +80,26 @@ impl Job {
         let source = self.source.as_ref();
         let (app, exec) = (&source.app, &source.exec);
         match source.blocks.get(self.index).cloned() {
-            Some(Block::Merged { shuffle, merge, reduce, chunk }) => {
+            Some(Block::Merged {
+                shuffle,
+                merge,
+                reduce,
+                chunk,
+            }) => {
                 let (app, attempt) = (app.clone(), source.attempt);
-                let key = ShuffleKey { app, attempt, shuffle, merge };
+                let key = ShuffleKey {
+                    app,
+                    attempt,
+                    shuffle,
+                    merge,
+                };
                 store.chunk(&key, source.range, reduce, chunk)
             }
-            Some(Block::Original { shuffle, map, reduces }) => {
-                store.original_blocks(app, exec, shuffle, map, reduces)
-            }
+            Some(Block::Original {
+                shuffle,
+                map,
+                reduces,
+            }) => store.original_blocks(app, exec, shuffle, map, reduces),
             Some(Block::Rdd { rdd, split }) => store.rdd_block(app, exec, rdd, split),
             None => Err(Code::Malformed.because(format!("no chunk {} in the stream", self.index))),
         }
@@ -124,7 +136,13 @@ impl SharedStreams {
         }
         if count > 0 {
             table.blocks += count;
-            table.streams.insert(id, Stream { source: Arc::new(source), next: 0 });
+            table.streams.insert(
+                id,
+                Stream {
+                    source: Arc::new(source),
+                    next: 0,
+                },
+            );
         }
         Ok(())
     }
@@ -139,10 +157,15 @@ impl SharedStreams {
         let expected = stream.next;
         if usize::try_from(index) != Ok(expected) {
             let text = "Received out-of-order chunk index";
-            return Err(format!("{text} {index} (expected {expected}) of stream {id}"));
+            return Err(format!(
+                "{text} {index} (expected {expected}) of stream {id}"
+            ));
         }
         stream.next += 1;
-        let job = Job { source: Arc::clone(&stream.source), index: expected };
+        let job = Job {
+            source: Arc::clone(&stream.source),
+            index: expected,
+        };
         let count = stream.source.blocks.len();
         if stream.next == count {
             table.streams.remove(&id);
@@ -154,7 +177,6 @@ impl SharedStreams {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests may panic")]
     use super::*;
 
     fn source(blocks: usize) -> Source {
@@ -183,11 +205,17 @@ mod tests {
     #[test]
     fn streams_and_their_blocks_are_limited() {
         let streams = SharedStreams::default();
-        assert_eq!(streams.open(0, source(MAX_CHUNKS + 1)).unwrap_err().code, Code::TooLarge);
+        assert_eq!(
+            streams.open(0, source(MAX_CHUNKS + 1)).unwrap_err().code,
+            Code::TooLarge
+        );
         for id in 0..(MAX_BLOCKS / MAX_CHUNKS) as i64 {
             streams.open(id, source(MAX_CHUNKS)).unwrap();
         }
-        assert_eq!(streams.open(99, source(1)).unwrap_err().code, Code::Overloaded);
+        assert_eq!(
+            streams.open(99, source(1)).unwrap_err().code,
+            Code::Overloaded
+        );
         for index in 0..MAX_CHUNKS as i32 {
             streams.take(0, index).unwrap();
         }
@@ -200,6 +228,9 @@ mod tests {
         for id in 0..MAX_STREAMS as i64 {
             streams.open(id, source(1)).unwrap();
         }
-        assert_eq!(streams.open(-1, source(1)).unwrap_err().code, Code::Overloaded);
+        assert_eq!(
+            streams.open(-1, source(1)).unwrap_err().code,
+            Code::Overloaded
+        );
     }
 }

@@ -59,10 +59,7 @@ impl Writer {
 
     /// Writes until the queue ends (`None`) or the connection cannot go on.
     pub(super) async fn run(mut self) -> Option<CloseReason> {
-        match self.write_queue().await {
-            Ok(()) => None,
-            Err(reason) => Some(reason),
-        }
+        self.write_queue().await.err()
     }
 
     async fn write_queue(&mut self) -> Result<(), CloseReason> {
@@ -179,7 +176,11 @@ impl Writer {
         for part in data.parts {
             match part {
                 Part::Memory(bytes) => self.push(bytes),
-                Part::File { file, offset, length } => {
+                Part::File {
+                    file,
+                    offset,
+                    length,
+                } => {
                     self.flush().await?;
                     sendfile::send(&self.socket, file, offset, length).await?;
                 }
@@ -202,7 +203,11 @@ pub(super) async fn writable_in_time(socket: &TcpStream) -> Result<(), CloseReas
 fn open(job: &Job, service: &Service) -> Result<ChunkData, Refusal> {
     let data = job.open(&service.store)?;
     for part in &data.parts {
-        if let Part::File { file, offset, length } = part
+        if let Part::File {
+            file,
+            offset,
+            length,
+        } = part
             && *length >= READ_AHEAD_BYTES
             && let Some(fd) = file.fd()
         {

@@ -48,10 +48,17 @@ pub(super) fn layout(call: &Call, message: ChunkLayout) -> Result<ChunkLayoutRep
             return Err(Code::TooLarge.because(detail));
         }
         let chunks = chunks.iter().map(|chunk| on_the_wire(chunk)).collect();
-        partitions.push(ext::PartitionLayout { reduce_id, code, chunks });
+        partitions.push(ext::PartitionLayout {
+            reduce_id,
+            code,
+            chunks,
+        });
     }
     call.service.metrics.fetch_layouts_total.add(1);
-    Ok(ChunkLayoutReply { incarnation: call.service.incarnation(), partitions })
+    Ok(ChunkLayoutReply {
+        incarnation: call.service.incarnation(),
+        partitions,
+    })
 }
 
 fn on_the_wire(chunk: &[LaidSegment]) -> ext::Chunk {
@@ -62,7 +69,9 @@ fn on_the_wire(chunk: &[LaidSegment]) -> ext::Chunk {
         records: segment.records,
         crc32c: Crc32c(segment.crc),
     };
-    ext::Chunk { segments: chunk.iter().map(laid).collect() }
+    ext::Chunk {
+        segments: chunk.iter().map(laid).collect(),
+    }
 }
 
 pub(super) fn chunks(call: &Call, message: FetchChunks) -> Result<StreamHandle, Refusal> {
@@ -73,7 +82,10 @@ pub(super) fn chunks(call: &Call, message: FetchChunks) -> Result<StreamHandle, 
         let count = match known.get(&wanted.reduce_id) {
             Some(&count) => count,
             None => {
-                let layout = call.service.store.layout(&key, range, ReduceId(wanted.reduce_id))?;
+                let layout = call
+                    .service
+                    .store
+                    .layout(&key, range, ReduceId(wanted.reduce_id))?;
                 known.insert(wanted.reduce_id, layout.len());
                 layout.len()
             }
@@ -92,7 +104,16 @@ pub(super) fn chunks(call: &Call, message: FetchChunks) -> Result<StreamHandle, 
     };
     let blocks = message.chunks.iter().map(block).collect();
     let (app, attempt) = (key.app.clone(), key.attempt);
-    open(call, Source { app, attempt, exec: String::new(), range, blocks })
+    open(
+        call,
+        Source {
+            app,
+            attempt,
+            exec: String::new(),
+            range,
+            blocks,
+        },
+    )
 }
 
 pub(super) fn block_chunks(
@@ -104,11 +125,25 @@ pub(super) fn block_chunks(
         .chunks
         .iter()
         .flat_map(|(reduce, chunks)| chunks.iter().map(move |chunk| (ReduceId(*reduce), *chunk)));
-    let block = |(reduce, chunk)| Block::Merged { shuffle, merge, reduce, chunk };
+    let block = |(reduce, chunk)| Block::Merged {
+        shuffle,
+        merge,
+        reduce,
+        chunk,
+    };
     let blocks = pairs.map(block).collect();
     let app = app_id(&message.app)?;
     let exec = message.exec_id;
-    open(call, Source { app, attempt: None, exec, range: MapRange::ALL, blocks })
+    open(
+        call,
+        Source {
+            app,
+            attempt: None,
+            exec,
+            range: MapRange::ALL,
+            blocks,
+        },
+    )
 }
 
 /// Opens a stream on the call's connection.
@@ -117,7 +152,10 @@ pub(super) fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal>
     let stream_id = call.service.new_stream_id();
     call.streams.open(stream_id, source)?;
     call.service.metrics.fetch_streams_total.add(1);
-    Ok(StreamHandle { stream_id, num_chunks })
+    Ok(StreamHandle {
+        stream_id,
+        num_chunks,
+    })
 }
 
 pub(super) fn merged_meta(
@@ -130,7 +168,10 @@ pub(super) fn merged_meta(
         shuffle: ShuffleId(request.shuffle_id),
         merge: MergeId(request.merge_id),
     };
-    let meta = call.service.store.merged_meta(&key, ReduceId(request.reduce_id))?;
+    let meta = call
+        .service
+        .store
+        .merged_meta(&key, ReduceId(request.reduce_id))?;
     Ok((meta.num_chunks, meta.bitmaps))
 }
 

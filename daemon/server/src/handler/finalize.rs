@@ -34,7 +34,11 @@ pub(super) fn shuffle(
     let status = |partition: lodestone_store::MergeStatus| {
         let mut maps = partition.maps;
         maps.optimize();
-        MergeStatus { maps, reduce_id: partition.reduce.0, size: partition.bytes as i64 }
+        MergeStatus {
+            maps,
+            reduce_id: partition.reduce.0,
+            size: partition.bytes as i64,
+        }
     };
     Ok(MergeStatuses {
         shuffle_id: key.shuffle.0,

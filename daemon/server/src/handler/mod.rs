@@ -78,10 +78,14 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
              spark.authenticate=false"
                 .to_owned(),
         ),
-        ext::FIRST_ID..=ext::LAST_ID => {
-            refuse(call, &Code::Malformed.because(format!("message {id} is no request")))
-        }
-        _ => fail(call, &Code::Malformed.because(format!("unknown message type: {id}"))),
+        id if (ext::FIRST_ID..=ext::LAST_ID).contains(&id) => refuse(
+            call,
+            &Code::Malformed.because(format!("message {id} is no request")),
+        ),
+        _ => fail(
+            call,
+            &Code::Malformed.because(format!("unknown message type: {id}")),
+        ),
     }
 }
 
@@ -180,7 +184,14 @@ fn refuse(call: &Call, refusal: &Refusal) -> Answer {
     note(call, refusal);
     let incarnation = call.service.incarnation();
     let code = status(refusal.code);
-    Answer::Response(Refused { code, incarnation, detail: refusal.detail.clone() }.to_bytes())
+    Answer::Response(
+        Refused {
+            code,
+            incarnation,
+            detail: refusal.detail.clone(),
+        }
+        .to_bytes(),
+    )
 }
 
 fn fail(call: &Call, refusal: &Refusal) -> Answer {
@@ -198,7 +209,6 @@ fn note(call: &Call, refusal: &Refusal) {
 fn status(code: Code) -> Status {
     Status::try_from(code.number()).unwrap_or(Status::Internal)
 }
-
 
 fn app_id(app: &lodestone_wire::AppId) -> Result<AppId, Refusal> {
     AppId::new(app.as_str())

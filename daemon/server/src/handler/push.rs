@@ -29,7 +29,11 @@ pub(super) fn admit(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload,
                 let detail = format!("{segments} segments in a batch, at most {MAX_SEGMENTS}");
                 return Err(Code::TooLarge.because(detail));
             }
-            let sum: u64 = batch.segments.iter().map(|segment| u64::from(segment.length)).sum();
+            let sum: u64 = batch
+                .segments
+                .iter()
+                .map(|segment| u64::from(segment.length))
+                .sum();
             if sum != body_bytes {
                 let detail = format!("segments of {sum} bytes in a body of {body_bytes}");
                 return Err(Code::Malformed.because(detail));
@@ -56,9 +60,11 @@ pub(super) fn batch(
     let segments: Vec<_> = batch.segments.iter().map(header).collect();
     let (map_index, map_id) = (MapIndex(batch.map_index), MapId(batch.map_id));
     let store = &call.service.store;
-    let codes = store.push_batch(&key, map_index, map_id, &segments, body).inspect_err(|_| {
-        call.service.metrics.push_refused_total.add(1);
-    })?;
+    let codes = store
+        .push_batch(&key, map_index, map_id, &segments, body)
+        .inspect_err(|_| {
+            call.service.metrics.push_refused_total.add(1);
+        })?;
     count_upload(call, body);
     codes.iter().for_each(|&code| count_segment(call, code));
     Ok(PushBatchReply {
@@ -87,9 +93,15 @@ pub(super) fn block(
     };
     let failure_block_id = match code {
         PushCode::Success => String::new(),
-        _ => format!("shufflePush_{}_{}_{map_index}_{reduce}", key.shuffle, key.merge),
+        _ => format!(
+            "shufflePush_{}_{}_{map_index}_{reduce}",
+            key.shuffle, key.merge
+        ),
     };
-    Ok(BlockPushReturnCode { code, failure_block_id })
+    Ok(BlockPushReturnCode {
+        code,
+        failure_block_id,
+    })
 }
 
 fn count_upload(call: &Call, body: &Bytes) {

@@ -20,7 +20,9 @@ pub(super) fn shuffle(call: &Call, message: RegisterShuffle) -> Result<Done, Ref
     call.service.store.register_shuffle(&key, spec)?;
     call.service.metrics.register_shuffles_total.add(1);
     tracing::info!(connection = call.connection, shuffle = %key, "shuffle registered");
-    Ok(Done { incarnation: call.service.incarnation() })
+    Ok(Done {
+        incarnation: call.service.incarnation(),
+    })
 }
 
 pub(super) fn executor(call: &Call, message: RegisterExecutor) -> Result<(), Refusal> {
@@ -31,7 +33,9 @@ pub(super) fn executor(call: &Call, message: RegisterExecutor) -> Result<(), Ref
         sub_dirs: message.sub_dirs_per_local_dir,
         merge_dir: push.merge_dir,
     };
-    call.service.store.register_executor(&app, &message.exec_id, push.attempt, info)?;
+    call.service
+        .store
+        .register_executor(&app, &message.exec_id, push.attempt, info)?;
     call.service.metrics.register_executors_total.add(1);
     let connection = call.connection;
     tracing::info!(connection, %app, executor = message.exec_id, "executor registered");
@@ -44,7 +48,11 @@ pub(super) fn local_dirs(
 ) -> Result<LocalDirsForExecutors, Refusal> {
     let app = app_id(&message.app)?;
     let dirs = |exec: String| Ok((exec.clone(), call.service.store.local_dirs(&app, &exec)?));
-    let executors = message.exec_ids.into_iter().map(dirs).collect::<Result<_, Refusal>>()?;
+    let executors = message
+        .exec_ids
+        .into_iter()
+        .map(dirs)
+        .collect::<Result<_, Refusal>>()?;
     Ok(LocalDirsForExecutors { executors })
 }
 
@@ -59,7 +67,10 @@ impl PushSettings {
     /// `<class>` or `<class>:<JSON>`. Spark writes two closing braces too many after the JSON, so only its
     /// first value is read.
     fn of(shuffle_manager: &str) -> Result<Self, Refusal> {
-        let none = Self { merge_dir: None, attempt: AppAttempt::NONE };
+        let none = Self {
+            merge_dir: None,
+            attempt: AppAttempt::NONE,
+        };
         let Some((_, json)) = shuffle_manager.split_once(':') else {
             return Ok(none);
         };
@@ -73,13 +84,15 @@ impl PushSettings {
             Some(Ok(attempt)) => AppAttempt(attempt),
             Some(Err(_)) => return Err(Code::Malformed.because("attemptId is no number")),
         };
-        Ok(Self { merge_dir: text("mergeDir").map(str::to_owned), attempt })
+        Ok(Self {
+            merge_dir: text("mergeDir").map(str::to_owned),
+            attempt,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests may panic")]
     use super::*;
 
     #[test]

@@ -16,7 +16,9 @@ pub(super) fn shuffle(call: &Call, message: RemoveShuffleMerge) -> Result<(), Re
     let app = app_id(&key.app)?;
     let (attempt, shuffle) = (AppAttempt(key.app_attempt), ShuffleId(key.shuffle_id));
     let merge = (key.merge_id != ALL_GENERATIONS).then_some(MergeId(key.merge_id));
-    call.service.store.remove_shuffle(&app, attempt, shuffle, merge)?;
+    call.service
+        .store
+        .remove_shuffle(&app, attempt, shuffle, merge)?;
     call.service.metrics.remove_shuffles_total.add(1);
     tracing::info!(connection = call.connection, %app, %shuffle, "shuffle removed");
     Ok(())
@@ -24,10 +26,14 @@ pub(super) fn shuffle(call: &Call, message: RemoveShuffleMerge) -> Result<(), Re
 
 pub(super) fn application(call: &Call, message: EndApplication) -> Result<Done, Refusal> {
     let app = app_id(&message.app)?;
-    call.service.store.end_application(&app, AppAttempt(message.app_attempt))?;
+    call.service
+        .store
+        .end_application(&app, AppAttempt(message.app_attempt))?;
     call.service.metrics.remove_applications_total.add(1);
     tracing::info!(connection = call.connection, %app, "application ended");
-    Ok(Done { incarnation: call.service.incarnation() })
+    Ok(Done {
+        incarnation: call.service.incarnation(),
+    })
 }
 
 pub(super) fn blocks(call: &Call, message: RemoveBlocks) -> Result<BlocksRemoved, Refusal> {

@@ -279,7 +279,11 @@ fn a_removed_shuffle_is_unknown_its_files_are_gone_and_late_pushes_are_told() {
         "memory of the shuffle is given back"
     );
     assert_eq!(world.store.load().shuffles, 0);
-    assert_eq!(world.fs.below(Path::new(DISK)).len(), 3, "root, lock and marker are left");
+    assert_eq!(
+        world.fs.below(Path::new(DISK)).len(),
+        3,
+        "root, lock and marker are left"
+    );
     assert_eq!(
         read(&open),
         payload(0, 0, 300_000),

@@ -29,21 +29,65 @@ pub struct Key {
 }
 
 const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
-    Key { name, default, meaning }
+    Key {
+        name,
+        default,
+        meaning,
+    }
 }
 
 /// Every key.
 pub const KEYS: [Key; 10] = [
-    key("listen", "0.0.0.0:7337", "Address and port for Spark. Port 0 takes a free one."),
-    key("dir", "", "Data directories, one per disk, separated by commas. Required."),
-    key("memory", "512MiB", "Memory for merged data and for bytes on their way. At least 16MiB."),
-    key("admin", "", "Address and port of the HTTP endpoint (/health, /metrics, /status)."),
-    key("announce", "", "File that names the daemon which serves: one daemon per file."),
-    key("idle-exit", "", "End when nobody was connected for this long."),
-    key("max-connections", "4096", "Connections served at once; more are closed at once."),
-    key("executor-root", "", "Executors may register only directories below these, by commas."),
-    key("log-level", "info", "Least severity that is logged: error, warn, info, debug, trace."),
-    key("log-format", "text", "Form of the log on stderr: text or json."),
+    key(
+        "listen",
+        "0.0.0.0:7337",
+        "Address and port for Spark. Port 0 takes a free one.",
+    ),
+    key(
+        "dir",
+        "",
+        "Data directories, one per disk, separated by commas. Required.",
+    ),
+    key(
+        "memory",
+        "512MiB",
+        "Memory for merged data and for bytes on their way. At least 16MiB.",
+    ),
+    key(
+        "admin",
+        "",
+        "Address and port of the HTTP endpoint (/health, /metrics, /status).",
+    ),
+    key(
+        "announce",
+        "",
+        "File that names the daemon which serves: one daemon per file.",
+    ),
+    key(
+        "idle-exit",
+        "",
+        "End when nobody was connected for this long.",
+    ),
+    key(
+        "max-connections",
+        "4096",
+        "Connections served at once; more are closed at once.",
+    ),
+    key(
+        "executor-root",
+        "",
+        "Executors may register only directories below these, by commas.",
+    ),
+    key(
+        "log-level",
+        "info",
+        "Least severity that is logged: error, warn, info, debug, trace.",
+    ),
+    key(
+        "log-format",
+        "text",
+        "Form of the log on stderr: text or json.",
+    ),
 ];
 
 /// Form of the log.
@@ -118,7 +162,13 @@ pub struct Values(BTreeMap<&'static str, Vec<String>>);
 impl Values {
     /// Sets a key, over what it was before. Commas separate the elements of a list.
     pub fn set(&mut self, name: &'static str, value: &str) {
-        self.0.insert(name, value.split(',').map(|part| part.trim().to_owned()).collect());
+        self.0.insert(
+            name,
+            value
+                .split(',')
+                .map(|part| part.trim().to_owned())
+                .collect(),
+        );
     }
 
     /// Reads a TOML file.
@@ -127,9 +177,13 @@ impl Values {
             path: path.display().to_string(),
             problem,
         };
-        let size = std::fs::metadata(path).map_err(|error| bad(error.to_string()))?.len();
+        let size = std::fs::metadata(path)
+            .map_err(|error| bad(error.to_string()))?
+            .len();
         if size > FILE_BYTES_MAX {
-            return Err(bad(format!("{size} bytes are too many for a configuration")));
+            return Err(bad(format!(
+                "{size} bytes are too many for a configuration"
+            )));
         }
         let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
         Self::parse(&text, &path.display().to_string())
@@ -137,14 +191,22 @@ impl Values {
 
     /// Reads TOML; `place` is named in errors.
     pub fn parse(text: &str, place: &str) -> Result<Self, ConfigError> {
-        let bad = |problem: String| ConfigError::BadFile { path: place.to_owned(), problem };
-        let table: toml::Table =
-            text.parse().map_err(|error: toml::de::Error| bad(error.to_string()))?;
+        let bad = |problem: String| ConfigError::BadFile {
+            path: place.to_owned(),
+            problem,
+        };
+        let table: toml::Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| bad(error.to_string()))?;
         let mut values = Self::default();
         for (name, value) in table {
             let Some(key) = KEYS.iter().find(|key| key.name == name) else {
                 let nearest = nearest(&name);
-                return Err(ConfigError::UnknownKey { place: place.into(), key: name, nearest });
+                return Err(ConfigError::UnknownKey {
+                    place: place.into(),
+                    key: name,
+                    nearest,
+                });
             };
             let elements = match value {
                 toml::Value::Array(elements) => elements,
@@ -153,7 +215,9 @@ impl Values {
             let texts = elements.into_iter().map(|element| match element {
                 toml::Value::String(text) => Ok(text),
                 toml::Value::Integer(number) => Ok(number.to_string()),
-                _ => Err(bad(format!("`{name}` must be a string, a number or a list of strings"))),
+                _ => Err(bad(format!(
+                    "`{name}` must be a string, a number or a list of strings"
+                ))),
             });
             values.0.insert(key.name, texts.collect::<Result<_, _>>()?);
         }
@@ -162,7 +226,10 @@ impl Values {
 
     fn list(&self, name: &'static str) -> Vec<PathBuf> {
         let given = self.0.get(name).into_iter().flatten();
-        given.filter(|part| !part.is_empty()).map(PathBuf::from).collect()
+        given
+            .filter(|part| !part.is_empty())
+            .map(PathBuf::from)
+            .collect()
     }
 
     /// The value, or the default, or nothing.
@@ -171,7 +238,10 @@ impl Values {
         name: &'static str,
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> Result<Option<T>, ConfigError> {
-        let default = KEYS.iter().find(|key| key.name == name).map_or("", |key| key.default);
+        let default = KEYS
+            .iter()
+            .find(|key| key.name == name)
+            .map_or("", |key| key.default);
         let given = self.0.get(name).map(Vec::as_slice);
         let text = match given {
             None => default,
@@ -181,7 +251,9 @@ impl Values {
         if text.is_empty() {
             return Ok(None);
         }
-        read(text).map(Some).map_err(|problem| bad_value(name, problem))
+        read(text)
+            .map(Some)
+            .map_err(|problem| bad_value(name, problem))
     }
 
     fn needed<T>(
@@ -189,7 +261,8 @@ impl Values {
         name: &'static str,
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> Result<T, ConfigError> {
-        self.one(name, read)?.ok_or_else(|| bad_value(name, "must not be empty".to_owned()))
+        self.one(name, read)?
+            .ok_or_else(|| bad_value(name, "must not be empty".to_owned()))
     }
 
     /// Checks every value.
@@ -213,7 +286,8 @@ impl Values {
             max_connections: self.needed("max-connections", connections)?,
             executor_roots: self.list("executor-root"),
             log_level: self.needed("log-level", |text| {
-                text.parse().map_err(|_| format!("`{text}` is none of error, warn, info, debug, trace"))
+                text.parse()
+                    .map_err(|_| format!("`{text}` is none of error, warn, info, debug, trace"))
             })?,
             log_format: self.needed("log-format", |text| match text {
                 "text" => Ok(LogFormat::Text),
@@ -233,8 +307,12 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         return Ok(address);
     }
     let hint = "write HOST:PORT, as in 0.0.0.0:7337";
-    let mut found = text.to_socket_addrs().map_err(|error| format!("`{text}`: {error}; {hint}"))?;
-    found.next().ok_or_else(|| format!("`{text}` has no address; {hint}"))
+    let mut found = text
+        .to_socket_addrs()
+        .map_err(|error| format!("`{text}`: {error}; {hint}"))?;
+    found
+        .next()
+        .ok_or_else(|| format!("`{text}` has no address; {hint}"))
 }
 
 fn connections(text: &str) -> Result<usize, String> {
@@ -247,7 +325,9 @@ fn connections(text: &str) -> Result<usize, String> {
 /// The known key that is spelled most alike.
 fn nearest(name: &str) -> &'static str {
     let names = KEYS.iter().map(|key| key.name);
-    names.min_by_key(|known| distance(name, known)).unwrap_or_default()
+    names
+        .min_by_key(|known| distance(name, known))
+        .unwrap_or_default()
 }
 
 /// Letters to add, drop or change to make one word of the other.
