@@ -94,10 +94,9 @@ private[spark] object EmbeddedDaemon {
       override def run(): Unit =
         try {
           line.complete(readLine(stdout))
+          stdout.close()
         } catch {
           case failed: IOException => line.completeExceptionally(failed)
-        } finally {
-          stdout.close()
         }
     }
     reader.setDaemon(true)

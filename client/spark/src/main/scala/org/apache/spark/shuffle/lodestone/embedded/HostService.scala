@@ -32,7 +32,14 @@ private[spark] object HostService {
       val settings = LodestoneConf(conf)
       if (settings.services == ServiceSource.Embedded) {
         val thread = new Thread("lodestone-announce") {
-          override def run(): Unit = tellDriver(conf, settings, env)
+          override def run(): Unit =
+            try {
+              tellDriver(conf, settings, env)
+            } catch {
+              // Uncaught, it would end the executor (SparkUncaughtExceptionHandler). The driver
+              // waits for this host a bounded time.
+              case NonFatal(failure) => log.warn("The driver was not told of this host", failure)
+            }
         }
         thread.setDaemon(true)
         thread.start()
@@ -44,27 +51,33 @@ private[spark] object HostService {
   private def tellDriver(conf: SparkConf, settings: LodestoneConf, env: SparkEnv): Unit = {
     val host = env.blockManager.blockManagerId.host
     val client = ServiceClient(conf)
-    val message: DriverMessage =
-      try {
-        val daemon = new HostDaemon(
-          settings,
-          LocalRoots(conf, sys.env),
-          HostDaemon.safe(System.getProperty("user.name")),
-          host,
-          incarnationAt(client))
-        ServiceFound(env.executorId, host, daemon.findOrStart().toString)
-      } catch {
-        // Whatever it was, the driver's plan must not wait for this host.
-        case NonFatal(failure) =>
-          log.warn(s"No shuffle service on $host", failure)
-          ServiceMissing(env.executorId, host, String.valueOf(failure.getMessage))
-      }
-    RpcUtils.makeDriverRef(DriverEndpoint.Name, conf, env.rpcEnv).send(message)
-    client.close()
+    try {
+      val daemon = new HostDaemon(
+        settings,
+        LocalRoots(conf, sys.env),
+        HostDaemon.safe(System.getProperty("user.name")),
+        host,
+        incarnationAt(client))
+      val message = announcement(env.executorId, host, daemon)
+      RpcUtils.makeDriverRef(DriverEndpoint.Name, conf, env.rpcEnv).send(message)
+    } finally {
+      client.close()
+    }
   }
 
+  private def announcement(executorId: String, host: String, daemon: HostDaemon): DriverMessage =
+    try {
+      ServiceFound(executorId, host, daemon.findOrStart().toString)
+    } catch {
+      // Whatever it was, the driver's plan must not wait for this host.
+      case NonFatal(failure) =>
+        log.warn(s"No shuffle service on $host", failure)
+        ServiceMissing(executorId, host, String.valueOf(failure.getMessage))
+    }
+
   /** Every request of the client ends within its own time-out. */
-  private[embedded] def incarnationAt(client: ServiceClient)(address: HostPort): Either[String, Long] =
+  private[embedded] def incarnationAt(client: ServiceClient)(
+      address: HostPort): Either[String, Long] =
     Await.ready(client.hello(address), Duration.Inf).value match {
       case Some(Success(reply)) => Right(reply.incarnation)
       case Some(Failure(failure)) => Left(failure.getMessage)

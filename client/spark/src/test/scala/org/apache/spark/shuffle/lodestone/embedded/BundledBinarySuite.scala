@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.embedded
 
 import java.io.{ByteArrayInputStream, InputStream, IOException}
 import java.nio.charset.StandardCharsets.UTF_8
-import java.nio.file.{Files, Path}
+import java.nio.file.{Files, Path, Paths}
 import java.nio.file.attribute.PosixFilePermissions
 import java.util.concurrent.{Callable, CyclicBarrier, Executors, TimeUnit}
 
@@ -107,6 +107,16 @@ class BundledBinarySuite {
     val open = Files.createDirectory(dir.resolve("open"))
     Files.setPosixFilePermissions(open, PosixFilePermissions.fromString("rwxrwxrwx"))
     assertEquals("rwx------", mode(PrivateDirectory.open(dir, "open")))
+  }
+
+  @Test def `the daemon that was built is in the jar and runs`(@TempDir dir: Path): Unit = {
+    val built = Paths.get(System.getProperty("lodestone.binary"))
+    require(Files.isExecutable(built), s"$built is missing: run `make build` first")
+    val file = BundledBinary.extract(dir, () => BundledBinary.open())
+    assertEquals(BundledBinary.digestOf(built), BundledBinary.digestOf(file))
+    val process = new ProcessBuilder(file.toString, "--help").redirectErrorStream(true).start()
+    assertTrue(process.waitFor(10, TimeUnit.SECONDS))
+    assertEquals(0, process.exitValue())
   }
 
   @Test def `each platform has a resource of its own`(): Unit = {

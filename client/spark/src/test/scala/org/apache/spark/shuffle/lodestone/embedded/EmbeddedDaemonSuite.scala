@@ -61,7 +61,7 @@ class EmbeddedDaemonSuite {
   @Test def `a program that says something else is quoted`(@TempDir dir: Path): Unit =
     assertTrue(failure(dir, "echo hello").contains("printed 'hello'"))
 
-  @Test def `a program that says nothing is ended after a bounded wait`(@TempDir dir: Path): Unit = {
+  @Test def `a program that says nothing is ended after a while`(@TempDir dir: Path): Unit = {
     val pid = dir.resolve("pid")
     val message = failure(dir, s"echo $$$$ > $pid", "exec sleep 600")
     assertTrue(message.contains("was not ready in 2000 ms"), message)

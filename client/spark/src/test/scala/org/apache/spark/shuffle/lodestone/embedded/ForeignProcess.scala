@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.embedded
 
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Paths}
 import java.util.concurrent.TimeUnit
 
 /** A process that is not our child. (`ProcessHandle` needs a newer Java than Spark 3.5 does.) */
@@ -8,6 +10,13 @@ private[embedded] object ForeignProcess {
   private val WaitS = 30L
 
   def awaitEnd(pid: Long): Unit = run("tail", s"--pid=$pid", "-f", "/dev/null")
+
+  /** The signals of a terminal or a process group reach the processes of one session. */
+  def session(pid: Long): Long = {
+    val stat = new String(Files.readAllBytes(Paths.get(s"/proc/$pid/stat")), UTF_8)
+    // The name in the second field may hold blanks; what follows its closing bracket is regular.
+    stat.substring(stat.lastIndexOf(')') + 2).split(' ')(3).toLong
+  }
 
   def kill(pid: Long): Unit = {
     run("kill", "-KILL", pid.toString)
