@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Many clients at once, slow ones among them.
+
+use std::io::{Read, Write};
+
+use crate::support::client::{ALL_MAPS, batch, key};
+use crate::support::{Client, Daemon};
+use lodestone_wire::extension::PROTOCOL_VERSION;
+use lodestone_wire::extension::hello::{Hello, HelloReply};
+use lodestone_wire::extension::status::Status;
+use lodestone_wire::frame::ChunkId;
+use lodestone_wire::{Frame, Message};
+
+fn hello() -> Hello {
+    Hello {
+        protocol_version: PROTOCOL_VERSION,
+        client_name: String::new(),
+    }
+}
+
+#[test]
+fn two_hundred_connections_are_served_at_once() {
+    let daemon = Daemon::start(&[]);
+    let key = key(&daemon, 1);
+    let mut clients: Vec<Client> = (0..200).map(|_| Client::connect(&daemon)).collect();
+    clients[0].register(&key, 200, 4);
+    let ids: Vec<i64> = (0..)
+        .zip(&mut clients)
+        .map(|(map, client)| {
+            let bytes = [map as u8; 999];
+            let (meta, body) = batch(&key, map, 1, &[(map % 4, &bytes)]);
+            client.send_upload(&meta, &body)
+        })
+        .collect();
+    for (client, id) in clients.iter_mut().zip(ids) {
+        client.answer_to(id);
+    }
+    let last: HelloReply = clients[199].ask(&hello());
+    assert_eq!(last.load.connections, 200);
+    assert_eq!(clients[7].finalize(&key).segments, 200);
+    assert_eq!(clients[8].partition(&key, 3).len(), 50);
+}
+
+#[test]
+fn a_connection_over_the_limit_is_closed_at_once_and_the_others_go_on() {
+    let daemon = Daemon::start(&["--max-connections", "2"]);
+    let mut first = Client::connect(&daemon);
+    let _: HelloReply = first.ask(&hello());
+    let mut second = Client::connect(&daemon);
+    let _: HelloReply = second.ask(&hello());
+    assert_eq!(Client::connect(&daemon).receive(), None);
+    daemon.logged("max-connections");
+    let _: HelloReply = first.ask(&hello());
+}
+
+#[test]
+fn a_reader_that_does_not_read_keeps_nobody_from_reading() {
+    let daemon = Daemon::start(&["--memory", "32MiB"]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    let maps = 64;
+    client.register(&key, maps, 1);
+    let block = |map: u32| vec![map as u8; 512 << 10];
+    for map in 0..maps {
+        assert_eq!(client.push(&key, map, 1, &[(0, &block(map))]), [Status::Ok]);
+    }
+    client.finalize(&key);
+    let chunks: Vec<(u32, u32)> = (0..maps / 4).map(|chunk| (0, chunk)).collect();
+    // More slow readers than the daemon has threads for blocking work.
+    let mut slow: Vec<Client> = (0..80)
+        .map(|_| {
+            let mut client = Client::connect(&daemon);
+            let handle = client.open(&key, ALL_MAPS, &chunks);
+            for chunk_index in 0..chunks.len() as i32 {
+                let chunk = ChunkId {
+                    stream_id: handle.stream_id,
+                    chunk_index,
+                };
+                client.send(&Frame::ChunkFetchRequest(chunk));
+            }
+            client
+        })
+        .collect();
+    let read = client.partition(&key, 0);
+    assert_eq!(read.len(), maps as usize);
+    assert!(read.iter().all(|(map, _, bytes)| *bytes == block(*map)));
+    // A slow one gets everything too, once it reads.
+    for index in 0..chunks.len() as u32 {
+        let Some(Frame::ChunkFetchSuccess { body, .. }) = slow[0].receive() else {
+            panic!("the slow reader was given up");
+        };
+        let expected: Vec<u8> = (index * 4..index * 4 + 4).flat_map(block).collect();
+        assert!(body == expected, "chunk {index} of the slow reader");
+    }
+}
+
+#[test]
+fn requests_past_the_limit_of_one_connection_wait_and_are_all_answered() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let count = 5000;
+    let mut writing = client.socket.try_clone().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for request_id in 0..count {
+                let body = hello().to_bytes();
+                writing
+                    .write_all(&Frame::RpcRequest { request_id, body }.to_bytes())
+                    .unwrap();
+            }
+        });
+        let mut answered: Vec<i64> = (0..count)
+            .map(|_| match client.receive() {
+                Some(Frame::RpcResponse { request_id, .. }) => request_id,
+                other => panic!("instead of an answer: {other:?}"),
+            })
+            .collect();
+        answered.sort_unstable();
+        assert_eq!(answered, (0..count).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn the_admin_endpoint_tells_health_status_and_metrics() {
+    let daemon = Daemon::start(&["--admin", "127.0.0.1:0"]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register(&key, 4, 4);
+    client.push(&key, 0, 1, &[(0, b"seven b")]);
+    let get = |path: &str| {
+        let mut socket = std::net::TcpStream::connect(daemon.admin()).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let health = get("/health");
+    assert!(
+        health.starts_with("HTTP/1.1 200") && health.ends_with("serving\n"),
+        "{health}"
+    );
+    let metrics = get("/metrics");
+    for line in [
+        "lodestone_push_bytes_total 7",
+        "lodestone_merge_segments_total 1",
+        "lodestone_register_shuffles_total 1",
+        "lodestone_connections_open 1",
+        "lodestone_serving 1",
+    ] {
+        assert!(
+            metrics.lines().any(|found| found == line),
+            "no {line:?} in {metrics}"
+        );
+    }
+    let status = get("/status");
+    let (_, body) = status.split_once("\r\n\r\n").unwrap();
+    let status: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(status["segments"], 1);
+    assert_eq!(status["state"], "serving");
+    assert_eq!(status["shuffles"], 1);
+}

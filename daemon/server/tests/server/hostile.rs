@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bytes that no client should send: the connection ends with a logged reason, everybody else goes on,
+//! and memory stays bounded.
+
+use std::io::Write;
+
+use crate::support::client::{ALL_MAPS, batch, key};
+use crate::support::{Client, Daemon, Random};
+use bytes::Bytes;
+use lodestone_wire::extension::PROTOCOL_VERSION;
+use lodestone_wire::extension::hello::{Hello, HelloReply};
+use lodestone_wire::extension::status::Status;
+use lodestone_wire::{Frame, Message};
+
+/// The daemon closes the connection, and says why in its log.
+fn is_closed_because(daemon: &Daemon, mut client: Client, reason: &str) {
+    assert_eq!(client.receive(), None);
+    daemon.logged(reason);
+}
+
+fn still_serves(client: &mut Client) {
+    let hello = Hello {
+        protocol_version: PROTOCOL_VERSION,
+        client_name: "bystander".to_owned(),
+    };
+    let _: HelloReply = client.ask(&hello);
+}
+
+fn with_prefix(length: i64, kind: u8) -> Vec<u8> {
+    let mut bytes = length.to_be_bytes().to_vec();
+    bytes.push(kind);
+    bytes
+}
+
+#[test]
+fn malformed_frames_end_their_connection_with_a_logged_reason() {
+    let daemon = Daemon::start(&[]);
+    let mut bystander = Client::connect(&daemon);
+    for (bytes, reason) in [
+        (with_prefix(-1, 3), "frame length -1 is below"),
+        (with_prefix(8, 3), "frame length 8 is below"),
+        (
+            with_prefix((8 << 20) + 1, 3),
+            "is over the limit of 8388608",
+        ),
+        (with_prefix(i64::MAX, 3), "is over the limit of 8388608"),
+        (with_prefix(20, 200), "frame type 200 is unknown"),
+        (
+            with_prefix(9, 3),
+            "RpcRequest: request_id needs 8 bytes, 0 remain",
+        ),
+        (
+            Frame::RpcResponse {
+                request_id: 1,
+                body: Bytes::new(),
+            }
+            .to_bytes()
+            .to_vec(),
+            "no request",
+        ),
+        (
+            b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
+            "is over the limit",
+        ),
+    ] {
+        let mut client = Client::connect(&daemon);
+        client.socket.write_all(&bytes).unwrap();
+        is_closed_because(&daemon, client, reason);
+        still_serves(&mut bystander);
+    }
+}
+
+#[test]
+fn uploads_over_a_limit_end_their_connection_before_memory_is_taken() {
+    let daemon = Daemon::start(&[]);
+    let upload = |meta: usize, body_bytes| {
+        let meta = Bytes::from(vec![70; meta]);
+        Frame::UploadStream {
+            request_id: 1,
+            meta,
+            body_bytes,
+        }
+    };
+    let mut client = Client::connect(&daemon);
+    client.send(&upload(1, (64 << 20) + 1));
+    is_closed_because(
+        &daemon,
+        client,
+        "upload body of 67108865 bytes is over the limit",
+    );
+    let mut client = Client::connect(&daemon);
+    client.send(&upload((4 << 20) + 1, 1));
+    is_closed_because(
+        &daemon,
+        client,
+        "upload meta of 4194305 bytes is over the limit",
+    );
+}
+
+#[test]
+fn a_client_that_goes_inside_a_request_is_told_apart_and_nothing_is_merged() {
+    let daemon = Daemon::start(&[]);
+    let mut bystander = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    bystander.register(&key, 4, 1);
+    let (meta, body) = batch(&key, 0, 1, &[(0, &[7; 100_000])]);
+    let (meta, body_bytes) = (meta.to_bytes(), body.len() as u64);
+    let frame = Frame::UploadStream {
+        request_id: 1,
+        meta,
+        body_bytes,
+    }
+    .to_bytes();
+    for cut in [5, 20, frame.len() - 1, frame.len(), frame.len() + 50_000] {
+        let mut client = Client::connect(&daemon);
+        let bytes = [&frame[..], &body].concat();
+        client.socket.write_all(&bytes[..cut]).unwrap();
+        drop(client);
+        daemon.logged("closed by the client inside a request");
+    }
+    assert_eq!(
+        bystander.push(&key, 0, 2, &[(0, b"whole")]),
+        [Status::Ok],
+        "the first whole one"
+    );
+    bystander.finalize(&key);
+    assert_eq!(
+        bystander.partition(&key, 0),
+        [(0, 2, Bytes::from_static(b"whole"))]
+    );
+}
+
+#[test]
+fn random_bytes_harm_nobody_and_take_no_memory() {
+    let daemon = Daemon::start(&["--memory", "16MiB"]);
+    let mut random = Random::any();
+    let mut bystander = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    bystander.register(&key, 4, 4);
+    bystander.push(&key, 0, 1, &[(0, b"kept")]);
+    let before = daemon.resident_bytes();
+    for round in 0..300 {
+        let mut client = Client::connect(&daemon);
+        let count = random.below(400) as usize;
+        let mut bytes = random.bytes(count);
+        if round % 2 == 0 {
+            // A frame that is plausible up to its payload.
+            let kind = random.below(14) as u8;
+            let mut frame = with_prefix(bytes.len() as i64 + 9, kind);
+            if round % 4 == 0 {
+                // Small numbers look like counts and lengths that can be.
+                bytes
+                    .iter_mut()
+                    .for_each(|byte| *byte = byte.saturating_sub(250));
+            }
+            frame.append(&mut bytes);
+            bytes = frame;
+        }
+        // The daemon may close while we write.
+        let _ = client.socket.write_all(&bytes);
+    }
+    still_serves(&mut bystander);
+    bystander.finalize(&key);
+    assert_eq!(
+        bystander.partition(&key, 0),
+        [(0, 1, Bytes::from_static(b"kept"))]
+    );
+    let taken = daemon.peak_bytes().saturating_sub(before);
+    assert!(taken < 32 << 20, "{taken} bytes");
+    assert!(
+        !daemon
+            .log_so_far()
+            .iter()
+            .any(|line| line.contains("panicked")),
+        "a panic"
+    );
+}
+
+#[test]
+fn many_half_sent_uploads_wait_for_memory_instead_of_taking_it() {
+    let daemon = Daemon::start(&["--memory", "16MiB"]);
+    let mut owner = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    owner.register(&key, 100, 1);
+    let before = daemon.resident_bytes();
+    let size = 1 << 20;
+    let mut uploads: Vec<(Client, i64, Vec<u8>)> = (0..40)
+        .map(|map| {
+            let mut client = Client::connect(&daemon);
+            let bytes = vec![map as u8; size];
+            let (meta, body) = batch(&key, map, 1, &[(0, &bytes)]);
+            let (meta, body_bytes) = (meta.to_bytes(), body.len() as u64);
+            client.send(&Frame::UploadStream {
+                request_id: 1,
+                meta,
+                body_bytes,
+            });
+            client.socket.write_all(&body[..size / 2]).unwrap();
+            (client, 1, body)
+        })
+        .collect();
+    // Requests that need none of that memory are served meanwhile.
+    still_serves(&mut owner);
+    std::thread::scope(|scope| {
+        for (client, id, body) in &mut uploads {
+            scope.spawn(move || {
+                client.socket.write_all(&body[size / 2..]).unwrap();
+                client.answer_to(*id);
+            });
+        }
+    });
+    owner.finalize(&key);
+    assert_eq!(
+        owner.layout(&key, ALL_MAPS, &[0]).partitions[0]
+            .chunks
+            .len(),
+        20
+    );
+    let taken = daemon.peak_bytes() - before;
+    assert!(taken < 40 << 20, "{taken} bytes");
+}

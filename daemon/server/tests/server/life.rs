@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From register to remove, over a real socket, with exact bytes.
+
+use crate::support::client::{ALL_MAPS, app, batch, key};
+use crate::support::{Client, Daemon, Random};
+use lodestone_wire::Frame;
+use lodestone_wire::Message;
+use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::hello::{Hello, HelloReply, State};
+use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
+use lodestone_wire::extension::remove::EndApplication;
+use lodestone_wire::extension::status::{Done, Refused, Status};
+use lodestone_wire::spark::ShuffleKey;
+use lodestone_wire::spark::remove::RemoveShuffleMerge;
+
+#[test]
+fn a_shuffle_lives_from_register_to_remove_with_exact_bytes() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 5);
+    client.register(&key, 40, 3);
+    let mut random = Random::any();
+    // Partition 0 is larger than a chunk and than a memory tail, partition 1 stays in memory.
+    let large: Vec<Vec<u8>> = (0..40).map(|_| random.bytes(100_000)).collect();
+    let small: Vec<Vec<u8>> = (0..40).map(|_| random.bytes(100)).collect();
+    for (map, (large, small)) in (0..).zip(large.iter().zip(&small)) {
+        let codes = client.push(&key, map, i64::from(map) + 1000, &[(0, large), (1, small)]);
+        assert_eq!(codes, [Status::Ok, Status::Ok]);
+    }
+    let total = client.finalize(&key);
+    assert_eq!(
+        (total.partitions, total.segments, total.bytes),
+        (2, 80, 40 * 100_100)
+    );
+    assert_eq!(client.finalize(&key), total, "finalize may be repeated");
+
+    for (reduce, expected) in [(0, &large), (1, &small)] {
+        let found = client.partition(&key, reduce);
+        let maps: Vec<(u32, i64)> = found.iter().map(|(map, id, _)| (*map, *id)).collect();
+        assert_eq!(
+            maps,
+            (0..40)
+                .map(|map| (map, i64::from(map) + 1000))
+                .collect::<Vec<_>>()
+        );
+        assert!(
+            found
+                .iter()
+                .zip(expected)
+                .all(|((.., bytes), expected)| bytes == expected)
+        );
+    }
+    a_range_of_maps_and_a_download(&mut client, &key, &large);
+    removed_means_refused(&mut client, &key);
+}
+
+fn a_range_of_maps_and_a_download(client: &mut Client, key: &MergeKey, large: &[Vec<u8>]) {
+    let layout = client.layout(key, (10, 12), &[0, 2]);
+    assert_eq!(layout.partitions[1].code, Status::UnknownPartition);
+    let maps = layout.partitions[0].chunks[0]
+        .segments
+        .iter()
+        .map(|segment| segment.map_index);
+    assert_eq!(maps.collect::<Vec<_>>(), [10, 11]);
+    let handle = client.open(key, (10, 12), &[(0, 0)]);
+    assert_eq!(
+        client.take(&handle),
+        [[&large[10][..], &large[11]].concat()]
+    );
+    let handle = client.open(key, ALL_MAPS, &[(0, 1), (0, 0)]);
+    assert_eq!(
+        client.download(&handle, 0),
+        large[21..].concat(),
+        "chunk 1, as a stream"
+    );
+    assert_eq!(
+        client.download(&handle, 1),
+        large[..21].concat(),
+        "chunk 0, as a stream"
+    );
+}
+
+fn removed_means_refused(client: &mut Client, key: &MergeKey) {
+    let (app, app_attempt) = (app(), -1);
+    let removed = ShuffleKey {
+        app: app.clone(),
+        app_attempt,
+        shuffle_id: 5,
+        merge_id: -1,
+    };
+    client.send(&Frame::OneWay {
+        body: RemoveShuffleMerge { key: removed }.to_bytes(),
+    });
+    let _: Done = client.ask(&EndApplication { app, app_attempt });
+    let (meta, body) = batch(key, 0, 1000, &[(0, b"late")]);
+    let id = client.send_upload(&meta, &body);
+    let refused: Refused = crate::support::client::read(&client.answer_to(id));
+    assert!(
+        [Status::UnknownApplication, Status::TooLate].contains(&refused.code),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn hello_and_lease_tell_who_the_daemon_is_and_how_busy() {
+    let daemon = Daemon::start(&["--memory", "64MiB"]);
+    let mut client = Client::connect(&daemon);
+    let client_name = "test/1 spark/none".to_owned();
+    let reply: HelloReply = client.ask(&Hello {
+        protocol_version: 1,
+        client_name,
+    });
+    assert_eq!(reply.incarnation, daemon.incarnation());
+    assert_eq!(reply.server_version, env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        (reply.load.state, reply.load.connections),
+        (State::Serving, 1)
+    );
+    assert_eq!(reply.load.memory_limit, 64 << 20);
+    assert!(reply.load.disk_total >= reply.load.disk_free && reply.load.disk_free > 0);
+    client.register(&key(&daemon, 1), 1, 1);
+    let (app, app_attempt, incarnation) = (app(), -1, 0);
+    let lease: LeaseReply = client.ask(&RenewLease {
+        app,
+        app_attempt,
+        incarnation,
+        ttl_ms: 1,
+    });
+    assert_eq!(lease.granted_ttl_ms, 10_000, "never less than ten seconds");
+    assert_eq!(lease.load.shuffles, 1);
+}
+
+#[test]
+fn of_two_attempts_that_push_at_once_exactly_one_is_served() {
+    let daemon = Daemon::start(&[]);
+    let key = key(&daemon, 7);
+    let maps = 50;
+    Client::connect(&daemon).register(&key, maps, 2);
+    let bytes_of = |map: u32, attempt: i64| vec![(map as u8) ^ (attempt as u8 * 85); 3000];
+    let codes: Vec<Vec<Vec<Status>>> = std::thread::scope(|scope| {
+        let push_all = |attempt: i64| {
+            let mut client = Client::connect(&daemon);
+            let key = &key;
+            move || {
+                let push = |map| {
+                    let bytes = bytes_of(map, attempt);
+                    client.push(key, map, attempt, &[(0, &bytes), (1, &bytes)])
+                };
+                (0..maps).map(push).collect()
+            }
+        };
+        let both = [1, 2].map(|attempt| scope.spawn(push_all(attempt)));
+        both.into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    let mut client = Client::connect(&daemon);
+    client.finalize(&key);
+    for reduce in [0, 1] {
+        let mut served = client.partition(&key, reduce);
+        served.sort_by_key(|(map, ..)| *map);
+        assert_eq!(served.len(), maps as usize);
+        for (map, (found, attempt, bytes)) in (0..maps).zip(served) {
+            assert_eq!((map, &bytes[..]), (found, &bytes_of(map, attempt)[..]));
+            let mut of_attempt = [0, 1].map(|pusher| codes[pusher][map as usize][reduce as usize]);
+            if attempt == 2 {
+                of_attempt.reverse();
+            }
+            assert_eq!(of_attempt, [Status::Ok, Status::OtherAttempt]);
+        }
+    }
+}
+
+#[test]
+fn pushing_ten_times_the_memory_loses_nothing_and_stays_within_bounds() {
+    let memory: u64 = 16 << 20;
+    let daemon = Daemon::start(&["--memory", "16MiB"]);
+    let before = daemon.resident_bytes();
+    let key = key(&daemon, 9);
+    let (pushers, maps, partitions) = (4, 40, 8);
+    Client::connect(&daemon).register(&key, pushers * maps, partitions);
+    let segment = |map: u32, reduce: u32| vec![(map * 7 + reduce) as u8; 131_072];
+    std::thread::scope(|scope| {
+        for pusher in 0..pushers {
+            let key = &key;
+            let mut client = Client::connect(&daemon);
+            scope.spawn(move || {
+                for map in pusher * maps..(pusher + 1) * maps {
+                    let parts: Vec<Vec<u8>> =
+                        (0..partitions).map(|reduce| segment(map, reduce)).collect();
+                    let parts: Vec<(u32, &[u8])> =
+                        (0..).zip(parts.iter().map(Vec::as_slice)).collect();
+                    let codes = client.push(key, map, 1, &parts);
+                    assert!(codes.iter().all(|code| *code == Status::Ok), "{codes:?}");
+                }
+            });
+        }
+    });
+    let mut client = Client::connect(&daemon);
+    let total = client.finalize(&key);
+    let pushed = u64::from(pushers * maps * partitions) * 131_072;
+    assert!(pushed >= 10 * memory);
+    assert_eq!(total.bytes as u64, pushed);
+    for reduce in 0..partitions {
+        for (map, _, bytes) in client.partition(&key, reduce) {
+            assert!(
+                bytes == segment(map, reduce),
+                "map {map} of partition {reduce}"
+            );
+        }
+    }
+    let taken = daemon.peak_bytes() - before;
+    assert!(
+        taken < memory + (32 << 20),
+        "{taken} bytes over the memory at rest"
+    );
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The daemon over real sockets. One binary, so that the client is compiled and linked once.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests may panic"
+)]
+
+mod connections;
+mod hostile;
+mod life;
+mod panics;
+mod process;
+mod refusals;
+mod spark;
+mod support;

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Starting, stopping, and agreeing on one daemon.
+
+use std::io::Write;
+
+use crate::support::client::{batch, key, read};
+use crate::support::daemon::run;
+use crate::support::{Client, Daemon};
+use lodestone_wire::extension::push::PushBatchReply;
+use lodestone_wire::extension::status::Status;
+use lodestone_wire::{Frame, Message};
+use rustix::process::Signal;
+
+#[test]
+fn a_start_that_fails_says_in_two_lines_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let config = dir.path().join("daemon.toml");
+    std::fs::write(&config, "memroy = '1g'").unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let (file, config) = (file.to_str().unwrap(), config.to_str().unwrap());
+    for (arguments, expected) in [
+        (
+            &["--dir", "/does/not/exist"][..],
+            "/does/not/exist does not exist: create it",
+        ),
+        (&["--dir", file], "is not a directory"),
+        (&["--dir", "/proc"], "/proc"),
+        (
+            &["--listen", &taken],
+            "the port is taken by another process",
+        ),
+        (
+            &["--listen", "192.0.2.1:7337"],
+            "choose an address of this host",
+        ),
+        (&["--memory", "lots"], "write it as in 512MiB"),
+        (
+            &["--config", config],
+            "there is no key `memroy`; did you mean `memory`?",
+        ),
+        (
+            &["--config", "/does/not/exist"],
+            "--config /does/not/exist: ",
+        ),
+        (
+            &["--announce", "/does/not/exist"],
+            "--announce /does/not/exist: ",
+        ),
+    ] {
+        let (code, out, error) = run(dir.path(), arguments);
+        assert_eq!(code, Some(1), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{arguments:?} gave {error:?}");
+        assert!(error.lines().count() <= 2, "{arguments:?} gave {error:?}");
+        assert_eq!(out, "");
+    }
+    let (code, _, error) = run(dir.path(), &["--lisen", "x"]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("--listen"), "{error}");
+}
+
+#[test]
+fn a_configuration_file_does_what_flags_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("daemon.toml");
+    std::fs::write(
+        &config,
+        "admin = '127.0.0.1:0'\nlog-format = 'json'\nmemory = '20MiB'",
+    )
+    .unwrap();
+    let daemon = Daemon::start(&["--config", config.to_str().unwrap()]);
+    assert!(daemon.admin().starts_with("127.0.0.1:"));
+    let line = daemon.logged("ready");
+    let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(event["level"], "INFO");
+}
+
+#[test]
+fn of_daemons_with_one_announce_file_one_serves_and_the_others_name_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("announce");
+    // What a crashed daemon left: a line of a process that is no more.
+    std::fs::write(&file, "lodestone ready listen=127.0.0.1:1 pid=999999999\n").unwrap();
+    let announce = ["--announce", file.to_str().unwrap()];
+    let mut daemons: Vec<Daemon> = (0..5)
+        .map(|_| Daemon::launch(tempfile::tempdir().unwrap(), &announce))
+        .collect();
+    let lines: Vec<String> = daemons.iter_mut().map(Daemon::line).collect();
+    let serving: Vec<&String> = lines
+        .iter()
+        .filter(|line| !line.contains("existing"))
+        .collect();
+    assert_eq!(serving.len(), 1, "{lines:?}");
+    let passed_on = format!("{} existing=true", serving[0]);
+    for (daemon, line) in daemons.iter_mut().zip(&lines) {
+        if line != serving[0] {
+            assert_eq!(*line, passed_on);
+            assert_eq!(daemon.ended().code(), Some(0));
+        } else {
+            daemon.ready = line.clone();
+        }
+    }
+    let mut winner = daemons
+        .into_iter()
+        .find(|daemon| !daemon.ready.is_empty())
+        .unwrap();
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        format!("{}\n", winner.ready)
+    );
+    winner.signal(Signal::TERM);
+    assert_eq!(winner.ended().code(), Some(0));
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        "",
+        "nobody serves any more"
+    );
+}
+
+#[test]
+fn a_killed_daemon_leaves_nothing_in_the_way_of_the_next() {
+    let file_dir = tempfile::tempdir().unwrap();
+    let file = file_dir.path().join("announce");
+    let announce = ["--announce", file.to_str().unwrap()];
+    let mut first = Daemon::start(&announce);
+    let old = first.incarnation();
+    first.signal(Signal::KILL);
+    assert_eq!(first.ended().code(), None);
+    let dir = first.dir.path().to_str().unwrap();
+    let left = || std::fs::read_dir(first.dir.path()).unwrap().count();
+    assert_eq!(left(), 1, "a killed daemon cleans nothing up");
+    let next = Daemon::start(&["--announce", announce[1], "--dir", dir]);
+    assert_ne!(next.incarnation(), old);
+    assert_eq!(
+        left(),
+        1,
+        "the next one removed what was left, and has its own"
+    );
+}
+
+#[test]
+fn without_connections_the_daemon_goes_after_a_while_and_not_before() {
+    let mut daemon = Daemon::start(&["--idle-exit", "300ms"]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register(&key, 4, 4);
+    // Longer than the limit: nothing ends while this client is connected.
+    let quiet = std::time::Duration::from_millis(900);
+    client.socket.set_read_timeout(Some(quiet)).unwrap();
+    let nothing = std::io::Read::read(&mut client.socket, &mut [0]).unwrap_err();
+    assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+    client
+        .socket
+        .set_read_timeout(Some(crate::support::daemon::PATIENCE))
+        .unwrap();
+    assert_eq!(client.push(&key, 0, 1, &[(0, b"still here")]), [Status::Ok]);
+    drop(client);
+    assert_eq!(daemon.ended().code(), Some(0));
+    assert_eq!(
+        std::fs::read_dir(daemon.dir.path()).unwrap().count(),
+        0,
+        "its files are gone"
+    );
+}
+
+#[test]
+fn a_daemon_that_is_asked_to_stop_answers_what_it_took() {
+    let mut daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register(&key, 1000, 1);
+    let mut ids = Vec::new();
+    for map in 0..50 {
+        let (meta, body) = batch(&key, map, 1, &[(0, &[map as u8; 50_000])]);
+        ids.push(client.send_upload(&meta, &body));
+    }
+    // The first answer shows that the daemon is in the middle of it.
+    let mut answered = 0;
+    let mut check = |frame: Frame| match frame {
+        Frame::RpcResponse { request_id, body } => {
+            assert!(ids.contains(&request_id));
+            assert_eq!(read::<PushBatchReply>(&body).codes, [Status::Ok]);
+            answered += 1;
+        }
+        other => panic!("instead of an answer: {other:?}"),
+    };
+    check(client.receive().unwrap());
+    daemon.signal(Signal::TERM);
+    // Whole answers until the end, and no half one.
+    while let Some(frame) = client.receive() {
+        check(frame);
+    }
+    assert!(answered >= 1);
+    assert_eq!(daemon.ended().code(), Some(0));
+    assert!(
+        std::net::TcpStream::connect(daemon.address()).is_err(),
+        "it still listens"
+    );
+    assert_eq!(
+        std::fs::read_dir(daemon.dir.path()).unwrap().count(),
+        0,
+        "its files are gone"
+    );
+}
+
+#[test]
+fn a_client_that_does_not_read_cannot_keep_the_daemon_from_stopping() {
+    let mut daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register(&key, 1, 1);
+    let (meta, body) = batch(&key, 0, 1, &[(0, &[7; 1000])]);
+    let (meta, body_bytes) = (meta.to_bytes(), body.len() as u64);
+    // A body that never ends.
+    client.send(&Frame::UploadStream {
+        request_id: 1,
+        meta,
+        body_bytes,
+    });
+    client.socket.write_all(&body[..10]).unwrap();
+    daemon.signal(Signal::INT);
+    assert_eq!(daemon.ended().code(), Some(0));
+    assert_eq!(client.receive(), None);
+}
+
+#[test]
+fn the_help_tells_a_stranger_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, help, _) = run(dir.path(), &["--help"]);
+    assert_eq!(code, Some(0));
+    for word in [
+        "--dir",
+        "Example: lodestone serve",
+        "SIGTERM",
+        "[default: 512MiB]",
+    ] {
+        assert!(help.contains(word), "no {word:?} in {help}");
+    }
+}

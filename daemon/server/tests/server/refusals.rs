@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a daemon does not do, it says by a code, and the connection goes on.
+
+use crate::support::client::{ALL_MAPS, app, batch, key, read};
+use crate::support::{Client, Daemon};
+use lodestone_wire::extension::fetch::{ChunkLayout, ChunkRef, FetchChunks};
+use lodestone_wire::extension::finalize::FinalizeMerge;
+use lodestone_wire::extension::hello::{Hello, HelloReply};
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::status::{Refused, Status};
+use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
+use lodestone_wire::frame::{ChunkId, StreamId};
+use lodestone_wire::spark::finalize::FinalizeShuffleMerge;
+use lodestone_wire::spark::{SASL_TAG, ShuffleKey};
+use lodestone_wire::{AppId, Frame, Message};
+
+fn layout_of(key: &MergeKey, reduce_id: u32) -> ChunkLayout {
+    let (map_start, map_end) = ALL_MAPS;
+    ChunkLayout {
+        key: key.clone(),
+        map_start,
+        map_end,
+        reduce_ids: vec![reduce_id],
+    }
+}
+
+fn fetch_of(key: &MergeKey, reduce_id: u32, chunk: u32) -> FetchChunks {
+    let (map_start, map_end) = ALL_MAPS;
+    let chunks = vec![ChunkRef { reduce_id, chunk }];
+    FetchChunks {
+        key: key.clone(),
+        map_start,
+        map_end,
+        chunks,
+    }
+}
+
+fn push_refusal(client: &mut Client, meta: &PushBatch, body: &[u8]) -> Status {
+    let id = client.send_upload(meta, body);
+    read::<Refused>(&client.answer_to(id)).code
+}
+
+/// The connection still works.
+fn still_talks(client: &mut Client) {
+    let hello = Hello {
+        protocol_version: PROTOCOL_VERSION,
+        client_name: String::new(),
+    };
+    let _: HelloReply = client.ask(&hello);
+}
+
+#[test]
+fn another_protocol_version_is_refused_and_both_are_named() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let hello = Hello {
+        protocol_version: 99,
+        client_name: "future".to_owned(),
+    };
+    let refused: Refused = client.ask(&hello);
+    assert_eq!(refused.code, Status::VersionMismatch);
+    assert!(refused.detail.contains("99") && refused.detail.contains("version 1"));
+    still_talks(&mut client);
+}
+
+#[test]
+fn the_unknown_is_refused_and_never_empty() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let known = key(&daemon, 1);
+    let stranger = MergeKey {
+        app: AppId::new("stranger").unwrap(),
+        ..known.clone()
+    };
+    assert_eq!(
+        client.refusal(&layout_of(&stranger, 0)),
+        Status::UnknownApplication
+    );
+    client.register(&known, 4, 4);
+    let other = key(&daemon, 2);
+    assert_eq!(
+        client.refusal(&layout_of(&other, 0)),
+        Status::UnknownShuffle
+    );
+    assert_eq!(
+        client.refusal(&FinalizeMerge { key: other.clone() }),
+        Status::UnknownShuffle
+    );
+    let (meta, body) = batch(&other, 0, 1, &[(0, b"bytes")]);
+    assert_eq!(
+        push_refusal(&mut client, &meta, &body),
+        Status::UnknownShuffle
+    );
+    assert_eq!(client.push(&known, 0, 1, &[(0, b"bytes")]), [Status::Ok]);
+    assert_eq!(client.refusal(&layout_of(&known, 0)), Status::NotFinalized);
+    client.finalize(&known);
+    let layout = client.layout(&known, ALL_MAPS, &[1]);
+    assert_eq!(layout.partitions[0].code, Status::UnknownPartition);
+    assert_eq!(
+        client.refusal(&fetch_of(&known, 1, 0)),
+        Status::UnknownPartition
+    );
+    assert_eq!(
+        client.refusal(&fetch_of(&known, 0, 1)),
+        Status::Malformed,
+        "no such chunk"
+    );
+    still_talks(&mut client);
+}
+
+#[test]
+fn what_was_said_to_another_incarnation_is_refused() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let ours = key(&daemon, 1);
+    client.register(&ours, 4, 4);
+    let stale = MergeKey {
+        incarnation: ours.incarnation ^ 1,
+        ..ours.clone()
+    };
+    assert_eq!(
+        client.refusal(&layout_of(&stale, 0)),
+        Status::StaleIncarnation
+    );
+    assert_eq!(
+        client.refusal(&FinalizeMerge { key: stale.clone() }),
+        Status::StaleIncarnation
+    );
+    let format = "spark-stream".to_owned();
+    let register = RegisterShuffle {
+        key: stale.clone(),
+        num_maps: 4,
+        num_partitions: 4,
+        format,
+    };
+    assert_eq!(client.refusal(&register), Status::StaleIncarnation);
+    let (meta, body) = batch(&stale, 0, 1, &[(0, &[7; 100_000])]);
+    assert_eq!(
+        push_refusal(&mut client, &meta, &body),
+        Status::StaleIncarnation
+    );
+    // The refused body was drained: the next push is understood.
+    assert_eq!(client.push(&ours, 0, 1, &[(0, b"bytes")]), [Status::Ok]);
+}
+
+#[test]
+fn each_segment_of_a_batch_gets_its_own_code() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register(&key, 4, 4);
+    assert_eq!(client.push(&key, 0, 1, &[(0, b"first")]), [Status::Ok]);
+    let again = client.push(&key, 0, 1, &[(0, b"first"), (1, b"second")]);
+    assert_eq!(again, [Status::Duplicate, Status::Ok]);
+    assert_eq!(
+        client.push(&key, 0, 2, &[(0, b"other")]),
+        [Status::OtherAttempt]
+    );
+    let (mut meta, body) = batch(&key, 1, 1, &[(0, b"good"), (1, b"bad!")]);
+    meta.segments[1].crc32c.0 ^= 1;
+    let id = client.send_upload(&meta, &body);
+    let codes = read::<PushBatchReply>(&client.answer_to(id)).codes;
+    assert_eq!(codes, [Status::Ok, Status::ChecksumMismatch]);
+    client.finalize(&key);
+    let (meta, body) = batch(&key, 2, 1, &[(0, b"late")]);
+    let id = client.send_upload(&meta, &body);
+    let answer = client.answer_to(id);
+    match PushBatchReply::from_bytes(&answer) {
+        Ok(reply) => assert_eq!(reply.codes, [Status::TooLate]),
+        Err(_) => assert_eq!(read::<Refused>(&answer).code, Status::TooLate),
+    }
+}
+
+#[test]
+fn a_batch_that_contradicts_itself_has_no_effect() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register(&key, 4, 4);
+    let (meta, body) = batch(&key, 0, 1, &[(0, b"four")]);
+    assert_eq!(
+        push_refusal(&mut client, &meta, b"fourteen"),
+        Status::Malformed
+    );
+    let (empty, nothing) = batch(&key, 0, 1, &[(0, b"")]);
+    assert_eq!(
+        push_refusal(&mut client, &empty, &nothing),
+        Status::Malformed
+    );
+    let (beyond, bytes) = batch(&key, 4, 1, &[(0, b"four")]);
+    assert_eq!(
+        push_refusal(&mut client, &beyond, &bytes),
+        Status::Malformed
+    );
+    let id = client.send_upload(&meta, &body);
+    assert_eq!(
+        read::<PushBatchReply>(&client.answer_to(id)).codes,
+        [Status::Ok]
+    );
+}
+
+#[test]
+fn payloads_that_do_not_decode_are_answered_and_the_connection_stays() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let rpc = |client: &mut Client, id: i64, body: &'static [u8]| {
+        client.send(&Frame::RpcRequest {
+            request_id: id,
+            body: body.into(),
+        });
+    };
+    rpc(&mut client, 901, &[74, 1, 2]);
+    assert_eq!(
+        read::<Refused>(&client.answer_to(901)).code,
+        Status::Malformed
+    );
+    rpc(&mut client, 902, &[100]);
+    assert_eq!(
+        read::<Refused>(&client.answer_to(902)).code,
+        Status::Malformed
+    );
+    rpc(&mut client, 903, &[2, 1, 2]);
+    assert!(client.failure_of(903).contains("RegisterExecutor"));
+    rpc(&mut client, 904, &[50]);
+    assert!(client.failure_of(904).contains("unknown message type: 50"));
+    rpc(&mut client, 905, &[]);
+    assert!(client.failure_of(905).contains("empty"));
+    rpc(&mut client, 906, &[SASL_TAG, 0, 0]);
+    assert!(
+        client
+            .failure_of(906)
+            .contains("authentication is not supported")
+    );
+    let key = ShuffleKey {
+        app: app(),
+        app_attempt: -1,
+        shuffle_id: 1,
+        merge_id: 0,
+    };
+    let failure = client.failure(&FinalizeShuffleMerge { key });
+    assert!(failure.contains("app-1"), "{failure}");
+    still_talks(&mut client);
+}
+
+#[test]
+fn chunks_come_in_order_from_streams_that_are_open() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register(&key, 1, 2);
+    client.push(&key, 0, 1, &[(0, b"zero"), (1, b"one")]);
+    client.finalize(&key);
+    let handle = client.open(&key, ALL_MAPS, &[(0, 0), (1, 0)]);
+    let chunk = |chunk_index| ChunkId {
+        stream_id: handle.stream_id,
+        chunk_index,
+    };
+    let failure = |client: &mut Client, chunk: ChunkId| {
+        client.send(&Frame::ChunkFetchRequest(chunk));
+        match client.receive() {
+            Some(Frame::ChunkFetchFailure(failure)) if failure.chunk == chunk => failure.error,
+            other => panic!("instead of a failure: {other:?}"),
+        }
+    };
+    assert!(failure(&mut client, chunk(1)).contains("out-of-order"));
+    // A stream belongs to its connection.
+    let mut other = Client::connect(&daemon);
+    assert!(failure(&mut other, chunk(0)).contains("is closed"));
+    assert_eq!(client.take(&handle), ["zero", "one"]);
+    assert!(failure(&mut client, chunk(2)).contains("is closed"));
+    client.send(&Frame::StreamRequest(StreamId {
+        name: "nonsense".to_owned(),
+    }));
+    assert!(matches!(client.receive(), Some(Frame::StreamFailure(_))));
+    still_talks(&mut client);
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A blocking client that sends and receives frames.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+use bytes::{Bytes, BytesMut};
+use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::fetch::{ChunkLayout, ChunkLayoutReply, ChunkRef, FetchChunks};
+use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
+use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::status::{Done, Refused, Status};
+use lodestone_wire::frame::{ChunkId, StreamId};
+use lodestone_wire::spark::fetch::StreamHandle;
+use lodestone_wire::{AppId, Frame, FrameDecoder, Limits, Message};
+
+use super::daemon::{Daemon, PATIENCE};
+
+pub(crate) const ALL_MAPS: (u32, u32) = (0, i32::MAX as u32);
+
+pub(crate) struct Client {
+    pub(crate) socket: TcpStream,
+    buffer: BytesMut,
+    next_request: i64,
+}
+
+pub(crate) fn app() -> AppId {
+    AppId::new("app-1").unwrap()
+}
+
+pub(crate) fn key(daemon: &Daemon, shuffle_id: i32) -> MergeKey {
+    let (app, app_attempt, merge_id) = (app(), -1, 0);
+    MergeKey {
+        app,
+        app_attempt,
+        incarnation: daemon.incarnation(),
+        shuffle_id,
+        merge_id,
+    }
+}
+
+/// The batch for segments of these partitions and bytes, and its body.
+pub(crate) fn batch(
+    key: &MergeKey,
+    map_index: u32,
+    map_id: i64,
+    parts: &[(u32, &[u8])],
+) -> (PushBatch, Vec<u8>) {
+    let segment = |(reduce_id, bytes): &(u32, &[u8])| Segment {
+        reduce_id: *reduce_id,
+        length: bytes.len() as u32,
+        records: 1,
+        crc32c: Crc32c(crc32c::crc32c(bytes)),
+    };
+    let segments = parts.iter().map(segment).collect();
+    let body = parts
+        .iter()
+        .flat_map(|(_, bytes)| bytes.iter().copied())
+        .collect();
+    (
+        PushBatch {
+            key: key.clone(),
+            map_index,
+            map_id,
+            segments,
+        },
+        body,
+    )
+}
+
+impl Client {
+    pub(crate) fn connect(daemon: &Daemon) -> Self {
+        Self::over(TcpStream::connect(daemon.address()).unwrap())
+    }
+
+    pub(crate) fn over(socket: TcpStream) -> Self {
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        Self {
+            socket,
+            buffer: BytesMut::new(),
+            next_request: 1,
+        }
+    }
+
+    pub(crate) fn send(&mut self, frame: &Frame) {
+        self.socket.write_all(&frame.to_bytes()).unwrap();
+    }
+
+    /// The next frame, `None` when the daemon closed the connection.
+    pub(crate) fn receive(&mut self) -> Option<Frame> {
+        let limits = Limits {
+            frame_bytes: 1 << 30,
+            meta_bytes: 1 << 30,
+            upload_bytes: 1 << 30,
+        };
+        let decoder = FrameDecoder::new(limits);
+        loop {
+            if let Some(frame) = decoder.next(&mut self.buffer).unwrap() {
+                return Some(frame);
+            }
+            if self.read_some() == 0 {
+                assert!(self.buffer.is_empty(), "closed inside a frame");
+                return None;
+            }
+        }
+    }
+
+    fn read_some(&mut self) -> usize {
+        let mut bytes = vec![0; 64 << 10];
+        match self.socket.read(&mut bytes) {
+            Ok(count) => {
+                self.buffer.extend_from_slice(&bytes[..count]);
+                count
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
+            Err(error) => panic!("reading from the daemon: {error}"),
+        }
+    }
+
+    /// The bytes after a `StreamResponse`.
+    pub(crate) fn receive_raw(&mut self, count: usize) -> Bytes {
+        while self.buffer.len() < count {
+            assert_ne!(self.read_some(), 0, "closed inside a body");
+        }
+        self.buffer.split_to(count).freeze()
+    }
+
+    pub(crate) fn send_rpc(&mut self, message: &impl Message) -> i64 {
+        let request_id = self.next_request;
+        self.next_request += 1;
+        self.send(&Frame::RpcRequest {
+            request_id,
+            body: message.to_bytes(),
+        });
+        request_id
+    }
+
+    pub(crate) fn send_upload(&mut self, meta: &impl Message, body: &[u8]) -> i64 {
+        let request_id = self.next_request;
+        self.next_request += 1;
+        let (meta, body_bytes) = (meta.to_bytes(), body.len() as u64);
+        self.send(&Frame::UploadStream {
+            request_id,
+            meta,
+            body_bytes,
+        });
+        self.socket.write_all(body).unwrap();
+        request_id
+    }
+
+    /// The body of the answer to a request, when no other is under way.
+    pub(crate) fn answer_to(&mut self, id: i64) -> Bytes {
+        match self.receive() {
+            Some(Frame::RpcResponse { request_id, body }) if request_id == id => body,
+            other => panic!("instead of the answer to {id}: {other:?}"),
+        }
+    }
+
+    pub(crate) fn failure_of(&mut self, id: i64) -> String {
+        match self.receive() {
+            Some(Frame::RpcFailure(failure)) if failure.request_id == id => failure.error,
+            other => panic!("instead of the failure of {id}: {other:?}"),
+        }
+    }
+
+    pub(crate) fn ask<A: Message>(&mut self, message: &impl Message) -> A {
+        let id = self.send_rpc(message);
+        read(&self.answer_to(id))
+    }
+
+    pub(crate) fn refusal(&mut self, message: &impl Message) -> Status {
+        self.ask::<Refused>(message).code
+    }
+
+    pub(crate) fn failure(&mut self, message: &impl Message) -> String {
+        let id = self.send_rpc(message);
+        self.failure_of(id)
+    }
+
+    pub(crate) fn register(&mut self, key: &MergeKey, num_maps: u32, num_partitions: u32) {
+        let format = "spark-stream".to_owned();
+        let key = key.clone();
+        let _: Done = self.ask(&RegisterShuffle {
+            key,
+            num_maps,
+            num_partitions,
+            format,
+        });
+    }
+
+    pub(crate) fn push(
+        &mut self,
+        key: &MergeKey,
+        map_index: u32,
+        map_id: i64,
+        parts: &[(u32, &[u8])],
+    ) -> Vec<Status> {
+        let (meta, body) = batch(key, map_index, map_id, parts);
+        let id = self.send_upload(&meta, &body);
+        read::<PushBatchReply>(&self.answer_to(id)).codes
+    }
+
+    pub(crate) fn finalize(&mut self, key: &MergeKey) -> FinalizeMergeReply {
+        self.ask(&FinalizeMerge { key: key.clone() })
+    }
+
+    pub(crate) fn layout(
+        &mut self,
+        key: &MergeKey,
+        maps: (u32, u32),
+        reduce_ids: &[u32],
+    ) -> ChunkLayoutReply {
+        let (key, reduce_ids) = (key.clone(), reduce_ids.to_vec());
+        self.ask(&ChunkLayout {
+            key,
+            map_start: maps.0,
+            map_end: maps.1,
+            reduce_ids,
+        })
+    }
+
+    pub(crate) fn open(
+        &mut self,
+        key: &MergeKey,
+        maps: (u32, u32),
+        chunks: &[(u32, u32)],
+    ) -> StreamHandle {
+        let chunk = |&(reduce_id, chunk): &(u32, u32)| ChunkRef { reduce_id, chunk };
+        let chunks = chunks.iter().map(chunk).collect();
+        let key = key.clone();
+        self.ask(&FetchChunks {
+            key,
+            map_start: maps.0,
+            map_end: maps.1,
+            chunks,
+        })
+    }
+
+    /// Takes every chunk of a stream, all asked for at once.
+    pub(crate) fn take(&mut self, handle: &StreamHandle) -> Vec<Bytes> {
+        let id = |chunk_index| ChunkId {
+            stream_id: handle.stream_id,
+            chunk_index,
+        };
+        for index in 0..handle.num_chunks as i32 {
+            self.send(&Frame::ChunkFetchRequest(id(index)));
+        }
+        (0..handle.num_chunks as i32)
+            .map(|index| match self.receive() {
+                Some(Frame::ChunkFetchSuccess { chunk, body }) if chunk == id(index) => body,
+                other => panic!("instead of chunk {index}: {other:?}"),
+            })
+            .collect()
+    }
+
+    /// Takes one chunk as a stream, the way Spark fetches what it puts on disk.
+    pub(crate) fn download(&mut self, handle: &StreamHandle, index: u32) -> Bytes {
+        let wanted = format!("{}_{index}", handle.stream_id);
+        self.send(&Frame::StreamRequest(StreamId {
+            name: wanted.clone(),
+        }));
+        match self.receive() {
+            Some(Frame::StreamResponse(head)) => {
+                assert_eq!(head.name, wanted);
+                self.receive_raw(head.byte_count as usize)
+            }
+            other => panic!("instead of the stream: {other:?}"),
+        }
+    }
+
+    /// All bytes of a partition by (mapIndex, mapId), each checked against its checksum.
+    pub(crate) fn partition(&mut self, key: &MergeKey, reduce: u32) -> Vec<(u32, i64, Bytes)> {
+        let layout = self.layout(key, ALL_MAPS, &[reduce]);
+        let chunks = &layout.partitions[0].chunks;
+        let wanted: Vec<_> = (0..chunks.len() as u32)
+            .map(|chunk| (reduce, chunk))
+            .collect();
+        let handle = self.open(key, ALL_MAPS, &wanted);
+        let bodies = self.take(&handle);
+        let mut found = Vec::new();
+        for (chunk, mut body) in chunks.iter().zip(bodies) {
+            for segment in &chunk.segments {
+                let bytes = body.split_to(segment.length as usize);
+                assert_eq!(
+                    crc32c::crc32c(&bytes),
+                    segment.crc32c.0,
+                    "checksum of a segment"
+                );
+                found.push((segment.map_index, segment.map_id, bytes));
+            }
+            assert!(body.is_empty(), "a chunk is longer than its segments");
+        }
+        found
+    }
+}
+
+pub(crate) fn read<M: Message>(body: &[u8]) -> M {
+    match M::from_bytes(body) {
+        Ok(message) => message,
+        Err(error) => panic!("{error}; it is {:?}", Refused::from_bytes(body)),
+    }
+}

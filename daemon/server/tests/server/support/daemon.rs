@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A daemon process on loopback that ends with the test.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Daemon {
+    child: Child,
+    pub(crate) ready: String,
+    pub(crate) dir: TempDir,
+    lines: mpsc::Receiver<String>,
+    log: mpsc::Receiver<String>,
+}
+
+impl Daemon {
+    pub(crate) fn start(extra: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut daemon = Self::launch(dir, extra);
+        daemon.ready = daemon.line();
+        assert!(
+            daemon.ready.starts_with("lodestone ready "),
+            "said {:?}",
+            daemon.ready
+        );
+        daemon
+    }
+
+    /// Starts it without waiting for the ready line.
+    pub(crate) fn launch(dir: TempDir, extra: &[&str]) -> Self {
+        let mut child = command(dir.path(), extra)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = follow(child.stdout.take().unwrap());
+        let log = follow(child.stderr.take().unwrap());
+        Self {
+            child,
+            ready: String::new(),
+            dir,
+            lines,
+            log,
+        }
+    }
+
+    /// The next line on stdout.
+    pub(crate) fn line(&mut self) -> String {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(_) => panic!(
+                "no line on stdout; the log says {:?}",
+                self.log.try_iter().last()
+            ),
+        }
+    }
+
+    /// Waits for a log line that contains the text.
+    pub(crate) fn logged(&self, text: &str) -> String {
+        loop {
+            match self.log.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(_) => {}
+                Err(_) => panic!("nothing logged with {text:?}"),
+            }
+        }
+    }
+
+    fn word(&self, name: &str) -> &str {
+        let words = self.ready.split(' ');
+        let mut found = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        found
+            .next()
+            .unwrap_or_else(|| panic!("no {name} in {:?}", self.ready))
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        self.word("listen")
+    }
+
+    pub(crate) fn admin(&self) -> &str {
+        self.word("admin")
+    }
+
+    pub(crate) fn incarnation(&self) -> i64 {
+        u64::from_str_radix(self.word("incarnation"), 16)
+            .unwrap()
+            .cast_signed()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for the end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        // Its stdout closes when it ends: an event to wait for, with a limit.
+        while self.lines.recv_timeout(PATIENCE) != Err(mpsc::RecvTimeoutError::Disconnected) {}
+        self.child.wait().unwrap()
+    }
+
+    /// Memory that the process has in use now.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The most memory that it ever had in use.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
+    /// The log that is there.
+    pub(crate) fn log_so_far(&self) -> Vec<String> {
+        self.log.try_iter().collect()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `lodestone serve` on a free port of loopback.
+pub(crate) fn command(dir: &Path, extra: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lodestone"));
+    command.arg("serve");
+    if !extra.contains(&"--listen") {
+        command.args(["--listen", "127.0.0.1:0"]);
+    }
+    if !extra.contains(&"--dir") {
+        command.arg("--dir").arg(dir);
+    }
+    command.args(extra);
+    command
+}
+
+/// Runs it to its end: exit code, stdout and stderr.
+pub(crate) fn run(dir: &Path, extra: &[&str]) -> (Option<i32>, String, String) {
+    let output = command(dir, extra).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+fn follow(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
