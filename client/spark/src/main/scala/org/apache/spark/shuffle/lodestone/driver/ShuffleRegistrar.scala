@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
-import scala.concurrent.{ExecutionContext, Future}
-import scala.util.Success
+import scala.collection.mutable
+import scala.concurrent.ExecutionContext
+import scala.util.{Failure, Success}
 
 import org.slf4j.LoggerFactory
 
@@ -35,7 +36,7 @@ private[driver] final class ShuffleRegistrar(
           if (found.isEmpty) {
             decide(generation, NotMerged(Reason.NoService.code))
           } else if (!generation.removed) {
-            register(generation, place(generation, found))
+            new Registration(generation, place(generation, found))
           }
         }
       case _ => // it waits with the others
@@ -58,22 +59,47 @@ private[driver] final class ShuffleRegistrar(
         }
     }
 
-  private def register(generation: Generation, chosen: Seq[Service]): Unit = {
-    val accepted = Future.traverse(chosen) { service =>
+  /**
+   * The answers of the services that were chosen. One that is slow while others have accepted stays
+   * out: maps wait for the plan.
+   */
+  private final class Registration(generation: Generation, chosen: Seq[Service]) {
+    private val accepted = mutable.HashMap.empty[Service, ServiceLocation]
+    private var unanswered = chosen.size
+    private var patient = true
+    private var over = false
+
+    chosen.foreach(register)
+    loop.later(GraceMs) {
+      patient = false
+      look()
+    }
+
+    private def register(service: Service): Unit = {
       val location = service.location
       client
         .registerShuffle(location, generation.id, generation.numMaps, generation.numPartitions)
-        .map { _ =>
-          leases.keep(service)
-          Option(location)
-        }
-        .recover { case failure =>
-          directory.failed(service, failure)
-          log.warn(s"${service.address} takes no part in ${generation.id}: ${failure.getMessage}")
-          None
+        .onComplete { outcome =>
+          unanswered -= 1
+          outcome match {
+            case Success(_) if over => client.removeShuffle(location, generation.id)
+            case Success(_) =>
+              leases.keep(service)
+              accepted.put(service, location)
+            case Failure(failure) =>
+              directory.failed(service, failure)
+              log.warn(
+                s"${service.address} takes no part in ${generation.id}: ${failure.getMessage}")
+          }
+          look()
         }
     }
-    accepted.andThen { case Success(locations) => registered(generation, locations.flatten) }
+
+    private def look(): Unit =
+      if (!over && (unanswered == 0 || (!patient && accepted.nonEmpty))) {
+        over = true
+        registered(generation, chosen.flatMap(accepted.get))
+      }
   }
 
   private def registered(generation: Generation, locations: Seq[ServiceLocation]): Unit =
@@ -94,6 +120,9 @@ private[driver] final class ShuffleRegistrar(
 }
 
 private[driver] object ShuffleRegistrar {
+
+  /** When some services accepted, the others have this long. */
+  private val GraceMs = 1000L
 
   /** A service that gets fewer partitions than this costs more in connections than it helps. */
   private val MinPartitionsPerService = 8

@@ -87,6 +87,34 @@ class ShuffleRegistrarSuite extends DriverHarness {
     assertTrue(tookMs < 8000, s"the plan took $tookMs ms")
   }
 
+  @Test def `a service that accepts when the plan is made already is told to forget it`(): Unit = {
+    val gate = new CountDownLatch(1)
+    val slow = scripted(1) { case _: RegisterShuffle => AnswerAfter(gate, Done(1)) }
+    val willing = service(2)
+    driver(Seq(slow, willing), "spark.lodestone.request.timeout" -> "15s").registered(3, 10, 100)
+    val (plan, tookMs) = timed(planOf(id))
+    assertEquals(Set(willing.address.toString), hosts(plan))
+    assertTrue(tookMs < 8000, s"the plan took $tookMs ms")
+    gate.countDown()
+    assertEquals(3, slow.next(classOf[RemoveShuffleMerge]).shuffleId)
+  }
+
+  @Test def `a service that fell silent after its last answer is left out next time`(): Unit = {
+    val silent = service(1)
+    val willing = service(2)
+    val coordinator = driver(Seq(silent, willing), "spark.lodestone.request.timeout" -> "300ms")
+    coordinator.registered(3, 10, 100)
+    assertEquals(2, planOf(id).services.length)
+    silent.answering { case _ => Silence }
+    coordinator.registered(4, 10, 100)
+    assertEquals(Set(willing.address.toString), hosts(planOf(ShuffleGeneration(4, 0))))
+    silent.answering(PartialFunction.empty)
+    coordinator.registered(5, 10, 100)
+    val (plan, tookMs) = timed(planOf(ShuffleGeneration(5, 0)))
+    assertEquals(Set(willing.address.toString), hosts(plan))
+    assertTrue(tookMs < 900, s"it was asked again at once: $tookMs ms")
+  }
+
   @Test def `a service that answers registration too late is left out`(): Unit = {
     val silent = scripted(1) { case _: RegisterShuffle => Silence }
     val willing = service(2)

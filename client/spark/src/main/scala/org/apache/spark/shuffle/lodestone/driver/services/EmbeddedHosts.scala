@@ -41,12 +41,14 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
     spoke(message.host)
   }
 
-  override def addresses(answer: Seq[HostPort] => Unit): Unit =
+  override def addresses(answer: Seq[HostPort] => Unit): Unit = {
+    val wait = new Wait(answer)
     executorHosts().onComplete { outcome =>
       val hosts = outcome.getOrElse(Nil).toSet
       forget(hosts)
-      new Wait(hosts, answer).look()
+      wait.forHosts(hosts)
     }
+  }
 
   /** It is gone from this host; the next executor there may start another. */
   override def givenUp(address: HostPort): Unit = found.remove(address)
@@ -63,20 +65,27 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
     answered --= answered.filterNot(hosts.contains).toSeq
   }
 
-  private final class Wait(hosts: Set[String], answer: Seq[HostPort] => Unit) {
+  private final class Wait(answer: Seq[HostPort] => Unit) {
     private val startMs = loop.nowMs
-    private val expected = hosts -- silent
+
+    /** Hosts that may still speak, once it is known which there are. */
+    private var expected: Option[Set[String]] = None
     waits += this
     loop.later(GraceMs)(look())
     loop.later(MaxWaitMs)(look())
 
+    def forHosts(hosts: Set[String]): Unit = {
+      expected = Some(hosts).filter(_.nonEmpty).map(_ -- silent)
+      look()
+    }
+
     def look(): Unit = if (waits.contains(this)) {
-      val pending = expected -- answered
+      val pending = expected.map(_ -- answered)
       val waitedMs = loop.nowMs - startMs
-      val enough = pending.isEmpty && hosts.nonEmpty
+      val enough = pending.exists(_.isEmpty)
       if (enough || (found.nonEmpty && waitedMs >= GraceMs) || waitedMs >= MaxWaitMs) {
         waits -= this
-        silent ++= pending
+        silent ++= pending.getOrElse(Nil)
         answer(found.keys.toSeq.sortBy(_.toString))
       }
     }

@@ -53,10 +53,12 @@ private[driver] final class ServiceDirectory(
   private val log = LoggerFactory.getLogger(classOf[ServiceDirectory])
   private implicit val events: ExecutionContext = loop.context
   private val services = mutable.LinkedHashMap.empty[HostPort, Service]
+  private val settling = mutable.LinkedHashSet.empty[Settling]
 
   /** Calls back once with those that serve, in an order that does not change. */
   def live(found: Seq[Service] => Unit): Unit = source.addresses { addresses =>
     val candidates = addresses.distinct.take(MaxServices).map(known)
+    forgetOthers(candidates)
     candidates.filter(isDue).foreach(hello)
     new Settling(candidates, found).look()
   }
@@ -101,6 +103,13 @@ private[driver] final class ServiceDirectory(
     service.incarnation = incarnation
   }
 
+  /** Addresses come and go; one that is not offered any more and does not answer is gone. */
+  private def forgetOthers(candidates: Seq[Service]): Unit = {
+    val offered = candidates.toSet
+    val gone = services.values.filter(s => s.state == Service.Suspect && !offered.contains(s))
+    services --= gone.map(_.address).toSeq
+  }
+
   private def known(address: HostPort): Service =
     services.getOrElseUpdate(address, new Service(address))
 
@@ -118,11 +127,9 @@ private[driver] final class ServiceDirectory(
           failed(service, failure)
           log.warn(s"The shuffle service ${service.address} cannot be used: ${failure.getMessage}")
       }
-      settling.foreach(_.look())
+      settling.toSeq.foreach(_.look())
     }
   }
-
-  private val settling = mutable.LinkedHashSet.empty[Settling]
 
   /** One who waits until every candidate has answered, or some have and the others are slow. */
   private final class Settling(candidates: Seq[Service], found: Seq[Service] => Unit) {
@@ -134,7 +141,7 @@ private[driver] final class ServiceDirectory(
     }
 
     def look(): Unit = if (settling.contains(this)) {
-      val serving = candidates.filter(_.state == Service.Serving)
+      val serving = candidates.filter(s => s.state == Service.Serving && !s.asking)
       if (candidates.forall(!_.asking) || (!patient && serving.nonEmpty)) {
         settling -= this
         found(serving)
