@@ -15,6 +15,7 @@ use lodestone_server::service::{Service, Shares};
 use lodestone_server::shutdown::{self, Stop};
 use lodestone_server::{admin, serve};
 use lodestone_store::{Environment, OpenError, Store, StoreConfig};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, spawn_blocking};
 use tracing_subscriber::filter::LevelFilter;
@@ -22,6 +23,9 @@ use tracing_subscriber::filter::LevelFilter;
 /// Threads for calls of the store: they wait for disks and locks, so there are more than cores, but not
 /// so many that their stacks count.
 const BLOCKING_THREADS: usize = 64;
+
+/// Descriptors beside those of connections: listeners, locks, files that are written.
+const SPARE_FILES: u64 = 256;
 
 /// Exit code for a start that did not succeed. Wrong usage of the command line is 2, clap's.
 const FAILED: u8 = 1;
@@ -70,6 +74,10 @@ fn main() -> ExitCode {
 
 fn start(config: Config) -> Result<(), StartError> {
     log_to_stderr(&config);
+    std::panic::set_hook(Box::new(
+        |panic| tracing::error!(%panic, "a bug of the daemon"),
+    ));
+    raise_file_limit(config.max_connections);
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -77,11 +85,35 @@ fn start(config: Config) -> Result<(), StartError> {
         .block_on(daemon(config))
 }
 
+/// Each connection takes a descriptor, and one more while a chunk of a file is sent on it. The usual soft
+/// limit of 1024 is far below the hard one, and meant for programs that use `select`.
+fn raise_file_limit(max_connections: usize) {
+    let before = getrlimit(Resource::Nofile);
+    let wanted = Rlimit {
+        current: before.maximum,
+        ..before
+    };
+    let limit = match setrlimit(Resource::Nofile, wanted) {
+        Ok(()) => wanted.current,
+        Err(_) => before.current,
+    };
+    let needed = 2 * max_connections as u64 + SPARE_FILES;
+    if limit.is_some_and(|limit| limit < needed) {
+        tracing::warn!(
+            limit,
+            needed,
+            "too few open files (ulimit -n) for that many connections"
+        );
+    }
+}
+
 fn log_to_stderr(config: &Config) {
     let log = tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(false)
         .with_target(false)
+        // Otherwise a stderr that nobody reads any more would be reported to stderr, by a panic.
+        .log_internal_errors(false)
         .with_max_level(LevelFilter::from_level(config.log_level));
     match config.log_format {
         LogFormat::Text => log.init(),

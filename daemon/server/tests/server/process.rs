@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Starting, stopping, and agreeing on one daemon.
 
-use std::io::Write;
+use std::io::{BufRead, Write};
 
 use crate::support::client::{batch, key, read};
 use crate::support::daemon::run;
@@ -238,4 +238,35 @@ fn the_help_tells_a_stranger_what_to_do() {
     ] {
         assert!(help.contains(word), "no {word:?} in {help}");
     }
+}
+
+#[test]
+fn a_daemon_whose_log_nobody_reads_any_more_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = crate::support::daemon::command(dir.path(), &[])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let address = line
+        .split(' ')
+        .find_map(|word| word.strip_prefix("listen="))
+        .unwrap();
+    for _ in 0..3 {
+        let mut client = Client::over(std::net::TcpStream::connect(address).unwrap());
+        client.socket.write_all(&[0xff; 20]).unwrap();
+        assert_eq!(
+            client.receive(),
+            None,
+            "closed, with a line in the log that goes nowhere"
+        );
+    }
+    let stopped = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(stopped, Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
