@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.fetch
+
+import java.util.concurrent.TimeoutException
+
+import scala.concurrent.{Await, Future}
+import scala.concurrent.duration.DurationLong
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.{HostPort, Reason}
+import org.apache.spark.shuffle.lodestone.driver.{MergePlan, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.transport.{SameThread, ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.wire.PartitionLayout
+
+/** The layouts of a task's partitions, and why those that are missing are. */
+private[fetch] final case class Layouts(
+    known: Seq[(ServiceLocation, PartitionLayout)],
+    missing: Map[Int, Reason])
+
+/** Asks each service for the layout of the partitions that it holds, all at the same time. */
+private[fetch] final class LayoutRequest(client: ServiceClient, requestTimeoutMs: Long) {
+  import LayoutRequest._
+
+  private val log = LoggerFactory.getLogger(classOf[LayoutRequest])
+
+  def ask(generation: ShuffleGeneration, plan: MergePlan, partitions: Range): Layouts = {
+    val excluded = plan.excluded.toSet
+    val wanted = partitions.filterNot(excluded)
+    val perService = wanted.groupBy(plan.serviceIndexOf).toSeq.map { case (index, reduceIds) =>
+      askOne(generation, Option(plan.services(index)), reduceIds.toArray)
+    }
+    val answers = gather(perService)
+    val known = answers.flatMap(_.known)
+    val silent = wanted.toSet -- known.map(_._2.reduceId) -- answers.flatMap(_.missing.keys)
+    Layouts(
+      known,
+      answers.flatMap(_.missing).toMap ++ silent.map(_ -> Reason.LayoutFailed) ++
+        partitions.filter(excluded).map(_ -> Reason.PartitionExcluded))
+  }
+
+  private def askOne(
+      generation: ShuffleGeneration,
+      service: Option[ServiceLocation],
+      reduceIds: Array[Int]): Future[Layouts] = service match {
+    case None => Future.successful(missing(reduceIds, Reason.NotFinalized))
+    case Some(suspect) if client.health.isSuspect(HostPort(suspect.host, suspect.port)) =>
+      Future.successful(missing(reduceIds, Reason.FetchSuspect))
+    case Some(live) =>
+      client
+        .chunkLayout(live, generation, reduceIds)
+        .map(reply => Layouts(reply.partitions.toSeq.map(live -> _), Map.empty))(SameThread)
+        .recover { case failure =>
+          log.warn(s"${live.hostPort} did not tell the layout of $generation: ${failure.getMessage}")
+          missing(reduceIds, ReadReason.of(failure, otherwise = Reason.LayoutFailed))
+        }(SameThread)
+  }
+
+  private def missing(reduceIds: Array[Int], reason: Reason): Layouts =
+    Layouts(Nil, reduceIds.map(_ -> reason).toMap)
+
+  /** Each request ends in its own time-out; the wait here is for the case that the timer is late. */
+  private def gather(asked: Seq[Future[Layouts]]): Seq[Layouts] =
+    try {
+      implicit val context: SameThread.type = SameThread
+      Await.result(Future.sequence(asked), (requestTimeoutMs + GraceMs).millis)
+    } catch {
+      case _: TimeoutException => asked.flatMap(_.value).flatMap(_.toOption)
+    }
+}
+
+private[fetch] object LayoutRequest {
+  private val GraceMs = 1000L
+}

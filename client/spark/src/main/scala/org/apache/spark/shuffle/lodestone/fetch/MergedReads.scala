@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.fetch
+
+import java.util.concurrent.TimeoutException
+
+import scala.concurrent.Await
+import scala.util.control.NonFatal
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.shuffle._
+import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
+import org.apache.spark.shuffle.lodestone.driver._
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+
+/** The part of a shuffle that one task reads. `endMapIndex` is Int.MaxValue for all maps. */
+private[lodestone] final case class ReadRange(
+    startMapIndex: Int,
+    endMapIndex: Int,
+    startPartition: Int,
+    endPartition: Int) {
+  def allMaps: Boolean = startMapIndex == 0 && endMapIndex == Int.MaxValue
+}
+
+/**
+ * The reading side of one executor. For each reduce task it finds out what is merged, and gives a
+ * reader for it, or none if the task had better be left to Spark.
+ */
+private[lodestone] final class MergedReads(
+    conf: LodestoneConf,
+    client: ServiceClient,
+    driver: DriverLink) {
+
+  private val log = LoggerFactory.getLogger(classOf[MergedReads])
+  private val results = new MergeResults(driver)
+  private val layouts = new LayoutRequest(client, conf.requestTimeoutMs)
+
+  def reader[K, C](
+      handle: BaseShuffleHandle[K, _, C],
+      range: ReadRange,
+      context: TaskContext,
+      metrics: ShuffleReadMetricsReporter): Option[ShuffleReader[K, C]] = {
+    val generation = ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
+    val originals = originalsOf(handle.shuffleId, range)
+    val tally = new ReadTally
+    val plan = planOf(generation, range, context, originals, tally)
+    tally.originals(FetchPlan.countOf(plan.originals))
+    context.addTaskCompletionListener[Unit](_ => tell(TaskRead(generation, tally.counts)))
+    if (plan.merged.isEmpty) {
+      None
+    } else {
+      val env = SparkEnv.get
+      val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, plan.replaced, tally)
+      val own = env.blockManager.blockStoreClient
+      val fetcher = new ChunkFetcher(generation, plan.merged, client, own, tracker, tally)
+      val failures = new MergedFailure(generation, driver)
+      Some(new MergedShuffleReader(handle, plan, fetcher, tracker, failures, context, metrics))
+    }
+  }
+
+  /** Nothing of the shuffle is remembered. */
+  def removed(shuffleId: Int): Unit = results.forget(shuffleId)
+
+  private def planOf(
+      generation: ShuffleGeneration,
+      range: ReadRange,
+      context: TaskContext,
+      originals: FetchPlan.Blocks,
+      tally: ReadTally): FetchPlan = {
+    def allOriginal(reason: Reason): FetchPlan = {
+      tally.fallback(reason, FetchPlan.countOf(originals))
+      FetchPlan(Nil, originals, Nil, 0)
+    }
+    if (originals.isEmpty) {
+      FetchPlan(Nil, originals, Nil, 0)
+    } else if (!range.allMaps) {
+      allOriginal(Reason.PartialMapRange)
+    } else {
+      resultOf(generation, context) match {
+        case Left(reason) => allOriginal(reason)
+        case Right(merged) =>
+          val partitions = range.startPartition until range.endPartition
+          val found = layouts.ask(generation, merged, partitions)
+          val plan = FetchPlan(originals, found.known)
+          tally.fallback(Reason.AttemptNotAccepted, plan.rejectedBlocks)
+          count(plan.originals, found.missing, tally)
+          plan
+      }
+    }
+  }
+
+  /** Originals of partitions whose layout is not known, by the reason why. */
+  private def count(
+      originals: FetchPlan.Blocks,
+      missing: Map[Int, Reason],
+      tally: ReadTally): Unit = if (missing.nonEmpty) {
+    val partitions = originals.iterator.flatMap(_._2.iterator).flatMap(b => FetchPlan.partitionOf(b._1))
+    partitions.flatMap(missing.get).foreach(tally.fallback(_, 1))
+  }
+
+  private def resultOf(
+      generation: ShuffleGeneration,
+      context: TaskContext): Either[Reason, MergePlan] = {
+    val asked = results.of(generation, context.stageId(), context.stageAttemptNumber())
+    try {
+      Await.result(asked, driver.patience) match {
+        case plan: MergePlan => Right(plan)
+        case NotMerged(code) => Left(Reason.of(code).getOrElse(Reason.DriverUnreachable))
+        case other => throw new IllegalStateException(s"the driver answered $other")
+      }
+    } catch {
+      case _: TimeoutException => Left(Reason.DriverUnreachable)
+      // Spark's RPC reports a driver that cannot be reached by exceptions of many kinds; the
+      // originals can be read all the same. An interrupt is not among them: the task was killed.
+      case NonFatal(failure) =>
+        log.warn(s"The driver did not tell what came of $generation", failure)
+        Left(Reason.DriverUnreachable)
+    }
+  }
+
+  private def originalsOf(shuffleId: Int, range: ReadRange): FetchPlan.Blocks =
+    SparkEnv.get.mapOutputTracker
+      .getMapSizesByExecutorId(
+        shuffleId,
+        range.startMapIndex,
+        range.endMapIndex,
+        range.startPartition,
+        range.endPartition)
+      .toSeq
+
+  private def tell(message: TaskRead): Unit =
+    try {
+      driver.tell(message)
+    } catch {
+      // A report that is lost costs a number in a table; a task must not fail for it.
+      case NonFatal(failure) => log.debug("A task's report was not sent", failure)
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.fetch
+
+import java.nio.ByteBuffer
+
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.Assertions._
+
+import org.apache.spark.shuffle.lodestone.Crc32c
+import org.apache.spark.shuffle.lodestone.wire.LaidSegment
+
+class ChunkDamageSuite {
+
+  private val blocks = Seq("first block", "second", "the third block").map(_.getBytes)
+  private val chunk = AcceptedChunk(
+    4,
+    blocks.zipWithIndex.map { case (bytes, map) =>
+      LaidSegment(map, 100L + map, bytes.length, -1L, Crc32c.of(ByteBuffer.wrap(bytes)))
+    }.toArray)
+
+  private def bytes: Array[Byte] = blocks.reduce(_ ++ _)
+
+  @Test def `an intact chunk is handed over, also from the middle of a larger buffer`(): Unit = {
+    assertEquals(None, ChunkFetcher.damage(chunk, ByteBuffer.wrap(bytes)))
+    val larger = ByteBuffer.wrap(Array[Byte](1, 2, 3) ++ bytes)
+    larger.position(3)
+    assertEquals(None, ChunkFetcher.damage(chunk, larger.slice()))
+    assertEquals(None, ChunkFetcher.damage(chunk, larger))
+  }
+
+  @Test def `one flipped bit anywhere is found`(): Unit =
+    bytes.indices.foreach { at =>
+      val damaged = bytes
+      damaged(at) = (damaged(at) ^ 0x10).toByte
+      assertTrue(ChunkFetcher.damage(chunk, ByteBuffer.wrap(damaged)).isDefined, s"byte $at")
+    }
+
+  @Test def `a chunk that is too short or too long is refused`(): Unit = {
+    assertTrue(ChunkFetcher.damage(chunk, ByteBuffer.wrap(bytes.dropRight(1))).isDefined)
+    assertTrue(ChunkFetcher.damage(chunk, ByteBuffer.wrap(bytes :+ 0.toByte)).isDefined)
+  }
+
+  @Test def `the checksum is the one of the protocol`(): Unit =
+    assertEquals(0xe3069283, Crc32c.of(ByteBuffer.wrap("123456789".getBytes)))
+}

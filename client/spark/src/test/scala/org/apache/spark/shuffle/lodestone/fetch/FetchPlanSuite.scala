@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.fetch
+
+import scala.util.Random
+
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.Assertions._
+
+import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.wire.{Chunk, LaidSegment, PartitionLayout, Status}
+import org.apache.spark.storage.{BlockId, BlockManagerId, RDDBlockId, ShuffleBlockId}
+
+class FetchPlanSuite {
+
+  private val service = ServiceLocation("127.0.0.1", 7337, 1L)
+  private val hosts = Vector("a", "b").map(host => BlockManagerId(host, host, 7000))
+
+  /** The attempt that Spark accepted. */
+  private def attempt(map: Int): Long = 100L + map
+
+  private def block(reduce: Int, map: Int): (BlockId, Long, Int) =
+    (ShuffleBlockId(1, attempt(map), reduce), 10L, map)
+
+  private def originals(blocks: (Int, Int)*): FetchPlan.Blocks =
+    blocks
+      .groupBy { case (_, map) => hosts(map % 2) }
+      .toSeq
+      .map { case (host, list) => host -> list.map { case (reduce, map) => block(reduce, map) } }
+
+  private def segment(map: Int): LaidSegment = LaidSegment(map, attempt(map), 10, -1L, 0)
+
+  private def layout(reduce: Int, chunks: Seq[LaidSegment]*): (ServiceLocation, PartitionLayout) =
+    service -> PartitionLayout(reduce, Status.Ok, chunks.map(c => Chunk(c.toArray)).toArray)
+
+  private def blocksOf(blocks: FetchPlan.Blocks): Set[(BlockId, Int)] =
+    blocks.flatMap { case (_, list) => list.map { case (id, _, map) => (id, map) } }.toSet
+
+  private def mapsOf(plan: FetchPlan): Seq[Seq[Int]] =
+    plan.merged.flatMap(_.chunks.map(_.segments.map(_.mapIndex).toSeq))
+
+  @Test def `a chunk of accepted attempts stands for its originals and holes stay originals`()
+      : Unit = {
+    val plan = FetchPlan(originals((0, 0), (0, 1), (0, 2)), Seq(layout(0, Seq(segment(2), segment(0)))))
+    assertEquals(Seq(Seq(2, 0)), mapsOf(plan))
+    assertEquals(Set((ShuffleBlockId(1, 101, 0), 1)), blocksOf(plan.originals))
+    assertEquals(2, FetchPlan.countOf(plan.replaced))
+    assertEquals(0, plan.rejectedBlocks)
+  }
+
+  @Test def `a chunk with one attempt that Spark did not accept is not read at all`(): Unit = {
+    val stale = segment(1).copy(mapId = 999L)
+    val plan = FetchPlan(
+      originals((0, 0), (0, 1), (0, 2)),
+      Seq(layout(0, Seq(segment(0), stale), Seq(segment(2)))))
+    assertEquals(Seq(Seq(2)), mapsOf(plan))
+    assertEquals(1, plan.merged.head.chunks.head.index, "the service's number of the chunk")
+    assertEquals(2, FetchPlan.countOf(plan.originals))
+    assertEquals(2, plan.rejectedBlocks)
+  }
+
+  @Test def `a map that Spark knows nothing of rejects the chunk`(): Unit = {
+    val plan = FetchPlan(originals((0, 0)), Seq(layout(0, Seq(segment(0), segment(7)))))
+    assertEquals(Nil, mapsOf(plan))
+    assertEquals(1, FetchPlan.countOf(plan.originals))
+  }
+
+  @Test def `a segment that is told twice is read once`(): Unit = {
+    val twice = FetchPlan(
+      originals((0, 0), (0, 1)),
+      Seq(layout(0, Seq(segment(0)), Seq(segment(0), segment(1)))))
+    assertEquals(Seq(Seq(0)), mapsOf(twice))
+    assertEquals(Set((ShuffleBlockId(1, 101, 0), 1)), blocksOf(twice.originals))
+    val within = FetchPlan(originals((0, 0)), Seq(layout(0, Seq(segment(0), segment(0)))))
+    assertEquals(Nil, mapsOf(within))
+  }
+
+  @Test def `an empty chunk is no chunk`(): Unit =
+    assertEquals(Nil, mapsOf(FetchPlan(originals((0, 0)), Seq(layout(0, Nil)))))
+
+  @Test def `blocks of another kind stay as they are`(): Unit = {
+    val foreign: FetchPlan.Blocks = Seq(hosts.head -> Seq((RDDBlockId(1, 2), 5L, -1)))
+    val plan = FetchPlan(foreign ++ originals((0, 0)), Seq(layout(0, Seq(segment(0)))))
+    assertEquals(Set((RDDBlockId(1, 2), -1)), blocksOf(plan.originals))
+    assertEquals(1, FetchPlan.countOf(plan.replaced))
+  }
+
+  @Test def `whatever the services claim, every original is read exactly once`(): Unit = {
+    val seed = System.nanoTime()
+    val random = new Random(seed)
+    (0 until 500).foreach { round =>
+      val all = for (r <- 0 until 3; m <- 0 until 8 if random.nextInt(5) > 0) yield (r, m)
+      val claimed = (0 until 3).map { reduce =>
+        val segments = random.shuffle((0 until 10).toList).take(random.nextInt(11)).map { map =>
+          val known = segment(map)
+          if (random.nextInt(10) == 0) known.copy(mapId = -1L) else known
+        }
+        layout(reduce, segments.grouped(1 + random.nextInt(4)).toSeq: _*)
+      }
+      val plan = FetchPlan(originals(all: _*), claimed)
+      val merged = plan.merged.flatMap(p => p.chunks.flatMap(_.segments).map(s => (p.reduceId, s)))
+      val read = merged.map { case (reduce, s) => (ShuffleBlockId(1, s.mapId, reduce), s.mapIndex) } ++
+        plan.originals.flatMap(_._2.map(b => (b._1, b._3)))
+      val expected = all.map { case (r, m) => (ShuffleBlockId(1, attempt(m), r), m) }
+      assertEquals(expected.size, read.size, s"seed $seed, round $round")
+      assertEquals(expected.toSet[Any], read.toSet[Any], s"seed $seed, round $round")
+    }
+  }
+}
