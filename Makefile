@@ -64,7 +64,7 @@ test-e2e: tools daemon $(JARS) $(JOBS) $(TEST_VENVS) $(LINKED)
 # The daemon. Cargo knows what changed; dist/lodestone keeps its time when nothing did.
 daemon: tools
 	$(SAY) "building the daemon"
-	cd daemon && cargo build -q --release --target $(TARGET) --bin lodestone
+	cd daemon && cargo static -q
 	@mkdir -p dist && cmp -s $(CARGO_TARGET_DIR)/$(TARGET)/release/lodestone dist/lodestone \
 	  || install -m 755 $(CARGO_TARGET_DIR)/$(TARGET)/release/lodestone dist/lodestone
 

@@ -52,6 +52,47 @@ pub enum Block {
     },
 }
 
+impl Block {
+    /// One partition of one map output. Reduce ids come from non-negative 32-bit fields: one more fits.
+    pub fn original(shuffle: ShuffleId, map: MapId, reduce: u32) -> Self {
+        Block::Original {
+            shuffle,
+            map,
+            reduces: ReduceId(reduce)..ReduceId(reduce + 1),
+        }
+    }
+
+    /// `shuffle_S_M_R`, `shuffleChunk_S_G_R_C` or `rdd_R_P`.
+    pub fn named(id: &str) -> Option<Self> {
+        let (kind, numbers) = id.split_once('_')?;
+        let numbers = numbers
+            .split('_')
+            .map(str::parse)
+            .collect::<Result<Vec<i64>, _>>()
+            .ok()?;
+        let small = |number: i64| i32::try_from(number).ok();
+        let index = |number: i64| small(number).and_then(|number| u32::try_from(number).ok());
+        match (kind, numbers.as_slice()) {
+            ("shuffle", &[shuffle, map, reduce]) => Some(Self::original(
+                ShuffleId(small(shuffle)?),
+                MapId(map),
+                index(reduce)?,
+            )),
+            ("shuffleChunk", &[shuffle, merge, reduce, chunk]) => Some(Block::Merged {
+                shuffle: ShuffleId(small(shuffle)?),
+                merge: MergeId(small(merge)?),
+                reduce: ReduceId(index(reduce)?),
+                chunk: index(chunk)?,
+            }),
+            ("rdd", &[rdd, split]) => Some(Block::Rdd {
+                rdd: small(rdd)?,
+                split: small(split)?,
+            }),
+            _ => None,
+        }
+    }
+}
+
 /// What a stream is made of.
 #[derive(Debug)]
 pub struct Source {
@@ -232,5 +273,39 @@ mod tests {
             streams.open(-1, source(1)).unwrap_err().code,
             Code::Overloaded
         );
+    }
+
+    #[test]
+    fn block_names_are_read_as_spark_writes_them() {
+        let reduces = ReduceId(3)..ReduceId(4);
+        let original = Block::Original {
+            shuffle: ShuffleId(1),
+            map: MapId(2),
+            reduces,
+        };
+        assert_eq!(Block::named("shuffle_1_2_3"), Some(original));
+        let (shuffle, merge, reduce) = (ShuffleId(1), MergeId(0), ReduceId(3));
+        let merged = Block::Merged {
+            shuffle,
+            merge,
+            reduce,
+            chunk: 4,
+        };
+        assert_eq!(Block::named("shuffleChunk_1_0_3_4"), Some(merged));
+        assert_eq!(
+            Block::named("rdd_7_8"),
+            Some(Block::Rdd { rdd: 7, split: 8 })
+        );
+        for bad in [
+            "",
+            "rdd_1",
+            "rdd_1_x",
+            "shuffle_1_2",
+            "shuffle_1_2_-3",
+            "broadcast_1_2",
+            "rdd",
+        ] {
+            assert_eq!(Block::named(bad), None, "{bad}");
+        }
     }
 }

@@ -3,17 +3,13 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
-use lodestone_store::{
-    Code, LaidSegment, MapRange, MergeId, ReduceId, Refusal, ShuffleId, ShuffleKey,
-};
+use lodestone_store::{Code, LaidSegment, MapRange, ReduceId, Refusal};
 use lodestone_wire::extension::fetch::{self as ext, ChunkLayout, ChunkLayoutReply, FetchChunks};
 use lodestone_wire::extension::push::Crc32c;
 use lodestone_wire::extension::status::Status;
-use lodestone_wire::frame::MergedBlockMetaRequest;
-use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
+use lodestone_wire::spark::fetch::StreamHandle;
 
-use super::{Call, app_id, merge_key};
+use super::{Call, merge_key};
 use crate::connection::streams::{Block, Source};
 
 /// A layout's memory is that of its segments as values and as bytes; the values are a bit larger.
@@ -116,36 +112,6 @@ pub(super) fn chunks(call: &Call, message: FetchChunks) -> Result<StreamHandle, 
     )
 }
 
-pub(super) fn block_chunks(
-    call: &Call,
-    message: FetchShuffleBlockChunks,
-) -> Result<StreamHandle, Refusal> {
-    let (shuffle, merge) = (ShuffleId(message.shuffle_id), MergeId(message.merge_id));
-    let pairs = message
-        .chunks
-        .iter()
-        .flat_map(|(reduce, chunks)| chunks.iter().map(move |chunk| (ReduceId(*reduce), *chunk)));
-    let block = |(reduce, chunk)| Block::Merged {
-        shuffle,
-        merge,
-        reduce,
-        chunk,
-    };
-    let blocks = pairs.map(block).collect();
-    let app = app_id(&message.app)?;
-    let exec = message.exec_id;
-    open(
-        call,
-        Source {
-            app,
-            attempt: None,
-            exec,
-            range: MapRange::ALL,
-            blocks,
-        },
-    )
-}
-
 /// Opens a stream on the call's connection.
 pub(super) fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal> {
     let num_chunks = source.blocks.len() as u32;
@@ -156,23 +122,6 @@ pub(super) fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal>
         stream_id,
         num_chunks,
     })
-}
-
-pub(super) fn merged_meta(
-    call: &Call,
-    request: &MergedBlockMetaRequest,
-) -> Result<(u32, Bytes), Refusal> {
-    let key = ShuffleKey {
-        app: app_id(&request.app)?,
-        attempt: None,
-        shuffle: ShuffleId(request.shuffle_id),
-        merge: MergeId(request.merge_id),
-    };
-    let meta = call
-        .service
-        .store
-        .merged_meta(&key, ReduceId(request.reduce_id))?;
-    Ok((meta.num_chunks, meta.bitmaps))
 }
 
 fn map_range(start: u32, end: u32) -> Result<MapRange, Refusal> {

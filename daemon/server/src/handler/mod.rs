@@ -5,7 +5,9 @@
 mod fetch;
 mod finalize;
 mod hello;
+mod keys;
 mod lease;
+mod merged;
 mod originals;
 mod push;
 mod register;
@@ -14,9 +16,9 @@ mod remove;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lodestone_store::{AppAttempt, AppId, Code, MergeId, Refusal, ShuffleId, ShuffleKey};
+use lodestone_store::{Code, Refusal};
+use lodestone_wire::extension as ext;
 use lodestone_wire::extension::status::{Refused, Status};
-use lodestone_wire::extension::{self as ext, MergeKey};
 use lodestone_wire::frame::MergedBlockMetaRequest;
 use lodestone_wire::{DecodeError, Message, spark};
 
@@ -24,6 +26,7 @@ use crate::connection::streams::SharedStreams;
 use crate::service::Service;
 
 pub use fetch::layout_memory_bytes;
+use keys::{app_id, check_incarnation, merge_key, spark_key};
 pub use push::Upload;
 
 /// What a handler has to work with.
@@ -68,7 +71,7 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         spark::register::RegisterExecutor::ID => answered_empty(call, body, register::executor),
         spark::register::GetLocalDirsForExecutors::ID => answered(call, body, register::local_dirs),
         spark::finalize::FinalizeShuffleMerge::ID => answered(call, body, finalize::shuffle),
-        spark::fetch::FetchShuffleBlockChunks::ID => answered(call, body, fetch::block_chunks),
+        spark::fetch::FetchShuffleBlockChunks::ID => answered(call, body, merged::block_chunks),
         spark::originals::FetchShuffleBlocks::ID => answered(call, body, originals::shuffle_blocks),
         spark::originals::OpenBlocks::ID => answered(call, body, originals::open_blocks),
         spark::originals::DiagnoseCorruption::ID => answered(call, body, originals::diagnose),
@@ -127,7 +130,7 @@ pub fn upload(call: &Call, upload: &Upload, body: &Bytes) -> Answer {
 
 /// Answers which maps are in the chunks of a merged partition.
 pub fn merged_meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), String> {
-    fetch::merged_meta(call, request).map_err(|refusal| {
+    merged::meta(call, request).map_err(|refusal| {
         note(call, &refusal);
         refusal.detail
     })
@@ -208,38 +211,4 @@ fn note(call: &Call, refusal: &Refusal) {
 /// The store's codes have the numbers of the wire.
 fn status(code: Code) -> Status {
     Status::try_from(code.number()).unwrap_or(Status::Internal)
-}
-
-fn app_id(app: &lodestone_wire::AppId) -> Result<AppId, Refusal> {
-    AppId::new(app.as_str())
-}
-
-/// The key of an extension message; refused unless it means this life of the daemon.
-fn merge_key(call: &Call, key: &MergeKey) -> Result<ShuffleKey, Refusal> {
-    check_incarnation(call, key.incarnation)?;
-    Ok(ShuffleKey {
-        app: app_id(&key.app)?,
-        attempt: Some(AppAttempt(key.app_attempt)),
-        shuffle: ShuffleId(key.shuffle_id),
-        merge: MergeId(key.merge_id),
-    })
-}
-
-fn check_incarnation(call: &Call, told: i64) -> Result<(), Refusal> {
-    let ours = call.service.incarnation();
-    if told == ours {
-        return Ok(());
-    }
-    let detail = format!("this is incarnation {ours:016x}, the request is for {told:016x}");
-    Err(Code::StaleIncarnation.because(detail))
-}
-
-/// The key of Spark's messages that carry an attempt.
-fn spark_key(key: &spark::ShuffleKey) -> Result<ShuffleKey, Refusal> {
-    Ok(ShuffleKey {
-        app: app_id(&key.app)?,
-        attempt: Some(AppAttempt(key.app_attempt)),
-        shuffle: ShuffleId(key.shuffle_id),
-        merge: MergeId(key.merge_id),
-    })
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Merged chunks as Spark's own readers ask for them.
+
+use bytes::Bytes;
+use lodestone_store::{MapRange, MergeId, ReduceId, Refusal, ShuffleId, ShuffleKey};
+use lodestone_wire::frame::MergedBlockMetaRequest;
+use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
+
+use super::fetch::open;
+use super::{Call, app_id};
+use crate::connection::streams::{Block, Source};
+
+pub(super) fn block_chunks(
+    call: &Call,
+    message: FetchShuffleBlockChunks,
+) -> Result<StreamHandle, Refusal> {
+    let (shuffle, merge) = (ShuffleId(message.shuffle_id), MergeId(message.merge_id));
+    let pairs = message
+        .chunks
+        .iter()
+        .flat_map(|(reduce, chunks)| chunks.iter().map(move |chunk| (ReduceId(*reduce), *chunk)));
+    let block = |(reduce, chunk)| Block::Merged {
+        shuffle,
+        merge,
+        reduce,
+        chunk,
+    };
+    let blocks = pairs.map(block).collect();
+    let app = app_id(&message.app)?;
+    let exec = message.exec_id;
+    open(
+        call,
+        Source {
+            app,
+            attempt: None,
+            exec,
+            range: MapRange::ALL,
+            blocks,
+        },
+    )
+}
+
+pub(super) fn meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), Refusal> {
+    let key = ShuffleKey {
+        app: app_id(&request.app)?,
+        attempt: None,
+        shuffle: ShuffleId(request.shuffle_id),
+        merge: MergeId(request.merge_id),
+    };
+    let meta = call
+        .service
+        .store
+        .merged_meta(&key, ReduceId(request.reduce_id))?;
+    Ok((meta.num_chunks, meta.bitmaps))
+}
