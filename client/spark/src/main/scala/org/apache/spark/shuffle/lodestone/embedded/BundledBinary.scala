@@ -9,6 +9,13 @@ import java.nio.file.attribute.PosixFilePermissions
 import java.security.{DigestInputStream, MessageDigest}
 import java.util.Locale
 
+/** A program that can be run, and the SHA-256 of what it is. */
+private[spark] final case class Program(file: Path, digest: String)
+
+private[spark] object Program {
+  def of(file: Path): Program = Program(file, BundledBinary.digestOf(file))
+}
+
 /** The daemon's program inside our own jar, and a copy of it that can be run. */
 private[spark] object BundledBinary {
   private val BufferBytes = 64 * 1024
@@ -34,7 +41,7 @@ private[spark] object BundledBinary {
    * Extracts the program to `directory/<sha-256>/lodestone`, once per version: what is there is
    * taken when it is whole. Any number of processes may do this at once.
    */
-  def extract(directory: Path, program: () => InputStream): Path = {
+  def extract(directory: Path, program: () => InputStream): Program = {
     val digest = sha256(program())
     val home = PrivateDirectory.open(directory, digest)
     val target = home.resolve("lodestone")
@@ -50,7 +57,7 @@ private[spark] object BundledBinary {
         Files.deleteIfExists(fresh)
       }
     }
-    target
+    Program(target, digest)
   }
 
   private def isWhole(file: Path, digest: String): Boolean =

@@ -31,15 +31,13 @@ private[spark] final class HostDaemon(
 
   def findOrStart(): HostPort = {
     val homes = usableHomes()
-    val program = conf.embeddedBinary
-      .map(Paths.get(_))
-      .getOrElse(BundledBinary.extract(homes.head, () => BundledBinary.open()))
-    if (!Files.isExecutable(program)) {
-      throw new IOException(s"$program cannot be executed: it is missing or on a noexec mount")
+    val program = conf.embeddedBinary match {
+      case Some(path) => Program.of(executable(Paths.get(path)))
+      case None => BundledBinary.extract(homes.head, () => BundledBinary.open())
     }
-    val name = s"${BundledBinary.digestOf(program).take(KeyChars)}-${key(homes)}"
+    val name = s"${program.digest.take(KeyChars)}-${key(homes)}"
     val command = DaemonCommand(
-      binary = program,
+      binary = executable(program.file),
       host = host,
       dirs = homes,
       memoryBytes = conf.embeddedMemoryBytes,
@@ -48,6 +46,13 @@ private[spark] final class HostDaemon(
       log = homes.head.resolve(s"$name.log"))
     running(command.announce).getOrElse(start(command, Attempts))
   }
+
+  private def executable(file: Path): Path =
+    if (Files.isExecutable(file)) {
+      file
+    } else {
+      throw new IOException(s"$file cannot be executed: it is missing or on a noexec mount")
+    }
 
   private def usableHomes(): Seq[Path] = {
     val homes = roots.map(home)

@@ -83,6 +83,10 @@ private[driver] abstract class DriverHarness {
 
   def notMerged(reason: Reason): NotMerged = NotMerged(reason.code)
 
+  /** The fastest of some tries, for what must not wait on a machine that may be slow. */
+  def fastestMs(tries: Range)(body: Int => Unit): Long =
+    tries.map(attempt => timed(body(attempt))._2).min
+
   /** How long something took. */
   def timed[T](body: => T): (T, Long) = {
     val start = System.nanoTime()

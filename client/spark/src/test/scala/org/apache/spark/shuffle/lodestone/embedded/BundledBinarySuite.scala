@@ -17,6 +17,8 @@ class BundledBinarySuite {
 
   private def resource: () => InputStream = () => new ByteArrayInputStream(program.getBytes(UTF_8))
 
+  private def extracted(dir: Path): Path = BundledBinary.extract(dir, resource).file
+
   private def content(file: Path): String = new String(Files.readAllBytes(file), UTF_8)
 
   private def mode(file: Path): String =
@@ -30,37 +32,37 @@ class BundledBinarySuite {
   }
 
   @Test def `the extracted program runs and is ours alone`(@TempDir dir: Path): Unit = {
-    val file = BundledBinary.extract(dir, resource)
+    val file = extracted(dir)
     assertEquals("it runs\n", outputOf(file))
     assertEquals("rwx------", mode(file))
     assertEquals("rwx------", mode(file.getParent))
   }
 
   @Test def `a second extraction takes what is there`(@TempDir dir: Path): Unit = {
-    val first = BundledBinary.extract(dir, resource)
+    val first = extracted(dir)
     val inode = Files.getAttribute(first, "unix:ino")
-    assertEquals(first, BundledBinary.extract(dir, resource))
+    assertEquals(first, extracted(dir))
     assertEquals(inode, Files.getAttribute(first, "unix:ino"))
   }
 
   @Test def `another version gets a place of its own`(@TempDir dir: Path): Unit = {
-    val first = BundledBinary.extract(dir, resource)
-    val second = BundledBinary.extract(dir, () => new ByteArrayInputStream(Array[Byte](1)))
+    val first = extracted(dir)
+    val second = BundledBinary.extract(dir, () => new ByteArrayInputStream(Array[Byte](1))).file
     assertNotEquals(first, second)
     assertEquals(program, content(first))
   }
 
   @Test def `a corrupted leftover is replaced`(@TempDir dir: Path): Unit = {
-    val file = BundledBinary.extract(dir, resource)
+    val file = extracted(dir)
     Files.write(file, program.take(5).getBytes(UTF_8))
-    assertEquals(file, BundledBinary.extract(dir, resource))
+    assertEquals(file, extracted(dir))
     assertEquals(program, content(file))
   }
 
   @Test def `a leftover that cannot be executed is replaced`(@TempDir dir: Path): Unit = {
-    val file = BundledBinary.extract(dir, resource)
+    val file = extracted(dir)
     Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-------"))
-    BundledBinary.extract(dir, resource)
+    extracted(dir)
     assertEquals("it runs\n", outputOf(file))
   }
 
@@ -72,7 +74,7 @@ class BundledBinarySuite {
       val all = (1 to count).map { _ =>
         val extraction: Callable[Path] = () => {
           start.await(10, TimeUnit.SECONDS)
-          BundledBinary.extract(dir, resource)
+          extracted(dir)
         }
         threads.submit(extraction)
       }
@@ -112,9 +114,10 @@ class BundledBinarySuite {
   @Test def `the daemon that was built is in the jar and runs`(@TempDir dir: Path): Unit = {
     val built = Paths.get(System.getProperty("lodestone.binary"))
     require(Files.isExecutable(built), s"$built is missing: run `make build` first")
-    val file = BundledBinary.extract(dir, () => BundledBinary.open())
-    assertEquals(BundledBinary.digestOf(built), BundledBinary.digestOf(file))
-    val process = new ProcessBuilder(file.toString, "--help").redirectErrorStream(true).start()
+    val program = BundledBinary.extract(dir, () => BundledBinary.open())
+    assertEquals(Program.of(built).digest, program.digest)
+    assertEquals(program, Program.of(program.file))
+    val process = new ProcessBuilder(program.file.toString, "--help").redirectErrorStream(true).start()
     assertTrue(process.waitFor(10, TimeUnit.SECONDS))
     assertEquals(0, process.exitValue())
   }
