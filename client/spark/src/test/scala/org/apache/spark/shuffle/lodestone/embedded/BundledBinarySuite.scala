@@ -117,7 +117,7 @@ class BundledBinarySuite {
     val program = BundledBinary.extract(dir, () => BundledBinary.open())
     assertEquals(Program.of(built).digest, program.digest)
     assertEquals(program, Program.of(program.file))
-    val process = new ProcessBuilder(program.file.toString, "--help").redirectErrorStream(true).start()
+    val process = new ProcessBuilder(program.file.toString, "--help").start()
     assertTrue(process.waitFor(10, TimeUnit.SECONDS))
     assertEquals(0, process.exitValue())
   }
