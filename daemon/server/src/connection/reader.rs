@@ -117,7 +117,7 @@ impl Reader {
     async fn take(&mut self, frame: Frame) -> Result<(), CloseReason> {
         match frame {
             Frame::RpcRequest { request_id, body } => self.rpc(request_id, body).await,
-            Frame::OneWay { body } => self.one_way(body).await,
+            Frame::OneWay { body } => return self.one_way(body).await,
             Frame::UploadStream {
                 request_id,
                 meta,
@@ -163,16 +163,13 @@ impl Reader {
         });
     }
 
-    async fn one_way(&mut self, body: Bytes) {
-        let hold = self.place().await;
-        let (call, outbound) = (self.call.clone(), self.outbound.clone());
-        tokio::spawn(async move {
-            let done = spawn_blocking(move || handler::one_way(&call, &body)).await;
-            if done.is_err() {
-                close_for_panic(&outbound).await;
-            }
-            drop(hold);
-        });
+    /// Nobody is told when a one-way request is done, so it is done before the next request is read: what
+    /// the client asks afterwards sees its effect.
+    async fn one_way(&mut self, body: Bytes) -> Result<(), CloseReason> {
+        let _hold = self.place().await;
+        let call = self.call.clone();
+        let done = spawn_blocking(move || handler::one_way(&call, &body)).await;
+        done.map_err(|_| CloseReason::Panic)
     }
 
     async fn merged_meta(&mut self, request: MergedBlockMetaRequest) {
