@@ -28,7 +28,7 @@ build: tools daemon $(JARS) $(JOBS) ## fills dist/: the daemon, one plugin jar p
 	@ls -l dist/lodestone dist/jars/*.jar | awk '{print $$5, $$9}'
 
 demo: tools daemon $(JARS) $(JOBS) $(DEMO_VENVS) ## runs real queries on plain Spark and on Lodestone, and compares
-	@python3 e2e/demo/demo.py
+	@PYTHONPATH=e2e python3 -m demo
 
 test: lint test-rust test-jvm test-e2e ## everything that CI runs
 

@@ -9,6 +9,8 @@ JOBS_JAR = ROOT / "dist" / "jars" / "lodestone-e2e-jobs.jar"
 
 # The release that stands for each Spark line in the tests.
 SPARK_LINES = {"3.5": "3.5.9", "4.1": "4.1.4"}
+# The newest release of each plugin jar's line, which the demo shows.
+PLUGIN_LINES = ["3.5.9", "4.3.0"]
 
 
 def plugin_jar(spark_version: str) -> Path:

@@ -4,6 +4,7 @@
 import json
 
 import pytest
+
 from harness.daemon import Daemon
 from harness.gates import Gates
 from harness.paths import SPARK_LINES

@@ -2,6 +2,7 @@
 """Jobs of many kinds give plain Spark's answer, and are really merged."""
 
 import pytest
+
 from harness.spark_process import Job, run
 
 MERGED = [

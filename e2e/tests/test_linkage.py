@@ -4,6 +4,7 @@
 import subprocess
 
 import pytest
+
 from harness.paths import plugin_jar, spark_jars
 from linkage.check import breaches, check, classes_of, core_jars
 

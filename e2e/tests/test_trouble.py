@@ -8,6 +8,7 @@ import socket
 import subprocess
 
 import pytest
+
 from harness.daemon import wait_until
 from harness.spark_process import Job
 

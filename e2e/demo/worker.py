@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inside one PySpark process: runs the demo's jobs one after the other, and tells of each in a line of JSON on stdout."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+QUERIES = Path(__file__).parent / "queries"
+REPORT_QUIET_MS = 5000
+# 100 MB in 12 x 200 blocks of about 40 KB.
+SORT_SEED, SORT_MAPS, SORT_RECORDS_PER_MAP, SORT_PARTITIONS = 20260, 12, 83_333, 200
+
+
+def main() -> None:
+    specification = json.loads(sys.argv[1])
+    builder = SparkSession.builder.appName("Lodestone demo").master(specification["master"])
+    for key, value in specification["conf"].items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    for table in sorted(Path(specification["tables"]).glob("*.parquet")):
+        spark.read.parquet(str(table)).createOrReplaceTempView(table.stem)
+    # The first job starts executors, loads classes, and on Lodestone's side finds or starts the daemon.
+    spark.range(0, 100_000, 1, 4).selectExpr("id % 100 as k").groupBy("k").count().collect()
+    tell(event="ready", report=report_of(spark))
+    for name in specification["jobs"]:
+        tell(event="started", job=name)
+        began = time.monotonic()
+        answer = record_sort(spark) if name == "sort" else query(spark, name)
+        seconds = time.monotonic() - began
+        tell(event="done", job=name, seconds=seconds, answer=answer, report=report_of(spark))
+    spark.stop()
+
+
+def query(spark: SparkSession, name: str) -> list[list[str]]:
+    """The rows of a query, exactly: decimals and dates as text, in sorted order."""
+    rows = spark.sql((QUERIES / f"{name}.sql").read_text(encoding="utf-8")).collect()
+    return sorted([str(value) for value in row] for row in rows)
+
+
+def record_sort(spark: SparkSession) -> list[list[str]]:
+    """The record sort's own check: how many records, whether in order, a checksum."""
+    jobs = spark._jvm.io.lodestone.e2e
+    told = jobs.RecordSort.run(
+        spark.sparkContext._jsc, SORT_SEED, SORT_MAPS, SORT_RECORDS_PER_MAP, SORT_PARTITIONS
+    )
+    assert json.loads(told)["inOrder"], f"not sorted: {told}"
+    return [[told]]
+
+
+def report_of(spark: SparkSession) -> dict:
+    """Lodestone's totals so far; nothing on plain Spark."""
+    if "lodestone" not in spark.sparkContext.getConf().get("spark.shuffle.manager", "sort"):
+        return {}
+    report = spark._jvm.org.apache.spark.shuffle.lodestone.LodestoneReport
+    report.awaitQuiet(REPORT_QUIET_MS)
+    return json.loads(report.json()).get("totals", {})
+
+
+def tell(**event) -> None:
+    print(json.dumps(event), flush=True)
+
+
+if __name__ == "__main__":
+    main()
