@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signals: the first SIGTERM or SIGINT asks for a clean end, the second ends at once.
+//! Signals: the first SIGTERM or SIGINT asks for a clean end, a later one ends at once.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// Exit code after a second signal.
 const IMPATIENT_EXIT: i32 = 1;
+
+/// Signals this close together are one wish: a supervisor that ends a process group, and then the
+/// process itself, sends two.
+const SAME_WISH: Duration = Duration::from_secs(1);
 
 /// A switch that is thrown once: whoever watches it stops.
 #[derive(Debug, Clone)]
@@ -47,6 +53,13 @@ async fn follow(mut terminate: Signal, mut interrupt: Signal, stop: Stop) {
     either(&mut terminate, &mut interrupt).await;
     tracing::info!("asked to stop; requests in work are finished first");
     stop.now();
+    let echoes = async {
+        loop {
+            either(&mut terminate, &mut interrupt).await;
+        }
+    };
+    // Ends by the time-out only.
+    let _ = timeout(SAME_WISH, echoes).await;
     either(&mut terminate, &mut interrupt).await;
     tracing::warn!("asked to stop again: ending at once");
     std::process::exit(IMPATIENT_EXIT);

@@ -12,12 +12,15 @@ import scala.util.Random
 import org.apache.spark.SparkConf
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.netty.SparkTransportConf
+import org.apache.spark.network.server.BlockPushNonFatalFailure
+import org.apache.spark.network.server.BlockPushNonFatalFailure.ReturnCode
 import org.apache.spark.network.shuffle._
 import org.apache.spark.network.shuffle.checksum.Cause
 import org.apache.spark.network.shuffle.protocol.{ExecutorShuffleInfo, MergeStatuses}
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions._
+import org.roaringbitmap.RoaringBitmap
 
 /**
  * Spark's own `ExternalBlockStoreClient`, unmodified, against the daemon: what an executor of a
@@ -60,8 +63,7 @@ class SparkClientSuite {
     assertEquals(20, statuses.bitmaps.head.getCardinality)
     assertEquals(blocks.values.map(_.length.toLong).sum, statuses.sizes.head)
 
-    val meta = mergedMeta(3, 5)
-    val bitmaps = meta.readChunkBitmaps()
+    val bitmaps = mergedMaps(3, 5)
     assertTrue(bitmaps.length > 1, "4 MB in chunks of 2 MiB are more than one chunk")
     val chunks = fetch(mergerId, bitmaps.indices.map(i => s"shuffleChunk_3_0_5_$i"))
     bitmaps.zip(chunks).foreach { case (bitmap, chunk) =>
@@ -96,15 +98,19 @@ class SparkClientSuite {
     val failure = assertThrows(
       classOf[java.util.concurrent.ExecutionException],
       () => push(shuffle = 2, reduce = 0, Map(1 -> bytes(10))))
-    assertTrue(failure.getMessage.contains("TOO_LATE"), failure.getMessage)
-    assertEquals(1, mergedMeta(2, 0).getNumChunks)
+    failure.getCause match {
+      case refused: BlockPushNonFatalFailure =>
+        assertEquals(ReturnCode.TOO_LATE_BLOCK_PUSH, refused.getReturnCode)
+      case other => fail(other)
+    }
+    assertEquals(1, mergedMaps(2, 0).length)
   }
 
   @Test def `the meta of a partition that was never pushed is an error and not empty`(): Unit = {
     push(shuffle = 6, reduce = 0, Map(0 -> bytes(10)))
     finalizeMerge(6)
-    assertThrows(classOf[java.util.concurrent.ExecutionException], () => mergedMeta(6, 1))
-    assertThrows(classOf[java.util.concurrent.ExecutionException], () => mergedMeta(99, 0))
+    assertThrows(classOf[java.util.concurrent.ExecutionException], () => mergedMaps(6, 1))
+    assertThrows(classOf[java.util.concurrent.ExecutionException], () => mergedMaps(99, 0))
   }
 
   @Test def `removed merged data is gone from the wire and from the disk`(): Unit = {
@@ -112,7 +118,7 @@ class SparkClientSuite {
     finalizeMerge(8)
     assertTrue(client.removeShuffleMerge(daemon.host, daemon.port, 8, -1))
     // One-way: the next answered request on the same connection comes after it.
-    assertThrows(classOf[java.util.concurrent.ExecutionException], () => mergedMeta(8, 0))
+    assertThrows(classOf[java.util.concurrent.ExecutionException], () => mergedMaps(8, 0))
     val left = new File(root, "a").listFiles() ++ new File(root, "b").listFiles()
     assertEquals(Nil, left.flatMap(filesBelow).filter(_.getName.contains("_8_")).toSeq)
   }
@@ -199,11 +205,13 @@ class SparkClientSuite {
     done.get(20, TimeUnit.SECONDS)
   }
 
-  private def mergedMeta(shuffle: Int, reduce: Int): MergedBlockMeta = {
-    val done = new CompletableFuture[MergedBlockMeta]()
+  /** The maps in each chunk. */
+  private def mergedMaps(shuffle: Int, reduce: Int): Array[RoaringBitmap] = {
+    val done = new CompletableFuture[Array[RoaringBitmap]]()
     val listener = new MergedBlocksMetaListener {
+      // The buffer is Spark's again when this returns.
       override def onSuccess(s: Int, m: Int, r: Int, meta: MergedBlockMeta): Unit = {
-        done.complete(meta)
+        done.complete(meta.readChunkBitmaps())
       }
       override def onFailure(s: Int, m: Int, r: Int, failure: Throwable): Unit = {
         done.completeExceptionally(failure)
