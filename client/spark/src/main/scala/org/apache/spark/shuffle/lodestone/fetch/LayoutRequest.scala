@@ -24,13 +24,20 @@ private[fetch] final class LayoutRequest(client: ServiceClient, requestTimeoutMs
 
   private val log = LoggerFactory.getLogger(classOf[LayoutRequest])
 
-  def ask(generation: ShuffleGeneration, plan: MergePlan, partitions: Range): Layouts = {
+  /** @param blocks how many blocks the task reads in all */
+  def ask(
+      generation: ShuffleGeneration,
+      plan: MergePlan,
+      partitions: Range,
+      blocks: Int): Layouts = {
     val excluded = plan.excluded.toSet
     val wanted = partitions.filterNot(excluded)
-    val perService = wanted.groupBy(plan.serviceIndexOf).toSeq.map { case (index, reduceIds) =>
-      askOne(generation, Option(plan.services(index)), reduceIds.toArray)
-    }
-    val answers = gather(perService)
+    val perRequest = math.max(1, MaxSegments / math.max(1, blocks / partitions.size))
+    val asked = for {
+      (index, reduceIds) <- wanted.groupBy(plan.serviceIndexOf).toSeq
+      part <- reduceIds.grouped(perRequest)
+    } yield askOne(generation, Option(plan.services(index)), part.toArray)
+    val answers = gather(asked)
     val known = answers.flatMap(_.known)
     val silent = wanted.toSet -- known.map(_._2.reduceId) -- answers.flatMap(_.missing.keys)
     Layouts(
@@ -70,5 +77,9 @@ private[fetch] final class LayoutRequest(client: ServiceClient, requestTimeoutMs
 }
 
 private[fetch] object LayoutRequest {
+
+  /** About so many segments in one answer, some MB; a service refuses several times as many. */
+  private val MaxSegments = 100000
+
   private val GraceMs = 1000L
 }

@@ -81,7 +81,8 @@ private[lodestone] final class MergedReads(
         case Left(reason) => allOriginal(reason)
         case Right(merged) =>
           val partitions = range.startPartition until range.endPartition
-          val found = layouts.ask(generation, merged, partitions)
+          val blocks = FetchPlan.countOf(originals)
+          val found = layouts.ask(generation, merged, partitions, blocks)
           val plan = FetchPlan(originals, found.known)
           tally.fallback(Reason.AttemptNotAccepted, plan.rejectedBlocks)
           count(plan.originals, found.missing, tally)
