@@ -25,6 +25,8 @@ private[spark] object Reason {
   case object SingleMap extends Reason("SINGLE_MAP", "one map task: there is nothing to merge")
   case object SinglePartition
       extends Reason("SINGLE_PARTITION", "no partitions: there is nothing to merge")
+  case object NoChecksum
+      extends Reason("NO_CRC32C", "this Java has no CRC-32C, which came with Java 9")
   case object NoService extends Reason("NO_SERVICE", "no service was found or could be started")
   case object ServiceRefused
       extends Reason("SERVICE_REFUSED", "every service refused to register the shuffle")
@@ -60,6 +62,10 @@ private[spark] object Reason {
       extends Reason("PUSH_READ_FAILED", "the map output could not be read back for pushing")
   case object PushSkippedService
       extends Reason("PUSH_SERVICE_SUSPECT", "the service failed a moment ago and is left alone")
+  case object PushDraining
+      extends Reason("PUSH_SERVICE_DRAINING", "the service is shutting down and takes nothing new")
+  case object PushServiceError
+      extends Reason("PUSH_SERVICE_ERROR", "the service failed in the push; its log says more")
   case object PushRefused extends Reason("PUSH_REFUSED", "the service called the push malformed")
 
   // The reader takes originals.
@@ -93,6 +99,7 @@ private[spark] object Reason {
     Authentication,
     SingleMap,
     SinglePartition,
+    NoChecksum,
     NoService,
     ServiceRefused,
     DriverUnreachable,
@@ -112,6 +119,8 @@ private[spark] object Reason {
     PushQueueFull,
     PushReadFailed,
     PushSkippedService,
+    PushDraining,
+    PushServiceError,
     PushRefused,
     PartialMapRange,
     NotFinalized,

@@ -129,6 +129,9 @@ private[spark] final class ServiceClient(
   def endApplication(service: ServiceLocation): Future[Done] =
     rpc(addressOf(service), EndApplication(app), Done)
 
+  /** It failed a moment ago. */
+  def isSuspect(service: ServiceLocation): Boolean = health.isSuspect(addressOf(service))
+
   /** Outstanding requests fail. */
   def close(): Unit = connections.close()
 

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push
+
+import java.io.{File, IOException}
+import java.nio.channels.FileChannel
+import java.nio.file.StandardOpenOption
+import java.util.concurrent.{ArrayBlockingQueue, ConcurrentHashMap, RejectedExecutionException}
+import java.util.concurrent.{Semaphore, ThreadFactory, ThreadPoolExecutor, TimeoutException, TimeUnit}
+
+import scala.concurrent.Await
+import scala.util.Random
+import scala.util.control.NonFatal
+
+import io.netty.util.internal.OutOfDirectMemoryError
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.SparkException
+import org.apache.spark.shuffle.lodestone.{Crc32c, LodestoneConf, Reason}
+import org.apache.spark.shuffle.lodestone.driver.{DriverLink, MapPushed, MergePlan, NotMerged}
+import org.apache.spark.shuffle.lodestone.driver.{PushCounts, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
+
+/** The committed output of one map attempt. */
+private[lodestone] final case class MapOutput(
+    generation: ShuffleGeneration,
+    mapIndex: Int,
+    mapId: Long,
+    lengths: Array[Long],
+    dataFile: File)
+
+/**
+ * Pushes map outputs to the services, off the task threads, as far as time and memory go; what is
+ * not pushed is read from the original. There is one for the executor.
+ */
+private[lodestone] final class BlockPusher(
+    conf: LodestoneConf,
+    client: ServiceClient,
+    driver: DriverLink,
+    random: Random = new Random) {
+  import BlockPusher._
+
+  private val log = LoggerFactory.getLogger(classOf[BlockPusher])
+  private val budget = new ByteBudget(conf.pushMemoryBytes)
+  private val shuffles = new ConcurrentHashMap[ShuffleGeneration, ShufflePush]()
+  private val lanes = new ConcurrentHashMap[String, Semaphore]()
+  private val workers = newWorkers()
+
+  /** Never waits and never fails: a map that finds the queue full is not pushed. */
+  def push(map: MapOutput): Unit = {
+    val ledger = new PushLedger(report(map, _))
+    try {
+      if (Crc32c.available) {
+        workers.execute(() => work(map, ledger))
+      } else {
+        leave(map, ledger, Reason.NoChecksum)
+      }
+    } catch {
+      case _: RejectedExecutionException => leave(map, ledger, Reason.PushQueueFull)
+    }
+  }
+
+  /** Nothing of this shuffle is pushed any more. */
+  def forget(shuffleId: Int): Unit =
+    shuffles.forEach { (generation, shuffle) =>
+      if (generation.shuffleId == shuffleId) {
+        shuffle.removed = true
+        shuffles.remove(generation)
+      }
+    }
+
+  /** What waits is dropped, what is under way is not waited for. */
+  def stop(): Unit = workers.shutdownNow()
+
+  /** Bytes that are on their way. */
+  def bytesInFlight: Long = budget.used
+
+  private def report(map: MapOutput, counts: PushCounts): Unit =
+    driver.tell(MapPushed(map.generation, map.mapIndex, map.mapId, counts))
+
+  private def leave(map: MapOutput, ledger: PushLedger, reason: Reason): Unit = {
+    ledger.failed(reason, map.lengths.count(_ > 0))
+    close(map, ledger)
+  }
+
+  private def close(map: MapOutput, ledger: PushLedger): Unit =
+    try {
+      ledger.closed()
+    } catch {
+      // The report goes over Spark's RPC, which throws what it likes when it is stopped or the
+      // driver is gone. A task thread may be here, and no push may fail a task.
+      case NonFatal(failure) => log.warn(s"The push of ${nameOf(map)} was not reported", failure)
+    }
+
+  private def work(map: MapOutput, ledger: PushLedger): Unit = {
+    val shuffle = shuffles.computeIfAbsent(map.generation, _ => new ShufflePush)
+    try {
+      planFor(map, shuffle) match {
+        case Right(plan) => new MapPush(map, ledger, shuffle, plan).run()
+        case Left(reason) => ledger.failed(reason, map.lengths.count(_ > 0))
+      }
+    } catch {
+      case _: InterruptedException => log.debug("Stopped while {} was pushed", nameOf(map))
+      // An exception that leaves a thread ends the executor's JVM; a bug here must not.
+      case NonFatal(bug) => log.error(s"The push of ${nameOf(map)} failed", bug)
+    } finally {
+      close(map, ledger)
+    }
+  }
+
+  private def planFor(map: MapOutput, shuffle: ShufflePush): Either[Reason, MergePlan] =
+    try {
+      Await.result(shuffle.plan(driver.plan(map.generation)), driver.patience) match {
+        case plan: MergePlan => Right(plan)
+        case NotMerged(code) => Left(Reason.of(code).getOrElse(Reason.ServiceRefused))
+        case other => throw new IllegalStateException(s"the driver answered $other")
+      }
+    } catch {
+      // An RPC that failed, timed out, or came when the RPC environment had been stopped.
+      case failure @ (_: SparkException | _: TimeoutException | _: IllegalStateException) =>
+        log.warn(s"No plan for the push of ${nameOf(map)}", failure)
+        Left(Reason.DriverUnreachable)
+    }
+
+  /** One map on its way. */
+  private final class MapPush(
+      map: MapOutput,
+      ledger: PushLedger,
+      shuffle: ShufflePush,
+      merge: MergePlan) {
+    private val plan = random.synchronized {
+      PushPlan(map.lengths, merge, conf.pushMaxBlockSizeBytes, conf.pushBatchSizeBytes, random)
+    }
+
+    def run(): Unit = {
+      ledger.failed(Reason.BlockTooLarge, plan.tooLarge)
+      if (plan.requests.nonEmpty) {
+        open() match {
+          case Some(file) =>
+            try plan.requests.foreach(send(file, _))
+            finally file.close()
+          case None => ledger.failed(Reason.PushReadFailed, plan.blocks)
+        }
+      }
+    }
+
+    private def open(): Option[FileChannel] =
+      try {
+        Some(FileChannel.open(map.dataFile.toPath, StandardOpenOption.READ))
+      } catch {
+        case failure: IOException =>
+          log.warn(s"The output of ${nameOf(map)} cannot be read for its push", failure)
+          None
+      }
+
+    private def send(file: FileChannel, request: PushRequest): Unit =
+      obstacle(request) match {
+        case Some(reason) => ledger.failed(reason, request.reduceIds.length)
+        case None =>
+          val lane = laneOf(merge.services(request.serviceIndex))
+          lane.acquire()
+          val free = reserve(request.sizeBytes.toLong, lane)
+          read(file, request) match {
+            case Some(body) => start(request, body, free)
+            case None =>
+              ledger.failed(Reason.PushReadFailed, request.reduceIds.length)
+              free()
+          }
+      }
+
+    /** Waits for the bytes; the result gives them, and the lane, back. */
+    private def reserve(bytes: Long, lane: Semaphore): () => Unit = {
+      var granted = false
+      try {
+        budget.acquire(bytes)
+        granted = true
+      } finally {
+        if (!granted) lane.release()
+      }
+      () => {
+        budget.release(bytes)
+        lane.release()
+      }
+    }
+
+    private def read(file: FileChannel, request: PushRequest): Option[PushBody] =
+      try {
+        Some(PushBody.read(file, request))
+      } catch {
+        case failure @ (_: IOException | _: OutOfDirectMemoryError) =>
+          log.warn(s"The output of ${nameOf(map)} cannot be read for its push", failure)
+          None
+      }
+
+    private def start(request: PushRequest, body: PushBody, free: () => Unit): Unit = {
+      ledger.opened()
+      val whenOver = () => {
+        body.free()
+        free()
+        close(map, ledger)
+      }
+      val index = request.serviceIndex
+      new Transfer(map, merge, index, body, client, shuffle, ledger, whenOver).start()
+    }
+
+    private def obstacle(request: PushRequest): Option[Reason] =
+      if (shuffle.removed) {
+        Some(Reason.PushUnknown)
+      } else {
+        val suspect = client.isSuspect(merge.services(request.serviceIndex))
+        ledger.stopReason
+          .orElse(shuffle.givenUp(request.serviceIndex))
+          .orElse(if (suspect) Some(Reason.PushSkippedService) else None)
+      }
+  }
+
+  private def laneOf(service: ServiceLocation): Semaphore =
+    lanes.computeIfAbsent(service.hostPort, _ => new Semaphore(RequestsPerService))
+}
+
+private[lodestone] object BlockPusher {
+
+  /** Reading and checksumming is cheap beside the sorting that the tasks do. */
+  private val Workers = 2
+
+  /**
+   * Maps that may wait. Each holds its lengths, 8 bytes per partition; an executor that lags this
+   * far behind its own map tasks does better without pushing.
+   */
+  private val MaxWaitingMaps = 512
+
+  /** Requests on their way to one service: enough to hide its latency, half of push.memory. */
+  private val RequestsPerService = 8
+
+  private val IdleWorkerSeconds = 10L
+
+  private def nameOf(map: MapOutput): String = s"map ${map.mapIndex} of ${map.generation}"
+
+  private def newWorkers(): ThreadPoolExecutor = {
+    val threads: ThreadFactory = task => {
+      val thread = new Thread(task, "lodestone-push")
+      thread.setDaemon(true)
+      thread
+    }
+    val queue = new ArrayBlockingQueue[Runnable](MaxWaitingMaps)
+    val pool =
+      new ThreadPoolExecutor(Workers, Workers, IdleWorkerSeconds, TimeUnit.SECONDS, queue, threads)
+    pool.allowCoreThreadTimeOut(true)
+    pool
+  }
+}

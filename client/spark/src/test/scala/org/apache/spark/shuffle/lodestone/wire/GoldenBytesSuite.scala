@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+import java.nio.ByteBuffer
+import java.nio.file.{Files, Paths}
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Test
+
+/** The bytes that the daemon's tests read too. */
+final class GoldenBytesSuite {
+  private val codecs: Map[String, Codec[_ <: Message]] = Map(
+    "Hello" -> Hello,
+    "HelloReply" -> HelloReply,
+    "RenewLease" -> RenewLease,
+    "LeaseReply" -> LeaseReply,
+    "RegisterShuffle" -> RegisterShuffle,
+    "PushBatch" -> PushBatch,
+    "PushBatchReply" -> PushBatchReply,
+    "FinalizeMerge" -> FinalizeMerge,
+    "FinalizeMergeReply" -> FinalizeMergeReply,
+    "ChunkLayout" -> ChunkLayout,
+    "ChunkLayoutReply" -> ChunkLayoutReply,
+    "FetchChunks" -> FetchChunks,
+    "EndApplication" -> EndApplication,
+    "Done" -> Done,
+    "Refused" -> Refused)
+
+  private val vectors: Map[String, ByteBuffer] = {
+    val file = Paths.get(sys.props("lodestone.vectors"), "extension-messages.txt")
+    new String(Files.readAllBytes(file), "UTF-8").split('\n').toSeq
+      .filterNot(line => line.isEmpty || line.startsWith("#"))
+      .map { line =>
+        val Array(name, hex) = line.split(' ')
+        name -> ByteBuffer.wrap(hex.grouped(2).map(Integer.parseInt(_, 16).toByte).toArray)
+      }
+      .toMap
+  }
+
+  private val plain = ShuffleAddress(Application("app", -1), 0x0123456789abcdefL, 5, 0)
+
+  private def assertGolden(name: String, message: Message): Unit =
+    assertEquals(vectors(name), message.encode(), name)
+
+  @Test def everyVectorIsReadAndWrittenBackToTheSameBytes(): Unit = {
+    vectors.foreach { case (name, bytes) =>
+      val codec = codecs(name.takeWhile(_ != '.'))
+      assertEquals(bytes, codec.decode(bytes).encode(), name)
+    }
+    assertEquals(codecs.keySet, vectors.keySet.map(_.takeWhile(_ != '.')))
+  }
+
+  @Test def theFieldsOfRequestsAreWhereTheProtocolPutsThem(): Unit = {
+    assertGolden("Hello.plain", Hello(1, "lodestone-spark/0.1.0 spark/4.1.2"))
+    assertGolden("RenewLease.plain", RenewLease(plain.app, plain.incarnation, 60000))
+    assertGolden("RegisterShuffle.plain", RegisterShuffle(plain, 1000, 200, "spark-stream"))
+    val segments = Array(Segment(3, 5, 2, 0x9a71bb4c), Segment(4, 1, -1, 0))
+    assertGolden("PushBatch.two-segments", PushBatch(plain, 7, 42, segments))
+    assertGolden("FinalizeMerge.plain", FinalizeMerge(plain))
+    assertGolden("ChunkLayout.all-maps", ChunkLayout(plain, MapRange.All, Array(0, 1, 199)))
+    val chunks = Array(ChunkRef(3, 0), ChunkRef(3, 1), ChunkRef(9, 0))
+    assertGolden("FetchChunks.three-chunks", FetchChunks(plain, MapRange.All, chunks))
+    assertGolden("EndApplication.plain", EndApplication(plain.app))
+  }
+
+  @Test def theFieldsOfAnswersAreWhereTheProtocolPutsThem(): Unit = {
+    val load = Load(0, 1, 2, 3, 4, 5, 6)
+    assertGolden("HelloReply.plain", HelloReply(1, "0.1.0", plain.incarnation, load))
+    assertGolden("LeaseReply.plain", LeaseReply(7, 60000, load))
+    val statuses = Array[Status](Status.Ok, Status.Duplicate, Status.OtherAttempt)
+    assertGolden("PushBatchReply.three-codes", PushBatchReply(7, statuses))
+    assertGolden("FinalizeMergeReply.plain", FinalizeMergeReply(7, 200, 200000, 5000000000L))
+    assertGolden("Done.plain", Done(plain.incarnation))
+    val detail = "shuffle 5 was never registered"
+    assertGolden("Refused.plain", Refused(Status.UnknownShuffle, 7, detail))
+    val segments = Array(LaidSegment(7, 42, 5, 2, 0x9a71bb4c), LaidSegment(8, 43, 1, -1, 0))
+    val last = LaidSegment(Int.MaxValue, Long.MaxValue, Int.MaxValue, Long.MaxValue, -1)
+    val known = PartitionLayout(3, Status.Ok, Array(Chunk(segments), Chunk(Array(last))))
+    val unknown = PartitionLayout(4, Status.UnknownPartition, Array.empty)
+    assertGolden("ChunkLayoutReply.known-and-unknown", ChunkLayoutReply(7, Array(known, unknown)))
+    assertTrue(load.serving)
+  }
+}
