@@ -25,8 +25,8 @@ private[spark] object Reason {
   case object SingleMap extends Reason("SINGLE_MAP", "one map task: there is nothing to merge")
   case object SinglePartition
       extends Reason("SINGLE_PARTITION", "no partitions: there is nothing to merge")
-  case object NoChecksum
-      extends Reason("NO_CRC32C", "this Java has no CRC-32C, which came with Java 9")
+  case object CustomShuffleIo
+      extends Reason("CUSTOM_SHUFFLE_IO", "a shuffle IO plugin keeps map outputs elsewhere")
   case object NoService extends Reason("NO_SERVICE", "no service was found or could be started")
   case object ServiceRefused
       extends Reason("SERVICE_REFUSED", "every service refused to register the shuffle")
@@ -99,7 +99,7 @@ private[spark] object Reason {
     Authentication,
     SingleMap,
     SinglePartition,
-    NoChecksum,
+    CustomShuffleIo,
     NoService,
     ServiceRefused,
     DriverUnreachable,

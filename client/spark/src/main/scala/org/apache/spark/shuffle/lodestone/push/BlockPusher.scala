@@ -15,18 +15,18 @@ import io.netty.util.internal.OutOfDirectMemoryError
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.SparkException
-import org.apache.spark.shuffle.lodestone.{Crc32c, LodestoneConf, Reason}
+import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
 import org.apache.spark.shuffle.lodestone.driver.{DriverLink, MapPushed, MergePlan, NotMerged}
 import org.apache.spark.shuffle.lodestone.driver.{PushCounts, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
 
-/** The committed output of one map attempt. */
+/** The committed output of one map attempt. To find `dataFile` may touch the disk. */
 private[lodestone] final case class MapOutput(
     generation: ShuffleGeneration,
     mapIndex: Int,
     mapId: Long,
     lengths: Array[Long],
-    dataFile: File)
+    dataFile: () => File)
 
 /**
  * Pushes map outputs to the services, off the task threads, as far as time and memory go; what is
@@ -49,13 +49,11 @@ private[lodestone] final class BlockPusher(
   def push(map: MapOutput): Unit = {
     val ledger = new PushLedger(report(map, _))
     try {
-      if (Crc32c.available) {
-        workers.execute(() => work(map, ledger))
-      } else {
-        leave(map, ledger, Reason.NoChecksum)
-      }
+      workers.execute(() => work(map, ledger))
     } catch {
-      case _: RejectedExecutionException => leave(map, ledger, Reason.PushQueueFull)
+      case _: RejectedExecutionException =>
+        ledger.failed(Reason.PushQueueFull, map.lengths.count(_ > 0))
+        close(map, ledger)
     }
   }
 
@@ -76,11 +74,6 @@ private[lodestone] final class BlockPusher(
 
   private def report(map: MapOutput, counts: PushCounts): Unit =
     driver.tell(MapPushed(map.generation, map.mapIndex, map.mapId, counts))
-
-  private def leave(map: MapOutput, ledger: PushLedger, reason: Reason): Unit = {
-    ledger.failed(reason, map.lengths.count(_ > 0))
-    close(map, ledger)
-  }
 
   private def close(map: MapOutput, ledger: PushLedger): Unit =
     try {
@@ -145,7 +138,7 @@ private[lodestone] final class BlockPusher(
 
     private def open(): Option[FileChannel] =
       try {
-        Some(FileChannel.open(map.dataFile.toPath, StandardOpenOption.READ))
+        Some(FileChannel.open(map.dataFile().toPath, StandardOpenOption.READ))
       } catch {
         case failure: IOException =>
           log.warn(s"The output of ${nameOf(map)} cannot be read for its push", failure)

@@ -31,8 +31,8 @@ final class GoldenBytesSuite {
     new String(Files.readAllBytes(file), "UTF-8").split('\n').toSeq
       .filterNot(line => line.isEmpty || line.startsWith("#"))
       .map { line =>
-        val Array(name, hex) = line.split(' ')
-        name -> ByteBuffer.wrap(hex.grouped(2).map(Integer.parseInt(_, 16).toByte).toArray)
+        val (name, hex) = line.splitAt(line.indexOf(' '))
+        name -> ByteBuffer.wrap(hex.trim.grouped(2).map(Integer.parseInt(_, 16).toByte).toArray)
       }
       .toMap
   }

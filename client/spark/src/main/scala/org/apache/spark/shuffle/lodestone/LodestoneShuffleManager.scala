@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+import org.apache.spark.{ShuffleDependency, SparkConf, SparkEnv, TaskContext}
+import org.apache.spark.shuffle._
+import org.apache.spark.shuffle.lodestone.driver.{DriverCoordinator, RpcDriverLink, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.embedded.HostService
+import org.apache.spark.shuffle.lodestone.fetch.{MergedReads, ReadRange}
+import org.apache.spark.shuffle.lodestone.push.{BlockPusher, MapOutput, PushingShuffleWriter}
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.wire.Application
+import org.apache.spark.shuffle.sort.SortShuffleManager
+
+/**
+ * The value of `spark.shuffle.manager`. Map outputs are written by Spark's own writers, and kept;
+ * what Lodestone adds hangs on [[LodestoneHandle]]. Spark makes this object before there is a
+ * SparkEnv: all else is made when it is first needed. In local mode one object is both sides.
+ */
+private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Boolean)
+    extends SortShuffleManager(conf) {
+  import LodestoneShuffleManager._
+
+  // A wrong setting ends the application before it begins, and not in its first shuffle.
+  if (isDriver) LodestoneConf(conf)
+
+  private val coordinator = new OnDemand[DriverCoordinator]
+  private val executor = new OnDemand[ExecutorSide]
+
+  override def registerShuffle[K, V, C](
+      shuffleId: Int,
+      dependency: ShuffleDependency[K, V, C]): ShuffleHandle = {
+    val inner = super.registerShuffle(shuffleId, dependency)
+    val driver = coordinator.get(DriverCoordinator(conf))
+    ShuffleEligibility.obstacle(conf, dependency) match {
+      case Some(reason) =>
+        driver.leftToSpark(shuffleId, reason)
+        inner
+      case None =>
+        val numMaps = dependency.rdd.getNumPartitions
+        driver.registered(shuffleId, numMaps, dependency.partitioner.numPartitions)
+        val base = inner.asInstanceOf[BaseShuffleHandle[K, V, C]]
+        new LodestoneHandle(base, ServiceClient.applicationOf(conf))
+    }
+  }
+
+  override def getWriter[K, V](
+      handle: ShuffleHandle,
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle match {
+    case merging: LodestoneHandle[_, _, _] =>
+      val inner = super.getWriter[K, V](merging.inner, mapId, context, metrics)
+      val side = executorSide(merging.app)
+      new PushingShuffleWriter(inner, lengths => side.pusher.push(MapOutput(
+        generationOf(merging),
+        context.partitionId(),
+        mapId,
+        lengths,
+        () => shuffleBlockResolver.getDataFile(merging.shuffleId, mapId))))
+    case plain => super.getWriter(plain, mapId, context, metrics)
+  }
+
+  override def getReader[K, C](
+      handle: ShuffleHandle,
+      startMapIndex: Int,
+      endMapIndex: Int,
+      startPartition: Int,
+      endPartition: Int,
+      context: TaskContext,
+      metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] = {
+    val range = ReadRange(startMapIndex, endMapIndex, startPartition, endPartition)
+    def plainReader(plain: ShuffleHandle): ShuffleReader[K, C] =
+      super.getReader(
+        plain,
+        startMapIndex,
+        endMapIndex,
+        startPartition,
+        endPartition,
+        context,
+        metrics)
+    handle match {
+      case merging: LodestoneHandle[K @unchecked, _, C @unchecked] =>
+        executorSide(merging.app).reads
+          .reader[K, C](merging.inner, range, context, metrics)
+          .getOrElse(plainReader(merging.inner))
+      case plain => plainReader(plain)
+    }
+  }
+
+  override def unregisterShuffle(shuffleId: Int): Boolean = {
+    executor.ifMade(_.removed(shuffleId))
+    coordinator.ifMade(_.removed(shuffleId))
+    super.unregisterShuffle(shuffleId)
+  }
+
+  override def stop(): Unit = {
+    executor.ifMade(_.stop())
+    coordinator.ifMade(_.stop())
+    super.stop()
+  }
+
+  private def executorSide(app: Application): ExecutorSide = {
+    HostService.announce(conf)
+    executor.get(new ExecutorSide(conf, app))
+  }
+}
+
+private[spark] object LodestoneShuffleManager {
+
+  private def generationOf(handle: LodestoneHandle[_, _, _]): ShuffleGeneration =
+    ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
+
+  /** What an executor needs once it has a task of a shuffle that may be merged. */
+  private final class ExecutorSide(conf: SparkConf, app: Application) {
+    private val settings = LodestoneConf(conf)
+    private val client = new ServiceClient(app, settings.requestTimeoutMs)
+    private val driver = new RpcDriverLink(SparkEnv.get, settings)
+    val pusher = new BlockPusher(settings, client, driver)
+    val reads = new MergedReads(settings, client, driver)
+
+    def removed(shuffleId: Int): Unit = {
+      pusher.forget(shuffleId)
+      reads.removed(shuffleId)
+    }
+
+    def stop(): Unit = {
+      pusher.stop()
+      client.close()
+    }
+  }
+
+  /** Made at the first need; unlike a lazy val it can be asked whether it was. */
+  private final class OnDemand[T <: AnyRef] {
+    @volatile private var made: Option[T] = None
+
+    def get(make: => T): T = made.getOrElse(synchronized {
+      if (made.isEmpty) made = Some(make)
+      made.get
+    })
+
+    def ifMade(use: T => Unit): Unit = made.foreach(use)
+  }
+}
