@@ -16,6 +16,8 @@ JOBS = ["q03", "q05", "q09", "q18", "q21", "sort"]
 SESSION_TIMEOUT_S = 480
 LOG_TAIL_BYTES = 6000
 FOLDER = ROOT / ".cache" / "demo"
+# Each Spark lives for a minute: the optimising compiler would take more time than it saves.
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
 
 
 @dataclass
@@ -84,8 +86,11 @@ def configuration(version: str, lodestone: bool, local: Path) -> dict[str, str]:
     classpath = [str(JOBS_JAR)] + ([str(plugin_jar(version))] if lodestone else [])
     conf = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": JVM_OPTIONS,
+        "spark.executor.extraJavaOptions": JVM_OPTIONS,
         "spark.local.dir": str(local),
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         # Many maps and many partitions: small blocks, as a large cluster has them.

@@ -99,8 +99,8 @@ def reading(plain_seconds: float, seconds: float, total: dict) -> list[str]:
     share = 100 * merged / (merged + originals) if merged else 0
     fewer = f", {merged / chunks:.0f} blocks in each" if chunks else ""
     return [
-        f"Equal answers. Of {number(merged + originals)} blocks that reducers needed, {share:.0f} % "
-        f"came merged: {number(chunks)} sequential reads{fewer}.",
+        f"Of {number(merged + originals)} blocks that reducers needed, {share:.0f} % came merged: "
+        f"{number(chunks)} sequential reads{fewer}.",
         f"Lodestone took {seconds / plain_seconds:.2f} x the seconds of plain Spark here. Merging "
         "pays where small reads are dear (spinning or remote disks, M x R in the millions), not on "
         "one machine with its data in the page cache.",
