@@ -3,7 +3,11 @@ package org.apache.spark.shuffle.lodestone
 
 import org.apache.spark.{ShuffleDependency, SparkConf, SparkEnv, TaskContext}
 import org.apache.spark.shuffle._
-import org.apache.spark.shuffle.lodestone.driver.{DriverCoordinator, RpcDriverLink, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.driver.{
+  DriverCoordinator,
+  RpcDriverLink,
+  ShuffleGeneration
+}
 import org.apache.spark.shuffle.lodestone.embedded.HostService
 import org.apache.spark.shuffle.lodestone.fetch.{MergedReads, ReadRange}
 import org.apache.spark.shuffle.lodestone.push.{BlockPusher, MapOutput, PushingShuffleWriter}
@@ -51,12 +55,15 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     case merging: LodestoneHandle[_, _, _] =>
       val inner = super.getWriter[K, V](merging.inner, mapId, context, metrics)
       val side = executorSide(merging.app)
-      new PushingShuffleWriter(inner, lengths => side.pusher.push(MapOutput(
-        generationOf(merging),
-        context.partitionId(),
-        mapId,
-        lengths,
-        () => shuffleBlockResolver.getDataFile(merging.shuffleId, mapId))))
+      new PushingShuffleWriter(
+        inner,
+        lengths =>
+          side.pusher.push(MapOutput(
+            generationOf(merging),
+            context.partitionId(),
+            mapId,
+            lengths,
+            () => shuffleBlockResolver.getDataFile(merging.shuffleId, mapId))))
     case plain => super.getWriter(plain, mapId, context, metrics)
   }
 

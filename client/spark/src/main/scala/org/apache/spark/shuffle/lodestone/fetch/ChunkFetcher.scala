@@ -9,10 +9,10 @@ import org.roaringbitmap.RoaringBitmap
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.shuffle._
 import org.apache.spark.network.shuffle.checksum.Cause
-import org.apache.spark.shuffle.lodestone.{Crc32c, Reason}
+import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.transport.{ChunkReceiver, ServiceClient, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.ChunkRef
+import org.apache.spark.shuffle.lodestone.wire.{ChunkRef, Crc32c}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
 
 /**

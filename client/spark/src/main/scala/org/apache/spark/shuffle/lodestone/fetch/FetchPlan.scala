@@ -77,7 +77,8 @@ private[fetch] object FetchPlan {
           None
         }
       }
-      if (chunks.isEmpty) None else Some(MergedPartition(service, layout.reduceId, chunks.toIndexedSeq))
+      if (chunks.isEmpty) None
+      else Some(MergedPartition(service, layout.reduceId, chunks.toIndexedSeq))
     }
     FetchPlan(
       merged,

@@ -58,7 +58,8 @@ private[fetch] final class LayoutRequest(client: ServiceClient, requestTimeoutMs
         .chunkLayout(live, generation, reduceIds)
         .map(reply => Layouts(reply.partitions.toSeq.map(live -> _), Map.empty))(SameThread)
         .recover { case failure =>
-          log.warn(s"${live.hostPort} did not tell the layout of $generation: ${failure.getMessage}")
+          log.warn(
+            s"${live.hostPort} did not tell the layout of $generation: ${failure.getMessage}")
           missing(reduceIds, ReadReason.of(failure, otherwise = Reason.LayoutFailed))
         }(SameThread)
   }

@@ -24,9 +24,12 @@ private[fetch] final class MergeResults(driver: DriverLink) {
   def of(generation: ShuffleGeneration, stageId: Int, attempt: Int): Future[DriverMessage] = {
     val key = Key(generation, stageId, attempt)
     answers.synchronized {
-      answers.computeIfAbsent(key, _ => driver.result(generation).andThen { case Failure(_) =>
-        forget(key)
-      }(SameThread))
+      answers.computeIfAbsent(
+        key,
+        _ =>
+          driver.result(generation).andThen { case Failure(_) =>
+            forget(key)
+          }(SameThread))
     }
   }
 

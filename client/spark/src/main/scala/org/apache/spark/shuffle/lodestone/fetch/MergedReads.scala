@@ -96,7 +96,8 @@ private[lodestone] final class MergedReads(
       originals: FetchPlan.Blocks,
       missing: Map[Int, Reason],
       tally: ReadTally): Unit = if (missing.nonEmpty) {
-    val partitions = originals.iterator.flatMap(_._2.iterator).flatMap(b => FetchPlan.partitionOf(b._1))
+    val partitions =
+      originals.iterator.flatMap(_._2.iterator).flatMap(b => FetchPlan.partitionOf(b._1))
     partitions.flatMap(missing.get).foreach(tally.fallback(_, 1))
   }
 

@@ -5,7 +5,13 @@ import java.io.{File, IOException}
 import java.nio.channels.FileChannel
 import java.nio.file.StandardOpenOption
 import java.util.concurrent.{ArrayBlockingQueue, ConcurrentHashMap, RejectedExecutionException}
-import java.util.concurrent.{Semaphore, ThreadFactory, ThreadPoolExecutor, TimeoutException, TimeUnit}
+import java.util.concurrent.{
+  Semaphore,
+  ThreadFactory,
+  ThreadPoolExecutor,
+  TimeoutException,
+  TimeUnit
+}
 
 import scala.concurrent.Await
 import scala.util.Random

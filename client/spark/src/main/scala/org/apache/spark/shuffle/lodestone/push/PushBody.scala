@@ -7,8 +7,8 @@ import java.nio.channels.FileChannel
 import io.netty.buffer.{ByteBuf, PooledByteBufAllocator}
 
 import org.apache.spark.network.buffer.{ManagedBuffer, NettyManagedBuffer}
-import org.apache.spark.shuffle.lodestone.Crc32c
-import org.apache.spark.shuffle.lodestone.wire.Segment
+
+import org.apache.spark.shuffle.lodestone.wire.{Crc32c, Segment}
 
 /**
  * The bytes of one request, read once. What Spark's transport does with its references is of no

@@ -9,7 +9,12 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.MergePlan
-import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, RequestTimeoutException, SameThread, ServiceClient}
+import org.apache.spark.shuffle.lodestone.transport.{
+  RequestTimer,
+  RequestTimeoutException,
+  SameThread,
+  ServiceClient
+}
 import org.apache.spark.shuffle.lodestone.wire.{Advice, PushBatchReply, RefusedException, Status}
 
 /**
@@ -69,8 +74,11 @@ private[push] final class Transfer(
       }
     case Failure(failure) =>
       val reason = PushReason.of(failure)
-      log.warn("{} did not take blocks of shuffle {}: {}",
-        service.hostPort, map.generation, failure.getMessage)
+      log.warn(
+        "{} did not take blocks of shuffle {}: {}",
+        service.hostPort,
+        map.generation,
+        failure.getMessage)
       ledger.failed(reason, body.segments.length)
       failure match {
         case refused: RefusedException => heed(refused.status)

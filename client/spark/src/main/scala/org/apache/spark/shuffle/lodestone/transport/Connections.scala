@@ -41,14 +41,17 @@ private[transport] final class Connections(requestTimeoutMs: Long) {
 
   private def connect(service: HostPort, dead: Future[TransportClient]): Future[TransportClient] = {
     val promise = Promise[TransportClient]()
-    val winner = open.compute(service, (_, now) => {
-      if (now != null && (now ne dead) && isUsable(now)) now else promise.future
-    })
+    val winner = open.compute(
+      service,
+      (_, now) => {
+        if (now != null && (now ne dead) && isUsable(now)) now else promise.future
+      })
     if (winner eq promise.future) {
       try {
         connectors.execute(() => promise.complete(dial(service)))
       } catch {
-        case _: RejectedExecutionException => promise.failure(new IOException("the client is closed"))
+        case _: RejectedExecutionException =>
+          promise.failure(new IOException("the client is closed"))
       }
     }
     winner

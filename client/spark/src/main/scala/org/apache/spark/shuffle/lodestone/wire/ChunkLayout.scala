@@ -82,7 +82,10 @@ private[spark] object ChunkLayoutReply extends Codec[ChunkLayoutReply](75) {
     ChunkLayoutReply(
       in.long(),
       in.seq(MinPartitionBytes) {
-        PartitionLayout(in.int(), Status.of(in.byte()), in.seq(MinChunkBytes)(Chunk(readSegments(in))))
+        PartitionLayout(
+          in.int(),
+          Status.of(in.byte()),
+          in.seq(MinChunkBytes)(Chunk(readSegments(in))))
       })
 
   private def readSegments(in: WireReader): Array[LaidSegment] =

@@ -75,7 +75,8 @@ private[spark] object Status {
     Internal)
 
   def of(code: Byte): Status =
-    all.lift(code.toInt).getOrElse(throw new MalformedMessageException(s"unknown status code $code"))
+    all.lift(
+      code.toInt).getOrElse(throw new MalformedMessageException(s"unknown status code $code"))
 }
 
 private[spark] final case class Done(incarnation: Long) extends Message {

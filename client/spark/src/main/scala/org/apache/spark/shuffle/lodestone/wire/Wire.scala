@@ -93,7 +93,8 @@ private[wire] final class WireReader(source: ByteBuffer) {
     try {
       StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes())).toString
     } catch {
-      case _: CharacterCodingException => throw new MalformedMessageException("a string is not UTF-8")
+      case _: CharacterCodingException =>
+        throw new MalformedMessageException("a string is not UTF-8")
     }
 
   def ints(): Array[Int] = seq(4)(int())

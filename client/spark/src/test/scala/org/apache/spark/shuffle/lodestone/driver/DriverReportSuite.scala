@@ -34,15 +34,23 @@ class DriverReportSuite extends DriverHarness {
     resultOf(id)
     send(TaskRead(id, ReadCounts(2, 900, 9, 1, Map(Reason.ChunkCorrupt.code -> 1L))))
     assertTrue(LodestoneReport.awaitQuiet(10000))
-    val pushRead = Seq("blocksPushed", "bytesPushed", "pushRequests", "chunksRead", "chunkBytes",
-      "mergedBlocksRead", "originalsRead")
+    val pushRead = Seq(
+      "blocksPushed",
+      "bytesPushed",
+      "pushRequests",
+      "chunksRead",
+      "chunkBytes",
+      "mergedBlocksRead",
+      "originalsRead")
     val expected = Seq(11L, 1100L, 3L, 2L, 900L, 9L, 1L)
     assertEquals(expected, numbers(shuffle(8), pushRead: _*))
     assertEquals(expected, numbers(report().get("totals"), pushRead: _*))
-    assertEquals(Seq(8L, 0L, 2L, 20L, 1L),
+    assertEquals(
+      Seq(8L, 0L, 2L, 20L, 1L),
       numbers(shuffle(8), "shuffleId", "mergeId", "maps", "partitions", "services"))
     assertEquals("merged", shuffle(8).get("state").asText)
-    assertEquals(Seq(7L, 1L),
+    assertEquals(
+      Seq(7L, 1L),
       numbers(shuffle(8).get("reasons"), "BLOCK_TOO_LARGE", "CHUNK_CHECKSUM_MISMATCH"))
     val used = report().get("services").get(0)
     assertEquals(
@@ -104,7 +112,10 @@ class DriverReportSuite extends DriverHarness {
     val record = report.registered(3, 200, 200)
     val generation = ShuffleGeneration(3, 0)
     report.pushed(MapPushed(
-      generation, 0, 1, PushCounts(40000, 1, 1, Map(Reason.BlockTooLarge.code -> 12L))))
+      generation,
+      0,
+      1,
+      PushCounts(40000, 1, 1, Map(Reason.BlockTooLarge.code -> 12L))))
     report.finalized(generation, Seq(FinalizeMergeReply(1, 200, 40000, 1)), 0, tookMs = 34)
     assertEquals(
       "shuffle 3: 200 of 200 partitions merged by 1 service, 40,000 blocks pushed, 12 left " +

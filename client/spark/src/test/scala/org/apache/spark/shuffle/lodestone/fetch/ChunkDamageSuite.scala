@@ -6,8 +6,7 @@ import java.nio.ByteBuffer
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.Assertions._
 
-import org.apache.spark.shuffle.lodestone.Crc32c
-import org.apache.spark.shuffle.lodestone.wire.LaidSegment
+import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment}
 
 class ChunkDamageSuite {
 

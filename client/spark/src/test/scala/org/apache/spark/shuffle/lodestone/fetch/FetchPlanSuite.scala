@@ -40,7 +40,8 @@ class FetchPlanSuite {
 
   @Test def `a chunk of accepted attempts stands for its originals and holes stay originals`()
       : Unit = {
-    val plan = FetchPlan(originals((0, 0), (0, 1), (0, 2)), Seq(layout(0, Seq(segment(2), segment(0)))))
+    val plan =
+      FetchPlan(originals((0, 0), (0, 1), (0, 2)), Seq(layout(0, Seq(segment(2), segment(0)))))
     assertEquals(Seq(Seq(2, 0)), mapsOf(plan))
     assertEquals(Set((ShuffleBlockId(1, 101, 0), 1)), blocksOf(plan.originals))
     assertEquals(2, FetchPlan.countOf(plan.replaced))
@@ -98,7 +99,9 @@ class FetchPlanSuite {
       }
       val plan = FetchPlan(originals(all: _*), claimed)
       val merged = plan.merged.flatMap(p => p.chunks.flatMap(_.segments).map(s => (p.reduceId, s)))
-      val read = merged.map { case (reduce, s) => (ShuffleBlockId(1, s.mapId, reduce), s.mapIndex) } ++
+      val read = merged.map { case (reduce, s) =>
+        (ShuffleBlockId(1, s.mapId, reduce), s.mapIndex)
+      } ++
         plan.originals.flatMap(_._2.map(b => (b._1, b._3)))
       val expected = all.map { case (r, m) => (ShuffleBlockId(1, attempt(m), r), m) }
       assertEquals(expected.size, read.size, s"seed $seed, round $round")

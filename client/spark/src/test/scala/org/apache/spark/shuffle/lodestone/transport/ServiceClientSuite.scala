@@ -128,7 +128,10 @@ final class ServiceClientSuite {
     val streams = new OneForOneStreamManager()
     val service = serve(new Answering(_ => None) {
       override def getStreamManager: StreamManager = streams
-      override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit = {
+      override def receive(
+          peer: TransportClient,
+          in: ByteBuffer,
+          out: RpcResponseCallback): Unit = {
         FetchChunks.decode(in)
         val chunks = new java.util.ArrayList[ManagedBuffer]()
         chunks.add(new NioManagedBuffer(ByteBuffer.wrap(Array[Byte](5, 6))))
@@ -141,7 +144,10 @@ final class ServiceClientSuite {
     })
     val seen = new LinkedBlockingQueue[(Int, String)]()
     val done = new CountDownLatch(2)
-    client().fetchChunks(service, generation, Array(ChunkRef(0, 0), ChunkRef(0, 1)),
+    client().fetchChunks(
+      service,
+      generation,
+      Array(ChunkRef(0, 0), ChunkRef(0, 1)),
       new ChunkReceiver {
         override def received(index: Int, data: ManagedBuffer): Unit = {
           seen.add((index, s"${data.size()} bytes"))

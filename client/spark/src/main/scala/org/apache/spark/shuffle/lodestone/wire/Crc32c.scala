@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone
+package org.apache.spark.shuffle.lodestone.wire
 
 import java.nio.ByteBuffer
 import java.util.zip.CRC32C
