@@ -150,10 +150,6 @@ private[spark] final class ServiceClient(
       promise.tryFailure(new RequestTimeoutException(service, requestTimeoutMs))
       ()
     }
-    promise.future.onComplete { outcome =>
-      timeout.cancel(false)
-      if (outcome.failed.toOption.exists(_.isInstanceOf[IOException])) health.failed(service)
-    }(SameThread)
     val callback = new RpcResponseCallback {
       override def onSuccess(response: ByteBuffer): Unit =
         promise.tryComplete(Try(reply.decodeReply(response)))
@@ -166,7 +162,15 @@ private[spark] final class ServiceClient(
       case Success(client) => if (!promise.isCompleted) send(client, callback)
       case Failure(failure) => promise.tryFailure(failure)
     }(SameThread)
-    promise.future
+    // Whoever learns of a failure finds the service suspect.
+    promise.future.transform { outcome =>
+      timeout.cancel(false)
+      outcome match {
+        case Failure(_: IOException) => health.failed(service)
+        case _ => health.answered(service)
+      }
+      outcome
+    }(SameThread)
   }
 }
 

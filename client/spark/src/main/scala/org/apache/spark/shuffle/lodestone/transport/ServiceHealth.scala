@@ -16,6 +16,9 @@ private[lodestone] final class ServiceHealth(nanoClock: () => Long = () => Syste
 
   def failed(service: HostPort): Unit = failedAtNs.put(service, nanoClock())
 
+  /** It is well: a connection that was lost and made again is no reason to stay away. */
+  def answered(service: HostPort): Unit = failedAtNs.remove(service)
+
   def isSuspect(service: HostPort): Boolean = {
     val atNs = failedAtNs.get(service)
     val suspect = atNs != null && nanoClock() - atNs < SuspectNs

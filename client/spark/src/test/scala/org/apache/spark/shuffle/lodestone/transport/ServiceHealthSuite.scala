@@ -23,4 +23,10 @@ final class ServiceHealthSuite {
     nowNs += 1
     assertFalse(health.isSuspect(service))
   }
+
+  @Test def aServiceThatAnswersAgainIsTrustedAtOnce(): Unit = {
+    health.failed(service)
+    health.answered(service)
+    assertFalse(health.isSuspect(service))
+  }
 }

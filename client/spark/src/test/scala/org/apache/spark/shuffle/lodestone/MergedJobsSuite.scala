@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+import java.io.File
+import java.nio.file.Path
+import java.util.concurrent.atomic.LongAdder
+
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
+import org.junit.jupiter.api.io.TempDir
+
+import org.apache.spark.{HashPartitioner, SparkConf, SparkContext}
+import org.apache.spark.rdd.{RDD, ShuffledRDD}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
+
+/** Whole jobs in local mode, where one JVM is driver and executor, with a real daemon. */
+final class MergedJobsSuite {
+  @TempDir var directory: Path = _
+
+  private var daemon: DaemonProcess = _
+  private val mergedChunks = new LongAdder
+  private val fallbacks = new LongAdder
+
+  @BeforeEach def startDaemon(): Unit =
+    daemon = DaemonProcess.start(new File(directory.toFile, "daemon"))
+
+  @AfterEach def stopDaemon(): Unit = daemon.stop()
+
+  private def withSpark[T](settings: (String, String)*)(job: SparkContext => T): T = {
+    val conf = new SparkConf(false)
+      .setMaster("local[2]")
+      .setAppName("merged-jobs")
+      .set("spark.ui.enabled", "false")
+      .set("spark.driver.host", "127.0.0.1")
+      .set("spark.driver.bindAddress", "127.0.0.1")
+      .set("spark.local.dir", directory.toString)
+      .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+      .setAll(settings)
+    val spark = new SparkContext(conf)
+    spark.addSparkListener(new SparkListener {
+      override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
+        val read = end.taskMetrics.shuffleReadMetrics
+        mergedChunks.add(read.remoteMergedChunksFetched)
+        fallbacks.add(read.mergedFetchFallbackCount)
+      }
+    })
+    // Stopping drains the listeners' queue, so the sums are complete afterwards.
+    try job(spark)
+    finally spark.stop()
+  }
+
+  private def merging: Seq[(String, String)] = Seq(
+    "spark.shuffle.manager" -> classOf[LodestoneShuffleManager].getName,
+    "spark.lodestone.services" -> daemon.hostPort)
+
+  private def pairs(spark: SparkContext): RDD[(Int, Int)] =
+    spark.parallelize(0 until 20000, 6).map(x => (x % 997, x))
+
+  /** The same result as plain Spark, from merged chunks. */
+  private def assertMerged[T](job: SparkContext => T): Unit = {
+    val expected = withSpark()(job)
+    assertEquals(0, mergedChunks.sum())
+    assertEquals(expected, withSpark(merging: _*)(job))
+    assertTrue(mergedChunks.sum() > 0, "nothing was read merged")
+    assertEquals(0, fallbacks.sum())
+  }
+
+  @Test def groupByKeyReadsMergedChunks(): Unit =
+    assertMerged(pairs(_).groupByKey(8).mapValues(_.toSeq.sorted).collect().sortBy(_._1).toSeq)
+
+  @Test def reduceByKeyReadsMergedChunks(): Unit =
+    assertMerged(pairs(_).reduceByKey(_ + _, 8).collect().sortBy(_._1).toSeq)
+
+  @Test def sortByKeyReadsMergedChunksInOrder(): Unit =
+    assertMerged(pairs(_).map(_.swap).sortByKey(ascending = false, 8).collect().toSeq)
+
+  @Test def aPlainRepartitionReadsMergedChunks(): Unit =
+    assertMerged { spark =>
+      new ShuffledRDD[Int, Int, Int](pairs(spark), new HashPartitioner(8)).collect().sorted.toSeq
+    }
+
+  @Test def twoShufflesInARowAreBothMerged(): Unit =
+    assertMerged { spark =>
+      pairs(spark).reduceByKey(_ + _, 8).map(_.swap).sortByKey(numPartitions = 4).collect().toSeq
+    }
+
+  @Test def aJobWithoutAnyServiceIsRightAllTheSame(): Unit = {
+    val job = (spark: SparkContext) => pairs(spark).reduceByKey(_ + _, 8).collect().sorted.toSeq
+    val settings = merging
+    daemon.kill()
+    assertEquals(withSpark()(job), withSpark(settings: _*)(job))
+    assertEquals(0, mergedChunks.sum())
+  }
+
+  @Test def aServiceKilledBetweenMapAndReduceCostsNothingButTime(): Unit = {
+    val result = withSpark(merging: _*) { spark =>
+      val shuffled = pairs(spark).reduceByKey(_ + _, 8)
+      shuffled.count()
+      daemon.kill()
+      shuffled.collect().sorted.toSeq
+    }
+    assertEquals(withSpark()(pairs(_).reduceByKey(_ + _, 8).collect().sorted.toSeq), result)
+  }
+
+  @Test def aSerializerThatCannotBeConcatenatedIsLeftToSpark(): Unit = {
+    val java = "spark.serializer" -> "org.apache.spark.serializer.JavaSerializer"
+    // For keys and values of primitive types Spark takes Kryo whatever the setting says.
+    val job = (spark: SparkContext) => {
+      val boxed = pairs(spark).map { case (key, value) => ((key, key), value) }
+      boxed.reduceByKey(_ + _, 8).collect().sorted.toSeq
+    }
+    assertEquals(withSpark()(job), withSpark(merging :+ java: _*)(job))
+    assertEquals(0, mergedChunks.sum())
+  }
+
+  @Test def anUnknownKeyEndsTheApplicationBeforeItBegins(): Unit = {
+    val wrong = "spark.lodestone.push.memroy" -> "1m"
+    val thrown = assertThrows(
+      classOf[Exception],
+      () => withSpark(merging :+ wrong: _*)(_ => ()))
+    val causes = Iterator.iterate[Throwable](thrown)(_.getCause).takeWhile(_ != null).toSeq
+    assertTrue(causes.exists(_.toString.contains("spark.lodestone.push.memroy")), s"$causes")
+  }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push
+
+import java.io.File
+import java.nio.ByteBuffer
+import java.nio.file.{Files, Path}
+import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, TimeUnit}
+
+import scala.concurrent.{Future, Promise}
+import scala.concurrent.duration.{DurationInt, FiniteDuration}
+import scala.util.Random
+
+import org.junit.jupiter.api.{AfterEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertNotNull, assertTrue}
+import org.junit.jupiter.api.io.TempDir
+
+import org.apache.spark.SparkConf
+import org.apache.spark.shuffle.lodestone.{Crc32c, LodestoneConf}
+import org.apache.spark.shuffle.lodestone.driver._
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.wire._
+
+final class BlockPusherSuite {
+  @TempDir var directory: Path = _
+  private val generation = ShuffleGeneration(3, 0)
+  private var closing = List.empty[() => Unit]
+
+  @AfterEach def closeAll(): Unit = closing.foreach(_.apply())
+
+  /** Answers with one plan, and keeps the reports. */
+  private final class Driver(plan: Future[DriverMessage]) extends DriverLink {
+    val reports = new LinkedBlockingQueue[MapPushed]()
+    override def plan(generation: ShuffleGeneration): Future[DriverMessage] = plan
+    override def result(generation: ShuffleGeneration): Future[DriverMessage] = Future.never
+    override def exclude(generation: ShuffleGeneration, reduceId: Int): Future[Boolean] =
+      Future.never
+    override def tell(message: DriverMessage): Unit = message match {
+      case report: MapPushed => reports.add(report)
+      case other => throw new IllegalStateException(s"$other is not for a pusher to send")
+    }
+    override def patience: FiniteDuration = 10.seconds
+
+    def counts(): PushCounts = {
+      val report = reports.poll(20, TimeUnit.SECONDS)
+      assertNotNull(report, "no report came")
+      report.counts
+    }
+  }
+
+  private final class Setup(plan: Future[DriverMessage], settings: (String, String)*) {
+    private val conf = new SparkConf(false).set("spark.lodestone.push.batchSize", "64k")
+      .set("spark.lodestone.push.maxBlockSize", "1k").setAll(settings)
+    val driver = new Driver(plan)
+    private val parsed = LodestoneConf(conf)
+    private val client = new ServiceClient(Application("app", -1), parsed.requestTimeoutMs)
+    val pusher = new BlockPusher(parsed, client, driver, new Random(1))
+    closing ::= { () =>
+      pusher.stop()
+      client.close()
+    }
+  }
+
+  private def target(answer: (Int, PushBatch) => PushTarget.Reaction): PushTarget = {
+    val made = new PushTarget(answer)
+    closing = closing :+ (() => made.close())
+    made
+  }
+
+  private def planOf(partitions: Int, targets: PushTarget*): Future[DriverMessage] =
+    Future.successful(MergePlan(partitions, targets.map(_.location).toArray, Array.empty))
+
+  private def output(lengths: Array[Long], mapIndex: Int = 4): MapOutput = {
+    val bytes = new Array[Byte](lengths.sum.toInt)
+    new Random(5).nextBytes(bytes)
+    val file = Files.write(Files.createTempFile(directory, "map", ".data"), bytes).toFile
+    MapOutput(generation, mapIndex, 1L << 40, lengths, () => file)
+  }
+
+  private def accepting: PushTarget = target((_, batch) => PushTarget.all(Status.Ok, batch))
+
+  @Test def whatArrivesIsTheBytesOfTheFileWithTheirChecksums(): Unit = {
+    val service = accepting
+    val setup = new Setup(planOf(4, service))
+    val map = output(Array(10, 0, 300, 20))
+    setup.pusher.push(map)
+    assertEquals(PushCounts(3, 330, 1, Map.empty), setup.driver.counts())
+    val (batch, body) = service.arrived.poll(10, TimeUnit.SECONDS)
+    assertEquals(Files.readAllBytes(map.dataFile().toPath).toSeq, body.toSeq)
+    assertEquals(Seq(0 -> 10, 2 -> 300, 3 -> 20), batch.segments.toSeq.map(s => s.reduceId -> s.length))
+    val checksum = Crc32c.of(ByteBuffer.wrap(body, 10, 300))
+    assertEquals(checksum, batch.segments(1).crc32c)
+    assertEquals((4, 1L << 40), (batch.mapIndex, batch.mapId))
+    assertEquals(0, setup.pusher.bytesInFlight)
+  }
+
+  @Test def eachRefusedBlockIsCountedWithItsReason(): Unit = {
+    val service = target { (_, batch) =>
+      val statuses = Array[Status](Status.Duplicate, Status.OtherAttempt, Status.DiskFull)
+      PushTarget.Answer(PushBatchReply(7, statuses.take(batch.segments.length)))
+    }
+    val setup = new Setup(planOf(4, service))
+    setup.pusher.push(output(Array(10, 10, 10, 2000)))
+    val unpushed = Map("PUSH_OTHER_ATTEMPT" -> 1L, "PUSH_DISK_FULL" -> 1L, "BLOCK_TOO_LARGE" -> 1L)
+    assertEquals(PushCounts(1, 10, 1, unpushed), setup.driver.counts())
+  }
+
+  @Test def damagedBytesAreSentOnceMoreAndNotAThirdTime(): Unit = {
+    val healing = target { (before, batch) =>
+      PushTarget.all(if (before == 0) Status.ChecksumMismatch else Status.Ok, batch)
+    }
+    val setup = new Setup(planOf(1, healing))
+    setup.pusher.push(output(Array(10)))
+    assertEquals(PushCounts(1, 10, 2, Map.empty), setup.driver.counts())
+
+    val broken = target((_, batch) => PushTarget.all(Status.ChecksumMismatch, batch))
+    val hopeless = new Setup(planOf(1, broken))
+    hopeless.pusher.push(output(Array(10)))
+    val counts = PushCounts(0, 0, 2, Map("PUSH_CHECKSUM_MISMATCH" -> 1L))
+    assertEquals(counts, hopeless.driver.counts())
+    assertEquals(0, hopeless.pusher.bytesInFlight)
+  }
+
+  @Test def aLostConnectionIsMadeAgainOnce(): Unit = {
+    val service = target { (before, batch) =>
+      if (before == 0) PushTarget.HangUp else PushTarget.all(Status.Ok, batch)
+    }
+    val setup = new Setup(planOf(1, service))
+    setup.pusher.push(output(Array(10)))
+    assertEquals(PushCounts(1, 10, 2, Map.empty), setup.driver.counts())
+  }
+
+  @Test def nothingMoreOfAMapIsSentOnceItIsTooLate(): Unit = {
+    val service = target((_, _) => PushTarget.Answer(Refused(Status.TooLate, 7, "finalized")))
+    // Ten requests of one block each, of which at most those in flight are sent in vain.
+    val setup = new Setup(
+      planOf(30, service),
+      "spark.lodestone.push.batchSize" -> "64k",
+      "spark.lodestone.push.maxBlockSize" -> "64k",
+      "spark.lodestone.push.memory" -> "64k")
+    setup.pusher.push(output(Array.fill(30)(60000L)))
+    val counts = setup.driver.counts()
+    assertEquals(Map("PUSH_TOO_LATE" -> 30L), counts.unpushed)
+    assertTrue(counts.requests <= 3, s"${counts.requests} requests")
+  }
+
+  @Test def aServiceThatLostTheShuffleIsLeftAloneByLaterMaps(): Unit = {
+    val service = target((_, _) => PushTarget.Answer(Refused(Status.StaleIncarnation, 8, "new")))
+    val setup = new Setup(planOf(1, service))
+    setup.pusher.push(output(Array(10)))
+    assertEquals(Map("PUSH_SERVICE_RESTARTED" -> 1L), setup.driver.counts().unpushed)
+    setup.pusher.push(output(Array(10), mapIndex = 5))
+    assertEquals(PushCounts(0, 0, 0, Map("PUSH_SERVICE_RESTARTED" -> 1L)), setup.driver.counts())
+  }
+
+  @Test def aSilentServiceCostsOneTimeoutAndIsSkippedThen(): Unit = {
+    val service = target((_, _) => PushTarget.Silence)
+    val setup = new Setup(planOf(1, service), "spark.lodestone.request.timeout" -> "200ms")
+    setup.pusher.push(output(Array(10)))
+    assertEquals(PushCounts(0, 0, 1, Map("PUSH_CONNECTION_FAILED" -> 1L)), setup.driver.counts())
+    setup.pusher.push(output(Array(10), mapIndex = 5))
+    assertEquals(PushCounts(0, 0, 0, Map("PUSH_SERVICE_SUSPECT" -> 1L)), setup.driver.counts())
+    assertEquals(0, setup.pusher.bytesInFlight)
+  }
+
+  @Test def aMapOutputThatVanishedOrIsCutIsReportedAsUnreadable(): Unit = {
+    val setup = new Setup(planOf(2, accepting))
+    val gone = output(Array(10, 10)).copy(dataFile = () => new File(directory.toFile, "gone"))
+    setup.pusher.push(gone)
+    assertEquals(PushCounts(0, 0, 0, Map("PUSH_READ_FAILED" -> 2L)), setup.driver.counts())
+    val whole = output(Array(10, 10))
+    setup.pusher.push(whole.copy(lengths = Array(10, 11)))
+    assertEquals(PushCounts(0, 0, 0, Map("PUSH_READ_FAILED" -> 2L)), setup.driver.counts())
+    assertEquals(0, setup.pusher.bytesInFlight)
+  }
+
+  @Test def aMapThatIsNotMergedIsReportedWithTheDriversReason(): Unit = {
+    val setup = new Setup(Future.successful(NotMerged("NO_SERVICE")))
+    setup.pusher.push(output(Array(10, 0, 10)))
+    assertEquals(PushCounts(0, 0, 0, Map("NO_SERVICE" -> 2L)), setup.driver.counts())
+  }
+
+  @Test def mapsThatFindTheQueueFullAreReportedAtOnceAndTheOthersArePushed(): Unit = {
+    val plan = Promise[DriverMessage]()
+    val setup = new Setup(plan.future)
+    val maps = 600
+    val lengths = Array(10L)
+    val file = output(lengths)
+    (0 until maps).foreach(index => setup.pusher.push(file.copy(mapIndex = index)))
+    assertEquals(PushCounts(0, 0, 0, Map("PUSH_QUEUE_FULL" -> 1L)), setup.driver.counts())
+    plan.completeWith(planOf(1, accepting))
+    val others = (1 until maps).map(_ => setup.driver.counts())
+    val pushed = others.count(_.blocks == 1)
+    val full = others.count(_.unpushed.contains("PUSH_QUEUE_FULL"))
+    assertEquals(maps - 1, pushed + full)
+    assertTrue(pushed >= 512, s"$pushed maps were pushed")
+    assertTrue(setup.driver.reports.isEmpty)
+  }
+
+  @Test def whatWasForgottenIsNotSent(): Unit = {
+    val plan = Promise[DriverMessage]()
+    val service = accepting
+    val setup = new Setup(plan.future)
+    val asked = new CountDownLatch(1)
+    val map = output(Array(10))
+    setup.pusher.push(map.copy(dataFile = () => {
+      asked.countDown()
+      setup.pusher.forget(generation.shuffleId)
+      map.dataFile()
+    }))
+    plan.completeWith(planOf(1, service))
+    assertEquals(PushCounts(0, 0, 0, Map("PUSH_UNKNOWN_SHUFFLE" -> 1L)), setup.driver.counts())
+    assertTrue(asked.await(10, TimeUnit.SECONDS))
+    assertTrue(service.arrived.isEmpty)
+  }
+}
