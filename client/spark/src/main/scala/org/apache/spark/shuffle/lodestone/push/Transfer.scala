@@ -73,16 +73,13 @@ private[push] final class Transfer(
         }
       }
     case Failure(failure) =>
-      val reason = PushReason.of(failure)
-      log.warn(
-        "{} did not take blocks of shuffle {}: {}",
-        service.hostPort,
-        map.generation,
-        failure.getMessage)
-      ledger.failed(reason, body.segments.length)
+      ledger.failed(PushReason.of(failure), body.segments.length)
       failure match {
-        case refused: RefusedException => heed(refused.status)
-        case _ => // the client has made the service suspect
+        case refused: RefusedException =>
+          log.info(s"${service.hostPort} refused blocks of ${map.generation}: ${refused.getMessage}")
+          heed(refused.status)
+        case lost => // the client has made the service suspect
+          log.warn(s"${service.hostPort} did not take blocks of ${map.generation}: ${lost.getMessage}")
       }
   }
 

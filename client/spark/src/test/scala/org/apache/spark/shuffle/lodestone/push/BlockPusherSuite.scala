@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertNotNull, assertTrue
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.SparkConf
-import org.apache.spark.shuffle.lodestone.{Crc32c, LodestoneConf}
+import org.apache.spark.shuffle.lodestone.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire._

@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.push
 
 import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
-import java.util.concurrent.LinkedBlockingQueue
+import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue}
 
 import org.apache.spark.network.TransportContext
 import org.apache.spark.network.client.{RpcResponseCallback, StreamCallbackWithID, TransportClient}
@@ -14,12 +14,13 @@ import org.apache.spark.shuffle.lodestone.wire.{Message, PushBatch, PushBatchRep
 
 /**
  * A service on a real socket that answers pushes as a test says, which a daemon cannot be asked to:
- * `answer` gets how many came before. None: the connection is closed instead.
+ * `answer` gets how many came before.
  */
 private[push] final class PushTarget(answer: (Int, PushBatch) => PushTarget.Reaction) {
   import PushTarget._
 
   val arrived = new LinkedBlockingQueue[(PushBatch, Array[Byte])]()
+  private val closed = new CountDownLatch(1)
   private var count = 0
   private val context =
     new TransportContext(new TransportConf("test", MapConfigProvider.EMPTY), new Handler)
@@ -28,6 +29,7 @@ private[push] final class PushTarget(answer: (Int, PushBatch) => PushTarget.Reac
   val location: ServiceLocation = ServiceLocation("127.0.0.1", server.getPort, 7)
 
   def close(): Unit = {
+    closed.countDown()
     server.close()
     context.close()
   }
@@ -44,6 +46,7 @@ private[push] final class PushTarget(answer: (Int, PushBatch) => PushTarget.Reac
         out: RpcResponseCallback): StreamCallbackWithID = new StreamCallbackWithID {
       private val batch = PushBatch.decode(header)
       private val body = new ByteArrayOutputStream
+      private var reply = ByteBuffer.allocate(0)
       override def getID: String = "push"
       override def onData(id: String, data: ByteBuffer): Unit =
         while (data.hasRemaining) body.write(data.get().toInt)
@@ -54,12 +57,15 @@ private[push] final class PushTarget(answer: (Int, PushBatch) => PushTarget.Reac
           count - 1
         }
         answer(before, batch) match {
-          case Answer(message) => out.onSuccess(message.encode())
+          case Answer(message) => reply = message.encode()
           case HangUp => peer.getChannel.close()
-          case Silence => // the request is never answered
+          case Silence => closed.await()
         }
         arrived.add((batch, body.toByteArray))
       }
+
+      /** Spark's server sends this when `onComplete` returns. */
+      override def getCompletionResponse: ByteBuffer = reply
     }
   }
 }

@@ -107,8 +107,10 @@ final class ServiceClientSuite {
           while (data.hasRemaining) body += data.get()
         override def onComplete(id: String): Unit = {
           arrived.add((batch, body.result()))
-          out.onSuccess(PushBatchReply(42, Array(Status.Ok, Status.Duplicate)).encode())
+          ()
         }
+        override def getCompletionResponse: ByteBuffer =
+          PushBatchReply(42, Array(Status.Ok, Status.Duplicate)).encode()
         override def onFailure(id: String, cause: Throwable): Unit = ()
       }
     })
