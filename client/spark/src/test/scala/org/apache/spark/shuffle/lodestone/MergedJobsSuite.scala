@@ -3,15 +3,17 @@ package org.apache.spark.shuffle.lodestone
 
 import java.io.File
 import java.nio.file.Path
+import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.LongAdder
 
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
-import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.{HashPartitioner, SparkConf, SparkContext}
+import org.apache.spark.{FetchFailed, HashPartitioner, SparkConf, SparkContext}
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
+import org.apache.spark.shuffle.lodestone.fetch.BrokenOriginalCodec
 
 /** Whole jobs in local mode, where one JVM is driver and executor, with a real daemon. */
 final class MergedJobsSuite {
@@ -120,5 +122,28 @@ final class MergedJobsSuite {
       () => withSpark(merging :+ wrong: _*)(_ => ()))
     val causes = Iterator.iterate[Throwable](thrown)(_.getCause).takeWhile(_ != null).toSeq
     assertTrue(causes.exists(_.toString.contains("spark.lodestone.push.memroy")), s"$causes")
+  }
+
+  @Test def aMergedChunkThatBreaksWhileItIsReadCostsAStageAndNotTheApplication(): Unit = {
+    val codec = "spark.io.compression.codec" -> classOf[BrokenOriginalCodec].getName
+    val job = (spark: SparkContext) => pairs(spark).reduceByKey(_ + _, 8).collect().sorted.toSeq
+    val expected = withSpark()(job)
+    val failedReads = new ConcurrentLinkedQueue[FetchFailed]()
+    BrokenOriginalCodec.armed.set(true)
+    val result = withSpark(merging :+ codec: _*) { spark =>
+      spark.addSparkListener(new SparkListener {
+        override def onTaskEnd(end: SparkListenerTaskEnd): Unit = end.reason match {
+          case failed: FetchFailed => failedReads.add(failed)
+          case _ =>
+        }
+      })
+      job(spark)
+    }
+    assertEquals(expected, result)
+    assertFalse(BrokenOriginalCodec.armed.get, "no stream was broken")
+    assertTrue(mergedChunks.sum() > 0, "nothing was read merged")
+    assertEquals(1, failedReads.size)
+    assertEquals(null, failedReads.peek().bmAddress)
+    assertTrue(LodestoneReport.json().contains("PARTITION_EXCLUDED"), LodestoneReport.json())
   }
 }

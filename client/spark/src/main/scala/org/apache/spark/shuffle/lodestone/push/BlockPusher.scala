@@ -54,8 +54,9 @@ private[lodestone] final class BlockPusher(
   /** Never waits and never fails: a map that finds the queue full is not pushed. */
   def push(map: MapOutput): Unit = {
     val ledger = new PushLedger(report(map, _))
+    val shuffle = shuffles.computeIfAbsent(map.generation, _ => new ShufflePush)
     try {
-      workers.execute(() => work(map, ledger))
+      workers.execute(() => work(map, ledger, shuffle))
     } catch {
       case _: RejectedExecutionException =>
         ledger.failed(Reason.PushQueueFull, map.lengths.count(_ > 0))
@@ -90,8 +91,7 @@ private[lodestone] final class BlockPusher(
       case NonFatal(failure) => log.warn(s"The push of ${nameOf(map)} was not reported", failure)
     }
 
-  private def work(map: MapOutput, ledger: PushLedger): Unit = {
-    val shuffle = shuffles.computeIfAbsent(map.generation, _ => new ShufflePush)
+  private def work(map: MapOutput, ledger: PushLedger, shuffle: ShufflePush): Unit =
     try {
       planFor(map, shuffle) match {
         case Right(plan) => new MapPush(map, ledger, shuffle, plan).run()
@@ -104,9 +104,11 @@ private[lodestone] final class BlockPusher(
     } finally {
       close(map, ledger)
     }
-  }
 
   private def planFor(map: MapOutput, shuffle: ShufflePush): Either[Reason, MergePlan] =
+    if (shuffle.removed) Left(Reason.PushUnknown) else askForPlan(map, shuffle)
+
+  private def askForPlan(map: MapOutput, shuffle: ShufflePush): Either[Reason, MergePlan] =
     try {
       Await.result(shuffle.plan(driver.plan(map.generation)), driver.patience) match {
         case plan: MergePlan => Right(plan)

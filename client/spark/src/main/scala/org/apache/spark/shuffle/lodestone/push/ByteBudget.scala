@@ -5,7 +5,7 @@ package org.apache.spark.shuffle.lodestone.push
 private[push] final class ByteBudget(limitBytes: Long) {
   private var usedBytes = 0L
 
-  /** More than the limit is granted when nothing else is in use, so that it cannot wait for ever. */
+  /** More than the limit is granted when nothing else is in use: nobody waits for ever. */
   def acquire(bytes: Long): Unit = synchronized {
     while (usedBytes > 0 && usedBytes + bytes > limitBytes) wait()
     usedBytes += bytes

@@ -76,12 +76,14 @@ private[push] final class Transfer(
       ledger.failed(PushReason.of(failure), body.segments.length)
       failure match {
         case refused: RefusedException =>
-          log.info(s"${service.hostPort} refused blocks of ${map.generation}: ${refused.getMessage}")
+          log.info(s"$blocksAtService were refused: ${refused.getMessage}")
           heed(refused.status)
         case lost => // the client has made the service suspect
-          log.warn(s"${service.hostPort} did not take blocks of ${map.generation}: ${lost.getMessage}")
+          log.warn(s"$blocksAtService were not taken: ${lost.getMessage}")
       }
   }
+
+  private def blocksAtService: String = s"Blocks of ${map.generation} at ${service.hostPort}"
 
   private def heed(status: Status): Unit = {
     val reason: Reason = PushReason.of(status)

@@ -7,7 +7,7 @@ import scala.concurrent.ExecutionContext
 
 import org.slf4j.LoggerFactory
 
-/** One thread for every time-out and every pause before a retry in this JVM. What it runs is short. */
+/** One thread for every time-out and every pause before a retry. What it runs is short. */
 private[lodestone] object RequestTimer {
   private val threads: ThreadFactory = task => {
     val thread = new Thread(task, "lodestone-timer")
