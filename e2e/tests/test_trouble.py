@@ -118,6 +118,7 @@ def test_a_daemon_restarted_before_finalize_is_not_mistaken_for_the_old_one(
     job = keyed_rows(gates, services=daemon.host_port)
     running = start_job(job)
     open_all(gates, "map", "reduce", but=["map-5"])
+    gates.wait_reached("map-5")
     segments(daemon, (MAPS - 1) * PARTITIONS)
     daemon.restart()
     open_all(gates)
