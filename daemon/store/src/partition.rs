@@ -23,6 +23,7 @@ use crate::model::segment::{LaidSegment, Segments};
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::Home;
+use crate::resource::pages::{PAGE_BYTES, PagedBytes};
 
 /// A tail that would reach this size is written out.
 pub const WRITE_OUT_BYTES: usize = 256 * 1024;
@@ -48,7 +49,7 @@ enum Phase {
 }
 
 enum Tail {
-    Growing(Vec<u8>),
+    Growing(PagedBytes),
     /// After finalize: readers share it.
     Frozen(Bytes),
 }
@@ -78,12 +79,22 @@ impl std::fmt::Debug for Inner {
     }
 }
 
-impl Inner {
-    fn tail(&self) -> &[u8] {
-        match &self.tail {
-            Tail::Growing(bytes) => bytes,
-            Tail::Frozen(bytes) => bytes,
+impl Tail {
+    fn len(&self) -> usize {
+        match self {
+            Self::Growing(paged) => paged.len(),
+            Self::Frozen(bytes) => bytes.len(),
         }
+    }
+
+    /// Its bytes, with `more` behind them.
+    fn slices<'a>(&'a self, more: &'a [u8]) -> Vec<&'a [u8]> {
+        let mut slices: Vec<_> = match self {
+            Self::Growing(paged) => paged.slices().collect(),
+            Self::Frozen(bytes) => vec![bytes],
+        };
+        slices.push(more);
+        slices
     }
 }
 
@@ -111,7 +122,7 @@ impl Partition {
             segments: Segments::default(),
             on_file: 0,
             file_bytes: 0,
-            tail: Tail::Growing(Vec::new()),
+            tail: Tail::Growing(PagedBytes::default()),
             tail_taken: 0,
             place: None,
             failed_writes: 0,
@@ -206,15 +217,13 @@ impl Partition {
         if length >= WRITE_OUT_BYTES {
             return false;
         }
-        if length > tail.capacity() {
-            let capacity = length.max(2 * tail.capacity()).min(WRITE_OUT_BYTES);
-            if !resources.budget.try_take_tail(capacity - inner.tail_taken) {
-                return false;
-            }
-            inner.tail_taken = capacity;
-            tail.reserve_exact(capacity - tail.len());
+        let capacity = length.next_multiple_of(PAGE_BYTES);
+        if !resources.budget.try_take_tail(capacity - inner.tail_taken) {
+            return false;
         }
-        tail.extend_from_slice(bytes);
+        inner.tail_taken = capacity;
+        resources.pages.grow(tail, length);
+        tail.append(bytes);
         self.tail_hint.store(length, Relaxed);
         true
     }
@@ -237,7 +246,7 @@ impl Partition {
         inner: &mut Inner,
         more: &[u8],
     ) -> Result<(), Code> {
-        let tail_bytes = inner.tail().len() as u64;
+        let tail_bytes = inner.tail.len() as u64;
         if tail_bytes == 0 && more.is_empty() {
             return Ok(());
         }
@@ -279,7 +288,7 @@ impl Partition {
                 None => self.home.create(resources, &path),
             };
             let written = file.and_then(|file| {
-                write_all_at(file.as_ref(), &[inner.tail(), more], inner.file_bytes)
+                write_all_at(file.as_ref(), &inner.tail.slices(more), inner.file_bytes)
                     // Cut back at once: what is torn must not fill a full disk.
                     .inspect_err(|_| drop(file.set_size(inner.file_bytes)))
             });
@@ -301,10 +310,13 @@ impl Partition {
     }
 
     fn clear_tail(&self, resources: &Resources, inner: &mut Inner) {
-        inner.tail = match inner.phase {
-            Phase::Open => Tail::Growing(Vec::new()),
+        let empty = match inner.phase {
+            Phase::Open => Tail::Growing(PagedBytes::default()),
             Phase::Frozen | Phase::Removed => Tail::Frozen(Bytes::new()),
         };
+        if let Tail::Growing(paged) = std::mem::replace(&mut inner.tail, empty) {
+            resources.pages.take_back(paged);
+        }
         resources.budget.return_tail(inner.tail_taken);
         inner.tail_taken = 0;
         self.tail_hint.store(0, Relaxed);
@@ -333,18 +345,22 @@ impl Partition {
             resources
                 .budget
                 .resize_metadata(before, inner.segments.heap_bytes());
-            if let Tail::Growing(tail) = &mut inner.tail {
-                let mut tail = std::mem::take(tail);
-                tail.shrink_to_fit();
-                let length = tail.len();
-                inner.tail = Tail::Frozen(tail.into());
-                resources.budget.return_tail(inner.tail_taken - length);
-                inner.tail_taken = length;
-            }
+            self.settle_tail(resources, &mut inner);
             let index_bytes = inner.segments.bytes();
-            assert_eq!(inner.file_bytes + inner.tail().len() as u64, index_bytes);
+            assert_eq!(inner.file_bytes + inner.tail.len() as u64, index_bytes);
         }
         Ok((inner.segments.len() as u64, inner.segments.bytes()))
+    }
+
+    /// Copies what is left in memory to one piece of the right size, which readers can share.
+    fn settle_tail(&self, resources: &Resources, inner: &mut Inner) {
+        let bytes: Bytes = inner.tail.slices(&[]).concat().into();
+        let length = bytes.len();
+        if let Tail::Growing(paged) = std::mem::replace(&mut inner.tail, Tail::Frozen(bytes)) {
+            resources.pages.take_back(paged);
+        }
+        resources.budget.return_tail(inner.tail_taken - length);
+        inner.tail_taken = length;
     }
 
     /// Shows a frozen partition to `read`. Holds the partition's lock meanwhile: no disk work in

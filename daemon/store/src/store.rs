@@ -13,6 +13,7 @@ use crate::register::Application;
 use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
 use crate::resource::incarnation::{self, OpenError};
+use crate::resource::pages::Pages;
 use crate::resource::{Environment, Resources, locked, reading, writing};
 
 /// Directories (disks) of one store.
@@ -110,6 +111,7 @@ impl Store {
             resources: Resources {
                 disks: Disks::new(roots),
                 budget: Budget::new(config.memory_bytes),
+                pages: Pages::default(),
                 environment,
             },
             applications: RwLock::default(),

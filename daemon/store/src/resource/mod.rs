@@ -6,6 +6,7 @@ pub(crate) mod clock;
 pub(crate) mod disk;
 pub(crate) mod home;
 pub(crate) mod incarnation;
+pub(crate) mod pages;
 pub(crate) mod random;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -14,6 +15,7 @@ use crate::fs::Fs;
 use budget::Budget;
 use clock::Clock;
 use disk::Disks;
+use pages::Pages;
 use random::Random;
 
 /// Everything that is not deterministic, given from outside.
@@ -44,6 +46,7 @@ pub(crate) struct Resources {
     pub(crate) environment: Environment,
     pub(crate) disks: Disks,
     pub(crate) budget: Budget,
+    pub(crate) pages: Pages,
 }
 
 impl Resources {
