@@ -29,6 +29,7 @@ LEFT_TO_SPARK = {
     "SERIALIZER_NOT_RELOCATABLE": {
         "spark.serializer": "org.apache.spark.serializer.JavaSerializer"
     },
+    "SPARK_PUSH": {"spark.shuffle.push.enabled": "true"},
     "IO_ENCRYPTION": {"spark.io.encryption.enabled": "true"},
     "AUTHENTICATION": {"spark.authenticate": "true", "spark.authenticate.secret": "not-a-secret"},
 }

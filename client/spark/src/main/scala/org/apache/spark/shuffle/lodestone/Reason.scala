@@ -25,6 +25,8 @@ private[spark] object Reason {
   case object SingleMap extends Reason("SINGLE_MAP", "one map task: there is nothing to merge")
   case object SinglePartition
       extends Reason("SINGLE_PARTITION", "no partitions: there is nothing to merge")
+  case object SparkPush
+      extends Reason("SPARK_PUSH", "spark.shuffle.push.enabled is on: Spark merges by itself")
   case object CustomShuffleIo
       extends Reason("CUSTOM_SHUFFLE_IO", "a shuffle IO plugin keeps map outputs elsewhere")
   case object NoService extends Reason("NO_SERVICE", "no service was found or could be started")
@@ -99,6 +101,7 @@ private[spark] object Reason {
     Authentication,
     SingleMap,
     SinglePartition,
+    SparkPush,
     CustomShuffleIo,
     NoService,
     ServiceRefused,

@@ -33,6 +33,8 @@ private[lodestone] object ShuffleEligibility {
       Some(Reason.IoEncryption)
     } else if (conf.getBoolean("spark.authenticate", false)) {
       Some(Reason.Authentication)
+    } else if (conf.getBoolean("spark.shuffle.push.enabled", false)) {
+      Some(Reason.SparkPush)
     } else if (conf.get("spark.shuffle.sort.io.plugin.class", LocalDiskIo) != LocalDiskIo) {
       Some(Reason.CustomShuffleIo)
     } else if (conf.getBoolean("spark.shuffle.compress", true) && !codecConcatenates(conf)) {

@@ -2,10 +2,11 @@
 package org.apache.spark.shuffle.lodestone.wire
 
 import java.nio.ByteBuffer
-import java.nio.file.{Files, Paths}
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.Test
+
+import org.apache.spark.shuffle.lodestone.GoldenVectors
 
 /** The bytes that the daemon's tests read too. */
 final class GoldenBytesSuite {
@@ -26,16 +27,10 @@ final class GoldenBytesSuite {
     "Done" -> Done,
     "Refused" -> Refused)
 
-  private val vectors: Map[String, ByteBuffer] = {
-    val file = Paths.get(sys.props("lodestone.vectors"), "extension-messages.txt")
-    new String(Files.readAllBytes(file), "UTF-8").split('\n').toSeq
-      .filterNot(line => line.isEmpty || line.startsWith("#"))
-      .map { line =>
-        val (name, hex) = line.splitAt(line.indexOf(' '))
-        name -> ByteBuffer.wrap(hex.trim.grouped(2).map(Integer.parseInt(_, 16).toByte).toArray)
-      }
-      .toMap
-  }
+  private val vectors: Map[String, ByteBuffer] =
+    GoldenVectors.read("extension-messages.txt").map { case (name, bytes) =>
+      name -> ByteBuffer.wrap(bytes)
+    }
 
   private val plain = ShuffleAddress(Application("app", -1), 0x0123456789abcdefL, 5, 0)
 
