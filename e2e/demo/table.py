@@ -101,9 +101,8 @@ def reading(plain_seconds: float, seconds: float, total: dict) -> list[str]:
     return [
         f"Of {number(merged + originals)} blocks that reducers needed, {share:.0f} % came merged: "
         f"{number(chunks)} sequential reads{fewer}.",
-        f"Lodestone took {seconds / plain_seconds:.2f} x the seconds of plain Spark here. Merging "
-        "pays where small reads are dear (spinning or remote disks, M x R in the millions), not on "
-        "one machine with its data in the page cache.",
+        f"Lodestone took {seconds / plain_seconds:.2f} x the seconds of plain Spark. It pays where "
+        "small reads are dear (busy or remote disks, millions of blocks), not in one page cache.",
     ]
 
 
