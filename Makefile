@@ -86,10 +86,10 @@ $(JOBS): $(JOB_SOURCES)
 
 # Python tools, one virtual environment per requirements file.
 .venv-%/.ready: e2e/requirements-%.txt
-	$(SAY) "installing $$(grep -v '^#' $< | xargs) into .venv-$*"
-	python3 -m venv --clear .venv-$*
-	.venv-$*/bin/python -m pip install -q --disable-pip-version-check -r $<
-	@touch $@
+	$(SAY) "PySpark and tools: $$(grep -v '^#' $< | xargs) in .venv-$*"
+	@cmp -s $< $@ || { python3 -m venv --clear .venv-$* \
+	  && .venv-$*/bin/python -m pip install -q --disable-pip-version-check -r $<; }
+	@cp $< $@
 
 # Jars of a Spark release, to link against.
 .cache/spark-%/.ready:
