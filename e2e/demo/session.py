@@ -17,7 +17,7 @@ SESSION_TIMEOUT_S = 480
 LOG_TAIL_BYTES = 6000
 FOLDER = ROOT / ".cache" / "demo"
 # Each Spark lives for a minute: the optimising compiler would take more time than it saves.
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 QUERIES = Path(__file__).parent / "queries"
 REPORT_QUIET_MS = 5000
-# 100 MB in 12 x 200 blocks of about 40 KB.
-SORT_SEED, SORT_MAPS, SORT_RECORDS_PER_MAP, SORT_PARTITIONS = 20260, 12, 83_333, 200
+# 60 MB in 12 x 200 blocks of about 25 KB.
+SORT_SEED, SORT_MAPS, SORT_RECORDS_PER_MAP, SORT_PARTITIONS = 20260, 12, 50_000, 200
 
 
 def main() -> None:
