@@ -41,9 +41,11 @@ final class MergedJobsSuite {
     val spark = new SparkContext(conf)
     spark.addSparkListener(new SparkListener {
       override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
-        val read = end.taskMetrics.shuffleReadMetrics
-        mergedChunks.add(read.remoteMergedChunksFetched)
-        fallbacks.add(read.mergedFetchFallbackCount)
+        // A task that failed may have none.
+        Option(end.taskMetrics).map(_.shuffleReadMetrics).foreach { read =>
+          mergedChunks.add(read.remoteMergedChunksFetched)
+          fallbacks.add(read.mergedFetchFallbackCount)
+        }
       }
     })
     // Stopping drains the listeners' queue, so the sums are complete afterwards.
