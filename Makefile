@@ -94,7 +94,7 @@ $(JOBS): $(JOB_SOURCES)
 # Jars of a Spark release, to link against.
 .cache/spark-%/.ready:
 	$(SAY) "fetching the jars of Spark $*"
-	for module in spark-core spark-network-common spark-network-shuffle spark-common-utils spark-launcher; do \
-	  $(MVN) dependency:copy -Dartifact=org.apache.spark:$${module}_2.13:$* -DoutputDirectory=$(@D); \
+	for module in core network-common network-shuffle common-utils launcher $(if $(filter 4.0.%,$*),,common-utils-java); do \
+	  $(MVN) dependency:copy -Dartifact=org.apache.spark:spark-$${module}_2.13:$* -DoutputDirectory=$(@D); \
 	done
 	@touch $@

@@ -17,6 +17,20 @@ from .classfile import ACC_ABSTRACT, ClassFile, parse
 OURS = "org/apache/spark/shuffle/lodestone/"
 SPARK = "org/apache/spark/"
 
+# Classes outside Spark that nearly every class inherits from, with all that they offer. A method that is not among these
+# is not found there. Other classes outside Spark are not looked into: those do not change under us.
+OBJECT = set("getClass hashCode equals toString notify notifyAll wait clone finalize".split())
+OUTSIDE = {
+    "java/lang/Object": OBJECT,
+    "java/io/Serializable": set(),
+    "scala/Serializable": set(),
+    "java/lang/Cloneable": set(),
+    "java/io/Closeable": {"close"},
+    "java/lang/AutoCloseable": {"close"},
+    "scala/Equals": {"canEqual"},
+    "scala/Product": {"productArity", "productElement", "productIterator", "productPrefix"},
+}
+
 
 def classes_of(jar: Path, wanted=lambda name: True) -> dict[str, ClassFile]:
     """The classes of a jar by internal name."""
@@ -41,8 +55,7 @@ def _unresolved(plugin, universe):
 
 def _resolves(universe, owner: str, name: str, descriptor: str) -> bool:
     if owner not in universe:
-        # Outside Spark (the JDK, Scala, Netty) we do not look: those do not change under us.
-        return not owner.startswith(SPARK)
+        return name in OUTSIDE[owner] if owner in OUTSIDE else not owner.startswith(SPARK)
     one = universe[owner]
     if (name, descriptor) in one.members:
         return True
