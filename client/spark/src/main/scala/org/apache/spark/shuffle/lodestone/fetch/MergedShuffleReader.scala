@@ -6,7 +6,6 @@ import org.apache.spark.internal.config
 import org.apache.spark.shuffle._
 import org.apache.spark.storage._
 import org.apache.spark.util.CompletionIterator
-import org.apache.spark.util.collection.ExternalSorter
 
 /**
  * Reads merged chunks and originals through Spark's own fetch iterator, then combines and sorts as
@@ -55,10 +54,7 @@ private[fetch] final class MergedShuffleReader[K, C](
   private def sort(records: Iterator[Product2[K, C]]): Iterator[Product2[K, C]] =
     dependency.keyOrdering match {
       case Some(ordering) =>
-        val sorter = new ExternalSorter[K, C, C](
-          context,
-          ordering = Some(ordering),
-          serializer = dependency.serializer)
+        val sorter = SparkSorter[K, C](context, ordering, dependency.serializer)
         sorter.insertAllAndUpdateMetrics(records)
       case None => records
     }

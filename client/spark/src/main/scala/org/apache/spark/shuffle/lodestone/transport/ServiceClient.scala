@@ -10,6 +10,7 @@ import scala.util.{Failure, Success, Try}
 import org.apache.spark.{SparkConf, SPARK_VERSION}
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.client.{RpcResponseCallback, TransportClient}
+import org.apache.spark.network.protocol.OneWayMessage
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
 import org.apache.spark.shuffle.lodestone.{HostPort, LodestoneConf}
 import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
@@ -119,11 +120,14 @@ private[spark] final class ServiceClient(
     }(SameThread)
   }
 
-  /** One-way. */
+  /** One-way. (`TransportClient.send` returns another type from Spark 4.3 on.) */
   def removeShuffle(service: ServiceLocation, generation: ShuffleGeneration): Unit = {
     val message =
       new RemoveShuffleMerge(app.appId, app.attempt, generation.shuffleId, generation.mergeId)
-    connections.get(addressOf(service)).foreach(_.send(message.toByteBuffer))(SameThread)
+    connections.get(addressOf(service)).foreach { client =>
+      val body = new NioManagedBuffer(message.toByteBuffer)
+      client.getChannel.writeAndFlush(new OneWayMessage(body))
+    }(SameThread)
   }
 
   def endApplication(service: ServiceLocation): Future[Done] =
