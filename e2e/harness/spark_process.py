@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .paths import DAEMON, JOBS_JAR, ROOT, plugin_jar, python_of
+from .paths import JOBS_JAR, ROOT, plugin_jar, python_of
 
 JOB_TIMEOUT_S = 300
 MANAGER = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
@@ -103,8 +103,3 @@ def configuration(spark_version: str, job: Job, lodestone: bool, folder: Path) -
 def run(spark_version: str, job: Job, lodestone: bool) -> Outcome:
     """Starts a job and waits for it."""
     return SparkProcess(spark_version, job, lodestone).wait()
-
-
-def daemon_is_built() -> bool:
-    """Whether `make build` has run."""
-    return DAEMON.exists()

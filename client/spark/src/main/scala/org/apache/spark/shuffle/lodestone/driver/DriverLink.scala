@@ -33,7 +33,7 @@ private[lodestone] final class RpcDriverLink(env: SparkEnv, conf: LodestoneConf)
   import RpcDriverLink._
 
   private lazy val driver: RpcEndpointRef =
-    RpcUtils.makeDriverRef(EndpointName, env.conf, env.rpcEnv)
+    RpcUtils.makeDriverRef(DriverEndpoint.Name, env.conf, env.rpcEnv)
 
   /** To find the services and to register with them; or to wait for maps and to finalize. */
   override val patience: FiniteDuration =
@@ -54,7 +54,6 @@ private[lodestone] final class RpcDriverLink(env: SparkEnv, conf: LodestoneConf)
 }
 
 private[lodestone] object RpcDriverLink {
-  val EndpointName = "lodestone"
 
   /** Hello, then RegisterShuffle; one to spare for the driver's own queue. */
   private val RequestsInARow = 3
