@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make demo`: the same jobs on plain Spark and on Lodestone, side by side, with real executor processes."""
+"""`make demo`: the same jobs on plain Spark and on Lodestone, in turn, with real executor processes."""
 
 import sys
 import time
+from contextlib import ExitStack
 
 from harness.paths import PLUGIN_LINES
 
 from . import table, tpch
-from .session import JOBS, Session
-from .verdict import faults
+from .session import JOBS, Done, Session
+from .verdict import difference, faults
 
 
 def main() -> int:
@@ -19,8 +20,7 @@ def main() -> int:
     say(f"   {size_mb:.0f} MB of Parquet in {tables}")
     found, pages = [], []
     for version in PLUGIN_LINES:
-        say(f"\n== Spark {version}: {', '.join(name.upper() for name in JOBS)}")
-        plain, lodestone = (Session(version, ours, tables).run(progress) for ours in (False, True))
+        plain, lodestone = side_by_side(version, tables)
         found += faults(version, plain, lodestone)
         pages.append(table.page(version, plain, lodestone))
     say("\n" + "\n\n".join(pages))
@@ -32,13 +32,38 @@ def main() -> int:
     return 1 if found else 0
 
 
+def side_by_side(version: str, tables) -> tuple[dict[str, Done], dict[str, Done]]:
+    """Each job on one side and then on the other, while both applications are up: what slows the machine for a while slows both."""
+    say(f"\n== Spark {version}")
+    progress("   starting two applications, each with two executors")
+    began = time.monotonic()
+    plain: dict[str, Done] = {}
+    lodestone: dict[str, Done] = {}
+    with ExitStack() as ending:
+        sessions = [Session(version, ours, tables) for ours in (False, True)]
+        for session in sessions:
+            ending.callback(session.kill)
+            session.await_ready()
+        say(f": {time.monotonic() - began:.0f} s")
+        for job in JOBS:
+            progress(f"   {job.upper():<5}")
+            for session, done in zip(sessions, (plain, lodestone), strict=True):
+                done[job] = session.run(job)
+                progress(f"  {session.name} {done[job].seconds:4.1f} s")
+            differs = difference(plain[job].answer, lodestone[job].answer)
+            say(f"  {differs or 'same answer'}")
+        for session in sessions:
+            session.stop()
+    return plain, lodestone
+
+
 def say(text: str) -> None:
     print(text, flush=True)
 
 
-def progress(text: str, end: str = "\n") -> None:
-    """Grows the line of a session while it works."""
-    print(text, end=end, flush=True)
+def progress(text: str) -> None:
+    """Grows the line."""
+    print(text, end="", flush=True)
 
 
 if __name__ == "__main__":

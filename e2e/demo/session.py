@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One PySpark process of the demo, watched from outside: what each job took, answered and reported."""
+"""One PySpark process of the demo, told from outside what to run: what each job took, answered and reported."""
 
 import json
 import os
@@ -13,10 +13,11 @@ from harness.paths import JOBS_JAR, ROOT, plugin_jar, python_of
 from harness.spark_process import MANAGER
 
 JOBS = ["q03", "q05", "q09", "q18", "q21", "sort"]
-SESSION_TIMEOUT_S = 480
+ANSWER_TIMEOUT_S = 240
+STOP_TIMEOUT_S = 60
 LOG_TAIL_BYTES = 6000
 FOLDER = ROOT / ".cache" / "demo"
-# Each Spark lives for a minute: the optimising compiler would take more time than it saves.
+# Each Spark lives for a minute or two: the optimising compiler would take more time than it saves.
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -30,54 +31,67 @@ class Done:
 
 
 class Session:
-    """All jobs, one after the other, in a fresh Spark."""
+    """A Spark application that stays up between its jobs. Starts at once, and in the background."""
 
     def __init__(self, version: str, lodestone: bool, tables: Path):
         self.version = version
         self.name = "Lodestone" if lodestone else "plain Spark"
-        self._folder = FOLDER / f"{version}-{'lodestone' if lodestone else 'plain'}"
-        self._specification = {
+        folder = FOLDER / f"{version}-{'lodestone' if lodestone else 'plain'}"
+        folder.mkdir(parents=True, exist_ok=True)
+        specification = {
             "master": "local-cluster[2,1,1024]",
-            "conf": configuration(version, lodestone, self._folder / "local"),
+            "conf": configuration(version, lodestone, folder / "local"),
             "tables": str(tables),
-            "jobs": JOBS,
         }
-
-    def run(self, progress) -> dict[str, Done]:
-        """What each job did, by name. Raises with the end of the log when Spark fails."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        log = self._folder / "log.txt"
-        progress(f"   {self.name:<11}  starting", end="")
-        with log.open("wb") as errors:
-            process = subprocess.Popen(
-                [python_of(self.version), "-m", "demo.worker", json.dumps(self._specification)],
-                cwd=self._folder, env=environment(self.version), text=True,
-                stdout=subprocess.PIPE, stderr=errors,
+        self._log = folder / "log.txt"
+        self._report: dict = {}
+        with self._log.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [python_of(version), "-m", "demo.worker", json.dumps(specification)],
+                cwd=folder, env=environment(version), text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
             )  # fmt: skip
-        watchdog = threading.Timer(SESSION_TIMEOUT_S, process.kill)
-        watchdog.start()
-        try:
-            done = dict(self._follow(process.stdout, progress))
-        finally:
-            code = process.wait()
-            watchdog.cancel()
-        progress("")
-        if code != 0 or len(done) != len(JOBS):
-            tail = log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
-            raise SystemExit(f"{self.name} on Spark {self.version} failed ({code}):\n{tail}\n{log}")
-        return done
 
-    def _follow(self, lines, progress):
-        before: dict = {}
-        for event in map(json.loads, lines):
-            if event["event"] == "started":
-                progress(f"  {event['job'].upper()}", end="")
-                continue
-            counts = difference(event["report"], before)
-            before = event["report"]
-            if event["event"] == "done":
-                progress(f" {event['seconds']:.1f}s", end="")
-                yield event["job"], Done(event["seconds"], event["answer"], counts)
+    def await_ready(self) -> None:
+        """Executors are up and have worked once."""
+        self._report = self._told()["report"]
+
+    def run(self, job: str) -> Done:
+        """Runs one job. Raises with the end of the log when Spark fails."""
+        self._process.stdin.write(f"{job}\n")
+        self._process.stdin.flush()
+        told = self._told()
+        counts = difference(told["report"], self._report)
+        self._report = told["report"]
+        return Done(told["seconds"], told["answer"], counts)
+
+    def stop(self) -> None:
+        """Waits until it has put everything away."""
+        self._process.stdin.close()
+        watchdog = threading.Timer(STOP_TIMEOUT_S, self._process.kill)
+        watchdog.start()
+        code = self._process.wait()
+        watchdog.cancel()
+        if code != 0:
+            self._give_up(f"did not stop well ({code})")
+
+    def kill(self) -> None:
+        """For the end of a demo that failed; nothing if it has ended."""
+        self._process.kill()
+        self._process.wait()
+
+    def _told(self) -> dict:
+        watchdog = threading.Timer(ANSWER_TIMEOUT_S, self._process.kill)
+        watchdog.start()
+        line = self._process.stdout.readline()
+        watchdog.cancel()
+        if not line:
+            self._give_up(f"failed ({self._process.wait()})")
+        return json.loads(line)
+
+    def _give_up(self, what: str):
+        tail = self._log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+        raise SystemExit(f"{self.name} on Spark {self.version} {what}:\n{tail}\n{self._log}")
 
 
 def configuration(version: str, lodestone: bool, local: Path) -> dict[str, str]:
@@ -94,8 +108,8 @@ def configuration(version: str, lodestone: bool, local: Path) -> dict[str, str]:
         "spark.local.dir": str(local),
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         # Many maps and many partitions: small blocks, as a large cluster has them.
-        "spark.sql.files.maxPartitionBytes": "16m",
-        "spark.sql.shuffle.partitions": "200",
+        "spark.sql.files.maxPartitionBytes": "32m",
+        "spark.sql.shuffle.partitions": "100",
         "spark.driver.extraClassPath": ":".join(classpath),
         "spark.executor.extraClassPath": ":".join(classpath),
     }

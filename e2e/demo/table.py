@@ -93,7 +93,7 @@ def joined(line: list[str], widths: list[int], spans: list[tuple]) -> str:
 
 
 def reading(plain_seconds: float, seconds: float, total: dict) -> list[str]:
-    """Two lines in plain words."""
+    """In plain words; what one run cannot show is not claimed."""
     merged, chunks = total.get("mergedBlocksRead", 0), total.get("chunksRead", 0)
     originals = total.get("originalsRead", 0)
     share = 100 * merged / (merged + originals) if merged else 0
@@ -101,8 +101,10 @@ def reading(plain_seconds: float, seconds: float, total: dict) -> list[str]:
     return [
         f"Of {number(merged + originals)} blocks that reducers needed, {share:.0f} % came merged: "
         f"{number(chunks)} sequential reads{fewer}.",
-        f"Lodestone took {seconds / plain_seconds:.2f} x the seconds of plain Spark. It pays where "
-        "small reads are dear (busy or remote disks, millions of blocks), not in one page cache.",
+        f"Lodestone took {seconds / plain_seconds:.2f} x the seconds of plain Spark: one run each, in "
+        "turn, so a tenth more or less is noise.",
+        "It pays where small reads are dear (busy or remote disks, millions of blocks), not where "
+        "all blocks are in one page cache, as here.",
     ]
 
 

@@ -7,7 +7,7 @@ def faults(version: str, plain: dict, lodestone: dict) -> list[str]:
     found = [
         f"Spark {version}, {name}: {difference(done.answer, lodestone[name].answer)}"
         for name, done in plain.items()
-        if done.answer != lodestone[name].answer
+        if difference(done.answer, lodestone[name].answer)
     ]
     if not any(done.counts.get("mergedBlocksRead", 0) for done in lodestone.values()):
         found.append(f"Spark {version}: no reader took a merged chunk")
@@ -15,7 +15,9 @@ def faults(version: str, plain: dict, lodestone: dict) -> list[str]:
 
 
 def difference(plain: list, lodestone: list) -> str:
-    """The first row that only one side has."""
+    """The first row that only one side has; nothing if there is none."""
+    if plain == lodestone:
+        return ""
     only_plain = [row for row in plain if row not in lodestone]
     only_lodestone = [row for row in lodestone if row not in plain]
     return (

@@ -48,6 +48,16 @@ def keyed_rows(spark, maps=6, partitions=8, rows=12000, value_bytes=200, gates=N
     return answers
 
 
+def shuffles_in_a_row(spark, turns=4, gates=None, **sizes):
+    """The rows of several shuffles, one after the other. Gates: `turn-<n>` on the driver after shuffle n."""
+    answers = []
+    for turn in range(turns):
+        answers += keyed_rows(spark, **sizes)
+        if gates:
+            stand_before(gates, f"turn-{turn}")
+    return answers
+
+
 def value_of(number: int, length: int) -> str:
     """A value that looks random, so that compression does not shrink the blocks to nothing."""
     block = hashlib.sha256(str(number).encode()).hexdigest()

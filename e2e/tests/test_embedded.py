@@ -64,6 +64,25 @@ def test_no_daemon_outlives_an_application_that_was_killed(start_job, gates):
     wait_until(lambda: daemon not in daemons_below(running.local_dirs), "the daemon's end")
 
 
+def test_a_daemon_that_was_killed_is_started_again_while_the_application_runs(
+    start_job, gates, plain_answer
+):
+    job = Job("shuffles_in_a_row", {"gates": gates.address, "turns": 4})
+    running = start_job(job)
+    gates.wait_reached("turn-0")
+    (killed,) = daemons_below(running.local_dirs)
+    os.kill(killed, signal.SIGKILL)
+    for turn in range(3):
+        gates.open(f"turn-{turn}")
+    gates.wait_reached("turn-3")
+    (started,) = daemons_below(running.local_dirs)
+    gates.open("turn-3")
+    outcome = running.wait()
+    assert started != killed
+    assert outcome.answer == plain_answer(job)
+    assert outcome.report["totals"]["merged"] >= 2
+
+
 def test_a_killed_executor_does_not_take_the_daemon_and_its_merged_blocks_along(
     start_job, gates, plain_answer
 ):

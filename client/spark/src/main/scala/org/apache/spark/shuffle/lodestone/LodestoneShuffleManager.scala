@@ -106,10 +106,8 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     super.stop()
   }
 
-  private def executorSide(app: Application): ExecutorSide = {
-    HostService.announce(conf)
+  private def executorSide(app: Application): ExecutorSide =
     executor.get(new ExecutorSide(conf, app))
-  }
 }
 
 private[spark] object LodestoneShuffleManager {
@@ -121,9 +119,14 @@ private[spark] object LodestoneShuffleManager {
   private final class ExecutorSide(conf: SparkConf, app: Application) {
     private val settings = LodestoneConf(conf)
     private val client = new ServiceClient(app, settings.requestTimeoutMs)
-    private val driver = new RpcDriverLink(SparkEnv.get, settings)
+    private val host = Some(settings.services).collect { case ServiceSource.Embedded =>
+      new HostService(conf, SparkEnv.get)
+    }
+    private val driver =
+      new RpcDriverLink(SparkEnv.get, settings, answer => host.foreach(_.planned(answer)))
     val pusher = new BlockPusher(settings, client, driver)
     val reads = new MergedReads(settings, client, driver)
+    host.foreach(_.announce())
 
     def removed(shuffleId: Int): Unit = {
       pusher.forget(shuffleId)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
-import java.util.concurrent.{ExecutorService, Executors, ThreadFactory, TimeoutException}
+import java.util.concurrent.{ExecutorService, Executors, TimeoutException}
 import java.util.concurrent.atomic.AtomicBoolean
 
 import scala.concurrent.{Await, ExecutionContext, Future, Promise}
@@ -10,7 +10,8 @@ import scala.concurrent.duration.{Duration, MILLISECONDS}
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkConf, SparkEnv}
-import org.apache.spark.shuffle.lodestone.{LodestoneConf, LodestoneReport, Reason, ServiceSource}
+import org.apache.spark.shuffle.lodestone.{DaemonThreads, LodestoneConf, LodestoneReport}
+import org.apache.spark.shuffle.lodestone.{Reason, ServiceSource}
 import org.apache.spark.shuffle.lodestone.driver.services._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
@@ -136,12 +137,6 @@ private[spark] object DriverCoordinator {
   }
 
   /** What blocks (name service, block manager's master) blocks here. */
-  private def newLookupThread(): ExecutorService = {
-    val threads: ThreadFactory = task => {
-      val thread = new Thread(task, "lodestone-lookup")
-      thread.setDaemon(true)
-      thread
-    }
-    Executors.newSingleThreadExecutor(threads)
-  }
+  private def newLookupThread(): ExecutorService =
+    Executors.newSingleThreadExecutor(DaemonThreads.named("lookup"))
 }

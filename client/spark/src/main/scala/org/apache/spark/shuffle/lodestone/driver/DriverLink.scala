@@ -7,6 +7,7 @@ import scala.concurrent.duration.{DurationLong, FiniteDuration}
 import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{RpcEndpointRef, RpcTimeout}
 import org.apache.spark.shuffle.lodestone.LodestoneConf
+import org.apache.spark.shuffle.lodestone.transport.SameThread
 import org.apache.spark.util.RpcUtils
 
 /** What executors want of the driver. */
@@ -27,8 +28,16 @@ private[lodestone] trait DriverLink {
   def patience: FiniteDuration
 }
 
-/** Over Spark's RPC. The first use looks the endpoint up, which blocks for a moment. */
-private[lodestone] final class RpcDriverLink(env: SparkEnv, conf: LodestoneConf)
+/**
+ * Over Spark's RPC. The first use looks the endpoint up, which blocks for a moment.
+ *
+ * @param planned
+ *   sees the driver's answer to each [[GetMergePlan]]
+ */
+private[lodestone] final class RpcDriverLink(
+    env: SparkEnv,
+    conf: LodestoneConf,
+    planned: DriverMessage => Unit)
     extends DriverLink {
   import RpcDriverLink._
 
@@ -41,8 +50,11 @@ private[lodestone] final class RpcDriverLink(env: SparkEnv, conf: LodestoneConf)
 
   private val timeout = new RpcTimeout(patience, "spark.lodestone.request.timeout")
 
-  override def plan(generation: ShuffleGeneration): Future[DriverMessage] =
-    driver.ask[DriverMessage](GetMergePlan(generation), timeout)
+  override def plan(generation: ShuffleGeneration): Future[DriverMessage] = {
+    val answer = driver.ask[DriverMessage](GetMergePlan(generation), timeout)
+    answer.foreach(planned)(SameThread)
+    answer
+  }
 
   override def result(generation: ShuffleGeneration): Future[DriverMessage] =
     driver.ask[DriverMessage](GetMergeResult(generation), timeout)

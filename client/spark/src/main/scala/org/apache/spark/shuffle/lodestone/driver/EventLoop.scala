@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
-import java.util.concurrent.{ScheduledThreadPoolExecutor, ThreadFactory, TimeUnit}
+import java.util.concurrent.{ScheduledThreadPoolExecutor, TimeUnit}
 import java.util.concurrent.ThreadPoolExecutor.DiscardPolicy
 import java.util.concurrent.atomic.AtomicInteger
 
@@ -9,6 +9,8 @@ import scala.concurrent.ExecutionContext
 import scala.util.control.NonFatal
 
 import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.DaemonThreads
 
 /**
  * The one thread that owns all state of the driver side. Whatever arrives is an event; whatever
@@ -68,11 +70,7 @@ private[driver] object EventLoop {
   private val MaxWaitingEvents = 100000
 
   private def newExecutor(): ScheduledThreadPoolExecutor = {
-    val threads: ThreadFactory = task => {
-      val thread = new Thread(task, "lodestone-driver")
-      thread.setDaemon(true)
-      thread
-    }
+    val threads = DaemonThreads.named("driver")
     val executor = new ScheduledThreadPoolExecutor(1, threads, new DiscardPolicy)
     executor.setExecuteExistingDelayedTasksAfterShutdownPolicy(false)
     executor

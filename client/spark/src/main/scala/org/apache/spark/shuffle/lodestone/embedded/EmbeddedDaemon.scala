@@ -9,6 +9,8 @@ import java.util.concurrent.{CompletableFuture, ExecutionException, TimeoutExcep
 
 import scala.annotation.tailrec
 
+import org.apache.spark.shuffle.lodestone.DaemonThreads
+
 /** How a daemon is started on an executor's host. */
 private[spark] final case class DaemonCommand(
     binary: Path,
@@ -90,17 +92,14 @@ private[spark] object EmbeddedDaemon {
   /** Read on a thread of its own: a pipe cannot be read with a time-out. */
   private def firstLine(stdout: InputStream): CompletableFuture[String] = {
     val line = new CompletableFuture[String]()
-    val reader = new Thread("lodestone-daemon-start") {
-      override def run(): Unit =
-        try {
-          line.complete(readLine(stdout))
-          stdout.close()
-        } catch {
-          case failed: IOException => line.completeExceptionally(failed)
-        }
+    DaemonThreads.start("daemon-start") {
+      try {
+        line.complete(readLine(stdout))
+        stdout.close()
+      } catch {
+        case failed: IOException => line.completeExceptionally(failed)
+      }
     }
-    reader.setDaemon(true)
-    reader.start()
     line
   }
 

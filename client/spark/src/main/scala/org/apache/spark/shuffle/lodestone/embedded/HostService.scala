@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.embedded
 
-import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicBoolean
 
 import scala.concurrent.Await
 import scala.concurrent.duration.Duration
@@ -11,69 +12,78 @@ import scala.util.control.NonFatal
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkConf, SparkEnv}
-import org.apache.spark.shuffle.lodestone.{HostPort, LodestoneConf, ServiceSource}
-import org.apache.spark.shuffle.lodestone.driver.{DriverEndpoint, DriverMessage}
+import org.apache.spark.shuffle.lodestone.{DaemonThreads, HostPort, LodestoneConf}
+import org.apache.spark.shuffle.lodestone.driver.{DriverEndpoint, DriverMessage, MergePlan}
 import org.apache.spark.shuffle.lodestone.driver.{ServiceFound, ServiceMissing}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.util.RpcUtils
 
-/** Tells the driver which service serves this executor's host, in embedded mode. */
-private[spark] object HostService {
-  private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.embedded")
+/**
+ * Tells the driver which service serves this executor's host, in embedded mode: when the executor
+ * has its first task, and whenever the driver turns out to know of none here.
+ */
+private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
+  import HostService._
 
-  /** The executor that has announced last: a local driver may have several lives in one JVM. */
-  private val announced = new AtomicReference[String]("")
+  private val settings = LodestoneConf(conf)
+  private val host = env.blockManager.blockManagerId.host
+  private val busy = new AtomicBoolean()
 
-  /** Once per executor, on a thread of its own; every later call does nothing. */
-  def announce(conf: SparkConf): Unit = {
-    val env = SparkEnv.get
-    val executor = s"${conf.get("spark.app.id", "")}/${env.executorId}"
-    if (announced.getAndSet(executor) != executor) {
-      val settings = LodestoneConf(conf)
-      if (settings.services == ServiceSource.Embedded) {
-        val thread = new Thread("lodestone-announce") {
-          override def run(): Unit =
-            try {
-              tellDriver(conf, settings, env)
-            } catch {
-              // Uncaught, it would end the executor (SparkUncaughtExceptionHandler). The driver
-              // waits for this host a bounded time.
-              case NonFatal(failure) => log.warn("The driver was not told of this host", failure)
-            }
-        }
-        thread.setDaemon(true)
-        thread.start()
+  /** None could be had; read and written by whoever is busy. */
+  private var missingSinceNs: Option[Long] = None
+
+  /** On a thread of its own. While one is at work, or shortly after it found nothing, not again. */
+  def announce(): Unit =
+    if (busy.compareAndSet(false, true)) {
+      if (missingSinceNs.exists(System.nanoTime() - _ < PauseNs)) {
+        busy.set(false)
+      } else {
+        DaemonThreads.start("announce")(tellDriver())
       }
     }
+
+  /** A plan without this host: its daemon has died, or never was. */
+  def planned(answer: DriverMessage): Unit = answer match {
+    case plan: MergePlan if plan.services.exists(_.host == host) => ()
+    case _ => announce()
   }
+
+  private def tellDriver(): Unit =
+    try {
+      val message = announcement()
+      missingSinceNs = Some(message).collect { case _: ServiceMissing => System.nanoTime() }
+      RpcUtils.makeDriverRef(DriverEndpoint.Name, conf, env.rpcEnv).send(message)
+    } catch {
+      // Uncaught, it would end the executor. The driver waits for this host a bounded time.
+      case NonFatal(failure) => log.warn("The driver was not told of this host", failure)
+    } finally {
+      busy.set(false)
+    }
 
   /** The connection is given up again: the driver's own keeps the daemon from being idle. */
-  private def tellDriver(conf: SparkConf, settings: LodestoneConf, env: SparkEnv): Unit = {
-    val host = env.blockManager.blockManagerId.host
+  private def announcement(): DriverMessage = {
     val client = ServiceClient(conf)
     try {
-      val daemon = new HostDaemon(
-        settings,
-        LocalRoots(conf, sys.env),
-        HostDaemon.safe(System.getProperty("user.name")),
-        host,
-        incarnationAt(client))
-      val message = announcement(env.executorId, host, daemon)
-      RpcUtils.makeDriverRef(DriverEndpoint.Name, conf, env.rpcEnv).send(message)
-    } finally {
-      client.close()
-    }
-  }
-
-  private def announcement(executorId: String, host: String, daemon: HostDaemon): DriverMessage =
-    try {
-      ServiceFound(executorId, host, daemon.findOrStart().toString)
+      val user = HostDaemon.safe(System.getProperty("user.name"))
+      val roots = LocalRoots(conf, sys.env)
+      val daemon = new HostDaemon(settings, roots, user, host, incarnationAt(client))
+      ServiceFound(env.executorId, host, daemon.findOrStart().toString)
     } catch {
       // Whatever it was, the driver's plan must not wait for this host.
       case NonFatal(failure) =>
         log.warn(s"No shuffle service on $host", failure)
-        ServiceMissing(executorId, host, String.valueOf(failure.getMessage))
+        ServiceMissing(env.executorId, host, String.valueOf(failure.getMessage))
+    } finally {
+      client.close()
     }
+  }
+}
+
+private[spark] object HostService {
+  private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.embedded")
+
+  /** Where a daemon cannot be started now (no space, noexec), it hardly can a moment later. */
+  private val PauseNs = TimeUnit.SECONDS.toNanos(60)
 
   /** Every request of the client ends within its own time-out. */
   private[embedded] def incarnationAt(client: ServiceClient)(

@@ -5,13 +5,7 @@ import java.io.{File, IOException}
 import java.nio.channels.FileChannel
 import java.nio.file.StandardOpenOption
 import java.util.concurrent.{ArrayBlockingQueue, ConcurrentHashMap, RejectedExecutionException}
-import java.util.concurrent.{
-  Semaphore,
-  ThreadFactory,
-  ThreadPoolExecutor,
-  TimeoutException,
-  TimeUnit
-}
+import java.util.concurrent.{Semaphore, ThreadPoolExecutor, TimeoutException, TimeUnit}
 
 import scala.concurrent.Await
 import scala.util.Random
@@ -21,7 +15,7 @@ import io.netty.util.internal.OutOfDirectMemoryError
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.SparkException
-import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
+import org.apache.spark.shuffle.lodestone.{DaemonThreads, LodestoneConf, Reason}
 import org.apache.spark.shuffle.lodestone.driver.{DriverLink, MapPushed, MergePlan, NotMerged}
 import org.apache.spark.shuffle.lodestone.driver.{PushCounts, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
@@ -237,11 +231,7 @@ private[lodestone] object BlockPusher {
   private def nameOf(map: MapOutput): String = s"map ${map.mapIndex} of ${map.generation}"
 
   private def newWorkers(): ThreadPoolExecutor = {
-    val threads: ThreadFactory = task => {
-      val thread = new Thread(task, "lodestone-push")
-      thread.setDaemon(true)
-      thread
-    }
+    val threads = DaemonThreads.named("push")
     val queue = new ArrayBlockingQueue[Runnable](MaxWaitingMaps)
     val pool =
       new ThreadPoolExecutor(Workers, Workers, IdleWorkerSeconds, TimeUnit.SECONDS, queue, threads)

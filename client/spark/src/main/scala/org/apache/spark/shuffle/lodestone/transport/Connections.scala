@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.transport
 import java.io.IOException
 import java.util.HashMap
 import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue, RejectedExecutionException}
-import java.util.concurrent.{ThreadFactory, ThreadPoolExecutor, TimeUnit}
+import java.util.concurrent.{ThreadPoolExecutor, TimeUnit}
 
 import scala.concurrent.{Future, Promise}
 import scala.util.{Failure, Success, Try}
@@ -14,7 +14,7 @@ import org.apache.spark.network.TransportContext
 import org.apache.spark.network.client.TransportClient
 import org.apache.spark.network.server.NoOpRpcHandler
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
-import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.{DaemonThreads, HostPort}
 
 /** One connection per service, made when it is first needed and never on a network thread. */
 private[transport] final class Connections(requestTimeoutMs: Long) {
@@ -85,18 +85,13 @@ private[transport] object Connections {
   private val NetworkThreads = 2
 
   private def newConnectors(): ThreadPoolExecutor = {
-    val threads: ThreadFactory = task => {
-      val thread = new Thread(task, "lodestone-connect")
-      thread.setDaemon(true)
-      thread
-    }
     val pool = new ThreadPoolExecutor(
       MaxConnectors,
       MaxConnectors,
       IdleConnectorSeconds,
       TimeUnit.SECONDS,
       new LinkedBlockingQueue[Runnable](),
-      threads)
+      DaemonThreads.named("connect"))
     pool.allowCoreThreadTimeOut(true)
     pool
   }

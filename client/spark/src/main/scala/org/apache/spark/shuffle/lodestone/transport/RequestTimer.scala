@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.transport
 
-import java.util.concurrent.{ScheduledFuture, ScheduledThreadPoolExecutor, ThreadFactory, TimeUnit}
+import java.util.concurrent.{ScheduledFuture, ScheduledThreadPoolExecutor, TimeUnit}
 
 import scala.concurrent.ExecutionContext
 
 import org.slf4j.LoggerFactory
 
+import org.apache.spark.shuffle.lodestone.DaemonThreads
+
 /** One thread for every time-out and every pause before a retry. What it runs is short. */
 private[lodestone] object RequestTimer {
-  private val threads: ThreadFactory = task => {
-    val thread = new Thread(task, "lodestone-timer")
-    thread.setDaemon(true)
-    thread
-  }
-
   private val executor = {
-    val timer = new ScheduledThreadPoolExecutor(1, threads)
+    val timer = new ScheduledThreadPoolExecutor(1, DaemonThreads.named("timer"))
     timer.setRemoveOnCancelPolicy(true)
     timer
   }

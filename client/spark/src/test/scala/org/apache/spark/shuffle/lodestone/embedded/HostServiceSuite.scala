@@ -15,6 +15,7 @@ import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.network.buffer.NioManagedBuffer
+import org.apache.spark.shuffle.lodestone.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire._
@@ -25,6 +26,12 @@ class HostServiceSuite {
   private val id = ShuffleGeneration(1, 0)
 
   private def await[T](future: Future[T]): T = Await.result(future, 30.seconds)
+
+  private def daemonBinary(): String = {
+    val binary = new File(System.getProperty("lodestone.binary"))
+    require(binary.canExecute, s"$binary is missing: run `make build` first")
+    binary.getPath
+  }
 
   private def withSpark(dir: Path, binary: String)(body: SparkConf => Unit): Unit = {
     val conf = new SparkConf(false)
@@ -71,15 +78,12 @@ class HostServiceSuite {
 
   @Test def `a shuffle lives from its plan to its removal on the daemon of this host`(
       @TempDir dir: Path): Unit = {
-    val binary = new File(System.getProperty("lodestone.binary"))
-    require(binary.canExecute, s"$binary is missing: run `make build` first")
     var daemon: ReadyLine = null
-    withSpark(dir, binary.getPath) { conf =>
+    withSpark(dir, daemonBinary()) { conf =>
       val coordinator = DriverCoordinator(conf)
       val client = ServiceClient(conf)
       coordinator.registered(1, numMaps = 2, numPartitions = 8)
-      HostService.announce(conf)
-      HostService.announce(conf)
+      new HostService(conf, SparkEnv.get).announce()
       val service = ask(GetMergePlan(id)).asInstanceOf[MergePlan].services.head
       daemon = daemonOf(dir)
       assertEquals(daemon.incarnation, service.incarnation)
@@ -116,11 +120,35 @@ class HostServiceSuite {
     refusal.get
   }
 
+  @Test def `a daemon that was killed is started again by the executor that misses it in a plan`(
+      @TempDir dir: Path): Unit = withSpark(dir, daemonBinary()) { conf =>
+    val coordinator = DriverCoordinator(conf)
+    val host = new HostService(conf, SparkEnv.get)
+    val driver = new RpcDriverLink(SparkEnv.get, LodestoneConf(conf), host.planned)
+    def planOf(shuffleId: Int): DriverMessage = {
+      coordinator.registered(shuffleId, numMaps = 2, numPartitions = 8)
+      await(driver.plan(ShuffleGeneration(shuffleId, 0)))
+    }
+    host.announce()
+    val first = planOf(1).asInstanceOf[MergePlan].services.head
+    val killed = daemonOf(dir)
+    ProcessHandle.of(killed.pid).ifPresent(process => { process.destroyForcibly(); () })
+    ForeignProcess.awaitEnd(killed.pid)
+    val deadline = System.nanoTime() + 10000000000L
+    val next = Iterator.from(2).map(planOf).collectFirst {
+      case plan: MergePlan => plan.services.head
+      case _ if System.nanoTime() > deadline => fail[ServiceLocation]("no daemon was started again")
+    }
+    assertEquals(daemonOf(dir).incarnation, next.get.incarnation)
+    assertNotEquals(first.incarnation, next.get.incarnation)
+    coordinator.stop()
+  }
+
   @Test def `a host that cannot start a daemon says so and the shuffle is left to Spark`(
       @TempDir dir: Path): Unit = withSpark(dir, "/nowhere/lodestone") { conf =>
     val coordinator = DriverCoordinator(conf)
     coordinator.registered(1, 2, 8)
-    HostService.announce(conf)
+    new HostService(conf, SparkEnv.get).announce()
     val started = System.nanoTime()
     assertEquals(NotMerged("NO_SERVICE"), ask(GetMergePlan(id)))
     assertTrue(System.nanoTime() - started < 8000000000L, "the plan waited for the host in vain")
