@@ -101,10 +101,10 @@ def reading(plain_seconds: float, seconds: float, total: dict) -> list[str]:
     return [
         f"Of {number(merged + originals)} blocks that reducers needed, {share:.0f} % came merged: "
         f"{number(chunks)} sequential reads{fewer}.",
-        f"Lodestone took {seconds / plain_seconds:.2f} x the seconds of plain Spark: one run each, in "
-        "turn, so a tenth more or less is noise.",
-        "It pays where small reads are dear (busy or remote disks, millions of blocks), not where "
-        "all blocks are in one page cache, as here.",
+        f"Lodestone took {seconds / plain_seconds:.2f} x the seconds of plain Spark: one run each, "
+        "in turn, so a tenth more or less is noise. It pays where small",
+        "reads are dear (busy or remote disks, millions of blocks), not where all blocks are in one "
+        "page cache, as here.",
     ]
 
 

@@ -16,6 +16,9 @@ use crate::store::Store;
 /// Shortest and longest lease that is granted.
 const LEASE_MS: (u64, u64) = (10_000, 3_600_000);
 
+/// A generation that is no longer in its application's table.
+type Taken = (ShuffleId, Arc<Generation>);
+
 impl Store {
     /// Drops a shuffle: the named generation and older ones, or with `None` whichever is current. A
     /// tombstone stays, so that late pushes are told that they are late.
@@ -139,21 +142,15 @@ impl Store {
         application: &Application,
         still: impl FnOnce(&ApplicationState) -> bool,
     ) -> bool {
-        let leased: Vec<_> = {
-            let mut state = locked(&application.state);
-            if state.ended || !still(&state) {
-                return false;
-            }
-            state.lease_until_ms = None;
-            state
-                .shuffles
-                .extract_if(|_, generation| generation.spec.is_some())
-                .collect()
-        };
-        leased
-            .iter()
-            .for_each(|(_, generation)| generation.remove(&self.resources));
-        true
+        application
+            .take(still, |state| {
+                state.lease_until_ms = None;
+                let leased =
+                    |_: &ShuffleId, generation: &mut Arc<Generation>| generation.spec.is_some();
+                state.shuffles.extract_if(leased).collect()
+            })
+            .map(|leased| self.remove_all(&leased))
+            .is_some()
     }
 
     /// Drops the application if `still` holds; says whether it did.
@@ -163,17 +160,11 @@ impl Store {
         application: &Arc<Application>,
         still: impl FnOnce(&ApplicationState) -> bool,
     ) -> bool {
-        let generations: Vec<_> = {
-            let mut state = locked(&application.state);
-            if state.ended || !still(&state) {
-                return false;
-            }
+        let Some(generations) = application.take(still, |state| {
             state.ended = true;
-            state
-                .shuffles
-                .drain()
-                .map(|(_, generation)| generation)
-                .collect()
+            state.shuffles.drain().collect()
+        }) else {
+            return false;
         };
         {
             let mut applications = writing(&self.applications);
@@ -184,10 +175,26 @@ impl Store {
                 applications.remove(app);
             }
         }
-        generations
-            .iter()
-            .for_each(|generation| generation.remove(&self.resources));
+        self.remove_all(&generations);
         true
+    }
+
+    fn remove_all(&self, taken: &[Taken]) {
+        taken
+            .iter()
+            .for_each(|(_, generation)| generation.remove(&self.resources));
+    }
+}
+
+impl Application {
+    /// Takes generations out, under the lock, if the application has not ended and `still` holds.
+    fn take(
+        &self,
+        still: impl FnOnce(&ApplicationState) -> bool,
+        out: impl FnOnce(&mut ApplicationState) -> Vec<Taken>,
+    ) -> Option<Vec<Taken>> {
+        let mut state = locked(&self.state);
+        (!state.ended && still(&state)).then(|| out(&mut state))
     }
 }
 

@@ -9,7 +9,7 @@ use lodestone_wire::extension::push::Crc32c;
 use lodestone_wire::extension::status::Status;
 use lodestone_wire::spark::fetch::StreamHandle;
 
-use super::{Call, merge_key};
+use super::{Call, app_id, merge_key};
 use crate::connection::streams::{Block, Source};
 
 /// A layout's memory is that of its segments as values and as bytes; the values are a bit larger.
@@ -112,8 +112,28 @@ pub(super) fn chunks(call: &Call, message: FetchChunks) -> Result<StreamHandle, 
     )
 }
 
+/// Opens a stream for a client of Spark's own protocol, which names no attempt.
+pub(super) fn open_for(
+    call: &Call,
+    app: &lodestone_wire::AppId,
+    exec: String,
+    blocks: Vec<Block>,
+) -> Result<StreamHandle, Refusal> {
+    let app = app_id(app)?;
+    open(
+        call,
+        Source {
+            app,
+            attempt: None,
+            exec,
+            range: MapRange::ALL,
+            blocks,
+        },
+    )
+}
+
 /// Opens a stream on the call's connection.
-pub(super) fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal> {
+fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal> {
     let num_chunks = source.blocks.len() as u32;
     let stream_id = call.service.new_stream_id();
     call.streams.open(stream_id, source)?;

@@ -2,13 +2,13 @@
 //! Merged chunks as Spark's own readers ask for them.
 
 use bytes::Bytes;
-use lodestone_store::{MapRange, MergeId, ReduceId, Refusal, ShuffleId, ShuffleKey};
+use lodestone_store::{MergeId, ReduceId, Refusal, ShuffleId, ShuffleKey};
 use lodestone_wire::frame::MergedBlockMetaRequest;
 use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
 
-use super::fetch::open;
+use super::fetch::open_for;
 use super::{Call, app_id};
-use crate::connection::streams::{Block, Source};
+use crate::connection::streams::Block;
 
 pub(super) fn block_chunks(
     call: &Call,
@@ -26,18 +26,7 @@ pub(super) fn block_chunks(
         chunk,
     };
     let blocks = pairs.map(block).collect();
-    let app = app_id(&message.app)?;
-    let exec = message.exec_id;
-    open(
-        call,
-        Source {
-            app,
-            attempt: None,
-            exec,
-            range: MapRange::ALL,
-            blocks,
-        },
-    )
+    open_for(call, &message.app, message.exec_id, blocks)
 }
 
 pub(super) fn meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), Refusal> {

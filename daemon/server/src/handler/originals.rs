@@ -2,16 +2,16 @@
 //! Originals: blocks as the map tasks wrote them, and what became of a damaged one.
 
 use lodestone_store::{
-    Code, CorruptionCause as Verdict, MapId, MapRange, ReduceId, Refusal, ShuffleId, SuspectBlock,
+    Code, CorruptionCause as Verdict, MapId, ReduceId, Refusal, ShuffleId, SuspectBlock,
 };
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::spark::originals::{
     Cause, CorruptionCause, DiagnoseCorruption, FetchShuffleBlocks, OpenBlocks,
 };
 
-use super::fetch::open;
+use super::fetch::open_for;
 use super::{Call, app_id};
-use crate::connection::streams::{Block, Source};
+use crate::connection::streams::Block;
 
 pub(super) fn shuffle_blocks(
     call: &Call,
@@ -37,7 +37,7 @@ pub(super) fn shuffle_blocks(
             ),
         }
     }
-    stream(call, &message.app, message.exec_id, blocks)
+    open_for(call, &message.app, message.exec_id, blocks)
 }
 
 pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHandle, Refusal> {
@@ -50,26 +50,7 @@ pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHand
         .iter()
         .map(named)
         .collect::<Result<_, _>>()?;
-    stream(call, &message.app, message.exec_id, blocks)
-}
-
-fn stream(
-    call: &Call,
-    app: &lodestone_wire::AppId,
-    exec: String,
-    blocks: Vec<Block>,
-) -> Result<StreamHandle, Refusal> {
-    let app = app_id(app)?;
-    open(
-        call,
-        Source {
-            app,
-            attempt: None,
-            exec,
-            range: MapRange::ALL,
-            blocks,
-        },
-    )
+    open_for(call, &message.app, message.exec_id, blocks)
 }
 
 pub(super) fn diagnose(

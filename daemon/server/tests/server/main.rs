@@ -14,3 +14,4 @@ mod process;
 mod refusals;
 mod spark;
 mod support;
+mod timeouts;

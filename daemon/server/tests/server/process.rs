@@ -2,9 +2,10 @@
 //! Starting, stopping, and agreeing on one daemon.
 
 use std::io::{BufRead, Write};
+use std::time::Instant;
 
 use crate::support::client::{batch, key, read};
-use crate::support::daemon::run;
+use crate::support::daemon::{PATIENCE, run};
 use crate::support::{Client, Daemon};
 use lodestone_wire::extension::push::PushBatchReply;
 use lodestone_wire::extension::status::Status;
@@ -151,10 +152,7 @@ fn without_connections_the_daemon_goes_after_a_while_and_not_before() {
     client.socket.set_read_timeout(Some(quiet)).unwrap();
     let nothing = std::io::Read::read(&mut client.socket, &mut [0]).unwrap_err();
     assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
-    client
-        .socket
-        .set_read_timeout(Some(crate::support::daemon::PATIENCE))
-        .unwrap();
+    client.socket.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(client.push(&key, 0, 1, &[(0, b"still here")]), [Status::Ok]);
     drop(client);
     assert_eq!(daemon.ended().code(), Some(0));
@@ -223,6 +221,28 @@ fn a_client_that_does_not_read_cannot_keep_the_daemon_from_stopping() {
     daemon.signal(Signal::INT);
     assert_eq!(daemon.ended().code(), Some(0));
     assert_eq!(client.receive(), None);
+}
+
+#[test]
+fn a_daemon_that_is_asked_to_stop_again_after_a_while_ends_at_once() {
+    let mut daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.ask_for_more_than_sockets_hold(&key);
+    daemon.signal(Signal::TERM);
+    daemon.logged("asked to stop; requests in work are finished first");
+    // The first second's signals are the same wish; after it the next one is another.
+    let since = Instant::now();
+    let mut log = Vec::new();
+    while !log
+        .iter()
+        .any(|line: &String| line.contains("ending at once"))
+    {
+        assert!(since.elapsed() < PATIENCE, "{log:?}");
+        daemon.signal(Signal::TERM);
+        log.extend(daemon.log_so_far());
+    }
+    assert_eq!(daemon.ended().code(), Some(1));
 }
 
 #[test]

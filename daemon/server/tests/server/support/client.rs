@@ -239,6 +239,26 @@ impl Client {
         })
     }
 
+    /// Makes a partition of 64 MiB and asks for all of it, without reading a byte of the answers.
+    pub(crate) fn ask_for_more_than_sockets_hold(&mut self, key: &MergeKey) {
+        let block = vec![7; 1 << 20];
+        self.register(key, 64, 1);
+        for map in 0..64 {
+            let codes = self.push(key, map, i64::from(map), &[(0, &block)]);
+            assert_eq!(codes, [Status::Ok]);
+        }
+        self.finalize(key);
+        let chunks = self.layout(key, ALL_MAPS, &[0]).partitions[0].chunks.len() as u32;
+        let wanted: Vec<_> = (0..chunks).map(|chunk| (0, chunk)).collect();
+        let stream_id = self.open(key, ALL_MAPS, &wanted).stream_id;
+        for chunk_index in 0..chunks.cast_signed() {
+            self.send(&Frame::ChunkFetchRequest(ChunkId {
+                stream_id,
+                chunk_index,
+            }));
+        }
+    }
+
     /// Takes every chunk of a stream, all asked for at once.
     pub(crate) fn take(&mut self, handle: &StreamHandle) -> Vec<Bytes> {
         let id = |chunk_index| ChunkId {

@@ -6,6 +6,7 @@ import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.driver.{
   DriverCoordinator,
   RpcDriverLink,
+  ShuffleEligibility,
   ShuffleGeneration
 }
 import org.apache.spark.shuffle.lodestone.embedded.HostService

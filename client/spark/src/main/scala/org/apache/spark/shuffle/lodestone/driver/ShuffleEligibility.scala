@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone
+package org.apache.spark.shuffle.lodestone.driver
 
 import org.apache.spark.{ShuffleDependency, SparkConf}
 import org.apache.spark.io.CompressionCodec
+import org.apache.spark.shuffle.lodestone.Reason
 
 /**
  * Whether a shuffle can be merged at all: a merged chunk is the blocks of several maps one after

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A daemon inside the test's process, on a disk and a clock that the test owns.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use lodestone_server::serve::{self, Admission};
+use lodestone_server::service::{Service, Shares};
+use lodestone_server::shutdown::Stop;
+use lodestone_store::{Environment, Store, StoreConfig};
+use lodestone_wire::extension::MergeKey;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle};
+
+use super::client::{Client, app};
+use super::daemon::PATIENCE;
+
+const MEMORY_BYTES: u64 = 32 << 20;
+
+pub(crate) struct Inside {
+    pub(crate) service: Arc<Service>,
+    address: SocketAddr,
+    runtime: Handle,
+    stop: Stop,
+    serving: Option<JoinHandle<()>>,
+    _dir: TempDir,
+}
+
+impl Inside {
+    pub(crate) fn start(environment: Environment) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let shares = Shares::of(MEMORY_BYTES);
+        let config = StoreConfig {
+            dirs: vec![dir.path().to_owned()],
+            memory_bytes: shares.store_bytes,
+            executor_roots: Vec::new(),
+        };
+        let store = Store::open(config, environment).unwrap();
+        let service = Service::new(store, shares);
+        let (stop, shared) = (Stop::default(), Arc::clone(&service));
+        let (tell, told) = mpsc::channel();
+        let stopping = stop.clone();
+        let serving = thread::spawn(move || {
+            // One thread: only such a runtime lets its time be owned.
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let address = listener.local_addr().unwrap();
+                tell.send((address, Handle::current())).unwrap();
+                let admission = Admission {
+                    max_connections: 10,
+                    idle_exit: None,
+                };
+                serve::run(listener, shared, admission, &stopping).await;
+            });
+        });
+        let (address, runtime) = told.recv().unwrap();
+        Self {
+            service,
+            address,
+            runtime,
+            stop,
+            serving: Some(serving),
+            _dir: dir,
+        }
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::over(TcpStream::connect(self.address).unwrap())
+    }
+
+    pub(crate) fn key(&self, shuffle_id: i32) -> MergeKey {
+        MergeKey {
+            app: app(),
+            app_attempt: -1,
+            incarnation: self.service.incarnation(),
+            shuffle_id,
+            merge_id: 0,
+        }
+    }
+
+    /// From now on the daemon's time jumps to its next time-out whenever it has nothing to do.
+    pub(crate) fn jump_over_idle_time(&self) {
+        self.run(async { tokio::time::pause() });
+    }
+
+    /// Returns when no connection is open any more.
+    pub(crate) fn wait_for_nobody(&self) {
+        let mut open = self.service.open.subscribe();
+        self.run(async move {
+            open.wait_for(|open| *open == 0).await.unwrap();
+        });
+    }
+
+    fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let (tell, told) = mpsc::channel();
+        self.runtime.spawn(async move {
+            work.await;
+            tell.send(()).unwrap();
+        });
+        told.recv_timeout(PATIENCE).unwrap();
+    }
+
+    /// Stops it, and waits until it has.
+    pub(crate) fn stop(mut self) {
+        self.stop.now();
+        self.serving.take().unwrap().join().unwrap();
+        self.service.store.close();
+    }
+}

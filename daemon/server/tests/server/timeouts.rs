@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What ends by time alone. The daemon's clocks belong to the test.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Instant;
+
+use lodestone_store::{Clock, Environment, ManualClock};
+use lodestone_wire::Message;
+use lodestone_wire::extension::finalize::FinalizeMerge;
+use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
+use lodestone_wire::extension::status::{Refused, Status};
+use lodestone_wire::frame::Frame;
+
+use crate::support::client::{app, batch};
+use crate::support::daemon::PATIENCE;
+use crate::support::inside::Inside;
+
+#[test]
+fn a_request_that_stops_in_the_middle_is_given_up_and_its_memory_comes_back() {
+    let daemon = Inside::start(Environment::os());
+    let mut client = daemon.connect();
+    client.register(&daemon.key(1), 1, 1);
+    let (meta, body) = batch(&daemon.key(1), 0, 1, &[(0, &[7; 100_000])]);
+    client.send(&Frame::UploadStream {
+        request_id: 1,
+        meta: meta.to_bytes(),
+        body_bytes: body.len() as u64,
+    });
+    client.socket.write_all(&body[..10]).unwrap();
+    daemon.jump_over_idle_time();
+    assert_eq!(client.receive(), None, "the connection is closed");
+    assert_eq!(daemon.service.uploads.used_bytes(), 0);
+    daemon.stop();
+}
+
+#[test]
+fn a_reader_that_stops_reading_is_given_up_and_its_memory_comes_back() {
+    let daemon = Inside::start(Environment::os());
+    let mut client = daemon.connect();
+    let key = daemon.key(1);
+    client.ask_for_more_than_sockets_hold(&key);
+    daemon.jump_over_idle_time();
+    daemon.wait_for_nobody();
+    assert_eq!(daemon.service.chunks.used_bytes(), 0);
+    daemon.stop();
+}
+
+#[test]
+fn an_application_whose_lease_ran_out_is_forgotten_and_its_shuffles_are_gone() {
+    let clock = Arc::new(ManualClock::default());
+    let daemon = Inside::start(Environment {
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        ..Environment::os()
+    });
+    let mut client = daemon.connect();
+    let key = daemon.key(1);
+    client.register(&key, 1, 1);
+    client.push(&key, 0, 1, &[(0, &vec![7; 1 << 20])]);
+    let lease: LeaseReply = client.ask(&RenewLease {
+        app: app(),
+        app_attempt: -1,
+        incarnation: 0,
+        ttl_ms: 20_000,
+    });
+    assert_eq!(lease.granted_ttl_ms, 20_000);
+    daemon.jump_over_idle_time();
+    clock.advance_ms(20_001);
+    let finalize = FinalizeMerge { key };
+    let since = Instant::now();
+    let refused: Refused = loop {
+        let id = client.send_rpc(&finalize);
+        match Refused::from_bytes(&client.answer_to(id)) {
+            Ok(refused) => break refused,
+            Err(_) => assert!(since.elapsed() < PATIENCE, "the application is still known"),
+        }
+    };
+    assert_eq!(refused.code, Status::UnknownApplication);
+    assert_eq!(daemon.service.load().shuffles, 0);
+    daemon.stop();
+}
