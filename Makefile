@@ -19,7 +19,7 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build demo test lint fmt clean daemon tools test-rust test-jvm test-e2e
+.PHONY: help build demo test soak lint fmt clean daemon tools test-rust test-jvm test-e2e
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,8 +49,12 @@ clean: ## removes what was built; fetched tools and data stay in .venv-* and .ca
 tools:
 	@.ci/check-tools git java mvn cargo python3
 
+soak: tools ## simulates the daemon with fresh seeds until one fails or it is interrupted
+	$(SAY) "simulating: store and handlers, on a fake disk, clock and network"
+	cd daemon && cargo run -q --release -p lodestone-sim --bin soak
+
 test-rust: tools
-	$(SAY) "Rust: the house law, wire, store, server"
+	$(SAY) "Rust: the house law, wire, store, server, the simulation"
 	cd daemon && cargo test -q --workspace
 
 test-jvm: tools daemon $(JARS)

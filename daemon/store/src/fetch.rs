@@ -15,7 +15,7 @@ use crate::model::id::{MapRange, ReduceId, ShuffleKey};
 use crate::model::segment::LaidSegment;
 use crate::partition::View;
 use crate::register::Generation;
-use crate::resource::Resources;
+use crate::resource::{Resources, reading};
 use crate::store::Store;
 
 /// A run of bytes to send.
@@ -74,6 +74,14 @@ enum Run {
 }
 
 impl Store {
+    /// Refuses unless the shuffle is there and finalized. For requests that name no partition:
+    /// nothing asked of an unknown shuffle is still refused, and not answered with nothing.
+    pub fn check_finalized(&self, key: &ShuffleKey) -> Result<(), Refusal> {
+        let generation = self.generation(key, Code::UnknownShuffle)?;
+        let checked = reading(&generation.partitions).check_finalized();
+        checked.map_err(|code| generation.refuse(code))
+    }
+
     /// The chunks of a partition over the selected map indexes, and the segments in each.
     pub fn layout(
         &self,

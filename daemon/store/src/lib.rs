@@ -64,6 +64,9 @@ pub use spark::diagnose::{CorruptionCause, SuspectBlock};
 pub use spark::executors::ExecutorInfo;
 pub use store::{State, Store, StoreConfig, StoreLoad};
 
+#[cfg(feature = "planted")]
+pub use resource::planted::{Bug as PlantedBug, plant};
+
 #[cfg(any(test, feature = "fake"))]
 pub use resource::clock::ManualClock;
 #[cfg(any(test, feature = "fake"))]

@@ -24,6 +24,7 @@ use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::Home;
 use crate::resource::pages::{PAGE_BYTES, PagedBytes};
+use crate::resource::planted::{self, Bug};
 
 /// A tail that would reach this size is written out.
 pub const WRITE_OUT_BYTES: usize = 256 * 1024;
@@ -173,10 +174,12 @@ impl Partition {
         bytes: &[u8],
     ) -> Result<(), Code> {
         assert_eq!(bytes.len(), segment.length as usize);
-        if inner.phase != Phase::Open {
+        let late = planted::is(Bug::LateAppend) && inner.phase == Phase::Frozen;
+        if inner.phase != Phase::Open && !late {
             return Err(Code::TooLate);
         }
-        if let Some(writer) = inner.segments.writer_of(segment.map_index) {
+        let writer = inner.segments.writer_of(segment.map_index);
+        if let Some(writer) = writer.filter(|_| !planted::is(Bug::DuplicateCheckDropped)) {
             let same = writer == segment.map_id;
             return Err(if same {
                 Code::Duplicate
@@ -190,8 +193,11 @@ impl Partition {
         self.home.check(resources, self.reduce, inner.place)?;
         if self.grow_tail(resources, inner, bytes) {
             self.index(resources, inner, segment);
-        } else {
-            self.write_out_locked(resources, inner, bytes)?;
+        } else if !planted::is(Bug::AckBeforeWrite) {
+            let written = self.write_out_locked(resources, inner, bytes);
+            if !planted::is(Bug::FailedWriteAcknowledged) {
+                written?;
+            }
             self.index(resources, inner, segment);
             inner.on_file = inner.segments.len();
             inner.file_bytes += u64::from(segment.length);
@@ -404,7 +410,9 @@ impl Partition {
             .budget
             .resize_metadata(held.heap_bytes(), Segments::default().heap_bytes());
         resources.budget.resize_metadata(PARTITION_BYTES, 0);
-        self.clear_tail(resources, &mut inner);
+        if !planted::is(Bug::TailMemoryKept) {
+            self.clear_tail(resources, &mut inner);
+        }
         if let Some(place) = inner.place.take() {
             let path = self.home.data_path(resources, place, self.reduce);
             if let Err(error) = resources.fs().remove_file(&path) {

@@ -147,7 +147,7 @@ impl Store {
                 state.lease_until_ms = None;
                 let leased =
                     |_: &ShuffleId, generation: &mut Arc<Generation>| generation.spec.is_some();
-                state.shuffles.extract_if(leased).collect()
+                state.shuffles.extract_if(.., leased).collect()
             })
             .map(|leased| self.remove_all(&leased))
             .is_some()
@@ -162,7 +162,7 @@ impl Store {
     ) -> bool {
         let Some(generations) = application.take(still, |state| {
             state.ended = true;
-            state.shuffles.drain().collect()
+            std::mem::take(&mut state.shuffles).into_iter().collect()
         }) else {
             return false;
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The store: opening, closing, load, and relief of memory pressure.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
@@ -62,7 +62,8 @@ pub struct StoreLoad {
 #[derive(Debug)]
 pub struct Store {
     pub(crate) resources: Resources,
-    pub(crate) applications: RwLock<HashMap<AppId, Arc<Application>>>,
+    /// In order, like all that is walked: a simulation that is run again must do the same.
+    pub(crate) applications: RwLock<BTreeMap<AppId, Arc<Application>>>,
     /// Number of the next generation's directory.
     pub(crate) next_home: AtomicU64,
     pub(crate) executor_roots: Vec<PathBuf>,
@@ -191,7 +192,7 @@ impl Store {
                 );
             }
         }
-        tails.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        tails.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         for (_, partition) in tails {
             if self.resources.budget.is_relieved() {
                 return;

@@ -26,6 +26,7 @@ pub fn layout_memory_bytes(pool_bytes: u64) -> u64 {
 pub(super) fn layout(call: &Call, message: ChunkLayout) -> Result<ChunkLayoutReply, Refusal> {
     let key = merge_key(call, &message.key)?;
     let range = map_range(message.map_start, message.map_end)?;
+    call.service.store.check_finalized(&key)?;
     let memory_bytes = layout_memory_bytes(call.service.layouts.capacity_bytes());
     let segments_max = (memory_bytes / LAYOUT_BYTES_PER_SEGMENT) as usize;
     let mut segments = 0;
@@ -73,6 +74,7 @@ fn on_the_wire(chunk: &[LaidSegment]) -> ext::Chunk {
 pub(super) fn chunks(call: &Call, message: FetchChunks) -> Result<StreamHandle, Refusal> {
     let key = merge_key(call, &message.key)?;
     let range = map_range(message.map_start, message.map_end)?;
+    call.service.store.check_finalized(&key)?;
     let mut known: HashMap<u32, usize> = HashMap::new();
     for wanted in &message.chunks {
         let count = match known.get(&wanted.reduce_id) {

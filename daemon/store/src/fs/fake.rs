@@ -2,7 +2,7 @@
 //! A filesystem in memory that tears, shortens and fails writes on request, has disks that fill up,
 //! and counts open files.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -36,8 +36,8 @@ struct State {
     locks: HashSet<PathBuf>,
     /// By number of the write call, from the start.
     faults: BTreeMap<u64, Fault>,
-    broken: HashMap<PathBuf, Errno>,
-    capacities: HashMap<PathBuf, u64>,
+    broken: BTreeMap<PathBuf, Errno>,
+    capacities: BTreeMap<PathBuf, u64>,
     writes: u64,
     open_files: usize,
     most_open_files: usize,
@@ -125,6 +125,11 @@ impl FakeFs {
         let mut state = locked(&self.state);
         let number = state.writes + nth;
         state.faults.insert(number, fault);
+    }
+
+    /// Takes back what [`FakeFs::fault_at`] announced.
+    pub fn forget_faults(&self) {
+        locked(&self.state).faults.clear();
     }
 
     /// Lets everything that changes something below `dir` fail until [`FakeFs::mend`].

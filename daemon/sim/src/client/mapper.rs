@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Map attempts: they push batches, some of them damaged on the way or wrong from the start.
+
+use lodestone_wire::Message;
+use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::push::{Crc32c, PushBatch, Segment};
+
+use super::{Clients, Slot};
+use crate::dice::Dice;
+use crate::network::{Network, Packet};
+
+impl Clients {
+    pub(super) fn push(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
+        let (driver, at) = self.choose(dice, |slot| !slot.finalized);
+        let Slot {
+            maps, partitions, ..
+        } = *self.slot(driver, at);
+        if self.slot(driver, at).registered != self.told && dice.chance(80) {
+            self.register_slot(connection, driver, at, dice, network);
+        }
+        let key = match dice.chance(80) {
+            true => self.key_of(driver, at),
+            false => self.key(dice, |slot| slot.registered != 0),
+        };
+        let map_index = dice.below(maps as usize) as u32;
+        let map_id = i64::from(map_index) * 10 + i64::from(dice.chance(20));
+        let (mut segments, mut body) = (Vec::new(), Vec::new());
+        for reduce_id in 0..partitions {
+            if dice.chance(60) {
+                let bytes = self.content(&key, map_id, reduce_id);
+                segments.push(Segment {
+                    reduce_id,
+                    length: bytes.len() as u32,
+                    records: (bytes.len() / 10) as i64,
+                    crc32c: Crc32c(crc32c::crc32c(&bytes)),
+                });
+                body.extend_from_slice(&bytes);
+            }
+        }
+        self.spoil(&mut segments, &mut body, dice);
+        let batch = PushBatch {
+            key,
+            map_index,
+            map_id,
+            segments,
+        };
+        let packet = Packet::Upload {
+            meta: batch.to_bytes(),
+            body: body.into(),
+        };
+        self.send(connection, packet, None, dice, network);
+    }
+
+    /// Damages some batches on their way, and makes some that no client should send.
+    fn spoil(&self, segments: &mut Vec<Segment>, body: &mut Vec<u8>, dice: &mut Dice) {
+        match dice.below(100) {
+            0..4 => {
+                let at = dice.below(body.len());
+                body.iter_mut()
+                    .skip(at)
+                    .take(1)
+                    .for_each(|byte| *byte ^= 0x10);
+            }
+            4 => {
+                body.pop();
+            }
+            5 => {
+                let first = segments.first().cloned();
+                first
+                    .iter()
+                    .for_each(|first| body.extend(vec![1; first.length as usize]));
+                segments.extend(first);
+            }
+            6 => segments.iter_mut().take(1).for_each(|first| {
+                body.drain(..first.length as usize);
+                first.length = 0;
+            }),
+            7 => segments.iter_mut().take(1).for_each(|s| s.reduce_id += 100),
+            8 => segments.reverse(),
+            _ => {}
+        }
+    }
+
+    /// The bytes of a block: the same whenever the same attempt pushes it.
+    fn content(&self, key: &MergeKey, map_id: i64, reduce: u32) -> Vec<u8> {
+        let name = format!(
+            "{} {} {} {} {map_id} {reduce}",
+            key.app, key.app_attempt, key.shuffle_id, key.merge_id
+        );
+        let mut dice = Dice::new(self.seed ^ u64::from(crc32c::crc32c(name.as_bytes())));
+        let length = match dice.below(100) {
+            0..70 => 1 + dice.below(300),
+            70..95 => 1 + dice.below(5_000),
+            95..98 if self.large => 200_000 + dice.below(100_000),
+            98.. if self.large => 1_000_000 + dice.below(1_300_000),
+            _ => 1 + dice.below(30_000),
+        };
+        dice.bytes(length)
+    }
+}

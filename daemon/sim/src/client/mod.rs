@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Drivers, map attempts and readers: what they send, and what readers do with the answers. They
+//! know of the daemon only what it told them, are wrong about it now and then, and repeat
+//! themselves.
+
+mod driver;
+mod mapper;
+mod reader;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use lodestone_server::handler::Answer;
+use lodestone_wire::extension::fetch::{ChunkLayout, ChunkLayoutReply, LaidSegment};
+use lodestone_wire::extension::hello::{Hello, HelloReply};
+use lodestone_wire::extension::status::Status;
+use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
+use lodestone_wire::spark::fetch::StreamHandle;
+use lodestone_wire::{AppId, Message};
+
+use crate::dice::Dice;
+use crate::model::refusal;
+use crate::network::{Envelope, Network, Packet};
+
+pub use reader::{full_fetch, full_layout};
+
+/// Connections that the clients have between them.
+pub const CONNECTIONS: u64 = 4;
+
+/// Packets that may be sent again.
+const REMEMBERED: usize = 64;
+
+/// Shuffles that an application works on at a time.
+const SHUFFLES: usize = 3;
+
+/// The work of all clients.
+#[derive(Debug)]
+pub struct Clients {
+    seed: u64,
+    large: bool,
+    drivers: Vec<Driver>,
+    /// The incarnation that the daemon told last, and those before.
+    told: i64,
+    told_before: Vec<i64>,
+    /// Keys of shuffles that were replaced.
+    past: Vec<MergeKey>,
+    sent: VecDeque<Envelope>,
+    asked: BTreeMap<u64, Asked>,
+    requests: u64,
+}
+
+#[derive(Debug)]
+struct Driver {
+    app: AppId,
+    attempt: i32,
+    next_shuffle: i32,
+    shuffles: Vec<Slot>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    shuffle: i32,
+    merge: i32,
+    maps: u32,
+    partitions: u32,
+    /// The incarnation that the shuffle was registered with.
+    registered: i64,
+    /// Whether finalize was sent.
+    finalized: bool,
+}
+
+/// What an answer will be used for.
+#[derive(Debug)]
+enum Asked {
+    Hello,
+    Layout(ChunkLayout),
+    Stream(Vec<Vec<LaidSegment>>),
+    Chunk(Vec<LaidSegment>),
+}
+
+impl Clients {
+    /// Clients with nothing done yet. `large`: some segments are larger than a tail may be.
+    pub fn new(seed: u64, large: bool, dice: &mut Dice) -> Self {
+        let apps = ["app-20261121-0001", "local-7"];
+        let drivers = apps.iter().filter_map(|name| AppId::new(name).ok());
+        Self {
+            seed,
+            large,
+            drivers: drivers.map(|app| Driver::new(app, dice)).collect(),
+            told: 0,
+            told_before: Vec::new(),
+            past: Vec::new(),
+            sent: VecDeque::new(),
+            asked: BTreeMap::new(),
+            requests: 0,
+        }
+    }
+
+    /// One of the clients does something.
+    pub fn act(&mut self, dice: &mut Dice, network: &mut Network) {
+        let connection = dice.bits() % CONNECTIONS;
+        if self.told == 0 || dice.chance(3) {
+            self.hello(connection, dice, network);
+            return;
+        }
+        match dice.weighted(&[44, 6, 6, 16, 4, 2, 1, 8, 5]) {
+            0 => self.push(connection, dice, network),
+            1 => self.register(connection, dice, network),
+            2 => self.finalize(connection, dice, network),
+            3 => self.layout(connection, dice, network),
+            4 => self.renew(connection, dice, network),
+            5 => self.remove(connection, dice, network),
+            6 => self.end_application(connection, dice, network),
+            7 => self.repeat(dice, network),
+            _ => self.replace(dice),
+        }
+    }
+
+    fn send(
+        &mut self,
+        connection: u64,
+        packet: Packet,
+        asked: Option<Asked>,
+        dice: &mut Dice,
+        network: &mut Network,
+    ) {
+        self.requests += 1;
+        let request = self.requests;
+        if let Some(asked) = asked {
+            self.asked.insert(request, asked);
+        }
+        let envelope = Envelope {
+            connection,
+            request,
+            packet,
+        };
+        if self.sent.len() == REMEMBERED {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(envelope.clone());
+        network.send(envelope, dice);
+    }
+
+    /// Sends something again that was sent before: its answer was lost, or came too late.
+    fn repeat(&mut self, dice: &mut Dice, network: &mut Network) {
+        let at = dice.below(self.sent.len());
+        if let Some(mut envelope) = self.sent.get(at).cloned() {
+            if dice.chance(30) {
+                envelope.connection = dice.bits() % CONNECTIONS;
+            }
+            network.send(envelope, dice);
+        }
+    }
+
+    fn hello(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
+        let hello = Hello {
+            protocol_version: PROTOCOL_VERSION + i32::from(dice.chance(5)),
+            client_name: "simulation".to_owned(),
+        };
+        let packet = Packet::Rpc(hello.to_bytes());
+        self.send(connection, packet, Some(Asked::Hello), dice, network);
+    }
+
+    /// A key that is mostly right, of a shuffle that is mostly one `wanted`.
+    fn key(&mut self, dice: &mut Dice, wanted: fn(&Slot) -> bool) -> MergeKey {
+        if dice.chance(8)
+            && let Some(mut key) = dice.pick(&self.past)
+        {
+            if dice.chance(50) {
+                key.incarnation = self.told;
+            }
+            return key;
+        }
+        let (driver, at) = self.choose(dice, wanted);
+        let mut key = self.key_of(driver, at);
+        match dice.below(100) {
+            0..3 => key.incarnation = dice.pick(&self.told_before).unwrap_or(-7),
+            3 => key.merge_id += 1,
+            4 => key.merge_id -= 1,
+            5 => key.app_attempt -= 1,
+            6 => key.shuffle_id += 100,
+            _ => {}
+        }
+        key
+    }
+
+    /// A driver and one of its shuffles.
+    fn choose(&self, dice: &mut Dice, wanted: fn(&Slot) -> bool) -> (usize, usize) {
+        let driver = dice.below(self.drivers.len());
+        let mut at = dice.below(SHUFFLES);
+        for _ in 0..SHUFFLES {
+            if wanted(self.slot(driver, at)) || dice.chance(10) {
+                break;
+            }
+            at = (at + 1) % SHUFFLES;
+        }
+        (driver, at)
+    }
+
+    fn slot(&self, driver: usize, at: usize) -> &Slot {
+        let slot = self.drivers.get(driver).and_then(|d| d.shuffles.get(at));
+        slot.unwrap_or_else(|| unreachable!("every driver has {SHUFFLES} shuffles"))
+    }
+
+    fn slot_mut(&mut self, driver: usize, at: usize) -> Option<&mut Slot> {
+        self.drivers.get_mut(driver)?.shuffles.get_mut(at)
+    }
+
+    fn key_of(&self, driver: usize, at: usize) -> MergeKey {
+        let slot = *self.slot(driver, at);
+        match self.drivers.get(driver) {
+            Some(driver) => driver.key(slot, self.told),
+            None => unreachable!("slots have drivers"),
+        }
+    }
+
+    /// An answer has come.
+    pub fn hear(
+        &mut self,
+        envelope: &Envelope,
+        answer: &Answer,
+        dice: &mut Dice,
+        network: &mut Network,
+    ) {
+        let Answer::Response(response) = answer else {
+            return;
+        };
+        if refusal(answer).is_some_and(|refused| refused.code == Status::StaleIncarnation)
+            && dice.chance(50)
+        {
+            // The daemon is another one: who it is is asked before anything else.
+            self.told_before.push(std::mem::take(&mut self.told));
+        }
+        let connection = envelope.connection;
+        match self.asked.remove(&envelope.request) {
+            Some(Asked::Hello) => {
+                if let Ok(reply) = HelloReply::from_bytes(response) {
+                    let before = std::mem::replace(&mut self.told, reply.incarnation);
+                    self.told_before.push(before);
+                }
+            }
+            Some(Asked::Layout(layout)) => {
+                if let Ok(reply) = ChunkLayoutReply::from_bytes(response) {
+                    self.fetch(connection, layout, reply, dice, network);
+                }
+            }
+            Some(Asked::Stream(chunks)) => {
+                let Ok(handle) = StreamHandle::from_bytes(response) else {
+                    return;
+                };
+                for (index, chunk) in (0..).zip(chunks) {
+                    let stream = handle.stream_id;
+                    let packet = Packet::Chunk { stream, index };
+                    let asked = Some(Asked::Chunk(chunk));
+                    self.send(connection, packet, asked, dice, network);
+                }
+            }
+            other => {
+                other.map(|other| self.asked.insert(envelope.request, other));
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The store's fake disk, with a moment of death: the process is killed before, inside or after any
+//! call that changes something, and from then on changes nothing.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lodestone_store::fs::fake::{Errno, FakeFs};
+use lodestone_store::fs::{Access, Entry, File, Fs, Kind, Lock, Open, Space};
+
+use crate::planted::Bug;
+
+/// When the process is killed, counted in changing calls, and how much of that call is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Death {
+    /// Changing calls that still work.
+    pub after: u64,
+    /// Of the last one: nothing, or as many bytes of a write (any other call is done).
+    pub done: Option<usize>,
+}
+
+/// The disks of the simulated machine.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    /// What is on them. Faults are injected there; look here only while the daemon stands still.
+    pub fake: FakeFs,
+    state: Arc<Mutex<State>>,
+    bug: Option<Bug>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    death: Option<Death>,
+    dead: bool,
+    /// Reads that still work before one fails.
+    good_reads: Option<u64>,
+    failed_changes: u64,
+    failed_reads: u64,
+}
+
+enum Step {
+    Go,
+    Last(Option<usize>),
+    Dead,
+}
+
+#[derive(Debug)]
+struct SimFile {
+    inner: Arc<dyn File>,
+    disk: Disk,
+    is_data: bool,
+}
+
+/// How many calls failed since it was last asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Failures {
+    /// Calls that change something.
+    pub changes: u64,
+    /// Calls that read.
+    pub reads: u64,
+}
+
+fn dead() -> io::Error {
+    Errno::IO.into()
+}
+
+impl Disk {
+    /// Disks with these directories.
+    pub fn new(dirs: &[PathBuf], bug: Option<Bug>) -> Self {
+        Self {
+            fake: FakeFs::with_dirs(dirs),
+            state: Arc::default(),
+            bug,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Kills the process at a changing call to come.
+    pub fn kill_at(&self, death: Death) {
+        self.state().death = Some(death);
+    }
+
+    /// Lets a read to come fail.
+    pub fn fail_read(&self, after: u64) {
+        self.state().good_reads = Some(after);
+    }
+
+    /// Whether the process was killed.
+    pub fn is_dead(&self) -> bool {
+        self.state().dead
+    }
+
+    /// The process is gone: its locks are free, and another one may start.
+    pub fn bury(&self) {
+        self.fake.crash();
+        let mut state = self.state();
+        state.dead = false;
+        state.death = None;
+    }
+
+    /// Takes back what [`Disk::fail_read`] and [`Disk::kill_at`] announced.
+    pub fn calm(&self) {
+        let mut state = self.state();
+        state.good_reads = None;
+        state.death = None;
+    }
+
+    /// What failed since the last call of this function.
+    pub fn take_failures(&self) -> Failures {
+        let mut state = self.state();
+        Failures {
+            changes: std::mem::take(&mut state.failed_changes),
+            reads: std::mem::take(&mut state.failed_reads),
+        }
+    }
+
+    fn step(&self) -> Step {
+        let mut state = self.state();
+        if state.dead {
+            return Step::Dead;
+        }
+        match &mut state.death {
+            Some(Death { after: 0, done }) => {
+                let done = *done;
+                state.dead = true;
+                Step::Last(done)
+            }
+            Some(Death { after, .. }) => {
+                *after -= 1;
+                Step::Go
+            }
+            None => Step::Go,
+        }
+    }
+
+    /// A call that is done or not, but not by half.
+    fn change<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match self.step() {
+            Step::Go => work().inspect_err(|error| self.count(error)),
+            Step::Last(done) => {
+                if done.is_some() {
+                    drop(work());
+                }
+                Err(dead())
+            }
+            Step::Dead => Err(dead()),
+        }
+    }
+
+    /// What a store asks for without knowing whether it is there is no trouble.
+    fn count(&self, error: &io::Error) {
+        use ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotFound};
+        if !matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotFound) {
+            self.state().failed_changes += 1;
+        }
+    }
+
+    fn check_read(&self) -> io::Result<()> {
+        let mut state = self.state();
+        if state.dead {
+            return Err(dead());
+        }
+        match &mut state.good_reads {
+            Some(0) => {
+                state.good_reads = None;
+                state.failed_reads += 1;
+                Err(dead())
+            }
+            Some(good) => {
+                *good -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+}
+
+fn is_named(path: &Path, name: &str) -> bool {
+    path.file_name().is_some_and(|found| found == name)
+}
+
+impl File for SimFile {
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        let behind_all = self.is_data && self.disk.has(Bug::TornTailForgotten);
+        let offset = match behind_all {
+            true => self.inner.size()?,
+            false => offset,
+        };
+        match self.disk.step() {
+            Step::Go => {
+                let written = self.inner.write_at(parts, offset);
+                let written = written.inspect_err(|error| self.disk.count(error));
+                let all = parts.iter().map(|part| part.len()).sum();
+                match self.disk.has(Bug::ShortWriteTakenForWhole) {
+                    true => written.map(|_| all),
+                    false => written,
+                }
+            }
+            Step::Last(done) => {
+                let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+                let torn = bytes.get(..done.unwrap_or(0).min(bytes.len()));
+                if let Some(torn) = torn.filter(|torn| !torn.is_empty()) {
+                    drop(self.inner.write_at(&[IoSlice::new(torn)], offset));
+                }
+                Err(dead())
+            }
+            Step::Dead => Err(dead()),
+        }
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.disk.check_read()?;
+        self.inner.read_at(into, offset)
+    }
+
+    fn set_size(&self, bytes: u64) -> io::Result<()> {
+        if self.is_data && self.disk.has(Bug::TornTailForgotten) {
+            return Ok(());
+        }
+        self.disk.change(|| self.inner.set_size(bytes))
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.inner.size()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl Fs for Disk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        let found = match how {
+            Open::Read if is_named(path, "LODESTONE") && self.has(Bug::MarkerUnchecked) => {
+                let marker = FakeFs::with_dirs(["/"]);
+                marker.add_file(Path::new("/marker"), b"lodestone store 1\n");
+                marker.open(Path::new("/marker"), how)
+            }
+            Open::Read => self.check_read().and_then(|()| self.fake.open(path, how)),
+            // Opening a file that is there changes nothing.
+            Open::Write if self.is_dead() => Err(dead()),
+            Open::Write => self
+                .fake
+                .open(path, how)
+                .inspect_err(|error| self.count(error)),
+            Open::Create => self.change(|| self.fake.open(path, how)),
+        };
+        Ok(Arc::new(SimFile {
+            inner: found?,
+            disk: self.clone(),
+            is_data: path.extension().is_some_and(|end| end == "data"),
+        }))
+    }
+
+    fn create_dir(&self, path: &Path, access: Access) -> io::Result<()> {
+        self.change(|| self.fake.create_dir(path, access))
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.change(|| self.fake.remove_file(path))
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.change(|| self.fake.remove_dir(path))
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        match self.has(Bug::LeftoversKept) {
+            true => Ok(Vec::new()),
+            false => self.fake.list(path),
+        }
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        self.fake.kind(path)
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.fake.canonical(path)
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        self.fake.space(path)
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>> {
+        match self.is_dead() {
+            true => Err(dead()),
+            false => self.fake.try_lock(path),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Register, finalize, remove, and the lease: what an application's driver asks for.
+
+use std::collections::BTreeMap;
+
+use lodestone_server::handler::Answer;
+use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
+use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::remove::EndApplication;
+use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::spark::remove::RemoveShuffleMerge;
+
+use super::refusal::{Judged, agree, breach, refused_or};
+use super::{Application, Laid, Model, Shuffle};
+
+const FIRST_LEASE_MS: u64 = 120_000;
+const LEASE_MS: (i64, i64) = (10_000, 3_600_000);
+
+impl Model {
+    pub(super) fn register(
+        &mut self,
+        now_ms: u64,
+        request: RegisterShuffle,
+        answer: &Answer,
+    ) -> Judged {
+        let expected = self.registered(now_ms, request);
+        let done: Option<Done> = refused_or(answer, self.incarnation, expected)?;
+        done.map_or(Ok(()), |done| {
+            agree("incarnation", &done.incarnation, &self.incarnation)
+        })
+    }
+
+    fn registered(&mut self, now_ms: u64, request: RegisterShuffle) -> Result<(), Status> {
+        let key = request.key;
+        if key.incarnation != self.incarnation {
+            return Err(Status::StaleIncarnation);
+        }
+        let name = key.app.as_str().to_owned();
+        let fresh = Application {
+            attempt: key.app_attempt,
+            lease_until_ms: now_ms + FIRST_LEASE_MS,
+            shuffles: BTreeMap::new(),
+            removed: BTreeMap::new(),
+        };
+        let application = self.applications.entry(name).or_insert(fresh);
+        if key.app_attempt < application.attempt {
+            return Err(Status::StaleAttempt);
+        }
+        if key.app_attempt > application.attempt {
+            application.attempt = key.app_attempt;
+            application.shuffles.clear();
+            application.removed.clear();
+        }
+        let newest = application.newest(key.shuffle_id);
+        if newest.is_some_and(|newest| newest > key.merge_id) {
+            return Err(Status::StaleMerge);
+        }
+        if newest == Some(key.merge_id) {
+            let Some(current) = application.shuffles.get(&key.shuffle_id) else {
+                return Err(Status::TooLate);
+            };
+            let same = current.maps == request.num_maps
+                && current.partitions == request.num_partitions
+                && current.format == request.format;
+            return same.then_some(()).ok_or(Status::Malformed);
+        }
+        let shuffle = Shuffle {
+            merge: key.merge_id,
+            maps: request.num_maps,
+            partitions: request.num_partitions,
+            format: request.format,
+            totals: None,
+            laid: BTreeMap::new(),
+        };
+        application.removed.remove(&key.shuffle_id);
+        application.shuffles.insert(key.shuffle_id, shuffle);
+        Ok(())
+    }
+
+    pub(super) fn finalize(&mut self, request: &FinalizeMerge, answer: &Answer) -> Judged {
+        let incarnation = self.incarnation;
+        let found = self.shuffle(&request.key, Status::UnknownShuffle);
+        let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
+        let reply: Option<FinalizeMergeReply> = refused_or(answer, incarnation, expected)?;
+        let (Some(reply), Ok(shuffle)) = (reply, found) else {
+            return Ok(());
+        };
+        agree("incarnation", &reply.incarnation, &incarnation)?;
+        match &shuffle.totals {
+            Some(first) => agree("totals of a repeated finalize", &reply, first),
+            None => {
+                shuffle.check_totals(&reply)?;
+                shuffle.totals = Some(reply);
+                Ok(())
+            }
+        }
+    }
+
+    /// Carries out Spark's one-way removal.
+    pub fn remove(&mut self, request: &RemoveShuffleMerge) {
+        let key = &request.key;
+        let Ok(application) = self.application(key.app.as_str(), key.app_attempt) else {
+            return;
+        };
+        let newest = application.newest(key.shuffle_id);
+        let named = (key.merge_id != -1).then_some(key.merge_id);
+        let Some(merge) = named.or(newest) else {
+            return;
+        };
+        if newest.is_none_or(|newest| newest <= merge) {
+            application.shuffles.remove(&key.shuffle_id);
+            application.removed.insert(key.shuffle_id, merge);
+        }
+    }
+
+    pub(super) fn end_application(&mut self, request: &EndApplication, answer: &Answer) -> Judged {
+        let name = request.app.as_str();
+        let known = self.applications.get(name).map(|known| known.attempt);
+        let expected = match known {
+            Some(known) if request.app_attempt < known => Err(Status::StaleAttempt),
+            _ => Ok(()),
+        };
+        if expected.is_ok() {
+            self.applications.remove(name);
+        }
+        refused_or::<Done>(answer, self.incarnation, expected).map(|_| ())
+    }
+
+    pub(super) fn renew(&mut self, now_ms: u64, request: &RenewLease, answer: &Answer) -> Judged {
+        let incarnation = self.incarnation;
+        if request.incarnation != 0 && request.incarnation != incarnation {
+            let expected = Err(Status::StaleIncarnation);
+            return refused_or::<LeaseReply>(answer, incarnation, expected).map(|_| ());
+        }
+        let found = self.application(request.app.as_str(), request.app_attempt);
+        let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
+        let reply: Option<LeaseReply> = refused_or(answer, incarnation, expected)?;
+        let (Some(reply), Ok(application)) = (reply, found) else {
+            return Ok(());
+        };
+        let granted = request.ttl_ms.clamp(LEASE_MS.0, LEASE_MS.1);
+        application.lease_until_ms = now_ms + granted.unsigned_abs();
+        agree("granted lease", &reply.granted_ttl_ms, &granted)
+    }
+
+    /// Judges which applications ended because their lease ran out.
+    pub fn expire(&mut self, now_ms: u64, ended: &[String]) -> Judged {
+        let is_over = |application: &Application| application.lease_until_ms <= now_ms;
+        let over = self.applications.iter().filter(|(_, app)| is_over(app));
+        let over: Vec<String> = over.map(|(name, _)| name.clone()).collect();
+        agree("applications without a lease", &ended, &over.as_slice())?;
+        over.iter().for_each(|name| {
+            self.applications.remove(name);
+        });
+        Ok(())
+    }
+}
+
+impl Shuffle {
+    /// The totals are between those of the segments that are sure and those of all.
+    pub(super) fn check_totals(&self, totals: &FinalizeMergeReply) -> Judged {
+        let sum = |counts: fn(&Laid) -> bool| {
+            let (mut partitions, mut segments, mut bytes) = (0, 0, 0);
+            for laid in self.laid.values() {
+                let counted = laid.iter().filter(|laid| counts(laid));
+                let before = segments;
+                for laid in counted {
+                    segments += 1;
+                    bytes += i64::from(laid.segment.length);
+                }
+                partitions += u32::from(segments > before);
+            }
+            (partitions, segments, bytes)
+        };
+        let (least, most) = (sum(|laid| laid.sure), sum(|_| true));
+        let found = (totals.partitions, totals.segments, totals.bytes);
+        let fits = least.0 <= found.0
+            && found.0 <= most.0
+            && (least.1..=most.1).contains(&found.1)
+            && (least.2..=most.2).contains(&found.2);
+        match fits {
+            true => Ok(()),
+            false => breach(format!(
+                "totals: are {found:?}, must be {least:?} to {most:?}"
+            )),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a daemon must answer. It hears every request that the daemon hears, in the same order, and
+//! judges every answer. No files, no memory, no speed: lists of segments.
+//!
+//! The only thing it does not know is which segments of a tail a failed write took along. Such a
+//! segment is no longer *sure*: it may be served, whole, or be absent; the first layout that shows
+//! or omits it decides for good.
+
+mod application;
+mod fetch;
+mod push;
+mod refusal;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use lodestone_server::handler::Answer;
+use lodestone_wire::Message;
+use lodestone_wire::extension::fetch::LaidSegment;
+use lodestone_wire::extension::finalize::FinalizeMergeReply;
+use lodestone_wire::extension::status::Status;
+use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION, hello, register};
+
+pub use fetch::Chunk;
+pub use refusal::{Judged, refusal};
+use refusal::{agree, breach, refused_or};
+
+/// What went wrong while a request was carried out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trouble {
+    /// A disk failed to write, or was out of use because it had.
+    pub writes: bool,
+    /// A read failed.
+    pub reads: bool,
+}
+
+/// A segment that was acknowledged.
+#[derive(Clone, Debug)]
+struct Laid {
+    segment: LaidSegment,
+    bytes: Bytes,
+    /// False if a disk failed since.
+    sure: bool,
+}
+
+#[derive(Debug)]
+struct Shuffle {
+    merge: i32,
+    maps: u32,
+    partitions: u32,
+    format: String,
+    /// The answer to finalize, once given.
+    totals: Option<FinalizeMergeReply>,
+    laid: BTreeMap<u32, Vec<Laid>>,
+}
+
+#[derive(Debug)]
+struct Application {
+    attempt: i32,
+    lease_until_ms: u64,
+    shuffles: BTreeMap<i32, Shuffle>,
+    /// Removed shuffles, with their newest merge id.
+    removed: BTreeMap<i32, i32>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    key: MergeKey,
+    maps: (u32, u32),
+    chunks: Vec<(u32, u32)>,
+    next: usize,
+}
+
+/// The model of one daemon.
+#[derive(Debug, Default)]
+pub struct Model {
+    incarnation: i64,
+    earlier: BTreeSet<i64>,
+    applications: BTreeMap<String, Application>,
+    streams: BTreeMap<(u64, i64), Stream>,
+    stream_ids: BTreeSet<i64>,
+}
+
+impl Model {
+    /// A daemon starts: it knows nothing, and has a name that no daemon before it had.
+    pub fn start(&mut self, incarnation: i64) -> Judged {
+        self.end();
+        self.incarnation = incarnation;
+        agree(
+            "a new incarnation",
+            &self.earlier.insert(incarnation),
+            &true,
+        )?;
+        agree("an incarnation that is not 0", &(incarnation != 0), &true)
+    }
+
+    /// A daemon ends, one way or another.
+    pub fn end(&mut self) {
+        self.applications.clear();
+        self.streams.clear();
+        self.incarnation = 0;
+    }
+
+    /// A connection is closed: its streams are gone.
+    pub fn disconnect(&mut self, connection: u64) {
+        self.streams.retain(|(of, _), _| *of != connection);
+    }
+
+    /// Whether the daemon must hold no shuffle.
+    pub fn holds_nothing(&self) -> bool {
+        self.applications
+            .values()
+            .all(|application| application.shuffles.is_empty())
+    }
+
+    /// Applications that there are, with their attempts.
+    pub fn applications(&self) -> Vec<(String, i32)> {
+        let named = |(name, app): (&String, &Application)| (name.clone(), app.attempt);
+        self.applications.iter().map(named).collect()
+    }
+
+    /// Keys of all shuffles that there are, with their number of partitions.
+    pub fn shuffles(&self) -> Vec<(MergeKey, u32)> {
+        let mut keys = Vec::new();
+        for (name, application) in &self.applications {
+            let Ok(app) = lodestone_wire::AppId::new(name) else {
+                continue;
+            };
+            keys.extend(application.shuffles.iter().map(|(id, shuffle)| {
+                let key = MergeKey {
+                    app: app.clone(),
+                    app_attempt: application.attempt,
+                    incarnation: self.incarnation,
+                    shuffle_id: *id,
+                    merge_id: shuffle.merge,
+                };
+                (key, shuffle.partitions)
+            }));
+        }
+        keys
+    }
+
+    /// From now on any segment that is not finalized may be gone with its tail.
+    fn doubt(&mut self) {
+        let shuffles = self
+            .applications
+            .values_mut()
+            .flat_map(|application| application.shuffles.values_mut())
+            .filter(|shuffle| shuffle.totals.is_none());
+        for laid in shuffles.flat_map(|shuffle| shuffle.laid.values_mut().flatten()) {
+            laid.sure = false;
+        }
+    }
+
+    /// Judges the answer to an RPC.
+    pub fn rpc(
+        &mut self,
+        now_ms: u64,
+        connection: u64,
+        request: &[u8],
+        answer: &Answer,
+        trouble: Trouble,
+    ) -> Judged {
+        use lodestone_wire::extension::{fetch, finalize, lease, remove};
+        if trouble.writes {
+            self.doubt();
+        }
+        match request.first() {
+            Some(&hello::Hello::ID) => self.hello(request, answer),
+            Some(&lease::RenewLease::ID) => self.renew(now_ms, &decoded(request)?, answer),
+            Some(&register::RegisterShuffle::ID) => {
+                self.register(now_ms, decoded(request)?, answer)
+            }
+            Some(&finalize::FinalizeMerge::ID) => self.finalize(&decoded(request)?, answer),
+            Some(&fetch::ChunkLayout::ID) => self.layout(&decoded(request)?, answer),
+            Some(&fetch::FetchChunks::ID) => self.fetch(connection, &decoded(request)?, answer),
+            Some(&remove::EndApplication::ID) => self.end_application(&decoded(request)?, answer),
+            other => breach(format!("the simulation sent message {other:?}")),
+        }
+    }
+
+    fn hello(&self, request: &[u8], answer: &Answer) -> Judged {
+        let request: hello::Hello = decoded(request)?;
+        let expected = match request.protocol_version {
+            PROTOCOL_VERSION => Ok(()),
+            _ => Err(Status::VersionMismatch),
+        };
+        let reply: Option<hello::HelloReply> = refused_or(answer, self.incarnation, expected)?;
+        match reply {
+            Some(reply) => agree("incarnation", &reply.incarnation, &self.incarnation),
+            None => Ok(()),
+        }
+    }
+
+    /// The shuffle that a key means, or what a request with that key is refused with.
+    fn shuffle(&mut self, key: &MergeKey, removed: Status) -> Result<&mut Shuffle, Status> {
+        if key.incarnation != self.incarnation {
+            return Err(Status::StaleIncarnation);
+        }
+        let application = self.application(key.app.as_str(), key.app_attempt)?;
+        let newest = application.newest(key.shuffle_id);
+        match newest {
+            Some(newest) if newest > key.merge_id => Err(Status::StaleMerge),
+            Some(newest) if newest == key.merge_id => {
+                application.shuffles.get_mut(&key.shuffle_id).ok_or(removed)
+            }
+            _ => Err(Status::UnknownShuffle),
+        }
+    }
+
+    fn application(&mut self, app: &str, attempt: i32) -> Result<&mut Application, Status> {
+        match self.applications.get_mut(app) {
+            Some(application) if attempt < application.attempt => Err(Status::StaleAttempt),
+            Some(application) if attempt == application.attempt => Ok(application),
+            _ => Err(Status::UnknownApplication),
+        }
+    }
+}
+
+impl Application {
+    fn newest(&self, shuffle: i32) -> Option<i32> {
+        match self.shuffles.get(&shuffle) {
+            Some(current) => Some(current.merge),
+            None => self.removed.get(&shuffle).copied(),
+        }
+    }
+}
+
+fn decoded<M: Message>(bytes: &[u8]) -> Result<M, String> {
+    M::from_bytes(bytes).map_err(|error| format!("{}: {error}", M::NAME))
+}

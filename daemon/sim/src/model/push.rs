@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Push: which code each segment of a batch must get, and what is merged after it.
+
+use bytes::Bytes;
+use lodestone_server::handler::Answer;
+use lodestone_wire::extension::fetch::LaidSegment;
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply, Segment};
+use lodestone_wire::extension::status::Status;
+
+use super::refusal::{Judged, agree, breach, refused_or};
+use super::{Laid, Model, Shuffle, Trouble, decoded};
+
+impl Model {
+    /// Judges a refusal that came before the body: only what can be seen in the request may be
+    /// refused so early.
+    pub fn refused_upload(&self, meta: &[u8], body: &Bytes, answer: &Answer) -> Judged {
+        let batch: PushBatch = decoded(meta)?;
+        let expected = match batch.key.incarnation == self.incarnation {
+            false => Err(Status::StaleIncarnation),
+            true if sum(&batch) != body.len() as u64 => Err(Status::Malformed),
+            true => Ok(()),
+        };
+        refused_or::<PushBatchReply>(answer, self.incarnation, expected).map(|_| ())
+    }
+
+    /// Judges the answer to a batch.
+    pub fn upload(
+        &mut self,
+        meta: &[u8],
+        body: &Bytes,
+        answer: &Answer,
+        trouble: Trouble,
+    ) -> Judged {
+        if trouble.writes {
+            self.doubt();
+        }
+        let batch: PushBatch = decoded(meta)?;
+        let incarnation = self.incarnation;
+        let found = self.shuffle(&batch.key, Status::TooLate);
+        let expected = match &found {
+            Err(Status::TooLate) => Ok(()),
+            Err(code) => Err(*code),
+            Ok(shuffle) if shuffle.is_malformed(&batch, body) => Err(Status::Malformed),
+            Ok(_) => Ok(()),
+        };
+        let reply: Option<PushBatchReply> = refused_or(answer, incarnation, expected)?;
+        let Some(reply) = reply else {
+            return Ok(());
+        };
+        agree("incarnation", &reply.incarnation, &incarnation)?;
+        agree("codes", &reply.codes.len(), &batch.segments.len())?;
+        match found {
+            Ok(shuffle) if shuffle.totals.is_none() => {
+                shuffle.merge(&batch, body, &reply.codes, trouble)
+            }
+            _ => {
+                let late = vec![Status::TooLate; reply.codes.len()];
+                agree("codes of a late push", &reply.codes, &late)
+            }
+        }
+    }
+}
+
+impl Shuffle {
+    fn is_malformed(&self, batch: &PushBatch, body: &Bytes) -> bool {
+        let bad = |segment: &Segment| segment.reduce_id >= self.partitions || segment.length == 0;
+        let mut reduces: Vec<u32> = batch.segments.iter().map(|s| s.reduce_id).collect();
+        reduces.sort_unstable();
+        reduces.dedup();
+        batch.map_index >= self.maps
+            || batch.segments.iter().any(bad)
+            || reduces.len() < batch.segments.len()
+            || sum(batch) != body.len() as u64
+    }
+
+    fn merge(
+        &mut self,
+        batch: &PushBatch,
+        body: &Bytes,
+        codes: &[Status],
+        trouble: Trouble,
+    ) -> Judged {
+        let mut start = 0;
+        for (segment, code) in batch.segments.iter().zip(codes) {
+            let end = start + segment.length as usize;
+            let laid = Laid {
+                segment: LaidSegment {
+                    map_index: batch.map_index,
+                    map_id: batch.map_id,
+                    length: segment.length,
+                    records: segment.records,
+                    crc32c: segment.crc32c,
+                },
+                bytes: body.slice(start..end),
+                sure: !trouble.writes,
+            };
+            start = end;
+            let partition = self.laid.entry(segment.reduce_id).or_default();
+            append(partition, laid, *code, trouble).map_err(|text| {
+                let (map, reduce) = (batch.map_index, segment.reduce_id);
+                format!("map {map} in partition {reduce}: {text}")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn append(partition: &mut Vec<Laid>, laid: Laid, code: Status, trouble: Trouble) -> Judged {
+    if crc32c::crc32c(&laid.bytes) != laid.segment.crc32c.0 {
+        return agree("damaged segment", &code, &Status::ChecksumMismatch);
+    }
+    let map = laid.segment.map_index;
+    let there = partition.iter().position(|p| p.segment.map_index == map);
+    let is_disk = matches!(
+        code,
+        Status::DiskFull | Status::DiskFailed | Status::Overloaded
+    );
+    let other = there.and_then(|at| partition.get(at));
+    if let Some(other) = other {
+        let same = other.segment.map_id == laid.segment.map_id;
+        let expected = match same {
+            true => Status::Duplicate,
+            false => Status::OtherAttempt,
+        };
+        if other.sure || (code != Status::Ok && !is_disk) {
+            return agree("segment of a map that is there", &code, &expected);
+        }
+        // It was in a tail that a failed write took along.
+        partition.retain(|laid| laid.segment.map_index != map);
+    }
+    match code {
+        Status::Ok => {
+            partition.push(laid);
+            Ok(())
+        }
+        _ if is_disk && trouble.writes => Ok(()),
+        code => breach(format!("refused with {code:?}, and nothing is wrong")),
+    }
+}
+
+fn sum(batch: &PushBatch) -> u64 {
+    let lengths = batch.segments.iter().map(|s| u64::from(s.length));
+    lengths.sum()
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bugs planted on purpose, to show that the simulation finds them.
+//!
+//! Most stand between the network and the real handlers, or between the store and the disk: they
+//! change a request, an answer or a call as the bug would. Five are inside the store, behind its
+//! feature `planted`.
+
+use std::collections::{BTreeSet, HashSet};
+
+use bytes::Bytes;
+use lodestone_server::handler::{self, Answer, Call, Upload};
+use lodestone_store::PlantedBug;
+use lodestone_wire::Message;
+use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::fetch::{ChunkLayout, ChunkLayoutReply, FetchChunks};
+use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
+use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::status::{Refused, Status};
+
+/// A bug of the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Inside the store.
+    Store(PlantedBug),
+    /// Whatever incarnation a request names, it is taken for ours.
+    IncarnationIgnored,
+    /// A repeated finalize finds nothing to finalize, and says so.
+    FinalizedTwice,
+    /// The layout of a shuffle that is gone is empty.
+    ReleasedReadAsEmpty,
+    /// The layout of a partition that nothing was pushed for is empty.
+    UnknownPartitionAsEmpty,
+    /// The checksum of a segment is not compared.
+    ChecksumUnchecked,
+    /// A push of an older generation goes into the current one.
+    StaleGenerationMerged,
+    /// Another attempt of a map is told that it was merged.
+    OtherAttemptAccepted,
+    /// All segments of a batch get the code of the first.
+    OneCodeForAll,
+    /// What a failed write left behind the last good byte is forgotten, and written behind.
+    TornTailForgotten,
+    /// A write that took only some of the bytes counts as whole.
+    ShortWriteTakenForWhole,
+    /// A directory of our name is removed without a look at its marker.
+    MarkerUnchecked,
+    /// What a killed daemon left is not removed.
+    LeftoversKept,
+    /// Leases never run out.
+    LeaseIgnored,
+    /// A chunk is read from one byte too far.
+    ChunkOffByOne,
+}
+
+impl Bug {
+    /// Every bug.
+    pub const ALL: [Self; 19] = [
+        Self::Store(PlantedBug::DuplicateCheckDropped),
+        Self::Store(PlantedBug::AckBeforeWrite),
+        Self::Store(PlantedBug::FailedWriteAcknowledged),
+        Self::Store(PlantedBug::LateAppend),
+        Self::Store(PlantedBug::TailMemoryKept),
+        Self::IncarnationIgnored,
+        Self::FinalizedTwice,
+        Self::ReleasedReadAsEmpty,
+        Self::UnknownPartitionAsEmpty,
+        Self::ChecksumUnchecked,
+        Self::StaleGenerationMerged,
+        Self::OtherAttemptAccepted,
+        Self::OneCodeForAll,
+        Self::TornTailForgotten,
+        Self::ShortWriteTakenForWhole,
+        Self::MarkerUnchecked,
+        Self::LeftoversKept,
+        Self::LeaseIgnored,
+        Self::ChunkOffByOne,
+    ];
+}
+
+/// The real handlers, with one bug or none around them.
+#[derive(Debug, Default)]
+pub struct Handlers {
+    bug: Option<Bug>,
+    /// Finalized before, by request.
+    finalized: HashSet<Bytes>,
+    /// Newest merge id of each shuffle.
+    newest: BTreeSet<(i32, i32)>,
+}
+
+impl Handlers {
+    /// Handlers with this bug.
+    pub fn new(bug: Option<Bug>) -> Self {
+        Self {
+            bug,
+            ..Self::default()
+        }
+    }
+
+    /// Carries out an RPC.
+    pub fn rpc(&mut self, call: &Call, body: &Bytes) -> Answer {
+        let mutated = match self.bug {
+            Some(Bug::IncarnationIgnored) => with_our_incarnation(call, body),
+            _ => None,
+        };
+        if let Ok(register) = RegisterShuffle::from_bytes(body) {
+            let key = register.key;
+            self.newest.insert((key.shuffle_id, key.merge_id));
+        }
+        let answer = handler::rpc(call, mutated.as_ref().unwrap_or(body));
+        self.mutate_answer(call, body, answer)
+    }
+
+    fn mutate_answer(&mut self, call: &Call, body: &Bytes, answer: Answer) -> Answer {
+        let Answer::Response(response) = &answer else {
+            return answer;
+        };
+        match self.bug {
+            Some(Bug::FinalizedTwice) => {
+                let is_finalized = FinalizeMergeReply::from_bytes(response).is_ok();
+                if is_finalized && !self.finalized.insert(body.clone()) {
+                    return Answer::Response(nothing_finalized(call));
+                }
+                answer
+            }
+            Some(Bug::ReleasedReadAsEmpty) => match (ChunkLayout::from_bytes(body), response) {
+                (Ok(_), refused) if is_refused(refused, Status::UnknownShuffle) => {
+                    Answer::Response(empty_layout(call))
+                }
+                _ => answer,
+            },
+            Some(Bug::UnknownPartitionAsEmpty) => {
+                let Ok(mut reply) = ChunkLayoutReply::from_bytes(response) else {
+                    return answer;
+                };
+                for partition in &mut reply.partitions {
+                    partition.code = Status::Ok;
+                }
+                Answer::Response(reply.to_bytes())
+            }
+            _ => answer,
+        }
+    }
+
+    /// Looks at an upload before its body is read.
+    pub fn admit_upload(
+        &mut self,
+        call: &Call,
+        meta: &Bytes,
+        body: &Bytes,
+    ) -> Result<Upload, Answer> {
+        let mutated = PushBatch::from_bytes(meta)
+            .ok()
+            .map(|batch| self.mutate_batch(call, batch, body).to_bytes());
+        let length = body.len() as u64;
+        handler::admit_upload(call, mutated.as_ref().unwrap_or(meta), length)
+    }
+
+    fn mutate_batch(&self, call: &Call, mut batch: PushBatch, body: &Bytes) -> PushBatch {
+        match self.bug {
+            Some(Bug::IncarnationIgnored) => batch.key.incarnation = call.service.incarnation(),
+            Some(Bug::StaleGenerationMerged) => {
+                let shuffle = batch.key.shuffle_id;
+                let range = (shuffle, i32::MIN)..=(shuffle, i32::MAX);
+                if let Some((_, newest)) = self.newest.range(range).next_back() {
+                    batch.key.merge_id = *newest;
+                }
+            }
+            Some(Bug::ChecksumUnchecked) => {
+                let mut rest: &[u8] = body;
+                for segment in &mut batch.segments {
+                    let length = (segment.length as usize).min(rest.len());
+                    let (bytes, after) = rest.split_at(length);
+                    segment.crc32c = Crc32c(crc32c::crc32c(bytes));
+                    rest = after;
+                }
+            }
+            _ => {}
+        }
+        batch
+    }
+
+    /// Merges an upload.
+    pub fn upload(&mut self, call: &Call, upload: &Upload, body: &Bytes) -> Answer {
+        let answer = handler::upload(call, upload, body);
+        let Answer::Response(response) = &answer else {
+            return answer;
+        };
+        let Ok(mut reply) = PushBatchReply::from_bytes(response) else {
+            return answer;
+        };
+        match self.bug {
+            Some(Bug::OtherAttemptAccepted) => {
+                let others = reply.codes.iter_mut();
+                others
+                    .filter(|code| **code == Status::OtherAttempt)
+                    .for_each(|code| *code = Status::Ok);
+            }
+            Some(Bug::OneCodeForAll) => {
+                let first = reply.codes.first().copied().unwrap_or(Status::Ok);
+                reply.codes.fill(first);
+            }
+            _ => return answer,
+        }
+        Answer::Response(reply.to_bytes())
+    }
+
+    /// Where the bytes of a run start.
+    pub fn offset(&self, offset: u64) -> u64 {
+        offset + u64::from(self.bug == Some(Bug::ChunkOffByOne))
+    }
+}
+
+fn with_our_incarnation(call: &Call, body: &Bytes) -> Option<Bytes> {
+    fn renamed<M: Message>(body: &Bytes, rename: impl FnOnce(&mut M)) -> Option<Bytes> {
+        let mut message = M::from_bytes(body).ok()?;
+        rename(&mut message);
+        Some(message.to_bytes())
+    }
+    let ours = |key: &mut MergeKey| key.incarnation = call.service.incarnation();
+    renamed::<RegisterShuffle>(body, |message| ours(&mut message.key))
+        .or_else(|| renamed::<FinalizeMerge>(body, |message| ours(&mut message.key)))
+        .or_else(|| renamed::<ChunkLayout>(body, |message| ours(&mut message.key)))
+        .or_else(|| renamed::<FetchChunks>(body, |message| ours(&mut message.key)))
+}
+
+fn is_refused(response: &[u8], code: Status) -> bool {
+    Refused::from_bytes(response).is_ok_and(|refused| refused.code == code)
+}
+
+fn nothing_finalized(call: &Call) -> Bytes {
+    FinalizeMergeReply {
+        incarnation: call.service.incarnation(),
+        partitions: 0,
+        segments: 0,
+        bytes: 0,
+    }
+    .to_bytes()
+}
+
+fn empty_layout(call: &Call) -> Bytes {
+    ChunkLayoutReply {
+        incarnation: call.service.incarnation(),
+        partitions: Vec::new(),
+    }
+    .to_bytes()
+}

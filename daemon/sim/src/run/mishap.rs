@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What happens to the machine: time, kills, restarts, broken disks.
+
+use std::path::PathBuf;
+
+use lodestone_store::fs::fake::{Errno, Fault};
+
+use super::{Judged, Run};
+use crate::check;
+use crate::client::CONNECTIONS;
+use crate::disk::Death;
+use crate::model::Trouble;
+
+/// How long the store leaves a bad disk alone.
+const DISK_RETRY_MS: u64 = 5_000;
+
+impl Run {
+    /// A file that is none of the daemon's.
+    pub(super) fn leave_foreign(&mut self, path: PathBuf) {
+        let content = self.dice.bytes(20);
+        self.world.disk.fake.add_file(&path, &content);
+        self.foreign.insert(path, content);
+    }
+
+    /// Takes stock after the daemon did something: what went wrong meanwhile, or nothing if it died.
+    pub(super) fn settle(&mut self) -> Judged<Option<Trouble>> {
+        if self.world.disk.is_dead() {
+            self.count("killed in a disk call");
+            self.die();
+            return Ok(None);
+        }
+        let failures = self.world.disk.take_failures();
+        let now_ms = self.world.now_ms();
+        let was_bad = now_ms < self.trouble_until_ms;
+        if failures.changes > 0 {
+            self.count("disk call failed");
+            self.untidy = true;
+            self.trouble_until_ms = now_ms + DISK_RETRY_MS;
+        }
+        Ok(Some(Trouble {
+            writes: was_bad || failures.changes > 0,
+            reads: failures.reads > 0,
+        }))
+    }
+
+    /// The process is gone, with all that it had in memory and on its connections.
+    pub(super) fn die(&mut self) {
+        self.trace.note("killed", &[], String::new);
+        self.pending.clear();
+        self.world.kill();
+        self.world.disk.take_failures();
+        self.model.end();
+        if let Some(incarnation) = self.incarnation.take()
+            && self.dice.chance(10)
+            && let Some(dir) = self.dice.pick(&self.world.dirs)
+        {
+            self.leave_foreign(dir.join(check::root_name(incarnation)).join("core"));
+        }
+    }
+
+    /// The daemon starts, on the port of the one before.
+    pub(super) fn start(&mut self) -> Judged {
+        let incarnation = self.world.start();
+        let name = incarnation.unwrap_or_default();
+        self.trace
+            .note("start", &name.to_be_bytes(), || check::root_name(name));
+        let failures = self.world.disk.take_failures();
+        self.trouble_until_ms = 0;
+        self.untidy = failures.changes > 0;
+        let Some(incarnation) = incarnation else {
+            self.mend();
+            self.count("did not start");
+            return Ok(());
+        };
+        self.count("started");
+        self.incarnation = Some(incarnation);
+        self.model.start(incarnation)?;
+        check::foreign(&self.world, &self.foreign)?;
+        match failures.changes + failures.reads {
+            0 => check::leftovers(&self.world, Some(incarnation), &self.foreign),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn stop(&mut self) -> Judged {
+        self.pending.clear();
+        let was_killed = self.world.stop();
+        self.untidy |= was_killed;
+        self.trace.note("stop", &[], String::new);
+        self.model.end();
+        let failures = self.world.disk.take_failures();
+        check::foreign(&self.world, &self.foreign)?;
+        match self.incarnation.take() {
+            Some(own) if !self.untidy && failures.changes == 0 => {
+                check::no_data(&self.world, own, &self.foreign)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// All disks are well again, and nothing is about to go wrong.
+    pub(super) fn mend(&mut self) {
+        self.world.disk.calm();
+        self.world.disk.fake.forget_faults();
+        for dir in &self.world.dirs {
+            self.world.disk.fake.mend(dir);
+            self.world.disk.fake.set_capacity(dir, 1 << 40);
+        }
+    }
+
+    /// Something that no client asked for.
+    pub(super) fn mishap(&mut self) -> Judged {
+        let Self { climate, dice, .. } = self;
+        let kills = 10 * usize::from(climate.kills);
+        let faults = 10 * usize::from(climate.disk_faults);
+        match dice.weighted(&[60, 10, kills, kills / 3, 2, faults, faults, faults]) {
+            0 => self.time_passes(),
+            1 => {
+                let connection = self.dice.bits() % CONNECTIONS;
+                let number = connection.to_be_bytes();
+                self.trace
+                    .note("reconnect", &number, || connection.to_string());
+                self.world.reconnect(connection);
+                self.model.disconnect(connection);
+                Ok(())
+            }
+            2 => {
+                let after = self.dice.below(12) as u64;
+                let done = self.dice.chance(70).then(|| self.dice.below(400));
+                self.world.disk.kill_at(Death { after, done });
+                Ok(())
+            }
+            3 => {
+                self.count("killed at rest");
+                self.die();
+                Ok(())
+            }
+            4 => self.stop(),
+            5 => {
+                self.fault_a_write();
+                Ok(())
+            }
+            6 => {
+                let after = self.dice.below(5) as u64;
+                self.world.disk.fail_read(after);
+                Ok(())
+            }
+            _ => {
+                self.break_a_disk();
+                Ok(())
+            }
+        }
+    }
+
+    fn time_passes(&mut self) -> Judged {
+        let ms = match self.dice.below(100) {
+            0..80 => self.dice.below(2_000),
+            80..95 => self.dice.below(20_000),
+            _ => 130_000,
+        };
+        self.world.clock.advance_ms(ms as u64);
+        self.trace
+            .note("time passes", &ms.to_be_bytes(), || format!("{ms} ms"));
+        match self.dice.chance(60) {
+            true => self.expire_leases(),
+            false => Ok(()),
+        }
+    }
+
+    fn expire_leases(&mut self) -> Judged {
+        let Some(ended) = self.world.expire_leases() else {
+            return Ok(());
+        };
+        if self.settle()?.is_none() {
+            return Ok(());
+        }
+        let ended: Vec<String> = ended.iter().map(|app| app.as_str().to_owned()).collect();
+        let names = ended.concat();
+        self.trace
+            .note("leases ran out", names.as_bytes(), || format!("{ended:?}"));
+        self.model.expire(self.world.now_ms(), &ended)?;
+        self.check_floor()
+    }
+
+    fn fault_a_write(&mut self) {
+        let (nth, bytes) = (self.dice.below(6) as u64, self.dice.below(600));
+        let fault = match self.dice.below(4) {
+            0 => Fault::Torn(bytes, Errno::NOSPC),
+            1 => Fault::Torn(bytes, Errno::IO),
+            _ => Fault::Short(bytes + 1),
+        };
+        self.trace
+            .note("a write will fail", &nth.to_be_bytes(), || {
+                format!("in {nth} writes: {fault:?}")
+            });
+        self.world.disk.fake.fault_at(nth, fault);
+    }
+
+    fn break_a_disk(&mut self) {
+        let Some(dir) = self.dice.pick(&self.world.dirs) else {
+            return;
+        };
+        let fake = &self.world.disk.fake;
+        match self.dice.below(6) {
+            0 => fake.break_dir(&dir, Errno::IO),
+            1 => fake.break_dir(&dir, Errno::NOSPC),
+            2 => fake.set_capacity(&dir, self.dice.below(400_000) as u64),
+            _ => self.mend(),
+        }
+    }
+
+    /// What must be true when the daemon holds no shuffle.
+    pub(super) fn check_floor(&mut self) -> Judged {
+        if !self.model.holds_nothing() || !self.world.is_up() {
+            return Ok(());
+        }
+        self.count("nothing held");
+        check::no_memory(&self.world)?;
+        // Looking at the load tries bad disks.
+        match (self.settle()?, self.incarnation) {
+            (Some(_), Some(own)) if !self.untidy => check::no_data(&self.world, own, &self.foreign),
+            _ => Ok(()),
+        }
+    }
+}

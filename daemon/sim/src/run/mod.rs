@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One run: what happens next is drawn from the seed, and everything that happens is judged.
+
+mod mishap;
+mod rest;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::Bytes;
+use lodestone_server::handler::{Answer, Upload};
+use lodestone_store::{ChunkData, plant};
+use lodestone_wire::Message;
+use lodestone_wire::extension::push::PushBatchReply;
+use lodestone_wire::spark::remove::RemoveShuffleMerge;
+
+use crate::check::{self, Foreign};
+use crate::client::Clients;
+use crate::dice::Dice;
+use crate::model::{Chunk, Judged, Model, refusal};
+use crate::network::{Envelope, Network, Packet, Weather};
+use crate::planted::Bug;
+use crate::trace::{Trace, words};
+use crate::world::{Machine, NoChunk, World};
+
+/// Draws of one run.
+const STEPS: usize = 400;
+
+/// Uploads and chunks that a daemon works on at a time.
+const PENDING_MAX: usize = 8;
+
+/// What a run does not draw from its seed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plan {
+    /// The seed.
+    pub seed: u64,
+    /// What is broken in the daemon.
+    pub bug: Option<Bug>,
+    /// Whether the events are kept in words.
+    pub tells: bool,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// What the daemon must not have done, if it did.
+    pub breach: Option<String>,
+    /// Everything that happened.
+    pub trace: Trace,
+    /// How often what happened, for a look at what runs reach.
+    pub tally: BTreeMap<&'static str, u64>,
+}
+
+/// Work that the daemon has begun.
+enum Pending {
+    Body {
+        envelope: Envelope,
+        upload: Upload,
+        meta: Bytes,
+        body: Bytes,
+    },
+    Chunk {
+        envelope: Envelope,
+        data: ChunkData,
+        expected: Option<Vec<u8>>,
+    },
+}
+
+/// What may go wrong in this run.
+#[derive(Clone, Copy, Debug)]
+struct Climate {
+    kills: bool,
+    disk_faults: bool,
+}
+
+struct Run {
+    dice: Dice,
+    climate: Climate,
+    world: World,
+    model: Model,
+    clients: Clients,
+    network: Network,
+    pending: Vec<Pending>,
+    foreign: Foreign,
+    trouble_until_ms: u64,
+    /// A disk failed in this life: a file may have stayed that should have gone.
+    untidy: bool,
+    incarnation: Option<i64>,
+    trace: Trace,
+    tally: BTreeMap<&'static str, u64>,
+}
+
+/// Runs a seed.
+pub fn run(plan: Plan) -> Report {
+    let mut run = Run::new(plan);
+    plant(match plan.bug {
+        Some(Bug::Store(bug)) => Some(bug),
+        _ => None,
+    });
+    let judged = catch_unwind(AssertUnwindSafe(|| run.live()));
+    plant(None);
+    let breach = match judged {
+        Ok(Ok(())) => None,
+        Ok(Err(breach)) => Some(breach),
+        Err(panic) => Some(format!("a panic: {}", panic_text(panic.as_ref()))),
+    };
+    Report {
+        seed: plan.seed,
+        breach,
+        trace: run.trace,
+        tally: run.tally,
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("of another kind")
+        .to_owned()
+}
+
+impl Run {
+    fn new(plan: Plan) -> Self {
+        let mut dice = Dice::new(plan.seed);
+        let large = dice.chance(6);
+        let memory_bytes = [48 << 10, 256 << 10, 8 << 20];
+        let machine = Machine {
+            seed: dice.bits(),
+            disks: 1 + dice.below(2),
+            memory_bytes: dice.pick(&memory_bytes).unwrap_or(8 << 20),
+            bug: plan.bug,
+        };
+        let climate = Climate {
+            kills: dice.chance(50),
+            disk_faults: dice.chance(50),
+        };
+        let weather = Weather {
+            duplicated: dice.below(12),
+            lost: dice.below(8),
+            overtaken: dice.below(70),
+        };
+        Self {
+            climate,
+            world: World::new(&machine),
+            model: Model::default(),
+            clients: Clients::new(plan.seed, large, &mut dice),
+            network: Network::new(weather),
+            pending: Vec::new(),
+            foreign: Foreign::new(),
+            trouble_until_ms: 0,
+            untidy: false,
+            incarnation: None,
+            trace: Trace::new(plan.tells),
+            tally: BTreeMap::new(),
+            dice,
+        }
+    }
+
+    fn live(&mut self) -> Judged {
+        for path in [
+            "/disk0/notes.txt",
+            "/disk0/lodestone-00000000000000aa/x-s1-m0-0/0.data",
+        ] {
+            self.leave_foreign(path.into());
+        }
+        for _ in 0..STEPS {
+            self.step()?;
+            if !self
+                .pending
+                .iter()
+                .any(|p| matches!(p, Pending::Chunk { .. }))
+            {
+                check::no_open_files(&self.world)?;
+            }
+        }
+        self.come_to_rest()?;
+        self.read_everything()?;
+        self.clear_up()?;
+        let writes = self.world.disk.fake.writes();
+        self.tally.insert("disk writes", writes);
+        Ok(())
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.tally.entry(what).or_default() += 1;
+    }
+
+    fn step(&mut self) -> Judged {
+        if !self.world.is_up() {
+            return match self.dice.chance(40) {
+                true => self.start(),
+                false => self.lose_one(),
+            };
+        }
+        match self.dice.weighted(&[40, 45, 8, 7]) {
+            0 if !self.network.is_full() => {
+                self.clients.act(&mut self.dice, &mut self.network);
+                Ok(())
+            }
+            2 => self.finish_one(),
+            3 => self.mishap(),
+            _ => self.arrive(),
+        }
+    }
+
+    /// Nobody listens on the port.
+    fn lose_one(&mut self) -> Judged {
+        if self.network.arrive(&mut self.dice).is_some() {
+            self.count("request lost at a closed port");
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self) -> Judged {
+        let Some(envelope) = self.network.arrive(&mut self.dice) else {
+            return Ok(());
+        };
+        match envelope.packet.clone() {
+            Packet::Rpc(body) => self.rpc(&envelope, &body).map(|_| ()),
+            Packet::OneWay(body) => self.one_way(&envelope, &body),
+            Packet::Upload { meta, body } => self.upload(envelope, meta, body),
+            Packet::Chunk { stream, index } => self.chunk(envelope, stream, index),
+        }
+    }
+
+    fn rpc(&mut self, envelope: &Envelope, body: &Bytes) -> Judged<Option<Answer>> {
+        let connection = envelope.connection;
+        let Some(answer) = self.world.rpc(connection, body) else {
+            return Ok(None);
+        };
+        self.note_answer("rpc", body, &answer);
+        let Some(trouble) = self.settle()? else {
+            return Ok(None);
+        };
+        let now_ms = self.world.now_ms();
+        self.model.rpc(now_ms, connection, body, &answer, trouble)?;
+        self.clients
+            .hear(envelope, &answer, &mut self.dice, &mut self.network);
+        Ok(Some(answer))
+    }
+
+    fn one_way(&mut self, envelope: &Envelope, body: &Bytes) -> Judged {
+        self.trace.note("one way", body, || words(body));
+        if self.world.one_way(envelope.connection, body).is_none() || self.settle()?.is_none() {
+            return Ok(());
+        }
+        let request = RemoveShuffleMerge::from_bytes(body);
+        self.model
+            .remove(&request.map_err(|error| error.to_string())?);
+        self.check_floor()
+    }
+
+    fn upload(&mut self, envelope: Envelope, meta: Bytes, body: Bytes) -> Judged {
+        match self.world.admit(envelope.connection, &meta, &body) {
+            None => {}
+            Some(Ok(upload)) => self.pending.push(Pending::Body {
+                envelope,
+                upload,
+                meta,
+                body,
+            }),
+            Some(Err(answer)) => {
+                self.note_answer("upload refused", &meta, &answer);
+                if self.settle()?.is_some() {
+                    self.model.refused_upload(&meta, &body, &answer)?;
+                }
+            }
+        }
+        match self.pending.len() {
+            ..PENDING_MAX => Ok(()),
+            _ => self.finish_one(),
+        }
+    }
+
+    fn chunk(&mut self, envelope: Envelope, stream: i64, index: i32) -> Judged {
+        let connection = envelope.connection;
+        let Some(opened) = self.world.open_chunk(connection, stream, index) else {
+            return Ok(());
+        };
+        self.trace
+            .note("open a chunk", &[u8::from(opened.is_ok())], || {
+                format!("{index} of stream {stream} on {connection}: {opened:?}")
+            });
+        let Some(trouble) = self.settle()? else {
+            return Ok(());
+        };
+        let expected = self.model.open_chunk(connection, stream, index);
+        match (expected, opened) {
+            (Chunk::Closed, Err(NoChunk::Stream(_))) => self.count("chunk of a closed stream"),
+            (Chunk::Refused(code), Err(NoChunk::Store(refusal)))
+                if refusal.code.number() == code as u8 =>
+            {
+                self.count("chunk of a shuffle that is gone");
+            }
+            (Chunk::Bytes(_) | Chunk::Open, Err(NoChunk::Store(_))) if trouble.reads => {
+                self.count("chunk not opened");
+            }
+            (Chunk::Open, Err(NoChunk::Store(_))) => {}
+            (Chunk::Bytes(bytes), Ok(data)) if data.length() == bytes.len() as u64 => {
+                let expected = Some(bytes);
+                self.pending.push(Pending::Chunk {
+                    envelope,
+                    data,
+                    expected,
+                });
+            }
+            (Chunk::Open, Ok(data)) => {
+                let expected = None;
+                self.pending.push(Pending::Chunk {
+                    envelope,
+                    data,
+                    expected,
+                });
+            }
+            (expected, Ok(data)) => {
+                let length = data.length();
+                return Err(format!(
+                    "a chunk of {length} bytes, must be {}",
+                    short(&expected)
+                ));
+            }
+            (expected, Err(found)) => {
+                return Err(format!("no chunk: {found:?}, must be {}", short(&expected)));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_one(&mut self) -> Judged {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let at = self.dice.below(self.pending.len());
+        match self.pending.remove(at) {
+            Pending::Body {
+                envelope,
+                upload,
+                meta,
+                body,
+            } => {
+                let Some(answer) = self.world.upload(envelope.connection, &upload, &body) else {
+                    return Ok(());
+                };
+                self.note_answer("upload", &meta, &answer);
+                match self.settle()? {
+                    Some(trouble) => self.model.upload(&meta, &body, &answer, trouble),
+                    None => Ok(()),
+                }
+            }
+            Pending::Chunk {
+                envelope,
+                data,
+                expected,
+            } => self.send_chunk(&envelope, &data, expected),
+        }
+    }
+
+    fn send_chunk(
+        &mut self,
+        envelope: &Envelope,
+        data: &ChunkData,
+        expected: Option<Vec<u8>>,
+    ) -> Judged {
+        let read = self.world.read(data);
+        let bytes = read.as_deref().unwrap_or_default();
+        self.trace.note("send a chunk", bytes, || {
+            format!("of {} bytes", bytes.len())
+        });
+        let Some(trouble) = self.settle()? else {
+            return Ok(());
+        };
+        match read {
+            Err(_) if trouble.reads => self.count("chunk not read"),
+            Err(error) => return Err(format!("a chunk cannot be read: {error}")),
+            Ok(bytes) if expected.as_ref().is_some_and(|expected| *expected != bytes) => {
+                return Err("a chunk with other bytes than were pushed".to_owned());
+            }
+            Ok(bytes) => {
+                let accepted = self.clients.accepts_chunk(envelope, &bytes);
+                self.count(match accepted {
+                    true => "chunk read",
+                    false => "chunk of another layout",
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn note_answer(&mut self, what: &str, request: &Bytes, answer: &Answer) {
+        let bytes: &[u8] = match answer {
+            Answer::Response(bytes) => bytes,
+            Answer::Failure(text) => text.as_bytes(),
+        };
+        self.trace.note(what, request, || words(request));
+        self.trace.note("  answered with", bytes, || words(bytes));
+        let refused = refusal(answer);
+        self.count(refused.map_or("answer", |refused| refused.code.name()));
+        if let Ok(reply) = PushBatchReply::from_bytes(bytes) {
+            let names = reply.codes.iter().map(|code| code.name());
+            names.for_each(|name| self.count(name));
+        }
+    }
+}
+
+/// An expectation without its bytes.
+fn short(expected: &Chunk) -> String {
+    match expected {
+        Chunk::Bytes(bytes) => format!("{} bytes", bytes.len()),
+        other => format!("{other:?}"),
+    }
+}

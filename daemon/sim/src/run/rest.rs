@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The end of a run: all is well again, everything that there must be is read, and everything goes.
+
+use bytes::Bytes;
+use lodestone_server::handler::Answer;
+use lodestone_wire::extension::fetch::ChunkLayoutReply;
+use lodestone_wire::extension::finalize::FinalizeMerge;
+use lodestone_wire::extension::remove::EndApplication;
+use lodestone_wire::spark::fetch::StreamHandle;
+use lodestone_wire::{AppId, Message};
+
+use super::{Judged, Pending, Run};
+use crate::check;
+use crate::network::{Envelope, Packet};
+
+/// A start may be killed, or meet a fault that was announced: the next one is not.
+const STARTS_MAX: usize = 3;
+
+/// Longer than a bad disk is left alone.
+const REST_MS: u64 = 6_000;
+
+/// The connection of the last reader.
+const LAST: u64 = 99;
+
+impl Run {
+    /// Nothing goes wrong any more, and what is on its way arrives.
+    pub(super) fn come_to_rest(&mut self) -> Judged {
+        self.mend();
+        self.world.clock.advance_ms(REST_MS);
+        for _ in 0..STARTS_MAX {
+            if !self.world.is_up() {
+                self.start()?;
+            }
+        }
+        if !self.world.is_up() {
+            return Err("the daemon does not start".to_owned());
+        }
+        while !self.network.is_empty() || !self.pending.is_empty() {
+            self.arrive()?;
+            self.finish_one()?;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, body: &Bytes) -> Judged<Option<Bytes>> {
+        let envelope = Envelope {
+            connection: LAST,
+            request: 0,
+            packet: Packet::Rpc(body.clone()),
+        };
+        match self.rpc(&envelope, body)? {
+            Some(Answer::Response(response)) => Ok(Some(response)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads every segment of every shuffle.
+    pub(super) fn read_everything(&mut self) -> Judged {
+        for (key, partitions) in self.model.shuffles() {
+            self.ask(&FinalizeMerge { key: key.clone() }.to_bytes())?;
+            let layout = crate::client::full_layout(&key, partitions);
+            let answer = self.ask(&layout)?.unwrap_or_default();
+            let Ok(layout) = ChunkLayoutReply::from_bytes(&answer) else {
+                continue;
+            };
+            let fetch = crate::client::full_fetch(&key, &layout);
+            let answer = self.ask(&fetch.to_bytes())?.unwrap_or_default();
+            let Ok(handle) = StreamHandle::from_bytes(&answer) else {
+                continue;
+            };
+            let stream = handle.stream_id;
+            for index in 0..handle.num_chunks.cast_signed() {
+                let packet = Packet::Chunk { stream, index };
+                let envelope = Envelope {
+                    connection: LAST,
+                    request: 0,
+                    packet,
+                };
+                self.chunk(envelope, stream, index)?;
+                self.finish_one()?;
+            }
+        }
+        match self
+            .pending
+            .iter()
+            .any(|p| matches!(p, Pending::Chunk { .. }))
+        {
+            true => Err("a chunk was not sent".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends every application, and the daemon; starts another one, and looks for what was left.
+    pub(super) fn clear_up(&mut self) -> Judged {
+        for (name, app_attempt) in self.model.applications() {
+            if let Ok(app) = AppId::new(&name) {
+                self.ask(&EndApplication { app, app_attempt }.to_bytes())?;
+            }
+        }
+        self.check_floor()?;
+        check::no_open_files(&self.world)?;
+        self.stop()?;
+        self.start()?;
+        self.stop()?;
+        check::leftovers(&self.world, None, &self.foreign)
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What happened in a run: a hash of all of it, and on request the story.
+
+use std::fmt::Debug;
+
+use lodestone_wire::extension::{fetch, finalize, hello, lease, push, register, remove, status};
+use lodestone_wire::{Message, spark};
+
+/// Longest message in the story.
+const WORDS_CHARS: usize = 400;
+
+/// The events of a run, in order.
+#[derive(Debug, Default)]
+pub struct Trace {
+    hash: u64,
+    events: u64,
+    story: Option<Vec<String>>,
+}
+
+impl Trace {
+    /// A trace that only hashes, or one that tells the story too.
+    pub fn new(tells: bool) -> Self {
+        Self {
+            hash: 0xcbf2_9ce4_8422_2325,
+            events: 0,
+            story: tells.then(Vec::new),
+        }
+    }
+
+    /// Notes an event and the bytes that came with it. The words are for the story alone.
+    pub fn note(&mut self, event: &str, bytes: &[u8], words: impl FnOnce() -> String) {
+        // The checksum stands for long bodies: hashing byte by byte is slow where tests run.
+        let checksum = crc32c::crc32c(bytes).to_be_bytes();
+        for byte in event.as_bytes().iter().chain(&checksum) {
+            self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        self.events += 1;
+        if let Some(story) = &mut self.story {
+            story.push(format!("{event} {}", words()));
+        }
+    }
+
+    /// Hash of everything so far: the same for the same seed.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The last events in words, if the trace tells the story.
+    pub fn last(&self, count: usize) -> &[String] {
+        let story = self.story.as_deref().unwrap_or_default();
+        story
+            .get(story.len().saturating_sub(count)..)
+            .unwrap_or_default()
+    }
+}
+
+/// A message in words, if it is one of a certain kind.
+type Show = fn(&[u8]) -> Option<String>;
+
+/// A message of the simulation in words.
+pub fn words(message: &[u8]) -> String {
+    fn shown<M: Message + Debug>(bytes: &[u8]) -> Option<String> {
+        M::from_bytes(bytes)
+            .ok()
+            .map(|message| format!("{message:?}"))
+    }
+    let shows: [Show; 16] = [
+        shown::<hello::Hello>,
+        shown::<hello::HelloReply>,
+        shown::<lease::RenewLease>,
+        shown::<lease::LeaseReply>,
+        shown::<register::RegisterShuffle>,
+        shown::<push::PushBatch>,
+        shown::<push::PushBatchReply>,
+        shown::<finalize::FinalizeMerge>,
+        shown::<finalize::FinalizeMergeReply>,
+        shown::<fetch::ChunkLayout>,
+        shown::<fetch::ChunkLayoutReply>,
+        shown::<fetch::FetchChunks>,
+        shown::<spark::fetch::StreamHandle>,
+        shown::<spark::remove::RemoveShuffleMerge>,
+        shown::<remove::EndApplication>,
+        shown::<status::Done>,
+    ];
+    let known = shows.into_iter().find_map(|show| show(message));
+    let text = known
+        .or_else(|| shown::<status::Refused>(message))
+        .unwrap_or_default();
+    text.chars().take(WORDS_CHARS).collect()
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One machine: its disks and clock, and the lives of the daemon that runs on it.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lodestone_server::connection::streams::SharedStreams;
+use lodestone_server::handler::{self, Answer, Call, Upload};
+use lodestone_server::service::{Service, Shares};
+use lodestone_store::{
+    AppId, ChunkData, Clock, Environment, ManualClock, Part, Refusal, SeededRandom, Store,
+    StoreConfig,
+};
+
+use crate::disk::Disk;
+use crate::planted::{Bug, Handlers};
+
+/// Memory for what is on its way: no message of the simulation is near it.
+const TRANSIT_BYTES: u64 = 64 << 20;
+
+/// What one read of a file may give, so that a chunk is read in several.
+const READ_BYTES: usize = 64 << 10;
+
+/// How a machine is made.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Seed of the incarnations.
+    pub seed: u64,
+    /// Disks, and as many data directories.
+    pub disks: usize,
+    /// Memory of the store.
+    pub memory_bytes: u64,
+    /// What is broken in the daemon.
+    pub bug: Option<Bug>,
+}
+
+/// A machine on which a daemon lives, dies, and lives again.
+#[derive(Debug)]
+pub struct World {
+    /// Its disks.
+    pub disk: Disk,
+    /// Its clock.
+    pub clock: Arc<ManualClock>,
+    /// Its data directories.
+    pub dirs: Vec<PathBuf>,
+    random: Arc<SeededRandom>,
+    memory_bytes: u64,
+    bug: Option<Bug>,
+    daemon: Option<Daemon>,
+}
+
+#[derive(Debug)]
+struct Daemon {
+    service: Arc<Service>,
+    connections: BTreeMap<u64, SharedStreams>,
+    handlers: Handlers,
+}
+
+/// Why a chunk was not given.
+#[derive(Debug)]
+pub enum NoChunk {
+    /// The stream does not have it, or not now.
+    Stream(String),
+    /// The store refused.
+    Store(Refusal),
+}
+
+impl World {
+    /// A machine that was never used.
+    pub fn new(machine: &Machine) -> Self {
+        let dirs: Vec<_> = (0..machine.disks)
+            .map(|number| PathBuf::from(format!("/disk{number}")))
+            .collect();
+        Self {
+            disk: Disk::new(&dirs, machine.bug),
+            clock: Arc::default(),
+            dirs,
+            random: Arc::new(SeededRandom::new(machine.seed)),
+            memory_bytes: machine.memory_bytes,
+            bug: machine.bug,
+            daemon: None,
+        }
+    }
+
+    /// Milliseconds on the clock.
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    /// Starts the daemon, if it can start; says its incarnation.
+    pub fn start(&mut self) -> Option<i64> {
+        let environment = Environment {
+            fs: Arc::new(self.disk.clone()),
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+        };
+        let config = StoreConfig {
+            dirs: self.dirs.clone(),
+            memory_bytes: self.memory_bytes,
+            executor_roots: Vec::new(),
+        };
+        let store = Store::open(config, environment).ok();
+        if self.disk.is_dead() {
+            drop(store);
+            self.disk.bury();
+            return None;
+        }
+        let shares = Shares {
+            store_bytes: self.memory_bytes,
+            upload_bytes: TRANSIT_BYTES,
+            layout_bytes: TRANSIT_BYTES,
+            chunk_bytes: TRANSIT_BYTES,
+        };
+        let service = Service::new(store?, shares);
+        let incarnation = service.incarnation();
+        self.daemon = Some(Daemon {
+            service,
+            connections: BTreeMap::new(),
+            handlers: Handlers::new(self.bug),
+        });
+        Some(incarnation)
+    }
+
+    /// Kills the daemon. What it has in memory is gone.
+    pub fn kill(&mut self) {
+        self.daemon = None;
+        self.disk.bury();
+    }
+
+    /// Stops the daemon in good order. Says whether it was killed before it was done.
+    pub fn stop(&mut self) -> bool {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.service.store.close();
+        }
+        let was_killed = self.disk.is_dead();
+        self.disk.bury();
+        was_killed
+    }
+
+    /// Whether there is a daemon.
+    pub fn is_up(&self) -> bool {
+        self.daemon.is_some()
+    }
+
+    /// The store, while there is a daemon.
+    pub fn store(&self) -> Option<&Arc<Store>> {
+        self.daemon.as_ref().map(|daemon| &daemon.service.store)
+    }
+
+    /// The client closes its connection, and comes back with another.
+    pub fn reconnect(&mut self, connection: u64) {
+        if let Some(daemon) = &mut self.daemon {
+            daemon.connections.remove(&connection);
+        }
+    }
+
+    fn on<T>(
+        &mut self,
+        connection: u64,
+        work: impl FnOnce(&mut Handlers, &Call) -> T,
+    ) -> Option<T> {
+        let daemon = self.daemon.as_mut()?;
+        let call = Call {
+            service: Arc::clone(&daemon.service),
+            streams: daemon.connections.entry(connection).or_default().clone(),
+            connection,
+        };
+        Some(work(&mut daemon.handlers, &call))
+    }
+
+    /// Carries out an RPC; nothing if there is no daemon.
+    pub fn rpc(&mut self, connection: u64, body: &Bytes) -> Option<Answer> {
+        self.on(connection, |handlers, call| handlers.rpc(call, body))
+    }
+
+    /// Carries out a request that has no answer.
+    pub fn one_way(&mut self, connection: u64, body: &[u8]) -> Option<()> {
+        self.on(connection, |_, call| handler::one_way(call, body))
+    }
+
+    /// Looks at an upload before its body is there.
+    pub fn admit(
+        &mut self,
+        connection: u64,
+        meta: &Bytes,
+        body: &Bytes,
+    ) -> Option<Result<Upload, Answer>> {
+        self.on(connection, |handlers, call| {
+            handlers.admit_upload(call, meta, body)
+        })
+    }
+
+    /// Merges an upload whose body has arrived.
+    pub fn upload(&mut self, connection: u64, upload: &Upload, body: &Bytes) -> Option<Answer> {
+        self.on(connection, |handlers, call| {
+            handlers.upload(call, upload, body)
+        })
+    }
+
+    /// Opens the next chunk of a stream.
+    pub fn open_chunk(
+        &mut self,
+        connection: u64,
+        stream: i64,
+        index: i32,
+    ) -> Option<Result<ChunkData, NoChunk>> {
+        self.on(connection, |_, call| {
+            let job = call.streams.take(stream, index).map_err(NoChunk::Stream)?;
+            job.open(&call.service.store).map_err(NoChunk::Store)
+        })
+    }
+
+    /// Reads the bytes of an open chunk, as the writer of a connection does.
+    pub fn read(&self, data: &ChunkData) -> io::Result<Vec<u8>> {
+        let handlers = self.daemon.as_ref().map(|daemon| &daemon.handlers);
+        let mut bytes = Vec::new();
+        for part in &data.parts {
+            match part {
+                Part::Memory(memory) => bytes.extend_from_slice(memory),
+                Part::File {
+                    file,
+                    offset,
+                    length,
+                } => {
+                    let mut at = handlers.map_or(*offset, |handlers| handlers.offset(*offset));
+                    let end = at + length;
+                    while at < end {
+                        let mut buffer = vec![0; READ_BYTES.min((end - at) as usize)];
+                        match file.read_at(&mut buffer, at)? {
+                            0 => return Err(ErrorKind::UnexpectedEof.into()),
+                            count => {
+                                bytes.extend_from_slice(buffer.get(..count).unwrap_or_default());
+                                at += count as u64;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// What the daemon does every few seconds: ends applications without a lease.
+    pub fn expire_leases(&self) -> Option<Vec<AppId>> {
+        self.store().map(|store| match self.bug {
+            Some(Bug::LeaseIgnored) => Vec::new(),
+            _ => store.expire_leases(),
+        })
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Each planted bug is found, within so many seeds, by what it does wrong.
+
+use lodestone_sim::planted::Bug;
+use lodestone_sim::run::{Plan, run};
+use lodestone_store::PlantedBug;
+
+/// The seed that finds a bug, and what it says.
+fn caught(bug: Bug, seeds: u64) -> Option<(u64, String)> {
+    (0..seeds).find_map(|seed| {
+        let plan = Plan {
+            seed,
+            bug: Some(bug),
+            tells: false,
+        };
+        run(plan).breach.map(|breach| (seed, breach))
+    })
+}
+
+/// Seeds that it may take, and a part of what is said.
+fn expected(bug: Bug) -> (u64, &'static str) {
+    match bug {
+        Bug::Store(PlantedBug::DuplicateCheckDropped) => (10, "one segment per map index"),
+        Bug::Store(PlantedBug::AckBeforeWrite) => (200, "segment of a map that is there: is Ok"),
+        Bug::Store(PlantedBug::FailedWriteAcknowledged) => (1_500, "chunk"),
+        Bug::Store(PlantedBug::LateAppend) => (10, "codes of a late push"),
+        Bug::Store(PlantedBug::TailMemoryKept) => (10, "bytes are kept of removed shuffles"),
+        Bug::IncarnationIgnored => (10, "must be StaleIncarnation"),
+        Bug::FinalizedTwice => (10, "totals of a repeated finalize"),
+        Bug::ReleasedReadAsEmpty => (10, "no refusal, must be UnknownShuffle"),
+        Bug::UnknownPartitionAsEmpty => (10, "unknown, and shown as empty"),
+        Bug::ChecksumUnchecked => (10, "must be ChecksumMismatch"),
+        Bug::StaleGenerationMerged => (10, "no refusal"),
+        Bug::OtherAttemptAccepted => (10, "is Ok, must be OtherAttempt"),
+        Bug::OneCodeForAll => (10, "must be"),
+        Bug::TornTailForgotten => (1000, "a chunk with other bytes than were pushed"),
+        Bug::ShortWriteTakenForWhole => (500, "a chunk"),
+        Bug::MarkerUnchecked => (10, "is not as it was"),
+        Bug::LeftoversKept => (10, "is left of an earlier life"),
+        Bug::LeaseIgnored => (10, "applications without a lease"),
+        Bug::ChunkOffByOne => (50, "a chunk"),
+    }
+}
+
+#[test]
+fn every_planted_bug_is_caught_by_what_it_does_wrong() {
+    for bug in Bug::ALL {
+        let (seeds, part) = expected(bug);
+        let Some((seed, breach)) = caught(bug, seeds) else {
+            panic!("{bug:?} was not caught within {seeds} seeds");
+        };
+        eprintln!("{bug:?}: seed {seed}, {breach}");
+        assert!(breach.contains(part), "{bug:?}, seed {seed}: {breach}");
+    }
+}
+
+#[test]
+fn a_bug_is_planted_for_its_own_run_only() {
+    let bug = Some(Bug::Store(PlantedBug::LateAppend));
+    let (seed, tells) = (0, false);
+    assert!(run(Plan { seed, bug, tells }).breach.is_some());
+    let healthy = Plan {
+        seed,
+        ..Plan::default()
+    };
+    assert_eq!(run(healthy).breach, None);
+}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What must never go wrong again, each by its name. The model judges every answer here too; what a
+//! scenario asserts itself is what a user would lose.
+
+use bytes::Bytes;
+use lodestone_server::handler::Answer;
+use lodestone_sim::disk::Death;
+use lodestone_sim::model::{Chunk, Model, Trouble, refusal};
+use lodestone_sim::world::{Machine, World};
+use lodestone_store::fs::fake::{Errno, Fault};
+use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::fetch::{ChunkLayout, ChunkLayoutReply, ChunkRef, FetchChunks};
+use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
+use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::spark::fetch::StreamHandle;
+use lodestone_wire::spark::remove::RemoveShuffleMerge;
+use lodestone_wire::{AppId, Message, spark};
+
+const CONNECTION: u64 = 1;
+const ALL_MAPS: u32 = i32::MAX.unsigned_abs();
+/// A segment of this size goes to the file at once, with the tail before it.
+const LARGE: usize = 300_000;
+
+/// A daemon, a client, and the model between them.
+struct Scene {
+    world: World,
+    model: Model,
+    incarnation: i64,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let machine = Machine {
+            seed: 5,
+            disks: 1,
+            memory_bytes: 8 << 20,
+            bug: None,
+        };
+        let mut scene = Self {
+            world: World::new(&machine),
+            model: Model::default(),
+            incarnation: 0,
+        };
+        scene.start();
+        scene
+    }
+
+    fn start(&mut self) {
+        self.incarnation = self.world.start().unwrap();
+        self.model.start(self.incarnation).unwrap();
+    }
+
+    fn kill_and_restart(&mut self) {
+        self.world.kill();
+        self.start();
+    }
+
+    fn key(&self, merge_id: i32) -> MergeKey {
+        MergeKey {
+            app: AppId::new("app").unwrap(),
+            app_attempt: 1,
+            incarnation: self.incarnation,
+            shuffle_id: 3,
+            merge_id,
+        }
+    }
+
+    /// The decoded answer, or the code of the refusal.
+    fn ask<A: Message>(&mut self, request: &impl Message) -> Result<A, Status> {
+        let body = request.to_bytes();
+        let answer = self.world.rpc(CONNECTION, &body).unwrap();
+        let (now_ms, trouble) = (self.world.now_ms(), self.trouble());
+        let judged = self.model.rpc(now_ms, CONNECTION, &body, &answer, trouble);
+        judged.unwrap();
+        decoded(&answer)
+    }
+
+    fn trouble(&self) -> Trouble {
+        let failures = self.world.disk.take_failures();
+        Trouble {
+            writes: failures.changes > 0,
+            reads: failures.reads > 0,
+        }
+    }
+
+    fn register(&mut self, key: &MergeKey) {
+        let register = RegisterShuffle {
+            key: key.clone(),
+            num_maps: 10,
+            num_partitions: 4,
+            format: "spark-stream".to_owned(),
+        };
+        self.ask::<Done>(&register).unwrap();
+    }
+
+    /// Pushes one segment to partition 0.
+    fn push(&mut self, key: &MergeKey, map: u32, bytes: &[u8]) -> Result<Status, Status> {
+        let batch = PushBatch {
+            key: key.clone(),
+            map_index: map,
+            map_id: i64::from(map),
+            segments: vec![Segment {
+                reduce_id: 0,
+                length: bytes.len() as u32,
+                records: 1,
+                crc32c: Crc32c(crc32c::crc32c(bytes)),
+            }],
+        };
+        let (meta, body) = (batch.to_bytes(), Bytes::copy_from_slice(bytes));
+        let answer = match self.world.admit(CONNECTION, &meta, &body).unwrap() {
+            Ok(upload) => self.world.upload(CONNECTION, &upload, &body).unwrap(),
+            Err(refused) => refused,
+        };
+        let trouble = self.trouble();
+        let judged = self.model.upload(&meta, &body, &answer, trouble);
+        judged.unwrap();
+        decoded::<PushBatchReply>(&answer).map(|reply| reply.codes[0])
+    }
+
+    fn finalize(&mut self, key: &MergeKey) -> Result<FinalizeMergeReply, Status> {
+        self.ask(&FinalizeMerge { key: key.clone() })
+    }
+
+    /// The maps in partition 0.
+    fn layout(&mut self, key: &MergeKey) -> Result<Vec<u32>, Status> {
+        let layout = ChunkLayout {
+            key: key.clone(),
+            map_start: 0,
+            map_end: ALL_MAPS,
+            reduce_ids: vec![0],
+        };
+        let reply: ChunkLayoutReply = self.ask(&layout)?;
+        let partition = &reply.partitions[0];
+        match partition.code {
+            Status::Ok => {
+                let segments = partition.chunks.iter().flat_map(|chunk| &chunk.segments);
+                Ok(segments.map(|segment| segment.map_index).collect())
+            }
+            code => Err(code),
+        }
+    }
+
+    fn open_stream(&mut self, key: &MergeKey) -> Result<i64, Status> {
+        let fetch = FetchChunks {
+            key: key.clone(),
+            map_start: 0,
+            map_end: ALL_MAPS,
+            chunks: vec![ChunkRef {
+                reduce_id: 0,
+                chunk: 0,
+            }],
+        };
+        self.ask::<StreamHandle>(&fetch)
+            .map(|handle| handle.stream_id)
+    }
+
+    /// The bytes of partition 0, which is one chunk.
+    fn read(&mut self, key: &MergeKey) -> Result<Vec<u8>, Status> {
+        let stream = self.open_stream(key)?;
+        let opened = self.world.open_chunk(CONNECTION, stream, 0).unwrap();
+        let expected = self.model.open_chunk(CONNECTION, stream, 0);
+        let bytes = self.world.read(&opened.unwrap()).unwrap();
+        assert_eq!(expected, Chunk::Bytes(bytes.clone()));
+        Ok(bytes)
+    }
+
+    fn remove(&mut self, key: &MergeKey) {
+        let remove = RemoveShuffleMerge {
+            key: spark::ShuffleKey {
+                app: key.app.clone(),
+                app_attempt: key.app_attempt,
+                shuffle_id: key.shuffle_id,
+                merge_id: key.merge_id,
+            },
+        };
+        self.world.one_way(CONNECTION, &remove.to_bytes()).unwrap();
+        self.model.remove(&remove);
+    }
+}
+
+fn decoded<A: Message>(answer: &Answer) -> Result<A, Status> {
+    if let Some(refused) = refusal(answer) {
+        return Err(refused.code);
+    }
+    let Answer::Response(bytes) = answer else {
+        panic!("answered with a text: {answer:?}");
+    };
+    Ok(A::from_bytes(bytes).unwrap())
+}
+
+#[test]
+fn killed_and_restarted_on_the_same_port_between_commit_and_read_it_refuses_the_reader() {
+    let mut scene = Scene::new();
+    let key = scene.key(0);
+    scene.register(&key);
+    assert_eq!(scene.push(&key, 0, &[7; LARGE]), Ok(Status::Ok));
+    scene.finalize(&key).unwrap();
+    let stream = scene.open_stream(&key).unwrap();
+    scene.kill_and_restart();
+    assert_eq!(scene.layout(&key), Err(Status::StaleIncarnation));
+    assert_eq!(scene.read(&key), Err(Status::StaleIncarnation));
+    assert!(
+        scene
+            .world
+            .open_chunk(CONNECTION, stream, 0)
+            .unwrap()
+            .is_err()
+    );
+    // Under the new name the shuffle is unknown, and not empty.
+    let renamed = scene.key(0);
+    assert_eq!(scene.layout(&renamed), Err(Status::UnknownApplication));
+    scene.register(&renamed);
+    assert_eq!(scene.layout(&renamed), Err(Status::NotFinalized));
+    assert_eq!(scene.finalize(&renamed).unwrap().segments, 0);
+    assert_eq!(scene.layout(&renamed), Err(Status::UnknownPartition));
+}
+
+#[test]
+fn a_request_replayed_from_before_the_restart_changes_nothing() {
+    let mut scene = Scene::new();
+    let old = scene.key(0);
+    scene.register(&old);
+    scene.push(&old, 0, b"of the first life").unwrap();
+    scene.kill_and_restart();
+    let key = scene.key(0);
+    scene.register(&key);
+    assert_eq!(
+        scene.push(&old, 0, b"of the first life"),
+        Err(Status::StaleIncarnation)
+    );
+    assert_eq!(scene.push(&key, 0, b"of the second life"), Ok(Status::Ok));
+    assert_eq!(scene.finalize(&old), Err(Status::StaleIncarnation));
+    assert_eq!(scene.push(&key, 1, b", both of it"), Ok(Status::Ok));
+    scene.finalize(&key).unwrap();
+    assert_eq!(scene.read(&key).unwrap(), b"of the second life, both of it");
+}
+
+#[test]
+fn replayed_requests_of_the_same_life_get_the_first_answer_again() {
+    let mut scene = Scene::new();
+    let key = scene.key(0);
+    scene.register(&key);
+    scene.push(&key, 0, b"once").unwrap();
+    scene.register(&key);
+    let first = scene.finalize(&key).unwrap();
+    assert_eq!(scene.push(&key, 1, b"late"), Ok(Status::TooLate));
+    scene.register(&key);
+    assert_eq!(scene.finalize(&key).unwrap(), first);
+    assert_eq!(scene.layout(&key).unwrap(), [0]);
+}
+
+#[test]
+fn a_released_shuffle_is_refused_and_never_read_as_empty() {
+    let mut scene = Scene::new();
+    let key = scene.key(0);
+    scene.register(&key);
+    scene.push(&key, 0, &[1; LARGE]).unwrap();
+    scene.finalize(&key).unwrap();
+    let stream = scene.open_stream(&key).unwrap();
+    scene.remove(&key);
+    assert_eq!(scene.layout(&key), Err(Status::UnknownShuffle));
+    assert_eq!(scene.open_stream(&key), Err(Status::UnknownShuffle));
+    assert_eq!(scene.finalize(&key), Err(Status::UnknownShuffle));
+    assert_eq!(scene.push(&key, 1, b"late"), Ok(Status::TooLate));
+    let opened = scene.world.open_chunk(CONNECTION, stream, 0).unwrap();
+    assert!(opened.is_err(), "a stream outlived its shuffle");
+    assert_eq!(scene.world.store().unwrap().load().memory_used, 0);
+}
+
+#[test]
+fn a_request_that_names_no_partition_of_an_unknown_shuffle_is_refused_too() {
+    let mut scene = Scene::new();
+    let key = scene.key(0);
+    let mut layout = ChunkLayout {
+        key: key.clone(),
+        map_start: 0,
+        map_end: ALL_MAPS,
+        reduce_ids: Vec::new(),
+    };
+    let mut fetch = FetchChunks {
+        key: key.clone(),
+        map_start: 0,
+        map_end: ALL_MAPS,
+        chunks: Vec::new(),
+    };
+    assert_eq!(
+        scene.ask::<StreamHandle>(&fetch),
+        Err(Status::UnknownApplication)
+    );
+    scene.register(&key);
+    assert_eq!(
+        scene.ask::<ChunkLayoutReply>(&layout),
+        Err(Status::NotFinalized)
+    );
+    scene.finalize(&key).unwrap();
+    scene.remove(&key);
+    assert_eq!(
+        scene.ask::<ChunkLayoutReply>(&layout),
+        Err(Status::UnknownShuffle)
+    );
+    assert_eq!(
+        scene.ask::<StreamHandle>(&fetch),
+        Err(Status::UnknownShuffle)
+    );
+    layout.key.merge_id = 7;
+    fetch.key.merge_id = 7;
+    assert_eq!(
+        scene.ask::<ChunkLayoutReply>(&layout),
+        Err(Status::UnknownShuffle)
+    );
+    assert_eq!(
+        scene.ask::<StreamHandle>(&fetch),
+        Err(Status::UnknownShuffle)
+    );
+}
+
+#[test]
+fn a_duplicate_last_block_leaves_the_partition_as_it_is() {
+    for last in [b"last".to_vec(), vec![9; LARGE]] {
+        let mut scene = Scene::new();
+        let key = scene.key(0);
+        scene.register(&key);
+        scene.push(&key, 0, b"first ").unwrap();
+        assert_eq!(scene.push(&key, 1, &last), Ok(Status::Ok));
+        assert_eq!(scene.push(&key, 1, &last), Ok(Status::Duplicate));
+        let first = scene.finalize(&key).unwrap();
+        assert_eq!(scene.push(&key, 1, &last), Ok(Status::TooLate));
+        assert_eq!(scene.finalize(&key).unwrap(), first);
+        assert_eq!(scene.layout(&key).unwrap(), [0, 1]);
+        assert_eq!(
+            scene.read(&key).unwrap(),
+            [b"first ", last.as_slice()].concat()
+        );
+    }
+}
+
+#[test]
+fn a_chunk_that_is_open_when_its_shuffle_goes_is_read_to_its_end() {
+    let mut scene = Scene::new();
+    let key = scene.key(0);
+    scene.register(&key);
+    scene.push(&key, 0, &[3; LARGE]).unwrap();
+    scene.finalize(&key).unwrap();
+    let stream = scene.open_stream(&key).unwrap();
+    let opened = scene.world.open_chunk(CONNECTION, stream, 0).unwrap();
+    let data = opened.unwrap();
+    scene.remove(&key);
+    assert_eq!(scene.world.read(&data).unwrap(), [3; LARGE]);
+    drop(data);
+    assert_eq!(scene.world.disk.fake.open_files().0, 0);
+}
+
+#[test]
+fn a_write_torn_in_the_middle_costs_its_own_segment_and_no_other() {
+    let mut scene = Scene::new();
+    let key = scene.key(0);
+    scene.register(&key);
+    assert_eq!(scene.push(&key, 0, &[1; LARGE]), Ok(Status::Ok));
+    scene
+        .world
+        .disk
+        .fake
+        .fault_at(0, Fault::Torn(1000, Errno::IO));
+    assert_eq!(scene.push(&key, 1, &[2; LARGE]), Ok(Status::DiskFailed));
+    scene.world.clock.advance_ms(6_000);
+    assert_eq!(scene.push(&key, 2, &[3; LARGE]), Ok(Status::Ok));
+    scene.finalize(&key).unwrap();
+    assert_eq!(scene.layout(&key).unwrap(), [0, 2]);
+    assert_eq!(scene.read(&key).unwrap(), [[1; LARGE], [3; LARGE]].concat());
+}
+
+#[test]
+fn killed_at_any_disk_call_of_a_push_the_next_life_starts_clean() {
+    for after in 0.. {
+        let mut scene = Scene::new();
+        let key = scene.key(0);
+        scene.register(&key);
+        let (done, bytes) = (Some(100), Bytes::from(vec![1; LARGE]));
+        scene.world.disk.kill_at(Death { after, done });
+        for map in 0..3 {
+            if !scene.world.disk.is_dead() {
+                push_unjudged(&mut scene, &key, map, &bytes);
+            }
+        }
+        if !scene.world.disk.is_dead() {
+            assert!(after > 3, "no call was counted");
+            return;
+        }
+        scene.kill_and_restart();
+        let next = scene.key(0);
+        assert_eq!(scene.layout(&next), Err(Status::UnknownApplication));
+        let names = scene.world.disk.fake.below(&scene.world.dirs[0]);
+        let own = format!("/disk0/lodestone-{:016x}", scene.incarnation);
+        assert!(names.iter().all(|path| path.starts_with(&own)), "{names:?}");
+    }
+}
+
+/// A push whose answer nobody hears.
+fn push_unjudged(scene: &mut Scene, key: &MergeKey, map: u32, bytes: &Bytes) {
+    let batch = PushBatch {
+        key: key.clone(),
+        map_index: map,
+        map_id: i64::from(map),
+        segments: vec![Segment {
+            reduce_id: 0,
+            length: bytes.len() as u32,
+            records: 1,
+            crc32c: Crc32c(crc32c::crc32c(bytes)),
+        }],
+    };
+    let admitted = scene.world.admit(CONNECTION, &batch.to_bytes(), bytes);
+    if let Some(Ok(upload)) = admitted {
+        scene.world.upload(CONNECTION, &upload, bytes);
+    }
+}
+
+#[test]
+fn an_older_generation_neither_writes_into_the_newer_nor_reads_from_it() {
+    let mut scene = Scene::new();
+    let (old, new) = (scene.key(0), scene.key(1));
+    scene.register(&old);
+    scene.push(&old, 0, b"old").unwrap();
+    scene.register(&new);
+    assert_eq!(scene.push(&old, 1, b"old"), Err(Status::StaleMerge));
+    assert_eq!(scene.push(&new, 0, b"new"), Ok(Status::Ok));
+    assert_eq!(scene.finalize(&old), Err(Status::StaleMerge));
+    scene.finalize(&new).unwrap();
+    assert_eq!(scene.layout(&old), Err(Status::StaleMerge));
+    scene.remove(&old);
+    assert_eq!(scene.read(&new).unwrap(), b"new");
+}

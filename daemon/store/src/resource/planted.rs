@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bugs that the simulation plants on purpose, to show that it finds them.
+//!
+//! Without the feature `planted` the question "is this bug planted?" is answered `false` when the
+//! crate is compiled. With it the answer is the calling thread's, so that one test's bug is no other
+//! test's.
+
+/// What can be broken inside the store. (`daemon/sim` breaks more, from outside.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// A segment is appended although its map index is there.
+    DuplicateCheckDropped,
+    /// A segment that goes straight to the file is acknowledged before it is written, and lost.
+    AckBeforeWrite,
+    /// A write that failed is acknowledged.
+    FailedWriteAcknowledged,
+    /// Segments are appended to a finalized partition.
+    LateAppend,
+    /// The memory of a removed partition's tail is not given back.
+    TailMemoryKept,
+}
+
+#[cfg(feature = "planted")]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Bug;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Plants a bug for this thread, or takes it out.
+    pub fn plant(bug: Option<Bug>) {
+        PLANTED.set(bug);
+    }
+
+    pub(crate) fn is(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
+
+#[cfg(not(feature = "planted"))]
+mod switch {
+    pub(crate) const fn is(_: super::Bug) -> bool {
+        false
+    }
+}
+
+pub(crate) use switch::is;
+#[cfg(feature = "planted")]
+pub use switch::plant;
