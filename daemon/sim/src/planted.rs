@@ -5,18 +5,18 @@
 //! change a request, an answer or a call as the bug would. Five are inside the store, behind its
 //! feature `planted`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use lodestone_server::handler::{self, Answer, Call, Upload};
 use lodestone_store::PlantedBug;
-use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::fetch::{ChunkLayout, ChunkLayoutReply, FetchChunks};
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
-use lodestone_wire::extension::status::{Refused, Status};
+use lodestone_wire::extension::status::{Done, Refused, Status};
+use lodestone_wire::{AppId, Message};
 
 /// A bug of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +84,8 @@ pub struct Handlers {
     bug: Option<Bug>,
     /// Finalized before, by request.
     finalized: HashSet<Bytes>,
-    /// Newest merge id of each shuffle.
-    newest: BTreeSet<(i32, i32)>,
+    /// The generation of each application's shuffle that was registered last.
+    newest: HashMap<(AppId, i32), i32>,
 }
 
 impl Handlers {
@@ -103,11 +103,14 @@ impl Handlers {
             Some(Bug::IncarnationIgnored) => with_our_incarnation(call, body),
             _ => None,
         };
-        if let Ok(register) = RegisterShuffle::from_bytes(body) {
-            let key = register.key;
-            self.newest.insert((key.shuffle_id, key.merge_id));
-        }
         let answer = handler::rpc(call, mutated.as_ref().unwrap_or(body));
+        if let (Ok(register), Answer::Response(response)) =
+            (RegisterShuffle::from_bytes(body), &answer)
+            && Done::from_bytes(response).is_ok()
+        {
+            let key = register.key;
+            self.newest.insert((key.app, key.shuffle_id), key.merge_id);
+        }
         self.mutate_answer(call, body, answer)
     }
 
@@ -160,11 +163,9 @@ impl Handlers {
         match self.bug {
             Some(Bug::IncarnationIgnored) => batch.key.incarnation = call.service.incarnation(),
             Some(Bug::StaleGenerationMerged) => {
-                let shuffle = batch.key.shuffle_id;
-                let range = (shuffle, i32::MIN)..=(shuffle, i32::MAX);
-                if let Some((_, newest)) = self.newest.range(range).next_back() {
-                    batch.key.merge_id = *newest;
-                }
+                let shuffle = (batch.key.app.clone(), batch.key.shuffle_id);
+                let newest = self.newest.get(&shuffle).copied();
+                batch.key.merge_id = newest.unwrap_or(batch.key.merge_id);
             }
             Some(Bug::ChecksumUnchecked) => {
                 let mut rest: &[u8] = body;

@@ -50,6 +50,7 @@ pub struct World {
     memory_bytes: u64,
     bug: Option<Bug>,
     daemon: Option<Daemon>,
+    start_was_killed: bool,
 }
 
 #[derive(Debug)]
@@ -82,6 +83,7 @@ impl World {
             memory_bytes: machine.memory_bytes,
             bug: machine.bug,
             daemon: None,
+            start_was_killed: false,
         }
     }
 
@@ -103,7 +105,8 @@ impl World {
             executor_roots: Vec::new(),
         };
         let store = Store::open(config, environment).ok();
-        if self.disk.is_dead() {
+        self.start_was_killed = self.disk.is_dead();
+        if self.start_was_killed {
             drop(store);
             self.disk.bury();
             return None;
@@ -122,6 +125,11 @@ impl World {
             handlers: Handlers::new(self.bug),
         });
         Some(incarnation)
+    }
+
+    /// Whether the last start ended with a kill.
+    pub fn start_was_killed(&self) -> bool {
+        self.start_was_killed
     }
 
     /// Kills the daemon. What it has in memory is gone.

@@ -68,8 +68,12 @@ impl Run {
         self.trouble_until_ms = 0;
         self.untidy = failures.changes > 0;
         let Some(incarnation) = incarnation else {
-            self.mend();
-            self.count("did not start");
+            if self.world.start_was_killed() {
+                self.count("killed in its start");
+            } else {
+                self.count("did not start");
+                self.mend();
+            }
             return Ok(());
         };
         self.count("started");
@@ -112,7 +116,7 @@ impl Run {
     pub(super) fn mishap(&mut self) -> Judged {
         let Self { climate, dice, .. } = self;
         let kills = 10 * usize::from(climate.kills);
-        let faults = 10 * usize::from(climate.disk_faults);
+        let faults = 20 * usize::from(climate.disk_faults);
         match dice.weighted(&[60, 10, kills, kills / 3, 2, faults, faults, faults]) {
             0 => self.time_passes(),
             1 => {
@@ -125,9 +129,7 @@ impl Run {
                 Ok(())
             }
             2 => {
-                let after = self.dice.below(12) as u64;
-                let done = self.dice.chance(70).then(|| self.dice.below(400));
-                self.world.disk.kill_at(Death { after, done });
+                self.announce_death();
                 Ok(())
             }
             3 => {
@@ -152,10 +154,17 @@ impl Run {
         }
     }
 
+    /// The process will be killed in one of the next disk calls.
+    pub(super) fn announce_death(&mut self) {
+        let after = self.dice.below(12) as u64;
+        let done = self.dice.chance(70).then(|| self.dice.below(400));
+        self.world.disk.kill_at(Death { after, done });
+    }
+
     fn time_passes(&mut self) -> Judged {
         let ms = match self.dice.below(100) {
-            0..80 => self.dice.below(2_000),
-            80..95 => self.dice.below(20_000),
+            0..50 => self.dice.below(2_000),
+            50..97 => self.dice.below(12_000),
             _ => 130_000,
         };
         self.world.clock.advance_ms(ms as u64);

@@ -125,7 +125,7 @@ impl Run {
     fn new(plan: Plan) -> Self {
         let mut dice = Dice::new(plan.seed);
         let large = dice.chance(6);
-        let memory_bytes = [48 << 10, 256 << 10, 8 << 20];
+        let memory_bytes = [48 << 10, 48 << 10, 256 << 10, 8 << 20];
         let machine = Machine {
             seed: dice.bits(),
             disks: 1 + dice.below(2),
@@ -189,10 +189,13 @@ impl Run {
 
     fn step(&mut self) -> Judged {
         if !self.world.is_up() {
-            return match self.dice.chance(40) {
-                true => self.start(),
-                false => self.lose_one(),
-            };
+            if !self.dice.chance(40) {
+                return self.lose_one();
+            }
+            if self.climate.kills && self.dice.chance(15) {
+                self.announce_death();
+            }
+            return self.start();
         }
         match self.dice.weighted(&[40, 45, 8, 7]) {
             0 if !self.network.is_full() => {

@@ -17,40 +17,41 @@ fn caught(bug: Bug, seeds: u64) -> Option<(u64, String)> {
     })
 }
 
-/// Seeds that it may take, and a part of what is said.
-fn expected(bug: Bug) -> (u64, &'static str) {
+/// Seeds that it may take, and what it may be found by: parts of what is said.
+fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
     match bug {
-        Bug::Store(PlantedBug::DuplicateCheckDropped) => (10, "one segment per map index"),
-        Bug::Store(PlantedBug::AckBeforeWrite) => (200, "segment of a map that is there: is Ok"),
-        Bug::Store(PlantedBug::FailedWriteAcknowledged) => (1_500, "chunk"),
-        Bug::Store(PlantedBug::LateAppend) => (10, "codes of a late push"),
-        Bug::Store(PlantedBug::TailMemoryKept) => (10, "bytes are kept of removed shuffles"),
-        Bug::IncarnationIgnored => (10, "must be StaleIncarnation"),
-        Bug::FinalizedTwice => (10, "totals of a repeated finalize"),
-        Bug::ReleasedReadAsEmpty => (10, "no refusal, must be UnknownShuffle"),
-        Bug::UnknownPartitionAsEmpty => (10, "unknown, and shown as empty"),
-        Bug::ChecksumUnchecked => (10, "must be ChecksumMismatch"),
-        Bug::StaleGenerationMerged => (10, "no refusal"),
-        Bug::OtherAttemptAccepted => (10, "is Ok, must be OtherAttempt"),
-        Bug::OneCodeForAll => (10, "must be"),
-        Bug::TornTailForgotten => (1000, "a chunk with other bytes than were pushed"),
-        Bug::ShortWriteTakenForWhole => (500, "a chunk"),
-        Bug::MarkerUnchecked => (10, "is not as it was"),
-        Bug::LeftoversKept => (10, "is left of an earlier life"),
-        Bug::LeaseIgnored => (10, "applications without a lease"),
-        Bug::ChunkOffByOne => (50, "a chunk"),
+        Bug::Store(PlantedBug::DuplicateCheckDropped) => (10, &["one segment per map index"]),
+        Bug::Store(PlantedBug::AckBeforeWrite) => (100, &["totals: are", "must be Duplicate"]),
+        Bug::Store(PlantedBug::FailedWriteAcknowledged) => (500, &["chunk"]),
+        Bug::Store(PlantedBug::LateAppend) => (10, &["codes of a late push"]),
+        Bug::Store(PlantedBug::TailMemoryKept) => (10, &["bytes are kept of removed shuffles"]),
+        Bug::IncarnationIgnored => (10, &["must be StaleIncarnation"]),
+        Bug::FinalizedTwice => (10, &["totals of a repeated finalize"]),
+        Bug::ReleasedReadAsEmpty => (10, &["no refusal, must be UnknownShuffle"]),
+        Bug::UnknownPartitionAsEmpty => (10, &["unknown, and shown as empty"]),
+        Bug::ChecksumUnchecked => (10, &["must be ChecksumMismatch"]),
+        Bug::StaleGenerationMerged => (50, &["no refusal"]),
+        Bug::OtherAttemptAccepted => (10, &["is Ok, must be OtherAttempt"]),
+        Bug::OneCodeForAll => (10, &["must be"]),
+        Bug::TornTailForgotten => (500, &["other bytes than were pushed", "cannot be read"]),
+        Bug::ShortWriteTakenForWhole => (500, &["other bytes than were pushed", "cannot be read"]),
+        Bug::MarkerUnchecked => (10, &["is not as it was"]),
+        Bug::LeftoversKept => (10, &["is left of an earlier life"]),
+        Bug::LeaseIgnored => (10, &["applications without a lease"]),
+        Bug::ChunkOffByOne => (50, &["other bytes than were pushed", "cannot be read"]),
     }
 }
 
 #[test]
 fn every_planted_bug_is_caught_by_what_it_does_wrong() {
     for bug in Bug::ALL {
-        let (seeds, part) = expected(bug);
+        let (seeds, parts) = expected(bug);
         let Some((seed, breach)) = caught(bug, seeds) else {
             panic!("{bug:?} was not caught within {seeds} seeds");
         };
         eprintln!("{bug:?}: seed {seed}, {breach}");
-        assert!(breach.contains(part), "{bug:?}, seed {seed}: {breach}");
+        let is_expected = parts.iter().any(|part| breach.contains(part));
+        assert!(is_expected, "{bug:?}, seed {seed}: {breach}");
     }
 }
 

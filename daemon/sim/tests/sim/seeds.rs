@@ -10,7 +10,7 @@ const FIXED: u64 = 2_500;
 const FRESH: u64 = 500;
 
 /// What a simulation that is worth its name comes to.
-const REACHED: [&str; 27] = [
+const REACHED: [&str; 28] = [
     "OK",
     "DUPLICATE",
     "OTHER_ATTEMPT",
@@ -35,6 +35,7 @@ const REACHED: [&str; 27] = [
     "disk call failed",
     "killed in a disk call",
     "killed at rest",
+    "killed in its start",
     "did not start",
     "request lost at a closed port",
     "nothing held",
