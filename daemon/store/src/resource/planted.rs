@@ -7,6 +7,10 @@
 
 /// What can be broken inside the store. (`daemon/sim` breaks more, from outside.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "planted"),
+    expect(unreachable_pub, reason = "exported with the feature")
+)]
 pub enum Bug {
     /// A segment is appended although its map index is there.
     DuplicateCheckDropped,
