@@ -38,6 +38,8 @@ struct State {
     good_reads: Option<u64>,
     failed_changes: u64,
     failed_reads: u64,
+    /// Files that a planted bug does not close.
+    left_open: Vec<Arc<dyn File>>,
 }
 
 enum Step {
@@ -184,6 +186,10 @@ impl Disk {
     }
 }
 
+fn is_data(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "data")
+}
+
 fn is_named(path: &Path, name: &str) -> bool {
     path.file_name().is_some_and(|found| found == name)
 }
@@ -255,10 +261,14 @@ impl Fs for Disk {
                 .inspect_err(|error| self.count(error)),
             Open::Create => self.change(|| self.fake.open(path, how)),
         };
+        let inner = found?;
+        if how == Open::Read && self.has(Bug::FilesLeftOpen) {
+            self.state().left_open.push(Arc::clone(&inner));
+        }
         Ok(Arc::new(SimFile {
-            inner: found?,
+            inner,
             disk: self.clone(),
-            is_data: path.extension().is_some_and(|end| end == "data"),
+            is_data: is_data(path),
         }))
     }
 
@@ -267,6 +277,9 @@ impl Fs for Disk {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
+        if is_data(path) && self.has(Bug::RemovedFilesKept) {
+            return Ok(());
+        }
         self.change(|| self.fake.remove_file(path))
     }
 

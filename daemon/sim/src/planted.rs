@@ -51,11 +51,19 @@ pub enum Bug {
     LeaseIgnored,
     /// A chunk is read from one byte too far.
     ChunkOffByOne,
+    /// All connections have the same streams.
+    StreamsShared,
+    /// The data files of a removed shuffle stay.
+    RemovedFilesKept,
+    /// A file that was opened for reading is never closed.
+    FilesLeftOpen,
+    /// Every start of the daemon has the same incarnation.
+    IncarnationReused,
 }
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::Store(PlantedBug::DuplicateCheckDropped),
         Self::Store(PlantedBug::AckBeforeWrite),
         Self::Store(PlantedBug::FailedWriteAcknowledged),
@@ -75,6 +83,10 @@ impl Bug {
         Self::LeftoversKept,
         Self::LeaseIgnored,
         Self::ChunkOffByOne,
+        Self::StreamsShared,
+        Self::RemovedFilesKept,
+        Self::FilesLeftOpen,
+        Self::IncarnationReused,
     ];
 }
 

@@ -94,6 +94,9 @@ impl World {
 
     /// Starts the daemon, if it can start; says its incarnation.
     pub fn start(&mut self) -> Option<i64> {
+        if self.bug == Some(Bug::IncarnationReused) {
+            self.random = Arc::new(SeededRandom::new(0));
+        }
         let environment = Environment {
             fs: Arc::new(self.disk.clone()),
             clock: self.clock.clone(),
@@ -171,9 +174,13 @@ impl World {
         work: impl FnOnce(&mut Handlers, &Call) -> T,
     ) -> Option<T> {
         let daemon = self.daemon.as_mut()?;
+        let table = match self.bug {
+            Some(Bug::StreamsShared) => 0,
+            _ => connection,
+        };
         let call = Call {
             service: Arc::clone(&daemon.service),
-            streams: daemon.connections.entry(connection).or_default().clone(),
+            streams: daemon.connections.entry(table).or_default().clone(),
             connection,
         };
         Some(work(&mut daemon.handlers, &call))

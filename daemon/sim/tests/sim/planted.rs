@@ -38,6 +38,10 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::MarkerUnchecked => (10, &["is not as it was"]),
         Bug::LeftoversKept => (10, &["is left of an earlier life"]),
         Bug::LeaseIgnored => (10, &["applications without a lease"]),
+        Bug::StreamsShared => (50, &["must be Closed"]),
+        Bug::RemovedFilesKept => (10, &["is left of"]),
+        Bug::FilesLeftOpen => (10, &["files are open"]),
+        Bug::IncarnationReused => (10, &["a new incarnation", "does not start"]),
         Bug::ChunkOffByOne => (50, &["other bytes than were pushed", "cannot be read"]),
     }
 }
@@ -65,4 +69,17 @@ fn a_bug_is_planted_for_its_own_run_only() {
         ..Plan::default()
     };
     assert_eq!(run(healthy).breach, None);
+}
+
+#[test]
+fn the_daemon_that_is_released_asks_for_no_planted_bugs() {
+    for manifest in [
+        include_str!("../../../server/Cargo.toml"),
+        include_str!("../../../Cargo.toml"),
+    ] {
+        assert!(!manifest.contains("planted"), "{manifest}");
+    }
+    assert!(include_str!("../../../server/Cargo.toml").contains("lodestone-store"));
+    assert!(include_str!("../../../store/Cargo.toml").contains("\nplanted ="));
+    assert!(!include_str!("../../../store/Cargo.toml").contains("\ndefault ="));
 }
