@@ -38,6 +38,7 @@ struct State {
     good_reads: Option<u64>,
     failed_changes: u64,
     failed_reads: u64,
+    written: Vec<Written>,
     /// Files that a planted bug does not close.
     left_open: Vec<Arc<dyn File>>,
 }
@@ -52,7 +53,17 @@ enum Step {
 struct SimFile {
     inner: Arc<dyn File>,
     disk: Disk,
+    path: PathBuf,
     is_data: bool,
+}
+
+/// A write to a partition's file.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The file.
+    pub path: PathBuf,
+    /// Where the written bytes end.
+    pub end: u64,
 }
 
 /// How many calls failed since it was last asked.
@@ -119,6 +130,11 @@ impl Disk {
             changes: std::mem::take(&mut state.failed_changes),
             reads: std::mem::take(&mut state.failed_reads),
         }
+    }
+
+    /// What was written to partitions' files since the last call of this function.
+    pub fn take_written(&self) -> Vec<Written> {
+        std::mem::take(&mut self.state().written)
     }
 
     fn step(&self) -> Step {
@@ -205,6 +221,12 @@ impl File for SimFile {
             Step::Go => {
                 let written = self.inner.write_at(parts, offset);
                 let written = written.inspect_err(|error| self.disk.count(error));
+                if let Ok(count) = written
+                    && self.is_data
+                {
+                    let (path, end) = (self.path.clone(), offset + count as u64);
+                    self.disk.state().written.push(Written { path, end });
+                }
                 let all = parts.iter().map(|part| part.len()).sum();
                 match self.disk.has(Bug::ShortWriteTakenForWhole) {
                     true => written.map(|_| all),
@@ -268,6 +290,7 @@ impl Fs for Disk {
         Ok(Arc::new(SimFile {
             inner,
             disk: self.clone(),
+            path: path.into(),
             is_data: is_data(path),
         }))
     }

@@ -2,7 +2,7 @@
 //! Bugs planted on purpose, to show that the simulation finds them.
 //!
 //! Most stand between the network and the real handlers, or between the store and the disk: they
-//! change a request, an answer or a call as the bug would. Five are inside the store, behind its
+//! change a request, an answer or a call as the bug would. Six are inside the store, behind its
 //! feature `planted`.
 
 use std::collections::{HashMap, HashSet};
@@ -63,10 +63,11 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Store(PlantedBug::DuplicateCheckDropped),
         Self::Store(PlantedBug::AckBeforeWrite),
         Self::Store(PlantedBug::FailedWriteAcknowledged),
+        Self::Store(PlantedBug::FailedWriteDropsAll),
         Self::Store(PlantedBug::LateAppend),
         Self::Store(PlantedBug::TailMemoryKept),
         Self::IncarnationIgnored,

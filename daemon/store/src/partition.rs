@@ -329,6 +329,9 @@ impl Partition {
     }
 
     fn drop_tail(&self, resources: &Resources, inner: &mut Inner, code: Code) {
+        if planted::is(Bug::FailedWriteDropsAll) {
+            (inner.on_file, inner.file_bytes) = (0, 0);
+        }
         let dropped = inner.segments.len() - inner.on_file;
         let before = inner.segments.heap_bytes();
         inner.segments.truncate(inner.on_file);

@@ -39,7 +39,9 @@ pub struct Trouble {
 struct Laid {
     segment: LaidSegment,
     bytes: Bytes,
-    /// False if a disk failed since.
+    /// Written to the file: no failure takes it along.
+    on_file: bool,
+    /// False if it was not on file when a disk failed.
     sure: bool,
 }
 
@@ -140,7 +142,7 @@ impl Model {
         keys
     }
 
-    /// From now on any segment that is not finalized may be gone with its tail.
+    /// From now on any segment that is neither finalized nor on file may be gone with its tail.
     fn doubt(&mut self) {
         let shuffles = self
             .applications
@@ -148,7 +150,7 @@ impl Model {
             .flat_map(|application| application.shuffles.values_mut())
             .filter(|shuffle| shuffle.totals.is_none());
         for laid in shuffles.flat_map(|shuffle| shuffle.laid.values_mut().flatten()) {
-            laid.sure = false;
+            laid.sure = laid.on_file;
         }
     }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Push: which code each segment of a batch must get, and what is merged after it.
 
+use std::path::Path;
+
 use bytes::Bytes;
 use lodestone_server::handler::Answer;
 use lodestone_wire::extension::fetch::LaidSegment;
@@ -9,6 +11,7 @@ use lodestone_wire::extension::status::Status;
 
 use super::refusal::{Judged, agree, breach, refused_or};
 use super::{Laid, Model, Shuffle, Trouble, decoded};
+use crate::disk::Written;
 
 impl Model {
     /// Judges a refusal that came before the body: only what can be seen in the request may be
@@ -61,6 +64,37 @@ impl Model {
     }
 }
 
+impl Model {
+    /// Hears of writes that worked: the first segments of those partitions are on file now.
+    pub fn written(&mut self, writes: &[Written]) {
+        for write in writes {
+            if let Some(partition) = self.partition_of(&write.path) {
+                let mut end = 0;
+                // Behind a segment that may be gone, nobody knows where the others are.
+                for laid in partition.iter_mut().take_while(|laid| laid.sure) {
+                    end += u64::from(laid.segment.length);
+                    laid.on_file |= end <= write.end;
+                }
+            }
+        }
+    }
+
+    /// The partition of a file: `<application>-s<shuffle>-m<merge>-<n>/<reduceId>.data`.
+    fn partition_of(&mut self, path: &Path) -> Option<&mut Vec<Laid>> {
+        let reduce: u32 = path.file_stem()?.to_str()?.parse().ok()?;
+        let dir = path.parent()?.file_name()?.to_str()?;
+        let (name, _) = dir.rsplit_once('-')?;
+        let (name, merge) = name.rsplit_once("-m")?;
+        let (app, shuffle) = name.rsplit_once("-s")?;
+        let application = self.applications.get_mut(app)?;
+        let shuffle = application.shuffles.get_mut(&shuffle.parse().ok()?)?;
+        if shuffle.merge.to_string() != merge {
+            return None;
+        }
+        shuffle.laid.get_mut(&reduce)
+    }
+}
+
 impl Shuffle {
     fn is_malformed(&self, batch: &PushBatch, body: &Bytes) -> bool {
         let bad = |segment: &Segment| segment.reduce_id >= self.partitions || segment.length == 0;
@@ -92,6 +126,7 @@ impl Shuffle {
                     crc32c: segment.crc32c,
                 },
                 bytes: body.slice(start..end),
+                on_file: false,
                 sure: !trouble.writes,
             };
             start = end;

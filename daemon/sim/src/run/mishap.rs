@@ -30,6 +30,11 @@ impl Run {
             return Ok(None);
         }
         let failures = self.world.disk.take_failures();
+        self.written = self.world.disk.take_written();
+        if failures.changes > 0 {
+            // Which of them count, the failure leaves open.
+            self.written.clear();
+        }
         let now_ms = self.world.now_ms();
         let was_bad = now_ms < self.trouble_until_ms;
         if failures.changes > 0 {
@@ -49,6 +54,7 @@ impl Run {
         self.pending.clear();
         self.world.kill();
         self.world.disk.take_failures();
+        self.world.disk.take_written();
         self.model.end();
         if let Some(incarnation) = self.incarnation.take()
             && self.dice.chance(10)

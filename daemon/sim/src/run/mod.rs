@@ -17,6 +17,7 @@ use lodestone_wire::spark::remove::RemoveShuffleMerge;
 use crate::check::{self, Foreign};
 use crate::client::Clients;
 use crate::dice::Dice;
+use crate::disk::Written;
 use crate::model::{Chunk, Judged, Model, refusal};
 use crate::network::{Envelope, Network, Packet, Weather};
 use crate::planted::Bug;
@@ -88,6 +89,8 @@ struct Run {
     /// A disk failed in this life: a file may have stayed that should have gone.
     untidy: bool,
     incarnation: Option<i64>,
+    /// By the last call, if all of its writes worked.
+    written: Vec<Written>,
     trace: Trace,
     tally: BTreeMap<&'static str, u64>,
 }
@@ -152,6 +155,7 @@ impl Run {
             trouble_until_ms: 0,
             untidy: false,
             incarnation: None,
+            written: Vec::new(),
             trace: Trace::new(plan.tells),
             tally: BTreeMap::new(),
             dice,
@@ -348,7 +352,11 @@ impl Run {
                 };
                 self.note_answer("upload", &meta, &answer);
                 match self.settle()? {
-                    Some(trouble) => self.model.upload(&meta, &body, &answer, trouble),
+                    Some(trouble) => {
+                        self.model.upload(&meta, &body, &answer, trouble)?;
+                        self.model.written(&self.written);
+                        Ok(())
+                    }
                     None => Ok(()),
                 }
             }

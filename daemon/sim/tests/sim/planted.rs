@@ -23,6 +23,9 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::Store(PlantedBug::DuplicateCheckDropped) => (10, &["one segment per map index"]),
         Bug::Store(PlantedBug::AckBeforeWrite) => (100, &["totals: are", "must be Duplicate"]),
         Bug::Store(PlantedBug::FailedWriteAcknowledged) => (500, &["chunk"]),
+        Bug::Store(PlantedBug::FailedWriteDropsAll) => {
+            (500, &["segment of a map that is there", "is not shown"])
+        }
         Bug::Store(PlantedBug::LateAppend) => (10, &["codes of a late push"]),
         Bug::Store(PlantedBug::TailMemoryKept) => (10, &["bytes are kept of removed shuffles"]),
         Bug::IncarnationIgnored => (10, &["must be StaleIncarnation"]),

@@ -18,6 +18,8 @@ pub enum Bug {
     AckBeforeWrite,
     /// A write that failed is acknowledged.
     FailedWriteAcknowledged,
+    /// A write that failed takes along what is in the file already.
+    FailedWriteDropsAll,
     /// Segments are appended to a finalized partition.
     LateAppend,
     /// The memory of a removed partition's tail is not given back.
