@@ -2,6 +2,7 @@
 //! Many runs. `LODESTONE_SEED=n` replays one and tells its story.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 
 use lodestone_sim::run::{Plan, Report, run};
 use lodestone_store::{OsRandom, Random as _};
@@ -87,7 +88,8 @@ fn no_fixed_seed_makes_the_daemon_break_a_promise_and_together_they_reach_everyt
 #[test]
 fn no_fresh_seed_makes_the_daemon_break_a_promise() {
     let base = OsRandom.next_u64().unwrap() >> 16;
-    eprintln!("fresh seeds from {base}");
+    // Straight to standard error: the line is wanted also when the test passes.
+    let _ = writeln!(std::io::stderr(), "{FRESH} fresh seeds from {base}");
     (base..base + FRESH).for_each(|number| check(&seed(number)));
 }
 
