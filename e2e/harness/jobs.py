@@ -48,6 +48,35 @@ def keyed_rows(spark, maps=6, partitions=8, rows=12000, value_bytes=200, gates=N
     return answers
 
 
+def skewed_join(spark, rows=120000, maps=12, partitions=8):
+    """A join in which one key has half of the rows. Adaptive execution splits that partition by ranges of maps."""
+    fact = spark.range(0, rows, 1, maps).selectExpr(
+        "if(id % 2 = 0, 7, id % 1000) as k", "id", "sha2(cast(id as string), 256) as filler"
+    )
+    names = spark.range(0, 1000, 1, 3).selectExpr("id as k", "concat('name-', id) as name")
+    joined = fact.repartition(partitions, "k").join(names, "k")
+    answer = joined.selectExpr("count(*)", "sum(id)", "sum(crc32(filler))", "sum(crc32(name))")
+    return [list(answer.collect()[0]), plan_of(answer)]
+
+
+def local_read(spark, rows=60000, maps=6):
+    """A join whose small side turns out to be small: adaptive execution broadcasts it, and reads the other side's map outputs in place."""
+    fact = spark.range(0, rows, 1, maps).selectExpr("id % 1000 as k", "id")
+    few = spark.range(0, 100000, 1, 4).selectExpr("id as k", "id * 3 as v").where("v % 9973 = 0")
+    answer = fact.join(few, "k").selectExpr("count(*)", "sum(id)", "sum(v)")
+    return [list(answer.collect()[0]), plan_of(answer)]
+
+
+def plan_of(frame) -> dict[str, bool]:
+    """What adaptive execution did to the plan."""
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    return {
+        "skew": "skew=true" in plan,
+        "coalesced": "AQEShuffleRead coalesced" in plan,
+        "local": "AQEShuffleRead local" in plan,
+    }
+
+
 def shuffles_in_a_row(spark, turns=4, gates=None, **sizes):
     """The rows of several shuffles, one after the other. Gates: `turn-<n>` on the driver after shuffle n."""
     answers = []

@@ -71,8 +71,8 @@ private[spark] object Reason {
   case object PushRefused extends Reason("PUSH_REFUSED", "the service called the push malformed")
 
   // The reader takes originals.
-  case object PartialMapRange
-      extends Reason("PARTIAL_MAP_RANGE", "the task reads a range of maps (skew or local read)")
+  case object LocalMapRead
+      extends Reason("LOCAL_MAP_READ", "the task reads whole map outputs, in order, where they are")
   case object NotFinalized
       extends Reason("FINALIZE_FAILED", "the service did not finalize the shuffle in time")
   case object LayoutFailed
@@ -125,7 +125,7 @@ private[spark] object Reason {
     PushDraining,
     PushServiceError,
     PushRefused,
-    PartialMapRange,
+    LocalMapRead,
     NotFinalized,
     LayoutFailed,
     FetchRestarted,

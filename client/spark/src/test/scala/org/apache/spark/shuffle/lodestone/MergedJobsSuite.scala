@@ -10,10 +10,10 @@ import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.{FetchFailed, HashPartitioner, SparkConf, SparkContext}
+import org.apache.spark.{FetchFailed, HashPartitioner, ShuffleDependency, SparkConf, SparkContext}
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
-import org.apache.spark.shuffle.lodestone.fetch.BrokenOriginalCodec
+import org.apache.spark.shuffle.lodestone.fetch.{BrokenOriginalCodec, MapRangeRDD, ReadRange}
 
 /** Whole jobs in local mode, where one JVM is driver and executor, with a real daemon. */
 final class MergedJobsSuite {
@@ -87,6 +87,27 @@ final class MergedJobsSuite {
     assertMerged { spark =>
       pairs(spark).reduceByKey(_ + _, 8).map(_.swap).sortByKey(numPartitions = 4).collect().toSeq
     }
+
+  private def rangesOf(spark: SparkContext, ranges: Seq[ReadRange]): Seq[Seq[(Int, Int)]] = {
+    val shuffle = new ShuffleDependency[Int, Int, Int](pairs(spark), new HashPartitioner(8))
+    val tasks = new MapRangeRDD(shuffle, ranges)
+    tasks.mapPartitions(rows => Iterator(rows.toVector.sorted)).collect().toSeq
+  }
+
+  @Test def aSkewSplitReadsItsRangeOfMapsFromTheMergedPartition(): Unit = {
+    // Of six maps.
+    val ranges = Seq(ReadRange(0, 2, 3, 4), ReadRange(2, 6, 3, 4), ReadRange(5, 6, 4, 5))
+    assertMerged(rangesOf(_, ranges))
+    assertTrue(LodestoneReport.json().contains("\"originalsRead\":0"), LodestoneReport.json())
+  }
+
+  @Test def aLocalReadOfWholeMapOutputsTakesTheOriginals(): Unit = {
+    val job =
+      (spark: SparkContext) => rangesOf(spark, Seq(ReadRange(0, 3, 0, 8), ReadRange(3, 6, 0, 8)))
+    assertEquals(withSpark()(job), withSpark(merging: _*)(job))
+    assertEquals(0, mergedChunks.sum())
+    assertTrue(LodestoneReport.json().contains("\"LOCAL_MAP_READ\":48"), LodestoneReport.json())
+  }
 
   @Test def aJobWithoutAnyServiceIsRightAllTheSame(): Unit = {
     val job = (spark: SparkContext) => pairs(spark).reduceByKey(_ + _, 8).collect().sorted.toSeq

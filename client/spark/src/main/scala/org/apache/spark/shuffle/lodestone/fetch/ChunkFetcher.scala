@@ -12,8 +12,14 @@ import org.apache.spark.network.shuffle.checksum.Cause
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.transport.{ChunkReceiver, ServiceClient, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.{ChunkRef, Crc32c}
+import org.apache.spark.shuffle.lodestone.wire.{ChunkRef, Crc32c, MapRange}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
+
+/** Whom a task asks, and for which part of the shuffle. */
+private[fetch] final case class MergedSource(
+    client: ServiceClient,
+    generation: ShuffleGeneration,
+    maps: MapRange)
 
 /**
  * What Spark's fetch iterator of one reduce task fetches with. Merged blocks come from the services:
@@ -21,9 +27,8 @@ import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
  * if the length and the checksum of each segment are right. All else goes the executor's own way.
  */
 private[fetch] final class ChunkFetcher(
-    generation: ShuffleGeneration,
+    source: MergedSource,
     merged: Seq[MergedPartition],
-    client: ServiceClient,
     own: BlockStoreClient,
     tracker: OriginalsTracker,
     tally: ReadTally)
@@ -72,9 +77,10 @@ private[fetch] final class ChunkFetcher(
       chunks: Array[FetchedChunk],
       listener: BlockFetchingListener): Unit = {
     val references = chunks.map(chunk => ChunkRef(chunk.reduceId, chunk.chunk.index))
-    client.fetchChunks(
+    source.client.fetchChunks(
       service,
-      generation,
+      source.generation,
+      source.maps,
       references,
       new ChunkReceiver {
         override def received(index: Int, data: ManagedBuffer): Unit = {

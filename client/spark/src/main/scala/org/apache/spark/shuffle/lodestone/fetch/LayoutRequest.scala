@@ -11,7 +11,7 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.{HostPort, Reason}
 import org.apache.spark.shuffle.lodestone.driver.{MergePlan, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.{SameThread, ServiceClient, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.PartitionLayout
+import org.apache.spark.shuffle.lodestone.wire.{MapRange, PartitionLayout}
 
 /** The layouts of a task's partitions, and why those that are missing are. */
 private[fetch] final case class Layouts(
@@ -28,15 +28,16 @@ private[fetch] final class LayoutRequest(client: ServiceClient, requestTimeoutMs
   def ask(
       generation: ShuffleGeneration,
       plan: MergePlan,
-      partitions: Range,
+      range: ReadRange,
       blocks: Int): Layouts = {
+    val partitions = range.startPartition until range.endPartition
     val excluded = plan.excluded.toSet
     val wanted = partitions.filterNot(excluded)
     val perRequest = math.max(1, MaxSegments / math.max(1, blocks / partitions.size))
     val asked = for {
       (index, reduceIds) <- wanted.groupBy(plan.serviceIndexOf).toSeq
       part <- reduceIds.grouped(perRequest)
-    } yield askOne(generation, Option(plan.services(index)), part.toArray)
+    } yield askOne(generation, Option(plan.services(index)), range.maps, part.toArray)
     val answers = gather(asked)
     val known = answers.flatMap(_.known)
     val silent = wanted.toSet -- known.map(_._2.reduceId) -- answers.flatMap(_.missing.keys)
@@ -49,13 +50,14 @@ private[fetch] final class LayoutRequest(client: ServiceClient, requestTimeoutMs
   private def askOne(
       generation: ShuffleGeneration,
       service: Option[ServiceLocation],
+      maps: MapRange,
       reduceIds: Array[Int]): Future[Layouts] = service match {
     case None => Future.successful(missing(reduceIds, Reason.NotFinalized))
     case Some(suspect) if client.health.isSuspect(HostPort(suspect.host, suspect.port)) =>
       Future.successful(missing(reduceIds, Reason.FetchSuspect))
     case Some(live) =>
       client
-        .chunkLayout(live, generation, reduceIds)
+        .chunkLayout(live, generation, maps, reduceIds)
         .map(reply => Layouts(reply.partitions.toSeq.map(live -> _), Map.empty))(SameThread)
         .recover { case failure =>
           log.warn(

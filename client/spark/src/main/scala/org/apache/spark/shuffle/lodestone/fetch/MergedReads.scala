@@ -13,14 +13,21 @@ import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.wire.MapRange
 
-/** The part of a shuffle that one task reads. `endMapIndex` is Int.MaxValue for all maps. */
+/**
+ * The part of a shuffle that one task reads: all maps of some partitions, a range of maps of one
+ * partition (a skew split), or a range of maps of all partitions (a local read).
+ */
 private[lodestone] final case class ReadRange(
     startMapIndex: Int,
     endMapIndex: Int,
     startPartition: Int,
     endPartition: Int) {
-  def allMaps: Boolean = startMapIndex == 0 && endMapIndex == Int.MaxValue
+  val maps: MapRange = MapRange(startMapIndex, endMapIndex)
+
+  /** Merged data is ordered by partition, map outputs by map: these are sequential already. */
+  def isLocalRead: Boolean = maps != MapRange.All && endPartition - startPartition > 1
 }
 
 /**
@@ -53,7 +60,8 @@ private[lodestone] final class MergedReads(
       val env = SparkEnv.get
       val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, plan.replaced, tally)
       val own = env.blockManager.blockStoreClient
-      val fetcher = new ChunkFetcher(generation, plan.merged, client, own, tracker, tally)
+      val source = MergedSource(client, generation, range.maps)
+      val fetcher = new ChunkFetcher(source, plan.merged, own, tracker, tally)
       val failures = new MergedFailure(generation, driver)
       Some(new MergedShuffleReader(handle, plan, fetcher, tracker, failures, context, metrics))
     }
@@ -74,15 +82,13 @@ private[lodestone] final class MergedReads(
     }
     if (originals.isEmpty) {
       FetchPlan(Nil, originals, Nil, 0)
-    } else if (!range.allMaps) {
-      allOriginal(Reason.PartialMapRange)
+    } else if (range.isLocalRead) {
+      allOriginal(Reason.LocalMapRead)
     } else {
       resultOf(generation, context) match {
         case Left(reason) => allOriginal(reason)
         case Right(merged) =>
-          val partitions = range.startPartition until range.endPartition
-          val blocks = FetchPlan.countOf(originals)
-          val found = layouts.ask(generation, merged, partitions, blocks)
+          val found = layouts.ask(generation, merged, range, FetchPlan.countOf(originals))
           val plan = FetchPlan(originals, found.known)
           tally.fallback(Reason.AttemptNotAccepted, plan.rejectedBlocks)
           count(plan.originals, found.missing, tally)

@@ -82,8 +82,9 @@ private[spark] final class ServiceClient(
   def chunkLayout(
       service: ServiceLocation,
       generation: ShuffleGeneration,
+      maps: MapRange,
       reduceIds: Array[Int]): Future[ChunkLayoutReply] = {
-    val message = ChunkLayout(shuffleAt(service, generation), MapRange.All, reduceIds)
+    val message = ChunkLayout(shuffleAt(service, generation), maps, reduceIds)
     rpc(addressOf(service), message, ChunkLayoutReply).transform {
       case Success(reply) if !reply.partitions.map(_.reduceId).sameElements(reduceIds) =>
         Failure(new MalformedMessageException("the layout of other partitions was told"))
@@ -91,14 +92,18 @@ private[spark] final class ServiceClient(
     }(SameThread)
   }
 
-  /** Every chunk is given to `receiver` or failed, exactly once. */
+  /**
+   * Every chunk is given to `receiver` or failed, exactly once. `chunks` are those of the layout that
+   * was told for the same `maps`.
+   */
   def fetchChunks(
       service: ServiceLocation,
       generation: ShuffleGeneration,
+      maps: MapRange,
       chunks: Array[ChunkRef],
       receiver: ChunkReceiver): Unit = {
     val address = addressOf(service)
-    val message = FetchChunks(shuffleAt(service, generation), MapRange.All, chunks).encode()
+    val message = FetchChunks(shuffleAt(service, generation), maps, chunks).encode()
     // The connection that opened the stream must fetch from it.
     @volatile var opener: TransportClient = null
     val opened = request(address, OpenStream) { (client, callback) =>

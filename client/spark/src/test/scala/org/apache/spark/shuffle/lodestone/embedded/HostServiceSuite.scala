@@ -96,7 +96,7 @@ class HostServiceSuite {
       }
       val result = ask(GetMergeResult(id)).asInstanceOf[MergePlan]
       assertEquals(Seq(service), result.services.toSeq)
-      val layout = await(client.chunkLayout(service, id, Array(3))).partitions.head
+      val layout = await(client.chunkLayout(service, id, MapRange.All, Array(3))).partitions.head
       assertEquals(Seq(0, 1), layout.chunks.flatMap(_.segments).map(_.mapIndex).toSeq.sorted)
       coordinator.removed(1)
       val refusal = refusalOf(client, service)
@@ -113,7 +113,9 @@ class HostServiceSuite {
     var refusal: Option[Status] = None
     while (refusal.isEmpty) {
       assertTrue(System.nanoTime() < deadline, "the shuffle was not removed from the service")
-      refusal = Await.ready(client.chunkLayout(service, id, Array(3)), 30.seconds).value.get.failed
+      refusal = Await.ready(
+        client.chunkLayout(service, id, MapRange.All, Array(3)),
+        30.seconds).value.get.failed
         .toOption
         .collect { case refused: RefusedException => refused.status }
     }

@@ -149,6 +149,7 @@ final class ServiceClientSuite {
     client().fetchChunks(
       service,
       generation,
+      MapRange.All,
       Array(ChunkRef(0, 0), ChunkRef(0, 1)),
       new ChunkReceiver {
         override def received(index: Int, data: ManagedBuffer): Unit = {

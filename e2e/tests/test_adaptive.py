@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adaptive execution changes what a reduce task reads: several partitions, a range of maps of one, or whole map outputs."""
+
+from harness.spark_process import Job
+
+ADAPTIVE = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
+}
+SKEW = {
+    "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "2",
+    "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "200k",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "200k",
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+}
+
+
+def test_skew_splits_read_their_maps_from_the_merged_partition(start_job, plain_answer):
+    job = Job("skewed_join", conf={**ADAPTIVE, **SKEW})
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(job)
+    assert outcome.answer[1]["skew"]
+    assert outcome.report["totals"]["originalsRead"] == 0
+    assert outcome.reasons() == {}
+
+
+def test_coalesced_partitions_are_read_merged(start_job, plain_answer):
+    job = Job("sql_aggregate", {"partitions": 64}, conf=ADAPTIVE)
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(job)
+    assert outcome.report["totals"]["mergedBlocksRead"] > 0
+    assert outcome.reasons() == {}
+
+
+def test_a_local_read_takes_whole_map_outputs_and_says_so(start_job, plain_answer):
+    job = Job(
+        "local_read", conf={**ADAPTIVE, "spark.sql.adaptive.autoBroadcastJoinThreshold": "1m"}
+    )
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(job)
+    assert outcome.answer[1]["local"]
+    assert outcome.reasons().keys() == {"LOCAL_MAP_READ"}
