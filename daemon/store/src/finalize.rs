@@ -5,6 +5,7 @@ use roaring::RoaringBitmap;
 
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{ReduceId, ShuffleKey};
+use crate::partition::Frozen;
 use crate::register::{Generation, Phase};
 use crate::resource::home::Home;
 use crate::resource::{Resources, locked, reading, writing};
@@ -20,6 +21,21 @@ pub struct FinalizeSummary {
     pub segments: u64,
     /// Bytes of those.
     pub bytes: u64,
+    /// Segments that were merged once and could not be kept: the disk was full or failed.
+    pub lost_segments: u64,
+    /// Checksum of the ledger of both.
+    pub checksum: u64,
+}
+
+impl FinalizeSummary {
+    fn add(&mut self, frozen: Frozen) {
+        let all = frozen.merged.and(frozen.lost);
+        self.partitions += u32::from(frozen.merged.segments > 0);
+        self.segments += frozen.merged.segments;
+        self.bytes += frozen.bytes;
+        self.lost_segments += frozen.lost.segments;
+        self.checksum = self.checksum.wrapping_add(all.checksum);
+    }
 }
 
 /// What is merged of one partition, as Spark's `MergeStatuses` tells it.
@@ -99,12 +115,7 @@ impl Generation {
                 }
             };
             match frozen {
-                Ok((0, _)) => {}
-                Ok((segments, bytes)) => {
-                    total.partitions += 1;
-                    total.segments += segments;
-                    total.bytes += bytes;
-                }
+                Ok(frozen) => total.add(frozen),
                 Err(code) => {
                     tracing::warn!(shuffle = %self.key, %reduce, %code, "partition left out");
                     partition.remove(resources);

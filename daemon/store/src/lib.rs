@@ -53,6 +53,7 @@ pub use model::id::{
     AppAttempt, AppId, Incarnation, MapId, MapIndex, MapRange, MergeId, ReduceId, ShuffleId,
     ShuffleKey,
 };
+pub use model::ledger::Ledger;
 pub use model::segment::{LaidSegment, SegmentHeader};
 pub use partition::WRITE_OUT_BYTES;
 pub use register::ShuffleSpec;

@@ -19,6 +19,7 @@ use bytes::Bytes;
 use crate::fs::{Open, write_all_at};
 use crate::model::code::Code;
 use crate::model::id::ReduceId;
+use crate::model::ledger::Ledger;
 use crate::model::segment::{LaidSegment, Segments};
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
@@ -68,6 +69,16 @@ struct Inner {
     /// Where the file is, once there is one.
     place: Option<DiskIndex>,
     failed_writes: u32,
+    /// Segments that were merged, and dropped again when they could not be written.
+    lost: Ledger,
+}
+
+/// What is in a partition that was frozen, and what should be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frozen {
+    pub(crate) bytes: u64,
+    pub(crate) merged: Ledger,
+    pub(crate) lost: Ledger,
 }
 
 impl std::fmt::Debug for Inner {
@@ -127,6 +138,7 @@ impl Partition {
             tail_taken: 0,
             place: None,
             failed_writes: 0,
+            lost: Ledger::default(),
         };
         Self {
             reduce,
@@ -334,6 +346,8 @@ impl Partition {
         }
         let dropped = inner.segments.len() - inner.on_file;
         let before = inner.segments.heap_bytes();
+        let lost = Ledger::of(self.reduce, inner.segments.iter().skip(inner.on_file));
+        inner.lost = inner.lost.and(lost);
         inner.segments.truncate(inner.on_file);
         resources
             .budget
@@ -344,8 +358,8 @@ impl Partition {
         }
     }
 
-    /// No more appends. Says how many segments and bytes there are.
-    pub(crate) fn freeze(&self, resources: &Resources) -> Result<(u64, u64), Code> {
+    /// No more appends.
+    pub(crate) fn freeze(&self, resources: &Resources) -> Result<Frozen, Code> {
         let mut inner = self.lock()?;
         if inner.phase == Phase::Open {
             inner.phase = Phase::Frozen;
@@ -358,7 +372,11 @@ impl Partition {
             let index_bytes = inner.segments.bytes();
             assert_eq!(inner.file_bytes + inner.tail.len() as u64, index_bytes);
         }
-        Ok((inner.segments.len() as u64, inner.segments.bytes()))
+        Ok(Frozen {
+            bytes: inner.segments.bytes(),
+            merged: Ledger::of(self.reduce, inner.segments.iter()),
+            lost: inner.lost,
+        })
     }
 
     /// Copies what is left in memory to one piece of the right size, which readers can share.

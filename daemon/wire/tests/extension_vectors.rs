@@ -272,22 +272,26 @@ fn finalizations(book: &mut Book) {
     book.add("edges", EDGE_KEY, FinalizeMerge { key: edge_key() });
     book.add(
         "plain",
-        "incarnation=7 partitions=200 segments=200000 bytes=5000000000",
+        "incarnation=7 partitions=200 segments=200000 bytes=5000000000 lost=3 checksum=0123456789abcdef",
         FinalizeMergeReply {
             incarnation: 7,
             partitions: 200,
             segments: 200_000,
             bytes: 5_000_000_000,
+            lost_segments: 3,
+            checksum: 0x0123_4567_89ab_cdef,
         },
     );
     book.add(
         "nothing",
-        "incarnation=7 partitions=0 segments=0 bytes=0",
+        "incarnation=7 partitions=0 segments=0 bytes=0 lost=0 checksum=0",
         FinalizeMergeReply {
             incarnation: 7,
             partitions: 0,
             segments: 0,
             bytes: 0,
+            lost_segments: 0,
+            checksum: 0,
         },
     );
 }

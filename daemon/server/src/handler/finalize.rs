@@ -13,12 +13,15 @@ pub(super) fn merge(call: &Call, message: FinalizeMerge) -> Result<FinalizeMerge
     call.service.metrics.finalize_requests_total.add(1);
     let (partitions, segments, bytes) = (summary.partitions, summary.segments, summary.bytes);
     let connection = call.connection;
-    tracing::info!(connection, shuffle = %key, partitions, segments, bytes, "finalized");
+    let lost = summary.lost_segments;
+    tracing::info!(connection, shuffle = %key, partitions, segments, bytes, lost, "finalized");
     Ok(FinalizeMergeReply {
         incarnation: call.service.incarnation(),
         partitions,
         segments: segments as i64,
         bytes: bytes as i64,
+        lost_segments: summary.lost_segments as i64,
+        checksum: summary.checksum as i64,
     })
 }
 

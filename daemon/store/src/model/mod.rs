@@ -4,4 +4,5 @@
 pub(crate) mod chunk;
 pub(crate) mod code;
 pub(crate) mod id;
+pub(crate) mod ledger;
 pub(crate) mod segment;

@@ -16,7 +16,7 @@ use crate::model::chunk::cut;
 use crate::model::code::Code;
 use crate::model::id::{MapRange, ReduceId, ShuffleKey};
 use crate::model::segment::Segments;
-use crate::partition::Partition;
+use crate::partition::{Frozen, Partition};
 use crate::resource::Resources;
 use crate::resource::disk::code_of;
 
@@ -27,12 +27,12 @@ pub(crate) fn publish(
     dirs: &HashedDirs,
     key: &ShuffleKey,
     reduce: ReduceId,
-) -> Result<(u64, u64), Code> {
+) -> Result<Frozen, Code> {
     // Before the freeze: should the write fail, an open partition keeps what is on disk already.
     let written = partition.write_out(resources);
-    let totals = partition.freeze(resources)?;
-    if totals.0 == 0 {
-        return written.map(|()| totals);
+    let frozen = partition.freeze(resources)?;
+    if frozen.merged.segments == 0 {
+        return written.map(|()| frozen);
     }
     // A block may have come between the two.
     partition.write_out(resources)?;
@@ -43,7 +43,7 @@ pub(crate) fn publish(
     if outcome.is_err() {
         remove(resources, dirs, key, reduce);
     }
-    outcome.map(|()| totals)
+    outcome.map(|()| frozen)
 }
 
 /// Removes `.index` and `.meta`; the partition removes its own file.

@@ -350,3 +350,30 @@ fn ten_thousand_partitions_keep_no_file_open() {
     assert!(world.data_files("/disk0").len() > 1_000);
     assert_eq!((open, most), (0, 1));
 }
+
+#[test]
+fn what_was_acknowledged_and_could_not_be_kept_is_told_when_the_shuffle_is_finalized() {
+    let world = World::new().registered();
+    let acknowledged = |map: u32, reduce: u32, bytes: &[u8]| {
+        assert_eq!(world.push(map, reduce, bytes), Code::Ok);
+        let header = header(reduce, bytes);
+        let segment = LaidSegment {
+            map_index: MapIndex(map),
+            map_id: MapId(i64::from(map) + 1000),
+            length: header.length,
+            records: header.records,
+            crc: header.crc,
+        };
+        Ledger::of(ReduceId(reduce), [segment])
+    };
+    let expected = acknowledged(0, 0, b"in the tail")
+        .and(acknowledged(1, 0, b"behind it"))
+        .and(acknowledged(0, 1, b"elsewhere"));
+    world.fs.fault_at(0, Fault::Torn(10, Errno::NOSPC));
+    let refused = world.push(2, 0, &payload(2, 0, LARGE));
+    assert_eq!(refused, Code::DiskFull);
+    let summary = world.store.finalize(&key()).unwrap();
+    assert_eq!((summary.segments, summary.lost_segments), (1, 2));
+    assert_eq!(summary.segments + summary.lost_segments, expected.segments);
+    assert_eq!(summary.checksum, expected.checksum);
+}

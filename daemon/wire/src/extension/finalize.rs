@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! FinalizeMerge      72  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId
-//! FinalizeMergeReply 73  i64 incarnation, i32 partitions, i64 segments, i64 bytes
+//! FinalizeMergeReply 73  i64 incarnation, i32 partitions, i64 segments, i64 bytes, i64 lost segments, i64 checksum
 //! ```
 
 use super::MergeKey;
@@ -28,5 +28,9 @@ message! { strict, 73;
         pub segments: i64,
         /// Their bytes.
         pub bytes: i64,
+        /// Segments that were merged once and could not be kept.
+        pub lost_segments: i64,
+        /// Checksum of the ledger of both.
+        pub checksum: i64,
     }
 }

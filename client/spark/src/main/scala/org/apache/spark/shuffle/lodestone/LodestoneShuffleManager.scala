@@ -12,6 +12,7 @@ import org.apache.spark.shuffle.lodestone.driver.{
 import org.apache.spark.shuffle.lodestone.embedded.HostService
 import org.apache.spark.shuffle.lodestone.fetch.{MergedReads, ReadRange}
 import org.apache.spark.shuffle.lodestone.push.{BlockPusher, MapOutput, PushingShuffleWriter}
+import org.apache.spark.shuffle.lodestone.push.RecordCounts
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.SortShuffleManager
@@ -56,14 +57,17 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     case merging: LodestoneHandle[_, _, _] =>
       val inner = super.getWriter[K, V](merging.inner, mapId, context, metrics)
       val side = executorSide(merging.app)
+      val records = RecordCounts(merging.dependency)
       new PushingShuffleWriter(
         inner,
+        records,
         lengths =>
           side.pusher.push(MapOutput(
             generationOf(merging),
             context.partitionId(),
             mapId,
             lengths,
+            records,
             () => shuffleBlockResolver.getDataFile(merging.shuffleId, mapId))))
     case plain => super.getWriter(plain, mapId, context, metrics)
   }

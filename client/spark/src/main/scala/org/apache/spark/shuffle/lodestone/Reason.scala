@@ -88,9 +88,15 @@ private[spark] object Reason {
       extends Reason("CHUNK_FETCH_FAILED", "a chunk could not be fetched")
   case object ChunkCorrupt
       extends Reason("CHUNK_CHECKSUM_MISMATCH", "a chunk arrived damaged")
-  case object PartitionExcluded extends Reason(
-        "PARTITION_EXCLUDED",
-        "merged data of the partition failed while it was read; the stage was repeated")
+  case object ChunkBroken extends Reason(
+        "CHUNK_BROKEN",
+        "a merged chunk broke while it was read; the stage was repeated with the originals")
+  case object RecordsMismatch extends Reason(
+        "RECORDS_MISMATCH",
+        "a merged chunk had other than the written number of records; the stage was repeated")
+  case object LedgerMismatch extends Reason(
+        "LEDGER_MISMATCH",
+        "the service has other blocks than it had told the map tasks")
 
   /** Every reason, in the order of the report. */
   val all: Seq[Reason] = Seq(
@@ -133,7 +139,9 @@ private[spark] object Reason {
     AttemptNotAccepted,
     ChunkFetchFailed,
     ChunkCorrupt,
-    PartitionExcluded)
+    ChunkBroken,
+    RecordsMismatch,
+    LedgerMismatch)
 
   private val byCode: Map[String, Reason] = all.map(reason => reason.code -> reason).toMap
 

@@ -4,16 +4,27 @@ package org.apache.spark.shuffle.lodestone
 import java.io.File
 import java.nio.file.Path
 import java.util.concurrent.ConcurrentLinkedQueue
-import java.util.concurrent.atomic.LongAdder
+import java.util.concurrent.atomic.{AtomicInteger, LongAdder}
 
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.{FetchFailed, HashPartitioner, ShuffleDependency, SparkConf, SparkContext}
+import org.apache.spark.{FetchFailed, HashPartitioner, Partitioner, ShuffleDependency}
+import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.shuffle.lodestone.fetch.{BrokenOriginalCodec, MapRangeRDD, ReadRange}
+
+/** Says something else each time: what is counted for one partition is written to another. */
+private final class FicklePartitioner(override val numPartitions: Int) extends Partitioner {
+  override def getPartition(key: Any): Int =
+    Math.floorMod(key.hashCode + FicklePartitioner.asked.getAndIncrement(), numPartitions)
+}
+
+private object FicklePartitioner {
+  private val asked = new AtomicInteger
+}
 
 /** Whole jobs in local mode, where one JVM is driver and executor, with a real daemon. */
 final class MergedJobsSuite {
@@ -147,6 +158,13 @@ final class MergedJobsSuite {
     assertTrue(causes.exists(_.toString.contains("spark.lodestone.push.memroy")), s"$causes")
   }
 
+  @Test def aChunkWithOtherThanTheWrittenNumberOfRecordsIsRefused(): Unit = {
+    val job = (spark: SparkContext) =>
+      new ShuffledRDD[Int, Int, Int](pairs(spark), new FicklePartitioner(8)).collect().sorted.toSeq
+    assertEquals(withSpark()(job), withSpark(merging: _*)(job))
+    assertTrue(LodestoneReport.json().contains("RECORDS_MISMATCH"), LodestoneReport.json())
+  }
+
   @Test def aMergedChunkThatBreaksWhileItIsReadCostsAStageAndNotTheApplication(): Unit = {
     val codec = "spark.io.compression.codec" -> classOf[BrokenOriginalCodec].getName
     val job = (spark: SparkContext) => pairs(spark).reduceByKey(_ + _, 8).collect().sorted.toSeq
@@ -167,6 +185,6 @@ final class MergedJobsSuite {
     assertTrue(mergedChunks.sum() > 0, "nothing was read merged")
     assertEquals(1, failedReads.size)
     assertEquals(null, failedReads.peek().bmAddress)
-    assertTrue(LodestoneReport.json().contains("PARTITION_EXCLUDED"), LodestoneReport.json())
+    assertTrue(LodestoneReport.json().contains("CHUNK_BROKEN"), LodestoneReport.json())
   }
 }

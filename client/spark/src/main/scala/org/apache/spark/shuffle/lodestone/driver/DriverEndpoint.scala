@@ -31,8 +31,8 @@ private[driver] final class DriverEndpoint(
   override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
     case GetMergePlan(id) => ask(context)(registrar.plan(id, context.reply(_)))
     case GetMergeResult(id) => ask(context)(finalizer.result(id, context.reply(_)))
-    case ExcludePartition(id, reduceId) =>
-      if (!loop.offer(() => context.reply(finalizer.exclude(id, reduceId)))) context.reply(false)
+    case message: DistrustMerged =>
+      if (!loop.offer(() => context.reply(finalizer.distrust(message)))) context.reply(false)
   }
 
   private def ask(context: RpcCallContext)(event: => Unit): Unit =

@@ -6,7 +6,7 @@ import scala.concurrent.duration.{DurationLong, FiniteDuration}
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{RpcEndpointRef, RpcTimeout}
-import org.apache.spark.shuffle.lodestone.LodestoneConf
+import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
 import org.apache.spark.shuffle.lodestone.transport.SameThread
 import org.apache.spark.util.RpcUtils
 
@@ -19,7 +19,7 @@ private[lodestone] trait DriverLink {
   /** [[MergePlan]] or [[NotMerged]]. */
   def result(generation: ShuffleGeneration): Future[DriverMessage]
 
-  def exclude(generation: ShuffleGeneration, reduceId: Int): Future[Boolean]
+  def distrust(generation: ShuffleGeneration, reduceId: Int, why: Reason): Future[Boolean]
 
   /** One-way. */
   def tell(message: DriverMessage): Unit
@@ -59,8 +59,11 @@ private[lodestone] final class RpcDriverLink(
   override def result(generation: ShuffleGeneration): Future[DriverMessage] =
     driver.ask[DriverMessage](GetMergeResult(generation), timeout)
 
-  override def exclude(generation: ShuffleGeneration, reduceId: Int): Future[Boolean] =
-    driver.ask[Boolean](ExcludePartition(generation, reduceId), timeout)
+  override def distrust(
+      generation: ShuffleGeneration,
+      reduceId: Int,
+      why: Reason): Future[Boolean] =
+    driver.ask[Boolean](DistrustMerged(generation, reduceId, why.code), timeout)
 
   override def tell(message: DriverMessage): Unit = driver.send(message)
 }

@@ -2,6 +2,7 @@
 package org.apache.spark.shuffle.lodestone.driver
 
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.wire.Ledger
 
 /** What executors and the driver endpoint say to each other over Spark's RPC. */
 private[spark] sealed trait DriverMessage extends Serializable
@@ -34,10 +35,13 @@ private[spark] final case class MapPushed(
 private[spark] final case class GetMergeResult(generation: ShuffleGeneration) extends DriverMessage
 
 /**
- * Ask (true = noted): merged data of this partition failed in the middle of a read; later attempts
- * must take originals.
+ * Ask (true = noted): merged data proved wrong in the middle of a read; later attempts must take
+ * originals, of the whole shuffle: a stage has few attempts, and a wrong partition seldom is alone.
  */
-private[spark] final case class ExcludePartition(generation: ShuffleGeneration, reduceId: Int)
+private[spark] final case class DistrustMerged(
+    generation: ShuffleGeneration,
+    reduceId: Int,
+    code: String)
     extends DriverMessage
 
 /** One-way: what one reduce task read. */
@@ -46,13 +50,13 @@ private[spark] final case class TaskRead(generation: ShuffleGeneration, counts: 
 
 /**
  * Partition `p` of `numPartitions` belongs to service `p * services.length / numPartitions`.
- * In the answer to [[GetMergeResult]] a service that did not finalize is null in `services` (so that
- * the rule stays the same), and `excluded` lists partitions that must be read from originals.
+ * In the answer to [[GetMergeResult]] a service that must not be read from is null in `services`,
+ * so that the rule stays the same, and `absent` has the reason's code.
  */
 private[spark] final case class MergePlan(
     numPartitions: Int,
     services: Array[ServiceLocation],
-    excluded: Array[Int])
+    absent: Map[Int, String] = Map.empty)
     extends DriverMessage {
 
   /** Index into `services` for a partition. */
@@ -63,11 +67,15 @@ private[spark] final case class MergePlan(
 /** The shuffle is left to plain Spark; `code` is a [[org.apache.spark.shuffle.lodestone.Reason]]. */
 private[spark] final case class NotMerged(code: String) extends DriverMessage
 
-/** Sums over one map attempt. `unpushed` counts blocks by reason code. */
+/**
+ * Sums over one map attempt. `acknowledged` is what each service said it has, by its index in the
+ * plan; `unpushed` counts blocks by reason code.
+ */
 private[spark] final case class PushCounts(
     blocks: Long,
     bytes: Long,
     requests: Long,
+    acknowledged: Map[Int, Ledger],
     unpushed: Map[String, Long])
 
 /** Sums over one reduce task. `fallbacks` counts original blocks or chunks by reason code. */

@@ -22,15 +22,13 @@ private[driver] final class MergeFinalizer(
     client: ServiceClient,
     report: DriverReport,
     loop: EventLoop) {
-  import MergeFinalizer._
-
   private val log = LoggerFactory.getLogger(classOf[MergeFinalizer])
   private implicit val events: ExecutionContext = loop.context
 
   def mapPushed(message: MapPushed): Unit = {
     report.pushed(message)
     shuffles.current(message.generation).foreach { generation =>
-      generation.report(message.mapIndex)
+      generation.report(message.mapIndex, message.counts)
       check(generation)
     }
   }
@@ -53,21 +51,21 @@ private[driver] final class MergeFinalizer(
       if (generation.allReported || plan.isInstanceOf[NotMerged]) begin(generation)
     }
 
-  /** Later attempts read this partition from the originals. False: nothing of it is known. */
-  def exclude(id: ShuffleGeneration, reduceId: Int): Boolean = {
+  /** Later attempts read the originals. False: nothing of it is known. */
+  def distrust(message: DistrustMerged): Boolean = {
+    val id = message.generation
     val generation = shuffles.current(id)
-    generation.flatMap(_.result.answer).foreach {
-      case plan: MergePlan if !plan.excluded.contains(reduceId) =>
-        report.counted(id, Reason.PartitionExcluded, 1)
-        log.warn(s"Partition $reduceId of $id is read from the originals from now on")
-        val without =
-          if (plan.excluded.length < MaxExcluded) {
-            plan.copy(excluded = plan.excluded :+ reduceId)
-          } else {
-            NotMerged(Reason.PartitionExcluded.code)
-          }
-        generation.foreach(_.result.replace(without))
-      case _ => // nothing of it is merged
+    generation.foreach { known =>
+      known.result.answer match {
+        case Some(_: MergePlan) =>
+          log.warn(
+            s"$id is read from the originals from now on: merged data of partition " +
+              s"${message.reduceId} proved wrong (${message.code})")
+          val distrusted = NotMerged(message.code)
+          report.decided(id, distrusted)
+          known.result.replace(distrusted)
+        case _ => // nothing of it is read merged
+      }
     }
     generation.isDefined
   }
@@ -112,21 +110,49 @@ private[driver] final class MergeFinalizer(
       generation: Generation,
       outcomes: Seq[(ServiceLocation, Option[FinalizeMergeReply])],
       tookMs: Long): Unit = {
-    val live = outcomes.collect { case (service, Some(_)) => service }
-    report.finalized(generation.id, outcomes.flatMap(_._2), outcomes.size - live.size, tookMs)
+    val trusted = outcomes.zipWithIndex.map { case ((service, totals), index) =>
+      totals.filter(accounts(generation, service, index, _))
+    }
+    report.finalized(generation.id, trusted.flatten, outcomes.count(_._2.isEmpty), tookMs)
     val answer =
-      if (live.isEmpty) {
-        NotMerged(Reason.NotFinalized.code)
+      if (trusted.exists(_.isDefined)) {
+        readable(generation, outcomes, trusted)
+      } else if (outcomes.exists(_._2.isDefined)) {
+        NotMerged(Reason.LedgerMismatch.code)
       } else {
-        val positions = outcomes.map { case (service, totals) => totals.map(_ => service).orNull }
-        MergePlan(generation.numPartitions, positions.toArray, Array.empty)
+        NotMerged(Reason.NotFinalized.code)
       }
     decide(generation, answer)
   }
-}
 
-private[driver] object MergeFinalizer {
+  private def readable(
+      generation: Generation,
+      outcomes: Seq[(ServiceLocation, Option[FinalizeMergeReply])],
+      trusted: Seq[Option[FinalizeMergeReply]]): MergePlan = {
+    val places = outcomes.zip(trusted).map { case ((service, _), totals) =>
+      totals.map(_ => service).orNull
+    }
+    val absent = outcomes.indices.filter(trusted(_).isEmpty).map { index =>
+      val why = if (outcomes(index)._2.isEmpty) Reason.NotFinalized else Reason.LedgerMismatch
+      index -> why.code
+    }
+    MergePlan(generation.numPartitions, places.toArray, absent.toMap)
+  }
 
-  /** Partitions that failed while they were read; past this, the whole shuffle is left alone. */
-  private val MaxExcluded = 1000
+  /** A service that has lost something without knowing it may have lost, or doubled, more. */
+  private def accounts(
+      generation: Generation,
+      service: ServiceLocation,
+      index: Int,
+      totals: FinalizeMergeReply): Boolean = {
+    val acknowledged = generation.acknowledgedBy(index)
+    val complete = totals.accountsFor(acknowledged)
+    if (!complete) {
+      report.counted(generation.id, Reason.LedgerMismatch, 1)
+      log.error(
+        s"${service.hostPort} has other blocks of ${generation.id} than map tasks were told: " +
+          s"$totals, and $acknowledged. Nothing of it is read from there.")
+    }
+    complete
+  }
 }

@@ -110,7 +110,7 @@ private[driver] final class ShuffleRegistrar(
       locations.foreach(client.removeShuffle(_, generation.id))
       decide(generation, NotMerged(Reason.PushTooLate.code))
     } else {
-      decide(generation, MergePlan(generation.numPartitions, locations.toArray, Array.empty))
+      decide(generation, MergePlan(generation.numPartitions, locations.toArray))
     }
 
   private def decide(generation: Generation, answer: DriverMessage): Unit = {

@@ -6,6 +6,7 @@ import java.util.BitSet
 import scala.collection.mutable
 
 import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.wire.Ledger
 
 /**
  * One answer for all who ask, however early: decided once. Of an answer that is not decided yet,
@@ -73,17 +74,28 @@ private[driver] final class Generation(
   private var reported = new BitSet()
   private var reportedCount = 0
 
+  /** What map tasks say that each service of the plan has, by its index. */
+  private var acknowledged = Map.empty[Int, Ledger].withDefaultValue(Ledger.Empty)
+
   var finalizing: Boolean = false
   var removed: Boolean = false
 
   /** The plan, if there is one to push to. */
   def merging: Option[MergePlan] = plan.answer.collect { case merging: MergePlan => merging }
 
-  def report(mapIndex: Int): Unit =
-    if (!finalizing && mapIndex >= 0 && mapIndex < numMaps && !reported.get(mapIndex)) {
-      reported.set(mapIndex)
-      reportedCount += 1
+  /** Of any attempt of the map. What comes after the end is too late to have been merged. */
+  def report(mapIndex: Int, counts: PushCounts): Unit =
+    if (!result.isDecided) {
+      counts.acknowledged.foreach { case (service, more) =>
+        acknowledged = acknowledged.updated(service, acknowledged(service).and(more))
+      }
+      if (!finalizing && mapIndex >= 0 && mapIndex < numMaps && !reported.get(mapIndex)) {
+        reported.set(mapIndex)
+        reportedCount += 1
+      }
     }
+
+  def acknowledgedBy(serviceIndex: Int): Ledger = acknowledged(serviceIndex)
 
   def allReported: Boolean = reportedCount == numMaps
 

@@ -13,6 +13,10 @@ import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
 private[fetch] final case class AcceptedChunk(index: Int, segments: Array[LaidSegment]) {
   val sizeBytes: Long = segments.foldLeft(0L)(_ + _.length)
 
+  /** Records in it, where each of its map tasks counted them. */
+  def records: Option[Long] =
+    if (segments.exists(_.records < 0)) None else Some(segments.foldLeft(0L)(_ + _.records))
+
   def maps: RoaringBitmap = {
     val bitmap = new RoaringBitmap
     segments.foreach(segment => bitmap.add(segment.mapIndex))

@@ -8,7 +8,7 @@ import scala.concurrent.duration.DurationLong
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.shuffle.lodestone.{HostPort, Reason}
+import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.{MergePlan, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.{SameThread, ServiceClient, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.{MapRange, PartitionLayout}
@@ -31,40 +31,40 @@ private[fetch] final class LayoutRequest(client: ServiceClient, requestTimeoutMs
       range: ReadRange,
       blocks: Int): Layouts = {
     val partitions = range.startPartition until range.endPartition
-    val excluded = plan.excluded.toSet
-    val wanted = partitions.filterNot(excluded)
     val perRequest = math.max(1, MaxSegments / math.max(1, blocks / partitions.size))
     val asked = for {
-      (index, reduceIds) <- wanted.groupBy(plan.serviceIndexOf).toSeq
+      (index, reduceIds) <- partitions.groupBy(plan.serviceIndexOf).toSeq
       part <- reduceIds.grouped(perRequest)
-    } yield askOne(generation, Option(plan.services(index)), range.maps, part.toArray)
+    } yield Option(plan.services(index)) match {
+      case Some(service) => askOne(generation, service, range.maps, part.toArray)
+      case None => Future.successful(missing(part.toArray, absence(plan, index)))
+    }
     val answers = gather(asked)
     val known = answers.flatMap(_.known)
-    val silent = wanted.toSet -- known.map(_._2.reduceId) -- answers.flatMap(_.missing.keys)
-    Layouts(
-      known,
-      answers.flatMap(_.missing).toMap ++ silent.map(_ -> Reason.LayoutFailed) ++
-        partitions.filter(excluded).map(_ -> Reason.PartitionExcluded))
+    val silent = partitions.toSet -- known.map(_._2.reduceId) -- answers.flatMap(_.missing.keys)
+    Layouts(known, answers.flatMap(_.missing).toMap ++ silent.map(_ -> Reason.LayoutFailed))
   }
 
   private def askOne(
       generation: ShuffleGeneration,
-      service: Option[ServiceLocation],
+      service: ServiceLocation,
       maps: MapRange,
-      reduceIds: Array[Int]): Future[Layouts] = service match {
-    case None => Future.successful(missing(reduceIds, Reason.NotFinalized))
-    case Some(suspect) if client.health.isSuspect(HostPort(suspect.host, suspect.port)) =>
+      reduceIds: Array[Int]): Future[Layouts] =
+    if (client.isSuspect(service)) {
       Future.successful(missing(reduceIds, Reason.FetchSuspect))
-    case Some(live) =>
+    } else {
       client
-        .chunkLayout(live, generation, maps, reduceIds)
-        .map(reply => Layouts(reply.partitions.toSeq.map(live -> _), Map.empty))(SameThread)
+        .chunkLayout(service, generation, maps, reduceIds)
+        .map(reply => Layouts(reply.partitions.toSeq.map(service -> _), Map.empty))(SameThread)
         .recover { case failure =>
           log.warn(
-            s"${live.hostPort} did not tell the layout of $generation: ${failure.getMessage}")
+            s"${service.hostPort} did not tell the layout of $generation: ${failure.getMessage}")
           missing(reduceIds, ReadReason.of(failure, otherwise = Reason.LayoutFailed))
         }(SameThread)
-  }
+    }
+
+  private def absence(plan: MergePlan, serviceIndex: Int): Reason =
+    plan.absent.get(serviceIndex).flatMap(Reason.of).getOrElse(Reason.NotFinalized)
 
   private def missing(reduceIds: Array[Int], reason: Reason): Layouts =
     Layouts(Nil, reduceIds.map(_ -> reason).toMap)

@@ -11,7 +11,7 @@ import org.apache.spark.shuffle.lodestone.transport.SameThread
 
 /**
  * What came of each shuffle, asked once per executor and stage attempt: a repeated attempt asks
- * again, since partitions may have been excluded in between.
+ * again, since the merged data may have proved wrong in between.
  */
 private[fetch] final class MergeResults(driver: DriverLink) {
   import MergeResults._

@@ -10,15 +10,18 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.FetchFailed
 import org.apache.spark.shuffle.{FetchFailedException, MetadataFetchFailedException}
+import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.{DriverLink, ShuffleGeneration}
 import org.apache.spark.storage.BlockManagerId
 
 /**
- * A chunk that breaks while its records are read: its checksum was right, so the blocks were bad
- * before they were pushed. Spark's iterator then blames the merger, and on that, with Spark's own
- * push-based shuffle off, the DAG scheduler asserts and takes the whole application down. Instead
- * the driver is told to leave the merged partition alone, and the stage is repeated: its next attempt
+ * Merged data that proves wrong while its records are read: a chunk breaks (its checksum was right,
+ * so the blocks were bad before they were pushed), or has other than the written number of records.
+ * The driver is told to leave the merged shuffle alone, and the stage is repeated: its next attempt
  * reads the originals, and a bad one of them is found and rerun as always.
+ *
+ * Spark's iterator blames the merger for a broken chunk, and on that, with Spark's own push-based
+ * shuffle off, the DAG scheduler asserts and takes the whole application down.
  */
 private[fetch] final class MergedFailure(generation: ShuffleGeneration, driver: DriverLink) {
   private val log = LoggerFactory.getLogger(classOf[MergedFailure])
@@ -29,6 +32,12 @@ private[fetch] final class MergedFailure(generation: ShuffleGeneration, driver: 
     override def next(): T = translated(records.next())
   }
 
+  def miscounted(reduceId: Int, read: Long, written: Long): Nothing =
+    distrust(
+      reduceId,
+      Reason.RecordsMismatch,
+      s"A merged chunk of partition $reduceId gave $read records where $written were written")
+
   private def translated[T](read: => T): T =
     try {
       read
@@ -36,13 +45,8 @@ private[fetch] final class MergedFailure(generation: ShuffleGeneration, driver: 
       case failure: FetchFailedException =>
         failure.toTaskFailedReason match {
           case FetchFailed(address, _, _, _, reduceId, message) if isMerger(address) =>
-            exclude(reduceId)
-            // Constructing it marks the task; this mark replaces the one that names the merger.
-            throw new MetadataFetchFailedException(
-              generation.shuffleId,
-              reduceId,
-              s"A merged chunk of partition $reduceId broke while it was read; " +
-                s"the next attempt reads the original blocks. $message")
+            val what = s"A merged chunk of partition $reduceId broke while it was read ($message)"
+            distrust(reduceId, Reason.ChunkBroken, what)
           case _ => throw failure
         }
     }
@@ -50,14 +54,23 @@ private[fetch] final class MergedFailure(generation: ShuffleGeneration, driver: 
   private def isMerger(address: BlockManagerId): Boolean =
     address != null && address.executorId == BlockManagerId.SHUFFLE_MERGER_IDENTIFIER
 
+  private def distrust(reduceId: Int, why: Reason, what: String): Nothing = {
+    tell(reduceId, why)
+    // Constructing it marks the task; this mark replaces one that names the merger.
+    throw new MetadataFetchFailedException(
+      generation.shuffleId,
+      reduceId,
+      s"$what; the next attempt reads the original blocks.")
+  }
+
   /** Before the failure is thrown, so that the next attempt cannot be quicker. */
-  private def exclude(reduceId: Int): Unit =
+  private def tell(reduceId: Int, why: Reason): Unit =
     try {
-      Await.result(driver.exclude(generation, reduceId), driver.patience)
+      Await.result(driver.distrust(generation, reduceId, why), driver.patience)
     } catch {
-      case _: TimeoutException => log.warn(s"The driver did not note that $reduceId is excluded")
-      // Without the note the stage may fail once more; without the exception below it would be
-      // the whole application.
-      case NonFatal(failure) => log.warn(s"Partition $reduceId could not be excluded", failure)
+      case _: TimeoutException => log.warn(s"The driver did not note that $generation is wrong")
+      // Without the note the stage may fail once more; without the exception that follows it would
+      // be the whole application, or the answer.
+      case NonFatal(failure) => log.warn(s"The driver was not told: $generation is wrong", failure)
     }
 }

@@ -25,8 +25,9 @@ private[fetch] final class MergedShuffleReader[K, C](
 
   override def read(): Iterator[Product2[K, C]] = {
     val serializer = dependency.serializer.newInstance()
-    val fetched = blocks().flatMap { case (_, stream) =>
-      serializer.deserializeStream(stream).asKeyValueIterator
+    val check = new RecordsCheck(plan.merged, failures)
+    val fetched = blocks().flatMap { case (id, stream) =>
+      check(id, serializer.deserializeStream(stream).asKeyValueIterator)
     }
     val counted = failures.guard(fetched).map { record =>
       metrics.incRecordsRead(1)

@@ -26,6 +26,7 @@ private[lodestone] final case class MapOutput(
     mapIndex: Int,
     mapId: Long,
     lengths: Array[Long],
+    records: RecordCounts,
     dataFile: () => File)
 
 /**
@@ -47,7 +48,7 @@ private[lodestone] final class BlockPusher(
 
   /** Never waits and never fails: a map that finds the queue full is not pushed. */
   def push(map: MapOutput): Unit = {
-    val ledger = new PushLedger(report(map, _))
+    val ledger = new PushLedger(map.mapIndex, map.mapId, report(map, _))
     val shuffle = shuffles.computeIfAbsent(map.generation, _ => new ShufflePush)
     try {
       workers.execute(() => work(map, ledger, shuffle))
@@ -179,7 +180,7 @@ private[lodestone] final class BlockPusher(
 
     private def read(file: FileChannel, request: PushRequest): Option[PushBody] =
       try {
-        Some(PushBody.read(file, request))
+        Some(PushBody.read(file, request, map.records))
       } catch {
         case failure @ (_: IOException | _: OutOfDirectMemoryError) =>
           log.warn(s"The output of ${nameOf(map)} cannot be read for its push", failure)

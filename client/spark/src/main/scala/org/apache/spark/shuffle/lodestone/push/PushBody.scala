@@ -27,16 +27,13 @@ private[push] final class PushBody private (bytes: ByteBuf, val segments: Array[
 
 private[push] object PushBody {
 
-  /** Writers do not count records per partition. */
-  private val UnknownRecords = -1L
-
   @throws[IOException]
-  def read(file: FileChannel, request: PushRequest): PushBody = {
+  def read(file: FileChannel, request: PushRequest, records: RecordCounts): PushBody = {
     val bytes = PooledByteBufAllocator.DEFAULT.directBuffer(request.sizeBytes, request.sizeBytes)
     var whole = false
     try {
       fill(bytes, file, request)
-      val body = new PushBody(bytes, segmentsOf(bytes, request))
+      val body = new PushBody(bytes, segmentsOf(bytes, request, records))
       whole = true
       body
     } finally {
@@ -52,13 +49,17 @@ private[push] object PushBody {
       }
     }
 
-  private def segmentsOf(bytes: ByteBuf, request: PushRequest): Array[Segment] = {
+  private def segmentsOf(
+      bytes: ByteBuf,
+      request: PushRequest,
+      records: RecordCounts): Array[Segment] = {
     var start = 0
     request.reduceIds.indices.map { i =>
       val length = request.lengths(i)
       val crc = Crc32c.of(bytes.nioBuffer(start, length))
       start += length
-      Segment(request.reduceIds(i), length, UnknownRecords, crc)
+      val reduceId = request.reduceIds(i)
+      Segment(reduceId, length, records.of(reduceId), crc)
     }.toArray
   }
 }

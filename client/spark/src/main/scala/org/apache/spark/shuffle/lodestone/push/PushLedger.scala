@@ -5,15 +5,20 @@ import scala.collection.mutable
 
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.PushCounts
+import org.apache.spark.shuffle.lodestone.wire.{Ledger, Segment}
 
 /**
  * What became of each block of one map attempt. Requests are opened before they are sent; when all
  * are closed `whenOver` is called, once.
  */
-private[push] final class PushLedger(whenOver: PushCounts => Unit) {
+private[push] final class PushLedger(
+    mapIndex: Int,
+    mapId: Long,
+    whenOver: PushCounts => Unit) {
   private var blocks = 0L
   private var bytes = 0L
   private var requests = 0L
+  private val acknowledged = mutable.Map.empty[Int, Ledger].withDefaultValue(Ledger.Empty)
   private val unpushed = mutable.Map.empty[String, Long].withDefaultValue(0L)
 
   /** The one that hands out the requests counts as one. */
@@ -22,9 +27,11 @@ private[push] final class PushLedger(whenOver: PushCounts => Unit) {
 
   def opened(): Unit = synchronized(open += 1)
 
-  def pushed(lengthBytes: Long): Unit = synchronized {
+  def pushed(serviceIndex: Int, segment: Segment): Unit = synchronized {
     blocks += 1
-    bytes += lengthBytes
+    bytes += segment.length
+    acknowledged(serviceIndex) =
+      acknowledged(serviceIndex).and(Ledger.of(mapIndex, mapId, segment))
   }
 
   def failed(reason: Reason, count: Int): Unit = synchronized {
@@ -43,8 +50,11 @@ private[push] final class PushLedger(whenOver: PushCounts => Unit) {
   def closed(): Unit = {
     val over = synchronized {
       open -= 1
-      if (open == 0) Some(PushCounts(blocks, bytes, requests, unpushed.toMap)) else None
+      if (open == 0) Some(counts) else None
     }
     over.foreach(whenOver)
   }
+
+  private def counts: PushCounts =
+    PushCounts(blocks, bytes, requests, acknowledged.toMap, unpushed.toMap)
 }

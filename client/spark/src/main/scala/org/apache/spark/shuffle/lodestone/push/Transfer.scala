@@ -66,7 +66,7 @@ private[push] final class Transfer(
     case Success(reply) =>
       reply.statuses.zip(body.segments).foreach { case (status, segment) =>
         if (status.advice == Advice.GoOn) {
-          ledger.pushed(segment.length.toLong)
+          ledger.pushed(serviceIndex, segment)
         } else {
           ledger.failed(PushReason.of(status), 1)
           heed(status)

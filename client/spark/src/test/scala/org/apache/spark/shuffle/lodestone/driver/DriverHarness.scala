@@ -10,6 +10,7 @@ import org.junit.jupiter.api.TestInstance.Lifecycle
 
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.wire.Ledger
 import org.apache.spark.util.RpcUtils
 
 /**
@@ -78,8 +79,16 @@ private[driver] abstract class DriverHarness {
 
   def resultOf(id: ShuffleGeneration): DriverMessage = await(ask[DriverMessage](GetMergeResult(id)))
 
-  def pushed(id: ShuffleGeneration, mapIndex: Int, blocks: Long = 2): Unit = send(
-    MapPushed(id, mapIndex, mapIndex + 1000L, PushCounts(blocks, blocks * 10, 1, Map.empty)))
+  def pushed(
+      id: ShuffleGeneration,
+      mapIndex: Int,
+      blocks: Long = 2,
+      acknowledged: Map[Int, Ledger] = Map.empty): Unit = send(
+    MapPushed(
+      id,
+      mapIndex,
+      mapIndex + 1000L,
+      PushCounts(blocks, blocks * 10, 1, acknowledged, Map.empty)))
 
   def notMerged(reason: Reason): NotMerged = NotMerged(reason.code)
 

@@ -29,8 +29,16 @@ class DriverReportSuite extends DriverHarness {
     val one = service(0xabc)
     driver(Seq(one)).registered(8, numMaps = 2, numPartitions = 20)
     planOf(id)
-    send(MapPushed(id, 0, 100, PushCounts(5, 500, 2, Map(Reason.BlockTooLarge.code -> 3L))))
-    send(MapPushed(id, 1, 101, PushCounts(6, 600, 1, Map(Reason.BlockTooLarge.code -> 4L))))
+    send(MapPushed(
+      id,
+      0,
+      100,
+      PushCounts(5, 500, 2, Map.empty, Map(Reason.BlockTooLarge.code -> 3L))))
+    send(MapPushed(
+      id,
+      1,
+      101,
+      PushCounts(6, 600, 1, Map.empty, Map(Reason.BlockTooLarge.code -> 4L))))
     resultOf(id)
     send(TaskRead(id, ReadCounts(2, 900, 9, 1, Map(Reason.ChunkCorrupt.code -> 1L))))
     assertTrue(LodestoneReport.awaitQuiet(10000))
@@ -115,8 +123,8 @@ class DriverReportSuite extends DriverHarness {
       generation,
       0,
       1,
-      PushCounts(40000, 1, 1, Map(Reason.BlockTooLarge.code -> 12L))))
-    report.finalized(generation, Seq(FinalizeMergeReply(1, 200, 40000, 1)), 0, tookMs = 34)
+      PushCounts(40000, 1, 1, Map.empty, Map(Reason.BlockTooLarge.code -> 12L))))
+    report.finalized(generation, Seq(FinalizeMergeReply(1, 200, 40000, 1, 0, 0)), 0, tookMs = 34)
     assertEquals(
       "shuffle 3: 200 of 200 partitions merged by 1 service, 40,000 blocks pushed, 12 left " +
         "(BLOCK_TOO_LARGE 12), finalized in 34 ms",

@@ -114,16 +114,40 @@ class MergeFinalizerSuite extends DriverHarness {
     assertEquals(notMerged(Reason.NotFinalized), resultOf(id))
   }
 
-  @Test def `an excluded partition is named to every later reader`(): Unit = {
+  @Test def `merged data that proved wrong is read by nobody any more`(): Unit = {
     val one = service(1)
     driver(Seq(one)).registered(4, 1, 20)
     planOf(id)
     pushed(id, 0)
-    assertEquals(Seq.empty[Int], merged(resultOf(id)).excluded.toSeq)
-    assertTrue(await(ask[Boolean](ExcludePartition(id, 13))))
-    assertTrue(await(ask[Boolean](ExcludePartition(id, 13))))
-    assertEquals(Seq(13), merged(resultOf(id)).excluded.toSeq)
-    assertFalse(await(ask[Boolean](ExcludePartition(ShuffleGeneration(4, 1), 13))))
+    merged(resultOf(id))
+    assertTrue(await(ask[Boolean](DistrustMerged(id, 13, Reason.ChunkBroken.code))))
+    assertTrue(await(ask[Boolean](DistrustMerged(id, 14, Reason.RecordsMismatch.code))))
+    assertEquals(notMerged(Reason.ChunkBroken), resultOf(id))
+    val unknown = DistrustMerged(ShuffleGeneration(4, 1), 13, Reason.ChunkBroken.code)
+    assertFalse(await(ask[Boolean](unknown)))
+  }
+
+  @Test def `a service that has lost what it acknowledged is not read from`(): Unit = {
+    def totals(segments: Long, lost: Long, checksum: Long) =
+      Answer(FinalizeMergeReply(0, 5, segments, 99, lost, checksum))
+    val services = Seq(
+      scripted(1) { case _: FinalizeMerge => totals(segments = 2, lost = 0, checksum = 70) },
+      scripted(2) { case _: FinalizeMerge => totals(segments = 1, lost = 0, checksum = 30) },
+      scripted(3) { case _: FinalizeMerge => totals(segments = 2, lost = 0, checksum = 71) },
+      scripted(4) { case _: FinalizeMerge => totals(segments = 1, lost = 1, checksum = 70) },
+      scripted(5) { case _: FinalizeMerge => totals(segments = 3, lost = 0, checksum = 99) })
+    driver(services).registered(4, 2, 40)
+    val plan = planOf(id)
+    pushed(id, 0, acknowledged = (0 until 5).map(_ -> Ledger(1, 30)).toMap)
+    pushed(id, 1, acknowledged = (0 until 5).map(_ -> Ledger(1, 40)).toMap)
+    val result = merged(resultOf(id))
+    // The second lost one, the third has another one; the fourth knows what it lost, and of an
+    // answer of the fifth no map task ever heard.
+    val trusted = Set(1L, 4L, 5L)
+    val expected = plan.services.toSeq.map(s => if (trusted(s.incarnation)) s else null)
+    assertEquals(expected, result.services.toSeq)
+    assertEquals(Set(Reason.LedgerMismatch.code), result.absent.values.toSet)
+    assertEquals(2, result.absent.size)
   }
 
   @Test def `who waits for a shuffle that is removed is answered`(): Unit = {

@@ -57,7 +57,7 @@ private[driver] final class ScriptedService(val incarnation: Long) {
     case _: Hello => HelloReply(1, "test", incarnation, Healthy)
     case lease: RenewLease => LeaseReply(incarnation, lease.ttlMs, Healthy)
     case finalizing: FinalizeMerge =>
-      FinalizeMergeReply(finalizing.shuffle.incarnation, partitions = 5, segments = 9, bytes = 99)
+      FinalizeMergeReply(finalizing.shuffle.incarnation, 5, segments = 9, bytes = 99, 0, 0)
     case _ => Done(incarnation)
   }
 

@@ -92,7 +92,11 @@ class HostServiceSuite {
         val env = SparkEnv.get
         RpcUtils
           .makeDriverRef(DriverEndpoint.Name, env.conf, env.rpcEnv)
-          .send(MapPushed(id, mapIndex, mapIndex + 100L, PushCounts(1, 10, 1, Map.empty)))
+          .send(MapPushed(
+            id,
+            mapIndex,
+            mapIndex + 100L,
+            PushCounts(1, 10, 1, Map.empty, Map.empty)))
       }
       val result = ask(GetMergeResult(id)).asInstanceOf[MergePlan]
       assertEquals(Seq(service), result.services.toSeq)

@@ -14,8 +14,8 @@ import org.junit.jupiter.api.{AfterEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertNotNull, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.SparkConf
-import org.apache.spark.shuffle.lodestone.LodestoneConf
+import org.apache.spark.{HashPartitioner, SparkConf}
+import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire._
@@ -32,19 +32,24 @@ final class BlockPusherSuite {
     val reports = new LinkedBlockingQueue[MapPushed]()
     override def plan(generation: ShuffleGeneration): Future[DriverMessage] = plan
     override def result(generation: ShuffleGeneration): Future[DriverMessage] = Future.never
-    override def exclude(generation: ShuffleGeneration, reduceId: Int): Future[Boolean] =
-      Future.never
+    override def distrust(
+        generation: ShuffleGeneration,
+        reduceId: Int,
+        why: Reason): Future[Boolean] = Future.never
     override def tell(message: DriverMessage): Unit = message match {
       case report: MapPushed => reports.add(report)
       case other => throw new IllegalStateException(s"$other is not for a pusher to send")
     }
     override def patience: FiniteDuration = 10.seconds
 
-    def counts(): PushCounts = {
+    /** The next report, and apart from it what each service acknowledged. */
+    def accounts(): (PushCounts, Map[Int, Ledger]) = {
       val report = reports.poll(20, TimeUnit.SECONDS)
       assertNotNull(report, "no report came")
-      report.counts
+      (report.counts.copy(acknowledged = Map.empty), report.counts.acknowledged)
     }
+
+    def counts(): PushCounts = accounts()._1
   }
 
   private final class Setup(plan: Future[DriverMessage], settings: (String, String)*) {
@@ -67,13 +72,22 @@ final class BlockPusherSuite {
   }
 
   private def planOf(partitions: Int, targets: PushTarget*): Future[DriverMessage] =
-    Future.successful(MergePlan(partitions, targets.map(_.location).toArray, Array.empty))
+    Future.successful(MergePlan(partitions, targets.map(_.location).toArray))
 
   private def output(lengths: Array[Long], mapIndex: Int = 4): MapOutput = {
     val bytes = new Array[Byte](lengths.sum.toInt)
     new Random(5).nextBytes(bytes)
     val file = Files.write(Files.createTempFile(directory, "map", ".data"), bytes).toFile
-    MapOutput(generation, mapIndex, 1L << 40, lengths, () => file)
+    MapOutput(generation, mapIndex, 1L << 40, lengths, counted(lengths), () => file)
+  }
+
+  /** One record per byte. */
+  private def counted(lengths: Array[Long]): RecordCounts = {
+    val records = RecordCounts(new HashPartitioner(lengths.length))
+    for ((length, reduceId) <- lengths.zipWithIndex) {
+      records.counting(Iterator.fill(length.toInt)((reduceId, ()))).foreach(_ => ())
+    }
+    records
   }
 
   private def accepting: PushTarget = target((_, batch) => PushTarget.all(Status.Ok, batch))
@@ -83,11 +97,15 @@ final class BlockPusherSuite {
     val setup = new Setup(planOf(4, service))
     val map = output(Array(10, 0, 300, 20))
     setup.pusher.push(map)
-    assertEquals(PushCounts(3, 330, 1, Map.empty), setup.driver.counts())
+    val (counts, acknowledged) = setup.driver.accounts()
+    assertEquals(PushCounts(3, 330, 1, Map.empty, Map.empty), counts)
     val (batch, body) = service.arrived.poll(10, TimeUnit.SECONDS)
     assertEquals(Files.readAllBytes(map.dataFile().toPath).toSeq, body.toSeq)
     val lengths = batch.segments.toSeq.map(segment => segment.reduceId -> segment.length)
     assertEquals(Seq(0 -> 10, 2 -> 300, 3 -> 20), lengths)
+    assertEquals(Seq(10, 300, 20), batch.segments.map(_.records).toSeq)
+    val ledger = batch.segments.map(Ledger.of(4, 1L << 40, _)).reduce(_.and(_))
+    assertEquals(Map(0 -> ledger), acknowledged)
     val checksum = Crc32c.of(ByteBuffer.wrap(body, 10, 300))
     assertEquals(checksum, batch.segments(1).crc32c)
     assertEquals((4, 1L << 40), (batch.mapIndex, batch.mapId))
@@ -102,7 +120,7 @@ final class BlockPusherSuite {
     val setup = new Setup(planOf(4, service))
     setup.pusher.push(output(Array(10, 10, 10, 2000)))
     val unpushed = Map("PUSH_OTHER_ATTEMPT" -> 1L, "PUSH_DISK_FULL" -> 1L, "BLOCK_TOO_LARGE" -> 1L)
-    assertEquals(PushCounts(1, 10, 1, unpushed), setup.driver.counts())
+    assertEquals(PushCounts(1, 10, 1, Map.empty, unpushed), setup.driver.counts())
   }
 
   @Test def damagedBytesAreSentOnceMoreAndNotAThirdTime(): Unit = {
@@ -111,12 +129,12 @@ final class BlockPusherSuite {
     }
     val setup = new Setup(planOf(1, healing))
     setup.pusher.push(output(Array(10)))
-    assertEquals(PushCounts(1, 10, 2, Map.empty), setup.driver.counts())
+    assertEquals(PushCounts(1, 10, 2, Map.empty, Map.empty), setup.driver.counts())
 
     val broken = target((_, batch) => PushTarget.all(Status.ChecksumMismatch, batch))
     val hopeless = new Setup(planOf(1, broken))
     hopeless.pusher.push(output(Array(10)))
-    val counts = PushCounts(0, 0, 2, Map("PUSH_CHECKSUM_MISMATCH" -> 1L))
+    val counts = PushCounts(0, 0, 2, Map.empty, Map("PUSH_CHECKSUM_MISMATCH" -> 1L))
     assertEquals(counts, hopeless.driver.counts())
     assertEquals(0, hopeless.pusher.bytesInFlight)
   }
@@ -127,7 +145,7 @@ final class BlockPusherSuite {
     }
     val setup = new Setup(planOf(1, service))
     setup.pusher.push(output(Array(10)))
-    assertEquals(PushCounts(1, 10, 2, Map.empty), setup.driver.counts())
+    assertEquals(PushCounts(1, 10, 2, Map.empty, Map.empty), setup.driver.counts())
   }
 
   @Test def nothingMoreOfAMapIsSentOnceItIsTooLate(): Unit = {
@@ -150,16 +168,22 @@ final class BlockPusherSuite {
     setup.pusher.push(output(Array(10)))
     assertEquals(Map("PUSH_SERVICE_RESTARTED" -> 1L), setup.driver.counts().unpushed)
     setup.pusher.push(output(Array(10), mapIndex = 5))
-    assertEquals(PushCounts(0, 0, 0, Map("PUSH_SERVICE_RESTARTED" -> 1L)), setup.driver.counts())
+    assertEquals(
+      PushCounts(0, 0, 0, Map.empty, Map("PUSH_SERVICE_RESTARTED" -> 1L)),
+      setup.driver.counts())
   }
 
   @Test def aSilentServiceCostsOneTimeoutAndIsSkippedThen(): Unit = {
     val service = target((_, _) => PushTarget.Silence)
     val setup = new Setup(planOf(1, service), "spark.lodestone.request.timeout" -> "200ms")
     setup.pusher.push(output(Array(10)))
-    assertEquals(PushCounts(0, 0, 1, Map("PUSH_CONNECTION_FAILED" -> 1L)), setup.driver.counts())
+    assertEquals(
+      PushCounts(0, 0, 1, Map.empty, Map("PUSH_CONNECTION_FAILED" -> 1L)),
+      setup.driver.counts())
     setup.pusher.push(output(Array(10), mapIndex = 5))
-    assertEquals(PushCounts(0, 0, 0, Map("PUSH_SERVICE_SUSPECT" -> 1L)), setup.driver.counts())
+    assertEquals(
+      PushCounts(0, 0, 0, Map.empty, Map("PUSH_SERVICE_SUSPECT" -> 1L)),
+      setup.driver.counts())
     assertEquals(0, setup.pusher.bytesInFlight)
   }
 
@@ -167,17 +191,21 @@ final class BlockPusherSuite {
     val setup = new Setup(planOf(2, accepting))
     val gone = output(Array(10, 10)).copy(dataFile = () => new File(directory.toFile, "gone"))
     setup.pusher.push(gone)
-    assertEquals(PushCounts(0, 0, 0, Map("PUSH_READ_FAILED" -> 2L)), setup.driver.counts())
+    assertEquals(
+      PushCounts(0, 0, 0, Map.empty, Map("PUSH_READ_FAILED" -> 2L)),
+      setup.driver.counts())
     val whole = output(Array(10, 10))
     setup.pusher.push(whole.copy(lengths = Array(10, 11)))
-    assertEquals(PushCounts(0, 0, 0, Map("PUSH_READ_FAILED" -> 2L)), setup.driver.counts())
+    assertEquals(
+      PushCounts(0, 0, 0, Map.empty, Map("PUSH_READ_FAILED" -> 2L)),
+      setup.driver.counts())
     assertEquals(0, setup.pusher.bytesInFlight)
   }
 
   @Test def aMapThatIsNotMergedIsReportedWithTheDriversReason(): Unit = {
     val setup = new Setup(Future.successful(NotMerged("NO_SERVICE")))
     setup.pusher.push(output(Array(10, 0, 10)))
-    assertEquals(PushCounts(0, 0, 0, Map("NO_SERVICE" -> 2L)), setup.driver.counts())
+    assertEquals(PushCounts(0, 0, 0, Map.empty, Map("NO_SERVICE" -> 2L)), setup.driver.counts())
   }
 
   @Test def mapsThatFindTheQueueFullAreReportedAtOnceAndTheOthersArePushed(): Unit = {
@@ -187,7 +215,9 @@ final class BlockPusherSuite {
     val lengths = Array(10L)
     val file = output(lengths)
     (0 until maps).foreach(index => setup.pusher.push(file.copy(mapIndex = index)))
-    assertEquals(PushCounts(0, 0, 0, Map("PUSH_QUEUE_FULL" -> 1L)), setup.driver.counts())
+    assertEquals(
+      PushCounts(0, 0, 0, Map.empty, Map("PUSH_QUEUE_FULL" -> 1L)),
+      setup.driver.counts())
     plan.completeWith(planOf(1, accepting))
     val others = (1 until maps).map(_ => setup.driver.counts())
     val pushed = others.count(_.blocks == 1)
@@ -209,7 +239,9 @@ final class BlockPusherSuite {
       map.dataFile()
     }))
     plan.completeWith(planOf(1, service))
-    assertEquals(PushCounts(0, 0, 0, Map("PUSH_UNKNOWN_SHUFFLE" -> 1L)), setup.driver.counts())
+    assertEquals(
+      PushCounts(0, 0, 0, Map.empty, Map("PUSH_UNKNOWN_SHUFFLE" -> 1L)),
+      setup.driver.counts())
     assertTrue(asked.await(10, TimeUnit.SECONDS))
     assertTrue(service.arrived.isEmpty)
   }

@@ -12,7 +12,7 @@ import org.apache.spark.shuffle.lodestone.wire.PushBatch
 
 final class PushPlanSuite {
   private def merge(partitions: Int, services: Int): MergePlan =
-    MergePlan(partitions, Array.tabulate(services)(ServiceLocation("a", _, 1)), Array.empty)
+    MergePlan(partitions, Array.tabulate(services)(ServiceLocation("a", _, 1)))
 
   /** (reduceId, offset, length) of every block in the plan. */
   private def blocksOf(plan: PushPlan): Seq[(Int, Long, Int)] = plan.requests.flatMap { request =>

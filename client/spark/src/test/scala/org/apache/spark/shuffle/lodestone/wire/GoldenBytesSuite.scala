@@ -64,7 +64,9 @@ final class GoldenBytesSuite {
     assertGolden("LeaseReply.plain", LeaseReply(7, 60000, load))
     val statuses = Array[Status](Status.Ok, Status.Duplicate, Status.OtherAttempt)
     assertGolden("PushBatchReply.three-codes", PushBatchReply(7, statuses))
-    assertGolden("FinalizeMergeReply.plain", FinalizeMergeReply(7, 200, 200000, 5000000000L))
+    assertGolden(
+      "FinalizeMergeReply.plain",
+      FinalizeMergeReply(7, 200, 200000, 5000000000L, 3, 0x0123456789abcdefL))
     assertGolden("Done.plain", Done(plain.incarnation))
     val detail = "shuffle 5 was never registered"
     assertGolden("Refused.plain", Refused(Status.UnknownShuffle, 7, detail))

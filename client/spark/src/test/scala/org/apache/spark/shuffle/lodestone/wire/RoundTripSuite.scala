@@ -54,6 +54,8 @@ final class RoundTripSuite {
       random.nextLong(),
       random.nextInt(),
       random.nextLong(),
+      random.nextLong(),
+      random.nextLong(),
       random.nextLong()),
     ChunkLayout -> ChunkLayout(
       shuffle(),

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push
+
+import org.apache.spark.{Partitioner, ShuffleDependency}
+
+/** How many records a map task writes for each partition, counted on their way to Spark's writer. */
+private[lodestone] final class RecordCounts private (partitioner: Option[Partitioner]) {
+  private val counts = new Array[Long](partitioner.fold(0)(_.numPartitions))
+
+  def counting[K, V](records: Iterator[Product2[K, V]]): Iterator[Product2[K, V]] =
+    partitioner match {
+      case Some(known) =>
+        records.map { record =>
+          counts(known.getPartition(record._1)) += 1
+          record
+        }
+      case None => records
+    }
+
+  /** -1 where it is not known. */
+  def of(reduceId: Int): Long =
+    if (partitioner.isDefined) counts(reduceId) else RecordCounts.Unknown
+}
+
+private[lodestone] object RecordCounts {
+  val Unknown: Long = -1L
+
+  def apply(partitioner: Partitioner): RecordCounts = new RecordCounts(Some(partitioner))
+
+  /** Combining at the map side leaves fewer records than come in: those are not counted. */
+  def apply(dependency: ShuffleDependency[_, _, _]): RecordCounts =
+    new RecordCounts(Some(dependency.partitioner).filterNot(_ => dependency.mapSideCombine))
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+/**
+ * Which segments, whatever their order: how many, and the sum of a hash of each. Map tasks keep it of
+ * what was acknowledged to them, services of what they have; see docs/protocol.md.
+ */
+private[spark] final case class Ledger(segments: Long, checksum: Long) {
+  def and(other: Ledger): Ledger =
+    Ledger(segments + other.segments, checksum + other.checksum)
+}
+
+private[spark] object Ledger {
+  val Empty: Ledger = Ledger(0, 0)
+
+  def of(mapIndex: Int, mapId: Long, segment: Segment): Ledger = {
+    val ofMap = mix(mapId)
+    val ofPlace = mix(ofMap ^ pair(mapIndex, segment.reduceId))
+    val ofBytes = mix(ofPlace ^ pair(segment.length, segment.crc32c))
+    Ledger(1, mix(ofBytes ^ segment.records))
+  }
+
+  private def pair(high: Int, low: Int): Long = (high.toLong << 32) | (low & 0xffffffffL)
+
+  /** The finalizer of SplitMix64. */
+  private def mix(word: Long): Long = {
+    val a = word + 0x9e3779b97f4a7c15L
+    val b = (a ^ (a >>> 30)) * 0xbf58476d1ce4e5b9L
+    val c = (b ^ (b >>> 27)) * 0x94d049bb133111ebL
+    c ^ (c >>> 31)
+  }
+}

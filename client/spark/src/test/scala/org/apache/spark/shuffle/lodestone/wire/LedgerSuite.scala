@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+import org.junit.jupiter.api.Assertions._
+import org.junit.jupiter.api.Test
+
+class LedgerSuite {
+
+  /** The daemon computes the same: its ledger's test has the same number. */
+  @Test def `the checksum is the one of the protocol`(): Unit = {
+    val segment = Segment(reduceId = 3, length = 10, records = -1, crc32c = 5)
+    val ledger = Ledger.of(1, 7000000000L, segment).and(Ledger.of(2, 7000000000L, segment))
+    assertEquals(Ledger(2, 0x1ba9a0cd3efe510aL), ledger)
+  }
+
+  @Test def `a service accounts for what it has and for what it knows to have lost`(): Unit = {
+    def totals(segments: Long, lost: Long, checksum: Long) =
+      FinalizeMergeReply(1, 1, segments, 10, lost, checksum)
+    val acknowledged = Ledger(5, 77)
+    assertTrue(totals(5, 0, 77).accountsFor(acknowledged))
+    assertTrue(totals(3, 2, 77).accountsFor(acknowledged))
+    assertTrue(totals(6, 0, 1).accountsFor(acknowledged), "an answer was lost on its way")
+    assertFalse(totals(4, 0, 77).accountsFor(acknowledged))
+    assertFalse(totals(5, 0, 78).accountsFor(acknowledged))
+  }
+}
