@@ -272,7 +272,8 @@ fn finalizations(book: &mut Book) {
     book.add("edges", EDGE_KEY, FinalizeMerge { key: edge_key() });
     book.add(
         "plain",
-        "incarnation=7 partitions=200 segments=200000 bytes=5000000000 lost=3 checksum=0123456789abcdef",
+        "incarnation=7 partitions=200 segments=200000 bytes=5000000000 lost=3 \
+         checksum=0123456789abcdef",
         FinalizeMergeReply {
             incarnation: 7,
             partitions: 200,
