@@ -35,7 +35,15 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
   private val remover = new ShuffleRemover(shuffles, client, report)
   private val finalizer = new MergeFinalizer(settings, shuffles, directory, client, report, loop)
   private val registrar =
-    new ShuffleRegistrar(shuffles, directory, client, leases, remover, finalizer, loop)
+    new ShuffleRegistrar(
+      shuffles,
+      directory,
+      client,
+      leases,
+      remover,
+      finalizer,
+      () => nearHosts(),
+      loop)
   private val endpoint = env.rpcEnv.setupEndpoint(
     DriverEndpoint.Name,
     new DriverEndpoint(
@@ -108,6 +116,12 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
     case ServiceSource.Embedded => new EmbeddedHosts(() => executorHosts(), loop)
     case ServiceSource.Listed(addresses) => new ListedAddresses(addresses)
     case ServiceSource.Dns(name, port) => new DnsAddresses(name, port, lookups, loop)
+  }
+
+  /** Hosts beside which a service is better placed; an embedded one always is. */
+  private def nearHosts(): Future[Set[String]] = settings.services match {
+    case ServiceSource.Embedded => Future.successful(Set.empty)
+    case _ => executorHosts().map(_.toSet)(loop.context)
   }
 
   /** Hosts on which tasks can run now: the block manager's master knows them. */

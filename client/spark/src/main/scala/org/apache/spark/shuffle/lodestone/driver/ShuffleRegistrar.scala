@@ -2,13 +2,18 @@
 package org.apache.spark.shuffle.lodestone.driver
 
 import scala.collection.mutable
-import scala.concurrent.ExecutionContext
+import scala.concurrent.{ExecutionContext, Future}
 import scala.util.{Failure, Success}
 
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.services.{LeaseKeeper, Service, ServiceDirectory}
+import org.apache.spark.shuffle.lodestone.driver.services.{
+  LeaseKeeper,
+  Placement,
+  Service,
+  ServiceDirectory
+}
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
 
 /**
@@ -22,6 +27,7 @@ private[driver] final class ShuffleRegistrar(
     leases: LeaseKeeper,
     remover: ShuffleRemover,
     finalizer: MergeFinalizer,
+    nearHosts: () => Future[Set[String]],
     loop: EventLoop) {
   import ShuffleRegistrar._
 
@@ -36,10 +42,16 @@ private[driver] final class ShuffleRegistrar(
           if (found.isEmpty) {
             decide(generation, NotMerged(Reason.NoService.code))
           } else if (!generation.removed) {
-            new Registration(generation, place(generation, found))
+            nearHosts().onComplete(near => place(generation, found, near.getOrElse(Set.empty)))
           }
         }
       case _ => // it waits with the others
+    }
+
+  private def place(generation: Generation, live: Seq[Service], near: Set[String]): Unit =
+    if (!generation.removed) {
+      val chosen = Placement.choose(generation.id.shuffleId, generation.numPartitions, live, near)
+      new Registration(generation, chosen)
     }
 
   /** The generation that is asked for; a higher one than the known one takes its place. */
@@ -123,14 +135,4 @@ private[driver] object ShuffleRegistrar {
 
   /** When some services accepted, the others have this long. */
   private val GraceMs = 1000L
-
-  /** A service that gets fewer partitions than this costs more in connections than it helps. */
-  private val MinPartitionsPerService = 8
-
-  /** Neighbouring shuffles begin with different services, so that small ones spread as well. */
-  def place(generation: Generation, live: Seq[Service]): Seq[Service] = {
-    val wanted = (generation.numPartitions + MinPartitionsPerService - 1) / MinPartitionsPerService
-    val first = Math.floorMod(generation.id.shuffleId, live.size)
-    (live.drop(first) ++ live.take(first)).take(math.max(1, wanted))
-  }
 }

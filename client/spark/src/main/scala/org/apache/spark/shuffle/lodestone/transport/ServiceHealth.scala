@@ -6,29 +6,57 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import org.apache.spark.shuffle.lodestone.HostPort
 
 /**
- * Which services failed a moment ago, so that the next task does not wait for the same time-out
- * again.
+ * The penalty box: a service that failed is left alone for a while, and longer each time that it
+ * fails again, so that no task after the first waits for it in vain. What it did long ago is
+ * forgotten step by step. (Typhoon's rule, for addresses instead of hosts.)
  */
 private[lodestone] final class ServiceHealth(nanoClock: () => Long = () => System.nanoTime()) {
   import ServiceHealth._
 
-  private val failedAtNs = new ConcurrentHashMap[HostPort, java.lang.Long]()
+  private val records = new ConcurrentHashMap[HostPort, Record]()
 
-  def failed(service: HostPort): Unit = failedAtNs.put(service, nanoClock())
+  /** Requests that fail while it is in the box were sent before: they count as one failure. */
+  def failed(service: HostPort): Unit = {
+    val nowNs = nanoClock()
+    records.compute(
+      service,
+      (_, before) =>
+        if (before == null) Record(1, nowNs, released = false)
+        else if (before.isBoxed(nowNs)) before
+        else Record(before.levelAt(nowNs) + 1, nowNs, released = false))
+    ()
+  }
 
-  /** It is well: a connection that was lost and made again is no reason to stay away. */
-  def answered(service: HostPort): Unit = failedAtNs.remove(service)
+  /** It is well, but what it did is not forgotten: the next failure costs it more. */
+  def answered(service: HostPort): Unit = {
+    val nowNs = nanoClock()
+    records.computeIfPresent(
+      service,
+      (_, before) => if (before.levelAt(nowNs) == 0) null else before.copy(released = true))
+    ()
+  }
 
   def isSuspect(service: HostPort): Boolean = {
-    val atNs = failedAtNs.get(service)
-    val suspect = atNs != null && nanoClock() - atNs < SuspectNs
-    if (atNs != null && !suspect) failedAtNs.remove(service, atNs)
-    suspect
+    val record = records.get(service)
+    record != null && record.isBoxed(nanoClock())
   }
 }
 
 private[lodestone] object ServiceHealth {
 
   /** Longer than one request's time-out, so that a dead service costs a task one wait, not many. */
-  private val SuspectNs = TimeUnit.SECONDS.toNanos(10)
+  private val FirstNs = TimeUnit.SECONDS.toNanos(10)
+  private val LongestNs = TimeUnit.SECONDS.toNanos(80)
+
+  /** After this long without a failure one of them is forgotten. */
+  private val DecayNs = TimeUnit.SECONDS.toNanos(60)
+
+  /** The failures of a service, `level` of them not forgotten when the last one came. */
+  private final case class Record(level: Int, failedAtNs: Long, released: Boolean) {
+    def isBoxed(nowNs: Long): Boolean =
+      !released && nowNs - failedAtNs < math.min(FirstNs << math.min(level - 1, 10), LongestNs)
+
+    def levelAt(nowNs: Long): Int =
+      math.max(0L, level - (nowNs - failedAtNs) / DecayNs).toInt
+  }
 }

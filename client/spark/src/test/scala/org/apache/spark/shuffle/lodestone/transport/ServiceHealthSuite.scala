@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.transport
 
 import java.util.concurrent.TimeUnit
 
-import org.junit.jupiter.api.Assertions.{assertFalse, assertTrue}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.shuffle.lodestone.HostPort
@@ -24,9 +24,54 @@ final class ServiceHealthSuite {
     assertFalse(health.isSuspect(service))
   }
 
+  private def pass(seconds: Long): Unit = nowNs += TimeUnit.SECONDS.toNanos(seconds)
+
+  /** For how many seconds it is left alone from now on. */
+  private def boxed(): Int = {
+    val seconds = Iterator.from(0).find { _ =>
+      val free = !health.isSuspect(service)
+      if (!free) pass(1)
+      free
+    }
+    seconds.get
+  }
+
   @Test def aServiceThatAnswersAgainIsTrustedAtOnce(): Unit = {
     health.failed(service)
     health.answered(service)
     assertFalse(health.isSuspect(service))
+  }
+
+  @Test def eachFailureKeepsTheServiceAwayForLongerUpToALimit(): Unit = {
+    val times = (1 to 7).map { _ =>
+      health.failed(service)
+      boxed()
+    }
+    assertEquals(Seq(10, 20, 40, 80, 80, 80, 80), times)
+  }
+
+  @Test def requestsThatFailTogetherAreOneFailure(): Unit = {
+    (1 to 16).foreach(_ => health.failed(service))
+    assertEquals(10, boxed())
+  }
+
+  @Test def anAnswerDoesNotMakeThePastUndone(): Unit = {
+    health.failed(service)
+    health.answered(service)
+    health.failed(service)
+    assertEquals(20, boxed())
+  }
+
+  @Test def aFailureIsForgottenAfterAMinuteWithoutOne(): Unit = {
+    (1 to 3).foreach { _ =>
+      health.failed(service)
+      health.answered(service)
+    }
+    pass(120)
+    health.failed(service)
+    assertEquals(20, boxed(), "two of the three are forgotten")
+    pass(600)
+    health.failed(service)
+    assertEquals(10, boxed())
   }
 }

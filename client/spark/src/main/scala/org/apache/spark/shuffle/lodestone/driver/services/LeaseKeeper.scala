@@ -50,7 +50,7 @@ private[driver] final class LeaseKeeper(
     val anyLife = service.location.copy(incarnation = AnyIncarnation)
     client.renewLease(anyLife, conf.leaseTtlMs).onComplete {
       case Success(reply) =>
-        directory.answered(service, reply.incarnation, reply.load.serving)
+        directory.answered(service, reply.incarnation, reply.load)
         again(service, math.max(reply.grantedTtlMs, MinTtlMs))
       case Failure(failure) =>
         directory.failed(service, failure)

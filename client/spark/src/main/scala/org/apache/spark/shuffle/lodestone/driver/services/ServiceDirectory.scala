@@ -10,7 +10,7 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.HostPort
 import org.apache.spark.shuffle.lodestone.driver.EventLoop
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.{RefusedException, Status}
+import org.apache.spark.shuffle.lodestone.wire.{Load, RefusedException, Status}
 
 /** What the driver knows of one service. */
 private[driver] final class Service(val address: HostPort) {
@@ -19,6 +19,9 @@ private[driver] final class Service(val address: HostPort) {
   var incarnation: Long = NoLife
   var state: State = Unknown
   var checkedAtMs: Long = Long.MinValue
+
+  /** What it last said of itself. */
+  var load: Option[Load] = None
   var failures: Int = 0
 
   /** A Hello is under way. */
@@ -89,9 +92,10 @@ private[driver] final class ServiceDirectory(
     find(location.hostPort).foreach(failed(_, failure))
 
   /** It answered: with the incarnation we know, or it was started again. */
-  def answered(service: Service, incarnation: Long, serving: Boolean): Unit = {
+  def answered(service: Service, incarnation: Long, load: Load): Unit = {
     noteLife(service, incarnation)
-    service.state = if (serving) Service.Serving else Service.Unwilling
+    service.state = if (load.serving) Service.Serving else Service.Unwilling
+    service.load = Some(load)
     service.checkedAtMs = loop.nowMs
     service.failures = 0
   }
@@ -113,16 +117,18 @@ private[driver] final class ServiceDirectory(
   private def known(address: HostPort): Service =
     services.getOrElseUpdate(address, new Service(address))
 
-  private def isDue(service: Service): Boolean =
-    !service.asking &&
-      (service.state == Service.Unknown || loop.nowMs - service.checkedAtMs >= TrustMs)
+  private def isDue(service: Service): Boolean = !service.asking && (service.state match {
+    case Service.Unknown => true
+    case Service.Suspect => !client.health.isSuspect(service.address)
+    case Service.Serving | Service.Unwilling => loop.nowMs - service.checkedAtMs >= TrustMs
+  })
 
   private def hello(service: Service): Unit = {
     service.asking = true
     client.hello(service.address).onComplete { outcome =>
       service.asking = false
       outcome match {
-        case Success(reply) => answered(service, reply.incarnation, reply.load.serving)
+        case Success(reply) => answered(service, reply.incarnation, reply.load)
         case Failure(failure) =>
           failed(service, failure)
           log.warn(s"The shuffle service ${service.address} cannot be used: ${failure.getMessage}")
@@ -152,7 +158,7 @@ private[driver] final class ServiceDirectory(
 
 private[driver] object ServiceDirectory {
 
-  /** How long an answer counts, and how long a service that failed is left alone. */
+  /** How long an answer counts. */
   private val TrustMs = 10000L
 
   /** When some services answered, the others have this long: a plan must not wait for the dead. */

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.services
+
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.wire.Load
+
+class PlacementSuite {
+  private val roomy = Load(Load.Serving, 10, 100, diskFree = 500, diskTotal = 1000, 1, 1)
+
+  private def service(host: String, load: Load = roomy): Service = {
+    val made = new Service(HostPort(host, 7337))
+    made.load = Some(load)
+    made
+  }
+
+  private def chosen(
+      live: Seq[Service],
+      partitions: Int,
+      near: Set[String] = Set.empty,
+      shuffleId: Int = 0): Seq[String] =
+    Placement.choose(shuffleId, partitions, live, near).map(_.address.host)
+
+  @Test def `a shuffle gets a service for every eight partitions and no more than there are`()
+      : Unit = {
+    val live = Seq("a", "b", "c").map(service(_))
+    assertEquals(Seq(1, 1, 2, 3, 3), Seq(1, 8, 9, 24, 1000).map(chosen(live, _).size))
+  }
+
+  @Test def `neighbouring shuffles begin with different services`(): Unit = {
+    val live = Seq("a", "b", "c").map(service(_))
+    val firsts = (0 until 6).map(id => chosen(live, 8, shuffleId = id).head)
+    assertEquals(Seq("a", "b", "c", "a", "b", "c"), firsts)
+  }
+
+  @Test def `services beside executors come first`(): Unit = {
+    val live = Seq("a", "b", "c", "d").map(service(_))
+    assertEquals(Set("c", "d"), chosen(live, 16, near = Set("c", "d", "x")).toSet)
+    assertEquals(4, chosen(live, 100, near = Set("c")).size)
+  }
+
+  @Test def `a service without room is used only when there is no other`(): Unit = {
+    val fullMemory = service("memory", roomy.copy(memoryUsed = 86))
+    val fullDisk = service("disk", roomy.copy(diskFree = 99))
+    val live = Seq(fullMemory, fullDisk, service("a"), service("b"))
+    (0 until 4).foreach { id =>
+      assertEquals(Set("a", "b"), chosen(live, 16, near = Set("disk"), shuffleId = id).toSet)
+    }
+    assertEquals(4, chosen(live, 32).size)
+  }
+
+  @Test def `what has said nothing of its load counts as roomy`(): Unit = {
+    val unknown = new Service(HostPort("a", 1))
+    val strained = service("b", roomy.copy(diskFree = 0))
+    assertEquals(Seq("a"), chosen(Seq(strained, unknown), 8))
+  }
+}
