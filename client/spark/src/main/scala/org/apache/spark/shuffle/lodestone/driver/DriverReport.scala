@@ -19,6 +19,9 @@ private[driver] final class ShuffleRecord(
   var state: ShuffleRecord.State = ShuffleRecord.Registered
   var services: Int = 0
   var finalizeMs: Long = 0
+
+  /** The gap that merging puts between the map and the reduce stage. */
+  var readersWaitedMs: Long = 0
   val counts = new ReportCounts
 
   /** Blocks pushed in this generation. */
@@ -29,6 +32,7 @@ private[driver] final class ShuffleRecord(
     state = ShuffleRecord.Registered
     services = 0
     finalizeMs = 0
+    readersWaitedMs = 0
     generationBlocks = 0
   }
 }
@@ -97,6 +101,9 @@ private[driver] final class DriverReport {
   var merged = 0L
   var plain = 0L
 
+  /** Sum over all shuffles. */
+  var readersWaitedMs = 0L
+
   def kept: Iterable[ShuffleRecord] = records.values
 
   def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): ShuffleRecord = {
@@ -144,6 +151,12 @@ private[driver] final class DriverReport {
     }
   }
 
+  /** From the first question of a reader to its answer. */
+  def waited(id: ShuffleGeneration, ms: Long): Unit = of(id).foreach { record =>
+    record.readersWaitedMs = ms
+    readersWaitedMs += ms
+  }
+
   def finalized(
       id: ShuffleGeneration,
       totals: Seq[FinalizeMergeReply],
@@ -165,7 +178,8 @@ private[driver] final class DriverReport {
     val left = reasonList(totals)
     f"lodestone: $merged%,d of $shuffles%,d shuffles merged, ${totals.blocksPushed}%,d blocks " +
       f"(${totals.bytesPushed}%,d bytes) pushed, ${totals.mergedBlocksRead}%,d blocks read in " +
-      f"${totals.chunksRead}%,d chunks, ${totals.originalsRead}%,d read from originals$left"
+      f"${totals.chunksRead}%,d chunks, ${totals.originalsRead}%,d read from originals$left; " +
+      f"readers waited $readersWaitedMs%,d ms for merges to end"
   }
 
   private def of(id: ShuffleGeneration): Option[ShuffleRecord] =

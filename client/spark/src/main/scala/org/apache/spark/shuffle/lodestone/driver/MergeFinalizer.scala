@@ -39,6 +39,7 @@ private[driver] final class MergeFinalizer(
         reply(NotMerged(Reason.UnknownShuffle.code))
       case None => reply(NotMerged(Reason.NothingPushed.code))
       case Some(generation) =>
+        if (generation.askedAtMs.isEmpty) generation.askedAtMs = Some(loop.nowMs)
         if (generation.result.ask(reply)) {
           loop.later(conf.finalizeTimeoutMs)(begin(generation))
         }
@@ -85,6 +86,7 @@ private[driver] final class MergeFinalizer(
     }
 
   private def decide(generation: Generation, answer: DriverMessage): Unit = {
+    generation.askedAtMs.foreach(since => report.waited(generation.id, loop.nowMs - since))
     report.decided(generation.id, answer)
     generation.result.decide(answer)
   }

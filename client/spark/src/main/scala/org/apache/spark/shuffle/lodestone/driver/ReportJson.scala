@@ -11,7 +11,8 @@ private[driver] object ReportJson {
       Seq(
         "shuffles" -> report.shuffles.toString,
         "merged" -> report.merged.toString,
-        "plain" -> report.plain.toString) ++ counts(report.totals))
+        "plain" -> report.plain.toString,
+        "readersWaitedMillis" -> report.readersWaitedMs.toString) ++ counts(report.totals))
     obj(
       Seq(
         "totals" -> totals,
@@ -27,7 +28,8 @@ private[driver] object ReportJson {
       "partitions" -> record.numPartitions.toString,
       "state" -> text(record.state.name),
       "services" -> record.services.toString,
-      "finalizeMillis" -> record.finalizeMs.toString) ++ counts(record.counts))
+      "finalizeMillis" -> record.finalizeMs.toString,
+      "readersWaitedMillis" -> record.readersWaitedMs.toString) ++ counts(record.counts))
 
   private def counts(counts: ReportCounts): Seq[(String, String)] = Seq(
     "blocksPushed" -> counts.blocksPushed.toString,

@@ -77,6 +77,9 @@ private[driver] final class Generation(
   /** What map tasks say that each service of the plan has, by its index. */
   private var acknowledged = Map.empty[Int, Ledger].withDefaultValue(Ledger.Empty)
 
+  /** When the first reader asked what came of it. */
+  var askedAtMs: Option[Long] = None
+
   var finalizing: Boolean = false
   var removed: Boolean = false
 

@@ -115,6 +115,22 @@ class DriverReportSuite extends DriverHarness {
     assertTrue(LodestoneReport.awaitQuiet(100))
   }
 
+  @Test def `the gap between map and reduce stage is what the first reader waited`(): Unit = {
+    def waited(shuffleId: Int): Long = shuffle(shuffleId).get("readersWaitedMillis").asLong
+    val coordinator = driver(Seq(service(1)), "spark.lodestone.finalize.timeout" -> "300ms")
+    Seq(4, 5).foreach { shuffleId =>
+      coordinator.registered(shuffleId, 2, 20)
+      planOf(ShuffleGeneration(shuffleId, 0))
+      pushed(ShuffleGeneration(shuffleId, 0), 0)
+    }
+    pushed(ShuffleGeneration(4, 0), 1)
+    resultOf(ShuffleGeneration(5, 0))
+    assertTrue(LodestoneReport.awaitQuiet(10000))
+    resultOf(ShuffleGeneration(4, 0))
+    assertEquals(0, waited(4), "everything was merged when the reader asked")
+    assertTrue(waited(5) >= 300, s"it waited ${waited(5)} ms")
+  }
+
   @Test def `a finalized shuffle is one sentence`(): Unit = {
     val report = new DriverReport
     val record = report.registered(3, 200, 200)
