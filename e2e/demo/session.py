@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.paths import JOBS_JAR, ROOT, plugin_jar, python_of
-from harness.spark_process import MANAGER
+from harness.spark_process import JVM_OPTIONS, MANAGER
 
 JOBS = ["q03", "q05", "q09", "q18", "q21", "sort"]
 ANSWER_TIMEOUT_S = 240
 STOP_TIMEOUT_S = 60
 LOG_TAIL_BYTES = 6000
 FOLDER = ROOT / ".cache" / "demo"
-# Each Spark lives for a minute or two: the optimising compiler would take more time than it saves.
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass

@@ -12,6 +12,8 @@ from pathlib import Path
 from .paths import JOBS_JAR, ROOT, plugin_jar, python_of
 
 JOB_TIMEOUT_S = 300
+# A Spark that lives for a minute or two: the optimising compiler would take more time than it saves.
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 MANAGER = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
 
 
@@ -87,6 +89,8 @@ def configuration(spark_version: str, job: Job, lodestone: bool, folder: Path) -
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": JVM_OPTIONS,
+        "spark.executor.extraJavaOptions": JVM_OPTIONS,
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "32",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
