@@ -9,6 +9,7 @@ ADAPTIVE = {
     "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
 }
 SKEW = {
+    "spark.sql.shuffle.partitions": "8",
     "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "2",
     "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "200k",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "200k",
@@ -40,4 +41,6 @@ def test_a_local_read_takes_whole_map_outputs_and_says_so(start_job, plain_answe
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)
     assert outcome.answer[1]["local"]
-    assert outcome.reasons().keys() == {"LOCAL_MAP_READ"}
+    # The last exchange, of the one sum, has one map.
+    assert outcome.reasons().keys() == {"LOCAL_MAP_READ", "SINGLE_MAP"}
+    assert outcome.report["totals"]["originalsRead"] == outcome.reasons()["LOCAL_MAP_READ"]
