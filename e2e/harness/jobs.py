@@ -6,6 +6,8 @@
 
 import hashlib
 
+from pyspark import TaskContext
+
 from harness.gates import stand_before
 
 
@@ -29,14 +31,10 @@ def keyed_rows(spark, maps=6, partitions=8, rows=12000, value_bytes=200, gates=N
             yield number, value_of(number, value_bytes)
 
     def summarise(index, records):
-        count, total = 0, 0
-        for number, value in records:
-            count += 1
-            record = hashlib.blake2b(f"{number}:{value}".encode(), digest_size=8)
-            total ^= int.from_bytes(record.digest(), "big")
+        summary = summary_of(records)
         if gates:
             stand_before(gates, f"reduce-{index}")
-        yield index, count, f"{total:016x}"
+        yield index, *summary
 
     made = context.parallelize(range(rows), maps).mapPartitionsWithIndex(make)
     shuffled = made.partitionBy(partitions)
@@ -86,6 +84,46 @@ def shuffles_in_a_row(spark, turns=4, gates=None, **sizes):
         if gates:
             stand_before(gates, f"turn-{turn}")
     return answers
+
+
+def two_attempts_of_a_map(spark, maps=6, partitions=8, rows=12000, gates=None):
+    """As `keyed_rows`. Gates: `map-0-<n>` before attempt n of map 0 gives its rows."""
+
+    def make(index, numbers):
+        if gates and index == 0:
+            stand_before(gates, f"map-0-{TaskContext.get().attemptNumber()}")
+        for number in numbers:
+            yield number, value_of(number, 200)
+
+    made = spark.sparkContext.parallelize(range(rows), maps).mapPartitionsWithIndex(make)
+    shuffled = made.partitionBy(partitions)
+    return sorted(shuffled.mapPartitionsWithIndex(lambda i, rs: [(i, *summary_of(rs))]).collect())
+
+
+def reshuffled_at_random(spark, rows=12000, gates=None):
+    """Each row once, through a shuffle that sends it elsewhere when it is repeated. Gates: `reread-<i>` in its reduce task i."""
+
+    def reread(index, records):
+        kept = list(records)
+        if gates:
+            stand_before(gates, f"reread-{index}")
+        return iter(kept)
+
+    made = spark.sparkContext.parallelize(range(rows), 6).map(lambda n: (n, value_of(n, 200)))
+    # The order in which rows leave the first shuffle decides where the second one sends them.
+    scattered = made.partitionBy(6).repartition(8).mapPartitionsWithIndex(reread)
+    gathered = scattered.partitionBy(4)
+    return sorted(gathered.mapPartitionsWithIndex(lambda i, rs: [(i, *summary_of(rs))]).collect())
+
+
+def summary_of(records):
+    """The number of rows, and a checksum that does not depend on their order."""
+    count, total = 0, 0
+    for number, value in records:
+        count += 1
+        record = hashlib.blake2b(f"{number}:{value}".encode(), digest_size=8)
+        total = (total + int.from_bytes(record.digest(), "big")) % 2**64
+    return count, f"{total:016x}"
 
 
 def value_of(number: int, length: int) -> str:

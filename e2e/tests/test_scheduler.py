@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Spark's schedulers do to a shuffle: copies of slow tasks, lost executors, stages that are repeated and give other rows."""
+
+import os
+import signal
+
+from harness.processes import executors_of
+from harness.spark_process import Job
+
+MAPS, PARTITIONS = 6, 8
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.minTaskRuntime": "100ms",
+}
+
+
+def test_a_slow_task_and_its_copy_are_read_once(start_daemon, start_job, gates, plain_answer):
+    daemon = start_daemon()
+    services = {"spark.lodestone.services": daemon.host_port}
+    job = Job("two_attempts_of_a_map", {"gates": gates.address}, conf={**SPECULATION, **services})
+    running = start_job(job)
+    gates.wait_reached("map-0-0")
+    gates.wait_reached("map-0-1")
+    gates.open("map-0-1")
+    gates.open("map-0-0")
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(Job(job.name, job.arguments))
+    totals = outcome.report["totals"]
+    assert totals["mergedBlocksRead"] + totals["originalsRead"] == MAPS * PARTITIONS
+    assert totals["mergedBlocksRead"] >= (MAPS - 1) * PARTITIONS
+
+
+def test_a_copy_that_wins_while_the_slow_task_is_killed_is_read_merged(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemon = start_daemon()
+    services = {"spark.lodestone.services": daemon.host_port}
+    job = Job("two_attempts_of_a_map", {"gates": gates.address}, conf={**SPECULATION, **services})
+    running = start_job(job)
+    gates.open("map-0-1")
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(Job(job.name, job.arguments))
+    assert outcome.report["totals"]["mergedBlocksRead"] == MAPS * PARTITIONS
+
+
+def test_an_executor_lost_between_two_reads_costs_no_row(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemon = start_daemon()
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": 2, "gates": gates.address}
+    job = Job("keyed_rows", arguments, conf={"spark.lodestone.services": daemon.host_port})
+    running = start_job(job)
+    for name in [f"map-{i}" for i in range(MAPS)] + [f"reduce-{i}" for i in range(PARTITIONS)]:
+        gates.open(name)
+    gates.wait_reached("between-0")
+    os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
+    gates.open("between-0")
+    gates.open("between-1")
+    assert running.wait().answer == plain_answer(job)
+
+
+def test_a_stage_that_gives_other_rows_when_it_is_repeated_loses_and_doubles_none(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemon = start_daemon()
+    services = {"spark.lodestone.services": daemon.host_port}
+    job = Job("reshuffled_at_random", {"gates": gates.address}, conf=services)
+    running = start_job(job)
+    for index in range(8):
+        if index != 5:
+            gates.open(f"reread-{index}")
+    gates.wait_reached("reread-5")
+    os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
+    gates.open("reread-5")
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert outcome.report["totals"]["mergedBlocksRead"] > 0
