@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from harness.cluster import Cluster
 from harness.daemon import Daemon
 from harness.gates import Gates
 from harness.paths import SPARK_LINES
@@ -32,6 +33,14 @@ def start_daemon(tmp_path):
     yield start
     for daemon in started:
         daemon.stop()
+
+
+@pytest.fixture
+def two_hosts(spark, tmp_path):
+    """A cluster with workers on two hosts: Spark starts no copy of a task beside the task itself."""
+    cluster = Cluster(spark, tmp_path / "cluster")
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture

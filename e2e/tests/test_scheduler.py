@@ -17,10 +17,15 @@ SPECULATION = {
 }
 
 
-def test_a_slow_task_and_its_copy_are_read_once(start_daemon, start_job, gates, plain_answer):
-    daemon = start_daemon()
-    services = {"spark.lodestone.services": daemon.host_port}
-    job = Job("two_attempts_of_a_map", {"gates": gates.address}, conf={**SPECULATION, **services})
+def speculative_job(daemon, cluster, gates) -> Job:
+    conf = {**SPECULATION, "spark.lodestone.services": daemon.host_port}
+    return Job("two_attempts_of_a_map", {"gates": gates.address}, cluster.master, conf)
+
+
+def test_a_slow_task_and_its_copy_are_read_once(
+    start_daemon, start_job, two_hosts, gates, plain_answer
+):
+    job = speculative_job(start_daemon(), two_hosts, gates)
     running = start_job(job)
     gates.wait_reached("map-0-0")
     gates.wait_reached("map-0-1")
@@ -34,11 +39,9 @@ def test_a_slow_task_and_its_copy_are_read_once(start_daemon, start_job, gates, 
 
 
 def test_a_copy_that_wins_while_the_slow_task_is_killed_is_read_merged(
-    start_daemon, start_job, gates, plain_answer
+    start_daemon, start_job, two_hosts, gates, plain_answer
 ):
-    daemon = start_daemon()
-    services = {"spark.lodestone.services": daemon.host_port}
-    job = Job("two_attempts_of_a_map", {"gates": gates.address}, conf={**SPECULATION, **services})
+    job = speculative_job(start_daemon(), two_hosts, gates)
     running = start_job(job)
     gates.open("map-0-1")
     outcome = running.wait()

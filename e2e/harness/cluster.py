@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A standalone Spark cluster whose workers have hosts of their own, all of them loopback addresses."""
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+from .daemon import wait_until
+from .paths import ROOT, python_of
+
+HOSTS = ["127.0.0.2", "127.0.0.3"]
+STOP_TIMEOUT_S = 20
+
+
+class Cluster:
+    """One master, and on each host a worker with one core. `master` is the URL for a job."""
+
+    def __init__(self, spark_version: str, folder: Path):
+        self._version = spark_version
+        self._folder = folder
+        folder.mkdir(parents=True)
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            port = unused.getsockname()[1]
+        self.master = f"spark://127.0.0.1:{port}"
+        place = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        self._processes = [self._start("master", "deploy.master.Master", *place)]
+        for host in HOSTS:
+            sizes = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{host}")]
+            rest = ["--host", host, "--webui-port", "0", *sizes, self.master]
+            self._processes.append(self._start(host, "deploy.worker.Worker", *rest))
+        self._wait_for("master", "Registering worker", times=len(HOSTS))
+
+    def stop(self) -> None:
+        """Workers end their executors."""
+        for process in reversed(self._processes):
+            process.terminate()
+            process.wait(STOP_TIMEOUT_S)
+
+    def _start(self, name: str, main: str, *arguments: str) -> subprocess.Popen:
+        spark = python_of(self._version).parent.parent / "lib"
+        (home,) = spark.glob("python*/site-packages/pyspark")
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "PYTHONPATH": str(ROOT / "e2e"),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_LOCAL_DIRS": str(self._folder / f"local-{name}"),
+        }
+        environment.pop("SPARK_LOCAL_IP", None)
+        with (self._folder / f"{name}.log").open("wb") as log:
+            return subprocess.Popen(
+                [home / "bin" / "spark-class", f"org.apache.spark.{main}", *arguments],
+                cwd=self._folder, env=environment, stdout=log, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+
+    def _wait_for(self, name: str, text: str, times: int) -> None:
+        log = self._folder / f"{name}.log"
+        wait_until(lambda: log.read_text().count(text) >= times, f"{text!r} in {log}", 60)
