@@ -248,6 +248,8 @@ fn nothing_finalized(call: &Call) -> Bytes {
         partitions: 0,
         segments: 0,
         bytes: 0,
+        lost_segments: 0,
+        checksum: 0,
     }
     .to_bytes()
 }

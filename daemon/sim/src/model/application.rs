@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use lodestone_server::handler::Answer;
+use lodestone_store::Ledger;
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::register::RegisterShuffle;
@@ -72,6 +73,7 @@ impl Model {
             format: request.format,
             totals: None,
             laid: BTreeMap::new(),
+            acknowledged: Ledger::default(),
         };
         application.removed.remove(&key.shuffle_id);
         application.shuffles.insert(key.shuffle_id, shuffle);
@@ -173,6 +175,11 @@ impl Shuffle {
             }
             (partitions, segments, bytes)
         };
+        let held = Ledger {
+            segments: (totals.segments + totals.lost_segments).unsigned_abs(),
+            checksum: totals.checksum.cast_unsigned(),
+        };
+        agree("ledger of what was acknowledged", &held, &self.acknowledged)?;
         let (least, most) = (sum(|laid| laid.sure), sum(|_| true));
         let found = (totals.partitions, totals.segments, totals.bytes);
         let fits = least.0 <= found.0

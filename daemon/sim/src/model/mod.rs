@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use lodestone_server::handler::Answer;
+use lodestone_store::Ledger;
 use lodestone_wire::Message;
 use lodestone_wire::extension::fetch::LaidSegment;
 use lodestone_wire::extension::finalize::FinalizeMergeReply;
@@ -54,6 +55,8 @@ struct Shuffle {
     /// The answer to finalize, once given.
     totals: Option<FinalizeMergeReply>,
     laid: BTreeMap<u32, Vec<Laid>>,
+    /// Every segment that was answered with OK, lost since or not.
+    acknowledged: Ledger,
 }
 
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use lodestone_server::handler::Answer;
+use lodestone_store::{Ledger, MapId, MapIndex, ReduceId};
 use lodestone_wire::extension::fetch::LaidSegment;
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply, Segment};
 use lodestone_wire::extension::status::Status;
@@ -130,6 +131,9 @@ impl Shuffle {
                 sure: !trouble.writes,
             };
             start = end;
+            if *code == Status::Ok {
+                self.acknowledge(segment.reduce_id, &laid.segment);
+            }
             let partition = self.laid.entry(segment.reduce_id).or_default();
             append(partition, laid, *code, trouble).map_err(|text| {
                 let (map, reduce) = (batch.map_index, segment.reduce_id);
@@ -137,6 +141,20 @@ impl Shuffle {
             })?;
         }
         Ok(())
+    }
+}
+
+impl Shuffle {
+    fn acknowledge(&mut self, reduce_id: u32, segment: &LaidSegment) {
+        let held = lodestone_store::LaidSegment {
+            map_index: MapIndex(segment.map_index),
+            map_id: MapId(segment.map_id),
+            length: segment.length,
+            records: segment.records,
+            crc: segment.crc32c.0,
+        };
+        let one = Ledger::of(ReduceId(reduce_id), [held]);
+        self.acknowledged = self.acknowledged.and(one);
     }
 }
 

@@ -21,7 +21,7 @@ fn caught(bug: Bug, seeds: u64) -> Option<(u64, String)> {
 fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
     match bug {
         Bug::Store(PlantedBug::DuplicateCheckDropped) => (10, &["one segment per map index"]),
-        Bug::Store(PlantedBug::AckBeforeWrite) => (100, &["totals: are", "must be Duplicate"]),
+        Bug::Store(PlantedBug::AckBeforeWrite) => (100, &["ledger of what", "must be Duplicate"]),
         Bug::Store(PlantedBug::FailedWriteAcknowledged) => (500, &["chunk"]),
         Bug::Store(PlantedBug::FailedWriteDropsAll) => {
             (500, &["segment of a map that is there", "is not shown"])
