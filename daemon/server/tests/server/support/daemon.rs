@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -70,6 +70,19 @@ impl Daemon {
                 Ok(line) if line.contains(text) => return line,
                 Ok(_) => {}
                 Err(_) => panic!("nothing logged with {text:?}"),
+            }
+        }
+    }
+
+    /// Whether a line that contains the text comes within this time.
+    pub(crate) fn logs_within(&self, text: &str, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.log.recv_timeout(left) {
+                Ok(line) if line.contains(text) => return true,
+                Ok(_) => {}
+                Err(_) => return false,
             }
         }
     }
