@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.Random;
+import java.util.function.LongSupplier;
+import org.apache.spark.HashPartitioner;
+import org.apache.spark.shuffle.lodestone.push.RecordCounts;
+import org.apache.spark.shuffle.lodestone.wire.Crc32c;
+import org.apache.spark.shuffle.lodestone.wire.Ledger;
+import org.apache.spark.shuffle.lodestone.wire.Segment;
+import scala.Product2;
+import scala.Tuple2;
+
+/**
+ * What the ledger costs in CPU: counting records at the map task, the checksum of a block's bytes
+ * (paid twice in the plugin: before the push, after the fetch), the hash of a segment. Each against
+ * the same loop without it, in turn, on one thread; medians of the rounds with the spread.
+ */
+public final class LedgerCost {
+  private static final int ROUNDS = 9;
+  private static final int RECORDS = 4_000_000;
+  private static final int BLOCK_BYTES = 10_000;
+  private static final int BLOCKS = 20_000;
+  private static final int RECORD_BYTES = 100;
+  private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
+  private static long sink;
+
+  public static void main(String[] arguments) {
+    LongSupplier records = () -> drain(new Pairs());
+    LongSupplier counted =
+        () -> drain(RecordCounts.apply(new HashPartitioner(200)).counting(new Pairs()));
+    String what = "records through an iterator, without and with counting";
+    double perRecord = compare(what, records, counted, RECORDS);
+
+    byte[] block = new byte[BLOCK_BYTES];
+    new Random(1).nextBytes(block);
+    ByteBuffer direct = ByteBuffer.allocateDirect(BLOCK_BYTES).put(block);
+    LongSupplier nothing = () -> blocks(direct, false);
+    LongSupplier checked = () -> blocks(direct, true);
+    double perBlock = compare("blocks of 10 kB, without and with crc32c", nothing, checked, BLOCKS);
+
+    LongSupplier loop = () -> segments(false);
+    LongSupplier hashed = () -> segments(true);
+    double perSegment = compare("segments, without and with their hash", loop, hashed, RECORDS);
+
+    double records1Gb = perRecord * (1e9 / RECORD_BYTES) / 1e9;
+    double crc1Gb = 2 * perBlock * (1e9 / BLOCK_BYTES) / 1e9;
+    double segments1Gb = perSegment * (1e9 / BLOCK_BYTES) / 1e9;
+    System.out.printf(
+        "per GB of 100-byte records in 10 kB blocks: counting %.3f, crc32c twice %.3f, "
+            + "hashes %.5f CPU s%n",
+        records1Gb, crc1Gb, segments1Gb);
+    System.out.println("(" + sink + ")");
+  }
+
+  /** Nanoseconds of CPU per item that the second takes longer. */
+  private static double compare(String what, LongSupplier without, LongSupplier with, int items) {
+    double[] base = new double[ROUNDS];
+    double[] more = new double[ROUNDS];
+    for (int round = -3; round < ROUNDS; round++) {
+      double first = cpuNs(without) / items;
+      double second = cpuNs(with) / items;
+      if (round >= 0) {
+        base[round] = first;
+        more[round] = second;
+      }
+    }
+    Arrays.sort(base);
+    Arrays.sort(more);
+    int middle = ROUNDS / 2;
+    System.out.printf(
+        "%s: %.2f (%.2f to %.2f) and %.2f (%.2f to %.2f) ns each%n",
+        what, base[middle], base[0], base[ROUNDS - 1], more[middle], more[0], more[ROUNDS - 1]);
+    return more[middle] - base[middle];
+  }
+
+  private static double cpuNs(LongSupplier work) {
+    long start = THREADS.getCurrentThreadCpuTime();
+    sink += work.getAsLong();
+    return THREADS.getCurrentThreadCpuTime() - start;
+  }
+
+  private static long drain(scala.collection.Iterator<Product2<Integer, Integer>> pairs) {
+    long sum = 0;
+    while (pairs.hasNext()) {
+      sum += pairs.next()._2();
+    }
+    return sum;
+  }
+
+  private static long blocks(ByteBuffer block, boolean check) {
+    long sum = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+      ByteBuffer bytes = block.duplicate().clear();
+      sum += check ? Crc32c.of(bytes) : bytes.get(i % BLOCK_BYTES);
+    }
+    return sum;
+  }
+
+  private static long segments(boolean hash) {
+    long sum = 0;
+    for (int i = 0; i < RECORDS; i++) {
+      Segment segment = new Segment(i & 1023, 10_000, 100, i);
+      sum += hash ? Ledger.of(i >> 10, i, segment).checksum() : segment.crc32c();
+    }
+    return sum;
+  }
+
+  /** Pairs as a map task has them: made one after the other. */
+  private static final class Pairs
+      extends scala.collection.AbstractIterator<Product2<Integer, Integer>> {
+    private int made;
+
+    @Override
+    public boolean hasNext() {
+      return made < RECORDS;
+    }
+
+    @Override
+    public Product2<Integer, Integer> next() {
+      made++;
+      return new Tuple2<>(made * 31, made);
+    }
+  }
+}
