@@ -53,7 +53,9 @@ def side_by_side(version: str, tables) -> tuple[dict[str, Done], dict[str, Done]
             differs = difference(plain[job].answer, lodestone[job].answer)
             say(f"  {differs or 'same answer'}")
         for session in sessions:
-            session.stop()
+            session.begin_stop()
+        for session in sessions:
+            session.await_stop()
     return plain, lodestone
 
 

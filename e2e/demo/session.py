@@ -63,9 +63,11 @@ class Session:
         self._report = told["report"]
         return Done(told["seconds"], told["answer"], counts)
 
-    def stop(self) -> None:
-        """Waits until it has put everything away."""
+    def begin_stop(self) -> None:
+        """It puts everything away; `await_stop` waits for that."""
         self._process.stdin.close()
+
+    def await_stop(self) -> None:
         watchdog = threading.Timer(STOP_TIMEOUT_S, self._process.kill)
         watchdog.start()
         code = self._process.wait()
