@@ -63,7 +63,7 @@ test-jvm: tools daemon $(JARS)
 
 test-e2e: tools daemon $(JARS) $(JOBS) $(TEST_VENVS) $(LINKED)
 	$(SAY) "end to end: real Spark processes, real daemons"
-	.venv-test/bin/python -m pytest -q -c e2e/pytest.ini e2e/tests
+	.venv-test/bin/python -m pytest -q -n 2 --dist worksteal -c e2e/pytest.ini e2e/tests
 
 # The daemon. Cargo knows what changed; dist/lodestone keeps its time when nothing did.
 daemon: tools

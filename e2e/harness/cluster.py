@@ -2,11 +2,10 @@
 """A standalone Spark cluster whose workers have hosts of their own, all of them loopback addresses."""
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 
-from .daemon import wait_until
+from .daemon import free_port, wait_until
 from .paths import ROOT, python_of
 
 HOSTS = ["127.0.0.2", "127.0.0.3"]
@@ -20,8 +19,7 @@ class Cluster:
         self._version = spark_version
         self._folder = folder
         folder.mkdir(parents=True)
-        with socket.create_server(("127.0.0.1", 0)) as unused:
-            port = unused.getsockname()[1]
+        port = free_port()
         self.master = f"spark://127.0.0.1:{port}"
         place = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
         self._processes = [self._start("master", "deploy.master.Master", *place)]

@@ -5,6 +5,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -89,6 +90,12 @@ class Daemon:
         if self.process.poll() is None:
             self.process.terminate()
         return self.process.wait(STOP_TIMEOUT_S)
+
+
+def free_port() -> int:
+    """A port of loopback on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        return unused.getsockname()[1]
 
 
 def read_line(process: subprocess.Popen, timeout_s: float, log: Path) -> str:

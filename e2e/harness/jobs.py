@@ -97,7 +97,7 @@ def two_attempts_of_a_map(spark, maps=6, partitions=8, rows=12000, gates=None):
 
     made = spark.sparkContext.parallelize(range(rows), maps).mapPartitionsWithIndex(make)
     shuffled = made.partitionBy(partitions)
-    return sorted(shuffled.mapPartitionsWithIndex(lambda i, rs: [(i, *summary_of(rs))]).collect())
+    return summaries(shuffled)
 
 
 def reshuffled_at_random(spark, rows=12000, gates=None):
@@ -113,7 +113,12 @@ def reshuffled_at_random(spark, rows=12000, gates=None):
     # The order in which rows leave the first shuffle decides where the second one sends them.
     scattered = made.partitionBy(6).repartition(8).mapPartitionsWithIndex(reread)
     gathered = scattered.partitionBy(4)
-    return sorted(gathered.mapPartitionsWithIndex(lambda i, rs: [(i, *summary_of(rs))]).collect())
+    return summaries(gathered)
+
+
+def summaries(rows):
+    """Per partition: its index, the number of its rows, and their checksum."""
+    return sorted(rows.mapPartitionsWithIndex(lambda i, rs: [(i, *summary_of(rs))]).collect())
 
 
 def summary_of(records):

@@ -13,7 +13,7 @@ from .paths import JOBS_JAR, ROOT, plugin_jar, python_of
 
 JOB_TIMEOUT_S = 300
 # A Spark that lives for a minute or two: the optimising compiler would take more time than it saves.
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UseTransparentHugePages"
 MANAGER = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures: daemons that are gone after the test, gates, and plain Spark's answers (asked once per job)."""
 
+import hashlib
 import json
+import os
 
 import pytest
 
@@ -10,9 +12,6 @@ from harness.daemon import Daemon
 from harness.gates import Gates
 from harness.paths import SPARK_LINES
 from harness.spark_process import Job, SparkProcess, run
-
-_plain_answers: dict[str, object] = {}
-
 
 @pytest.fixture(params=SPARK_LINES.values(), ids=SPARK_LINES.keys())
 def spark(request) -> str:
@@ -68,16 +67,30 @@ def start_job(spark):
             process.process.wait()
 
 
+@pytest.fixture(scope="session")
+def plain_answers(tmp_path_factory):
+    """A folder that the processes of one test run share."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    folder = shared / "plain-answers"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture
-def plain_answer(spark):
+def plain_answer(spark, plain_answers, tmp_path):
     """Plain Spark's answer to the same job, without gates."""
 
     def answer(job: Job):
         arguments = {k: v for k, v in job.arguments.items() if k != "gates"}
-        ungated = Job(job.name, arguments, "local[2]", job.conf)
-        key = json.dumps([spark, job.name, arguments])
-        if key not in _plain_answers:
-            _plain_answers[key] = run(spark, ungated, lodestone=False).answer
-        return _plain_answers[key]
+        conf = {k: v for k, v in job.conf.items() if not k.startswith("spark.lodestone.")}
+        key = json.dumps([spark, job.name, arguments, conf], sort_keys=True)
+        kept = plain_answers / hashlib.sha256(key.encode()).hexdigest()
+        if not kept.exists():
+            ungated = Job(job.name, arguments, "local[2]", conf)
+            fresh = tmp_path / "plain-answer"
+            fresh.write_text(json.dumps(run(spark, ungated, lodestone=False).answer))
+            fresh.rename(kept)
+        return json.loads(kept.read_text())
 
     return answer

@@ -4,12 +4,11 @@
 Each job has 6 maps and 8 partitions; its tasks stand before gates, so that the trouble comes at the same place every time.
 """
 
-import socket
 import subprocess
 
 import pytest
 
-from harness.daemon import wait_until
+from harness.daemon import free_port, wait_until
 from harness.spark_process import Job
 
 MAPS = 6
@@ -52,9 +51,7 @@ def test_a_healthy_daemon_serves_every_block_merged(start_daemon, start_job, pla
 
 
 def test_a_job_without_any_daemon_runs_as_plain_spark(start_job, plain_answer):
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    job = keyed_rows(services=f"127.0.0.1:{port}")
+    job = keyed_rows(services=f"127.0.0.1:{free_port()}")
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)
     assert "NO_SERVICE" in outcome.reasons()

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All chance of a run, from one seed.
 
-/// A sequence of random numbers (SplitMix64).
-#[derive(Debug, Clone)]
+use lodestone_store::SeededRandom;
+
+/// A sequence of random numbers.
+#[derive(Debug)]
 pub struct Dice {
-    state: u64,
+    source: SeededRandom,
 }
 
 impl Dice {
     /// Starts the sequence of `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self {
+            source: SeededRandom::new(seed),
+        }
     }
 
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.source.bits()
     }
 
     /// A number below `end`; 0 if there is none.
@@ -55,11 +55,6 @@ impl Dice {
 
     /// Random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(count + 8);
-        while bytes.len() < count {
-            bytes.extend_from_slice(&self.bits().to_le_bytes());
-        }
-        bytes.truncate(count);
-        bytes
+        self.source.bytes(count)
     }
 }

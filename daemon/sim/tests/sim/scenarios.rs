@@ -97,17 +97,7 @@ impl Scene {
 
     /// Pushes one segment to partition 0.
     fn push(&mut self, key: &MergeKey, map: u32, bytes: &[u8]) -> Result<Status, Status> {
-        let batch = PushBatch {
-            key: key.clone(),
-            map_index: map,
-            map_id: i64::from(map),
-            segments: vec![Segment {
-                reduce_id: 0,
-                length: bytes.len() as u32,
-                records: 1,
-                crc32c: Crc32c(crc32c::crc32c(bytes)),
-            }],
-        };
+        let batch = one_segment(key, map, bytes);
         let (meta, body) = (batch.to_bytes(), Bytes::copy_from_slice(bytes));
         let answer = match self.world.admit(CONNECTION, &meta, &body).unwrap() {
             Ok(upload) => self.world.upload(CONNECTION, &upload, &body).unwrap(),
@@ -397,9 +387,9 @@ fn killed_at_any_disk_call_of_a_push_the_next_life_starts_clean() {
     }
 }
 
-/// A push whose answer nobody hears.
-fn push_unjudged(scene: &mut Scene, key: &MergeKey, map: u32, bytes: &Bytes) {
-    let batch = PushBatch {
+/// A push of one segment to partition 0.
+fn one_segment(key: &MergeKey, map: u32, bytes: &[u8]) -> PushBatch {
+    PushBatch {
         key: key.clone(),
         map_index: map,
         map_id: i64::from(map),
@@ -409,7 +399,12 @@ fn push_unjudged(scene: &mut Scene, key: &MergeKey, map: u32, bytes: &Bytes) {
             records: 1,
             crc32c: Crc32c(crc32c::crc32c(bytes)),
         }],
-    };
+    }
+}
+
+/// A push whose answer nobody hears.
+fn push_unjudged(scene: &mut Scene, key: &MergeKey, map: u32, bytes: &Bytes) {
+    let batch = one_segment(key, map, bytes);
     let admitted = scene.world.admit(CONNECTION, &batch.to_bytes(), bytes);
     if let Some(Ok(upload)) = admitted {
         scene.world.upload(CONNECTION, &upload, bytes);

@@ -25,6 +25,7 @@ impl Random for OsRandom {
 }
 
 /// Always the same numbers for the same seed (SplitMix64).
+/// Always the same numbers for the same seed (SplitMix64).
 #[cfg(any(test, feature = "fake"))]
 #[derive(Debug)]
 pub struct SeededRandom {
@@ -37,18 +38,28 @@ impl SeededRandom {
     pub fn new(seed: u64) -> Self {
         Self { state: seed.into() }
     }
+
+    /// 64 random bits.
+    pub fn bits(&self) -> u64 {
+        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        let before = self
+            .state
+            .fetch_add(STEP, std::sync::atomic::Ordering::SeqCst);
+        crate::model::ledger::mix(before)
+    }
+
+    /// Random bytes.
+    pub fn bytes(&self, count: usize) -> Vec<u8> {
+        let words = (0..count.div_ceil(8)).map(|_| self.bits().to_le_bytes());
+        let mut bytes = words.flatten().collect::<Vec<_>>();
+        bytes.truncate(count);
+        bytes
+    }
 }
 
 #[cfg(any(test, feature = "fake"))]
 impl Random for SeededRandom {
     fn next_u64(&self) -> io::Result<u64> {
-        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
-        let mut z = self
-            .state
-            .fetch_add(STEP, std::sync::atomic::Ordering::SeqCst)
-            .wrapping_add(STEP);
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        Ok(z ^ (z >> 31))
+        Ok(self.bits())
     }
 }

@@ -8,13 +8,15 @@ pub(crate) mod inside;
 pub(crate) use client::Client;
 pub(crate) use daemon::Daemon;
 
-/// Random numbers with a seed that a failing test shows (SplitMix64).
-pub(crate) struct Random(u64);
+use lodestone_store::SeededRandom;
+
+/// Random numbers with a seed that a failing test shows.
+pub(crate) struct Random(SeededRandom);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
         eprintln!("seed {seed}");
-        Self(seed)
+        Self(SeededRandom::new(seed))
     }
 
     /// With the seed of `LODESTONE_SEED`, or one of this process.
@@ -26,11 +28,7 @@ impl Random {
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
@@ -38,11 +36,6 @@ impl Random {
     }
 
     pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(length + 8);
-        while bytes.len() < length {
-            bytes.extend(self.next().to_le_bytes());
-        }
-        bytes.truncate(length);
-        bytes
+        self.0.bytes(length)
     }
 }

@@ -2,7 +2,7 @@
 package org.apache.spark.shuffle.lodestone.driver
 
 import scala.concurrent.{ExecutionContext, Future}
-import scala.util.Success
+import scala.util.{Failure, Success, Try}
 
 import org.slf4j.LoggerFactory
 
@@ -22,6 +22,8 @@ private[driver] final class MergeFinalizer(
     client: ServiceClient,
     report: DriverReport,
     loop: EventLoop) {
+  import MergeFinalizer.Verdict
+
   private val log = LoggerFactory.getLogger(classOf[MergeFinalizer])
   private implicit val events: ExecutionContext = loop.context
 
@@ -93,68 +95,62 @@ private[driver] final class MergeFinalizer(
 
   private def finalizeAll(generation: Generation, plan: MergePlan): Unit = {
     val startMs = loop.nowMs
-    val outcomes = Future.traverse(plan.services.toSeq) { service =>
-      client
-        .finalizeMerge(service, generation.id)
-        .map(totals => (service, Option(totals)))
-        .recover { case failure =>
-          directory.failed(service, failure)
-          log.warn(s"${service.hostPort} did not finalize ${generation.id}: ${failure.getMessage}")
-          (service, None)
-        }
-    }
-    outcomes.andThen { case Success(all) =>
-      finalized(generation, all, loop.nowMs - startMs)
-    }
-  }
-
-  private def finalized(
-      generation: Generation,
-      outcomes: Seq[(ServiceLocation, Option[FinalizeMergeReply])],
-      tookMs: Long): Unit = {
-    val trusted = outcomes.zipWithIndex.map { case ((service, totals), index) =>
-      totals.filter(accounts(generation, service, index, _))
-    }
-    report.finalized(generation.id, trusted.flatten, outcomes.count(_._2.isEmpty), tookMs)
-    val answer =
-      if (trusted.exists(_.isDefined)) {
-        readable(generation, outcomes, trusted)
-      } else if (outcomes.exists(_._2.isDefined)) {
-        NotMerged(Reason.LedgerMismatch.code)
-      } else {
-        NotMerged(Reason.NotFinalized.code)
+    val verdicts = Future.traverse(plan.services.toSeq.zipWithIndex) { case (service, index) =>
+      client.finalizeMerge(service, generation.id).transform { outcome =>
+        Success(judge(generation, service, index, outcome))
       }
-    decide(generation, answer)
+    }
+    verdicts.andThen { case Success(all) =>
+      finalized(generation, plan.services.toSeq, all, loop.nowMs - startMs)
+    }
   }
 
-  private def readable(
-      generation: Generation,
-      outcomes: Seq[(ServiceLocation, Option[FinalizeMergeReply])],
-      trusted: Seq[Option[FinalizeMergeReply]]): MergePlan = {
-    val places = outcomes.zip(trusted).map { case ((service, _), totals) =>
-      totals.map(_ => service).orNull
-    }
-    val absent = outcomes.indices.filter(trusted(_).isEmpty).map { index =>
-      val why = if (outcomes(index)._2.isEmpty) Reason.NotFinalized else Reason.LedgerMismatch
-      index -> why.code
-    }
-    MergePlan(generation.numPartitions, places.toArray, absent.toMap)
-  }
-
-  /** A service that has lost something without knowing it may have lost, or doubled, more. */
-  private def accounts(
+  /** What the service holds, if all of that may be read; or why nothing of it may. */
+  private def judge(
       generation: Generation,
       service: ServiceLocation,
       index: Int,
-      totals: FinalizeMergeReply): Boolean = {
-    val acknowledged = generation.acknowledgedBy(index)
-    val complete = totals.accountsFor(acknowledged)
-    if (!complete) {
-      report.counted(generation.id, Reason.LedgerMismatch, 1)
-      log.error(
-        s"${service.hostPort} has other blocks of ${generation.id} than map tasks were told: " +
-          s"$totals, and $acknowledged. Nothing of it is read from there.")
+      outcome: Try[FinalizeMergeReply]): Verdict =
+    outcome match {
+      case Failure(failure) =>
+        directory.failed(service, failure)
+        log.warn(s"${service.hostPort} did not finalize ${generation.id}: ${failure.getMessage}")
+        Left(Reason.NotFinalized)
+      // A service that has lost something without knowing it may have lost, or doubled, more.
+      case Success(totals) if !totals.accountsFor(generation.acknowledgedBy(index)) =>
+        report.counted(generation.id, Reason.LedgerMismatch, 1)
+        log.error(
+          s"${service.hostPort} has other blocks of ${generation.id} than map tasks were told: " +
+            s"$totals, and ${generation.acknowledgedBy(index)}. Nothing of it is read from there.")
+        Left(Reason.LedgerMismatch)
+      case Success(totals) => Right(totals)
     }
-    complete
+
+  private def finalized(
+      generation: Generation,
+      services: Seq[ServiceLocation],
+      verdicts: Seq[Verdict],
+      tookMs: Long): Unit = {
+    val trusted = verdicts.collect { case Right(totals) => totals }
+    val absent = verdicts.zipWithIndex.collect { case (Left(reason), index) => index -> reason }
+    val silent = absent.count(_._2 == Reason.NotFinalized)
+    report.finalized(generation.id, trusted, silent, tookMs)
+    decide(
+      generation,
+      if (trusted.nonEmpty) {
+        val places = services.zip(verdicts).map { case (service, verdict) =>
+          if (verdict.isRight) service else null
+        }
+        val why = absent.map { case (index, reason) => index -> reason.code }
+        MergePlan(generation.numPartitions, places.toArray, why.toMap)
+      } else if (silent < absent.size) {
+        NotMerged(Reason.LedgerMismatch.code)
+      } else {
+        NotMerged(Reason.NotFinalized.code)
+      })
   }
+}
+
+private object MergeFinalizer {
+  type Verdict = Either[Reason, FinalizeMergeReply]
 }
