@@ -13,6 +13,7 @@ from harness.gates import Gates
 from harness.paths import SPARK_LINES
 from harness.spark_process import Job, SparkProcess, run
 
+
 @pytest.fixture(params=SPARK_LINES.values(), ids=SPARK_LINES.keys())
 def spark(request) -> str:
     """The Spark release under test."""
