@@ -24,7 +24,31 @@ pub enum Verb {
     ///
     /// SIGTERM or SIGINT end it cleanly: requests in work are answered first, then its files are removed.
     /// Example: lodestone serve --dir /disk1/lodestone,/disk2/lodestone --memory 4g
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
+    /// Say what became of an application's shuffles, and why.
+    ///
+    /// Drivers report to the services that they use, and these remember it after the application's end.
+    /// Example: lodestone explain app-20260101120000-0000 --service host1:7337,host2:7337
+    Explain(ExplainArgs),
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Spark's application id; without it, the applications that the services know
+    #[arg(value_name = "APP")]
+    pub app: Option<String>,
+    /// The services to ask; the newest report is shown
+    #[arg(
+        long = "service",
+        value_name = "HOST:PORT[,HOST:PORT...]",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:7337"
+    )]
+    pub services: Vec<String>,
+    /// Print the report as the driver made it
+    #[arg(long, requires = "app")]
+    pub json: bool,
 }
 
 /// Flags of `serve`. Each is also a key of the configuration file.
@@ -116,7 +140,9 @@ mod tests {
         flags.sort_unstable_by_key(|flag| keys.iter().position(|key| key == flag));
         assert_eq!(flags, keys);
         let parsed = Command::try_parse_from(["lodestone", "serve", "--dir", "/a"]).unwrap();
-        let Verb::Serve(args) = parsed.verb;
+        let Verb::Serve(args) = parsed.verb else {
+            panic!("another verb");
+        };
         assert_eq!(args.flags().map(|(name, _)| name).to_vec(), keys);
     }
 

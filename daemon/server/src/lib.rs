@@ -12,12 +12,12 @@
 //! taken from two pools ([`service::Pool`]) before the bytes are read or made.
 
 pub mod admin;
-pub mod announce;
 pub mod cli;
 pub mod config;
 pub mod connection;
+pub mod explain;
 pub mod handler;
 pub mod metrics;
+pub mod process;
 pub mod serve;
 pub mod service;
-pub mod shutdown;

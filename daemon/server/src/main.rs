@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `lodestone`: from the command line to a running daemon, and back to an exit code.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use lodestone_server::announce::{self, AnnounceError, Announcement, Claim};
 use lodestone_server::cli::{Command, Verb};
 use lodestone_server::config::{Config, ConfigError, LogFormat};
+use lodestone_server::process::announce::{self, AnnounceError, Announcement, Claim};
+use lodestone_server::process::shutdown::{self, Stop};
 use lodestone_server::serve::Admission;
 use lodestone_server::service::{Service, Shares};
-use lodestone_server::shutdown::{self, Stop};
-use lodestone_server::{admin, serve};
+use lodestone_server::{admin, explain, serve};
 use lodestone_store::{Environment, OpenError, Store, StoreConfig};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -27,7 +28,7 @@ const BLOCKING_THREADS: usize = 64;
 /// Descriptors beside those of connections: listeners, locks, files that are written.
 const SPARE_FILES: u64 = 256;
 
-/// Exit code for a start that did not succeed. Wrong usage of the command line is 2, clap's.
+/// Exit code for what did not succeed. Wrong usage of the command line is 2, clap's.
 const FAILED: u8 = 1;
 
 /// Why the daemon did not start, in a line or two that say what to do.
@@ -60,8 +61,13 @@ enum StartError {
 }
 
 fn main() -> ExitCode {
-    let Verb::Serve(args) = Command::parse().verb;
-    let outcome = args.config().map_err(StartError::from).and_then(start);
+    match Command::parse().verb {
+        Verb::Serve(args) => exit(args.config().map_err(StartError::from).and_then(start)),
+        Verb::Explain(args) => exit(explain::run(&args)),
+    }
+}
+
+fn exit(outcome: Result<(), impl Display>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -11,8 +11,8 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::connection;
+use crate::process::shutdown::Stop;
 use crate::service::Service;
-use crate::shutdown::Stop;
 
 /// How often leases are looked at. The shortest lease has 10 s.
 const LEASE_CHECK_EVERY: Duration = Duration::from_secs(2);

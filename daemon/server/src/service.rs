@@ -8,14 +8,16 @@ use lodestone_store::{State, Store};
 use lodestone_wire::extension::hello;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::explain::reports::Reports;
 use crate::metrics::Metrics;
 
-/// Sixteenths of `--memory`. A pool is never waited for by someone who holds memory of the same pool, nor
+/// Sixty-fourths of `--memory`. A pool is never waited for by someone who holds memory of the same pool, nor
 /// chunks' by someone who holds layouts': that is why the two are apart.
-const STORE_SHARE: u64 = 8;
-const UPLOAD_SHARE: u64 = 4;
-const LAYOUT_SHARE: u64 = 3;
-const CHUNK_SHARE: u64 = 1;
+const STORE_SHARE: u64 = 32;
+const UPLOAD_SHARE: u64 = 16;
+const LAYOUT_SHARE: u64 = 11;
+const CHUNK_SHARE: u64 = 4;
+const REPORT_SHARE: u64 = 1;
 
 /// Granularity of a pool: a semaphore counts in 32 bits, memory does not fit them.
 const UNIT_BYTES: u64 = 1024;
@@ -31,17 +33,20 @@ pub struct Shares {
     pub layout_bytes: u64,
     /// For parts of chunks that are still in memory.
     pub chunk_bytes: u64,
+    /// For what drivers report of their applications.
+    pub report_bytes: u64,
 }
 
 impl Shares {
     /// Shares out the budget.
     pub fn of(memory_bytes: u64) -> Self {
-        let sixteenths = |share: u64| memory_bytes / 16 * share;
+        let of = |share: u64| memory_bytes / 64 * share;
         Self {
-            store_bytes: sixteenths(STORE_SHARE),
-            upload_bytes: sixteenths(UPLOAD_SHARE),
-            layout_bytes: sixteenths(LAYOUT_SHARE),
-            chunk_bytes: sixteenths(CHUNK_SHARE),
+            store_bytes: of(STORE_SHARE),
+            upload_bytes: of(UPLOAD_SHARE),
+            layout_bytes: of(LAYOUT_SHARE),
+            chunk_bytes: of(CHUNK_SHARE),
+            report_bytes: of(REPORT_SHARE),
         }
     }
 }
@@ -113,6 +118,8 @@ pub struct Service {
     pub layouts: Pool,
     /// Memory for parts of chunks that are still in memory.
     pub chunks: Pool,
+    /// What drivers said of their applications.
+    pub reports: Reports,
     /// Counters.
     pub metrics: Metrics,
     /// Open connections.
@@ -131,6 +138,7 @@ impl Service {
             uploads: Pool::new(shares.upload_bytes),
             layouts: Pool::new(shares.layout_bytes),
             chunks: Pool::new(shares.chunk_bytes),
+            reports: Reports::new(shares.report_bytes),
             metrics: Metrics::default(),
             open: watch::Sender::new(0),
             next_stream: AtomicI64::new(first_stream),
@@ -165,6 +173,10 @@ impl Service {
         let on_the_way = [&self.uploads, &self.layouts, &self.chunks];
         let used: u64 = on_the_way.iter().map(|pool| pool.used_bytes()).sum();
         let limit: u64 = on_the_way.iter().map(|pool| pool.capacity_bytes()).sum();
+        let (used, limit) = (
+            used + self.reports.used_bytes(),
+            limit + self.reports.limit_bytes(),
+        );
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         hello::Load {
             state,

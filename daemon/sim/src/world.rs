@@ -119,6 +119,7 @@ impl World {
             upload_bytes: TRANSIT_BYTES,
             layout_bytes: TRANSIT_BYTES,
             chunk_bytes: TRANSIT_BYTES,
+            report_bytes: TRANSIT_BYTES,
         };
         let service = Service::new(store?, shares);
         let incarnation = service.incarnation();

@@ -134,6 +134,11 @@ impl Store {
         locked(&self.locks).clear();
     }
 
+    /// Milliseconds on the store's clock, which never goes back.
+    pub fn now_ms(&self) -> u64 {
+        self.resources.now_ms()
+    }
+
     /// The id of this daemon start.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation

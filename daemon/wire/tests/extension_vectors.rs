@@ -7,6 +7,9 @@ mod vectors;
 
 use std::fmt::{Debug, Write};
 
+use lodestone_wire::extension::explain::{
+    ExplainApplication, Explanation, ReportApplication, ReportKept,
+};
 use lodestone_wire::extension::fetch::{
     Chunk, ChunkLayout, ChunkLayoutReply, ChunkRef, FetchChunks, LaidSegment, PartitionLayout,
 };
@@ -436,6 +439,52 @@ fn ends(book: &mut Book) {
     );
 }
 
+fn explanations(book: &mut Book) {
+    let report = r#"{"totals":{"shuffles":1}}"#;
+    book.add(
+        "plain",
+        r#"appId=app appAttempt=-1 ended=true report='{"totals":{"shuffles":1}}'"#,
+        ReportApplication {
+            app: key().app,
+            app_attempt: -1,
+            ended: true,
+            report: report.to_owned(),
+        },
+    );
+    let of = |app: &str| ExplainApplication {
+        app: app.to_owned(),
+    };
+    book.add("plain", "appId=app", of("app"));
+    book.add("list", "appId=''", of(""));
+    let kept = |app_attempt, ended, age_ms, report: &str| ReportKept {
+        app: key().app,
+        app_attempt,
+        ended,
+        age_ms,
+        report: report.to_owned(),
+    };
+    book.add(
+        "two-attempts",
+        concat!(
+            r#"incarnation=7 applications=[{appId=app appAttempt=1 ended=false age=1500 "#,
+            r#"report='{"totals":{"shuffles":1}}'},"#,
+            r#"{appId=app appAttempt=2 ended=true age=0 report='é'}]"#
+        ),
+        Explanation {
+            incarnation: 7,
+            applications: vec![kept(1, false, 1500, report), kept(2, true, 0, "é")],
+        },
+    );
+    book.add(
+        "nothing",
+        "incarnation=-1 applications=[]",
+        Explanation {
+            incarnation: -1,
+            applications: vec![],
+        },
+    );
+}
+
 #[test]
 fn the_extension_has_exactly_the_golden_bytes() {
     let mut book = Book(HEAD.to_owned());
@@ -447,6 +496,7 @@ fn the_extension_has_exactly_the_golden_bytes() {
     layouts(&mut book);
     fetches(&mut book);
     ends(&mut book);
+    explanations(&mut book);
     if std::env::var_os("LODESTONE_BLESS").is_some() {
         std::fs::write(vectors::path(FILE), &book.0).unwrap();
     }

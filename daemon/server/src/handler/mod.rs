@@ -2,6 +2,7 @@
 //! Dispatch: which handler takes which message, and how refusals travel. Handlers block (they call the
 //! store) and run on the blocking pool.
 
+mod explain;
 mod fetch;
 mod finalize;
 mod hello;
@@ -56,7 +57,8 @@ pub fn has_large_answer(body: &[u8]) -> bool {
 
 /// Carries out an RPC.
 pub fn rpc(call: &Call, body: &[u8]) -> Answer {
-    use ext::{fetch as ext_fetch, finalize as ext_finalize, remove as ext_remove};
+    use ext::remove as ext_remove;
+    use ext::{explain as ext_explain, fetch as ext_fetch, finalize as ext_finalize};
     let Some(&id) = body.first() else {
         return Answer::Failure("empty request".to_owned());
     };
@@ -68,6 +70,8 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         ext_fetch::ChunkLayout::ID => extension(call, body, fetch::layout),
         ext_fetch::FetchChunks::ID => extension(call, body, fetch::chunks),
         ext_remove::EndApplication::ID => extension(call, body, remove::application),
+        ext_explain::ReportApplication::ID => extension(call, body, explain::report),
+        ext_explain::ExplainApplication::ID => extension(call, body, explain::application),
         spark::register::RegisterExecutor::ID => answered_empty(call, body, register::executor),
         spark::register::GetLocalDirsForExecutors::ID => answered(call, body, register::local_dirs),
         spark::finalize::FinalizeShuffleMerge::ID => answered(call, body, finalize::shuffle),

@@ -7,6 +7,7 @@
 )]
 
 mod connections;
+mod explain;
 mod hostile;
 mod life;
 mod panics;

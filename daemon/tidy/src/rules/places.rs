@@ -18,7 +18,7 @@ struct Placed {
 const DISK: &[&str] = &[
     "daemon/store/src/fs/",
     "daemon/server/src/config",
-    "daemon/server/src/announce",
+    "daemon/server/src/process/announce",
     "daemon/tidy/",
 ];
 const CLOCK: &[&str] = &[

@@ -4,6 +4,7 @@
 //! Requests travel as `RpcRequest` bodies (`PushBatch`: as the `meta` of an `UploadStream`), answers as
 //! `RpcResponse` bodies. Bytes after the last field are an error: fields are never added to a message.
 
+pub mod explain;
 pub mod fetch;
 pub mod finalize;
 pub mod hello;

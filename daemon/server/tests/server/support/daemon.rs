@@ -169,7 +169,16 @@ pub(crate) fn command(dir: &Path, extra: &[&str]) -> Command {
 
 /// Runs it to its end: exit code, stdout and stderr.
 pub(crate) fn run(dir: &Path, extra: &[&str]) -> (Option<i32>, String, String) {
-    let output = command(dir, extra).output().unwrap();
+    outcome(&mut command(dir, extra))
+}
+
+/// Runs `lodestone` with these arguments.
+pub(crate) fn run_any(arguments: &[&str]) -> (Option<i32>, String, String) {
+    outcome(Command::new(env!("CARGO_BIN_EXE_lodestone")).args(arguments))
+}
+
+fn outcome(command: &mut Command) -> (Option<i32>, String, String) {
+    let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (
         output.status.code(),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
+use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
 use lodestone_server::service::{Service, Shares};
-use lodestone_server::shutdown::Stop;
 use lodestone_store::{Environment, Store, StoreConfig};
 use lodestone_wire::extension::MergeKey;
 use tempfile::TempDir;

@@ -40,6 +40,14 @@ private[spark] object Reason {
   case object NothingPushed
       extends Reason("NOTHING_PUSHED", "no map task had a block that was worth pushing")
 
+  // The shuffle is merged by fewer services, or for fewer maps, than it could be.
+  case object ServiceLeftOut extends Reason(
+        "SERVICE_LEFT_OUT",
+        "a known service did not serve, or was slow, when the shuffle was planned")
+  case object FinalizeEarly extends Reason(
+        "FINALIZE_EARLY",
+        "a reader had waited long enough for map tasks that were still pushing")
+
   // Blocks stay unmerged.
   case object BlockTooLarge
       extends Reason("BLOCK_TOO_LARGE", "the block is above the size worth merging")
@@ -114,6 +122,8 @@ private[spark] object Reason {
     DriverUnreachable,
     UnknownShuffle,
     NothingPushed,
+    ServiceLeftOut,
+    FinalizeEarly,
     BlockTooLarge,
     PushTooLate,
     PushOtherAttempt,

@@ -31,7 +31,8 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
   private val shuffles = new ShuffleTable
   private val source = addressSource()
   private val directory = new ServiceDirectory(source, client, loop)
-  private val leases = new LeaseKeeper(settings, directory, client, loop)
+  private val reports = new ReportSender(reported, client, loop)
+  private val leases = new LeaseKeeper(settings, directory, client, reports, loop)
   private val remover = new ShuffleRemover(shuffles, client, report)
   private val finalizer = new MergeFinalizer(settings, shuffles, directory, client, report, loop)
   private val registrar =
@@ -42,6 +43,7 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
       leases,
       remover,
       finalizer,
+      report,
       () => nearHosts(),
       loop)
   private val endpoint = env.rpcEnv.setupEndpoint(
@@ -54,7 +56,10 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
       directory,
       Some(source).collect { case hosts: EmbeddedHosts => hosts },
       report))
+  private val metrics = new DriverMetrics(report)
   private val stopped = new AtomicBoolean()
+
+  env.metricsSystem.registerSource(metrics)
 
   /** The report as it was when the application ended. */
   @volatile private var lastReport: Option[String] = None
@@ -74,11 +79,18 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
   /** Tells the services that the application is over; waits for them a moment, no longer. */
   def stop(): Unit = if (stopped.compareAndSet(false, true)) {
     env.rpcEnv.stop(endpoint)
+    env.metricsSystem.removeSource(metrics)
     val ended = Promise[Unit]()
     loop.post {
-      lastReport = Some(ReportJson(report, directory.all))
+      lastReport = Some(ReportJson(report, directory.all, Int.MaxValue))
       log.info(report.farewell)
-      ended.completeWith(leases.endAll())
+      reports.holderNames.headOption.foreach { _ =>
+        log.info(
+          s"lodestone explain ${conf.getAppId} --service ${reports.holderNames.mkString(",")} " +
+            "says why, while these services run")
+      }
+      val told = reports.tellEnd()
+      ended.completeWith(leases.endAll().flatMap(_ => told)(loop.context))
     }
     try {
       Await.ready(ended.future, Duration(StopTimeoutMs, MILLISECONDS))
@@ -94,7 +106,7 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
   /** For [[LodestoneReport]], from any thread. */
   private[lodestone] def json(): Future[String] = {
     val answer = Promise[String]()
-    loop.post(answer.trySuccess(ReportJson(report, directory.all)))
+    loop.post(answer.trySuccess(ReportJson(report, directory.all, Int.MaxValue)))
     lastReport.map(Future.successful).getOrElse(answer.future)
   }
 
@@ -110,6 +122,11 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
       }
     loop.post(look(NeverSeen))
     if (lastReport.isDefined) Future.unit else reached.future
+  }
+
+  private def reported: Reported = new Reported {
+    override def changes: Long = report.changes
+    override def text: String = ReportJson(report, directory.all, MaxShufflesTold)
   }
 
   private def addressSource(): AddressSource = settings.services match {
@@ -142,6 +159,9 @@ private[spark] object DriverCoordinator {
   /** Reports come right after their tasks: when none came for this long, none is on its way. */
   private val QuietMs = 300L
   private val NeverSeen = -1L
+
+  /** Some 80 KB of report: a service has a small part of its memory for those of all drivers. */
+  private val MaxShufflesTold = 200
 
   /** On the driver, once [[SparkEnv]] is there. */
   def apply(conf: SparkConf): DriverCoordinator = {

@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.driver
 
 import java.util.Locale
 
+import scala.collection.concurrent.TrieMap
 import scala.collection.mutable
 
 import org.slf4j.LoggerFactory
@@ -44,18 +45,20 @@ private[driver] object ShuffleRecord {
   case object Plain extends State("plain")
 }
 
-/** Sums of what tasks reported. */
+/** Sums of what tasks reported: changed by the event loop alone, read by metrics too. */
 private[driver] final class ReportCounts {
-  var blocksPushed = 0L
-  var bytesPushed = 0L
-  var pushRequests = 0L
-  var chunksRead = 0L
-  var chunkBytes = 0L
-  var mergedBlocksRead = 0L
-  var originalsRead = 0L
+  @volatile var blocksPushed = 0L
+  @volatile var bytesPushed = 0L
+  @volatile var pushRequests = 0L
+  @volatile var chunksRead = 0L
+  @volatile var chunkBytes = 0L
+  @volatile var mergedBlocksRead = 0L
+  @volatile var originalsRead = 0L
 
   /** By code. Codes are those of [[Reason]]: what else arrives is counted together. */
-  val reasons = mutable.LinkedHashMap.empty[String, Long]
+  val reasons = TrieMap.empty[String, Long]
+
+  def reasonsInOrder: Seq[(String, Long)] = reasons.toSeq.sorted
 
   def add(counts: PushCounts): Unit = {
     blocksPushed += counts.blocks
@@ -93,21 +96,22 @@ private[driver] final class DriverReport {
   /** Those of `records` that Spark removed: the first to be forgotten. */
   private val finished = mutable.Queue.empty[Int]
 
-  /** Grows with each report of a task. */
+  /** Grows with each report of a task, and each decision. */
   var changes = 0L
 
   val totals = new ReportCounts
-  var shuffles = 0L
-  var merged = 0L
-  var plain = 0L
+  @volatile var shuffles = 0L
+  @volatile var merged = 0L
+  @volatile var plain = 0L
 
   /** Sum over all shuffles. */
-  var readersWaitedMs = 0L
+  @volatile var readersWaitedMs = 0L
 
   def kept: Iterable[ShuffleRecord] = records.values
 
   def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): ShuffleRecord = {
     val record = new ShuffleRecord(shuffleId, numMaps, numPartitions)
+    changes += 1
     shuffles += 1
     records.put(shuffleId, record)
     record
@@ -135,12 +139,13 @@ private[driver] final class DriverReport {
   }
 
   def counted(id: ShuffleGeneration, reason: Reason, count: Long): Unit =
-    of(id).foreach(this.count(_, reason.code, count))
+    of(id).filter(_ => count > 0).foreach(this.count(_, reason.code, count))
 
   def nothingPushed(id: ShuffleGeneration): Boolean = of(id).forall(_.generationBlocks == 0)
 
   /** What readers of this generation are told. */
   def decided(id: ShuffleGeneration, answer: DriverMessage): Unit = of(id).foreach { record =>
+    changes += 1
     answer match {
       case NotMerged(code) =>
         setState(record, ShuffleRecord.Plain)
@@ -213,7 +218,7 @@ private[driver] final class DriverReport {
     if (counts.reasons.isEmpty) {
       ""
     } else {
-      val each = counts.reasons.map { case (code, count) => format(code, count) }
+      val each = counts.reasonsInOrder.map { case (code, count) => format(code, count) }
       s", %,d left (%s)".formatLocal(Locale.ROOT, counts.reasons.values.sum, each.mkString(", "))
     }
 

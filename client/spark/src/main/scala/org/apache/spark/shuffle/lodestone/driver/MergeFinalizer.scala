@@ -81,7 +81,9 @@ private[driver] final class MergeFinalizer(
         case Some(plan: MergePlan) if nothingPushed =>
           plan.services.foreach(client.removeShuffle(_, generation.id))
           decide(generation, NotMerged(Reason.NothingPushed.code))
-        case Some(plan: MergePlan) => finalizeAll(generation, plan)
+        case Some(plan: MergePlan) =>
+          report.counted(generation.id, Reason.FinalizeEarly, generation.unreported)
+          finalizeAll(generation, plan)
         case Some(notMerged) => decide(generation, notMerged)
         case None => decide(generation, NotMerged(Reason.NotFinalized.code))
       }

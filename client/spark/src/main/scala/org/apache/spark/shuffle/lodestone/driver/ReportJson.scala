@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
+import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.services.Service
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
 /** The report as JSON. Its field names are an interface: tests and tools read them. */
 private[driver] object ReportJson {
 
-  def apply(report: DriverReport, services: Seq[Service]): String = {
+  /** @param shuffles so many of them are told one by one: the last */
+  def apply(report: DriverReport, services: Seq[Service], shuffles: Int): String = {
+    val kept = report.kept.toSeq.takeRight(shuffles)
+    val codes = report.totals.reasonsInOrder.map(_._1)
+    val sentences = codes.flatMap(Reason.of).map(reason => reason.code -> text(reason.sentence))
     val totals = obj(
       Seq(
         "shuffles" -> report.shuffles.toString,
@@ -15,9 +21,11 @@ private[driver] object ReportJson {
         "readersWaitedMillis" -> report.readersWaitedMs.toString) ++ counts(report.totals))
     obj(
       Seq(
+        "version" -> text(ServiceClient.ClientName),
         "totals" -> totals,
-        "shuffles" -> array(report.kept.map(shuffle)),
-        "services" -> array(services.map(service))))
+        "shuffles" -> array(kept.map(shuffle)),
+        "services" -> array(services.map(service)),
+        "sentences" -> obj(sentences)))
   }
 
   private def shuffle(record: ShuffleRecord): String = obj(
@@ -39,7 +47,7 @@ private[driver] object ReportJson {
     "chunkBytes" -> counts.chunkBytes.toString,
     "mergedBlocksRead" -> counts.mergedBlocksRead.toString,
     "originalsRead" -> counts.originalsRead.toString,
-    "reasons" -> obj(counts.reasons.toSeq.map { case (code, count) => code -> count.toString }))
+    "reasons" -> obj(counts.reasonsInOrder.map { case (code, count) => code -> count.toString }))
 
   private def service(service: Service): String = obj(
     Seq(

@@ -27,6 +27,7 @@ private[driver] final class ShuffleRegistrar(
     leases: LeaseKeeper,
     remover: ShuffleRemover,
     finalizer: MergeFinalizer,
+    report: DriverReport,
     nearHosts: () => Future[Set[String]],
     loop: EventLoop) {
   import ShuffleRegistrar._
@@ -42,6 +43,7 @@ private[driver] final class ShuffleRegistrar(
           if (found.isEmpty) {
             decide(generation, NotMerged(Reason.NoService.code))
           } else if (!generation.removed) {
+            report.counted(id, Reason.ServiceLeftOut, directory.all.size - found.size)
             nearHosts().onComplete(near => place(generation, found, near.getOrElse(Set.empty)))
           }
         }
@@ -110,6 +112,7 @@ private[driver] final class ShuffleRegistrar(
     private def look(): Unit =
       if (!over && (unanswered == 0 || (!patient && accepted.nonEmpty))) {
         over = true
+        report.counted(generation.id, Reason.ServiceLeftOut, chosen.size - accepted.size)
         registered(generation, chosen.flatMap(accepted.get))
       }
   }

@@ -100,7 +100,10 @@ private[driver] final class Generation(
 
   def acknowledgedBy(serviceIndex: Int): Ledger = acknowledged(serviceIndex)
 
-  def allReported: Boolean = reportedCount == numMaps
+  def allReported: Boolean = unreported == 0
+
+  /** Map tasks that have not said that their pushes are over. */
+  def unreported: Int = numMaps - reportedCount
 
   /** Somebody waits for an answer, or blocks are being pushed. */
   def isUnsettled: Boolean = {

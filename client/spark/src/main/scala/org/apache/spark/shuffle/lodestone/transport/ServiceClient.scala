@@ -135,6 +135,13 @@ private[spark] final class ServiceClient(
     }(SameThread)
   }
 
+  /** `report` is JSON; `ended`: it is the last one. */
+  def reportApplication(
+      service: ServiceLocation,
+      ended: Boolean,
+      report: String): Future[Done] =
+    rpc(addressOf(service), ReportApplication(app, ended, report), Done)
+
   def endApplication(service: ServiceLocation): Future[Done] =
     rpc(addressOf(service), EndApplication(app), Done)
 
@@ -189,7 +196,7 @@ private[spark] object ServiceClient {
   private val Version =
     Option(classOf[ServiceClient].getPackage.getImplementationVersion).getOrElse("unpackaged")
 
-  private val ClientName = s"lodestone-spark/$Version spark/$SPARK_VERSION"
+  val ClientName = s"lodestone-spark/$Version spark/$SPARK_VERSION"
 
   /** Spark's RpcFailure: the peer does not know the message, or failed in it. */
   private final class RpcFailedException(cause: Throwable)

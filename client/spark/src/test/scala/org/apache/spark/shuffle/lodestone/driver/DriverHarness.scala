@@ -5,11 +5,12 @@ import scala.concurrent.{Await, Future}
 import scala.concurrent.duration.DurationInt
 import scala.reflect.ClassTag
 
+import com.fasterxml.jackson.databind.ObjectMapper
 import org.junit.jupiter.api.{AfterAll, AfterEach, BeforeAll, TestInstance}
 import org.junit.jupiter.api.TestInstance.Lifecycle
 
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
-import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.{LodestoneReport, Reason}
 import org.apache.spark.shuffle.lodestone.wire.Ledger
 import org.apache.spark.util.RpcUtils
 
@@ -89,6 +90,12 @@ private[driver] abstract class DriverHarness {
       mapIndex,
       mapIndex + 1000L,
       PushCounts(blocks, blocks * 10, 1, acknowledged, Map.empty)))
+
+  /** How often the report has this reason. */
+  def reasonCount(reason: Reason): Long = {
+    val reasons = new ObjectMapper().readTree(LodestoneReport.json()).at("/totals/reasons")
+    reasons.path(reason.code).asLong
+  }
 
   def notMerged(reason: Reason): NotMerged = NotMerged(reason.code)
 

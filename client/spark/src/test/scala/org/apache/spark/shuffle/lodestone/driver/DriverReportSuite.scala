@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
+import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.lodestone.{LodestoneReport, Reason}
 import org.apache.spark.shuffle.lodestone.wire.FinalizeMergeReply
 
@@ -64,6 +65,22 @@ class DriverReportSuite extends DriverHarness {
     assertEquals(
       Seq(one.address.toString, "0000000000000abc", "serving"),
       Seq("hostPort", "incarnation", "state").map(used.get(_).asText))
+  }
+
+  @Test def `Spark's metrics have the same sums under the same codes`(): Unit = {
+    driver(Seq(service(1))).registered(8, 1, 20)
+    planOf(id)
+    val counts = PushCounts(5, 500, 2, Map.empty, Map(Reason.BlockTooLarge.code -> 3L))
+    send(MapPushed(id, 0, 100, counts))
+    resultOf(id)
+    assertTrue(LodestoneReport.awaitQuiet(10000))
+    val sources = SparkEnv.get.metricsSystem.getSourcesByName("lodestone")
+    val gauges = sources.last.metricRegistry.getGauges
+    def value(name: String): Any = gauges.get(name).getValue
+    assertEquals(
+      Seq(1L, 1L, 5L, 3L, 0L),
+      Seq("shuffles", "merged", "blocksPushed", "reason.BLOCK_TOO_LARGE", "reason.NO_SERVICE").map(
+        value))
   }
 
   @Test def `a shuffle left to Spark says why`(): Unit = {

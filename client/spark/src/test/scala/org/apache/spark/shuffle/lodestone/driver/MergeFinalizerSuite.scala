@@ -58,6 +58,7 @@ class MergeFinalizerSuite extends DriverHarness {
     (1 until 3).foreach(pushed(id, _))
     assertEquals(1, merged(resultOf(id)).services.length)
     assertEquals(0, one.count(classOf[FinalizeMerge]), "late reports finalized again")
+    assertEquals(2L, reasonCount(Reason.FinalizeEarly), "maps that were not waited for")
   }
 
   @Test def `a service that does not finalize leaves a hole and the rule for the others`(): Unit = {

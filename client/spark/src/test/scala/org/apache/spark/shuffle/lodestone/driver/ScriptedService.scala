@@ -2,7 +2,8 @@
 package org.apache.spark.shuffle.lodestone.driver
 
 import java.nio.ByteBuffer
-import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, TimeUnit}
+import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch}
+import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
 import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.spark.network.TransportContext
@@ -22,6 +23,7 @@ private[driver] final class ScriptedService(val incarnation: Long) {
 
   private val script = new AtomicReference[Script](PartialFunction.empty)
   private val arrived = new LinkedBlockingQueue[AnyRef]()
+  private val kinds = new ConcurrentLinkedQueue[Class[_]]()
   private val context =
     new TransportContext(new TransportConf("test", MapConfigProvider.EMPTY), new Handler)
   private val server = context.createServer("127.0.0.1", 0, new java.util.ArrayList())
@@ -48,6 +50,9 @@ private[driver] final class ScriptedService(val incarnation: Long) {
   /** Requests of this kind that have arrived and were not taken by [[next]]. */
   def count(kind: Class[_]): Int = arrived.stream().filter(kind.isInstance(_)).count().toInt
 
+  /** Requests of this kind that have arrived. */
+  def seen(kind: Class[_]): Int = kinds.stream().filter(kind == _).count().toInt
+
   def close(): Unit = {
     server.close()
     context.close()
@@ -64,6 +69,7 @@ private[driver] final class ScriptedService(val incarnation: Long) {
   private final class Handler extends RpcHandler {
     override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit = {
       val message = decode(in)
+      kinds.add(message.getClass)
       arrived.add(message)
       val answer = script.get.applyOrElse(message, (other: Message) => Answer(usual(other)))
       answer match {
@@ -91,7 +97,13 @@ private[driver] final class ScriptedService(val incarnation: Long) {
 
 private[driver] object ScriptedService {
   private val WaitS = 20L
-  private val Codecs = Seq(Hello, RenewLease, RegisterShuffle, FinalizeMerge, EndApplication)
+  private val Codecs = Seq(
+    Hello,
+    RenewLease,
+    RegisterShuffle,
+    FinalizeMerge,
+    ReportApplication,
+    EndApplication)
 
   val Healthy: Load = Load(Load.Serving, 1, 2, 3, 4, 5, 6)
 

@@ -51,6 +51,7 @@ class ShuffleRegistrarSuite extends DriverHarness {
     val full = scripted(2)(refusing(Status.DiskFull))
     driver(Seq(willing, full)).registered(3, 10, 100)
     assertEquals(Set(willing.address.toString), hosts(planOf(id)))
+    assertEquals(1L, reasonCount(Reason.ServiceLeftOut))
   }
 
   @Test def `when every service refuses the shuffle is left to Spark`(): Unit = {

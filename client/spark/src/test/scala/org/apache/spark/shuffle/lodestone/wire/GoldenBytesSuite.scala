@@ -24,6 +24,9 @@ final class GoldenBytesSuite {
     "ChunkLayoutReply" -> ChunkLayoutReply,
     "FetchChunks" -> FetchChunks,
     "EndApplication" -> EndApplication,
+    "ReportApplication" -> ReportApplication,
+    "ExplainApplication" -> ExplainApplication,
+    "Explanation" -> Explanation,
     "Done" -> Done,
     "Refused" -> Refused)
 
@@ -56,6 +59,9 @@ final class GoldenBytesSuite {
     val chunks = Array(ChunkRef(3, 0), ChunkRef(3, 1), ChunkRef(9, 0))
     assertGolden("FetchChunks.three-chunks", FetchChunks(plain, MapRange.All, chunks))
     assertGolden("EndApplication.plain", EndApplication(plain.app))
+    val report = "{\"totals\":{\"shuffles\":1}}"
+    assertGolden("ReportApplication.plain", ReportApplication(plain.app, ended = true, report))
+    assertGolden("ExplainApplication.plain", ExplainApplication("app"))
   }
 
   @Test def theFieldsOfAnswersAreWhereTheProtocolPutsThem(): Unit = {
@@ -68,6 +74,10 @@ final class GoldenBytesSuite {
       "FinalizeMergeReply.plain",
       FinalizeMergeReply(7, 200, 200000, 5000000000L, 3, 0x0123456789abcdefL))
     assertGolden("Done.plain", Done(plain.incarnation))
+    val report = "{\"totals\":{\"shuffles\":1}}"
+    val first = ReportKept(Application("app", 1), ended = false, ageMs = 1500, report)
+    val second = ReportKept(Application("app", 2), ended = true, ageMs = 0, "\u00e9")
+    assertGolden("Explanation.two-attempts", Explanation(7, Array(first, second)))
     val detail = "shuffle 5 was never registered"
     assertGolden("Refused.plain", Refused(Status.UnknownShuffle, 7, detail))
     val segments = Array(LaidSegment(7, 42, 5, 2, 0x9a71bb4c), LaidSegment(8, 43, 1, -1, 0))

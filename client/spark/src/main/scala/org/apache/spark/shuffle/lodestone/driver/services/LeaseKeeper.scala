@@ -20,6 +20,7 @@ private[driver] final class LeaseKeeper(
     conf: LodestoneConf,
     directory: ServiceDirectory,
     client: ServiceClient,
+    reports: ReportSender,
     loop: EventLoop) {
   import LeaseKeeper._
 
@@ -28,7 +29,10 @@ private[driver] final class LeaseKeeper(
   private val kept = mutable.LinkedHashSet.empty[Service]
 
   /** Begins at once: what a service grants unasked may be shorter than our interval. */
-  def keep(service: Service): Unit = if (kept.add(service)) renew(service)
+  def keep(service: Service): Unit = if (kept.add(service)) {
+    renew(service)
+    reports.used(service)
+  }
 
   /** The application is over: all that it has goes. Completes when each has answered or failed. */
   def endAll(): Future[Unit] = {

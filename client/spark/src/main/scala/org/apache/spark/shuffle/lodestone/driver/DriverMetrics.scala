@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import com.codahale.metrics.{Gauge, MetricRegistry}
+
+import org.apache.spark.metrics.source.Source
+import org.apache.spark.shuffle.lodestone.Reason
+
+/**
+ * The report's sums in Spark's own metrics, for whichever sinks are configured:
+ * `<application>.driver.lodestone.<name>`, and `.reason.<CODE>` for each [[Reason]].
+ */
+private[driver] final class DriverMetrics(report: DriverReport) extends Source {
+  override val sourceName: String = "lodestone"
+  override val metricRegistry: MetricRegistry = new MetricRegistry
+
+  gauge("shuffles", report.shuffles)
+  gauge("merged", report.merged)
+  gauge("plain", report.plain)
+  gauge("readersWaitedMillis", report.readersWaitedMs)
+  gauge("blocksPushed", report.totals.blocksPushed)
+  gauge("bytesPushed", report.totals.bytesPushed)
+  gauge("pushRequests", report.totals.pushRequests)
+  gauge("chunksRead", report.totals.chunksRead)
+  gauge("chunkBytes", report.totals.chunkBytes)
+  gauge("mergedBlocksRead", report.totals.mergedBlocksRead)
+  gauge("originalsRead", report.totals.originalsRead)
+  Reason.all.foreach { reason =>
+    gauge(s"reason.${reason.code}", report.totals.reasons.getOrElse(reason.code, 0L))
+  }
+
+  private def gauge(name: String, value: => Long): Unit = {
+    metricRegistry.register(
+      name,
+      new Gauge[Long] {
+        override def getValue: Long = value
+      })
+    ()
+  }
+}

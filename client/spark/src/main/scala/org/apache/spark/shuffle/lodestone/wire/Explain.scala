@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+/** Kept in place of the last one; answered with [[Done]]. `ended`: no newer one will come. */
+private[spark] final case class ReportApplication(app: Application, ended: Boolean, report: String)
+    extends Message {
+  override def typeId: Int = ReportApplication.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    app.write(out)
+    out.byte(if (ended) 1 else 0)
+    out.string(report)
+  }
+}
+
+private[spark] object ReportApplication extends Codec[ReportApplication](81) {
+  override private[wire] def read(in: WireReader): ReportApplication =
+    ReportApplication(Application.read(in), Explain.flag(in), in.string())
+}
+
+/** The reports of all attempts of an application; with an empty id, a list of all. */
+private[spark] final case class ExplainApplication(appId: String) extends Message {
+  override def typeId: Int = ExplainApplication.typeId
+  override private[wire] def write(out: WireWriter): Unit = out.string(appId)
+}
+
+private[spark] object ExplainApplication extends Codec[ExplainApplication](82) {
+  override private[wire] def read(in: WireReader): ExplainApplication =
+    ExplainApplication(in.string())
+}
+
+/** A report as a service keeps it; without its text in a list. */
+private[spark] final case class ReportKept(
+    app: Application,
+    ended: Boolean,
+    ageMs: Long,
+    report: String)
+
+private[spark] final case class Explanation(incarnation: Long, applications: Array[ReportKept])
+    extends Message {
+  override def typeId: Int = Explanation.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    out.long(incarnation)
+    out.seq(applications) { kept =>
+      kept.app.write(out)
+      out.byte(if (kept.ended) 1 else 0)
+      out.long(kept.ageMs)
+      out.string(kept.report)
+    }
+  }
+}
+
+private[spark] object Explanation extends Codec[Explanation](83) {
+
+  /** Two empty strings, the attempt, the flag, the age. */
+  private val MinReportBytes = 21
+
+  override private[wire] def read(in: WireReader): Explanation =
+    Explanation(
+      in.long(),
+      in.seq(MinReportBytes) {
+        ReportKept(Application.read(in), Explain.flag(in), in.long(), in.string())
+      })
+}
+
+private object Explain {
+  def flag(in: WireReader): Boolean = in.byte() match {
+    case 0 => false
+    case 1 => true
+    case other => throw new MalformedMessageException(s"$other is neither 0 nor 1")
+  }
+}

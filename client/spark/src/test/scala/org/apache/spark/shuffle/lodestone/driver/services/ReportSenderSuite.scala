@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.services
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.{DriverHarness, ScriptedService}
+import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.driver.ScriptedService.Silence
+import org.apache.spark.shuffle.lodestone.wire.{EndApplication, ReportApplication}
+
+class ReportSenderSuite extends DriverHarness {
+  private val id = ShuffleGeneration(5, 0)
+
+  private def json(report: String): JsonNode = new ObjectMapper().readTree(report)
+
+  private def lastOf(service: ScriptedService): ReportApplication = {
+    var found = service.next(classOf[ReportApplication])
+    while (!found.ended) found = service.next(classOf[ReportApplication])
+    found
+  }
+
+  @Test def `the last report tells each shuffle and what each reason means`(): Unit = {
+    val one = service(1)
+    val coordinator = driver(Seq(one))
+    coordinator.registered(5, 1, 20)
+    coordinator.leftToSpark(6, Reason.SingleMap)
+    planOf(id)
+    pushed(id, 0, blocks = 42)
+    resultOf(id)
+    coordinator.stop()
+    val told = json(lastOf(one).report)
+    assertEquals(42L, told.get("totals").get("blocksPushed").asLong)
+    assertEquals(2, told.get("shuffles").size)
+    assertEquals(Reason.SingleMap.sentence, told.get("sentences").get("SINGLE_MAP").asText)
+    assertTrue(told.get("version").asText.contains("spark/"))
+  }
+
+  @Test def `a report comes while the application runs, whenever something has changed`(): Unit = {
+    val one = service(1)
+    driver(Seq(one)).registered(5, 2, 20)
+    planOf(id)
+    assertFalse(one.next(classOf[ReportApplication]).ended)
+    pushed(id, 0, blocks = 7)
+    val next = one.next(classOf[ReportApplication])
+    assertEquals(7L, json(next.report).get("totals").get("blocksPushed").asLong)
+  }
+
+  @Test def `of many services three are told`(): Unit = {
+    val many = (1 to 5).map(life => service(life.toLong))
+    val coordinator = driver(many)
+    coordinator.registered(5, 2, 40)
+    assertEquals(5, planOf(id).services.length)
+    coordinator.stop()
+    many.foreach(_.next(classOf[EndApplication]))
+    val told = many.map(_.seen(classOf[ReportApplication])).filter(_ > 0)
+    assertEquals(3, told.size)
+  }
+
+  @Test def `a service that is silent about reports is told of the end in time`(): Unit = {
+    val silent = scripted(1) { case _: ReportApplication => Silence }
+    val coordinator = driver(Seq(silent))
+    coordinator.registered(5, 2, 20)
+    planOf(id)
+    coordinator.stop()
+    silent.next(classOf[EndApplication])
+  }
+
+  @Test def `a long list of shuffles is cut to the last ones`(): Unit = {
+    val one = service(1)
+    val coordinator = driver(Seq(one))
+    (0 until 300).foreach(coordinator.registered(_, 2, 20))
+    planOf(id)
+    coordinator.stop()
+    val told = json(lastOf(one).report)
+    assertEquals(300L, told.get("totals").get("shuffles").asLong)
+    assertEquals(200, told.get("shuffles").size)
+    assertEquals(299L, told.get("shuffles").get(199).get("shuffleId").asLong)
+  }
+}

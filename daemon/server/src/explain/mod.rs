@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `lodestone explain`: asks daemons what drivers reported, and shows it to a person.
+
+mod ask;
+mod page;
+pub mod reports;
+
+use std::io::{self, Write};
+
+use lodestone_wire::extension::explain::ReportKept;
+
+use crate::cli::ExplainArgs;
+use ask::{AskError, ask};
+use page::Page;
+
+/// Why there is nothing to show.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// No service answered.
+    #[error(
+        "no service answered:{0}\nName the services of the application with --service, as its driver's log does"
+    )]
+    NoAnswer(String),
+    /// Services answered, and none knows it.
+    #[error(
+        "no report of application {app} at {services}. A driver reports when its first shuffle is merged and every \
+         5 seconds after, to the first {holders} services that it uses; `lodestone explain` without an application \
+         lists those that a service knows"
+    )]
+    Unknown {
+        /// The application asked for.
+        app: String,
+        /// Who was asked.
+        services: String,
+        /// To how many services a driver reports.
+        holders: usize,
+    },
+    /// The report is of another kind than this program reads.
+    #[error(
+        "the report of {app} is not one that this version reads ({source}); --json shows it as it is"
+    )]
+    Report {
+        /// The application.
+        app: String,
+        /// What was wrong.
+        source: serde_json::Error,
+    },
+    /// Stdout is gone.
+    #[error("writing to stdout: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// To how many services a driver reports: `ReportSender.scala`.
+const HOLDERS: usize = 3;
+
+/// One kept report, and who keeps it.
+struct Found {
+    service: String,
+    kept: ReportKept,
+}
+
+/// Asks each service, and shows the newest report of each attempt.
+pub fn run(args: &ExplainArgs) -> Result<(), ExplainError> {
+    let app = args.app.as_deref().unwrap_or_default();
+    let found = newest(found(&args.services, app)?);
+    let text = match &args.app {
+        None => page::list(&found),
+        Some(app) if found.is_empty() => {
+            return Err(ExplainError::Unknown {
+                app: app.clone(),
+                services: args.services.join(", "),
+                holders: HOLDERS,
+            });
+        }
+        Some(_) if args.json => found
+            .iter()
+            .map(|one| format!("{}\n", one.kept.report))
+            .collect(),
+        Some(_) => explained(&found)?,
+    };
+    Ok(io::stdout().lock().write_all(text.as_bytes())?)
+}
+
+fn found(services: &[String], app: &str) -> Result<Vec<Found>, ExplainError> {
+    let (mut found, mut failures) = (Vec::new(), Vec::new());
+    for service in services {
+        match ask(service, app) {
+            Ok(answer) => found.extend(answer.applications.into_iter().map(|kept| Found {
+                service: service.clone(),
+                kept,
+            })),
+            Err(failure) => failures.push((service, failure)),
+        }
+    }
+    if failures.len() == services.len() {
+        let line = |(service, failure): &(&String, AskError)| format!("\n  {service}: {failure}");
+        return Err(ExplainError::NoAnswer(failures.iter().map(line).collect()));
+    }
+    Ok(found)
+}
+
+/// The last report of each attempt, else the youngest, in the order of ids.
+fn newest(mut found: Vec<Found>) -> Vec<Found> {
+    let key = |one: &Found| (one.kept.app.clone(), one.kept.app_attempt);
+    found.sort_by_key(|one| (key(one), !one.kept.ended, one.kept.age_ms));
+    found.dedup_by_key(|one| key(one));
+    found
+}
+
+fn explained(found: &[Found]) -> Result<String, ExplainError> {
+    let pages = found.iter().map(|one| {
+        let page = Page::read(&one.kept.report).map_err(|source| ExplainError::Report {
+            app: one.kept.app.to_string(),
+            source,
+        })?;
+        Ok(page.text(one))
+    });
+    Ok(pages
+        .collect::<Result<Vec<_>, ExplainError>>()?
+        .join("\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lodestone_wire::AppId;
+
+    fn found(app: &str, ended: bool, age_ms: i64) -> Found {
+        Found {
+            service: format!("{age_ms}"),
+            kept: ReportKept {
+                app: AppId::new(app).unwrap(),
+                app_attempt: -1,
+                ended,
+                age_ms,
+                report: String::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn the_report_of_the_end_counts_and_before_it_the_youngest() {
+        let all = vec![
+            found("b", false, 5),
+            found("a", false, 9),
+            found("b", true, 7),
+            found("a", false, 3),
+        ];
+        let left = newest(all)
+            .into_iter()
+            .map(|one| (one.kept.app.to_string(), one.kept.age_ms));
+        let expected = [("a".to_owned(), 3), ("b".to_owned(), 7)];
+        assert_eq!(left.collect::<Vec<_>>(), expected);
+    }
+}

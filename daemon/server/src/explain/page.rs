@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A report, as a person likes to read it. The report's fields are those of `ReportJson.scala`; a field that
+//! is missing is nothing, one that is not known here is not shown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Deserialize;
+
+use super::Found;
+
+/// What the driver reported.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Page {
+    version: String,
+    totals: Totals,
+    shuffles: Vec<Shuffle>,
+    services: Vec<Service>,
+    /// What each code means.
+    sentences: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Totals {
+    shuffles: u64,
+    merged: u64,
+    plain: u64,
+    readers_waited_millis: u64,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Counts {
+    blocks_pushed: u64,
+    bytes_pushed: u64,
+    push_requests: u64,
+    chunks_read: u64,
+    chunk_bytes: u64,
+    merged_blocks_read: u64,
+    originals_read: u64,
+    reasons: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Shuffle {
+    shuffle_id: i64,
+    merge_id: i64,
+    maps: u64,
+    partitions: u64,
+    state: String,
+    readers_waited_millis: u64,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Service {
+    host_port: String,
+    state: String,
+}
+
+const COLUMNS: [&str; 11] = [
+    "shuffle",
+    "generation",
+    "maps",
+    "partitions",
+    "state",
+    "pushed",
+    "merged",
+    "chunks",
+    "originals",
+    "waited ms",
+    "why not more",
+];
+
+/// Columns of text; numbers stand to the right.
+const TEXT_COLUMNS: [usize; 2] = [4, 10];
+
+/// The applications that services know.
+pub(super) fn list(found: &[Found]) -> String {
+    let mut text = String::new();
+    if found.is_empty() {
+        text.push_str("no application has reported yet\n");
+    }
+    for one in found {
+        line(&mut text, &heading(one));
+    }
+    text
+}
+
+impl Page {
+    pub(super) fn read(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    pub(super) fn text(&self, found: &Found) -> String {
+        let mut text = String::new();
+        line(&mut text, &heading(found));
+        if !self.version.is_empty() {
+            line(&mut text, &self.version);
+        }
+        text.push('\n');
+        self.sums(&mut text);
+        self.reasons(&mut text);
+        self.services(&mut text);
+        self.table(&mut text);
+        text
+    }
+
+    fn sums(&self, text: &mut String) {
+        let Totals {
+            shuffles,
+            merged,
+            plain,
+            readers_waited_millis: waited,
+            counts,
+        } = &self.totals;
+        line(
+            text,
+            &format!(
+                "{} shuffles: {} merged, {} left to plain Spark",
+                number(*shuffles),
+                number(*merged),
+                number(*plain)
+            ),
+        );
+        line(
+            text,
+            &format!(
+                "pushed   {} blocks, {}, in {} requests",
+                number(counts.blocks_pushed),
+                megabytes(counts.bytes_pushed),
+                number(counts.push_requests)
+            ),
+        );
+        line(
+            text,
+            &format!(
+                "read     {} merged blocks in {} chunks, {}; {} originals",
+                number(counts.merged_blocks_read),
+                number(counts.chunks_read),
+                megabytes(counts.chunk_bytes),
+                number(counts.originals_read)
+            ),
+        );
+        line(
+            text,
+            &format!(
+                "waited   {} ms: readers, for merges to end",
+                number(*waited)
+            ),
+        );
+    }
+
+    fn reasons(&self, text: &mut String) {
+        let reasons = &self.totals.counts.reasons;
+        if reasons.is_empty() {
+            return;
+        }
+        line(text, "\nwhy not more");
+        let rows = reasons.iter().map(|(code, count)| {
+            let sentence = self.sentences.get(code).cloned().unwrap_or_default();
+            vec![code.clone(), number(*count), sentence]
+        });
+        indented(text, &rows.collect::<Vec<_>>(), &[0, 2]);
+    }
+
+    fn services(&self, text: &mut String) {
+        if self.services.is_empty() {
+            return;
+        }
+        line(text, "\nservices");
+        let rows = self
+            .services
+            .iter()
+            .map(|one| vec![one.host_port.clone(), one.state.clone()]);
+        indented(text, &rows.collect::<Vec<_>>(), &[0, 1]);
+    }
+
+    fn table(&self, text: &mut String) {
+        if self.shuffles.is_empty() {
+            return;
+        }
+        let (shown, all) = (self.shuffles.len() as u64, self.totals.shuffles);
+        match all.saturating_sub(shown) {
+            0 => line(text, "\nshuffles"),
+            _ => line(
+                text,
+                &format!("\nthe last {} of {} shuffles", number(shown), number(all)),
+            ),
+        }
+        let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
+        rows.extend(self.shuffles.iter().map(Shuffle::row));
+        indented(text, &rows, &TEXT_COLUMNS);
+    }
+}
+
+impl Shuffle {
+    fn row(&self) -> Vec<String> {
+        let counts = &self.counts;
+        let why = counts
+            .reasons
+            .iter()
+            .map(|(code, count)| format!("{code} {}", number(*count)));
+        vec![
+            self.shuffle_id.to_string(),
+            self.merge_id.to_string(),
+            number(self.maps),
+            number(self.partitions),
+            self.state.clone(),
+            number(counts.blocks_pushed),
+            number(counts.merged_blocks_read),
+            number(counts.chunks_read),
+            number(counts.originals_read),
+            number(self.readers_waited_millis),
+            why.collect::<Vec<_>>().join(", "),
+        ]
+    }
+}
+
+fn heading(found: &Found) -> String {
+    let kept = &found.kept;
+    let attempt = match kept.app_attempt {
+        -1 => String::new(),
+        attempt => format!(" attempt {attempt}"),
+    };
+    let when = if kept.ended { "ended" } else { "reported" };
+    format!(
+        "{}{attempt}: {when} {} ago, says {}",
+        kept.app,
+        duration(kept.age_ms),
+        found.service
+    )
+}
+
+/// Columns as wide as their widest cell, two blanks apart.
+fn indented(text: &mut String, rows: &[Vec<String>], left: &[usize]) {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |at: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(at))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
+    for row in rows {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(at, (cell, width))| {
+                if left.contains(&at) {
+                    format!("{cell:<width$}")
+                } else {
+                    format!("{cell:>width$}")
+                }
+            });
+        line(text, &format!("  {}", cells.collect::<Vec<_>>().join("  ")));
+    }
+}
+
+fn line(text: &mut String, line: &str) {
+    let written = writeln!(text, "{}", line.trim_end());
+    debug_assert!(written.is_ok(), "a string takes every write");
+}
+
+/// With commas between thousands.
+fn number(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{}.{} MB", number(bytes / 1_000_000), bytes / 100_000 % 10)
+}
+
+fn duration(millis: i64) -> String {
+    match millis / 1000 {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lodestone_wire::AppId;
+    use lodestone_wire::extension::explain::ReportKept;
+
+    fn found(report: &str) -> Found {
+        Found {
+            service: "127.0.0.1:7337".to_owned(),
+            kept: ReportKept {
+                app: AppId::new("app-1").unwrap(),
+                app_attempt: -1,
+                ended: true,
+                age_ms: 12_400,
+                report: report.to_owned(),
+            },
+        }
+    }
+
+    const REPORT: &str = r#"{
+        "version": "lodestone 0.1.0 on Spark 4.1.2",
+        "totals": {
+            "shuffles": 2, "merged": 1, "plain": 1, "readersWaitedMillis": 1234,
+            "blocksPushed": 8420, "bytesPushed": 437000000, "pushRequests": 95,
+            "chunksRead": 1579, "chunkBytes": 345040000, "mergedBlocksRead": 8193,
+            "originalsRead": 1100, "reasons": {"SINGLE_MAP": 1, "LOCAL_MAP_READ": 1100}
+        },
+        "shuffles": [
+            {
+                "shuffleId": 0, "mergeId": 0, "maps": 12, "partitions": 100, "state": "merged",
+                "services": 1, "finalizeMillis": 12, "readersWaitedMillis": 1234,
+                "blocksPushed": 1200, "bytesPushed": 1, "mergedBlocksRead": 100,
+                "chunksRead": 100, "originalsRead": 1100, "reasons": {"LOCAL_MAP_READ": 1100}
+            },
+            {
+                "shuffleId": 1, "maps": 1, "partitions": 100, "state": "plain",
+                "reasons": {"SINGLE_MAP": 1}
+            }
+        ],
+        "services": [{"hostPort": "10.0.0.1:7337", "incarnation": "1", "state": "serving"}],
+        "sentences": {"SINGLE_MAP": "nothing to merge", "LOCAL_MAP_READ": "in place"}
+    }"#;
+
+    const TEXT: &str = "\
+app-1: ended 12 s ago, says 127.0.0.1:7337
+lodestone 0.1.0 on Spark 4.1.2
+
+2 shuffles: 1 merged, 1 left to plain Spark
+pushed   8,420 blocks, 437.0 MB, in 95 requests
+read     8,193 merged blocks in 1,579 chunks, 345.0 MB; 1,100 originals
+waited   1,234 ms: readers, for merges to end
+
+why not more
+  LOCAL_MAP_READ  1,100  in place
+  SINGLE_MAP          1  nothing to merge
+
+services
+  10.0.0.1:7337  serving
+
+shuffles
+  shuffle  generation  maps  partitions  state   pushed  merged  chunks  originals  waited ms  why not more
+        0           0    12         100  merged   1,200     100     100      1,100      1,234  LOCAL_MAP_READ 1,100
+        1           0     1         100  plain        0       0       0          0          0  SINGLE_MAP 1
+";
+
+    #[test]
+    fn a_report_becomes_sums_reasons_with_sentences_services_and_a_row_per_shuffle() {
+        assert_eq!(Page::read(REPORT).unwrap().text(&found(REPORT)), TEXT);
+    }
+
+    #[test]
+    fn a_report_of_a_later_version_is_shown_as_far_as_it_is_known() {
+        let report = r#"{"totals": {"shuffles": 300, "news": [1]},
+            "shuffles": [{"shuffleId": 299}], "news": {}}"#;
+        let text = Page::read(report).unwrap().text(&found(report));
+        assert!(text.contains("300 shuffles: 0 merged"), "{text}");
+        assert!(text.contains("the last 1 of 300 shuffles"), "{text}");
+        assert!(Page::read("[1]").is_err());
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Explain: what the driver said became of its shuffles.
+
+use lodestone_store::Refusal;
+use lodestone_wire::extension::explain::{ExplainApplication, Explanation, ReportApplication};
+use lodestone_wire::extension::status::Done;
+
+use super::Call;
+
+pub(super) fn report(call: &Call, message: ReportApplication) -> Result<Done, Refusal> {
+    let service = &call.service;
+    service.reports.tell(message, service.store.now_ms())?;
+    Ok(Done {
+        incarnation: service.incarnation(),
+    })
+}
+
+pub(super) fn application(
+    call: &Call,
+    message: ExplainApplication,
+) -> Result<Explanation, Refusal> {
+    let service = &call.service;
+    let now_ms = service.store.now_ms();
+    let applications = match message.app.as_str() {
+        "" => service.reports.list(now_ms),
+        app => service.reports.of(app, now_ms),
+    };
+    Ok(Explanation {
+        incarnation: service.incarnation(),
+        applications,
+    })
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What drivers report, and what `lodestone explain` shows of it.
+
+use crate::support::client::app;
+use crate::support::daemon::run_any;
+use crate::support::{Client, Daemon};
+use lodestone_wire::AppId;
+use lodestone_wire::extension::explain::ReportApplication;
+use lodestone_wire::extension::remove::EndApplication;
+use lodestone_wire::extension::status::{Done, Refused, Status};
+
+const REPORT: &str = concat!(
+    r#"{"totals":{"shuffles":1,"merged":1,"reasons":{"LOCAL_MAP_READ":7}},"#,
+    r#""sentences":{"LOCAL_MAP_READ":"in place"}}"#
+);
+
+fn told(app: AppId, ended: bool, report: &str) -> ReportApplication {
+    ReportApplication {
+        app,
+        app_attempt: -1,
+        ended,
+        report: report.to_owned(),
+    }
+}
+
+#[test]
+fn what_a_driver_reported_can_be_asked_for_after_the_end_of_its_application() {
+    let daemon = Daemon::start(&[]);
+    let mut driver = Client::connect(&daemon);
+    let reply: Done = driver.ask(&told(app(), false, "{}"));
+    assert_eq!(reply.incarnation, daemon.incarnation());
+    let _: Done = driver.ask(&told(app(), true, REPORT));
+    let (app, app_attempt) = (app(), -1);
+    let _: Done = driver.ask(&EndApplication { app, app_attempt });
+
+    let (code, out, error) = run_any(&["explain", "app-1", "--service", daemon.address()]);
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    assert!(out.starts_with("app-1: ended 0 s ago"), "{out}");
+    assert!(
+        out.contains("1 shuffles: 1 merged, 0 left to plain Spark"),
+        "{out}"
+    );
+    assert!(out.contains("LOCAL_MAP_READ  7  in place"), "{out}");
+
+    let (_, out, _) = run_any(&["explain", "app-1", "--json", "--service", daemon.address()]);
+    assert_eq!(out, format!("{REPORT}\n"));
+    let (_, out, _) = run_any(&["explain", "--service", daemon.address()]);
+    assert!(out.starts_with("app-1: ended 0 s ago"), "{out}");
+}
+
+#[test]
+fn of_several_services_the_one_with_the_last_report_is_believed() {
+    let (old, new) = (Daemon::start(&[]), Daemon::start(&[]));
+    let _: Done = Client::connect(&old).ask(&told(app(), false, r#"{"totals":{"shuffles":1}}"#));
+    let _: Done = Client::connect(&new).ask(&told(app(), true, r#"{"totals":{"shuffles":22}}"#));
+    let both = format!("{},{}", old.address(), new.address());
+    let (code, out, _) = run_any(&["explain", "app-1", "--service", &both]);
+    assert_eq!(code, Some(0));
+    assert!(out.contains("22 shuffles"), "{out}");
+    assert_eq!(out.matches("app-1").count(), 1, "{out}");
+}
+
+#[test]
+fn who_asks_in_vain_is_told_why_and_what_to_do() {
+    let daemon = Daemon::start(&[]);
+    let address = daemon.address().to_owned();
+    let (code, _, error) = run_any(&["explain", "app-9", "--service", &address]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("no report of application app-9"), "{error}");
+    let (code, out, _) = run_any(&["explain", "--service", &address]);
+    assert_eq!(
+        (code, out.as_str()),
+        (Some(0), "no application has reported yet\n")
+    );
+
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = unused.local_addr().unwrap().to_string();
+    drop(unused);
+    let (code, _, error) = run_any(&["explain", "app-9", "--service", &nobody]);
+    assert_eq!(code, Some(1));
+    assert!(
+        error.contains("no service answered") && error.contains(&nobody),
+        "{error}"
+    );
+    let (code, _, error) = run_any(&["explain", "app-9", "--service", "here"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("here: "), "{error}");
+}
+
+#[test]
+fn a_report_that_is_too_large_is_refused_and_the_last_one_kept() {
+    let daemon = Daemon::start(&["--memory", "16MiB"]);
+    let mut driver = Client::connect(&daemon);
+    let _: Done = driver.ask(&told(app(), false, REPORT));
+    let refused: Refused = driver.ask(&told(app(), false, &"x".repeat(100_000)));
+    assert_eq!(refused.code, Status::TooLarge, "{refused:?}");
+    let (_, out, _) = run_any(&["explain", "app-1", "--json", "--service", daemon.address()]);
+    assert_eq!(out, format!("{REPORT}\n"));
+}

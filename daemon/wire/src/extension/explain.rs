@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What became of an application's shuffles, and why: told by its driver, kept by the daemon, asked for by
+//! people (`lodestone explain`). The daemon does not look into reports.
+//!
+//! ```text
+//! ReportApplication  81  appId, i32 appAttempt, bool ended, string report (JSON)
+//! ExplainApplication 82  string appId ("" = which are there?)
+//! Explanation        83  i64 incarnation, ReportKept[]
+//! ```
+
+use crate::codec::{message, record};
+use crate::id::AppId;
+
+message! { strict, 81;
+    /// Keep this report in place of the last one. Answered with `Done`.
+    pub struct ReportApplication {
+        /// The application.
+        pub app: AppId,
+        /// Application attempt, -1 where there is none.
+        pub app_attempt: i32,
+        /// No newer report will come.
+        pub ended: bool,
+        /// JSON.
+        pub report: String,
+    }
+}
+
+message! { strict, 82;
+    /// What was reported of an application.
+    pub struct ExplainApplication {
+        /// Its id; empty for a list of all, without their reports.
+        pub app: String,
+    }
+}
+
+record! {
+    /// A report, as it is kept.
+    pub struct ReportKept {
+        /// The application.
+        pub app: AppId,
+        /// Application attempt.
+        pub app_attempt: i32,
+        /// Whether it is the last one.
+        pub ended: bool,
+        /// Milliseconds since it was told.
+        pub age_ms: i64,
+        /// JSON; empty in a list.
+        pub report: String,
+    }
+}
+
+message! { strict, 83;
+    /// The reports of all attempts of the application, or a list.
+    pub struct Explanation {
+        /// Incarnation of the daemon.
+        pub incarnation: i64,
+        /// In the order of ids and attempts.
+        pub applications: Vec<ReportKept>,
+    }
+}

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people are told of an application, by the daemons that it used."""
+
+import json
+import subprocess
+
+from harness.daemon import Daemon, free_port
+from harness.paths import DAEMON
+from harness.spark_process import Job
+
+TIMEOUT_S = 20
+
+
+def explain(daemon: Daemon, *arguments: str) -> str:
+    command = [DAEMON, "explain", *arguments, "--service", daemon.host_port]
+    return subprocess.run(
+        command, check=True, timeout=TIMEOUT_S, capture_output=True, text=True
+    ).stdout
+
+
+def test_what_became_of_an_application_and_why_is_told_after_its_end(start_daemon, start_job):
+    daemon = start_daemon()
+    services = f"{daemon.host_port},127.0.0.1:{free_port()}"
+    outcome = start_job(Job("keyed_rows", conf={"spark.lodestone.services": services})).wait()
+    application, state = explain(daemon).split(": ", 1)
+    assert state.startswith("ended ")
+    told = json.loads(explain(daemon, application, "--json"))
+    assert told["totals"] == outcome.report["totals"]
+    assert told["totals"]["mergedBlocksRead"] > 0
+    page = explain(daemon, application)
+    assert "1 shuffles: 1 merged, 0 left to plain Spark" in page
+    assert "SERVICE_LEFT_OUT  1  a known service did not serve" in page
