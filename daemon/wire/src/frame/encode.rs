@@ -14,26 +14,10 @@ impl Frame {
             Self::ChunkFetchSuccess { chunk, body } => put_frame(1, chunk, body, out),
             Self::ChunkFetchFailure(failure) => put_frame(2, failure, &[], out),
             Self::RpcRequest { request_id, body } => {
-                put_frame(
-                    3,
-                    &SizedHead {
-                        request_id: *request_id,
-                        size: size_of(body),
-                    },
-                    body,
-                    out,
-                );
+                put_sized(3, *request_id, size_of(body), body, out);
             }
             Self::RpcResponse { request_id, body } => {
-                put_frame(
-                    4,
-                    &SizedHead {
-                        request_id: *request_id,
-                        size: size_of(body),
-                    },
-                    body,
-                    out,
-                );
+                put_sized(4, *request_id, size_of(body), body, out);
             }
             Self::RpcFailure(failure) => put_frame(5, failure, &[], out),
             Self::StreamRequest(stream) => put_frame(6, stream, &[], out),
@@ -57,13 +41,7 @@ impl Frame {
                 request_id,
                 num_chunks,
                 body,
-            } => {
-                let head = SizedHead {
-                    request_id: *request_id,
-                    size: *num_chunks,
-                };
-                put_frame(12, &head, body, out);
-            }
+            } => put_sized(12, *request_id, *num_chunks, body, out),
         }
     }
 
@@ -97,6 +75,10 @@ fn size_of(body: &Bytes) -> u32 {
         "a body fits the size field"
     );
     body.len() as u32
+}
+
+fn put_sized(kind: u8, request_id: i64, size: u32, body: &[u8], out: &mut BytesMut) {
+    put_frame(kind, &SizedHead { request_id, size }, body, out);
 }
 
 fn put_prefix(kind: u8, payload_bytes: u64, out: &mut BytesMut) {
