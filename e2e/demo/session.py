@@ -17,8 +17,6 @@ ANSWER_TIMEOUT_S = 240
 STOP_TIMEOUT_S = 60
 LOG_TAIL_BYTES = 6000
 FOLDER = ROOT / ".cache" / "demo"
-# A twelfth of the demo's time is the check of Spark's own classes, which the end-to-end tests do as well.
-UNCHECKED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 
 
 @dataclass
@@ -105,8 +103,8 @@ def configuration(version: str, lodestone: bool, local: Path) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} {UNCHECKED}",
-        "spark.executor.extraJavaOptions": f"{JVM_OPTIONS} {UNCHECKED}",
+        "spark.driver.extraJavaOptions": JVM_OPTIONS,
+        "spark.executor.extraJavaOptions": JVM_OPTIONS,
         "spark.local.dir": str(local),
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         # Many maps and many partitions: small blocks, as a large cluster has them.

@@ -12,8 +12,12 @@ from pathlib import Path
 from .paths import JOBS_JAR, ROOT, plugin_jar, python_of
 
 JOB_TIMEOUT_S = 300
-# A Spark that lives for a minute or two: the optimising compiler would take more time than it saves.
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UseTransparentHugePages"
+# A Spark that lives for a minute or two: the optimising compiler would take more time than it saves, and so would
+# the verifier; test_linkage has it look at every class of ours.
+JVM_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UseTransparentHugePages"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 MANAGER = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
 
 

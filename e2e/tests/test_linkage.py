@@ -5,9 +5,10 @@ import subprocess
 
 import pytest
 
-from harness.paths import plugin_jar, spark_jars
+from harness.paths import ROOT, plugin_jar, spark_jars
 from linkage.check import breaches, check, classes_of, core_jars
 
+VERIFY_ALL = ROOT / "e2e" / "linkage" / "VerifyAll.java"
 RELEASES = ["3.5.9", "4.0.2", "4.1.4", "4.2.0", "4.3.0"]
 
 
@@ -18,6 +19,17 @@ def jars_of(release: str):
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_reference_of_the_jar_into_spark_resolves(release):
     assert check(plugin_jar(release), jars_of(release)) == []
+
+
+# Elsewhere the end-to-end tests run without the verifier: it would take a tenth of their time.
+@pytest.mark.parametrize("release", ["3.5.9", "4.1.4", "4.3.0"])
+def test_every_class_of_the_jar_passes_the_verifier(release):
+    jar = plugin_jar(release)
+    classpath = f"{jar}:{spark_jars(release)}/*"
+    command = ["java", "-Xverify:all", "-cp", classpath, VERIFY_ALL, jar]
+    verified = subprocess.run(command, capture_output=True, text=True)
+    assert verified.returncode == 0, verified.stderr
+    assert int(verified.stdout) == len(classes_of(jar))
 
 
 def test_a_call_whose_return_type_changed_is_found(tmp_path):
