@@ -47,6 +47,44 @@ pub(super) fn links(repository: &Repository) -> Vec<Breach> {
     found
 }
 
+/// Tests that a table of `docs/` names in a column `tests`: each must be there, by this name.
+pub(super) fn named_tests(repository: &Repository) -> Vec<Breach> {
+    let mut found = Vec::new();
+    for page in pages(repository).filter(|page| page.path.starts_with("docs/")) {
+        for (line, cell) in test_cells(&page.text) {
+            for name in cell.split('`').skip(1).step_by(2) {
+                if !is_test(repository, name) {
+                    let advice = format!("there is no test {name}");
+                    found.push(Breach::at(&page.path, line, "named test", advice));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The last column of tables whose last heading is `tests`.
+fn test_cells(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_table = false;
+    prose(text).filter_map(move |(line, row)| {
+        let last = row.strip_suffix('|').and_then(|row| row.rsplit('|').next());
+        let cell = last.map(str::trim);
+        let is_row = in_table && cell.is_some();
+        in_table = cell.is_some_and(|cell| in_table || cell == "tests");
+        cell.filter(|_| is_row).map(|cell| (line, cell))
+    })
+}
+
+fn is_test(repository: &Repository, name: &str) -> bool {
+    let definitions = [
+        format!("fn {name}("),
+        format!("def {name}("),
+        format!("def `{name}`"),
+    ];
+    let mut tests = repository.files.iter().filter(|file| file.is_test());
+    tests.any(|file| definitions.iter().any(|one| file.text.contains(one)))
+}
+
 /// Relative links outside of code blocks.
 pub(super) fn links_of(page: &File) -> Vec<Link> {
     let folder = page.path.rsplit_once('/').map_or("", |(folder, _)| folder);

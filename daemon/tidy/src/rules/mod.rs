@@ -24,6 +24,7 @@ pub const ALL: &[Rule] = &[
     dead::rust_files,
     dead::pages,
     documents::links,
+    documents::named_tests,
     documents::titles,
     layout::life_table,
     layout::named_paths,

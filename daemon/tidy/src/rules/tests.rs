@@ -407,6 +407,27 @@ fn a_page_has_one_title_and_its_links_lead_somewhere() {
 }
 
 #[test]
+fn every_test_that_a_page_names_exists() {
+    let page = "# A\n| what | tests |\n|---|---|\n| a | `it_works`, `it does` |\n\n`not_a_test`\n";
+    let page = ("docs/a.md", page);
+    let python = ("e2e/tests/test_a.py", "def it_works():\n");
+    let scala = ("client/src/test/A.scala", "@Test def `it does`(): Unit");
+    assert_eq!(
+        broken(documents::named_tests, &[page, python, scala]),
+        [""; 0]
+    );
+    assert_eq!(
+        broken(documents::named_tests, &[page, scala]),
+        ["docs/a.md:4"]
+    );
+    let elsewhere = ("client/src/main/A.scala", "def it_works() = 1");
+    assert_eq!(
+        broken(documents::named_tests, &[page, scala, elsewhere]),
+        ["docs/a.md:4"]
+    );
+}
+
+#[test]
 fn every_file_of_the_life_table_exists() {
     let table = "| stage | store `s/` | jvm |\n|---|---|---|\n| push | `push.rs` | - |\n";
     assert_eq!(
