@@ -7,17 +7,19 @@ from pathlib import Path
 
 from .daemon import free_port, wait_until
 from .paths import ROOT, python_of
+from .processes import executors_of
 
 HOSTS = ["127.0.0.2", "127.0.0.3"]
 STOP_TIMEOUT_S = 20
 
 
 class Cluster:
-    """One master, and on each host a worker with one core. `master` is the URL for a job."""
+    """One master, and on each host a worker with one core. `master` is the URL for a job; all files are below `folder`."""
 
     def __init__(self, spark_version: str, folder: Path):
+        self.hosts = HOSTS
+        self.folder = folder
         self._version = spark_version
-        self._folder = folder
         folder.mkdir(parents=True)
         port = free_port()
         self.master = f"spark://127.0.0.1:{port}"
@@ -28,6 +30,10 @@ class Cluster:
             rest = ["--host", host, "--webui-port", "0", *sizes, self.master]
             self._processes.append(self._start(host, "deploy.worker.Worker", *rest))
         self._wait_for("master", "Registering worker", times=len(HOSTS))
+
+    def executors(self) -> list[int]:
+        """The process ids of the executors of all applications."""
+        return [pid for process in self._processes for pid in executors_of(process.pid)]
 
     def stop(self) -> None:
         """Workers end their executors."""
@@ -43,15 +49,15 @@ class Cluster:
             "SPARK_HOME": str(home),
             "PYTHONPATH": str(ROOT / "e2e"),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_LOCAL_DIRS": str(self._folder / f"local-{name}"),
+            "SPARK_LOCAL_DIRS": str(self.folder / f"local-{name}"),
         }
         environment.pop("SPARK_LOCAL_IP", None)
-        with (self._folder / f"{name}.log").open("wb") as log:
+        with (self.folder / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
                 [home / "bin" / "spark-class", f"org.apache.spark.{main}", *arguments],
-                cwd=self._folder, env=environment, stdout=log, stderr=subprocess.STDOUT,
+                cwd=self.folder, env=environment, stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
 
     def _wait_for(self, name: str, text: str, times: int) -> None:
-        log = self._folder / f"{name}.log"
+        log = self.folder / f"{name}.log"
         wait_until(lambda: log.read_text().count(text) >= times, f"{text!r} in {log}", 60)

@@ -21,7 +21,15 @@ STOP_TIMEOUT_S = 15
 class Daemon:
     """One daemon on loopback. `host_port` stays the same over a restart."""
 
-    def __init__(self, directory: Path, port: int = 0, memory: str = "256MiB", *extra: str):
+    def __init__(
+        self,
+        directory: Path,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        memory: str = "256MiB",
+        extra: tuple[str, ...] = (),
+    ):
+        self.host = host
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.log = self.directory.with_suffix(".log")
@@ -35,13 +43,13 @@ class Daemon:
 
     @property
     def host_port(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def start(self) -> None:
         """Starts and waits for the line that says it is ready."""
         command = [
             DAEMON, "serve",
-            "--listen", f"127.0.0.1:{self.port}",
+            "--listen", self.host_port,
             "--admin", f"127.0.0.1:{self.admin_port}",
             "--dir", self.directory,
             "--memory", self.memory,
@@ -66,13 +74,18 @@ class Daemon:
         self.start()
         assert self.ready["incarnation"] != before
 
-    def pause_for(self, seconds: float) -> None:
-        """SIGSTOP now, SIGCONT later, while the caller goes on."""
+    def pause(self) -> None:
+        """SIGSTOP: it is there, and does nothing."""
         os.kill(self.process.pid, signal.SIGSTOP)
-        self._resume_timer = threading.Timer(seconds, self._resume)
+
+    def pause_for(self, seconds: float) -> None:
+        """Pauses now and resumes later, while the caller goes on."""
+        self.pause()
+        self._resume_timer = threading.Timer(seconds, self.resume)
         self._resume_timer.start()
 
-    def _resume(self) -> None:
+    def resume(self) -> None:
+        """SIGCONT."""
         if self.process.poll() is None:
             os.kill(self.process.pid, signal.SIGCONT)
 
@@ -86,7 +99,7 @@ class Daemon:
         """SIGTERM, and the exit code."""
         if self._resume_timer is not None:
             self._resume_timer.cancel()
-            self._resume()
+        self.resume()
         if self.process.poll() is None:
             self.process.terminate()
         return self.process.wait(STOP_TIMEOUT_S)

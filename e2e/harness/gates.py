@@ -7,6 +7,7 @@ mischief, and opens the gate. Nobody sleeps.
 
 import socket
 import threading
+from collections import Counter
 
 REACH_TIMEOUT_S = 120
 
@@ -18,8 +19,9 @@ class Gates:
         self._server = socket.create_server(("127.0.0.1", 0))
         self._changed = threading.Condition()
         self._waiting: dict[str, list[socket.socket]] = {}
-        self._reached: set[str] = set()
+        self._arrivals: Counter[str] = Counter()
         self._open: set[str] = set()
+        self._all_open_but: set[str] | None = None
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -38,8 +40,8 @@ class Gates:
     def _arrive(self, connection: socket.socket) -> None:
         name = connection.makefile("r").readline().strip()
         with self._changed:
-            self._reached.add(name)
-            if name in self._open:
+            self._arrivals[name] += 1
+            if self._is_open(name):
                 _let_pass(connection)
             else:
                 self._waiting.setdefault(name, []).append(connection)
@@ -48,14 +50,33 @@ class Gates:
     def wait_reached(self, name: str) -> None:
         """Until a task stands before the gate."""
         with self._changed:
-            reached = self._changed.wait_for(lambda: name in self._reached, REACH_TIMEOUT_S)
+            reached = self._changed.wait_for(lambda: self._arrivals[name] > 0, REACH_TIMEOUT_S)
         assert reached, f"no task reached gate {name} within {REACH_TIMEOUT_S} s"
 
-    def open(self, name: str) -> None:
-        """Lets pass who waits and who comes later."""
+    def arrivals(self, name: str) -> int:
+        """How often a task has come to the gate: more than once, and the task was repeated."""
         with self._changed:
-            self._open.add(name)
-            for connection in self._waiting.pop(name, []):
+            return self._arrivals[name]
+
+    def open(self, *names: str) -> None:
+        """Lets pass who waits there and who comes later."""
+        with self._changed:
+            self._open.update(names)
+            self._let_pass_where_open()
+
+    def open_all(self, but: tuple[str, ...] = ()) -> None:
+        """Every gate is open from now on, but for these."""
+        with self._changed:
+            self._all_open_but = set(but)
+            self._let_pass_where_open()
+
+    def _is_open(self, name: str) -> bool:
+        rest_is_open = self._all_open_but is not None and name not in self._all_open_but
+        return rest_is_open or name in self._open
+
+    def _let_pass_where_open(self) -> None:
+        for name in [name for name in self._waiting if self._is_open(name)]:
+            for connection in self._waiting.pop(name):
                 _let_pass(connection)
 
     def close(self) -> None:

@@ -4,9 +4,12 @@
 `gates` is the address of the test's gates: a task that stands before one waits until the test opens it.
 """
 
+import gc
 import hashlib
+import json
 
-from pyspark import TaskContext
+from py4j.protocol import Py4JJavaError
+from pyspark import InheritableThread, TaskContext
 
 from harness.gates import stand_before
 
@@ -17,18 +20,14 @@ def word_count(spark, maps=6, partitions=8, rows=20000):
     return sorted(pairs.reduceByKey(lambda a, b: a + b, partitions).collect())
 
 
-def keyed_rows(spark, maps=6, partitions=8, rows=12000, value_bytes=200, gates=None, passes=1):
+def keyed_rows(
+    spark, maps=6, partitions=8, rows=12000, value_bytes=200, wide=(), gates=None, passes=1
+):
     """All rows of a shuffle, exactly: per partition their number and an order-independent checksum.
 
-    Gates: `map-<i>` before map i gives its rows, `reduce-<r>` after partition r was read, `between-<n>` on the driver after pass n.
+    `wide` are maps whose values are ten times as long. Gates: `map-<i>` before map i gives its rows, `reduce-<r>` after
+    partition r was read, `between-<n>` on the driver after pass n.
     """
-    context = spark.sparkContext
-
-    def make(index, numbers):
-        if gates:
-            stand_before(gates, f"map-{index}")
-        for number in numbers:
-            yield number, value_of(number, value_bytes)
 
     def summarise(index, records):
         summary = summary_of(records)
@@ -36,14 +35,95 @@ def keyed_rows(spark, maps=6, partitions=8, rows=12000, value_bytes=200, gates=N
             stand_before(gates, f"reduce-{index}")
         yield index, *summary
 
-    made = context.parallelize(range(rows), maps).mapPartitionsWithIndex(make)
-    shuffled = made.partitionBy(partitions)
+    shuffled = rows_by_key(spark, maps, partitions, rows, value_bytes, wide, gates)
     answers = []
     for turn in range(passes):
         answers.append(sorted(shuffled.mapPartitionsWithIndex(summarise).collect()))
         if gates:
             stand_before(gates, f"between-{turn}")
     return answers
+
+
+def rows_by_key(spark, maps, partitions, rows, value_bytes=200, wide=(), gates=None):
+    """A shuffle of rows with distinct keys. Gates: `map-<i>` before map i gives its rows."""
+
+    def make(index, numbers):
+        if gates:
+            stand_before(gates, f"map-{index}")
+        length = value_bytes * (10 if index in wide else 1)
+        for number in numbers:
+            yield number, value_of(number, length)
+
+    made = spark.sparkContext.parallelize(range(rows), maps).mapPartitionsWithIndex(make)
+    return made.partitionBy(partitions)
+
+
+def repeated_after_cancel(spark, maps=6, partitions=8, rows=12000, gates=None):
+    """The rows of a shuffle whose first job was cancelled, and those of another one.
+
+    Gates: `map-<i>` before map i of the first gives its rows; on the driver, `cancel` before and `cancelled` after its first job
+    is.
+    """
+    shuffled = rows_by_key(spark, maps, partitions, rows, gates=gates)
+    if gates:
+        cancel_at_gate(spark.sparkContext, shuffled, gates)
+    return [summaries(shuffled), summaries(rows_by_key(spark, maps, partitions, rows))]
+
+
+def cancel_at_gate(context, rdd, gates):
+    """Begins to compute it, and cancels that. Gates: `cancel` before, `cancelled` after."""
+    cancelled = []
+
+    def compute():
+        context.setJobGroup("doomed", "a job that is cancelled", interruptOnCancel=True)
+        try:
+            rdd.count()
+        except Py4JJavaError:
+            cancelled.append(True)
+
+    doomed = InheritableThread(target=compute)
+    doomed.start()
+    stand_before(gates, "cancel")
+    context.cancelJobGroup("doomed")
+    doomed.join()
+    assert cancelled
+    stand_before(gates, "cancelled")
+
+
+def many_tiny_blocks(spark, maps, partitions):
+    """One record in each of `maps * partitions` blocks."""
+    blocks = spark._jvm.io.lodestone.e2e.ManyTinyBlocks
+    return json.loads(blocks.run(spark.sparkContext._jsc, maps, partitions))
+
+
+def exchange_used_twice(spark, rows=60000, maps=6, partitions=16):
+    """Two aggregates over one exchange, joined; and the same once more, of the shuffle that is there already."""
+    spread = spark.range(0, rows, 1, maps).selectExpr("id % 1009 as k", "id as v")
+    spread = spread.repartition(partitions, "k")
+    sums = spread.groupBy("k").agg({"v": "sum"}).withColumnRenamed("sum(v)", "s")
+    tops = spread.groupBy("k").agg({"v": "max"}).withColumnRenamed("max(v)", "top")
+    joined = sums.join(tops, "k")
+    answers = [sorted(list(row) for row in joined.collect()) for _ in range(2)]
+    return [*answers, plan_of(joined)]
+
+
+def dropped_side(spark, rows=60000, maps=6, gates=None):
+    """A join with a side that turns out to be empty: adaptive execution drops the other one, whose map tasks have run.
+
+    Gates: `answered` on the driver when the answer is there, `forgotten` when nothing refers to the query any more.
+    """
+    fact = spark.range(0, rows, 1, maps).selectExpr("id % 1000 as k", "id")
+    # No square is 3 modulo 7.
+    none = spark.range(0, 100000, 1, 4).selectExpr("id % 1000 as k", "id as v")
+    none = none.where("v * v % 7 = 3")
+    joined = fact.join(none, "k").selectExpr("id", "v")
+    answer = [[list(row) for row in joined.collect()], plan_of(joined)]
+    if gates:
+        stand_before(gates, "answered")
+        del fact, none, joined
+        gc.collect()
+        stand_before(gates, "forgotten")
+    return answer
 
 
 def skewed_join(spark, rows=120000, maps=12):
@@ -73,6 +153,8 @@ def plan_of(frame) -> dict[str, bool]:
         "skew": "skew=true" in plan,
         "coalesced": "AQEShuffleRead coalesced" in plan,
         "local": "AQEShuffleRead local" in plan,
+        "reused": "ReusedExchange" in plan,
+        "empty": "LocalTableScan <empty>" in plan or "EmptyRelation" in plan,
     }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Spark's schedulers do to a shuffle: copies of slow tasks, lost executors, stages that are repeated and give other rows."""
+"""What Spark's schedulers do to a shuffle: copies of slow tasks, and stages that are repeated and give other rows."""
 
 import os
 import signal
@@ -47,22 +47,6 @@ def test_a_copy_that_wins_while_the_slow_task_is_killed_is_read_merged(
     outcome = running.wait()
     assert outcome.answer == plain_answer(Job(job.name, job.arguments))
     assert outcome.report["totals"]["mergedBlocksRead"] == MAPS * PARTITIONS
-
-
-def test_an_executor_lost_between_two_reads_costs_no_row(
-    start_daemon, start_job, gates, plain_answer
-):
-    daemon = start_daemon()
-    arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": 2, "gates": gates.address}
-    job = Job("keyed_rows", arguments, conf={"spark.lodestone.services": daemon.host_port})
-    running = start_job(job)
-    for name in [f"map-{i}" for i in range(MAPS)] + [f"reduce-{i}" for i in range(PARTITIONS)]:
-        gates.open(name)
-    gates.wait_reached("between-0")
-    os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
-    gates.open("between-0")
-    gates.open("between-1")
-    assert running.wait().answer == plain_answer(job)
 
 
 def test_a_stage_that_gives_other_rows_when_it_is_repeated_loses_and_doubles_none(

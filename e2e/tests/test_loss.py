@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cluster takes away while a job runs: executors, tasks, one service of several. The answer stays, and what was merged is used.
+
+The blocks of the maps 0 and 1 are too large to be merged. Each of two executors with one core has run one of them, so a reader needs
+merged blocks and the originals of both executors.
+"""
+
+import os
+import signal
+
+import pytest
+
+from harness.daemon import free_port, wait_until
+from harness.paths import SPARK_LINES
+from harness.processes import executors_of
+from harness.spark_process import Job
+
+MAPS, PARTITIONS = 6, 16
+WIDE = [0, 1]
+MERGED = (MAPS - len(WIDE)) * PARTITIONS
+ORIGINAL = len(WIDE) * PARTITIONS
+TOO_LARGE = {
+    "spark.shuffle.compress": "false",
+    "spark.lodestone.push.maxBlockSize": "100k",
+}
+DECOMMISSION = {
+    "spark.decommission.enabled": "true",
+    "spark.storage.decommission.enabled": "true",
+    "spark.storage.decommission.shuffleBlocks.enabled": "true",
+    "spark.storage.decommission.replicationReattemptInterval": "1s",
+}
+
+
+def read_twice(gates, services, master=None, **conf) -> Job:
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "wide": WIDE, "passes": 2}
+    settings = {**TOO_LARGE, "spark.lodestone.services": services, **conf}
+    job = Job("keyed_rows", {**arguments, "gates": gates.address}, conf=settings)
+    job.master = master or job.master
+    return job
+
+
+def run_first_pass(gates):
+    """Until all is read once, and the executors stand still."""
+    for index in WIDE:
+        gates.wait_reached(f"map-{index}")
+    gates.open_all(but=("between-0",))
+    gates.wait_reached("between-0")
+
+
+def runs(gates) -> list[int]:
+    """How often each map task has run."""
+    return [gates.arrivals(f"map-{index}") for index in range(MAPS)]
+
+
+def assert_both_passes_read_all_but_the_large_merged(outcome):
+    totals = outcome.report["totals"]
+    assert totals["mergedBlocksRead"] == 2 * MERGED
+    assert totals["originalsRead"] == 2 * ORIGINAL
+    assert outcome.reasons() == {"BLOCK_TOO_LARGE": ORIGINAL}
+
+
+def test_maps_of_a_killed_executor_are_run_again_and_read(
+    start_daemon, start_job, gates, plain_answer
+):
+    job = read_twice(gates, start_daemon().host_port)
+    running = start_job(job)
+    run_first_pass(gates)
+    os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(Job(job.name, job.arguments))
+    assert sum(runs(gates)[index] for index in WIDE) == len(WIDE) + 1
+    assert outcome.report["totals"]["mergedBlocksRead"] >= MERGED
+
+
+def test_blocks_of_a_killed_executor_are_read_from_the_daemon_that_is_its_external_shuffle_service(
+    start_daemon, start_job, two_hosts, gates, plain_answer
+):
+    port = free_port()
+    roots = ("--executor-root", str(two_hosts.folder))
+    daemons = [
+        start_daemon(f"service-{host}", host=host, port=port, extra=roots)
+        for host in two_hosts.hosts
+    ]
+    services = ",".join(daemon.host_port for daemon in daemons)
+    external = {"spark.shuffle.service.enabled": "true", "spark.shuffle.service.port": str(port)}
+    job = read_twice(gates, services, two_hosts.master, **external)
+    running = start_job(job)
+    run_first_pass(gates)
+    os.kill(two_hosts.executors()[0], signal.SIGKILL)
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(Job(job.name, job.arguments))
+    assert runs(gates) == [1] * MAPS
+    assert_both_passes_read_all_but_the_large_merged(outcome)
+
+
+def test_blocks_that_a_decommissioned_executor_gave_away_are_found(
+    start_daemon, start_job, gates, plain_answer
+):
+    job = read_twice(gates, start_daemon().host_port, **DECOMMISSION)
+    running = start_job(job)
+    run_first_pass(gates)
+    leaving = executors_of(running.process.pid)[0]
+    os.kill(leaving, signal.SIGPWR)
+    wait_until(
+        lambda: leaving not in executors_of(running.process.pid), "the executor's end", timeout_s=60
+    )
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(Job(job.name, job.arguments))
+    assert runs(gates) == [1] * MAPS
+    assert_both_passes_read_all_but_the_large_merged(outcome)
+
+
+@pytest.mark.parametrize("spark", [SPARK_LINES["4.1"]], ids=["4.1"])
+def test_what_one_of_two_services_merged_is_read_when_the_other_dies(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemons = [start_daemon(name) for name in ("one", "other")]
+    services = ",".join(daemon.host_port for daemon in daemons)
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "gates": gates.address}
+    job = Job("keyed_rows", arguments, conf={"spark.lodestone.services": services})
+    running = start_job(job)
+    last = f"map-{MAPS - 1}"
+    gates.open_all(but=(last,))
+    gates.wait_reached(last)
+    half = PARTITIONS // 2
+    for daemon in daemons:
+        holds_segments(daemon, (MAPS - 1) * half)
+    daemons[1].kill()
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    totals = outcome.report["totals"]
+    assert totals["mergedBlocksRead"] == totals["originalsRead"] == MAPS * half
+    assert outcome.reasons()["FINALIZE_FAILED"] > 0
+
+
+def test_a_job_that_was_cancelled_while_it_pushed_leaves_nothing_in_the_way_of_the_next(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemon = start_daemon()
+    conf = {
+        "spark.lodestone.services": daemon.host_port,
+        # Longer than the test needs to cancel the job.
+        "spark.lodestone.request.timeout": "60s",
+    }
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "gates": gates.address}
+    job = Job("repeated_after_cancel", arguments, conf=conf)
+    running = start_job(job)
+    gates.open("map-0")
+    holds_segments(daemon, PARTITIONS)
+    daemon.pause()
+    gates.open("map-1", "map-2")
+    # The two executors have gone on to these: what comes before is committed, and being pushed.
+    gates.wait_reached("map-3")
+    gates.wait_reached("map-4")
+    gates.open("cancel")
+    gates.wait_reached("cancelled")
+    daemon.resume()
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert runs(gates)[:5] == [1, 1, 1, 2, 2]
+    assert outcome.report["totals"]["mergedBlocksRead"] == 2 * MAPS * PARTITIONS
+    assert outcome.reasons() == {}
+
+
+def holds_segments(daemon, at_least: int):
+    wait_until(lambda: daemon.status()["segments"] >= at_least, f"{at_least} segments merged")

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shuffles with very many blocks, which is what merging is for."""
+
+import pytest
+
+from harness.paths import SPARK_LINES
+from harness.spark_process import Job
+
+MAPS, PARTITIONS = 100, 2000
+
+
+@pytest.mark.parametrize("spark", [SPARK_LINES["4.1"]], ids=["4.1"])
+def test_two_hundred_thousand_tiny_blocks_are_pushed_and_read_together(
+    start_daemon, start_job, plain_answer
+):
+    daemon = start_daemon()
+    job = Job(
+        "many_tiny_blocks",
+        {"maps": MAPS, "partitions": PARTITIONS},
+        conf={"spark.lodestone.services": daemon.host_port},
+    )
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(job)
+    totals = outcome.report["totals"]
+    assert totals["mergedBlocksRead"] == MAPS * PARTITIONS
+    assert totals["chunksRead"] == PARTITIONS
+    assert totals["pushRequests"] == MAPS
+    assert outcome.reasons() == {}
