@@ -33,6 +33,7 @@ demo: tools daemon $(JARS) $(JOBS) $(DEMO_VENVS) ## runs real queries on plain S
 test: lint test-rust test-jvm test-e2e ## everything that CI runs
 
 lint: tools .venv-test/.ready ## formatters and linters, warnings are errors
+	@.ci/check-tools clippy
 	$(SAY) "formatters and linters"
 	cd daemon && cargo fmt --check && cargo clippy -q --workspace --all-targets -- -D warnings
 	$(MVN) -N -f client/pom.xml spotless:check
