@@ -87,8 +87,9 @@ private[spark] object LodestoneConf {
     "How long the first reader waits at most for pushes that are still under way.")
   val RequestTimeout: Key = Key(
     Prefix + "request.timeout",
-    "8s",
-    "When a service did not answer a request for this long, it is left alone for a while.")
+    "5s",
+    "When nothing was heard of a service for this long, and 1 s more per MiB of the request, " +
+      "it is left alone for a while.")
   val LeaseTtl: Key = Key(
     Prefix + "lease.ttl",
     "120s",

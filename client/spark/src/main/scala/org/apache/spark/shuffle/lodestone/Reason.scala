@@ -89,6 +89,14 @@ private[spark] object Reason {
       extends Reason("FETCH_SERVICE_RESTARTED", "the service was restarted and lost its data")
   case object FetchSuspect
       extends Reason("FETCH_SERVICE_SUSPECT", "the service failed a moment ago and is left alone")
+  case object FetchTimedOut
+      extends Reason("FETCH_TIMED_OUT", "the service did not answer a reader in time")
+  case object FetchDiskFailed
+      extends Reason("FETCH_DISK_FAILED", "the service could not read what it had merged")
+  case object FetchOverloaded
+      extends Reason("FETCH_OVERLOADED", "the service is at its limit and did not serve a reader")
+  case object FetchDataGone
+      extends Reason("FETCH_UNKNOWN_SHUFFLE", "the service does not know the shuffle any more")
   case object AttemptNotAccepted extends Reason(
         "ATTEMPT_NOT_ACCEPTED",
         "a chunk holds a map attempt that Spark did not accept")
@@ -146,6 +154,10 @@ private[spark] object Reason {
     LayoutFailed,
     FetchRestarted,
     FetchSuspect,
+    FetchTimedOut,
+    FetchDiskFailed,
+    FetchOverloaded,
+    FetchDataGone,
     AttemptNotAccepted,
     ChunkFetchFailed,
     ChunkCorrupt,

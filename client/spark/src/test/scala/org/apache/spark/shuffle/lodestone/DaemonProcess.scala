@@ -14,6 +14,16 @@ private[spark] final class DaemonProcess private (process: Process, ready: Map[S
 
   def hostPort: String = s"$host:$port"
 
+  /** SIGSTOP: connections stay open, and are even accepted, but nobody answers. */
+  def freeze(): Unit = signal("STOP")
+
+  def thaw(): Unit = signal("CONT")
+
+  private def signal(name: String): Unit = {
+    val sent = new ProcessBuilder("kill", s"-$name", ready("pid")).start()
+    require(sent.waitFor() == 0, s"the daemon got no SIG$name")
+  }
+
   /** SIGKILL, as a crash would. */
   def kill(): Unit = {
     process.destroyForcibly()

@@ -24,7 +24,7 @@ class LodestoneConfSuite {
     assertEquals(4L << 20, conf.pushBatchSizeBytes)
     assertEquals(64L << 20, conf.pushMemoryBytes)
     assertEquals(3000L, conf.finalizeTimeoutMs)
-    assertEquals(8000L, conf.requestTimeoutMs)
+    assertEquals(5000L, conf.requestTimeoutMs)
     assertEquals(120000L, conf.leaseTtlMs)
     assertEquals(256L << 20, conf.embeddedMemoryBytes)
     assertEquals(60000L, conf.embeddedIdleTimeoutMs)

@@ -138,6 +138,27 @@ final class MergedJobsSuite {
     assertEquals(withSpark()(pairs(_).reduceByKey(_ + _, 8).collect().sorted.toSeq), result)
   }
 
+  @Test def aFrozenServiceCostsTheFirstReadersOneTimeoutAndTheOthersNothing(): Unit = {
+    val timeout = "spark.lodestone.request.timeout" -> "1s"
+    val result = withSpark(merging :+ timeout: _*) { spark =>
+      val shuffled = pairs(spark).reduceByKey(_ + _, 8)
+      shuffled.count()
+      daemon.freeze()
+      shuffled.collect().sorted.toSeq
+    }
+    daemon.thaw()
+    assertEquals(withSpark()(pairs(_).reduceByKey(_ + _, 8).collect().sorted.toSeq), result)
+    // Two tasks run at once, and read six blocks each.
+    val waited = blocksFor(Reason.FetchTimedOut)
+    assertTrue(waited > 0 && waited <= 12, s"$waited blocks waited for the service")
+    assertEquals(48, waited + blocksFor(Reason.FetchSuspect), LodestoneReport.json())
+  }
+
+  /** In the totals, which come first. */
+  private def blocksFor(reason: Reason): Int =
+    s""""${reason.code}":(\\d+)""".r.findFirstMatchIn(LodestoneReport.json()).fold(0)(_.group(
+      1).toInt)
+
   @Test def aSerializerThatCannotBeConcatenatedIsLeftToSpark(): Unit = {
     val java = "spark.serializer" -> "org.apache.spark.serializer.JavaSerializer"
     // For keys and values of primitive types Spark takes Kryo whatever the setting says.

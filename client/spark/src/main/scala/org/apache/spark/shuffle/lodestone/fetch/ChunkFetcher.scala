@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.fetch
 
 import java.io.IOException
 import java.nio.ByteBuffer
+import java.util.concurrent.ConcurrentHashMap
 
 import org.roaringbitmap.RoaringBitmap
 
@@ -11,7 +12,14 @@ import org.apache.spark.network.shuffle._
 import org.apache.spark.network.shuffle.checksum.Cause
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
-import org.apache.spark.shuffle.lodestone.transport.{ChunkReceiver, ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.transport.{
+  ChunkReceiver,
+  DamagedChunkException,
+  FailureClass,
+  ServiceClient,
+  ServiceLocation,
+  WantedChunk
+}
 import org.apache.spark.shuffle.lodestone.wire.{ChunkRef, Crc32c, MapRange}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
 
@@ -35,6 +43,9 @@ private[fetch] final class ChunkFetcher(
     extends BlockStoreClient {
 
   private val partitions = merged.map(partition => partition.reduceId -> partition).toMap
+
+  /** Services that this task has met a failure of after which they are not asked any more. */
+  private val left = new ConcurrentHashMap[ServiceLocation, Reason]()
 
   /** The layout is in hand already. */
   override def getMergedBlockMeta(
@@ -76,31 +87,54 @@ private[fetch] final class ChunkFetcher(
       service: ServiceLocation,
       chunks: Array[FetchedChunk],
       listener: BlockFetchingListener): Unit = {
-    val references = chunks.map(chunk => ChunkRef(chunk.reduceId, chunk.chunk.index))
-    source.client.fetchChunks(
-      service,
-      source.generation,
-      source.maps,
-      references,
-      new ChunkReceiver {
-        override def received(index: Int, data: ManagedBuffer): Unit = {
-          val chunk = chunks(index)
-          ChunkFetcher.damage(chunk.chunk, data.nioByteBuffer()) match {
-            case None =>
-              tally.chunk(chunk.chunk.sizeBytes, chunk.chunk.segments.length)
-              listener.onBlockFetchSuccess(chunk.blockId, data)
-            case Some(damage) =>
-              fail(chunk, Reason.ChunkCorrupt, new IOException(s"${service.hostPort}: $damage"))
-          }
+    val receiver = new Receiver(service, chunks, listener)
+    obstacle(service) match {
+      case Some(reason) => receiver.refuseAll(reason)
+      case None =>
+        val wanted = chunks.map { chunk =>
+          WantedChunk(ChunkRef(chunk.reduceId, chunk.chunk.index), chunk.chunk.sizeBytes)
         }
-        override def failed(index: Int, cause: Throwable): Unit =
-          fail(chunks(index), ReadReason.of(cause, otherwise = Reason.ChunkFetchFailed), cause)
+        source.client.fetchChunks(service, source.generation, source.maps, wanted, receiver)
+    }
+  }
 
-        private def fail(chunk: FetchedChunk, reason: Reason, cause: Throwable): Unit = {
-          tracker.chunkFailed(chunk.reduceId, reason)
-          listener.onBlockFetchFailure(chunk.blockId, cause)
-        }
-      })
+  /** Why the service need not be asked: what was met once is not waited for again. */
+  private def obstacle(service: ServiceLocation): Option[Reason] =
+    Option(left.get(service))
+      .orElse(if (source.client.isSuspect(service)) Some(Reason.FetchSuspect) else None)
+
+  private final class Receiver(
+      service: ServiceLocation,
+      chunks: Array[FetchedChunk],
+      listener: BlockFetchingListener)
+      extends ChunkReceiver {
+
+    override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
+      val chunk = chunks(index)
+      val damage = ChunkFetcher.damage(chunk.chunk, data.nioByteBuffer())
+      if (damage.isEmpty) {
+        tally.chunk(chunk.chunk.sizeBytes, chunk.chunk.segments.length)
+        listener.onBlockFetchSuccess(chunk.blockId, data)
+      }
+      damage.map(new DamagedChunkException(_))
+    }
+
+    override def failed(index: Int, cause: Throwable): Unit = {
+      val reason = ReadReason.of(cause, otherwise = Reason.ChunkFetchFailed)
+      val action = FailureClass.of(cause).action
+      if (!action.reads) left.put(service, if (action.penalty) Reason.FetchSuspect else reason)
+      fail(chunks(index), reason, cause)
+    }
+
+    def refuseAll(reason: Reason): Unit = {
+      val cause = new IOException(s"${service.hostPort}: ${reason.sentence}")
+      chunks.foreach(fail(_, reason, cause))
+    }
+
+    private def fail(chunk: FetchedChunk, reason: Reason, cause: Throwable): Unit = {
+      tracker.chunkFailed(chunk.reduceId, reason)
+      listener.onBlockFetchFailure(chunk.blockId, cause)
+    }
   }
 
   override def diagnoseCorruption(

@@ -19,7 +19,7 @@ private[fetch] final case class Layouts(
     missing: Map[Int, Reason])
 
 /** Asks each service for the layout of the partitions that it holds, all at the same time. */
-private[fetch] final class LayoutRequest(client: ServiceClient, requestTimeoutMs: Long) {
+private[fetch] final class LayoutRequest(client: ServiceClient) {
   import LayoutRequest._
 
   private val log = LoggerFactory.getLogger(classOf[LayoutRequest])
@@ -31,12 +31,14 @@ private[fetch] final class LayoutRequest(client: ServiceClient, requestTimeoutMs
       range: ReadRange,
       blocks: Int): Layouts = {
     val partitions = range.startPartition until range.endPartition
-    val perRequest = math.max(1, MaxSegments / math.max(1, blocks / partitions.size))
+    val perPartition = math.max(1, blocks / partitions.size)
+    val perRequest = math.max(1, MaxSegments / perPartition)
     val asked = for {
       (index, reduceIds) <- partitions.groupBy(plan.serviceIndexOf).toSeq
       part <- reduceIds.grouped(perRequest)
     } yield Option(plan.services(index)) match {
-      case Some(service) => askOne(generation, service, range.maps, part.toArray)
+      case Some(service) =>
+        askOne(generation, service, range.maps, part.toArray, part.size * perPartition)
       case None => Future.successful(missing(part.toArray, absence(plan, index)))
     }
     val answers = gather(asked)
@@ -49,12 +51,13 @@ private[fetch] final class LayoutRequest(client: ServiceClient, requestTimeoutMs
       generation: ShuffleGeneration,
       service: ServiceLocation,
       maps: MapRange,
-      reduceIds: Array[Int]): Future[Layouts] =
+      reduceIds: Array[Int],
+      segments: Int): Future[Layouts] =
     if (client.isSuspect(service)) {
       Future.successful(missing(reduceIds, Reason.FetchSuspect))
     } else {
       client
-        .chunkLayout(service, generation, maps, reduceIds)
+        .chunkLayout(service, generation, maps, reduceIds, segments)
         .map(reply => Layouts(reply.partitions.toSeq.map(service -> _), Map.empty))(SameThread)
         .recover { case failure =>
           log.warn(
@@ -69,11 +72,13 @@ private[fetch] final class LayoutRequest(client: ServiceClient, requestTimeoutMs
   private def missing(reduceIds: Array[Int], reason: Reason): Layouts =
     Layouts(Nil, reduceIds.map(_ -> reason).toMap)
 
-  /** Each request ends in its own time-out; the wait here is for the case that the timer is late. */
+  /** Each request ends by itself; the wait here is for the case that the timer is late. */
   private def gather(asked: Seq[Future[Layouts]]): Seq[Layouts] =
     try {
       implicit val context: SameThread.type = SameThread
-      Await.result(Future.sequence(asked), (requestTimeoutMs + GraceMs).millis)
+      Await.result(
+        Future.sequence(asked),
+        (client.longestLayoutMs(MaxSegments) + GraceMs).millis)
     } catch {
       case _: TimeoutException => asked.flatMap(_.value).flatMap(_.toOption)
     }

@@ -41,7 +41,7 @@ private[lodestone] final class MergedReads(
 
   private val log = LoggerFactory.getLogger(classOf[MergedReads])
   private val results = new MergeResults(driver)
-  private val layouts = new LayoutRequest(client, conf.requestTimeoutMs)
+  private val layouts = new LayoutRequest(client)
 
   def reader[K, C](
       handle: BaseShuffleHandle[K, _, C],

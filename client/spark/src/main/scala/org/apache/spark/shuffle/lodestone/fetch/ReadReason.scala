@@ -2,19 +2,24 @@
 package org.apache.spark.shuffle.lodestone.fetch
 
 import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.transport.FailureClass
 import org.apache.spark.shuffle.lodestone.wire.{RefusedException, Status}
 
-/** Why merged data is not read, from what the service said. */
+/** Why merged data is not read. What is done about it is [[FailureClass]]'s. */
 private[fetch] object ReadReason {
 
   def of(failure: Throwable, otherwise: Reason): Reason = failure match {
-    case refused: RefusedException => of(refused.status, otherwise)
-    case _ => otherwise
-  }
-
-  private def of(status: Status, otherwise: Reason): Reason = status match {
-    case Status.StaleIncarnation => Reason.FetchRestarted
-    case Status.NotFinalized => Reason.NotFinalized
-    case _ => otherwise
+    case refused: RefusedException if refused.status == Status.StaleIncarnation =>
+      Reason.FetchRestarted
+    case refused: RefusedException if refused.status == Status.NotFinalized => Reason.NotFinalized
+    case _ =>
+      FailureClass.of(failure) match {
+        case FailureClass.Silence | FailureClass.Straggler => Reason.FetchTimedOut
+        case FailureClass.ServerDisk => Reason.FetchDiskFailed
+        case FailureClass.ServerBusy => Reason.FetchOverloaded
+        case FailureClass.MissingData => Reason.FetchDataGone
+        case FailureClass.Corrupt => Reason.ChunkCorrupt
+        case _ => otherwise
+      }
   }
 }

@@ -18,7 +18,11 @@ import org.apache.spark.SparkException
 import org.apache.spark.shuffle.lodestone.{DaemonThreads, LodestoneConf, Reason}
 import org.apache.spark.shuffle.lodestone.driver.{DriverLink, MapPushed, MergePlan, NotMerged}
 import org.apache.spark.shuffle.lodestone.driver.{PushCounts, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.transport.{
+  OwnOutputException,
+  ServiceClient,
+  ServiceLocation
+}
 
 /** The committed output of one map attempt. To find `dataFile` may touch the disk. */
 private[lodestone] final case class MapOutput(
@@ -130,11 +134,9 @@ private[lodestone] final class BlockPusher(
     def run(): Unit = {
       ledger.failed(Reason.BlockTooLarge, plan.tooLarge)
       if (plan.requests.nonEmpty) {
-        open() match {
-          case Some(file) =>
-            try plan.requests.foreach(send(file, _))
-            finally file.close()
-          case None => ledger.failed(Reason.PushReadFailed, plan.blocks)
+        open().foreach { file =>
+          try plan.requests.foreach(send(file, _))
+          finally file.close()
         }
       }
     }
@@ -144,9 +146,15 @@ private[lodestone] final class BlockPusher(
         Some(FileChannel.open(map.dataFile().toPath, StandardOpenOption.READ))
       } catch {
         case failure: IOException =>
-          log.warn(s"The output of ${nameOf(map)} cannot be read for its push", failure)
+          unreadable(failure, plan.blocks)
           None
       }
+
+    private def unreadable(cause: Throwable, blocks: Int): Unit = {
+      val failure = new OwnOutputException(nameOf(map), cause)
+      log.warn("Blocks are not pushed", failure)
+      ledger.failed(PushReason.of(failure), blocks)
+    }
 
     private def send(file: FileChannel, request: PushRequest): Unit =
       obstacle(request) match {
@@ -157,9 +165,7 @@ private[lodestone] final class BlockPusher(
           val free = reserve(request.sizeBytes.toLong, lane)
           read(file, request) match {
             case Some(body) => start(request, body, free)
-            case None =>
-              ledger.failed(Reason.PushReadFailed, request.reduceIds.length)
-              free()
+            case None => free()
           }
       }
 
@@ -183,7 +189,7 @@ private[lodestone] final class BlockPusher(
         Some(PushBody.read(file, request, map.records))
       } catch {
         case failure @ (_: IOException | _: OutOfDirectMemoryError) =>
-          log.warn(s"The output of ${nameOf(map)} cannot be read for its push", failure)
+          unreadable(failure, request.reduceIds.length)
           None
       }
 

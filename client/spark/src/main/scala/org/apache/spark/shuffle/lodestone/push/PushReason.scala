@@ -2,14 +2,20 @@
 package org.apache.spark.shuffle.lodestone.push
 
 import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.transport.FailureClass
 import org.apache.spark.shuffle.lodestone.wire.{RefusedException, Status}
 
-/** Why a block stays unmerged, from what the service said. */
+/** Why a block stays unmerged. What is done about it is [[FailureClass]]'s. */
 private[push] object PushReason {
 
   def of(failure: Throwable): Reason = failure match {
     case refused: RefusedException => of(refused.status)
-    case _ => Reason.PushConnection
+    case other =>
+      FailureClass.of(other) match {
+        case FailureClass.OwnDisk => Reason.PushReadFailed
+        case FailureClass.Foreign | FailureClass.Fault => Reason.PushServiceError
+        case _ => Reason.PushConnection
+      }
   }
 
   def of(status: Status): Reason = status match {
@@ -27,11 +33,5 @@ private[push] object PushReason {
     case Status.Internal => Reason.PushServiceError
     case Status.Malformed | Status.VersionMismatch | Status.TooLarge => Reason.PushRefused
     case Status.Ok | Status.Duplicate => throw new AssertionError(s"$status is no failure")
-  }
-
-  /** Nothing more of this map can be merged, whichever service is asked. */
-  def endsMap(status: Status): Boolean = status match {
-    case Status.TooLate | Status.StaleMerge | Status.StaleAttempt => true
-    case _ => false
   }
 }

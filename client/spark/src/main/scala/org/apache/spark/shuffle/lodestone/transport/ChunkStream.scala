@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.transport
 
-import java.util.concurrent.ScheduledFuture
+import java.io.IOException
+
+import scala.collection.mutable
 
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.network.client.{ChunkReceivedCallback, TransportClient}
+import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.wire.ChunkRef
 
-/** Who gets the chunks of a stream: each index once, on a network thread or the timer's. */
+/** One chunk of a layout, and how many bytes it has. */
+private[spark] final case class WantedChunk(ref: ChunkRef, sizeBytes: Long)
+
+/** Who gets the chunks of a request: each index once, on a network thread or the timer's. */
 private[spark] trait ChunkReceiver {
 
-  /** The buffer is released when this returns, unless it was retained. */
-  def received(index: Int, data: ManagedBuffer): Unit
+  /**
+   * The buffer is released when this returns, unless it was retained. What is wrong with the bytes,
+   * if they were not taken: they are asked for once more then.
+   */
+  def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException]
   def failed(index: Int, cause: Throwable): Unit
 }
 
@@ -18,50 +28,56 @@ private[spark] trait ChunkReceiver {
  * The chunks of one open stream. They arrive one after another, so time is measured from one to the
  * next: a slow network is no failure as long as something comes.
  */
-private[transport] abstract class ChunkStream(
-    streamId: Long,
-    numChunks: Int,
-    receiver: ChunkReceiver,
-    timeoutMs: Long)
+private[transport] final class ChunkStream(
+    service: HostPort,
+    client: TransportClient,
+    sizes: Array[Long],
+    deadlines: Deadlines,
+    receiver: ChunkStream.Receiver)
     extends ChunkReceivedCallback {
+  private val pending = mutable.BitSet.empty ++= sizes.indices
+  private val deadline: Option[Deadlines#Deadline] =
+    if (pending.isEmpty) None else Some(deadlines.start(service, sizes(0))(giveUp))
 
-  /** Called once if nothing came in time; the reason for the chunks that are missing. */
-  protected def stalled(): Throwable
+  def fetch(streamId: Long): Unit = sizes.indices.foreach(client.fetchChunk(streamId, _, this))
 
-  private val pending = scala.collection.mutable.BitSet.empty ++= (0 until numChunks)
-  private var watchdog: Option[ScheduledFuture[_]] = None
-
-  def fetchFrom(client: TransportClient): Unit = {
-    rearm()
-    (0 until numChunks).foreach(client.fetchChunk(streamId, _, this))
+  override def onSuccess(index: Int, data: ManagedBuffer): Unit = {
+    deadlines.heard(service)
+    if (take(index)) receiver.received(index, data)
   }
 
-  override def onSuccess(index: Int, data: ManagedBuffer): Unit =
-    if (take(index)) receiver.received(index, data)
-
-  override def onFailure(index: Int, cause: Throwable): Unit =
+  override def onFailure(index: Int, cause: Throwable): Unit = {
+    cause match {
+      case _: IOException => Connections.retire(client)
+      case _ => deadlines.heard(service)
+    }
     if (take(index)) receiver.failed(index, cause)
+  }
 
   private def take(index: Int): Boolean = synchronized {
     val mine = pending.remove(index)
-    if (mine) rearm()
+    if (mine) pending.headOption match {
+      case Some(next) => deadline.foreach(_.restart(sizes(next)))
+      case None => deadline.foreach(_.met())
+    }
     mine
   }
 
-  private def rearm(): Unit = synchronized {
-    watchdog.foreach(_.cancel(false))
-    watchdog = if (pending.isEmpty) None else Some(RequestTimer.after(timeoutMs)(giveUp()))
-  }
-
-  private def giveUp(): Unit = {
+  private def giveUp(cause: IOException): Unit = {
     val missing = synchronized {
       val left = pending.toArray
       pending.clear()
       left
     }
-    if (missing.nonEmpty) {
-      val cause = stalled()
-      missing.foreach(receiver.failed(_, cause))
-    }
+    missing.foreach(receiver.failed(_, cause))
+  }
+}
+
+private[transport] object ChunkStream {
+
+  /** Who gets the chunks of a stream: each index once. */
+  trait Receiver {
+    def received(index: Int, data: ManagedBuffer): Unit
+    def failed(index: Int, cause: Throwable): Unit
   }
 }

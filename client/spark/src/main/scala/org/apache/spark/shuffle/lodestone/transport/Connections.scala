@@ -17,11 +17,14 @@ import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.{DaemonThreads, HostPort}
 
 /** One connection per service, made when it is first needed and never on a network thread. */
-private[transport] final class Connections(requestTimeoutMs: Long) {
+private[transport] final class Connections(requestTimeoutMs: Long, longestRequestMs: Long) {
   import Connections._
 
-  private val context =
-    new TransportContext(transportConf(requestTimeoutMs), new NoOpRpcHandler(), false, true)
+  private val context = new TransportContext(
+    transportConf(requestTimeoutMs, longestRequestMs),
+    new NoOpRpcHandler(),
+    false,
+    true)
   private val factory = context.createClientFactory()
   private val open = new ConcurrentHashMap[HostPort, Future[TransportClient]]()
 
@@ -32,6 +35,10 @@ private[transport] final class Connections(requestTimeoutMs: Long) {
     val known = open.get(service)
     if (known != null && isUsable(known)) known else connect(service, known)
   }
+
+  /** The next request gets a new connection; those under way fail. */
+  def drop(service: HostPort): Unit =
+    Option(open.get(service)).flatMap(_.value).flatMap(_.toOption).foreach(retire)
 
   def close(): Unit = {
     connectors.shutdownNow()
@@ -81,8 +88,20 @@ private[transport] object Connections {
 
   private val IdleConnectorSeconds = 10L
 
+  /** A host that does not answer at all is a request's time-out, not a connection's failure. */
+  private val DialsPerRequest = 2L
+
   /** Enough to fill a network with chunks; a connection sticks to one of them. */
   private val NetworkThreads = 2
+
+  /**
+   * A connection that failed a request is not used again. (Spark fails the requests of a broken
+   * connection a moment before it closes it.)
+   */
+  def retire(connection: TransportClient): Unit = {
+    connection.timeOut()
+    connection.getChannel.close()
+  }
 
   private def newConnectors(): ThreadPoolExecutor = {
     val pool = new ThreadPoolExecutor(
@@ -98,14 +117,13 @@ private[transport] object Connections {
 
   /**
    * Nothing of the user's network settings: what holds for executors talking to each other is made
-   * to wait for minutes. A connection on which requests are outstanding and nothing moves is
-   * closed after the request time-out.
+   * to wait for minutes. [[Deadlines]] see to it that requests end. What Spark's transport would do
+   * about a quiet connection comes after them: it does not know how big a request is.
    */
-  private def transportConf(requestTimeoutMs: Long): TransportConf = {
-    val seconds = TimeUnit.MILLISECONDS.toSeconds(requestTimeoutMs + 999)
+  private def transportConf(requestTimeoutMs: Long, longestRequestMs: Long): TransportConf = {
     val settings = Map(
-      "connectionTimeout" -> s"${seconds}s",
-      "connectionCreationTimeout" -> s"${seconds}s",
+      "connectionTimeout" -> seconds(longestRequestMs),
+      "connectionCreationTimeout" -> seconds(DialsPerRequest * requestTimeoutMs),
       "clientThreads" -> NetworkThreads.toString,
       "numConnectionsPerPeer" -> "1",
       "maxRetries" -> "0",
@@ -115,4 +133,6 @@ private[transport] object Connections {
     settings.foreach { case (name, value) => keys.put(s"spark.lodestone.io.$name", value) }
     new TransportConf("lodestone", new MapConfigProvider(keys))
   }
+
+  private def seconds(ms: Long): String = s"${TimeUnit.MILLISECONDS.toSeconds(ms + 999)}s"
 }

@@ -16,18 +16,11 @@ import org.apache.spark.shuffle.lodestone.{HostPort, LodestoneConf}
 import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.wire._
 
-/** What answered at that address is no Lodestone daemon. */
-private[spark] final class NotLodestoneException(service: HostPort, answer: String)
-    extends IOException(s"$service is not a Lodestone service: $answer")
-
-/** No answer within `spark.lodestone.request.timeout`. */
-private[spark] final class RequestTimeoutException(service: HostPort, timeoutMs: Long)
-    extends IOException(s"$service did not answer within $timeoutMs ms")
-
 /**
- * All requests to all services. Every future ends within the request time-out: with an answer, with
- * a [[RefusedException]], or with an IOException, which also makes the service suspect. No method
- * blocks. Futures complete on network threads: what depends on them must be short, or elsewhere.
+ * All requests to all services. Every future ends within a time that fits its size, with an answer,
+ * a [[RefusedException]], or an IOException: [[FailureClass]] says what it means, and whether the
+ * request was repeated before. No method blocks. Futures complete on network threads: what depends
+ * on them must be short, or elsewhere.
  */
 private[spark] final class ServiceClient(
     app: Application,
@@ -35,7 +28,9 @@ private[spark] final class ServiceClient(
     val health: ServiceHealth = new ServiceHealth) {
   import ServiceClient._
 
-  private val connections = new Connections(requestTimeoutMs)
+  private val deadlines: Deadlines = new Deadlines(requestTimeoutMs, connections.drop(_))
+  private val connections = new Connections(requestTimeoutMs, deadlines.longestMs(LargestRequest))
+  private val repeats = new Repeats(health)
 
   def hello(service: HostPort): Future[HelloReply] =
     rpc(service, Hello(Hello.ProtocolVersion, ClientName), HelloReply).transform {
@@ -57,21 +52,31 @@ private[spark] final class ServiceClient(
     rpc(addressOf(service), message, Done)
   }
 
-  /** `body` holds the segments, and stays the caller's. */
+  /**
+   * `body` holds the segments, and stays the caller's. A batch of which segments were refused for a
+   * reason that passes is repeated as a whole: those that had arrived are duplicates then.
+   *
+   * @param sending
+   *   runs each time before the batch is sent
+   */
   def pushBatch(
       service: ServiceLocation,
       generation: ShuffleGeneration,
       mapIndex: Int,
       mapId: Long,
       segments: Array[Segment],
-      body: ManagedBuffer): Future[PushBatchReply] = {
+      body: ManagedBuffer)(sending: => Unit): Future[PushBatchReply] = {
     val batch = PushBatch(shuffleAt(service, generation), mapIndex, mapId, segments)
-    val meta = new NioManagedBuffer(batch.encode())
-    request(addressOf(service), PushBatchReply)(_.uploadStream(meta, body, _)).transform {
-      case Success(reply) if reply.statuses.length != segments.length =>
-        Failure(new MalformedMessageException("a push was answered for other segments"))
-      case outcome => outcome
-    }(SameThread)
+    val address = addressOf(service)
+    repeats(address, passingFlaw) { () =>
+      sending
+      val meta = new NioManagedBuffer(batch.encode())
+      request(address, PushBatchReply, body.size())(_.uploadStream(meta, body, _)).transform {
+        case Success(reply) if reply.statuses.length != segments.length =>
+          Failure(new MalformedMessageException("a push was answered for other segments"))
+        case outcome => outcome
+      }(SameThread)
+    }
   }
 
   def finalizeMerge(
@@ -79,18 +84,25 @@ private[spark] final class ServiceClient(
       generation: ShuffleGeneration): Future[FinalizeMergeReply] =
     rpc(addressOf(service), FinalizeMerge(shuffleAt(service, generation)), FinalizeMergeReply)
 
+  /** @param segments about how many there are in the answer */
   def chunkLayout(
       service: ServiceLocation,
       generation: ShuffleGeneration,
       maps: MapRange,
-      reduceIds: Array[Int]): Future[ChunkLayoutReply] = {
+      reduceIds: Array[Int],
+      segments: Int): Future[ChunkLayoutReply] = {
     val message = ChunkLayout(shuffleAt(service, generation), maps, reduceIds)
-    rpc(addressOf(service), message, ChunkLayoutReply).transform {
+    val answerBytes = segments.toLong * ChunkLayoutReply.SegmentBytes
+    rpc(addressOf(service), message, ChunkLayoutReply, answerBytes).transform {
       case Success(reply) if !reply.partitions.map(_.reduceId).sameElements(reduceIds) =>
         Failure(new MalformedMessageException("the layout of other partitions was told"))
       case outcome => outcome
     }(SameThread)
   }
+
+  /** The longest that a request with an answer of so many segments may take. */
+  def longestLayoutMs(segments: Int): Long =
+    deadlines.longestMs(segments.toLong * ChunkLayoutReply.SegmentBytes)
 
   /**
    * Every chunk is given to `receiver` or failed, exactly once. `chunks` are those of the layout that
@@ -100,29 +112,25 @@ private[spark] final class ServiceClient(
       service: ServiceLocation,
       generation: ShuffleGeneration,
       maps: MapRange,
-      chunks: Array[ChunkRef],
+      chunks: Array[WantedChunk],
       receiver: ChunkReceiver): Unit = {
     val address = addressOf(service)
-    val message = FetchChunks(shuffleAt(service, generation), maps, chunks).encode()
-    // The connection that opened the stream must fetch from it.
-    @volatile var opener: TransportClient = null
-    val opened = request(address, OpenStream) { (client, callback) =>
-      opener = client
-      client.sendRpc(message, callback)
+    def open(wanted: Array[WantedChunk]): Future[(TransportClient, OpenStream)] = {
+      val message = FetchChunks(shuffleAt(service, generation), maps, wanted.map(_.ref)).encode()
+      @volatile var opener: TransportClient = null
+      val opened = request(address, OpenStream, message.remaining().toLong) { (client, callback) =>
+        opener = client
+        client.sendRpc(message, callback)
+      }
+      opened.transform {
+        case Success(stream) if stream.numChunks == wanted.length => Success((opener, stream))
+        case Success(stream) =>
+          val wrong = s"a stream of ${stream.numChunks} chunks where ${wanted.length} were wanted"
+          Failure(new MalformedMessageException(wrong))
+        case Failure(failure) => Failure(failure)
+      }(SameThread)
     }
-    opened.onComplete {
-      case Success(stream) if stream.numChunks == chunks.length =>
-        new ChunkStream(stream.streamId, chunks.length, receiver, requestTimeoutMs) {
-          override protected def stalled(): Throwable = {
-            health.failed(address)
-            new RequestTimeoutException(address, requestTimeoutMs)
-          }
-        }.fetchFrom(opener)
-      case Success(stream) =>
-        val wrong = s"a stream of ${stream.numChunks} chunks where ${chunks.length} were asked for"
-        chunks.indices.foreach(receiver.failed(_, new MalformedMessageException(wrong)))
-      case Failure(failure) => chunks.indices.foreach(receiver.failed(_, failure))
-    }(SameThread)
+    new ChunkRequest(address, chunks, open, deadlines, repeats, receiver).start()
   }
 
   /** One-way. (`TransportClient.send` returns another type from Spark 4.3 on.) */
@@ -154,39 +162,59 @@ private[spark] final class ServiceClient(
   private def shuffleAt(service: ServiceLocation, generation: ShuffleGeneration): ShuffleAddress =
     ShuffleAddress(app, service.incarnation, generation.shuffleId, generation.mergeId)
 
-  private def rpc[M <: Message](service: HostPort, message: Message, reply: Codec[M]): Future[M] = {
+  private def rpc[M <: Message](
+      service: HostPort,
+      message: Message,
+      reply: Codec[M],
+      answerBytes: Long = 0): Future[M] = {
     val bytes = message.encode()
-    request(service, reply)(_.sendRpc(bytes, _))
+    repeats[M](service) { () =>
+      request(service, reply, bytes.remaining() + answerBytes)(_.sendRpc(bytes.duplicate(), _))
+    }
   }
 
-  private def request[M <: Message](service: HostPort, reply: Codec[M])(
+  /** Once, and with a deadline for so many bytes, of the request and of its answer. */
+  private def request[M <: Message](service: HostPort, reply: Codec[M], bytes: Long)(
       send: (TransportClient, RpcResponseCallback) => Long): Future[M] = {
     val promise = Promise[M]()
-    val timeout = RequestTimer.after(requestTimeoutMs) {
-      promise.tryFailure(new RequestTimeoutException(service, requestTimeoutMs))
+    val deadline = deadlines.start(service, bytes) { late =>
+      promise.tryFailure(late)
       ()
     }
-    val callback = new RpcResponseCallback {
-      override def onSuccess(response: ByteBuffer): Unit =
-        promise.tryComplete(Try(reply.decodeReply(response)))
-      override def onFailure(cause: Throwable): Unit = promise.tryFailure(cause match {
-        case io: IOException => io
-        case rpcFailure => new RpcFailedException(rpcFailure)
-      })
-    }
     connections.get(service).onComplete {
-      case Success(client) => if (!promise.isCompleted) send(client, callback)
+      case Success(client) =>
+        if (!promise.isCompleted) send(client, new Answer(service, client, reply, promise))
       case Failure(failure) => promise.tryFailure(failure)
     }(SameThread)
-    // Whoever learns of a failure finds the service suspect.
     promise.future.transform { outcome =>
-      timeout.cancel(false)
-      outcome match {
-        case Failure(_: IOException) => health.failed(service)
-        case _ => health.answered(service)
-      }
+      deadline.met()
       outcome
     }(SameThread)
+  }
+
+  private final class Answer[M <: Message](
+      service: HostPort,
+      client: TransportClient,
+      reply: Codec[M],
+      promise: Promise[M])
+      extends RpcResponseCallback {
+
+    override def onSuccess(response: ByteBuffer): Unit = {
+      deadlines.heard(service)
+      promise.tryComplete(Try(reply.decodeReply(response)))
+      ()
+    }
+
+    override def onFailure(cause: Throwable): Unit = cause match {
+      case io: IOException =>
+        Connections.retire(client)
+        promise.tryFailure(io)
+        ()
+      case rpcFailure =>
+        deadlines.heard(service)
+        promise.tryFailure(new RpcFailedException(rpcFailure))
+        ()
+    }
   }
 }
 
@@ -198,9 +226,14 @@ private[spark] object ServiceClient {
 
   val ClientName = s"lodestone-spark/$Version spark/$SPARK_VERSION"
 
-  /** Spark's RpcFailure: the peer does not know the message, or failed in it. */
-  private final class RpcFailedException(cause: Throwable)
-      extends IOException(cause.getMessage, cause)
+  /** The body of an UploadStream: docs/protocol.md, section 2. */
+  private val LargestRequest = 64L * 1024 * 1024
+
+  /** Why a push is worth repeating although it was answered. */
+  private val passingFlaw: PushBatchReply => Option[FailureClass] = _.statuses.iterator
+    .filterNot(_.isSuccess)
+    .map(FailureClass.of)
+    .find(_.action.repeatAfterMs.isDefined)
 
   def apply(conf: SparkConf): ServiceClient =
     new ServiceClient(applicationOf(conf), LodestoneConf(conf).requestTimeoutMs)

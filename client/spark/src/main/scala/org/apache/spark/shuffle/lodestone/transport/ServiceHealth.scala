@@ -18,6 +18,8 @@ private[lodestone] final class ServiceHealth(nanoClock: () => Long = () => Syste
   /** Requests that fail while it is in the box were sent before: they count as one failure. */
   def failed(service: HostPort): Unit = {
     val nowNs = nanoClock()
+    // Addresses come and go with their daemons.
+    records.values.removeIf(_.levelAt(nowNs) == 0)
     records.compute(
       service,
       (_, before) =>

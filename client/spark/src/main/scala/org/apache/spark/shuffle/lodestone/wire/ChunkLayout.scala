@@ -74,7 +74,7 @@ private[spark] final case class ChunkLayoutReply(
 }
 
 private[spark] object ChunkLayoutReply extends Codec[ChunkLayoutReply](75) {
-  private val SegmentBytes = 28
+  val SegmentBytes = 28
   private val MinChunkBytes = 4
   private val MinPartitionBytes = 9
 

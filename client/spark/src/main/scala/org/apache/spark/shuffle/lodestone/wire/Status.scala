@@ -1,55 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.wire
 
-/** What the caller of a refused request must do. */
-private[spark] sealed trait Advice
-
-private[spark] object Advice {
+/** A status code: docs/protocol.md, section 5. */
+private[spark] sealed abstract class Status(val code: Byte, val name: String) {
 
   /** It is done. */
-  case object GoOn extends Advice
+  def isSuccess: Boolean = this == Status.Ok || this == Status.Duplicate
 
-  /** Send the same request to the same service again, a bounded number of times. */
-  case object Retry extends Advice
-
-  /** Do without this service for the shuffle. */
-  case object Reroute extends Advice
-
-  /** The request has become pointless. */
-  case object GiveUp extends Advice
-
-  /** Do not use this service at all; tell the user. */
-  case object Fatal extends Advice
-}
-
-/** A status code: docs/protocol.md, section 5. */
-private[spark] sealed abstract class Status(val code: Byte, val name: String, val advice: Advice) {
   override def toString: String = name
 }
 
 private[spark] object Status {
-  import Advice._
 
-  case object Ok extends Status(0, "OK", GoOn)
-  case object Duplicate extends Status(1, "DUPLICATE", GoOn)
-  case object TooLate extends Status(2, "TOO_LATE", GiveUp)
-  case object StaleMerge extends Status(3, "STALE_MERGE", GiveUp)
-  case object StaleAttempt extends Status(4, "STALE_ATTEMPT", GiveUp)
-  case object StaleIncarnation extends Status(5, "STALE_INCARNATION", Reroute)
-  case object UnknownApplication extends Status(6, "UNKNOWN_APPLICATION", Reroute)
-  case object UnknownShuffle extends Status(7, "UNKNOWN_SHUFFLE", Reroute)
-  case object UnknownPartition extends Status(8, "UNKNOWN_PARTITION", Reroute)
-  case object NotFinalized extends Status(9, "NOT_FINALIZED", Retry)
-  case object ChecksumMismatch extends Status(10, "CHECKSUM_MISMATCH", Retry)
-  case object DiskFull extends Status(11, "DISK_FULL", Reroute)
-  case object DiskFailed extends Status(12, "DISK_FAILED", Reroute)
-  case object Overloaded extends Status(13, "OVERLOADED", Retry)
-  case object Malformed extends Status(14, "MALFORMED", Fatal)
-  case object VersionMismatch extends Status(15, "VERSION_MISMATCH", Fatal)
-  case object Draining extends Status(16, "DRAINING", Reroute)
-  case object TooLarge extends Status(17, "TOO_LARGE", GiveUp)
-  case object OtherAttempt extends Status(18, "OTHER_ATTEMPT", GiveUp)
-  case object Internal extends Status(19, "INTERNAL", Reroute)
+  case object Ok extends Status(0, "OK")
+  case object Duplicate extends Status(1, "DUPLICATE")
+  case object TooLate extends Status(2, "TOO_LATE")
+  case object StaleMerge extends Status(3, "STALE_MERGE")
+  case object StaleAttempt extends Status(4, "STALE_ATTEMPT")
+  case object StaleIncarnation extends Status(5, "STALE_INCARNATION")
+  case object UnknownApplication extends Status(6, "UNKNOWN_APPLICATION")
+  case object UnknownShuffle extends Status(7, "UNKNOWN_SHUFFLE")
+  case object UnknownPartition extends Status(8, "UNKNOWN_PARTITION")
+  case object NotFinalized extends Status(9, "NOT_FINALIZED")
+  case object ChecksumMismatch extends Status(10, "CHECKSUM_MISMATCH")
+  case object DiskFull extends Status(11, "DISK_FULL")
+  case object DiskFailed extends Status(12, "DISK_FAILED")
+  case object Overloaded extends Status(13, "OVERLOADED")
+  case object Malformed extends Status(14, "MALFORMED")
+  case object VersionMismatch extends Status(15, "VERSION_MISMATCH")
+  case object Draining extends Status(16, "DRAINING")
+  case object TooLarge extends Status(17, "TOO_LARGE")
+  case object OtherAttempt extends Status(18, "OTHER_ATTEMPT")
+  case object Internal extends Status(19, "INTERNAL")
 
   /** Indexed by code. */
   val all: Vector[Status] = Vector(

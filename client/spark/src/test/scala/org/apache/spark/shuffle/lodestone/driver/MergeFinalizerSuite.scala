@@ -2,6 +2,7 @@
 package org.apache.spark.shuffle.lodestone.driver
 
 import java.util.concurrent.CountDownLatch
+import java.util.concurrent.atomic.AtomicInteger
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
@@ -74,6 +75,31 @@ class MergeFinalizerSuite extends DriverHarness {
     val expected = plan.services.toSeq.map(s => if (s.incarnation == 1) s else null)
     assertEquals(expected, result.services.toSeq)
     assertEquals(3, result.services.length)
+  }
+
+  @Test def `a connection that breaks or a busy service costs a finalize one repetition`(): Unit = {
+    val troubles = Seq[Reaction](HangUp, Answer(Refused(Status.Overloaded, 2, "busy")))
+    val services = troubles.zipWithIndex.map { case (trouble, index) =>
+      val asked = new AtomicInteger
+      scripted(index + 1L) {
+        case _: FinalizeMerge if asked.getAndIncrement() == 0 => trouble
+      }
+    }
+    driver(services, longWait).registered(4, 1, 16)
+    val plan = planOf(id)
+    pushed(id, 0)
+    assertEquals(plan.services.toSeq, merged(resultOf(id)).services.toSeq)
+    assertEquals(Seq(2, 2), services.map(_.count(classOf[FinalizeMerge])))
+  }
+
+  @Test def `a finalize that fails again is not sent a third time`(): Unit = {
+    val services = Seq[Reaction](HangUp, Answer(Refused(Status.Overloaded, 2, "busy"))).zipWithIndex
+      .map { case (trouble, index) => scripted(index + 1L) { case _: FinalizeMerge => trouble } }
+    driver(services, longWait).registered(4, 1, 16)
+    planOf(id)
+    pushed(id, 0)
+    assertEquals(notMerged(Reason.NotFinalized), resultOf(id))
+    assertEquals(Seq(2, 2), services.map(_.count(classOf[FinalizeMerge])))
   }
 
   @Test def `when no service finalizes everything is read from originals`(): Unit = {

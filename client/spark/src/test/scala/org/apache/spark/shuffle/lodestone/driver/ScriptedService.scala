@@ -81,6 +81,7 @@ private[driver] final class ScriptedService(val incarnation: Long) {
           })
           waiting.setDaemon(true)
           waiting.start()
+        case HangUp => peer.getChannel.close()
         case Silence =>
       }
     }
@@ -110,6 +111,7 @@ private[driver] object ScriptedService {
   sealed trait Reaction
   final case class Answer(message: Message) extends Reaction
   final case class AnswerAfter(gate: CountDownLatch, message: Message) extends Reaction
+  case object HangUp extends Reaction
   case object Silence extends Reaction
 
   type Script = PartialFunction[Message, Reaction]

@@ -54,6 +54,19 @@ class ShuffleRegistrarSuite extends DriverHarness {
     assertEquals(1L, reasonCount(Reason.ServiceLeftOut))
   }
 
+  @Test def `a service with a full disk gets no new shuffles and one that forgot us does`()
+      : Unit = {
+    val full = scripted(1)(refusing(Status.DiskFull))
+    val forgetful = scripted(2)(refusing(Status.UnknownApplication))
+    val coordinator = driver(Seq(service(3), full, forgetful))
+    Seq(3, 4).foreach { shuffleId =>
+      coordinator.registered(shuffleId, 10, 100)
+      planOf(ShuffleGeneration(shuffleId, 0))
+    }
+    assertEquals(1, full.count(classOf[RegisterShuffle]))
+    assertEquals(2, forgetful.count(classOf[RegisterShuffle]))
+  }
+
   @Test def `when every service refuses the shuffle is left to Spark`(): Unit = {
     val full = scripted(1)(refusing(Status.DiskFull))
     val draining = scripted(2)(refusing(Status.Draining))

@@ -59,7 +59,7 @@ class HostServiceSuite {
     val checksum = crc32c(block)
     val segments = Array(Segment(3, block.length, -1, checksum))
     val body = new NioManagedBuffer(ByteBuffer.wrap(block))
-    val reply = await(client.pushBatch(service, id, mapIndex, mapIndex + 100L, segments, body))
+    val reply = await(client.pushBatch(service, id, mapIndex, mapIndex + 100L, segments, body)(()))
     assertEquals(Seq(Status.Ok), reply.statuses.toSeq)
   }
 
@@ -100,7 +100,7 @@ class HostServiceSuite {
       }
       val result = ask(GetMergeResult(id)).asInstanceOf[MergePlan]
       assertEquals(Seq(service), result.services.toSeq)
-      val layout = await(client.chunkLayout(service, id, MapRange.All, Array(3))).partitions.head
+      val layout = await(client.chunkLayout(service, id, MapRange.All, Array(3), 2)).partitions.head
       assertEquals(Seq(0, 1), layout.chunks.flatMap(_.segments).map(_.mapIndex).toSeq.sorted)
       coordinator.removed(1)
       val refusal = refusalOf(client, service)
@@ -118,7 +118,7 @@ class HostServiceSuite {
     while (refusal.isEmpty) {
       assertTrue(System.nanoTime() < deadline, "the shuffle was not removed from the service")
       refusal = Await.ready(
-        client.chunkLayout(service, id, MapRange.All, Array(3)),
+        client.chunkLayout(service, id, MapRange.All, Array(3), 2),
         30.seconds).value.get.failed
         .toOption
         .collect { case refused: RefusedException => refused.status }

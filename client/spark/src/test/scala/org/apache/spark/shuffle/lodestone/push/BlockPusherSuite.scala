@@ -139,6 +139,36 @@ final class BlockPusherSuite {
     assertEquals(0, hopeless.pusher.bytesInFlight)
   }
 
+  @Test def aBusyServiceIsAskedOnceMore(): Unit = {
+    val busy = Refused(Status.Overloaded, 7, "no memory")
+    val service = target { (before, batch) =>
+      if (before == 0) PushTarget.Answer(busy) else PushTarget.all(Status.Ok, batch)
+    }
+    val setup = new Setup(planOf(1, service))
+    setup.pusher.push(output(Array(10)))
+    assertEquals(PushCounts(1, 10, 2, Map.empty, Map.empty), setup.driver.counts())
+
+    val hopeless = new Setup(planOf(1, target((_, _) => PushTarget.Answer(busy))))
+    val notPushed = Map("PUSH_OVERLOADED" -> 1L)
+    (4 to 5).foreach { mapIndex =>
+      hopeless.pusher.push(output(Array(10), mapIndex))
+      val counts = hopeless.driver.counts()
+      assertEquals(PushCounts(0, 0, 2, Map.empty, notPushed), counts, "it is tried by each map")
+    }
+  }
+
+  @Test def aServiceWithoutDiskOrOnItsWayOutGetsNothingMoreOfTheShuffle(): Unit =
+    Seq(Status.DiskFull, Status.DiskFailed, Status.Draining).foreach { status =>
+      val service = target((_, _) => PushTarget.Answer(Refused(status, 7, "no")))
+      val setup = new Setup(planOf(1, service))
+      val reason = PushReason.of(status).code
+      Seq(1L, 0L).foreach { requests =>
+        setup.pusher.push(output(Array(10)))
+        val expected = PushCounts(0, 0, requests, Map.empty, Map(reason -> 1L))
+        assertEquals(expected, setup.driver.counts())
+      }
+    }
+
   @Test def aLostConnectionIsMadeAgainOnce(): Unit = {
     val service = target { (before, batch) =>
       if (before == 0) PushTarget.HangUp else PushTarget.all(Status.Ok, batch)
@@ -200,6 +230,9 @@ final class BlockPusherSuite {
       PushCounts(0, 0, 0, Map.empty, Map("PUSH_READ_FAILED" -> 2L)),
       setup.driver.counts())
     assertEquals(0, setup.pusher.bytesInFlight)
+    setup.pusher.push(whole)
+    val pushed = PushCounts(2, 20, 1, Map.empty, Map.empty)
+    assertEquals(pushed, setup.driver.counts(), "the service was blamed for our own disk")
   }
 
   @Test def aMapThatIsNotMergedIsReportedWithTheDriversReason(): Unit = {

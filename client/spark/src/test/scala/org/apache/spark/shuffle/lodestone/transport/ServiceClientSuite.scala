@@ -117,13 +117,42 @@ final class ServiceClientSuite {
     val segments = Array(Segment(1, 2, -1, 77), Segment(2, 3, -1, 78))
     val body = Array[Byte](1, 2, 3, 4, 5)
     val buffer = new NioManagedBuffer(ByteBuffer.wrap(body))
-    val reply = await(client().pushBatch(service, generation, 9, 1L << 40, segments, buffer))
+    val reply = await(client().pushBatch(service, generation, 9, 1L << 40, segments, buffer)(()))
     assertEquals(Seq(Status.Ok, Status.Duplicate), reply.statuses.toSeq)
     val (batch, bytes) = arrived.poll(10, TimeUnit.SECONDS)
     assertEquals(body.toSeq, bytes)
     assertEquals(segments.toSeq, batch.segments.toSeq)
     assertEquals(ShuffleAddress(app, 42, 3, 0), batch.shuffle)
     assertEquals((9, 1L << 40), (batch.mapIndex, batch.mapId))
+  }
+
+  @Test def aBigPushMayTakeLongerThanASmallQuestion(): Unit = {
+    val asked = client(timeoutMs = 300)
+    val question = asked.finalizeMerge(serve(new Answering(_ => None)), generation)
+    val pushed = serve(new Answering(_ => None) {
+      override def receiveStream(
+          peer: TransportClient,
+          header: ByteBuffer,
+          out: RpcResponseCallback): StreamCallbackWithID = new StreamCallbackWithID {
+        override def getID: String = "push"
+        override def onData(id: String, data: ByteBuffer): Unit = data.position(data.limit())
+
+        /** When the question, which was asked before, has had its time. */
+        override def onComplete(id: String): Unit = {
+          Await.ready(question, 20.seconds)
+          ()
+        }
+        override def getCompletionResponse: ByteBuffer =
+          PushBatchReply(42, Array(Status.Ok)).encode()
+        override def onFailure(id: String, cause: Throwable): Unit = ()
+      }
+    })
+    val size = 4 * 1024 * 1024
+    val body = new NioManagedBuffer(ByteBuffer.allocate(size))
+    val segments = Array(Segment(1, size, -1, 77))
+    val reply = await(asked.pushBatch(pushed, generation, 9, 1L << 40, segments, body)(()))
+    assertEquals(Seq(Status.Ok), reply.statuses.toSeq)
+    assertThrows(classOf[RequestTimeoutException], () => { await(question); () })
   }
 
   @Test def everyChunkOfAStreamArrivesOrFailsOnce(): Unit = {
@@ -150,11 +179,14 @@ final class ServiceClientSuite {
       service,
       generation,
       MapRange.All,
-      Array(ChunkRef(0, 0), ChunkRef(0, 1)),
+      Array(WantedChunk(ChunkRef(0, 0), 2), WantedChunk(ChunkRef(0, 1), 1)),
       new ChunkReceiver {
-        override def received(index: Int, data: ManagedBuffer): Unit = {
+        override def received(
+            index: Int,
+            data: ManagedBuffer): Option[DamagedChunkException] = {
           seen.add((index, s"${data.size()} bytes"))
           done.countDown()
+          None
         }
         override def failed(index: Int, cause: Throwable): Unit = {
           seen.add((index, "failed"))

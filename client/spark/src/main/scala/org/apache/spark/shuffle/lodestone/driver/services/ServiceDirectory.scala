@@ -9,8 +9,8 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.HostPort
 import org.apache.spark.shuffle.lodestone.driver.EventLoop
-import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.{Load, RefusedException, Status}
+import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.wire.{Load, RefusedException}
 
 /** What the driver knows of one service. */
 private[driver] final class Service(val address: HostPort) {
@@ -74,17 +74,20 @@ private[driver] final class ServiceDirectory(
 
   def find(hostPort: String): Option[Service] = HostPort.parse(hostPort).flatMap(services.get)
 
-  /** A request to it failed: it is left alone for a while. */
+  /** A request to it failed: whether that says anything of the service, its class knows. */
   def failed(service: Service, failure: Throwable): Unit = {
     service.checkedAtMs = loop.nowMs
     failure match {
-      case refused: RefusedException =>
-        noteLife(service, refused.refusal.incarnation)
-        if (Unusable.contains(refused.status)) service.state = Service.Unwilling
-      case _ =>
-        service.state = Service.Suspect
-        service.failures += 1
-        if (service.failures >= MaxFailures) source.givenUp(service.address)
+      case refused: RefusedException => noteLife(service, refused.refusal.incarnation)
+      case _ => // it said nothing
+    }
+    val action = FailureClass.of(failure).action
+    if (action.penalty) {
+      service.state = Service.Suspect
+      service.failures += 1
+      if (service.failures >= MaxFailures) source.givenUp(service.address)
+    } else if (!action.newShuffles) {
+      service.state = Service.Unwilling
     }
   }
 
@@ -163,16 +166,6 @@ private[driver] object ServiceDirectory {
 
   /** When some services answered, the others have this long: a plan must not wait for the dead. */
   private val GraceMs = 1000L
-
-  /** Refusals that say something of the service, and not of one request. */
-  private val Unusable: Set[Status] = Set(
-    Status.DiskFull,
-    Status.DiskFailed,
-    Status.Overloaded,
-    Status.Malformed,
-    Status.VersionMismatch,
-    Status.Draining,
-    Status.Internal)
 
   /** Failures in a row after which an address is forgotten where it can be announced again. */
   private val MaxFailures = 3

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.transport
+
+import scala.concurrent.{Future, Promise}
+import scala.util.{Failure, Success, Try}
+
+import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.wire.RefusedException
+
+/**
+ * Sends a request again where the class of its failure says so, and lets the penalty box know how
+ * it ended. (docs/protocol.md, section 4: every request may be repeated.)
+ */
+private[transport] final class Repeats(health: ServiceHealth) {
+  import Repeats._
+
+  /** @param flaw what is wrong with an answer */
+  def apply[T](service: HostPort, flaw: T => Option[FailureClass] = noFlaw[T])(
+      send: () => Future[T]): Future[T] = attempt(service, flaw, send, MaxRepeats)
+
+  /** How long to wait before such a request is sent again. None: it is not. */
+  def pauseMs(service: HostPort, failure: FailureClass, repeatsLeft: Int): Option[Long] =
+    failure.action.repeatAfterMs.filter(_ => repeatsLeft > 0 && !health.isSuspect(service))
+
+  /** What it got in the end. */
+  def settled(service: HostPort, outcome: Try[_]): Unit = outcome match {
+    case Success(_) | Failure(_: RefusedException) => health.answered(service)
+    case Failure(failure) => if (FailureClass.of(failure).action.penalty) health.failed(service)
+  }
+
+  private def attempt[T](
+      service: HostPort,
+      flaw: T => Option[FailureClass],
+      send: () => Future[T],
+      repeatsLeft: Int): Future[T] =
+    send().transformWith { outcome =>
+      val wrong = outcome match {
+        case Success(answer) => flaw(answer)
+        case Failure(failure) => Some(FailureClass.of(failure))
+      }
+      wrong.flatMap(pauseMs(service, _, repeatsLeft)) match {
+        case Some(ms) => after(ms)(attempt(service, flaw, send, repeatsLeft - 1))
+        case None =>
+          settled(service, outcome)
+          Future.fromTry(outcome)
+      }
+    }(SameThread)
+}
+
+private[transport] object Repeats {
+
+  /** What fails twice is better done without. */
+  val MaxRepeats = 1
+
+  private def noFlaw[T]: T => Option[FailureClass] = _ => None
+
+  /** Never on the thread of a connection that is just failing. */
+  private def after[T](delayMs: Long)(body: => Future[T]): Future[T] = {
+    val promise = Promise[T]()
+    RequestTimer.after(delayMs)(promise.completeWith(body))
+    promise.future
+  }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.fetch
+
+import java.nio.ByteBuffer
+import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, TimeUnit}
+
+import org.junit.jupiter.api.{AfterEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertNotNull, assertTrue}
+
+import org.apache.spark.SparkConf
+import org.apache.spark.network.TransportContext
+import org.apache.spark.network.buffer.ManagedBuffer
+import org.apache.spark.network.client.{RpcResponseCallback, TransportClient}
+import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, StreamManager}
+import org.apache.spark.network.shuffle.BlockFetchingListener
+import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
+import org.apache.spark.shuffle.lodestone.{HostPort, Reason}
+import org.apache.spark.shuffle.lodestone.driver.{MergePlan, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.transport.{
+  RequestTimer,
+  SameThread,
+  ServiceClient,
+  ServiceHealth,
+  ServiceLocation
+}
+import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.storage.{BlockManagerId, ShuffleBlockChunkId, ShuffleBlockId}
+
+/**
+ * What a reader costs itself and a service that takes its requests and does not answer them, as one
+ * that is frozen does: counted in requests, since time on a busy machine says little.
+ */
+final class SilentServiceSuite {
+  private val generation = ShuffleGeneration(3, 0)
+  private val arrived = new LinkedBlockingQueue[Int]()
+  private val context =
+    new TransportContext(new TransportConf("test", MapConfigProvider.EMPTY), new Handler)
+  private val server = context.createServer("127.0.0.1", 0, new java.util.ArrayList())
+  private val service = ServiceLocation("127.0.0.1", server.getPort, 7)
+  private val partitions = 20
+
+  /** Beside the real time, for what is remembered of services. */
+  @volatile private var laterNs = 0L
+  private val health = new ServiceHealth(() => System.nanoTime() + laterNs)
+  private val client = clientWith(timeoutMs = 200)
+  private val patient = clientWith(timeoutMs = 500)
+
+  private def clientWith(timeoutMs: Long): ServiceClient =
+    new ServiceClient(Application("app", -1), timeoutMs, health)
+
+  /** Silent, but for a Hello: whoever sends one sees a service that lives. */
+  private final class Handler extends RpcHandler {
+    override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit = {
+      val typeId = in.get(in.position()).toInt
+      arrived.add(typeId)
+      if (typeId == Hello.typeId) {
+        out.onSuccess(HelloReply(1, "test", 7, Load(0, 1, 2, 3, 4, 5, 6)).encode())
+      }
+    }
+    override def getStreamManager: StreamManager = new OneForOneStreamManager()
+  }
+
+  @AfterEach def close(): Unit = {
+    client.close()
+    patient.close()
+    server.close()
+    context.close()
+  }
+
+  private def requests(typeId: Int): Int =
+    arrived.stream().filter(_ == typeId).count().toInt
+
+  /** One block in each partition, and all of them merged by the service. */
+  private final class Task(client: ServiceClient = client) {
+    private val tally = new ReadTally
+    private val failures = new LinkedBlockingQueue[String]()
+    private val originals: FetchPlan.Blocks = Seq(
+      BlockManagerId("a", "a", 1) ->
+        (0 until partitions).map(reduceId => (ShuffleBlockId(3, 100, reduceId), 10L, 0)))
+    private val tracker = new OriginalsTracker(new SparkConf(false), null, originals, tally)
+    private val merged = (0 until partitions).map { reduceId =>
+      val segments = Array(LaidSegment(0, 100, 10, -1, 0))
+      MergedPartition(service, reduceId, IndexedSeq(AcceptedChunk(0, segments)))
+    }
+    private val source = MergedSource(client, generation, MapRange.All)
+    private val fetcher = new ChunkFetcher(source, merged, null, tracker, tally)
+    private val listener = new BlockFetchingListener {
+      override def onBlockFetchSuccess(id: String, data: ManagedBuffer): Unit =
+        throw new AssertionError(s"$id came from nowhere")
+      override def onBlockFetchFailure(id: String, cause: Throwable): Unit = failures.add(id)
+    }
+
+    def ask(reduceId: Int): Unit = {
+      val id = ShuffleBlockChunkId(3, 0, reduceId, 0).name
+      val address = BlockManagerId.SHUFFLE_MERGER_IDENTIFIER
+      fetcher.fetchBlocks(service.host, service.port, address, Array(id), listener, null)
+    }
+
+    /** Waits for so many failures, and takes the originals as Spark's iterator does. */
+    def fallBack(count: Int): Map[String, Long] = {
+      (0 until count).foreach { _ =>
+        val failed = failures.poll(20, TimeUnit.SECONDS)
+        assertNotNull(failed, "a chunk neither came nor failed")
+        tracker.getMapSizesForMergeResult(3, failed.split('_')(3).toInt)
+      }
+      tally.counts.fallbacks
+    }
+  }
+
+  @Test def `a task asks a silent service for what it may have under way and nothing more`()
+      : Unit = {
+    val task = new Task
+    (0 until 5).foreach(task.ask)
+    assertEquals(Map("FETCH_TIMED_OUT" -> 5L), task.fallBack(5))
+    laterNs = TimeUnit.HOURS.toNanos(1)
+    assertFalse(client.isSuspect(service), "it would be tried again")
+    (5 until partitions).foreach(task.ask)
+    val reasons = Map("FETCH_TIMED_OUT" -> 5L, "FETCH_SERVICE_SUSPECT" -> (partitions - 5L))
+    assertEquals(reasons, task.fallBack(partitions - 5))
+    assertEquals(5, requests(FetchChunks.typeId))
+  }
+
+  @Test def `tasks that come after do not ask at all`(): Unit = {
+    val first = new Task
+    first.ask(0)
+    first.fallBack(1)
+    val second = new Task
+    (0 until partitions).foreach(second.ask)
+    assertEquals(Map("FETCH_SERVICE_SUSPECT" -> partitions.toLong), second.fallBack(partitions))
+    assertEquals(1, requests(FetchChunks.typeId))
+  }
+
+  @Test def `the layout is asked for once by a task, and not by the next`(): Unit = {
+    val plan = MergePlan(partitions, Array(service))
+    val range = ReadRange(0, Int.MaxValue, 0, partitions)
+    val ask = () => new LayoutRequest(client).ask(generation, plan, range, blocks = partitions)
+    val first = ask()
+    assertEquals(Set(Reason.FetchTimedOut), first.missing.values.toSet)
+    assertEquals(partitions, first.missing.size)
+    assertEquals(Set(Reason.FetchSuspect), ask().missing.values.toSet)
+    assertEquals(1, requests(ChunkLayout.typeId))
+  }
+
+  @Test def `a chunk that does not come from a service that lives is given up too`(): Unit = {
+    val task = new Task(patient)
+    val over = new CountDownLatch(1)
+    def greet(): Unit = patient
+      .hello(HostPort(service.host, service.port))
+      .foreach(_ => if (over.getCount > 0) RequestTimer.after(50)(greet()))(SameThread)
+    greet()
+    task.ask(0)
+    assertEquals(Map("FETCH_TIMED_OUT" -> 1L), task.fallBack(1))
+    over.countDown()
+    assertFalse(patient.isSuspect(service), "it answered others all the time")
+    assertEquals(1, requests(FetchChunks.typeId))
+    assertTrue(requests(Hello.typeId) > 4, "it showed no sign of life")
+  }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.transport
+
+import java.io.{IOException, InputStream, OutputStream}
+import java.net.{InetAddress, ServerSocket, Socket}
+import java.util.concurrent.atomic.AtomicInteger
+
+/** Stands before a daemon and cuts each connection after so many bytes of the daemon's answers. */
+private[transport] final class CuttingProxy(daemonPort: Int, limitOf: Int => Long) {
+  private val loopback = InetAddress.getByName("127.0.0.1")
+  private val listener = new ServerSocket(0, 50, loopback)
+  private val accepted = new AtomicInteger
+
+  val port: Int = listener.getLocalPort
+  thread(serve())
+
+  def connections: Int = accepted.get
+
+  def close(): Unit = listener.close()
+
+  private def serve(): Unit =
+    try {
+      while (true) {
+        val client = listener.accept()
+        val limit = limitOf(accepted.getAndIncrement())
+        val daemon = new Socket(loopback, daemonPort)
+        def cut(): Unit = {
+          client.close()
+          daemon.close()
+        }
+        thread(copy(client.getInputStream, daemon.getOutputStream, Long.MaxValue, () => cut()))
+        thread(copy(daemon.getInputStream, client.getOutputStream, limit, () => cut()))
+      }
+    } catch {
+      case _: IOException => // closed
+    }
+
+  private def copy(in: InputStream, out: OutputStream, limit: Long, atEnd: () => Unit): Unit = {
+    val buffer = new Array[Byte](1 << 16)
+    var left = limit
+    try {
+      while (left > 0) {
+        val length = in.read(buffer, 0, math.min(left, buffer.length.toLong).toInt)
+        if (length < 0) left = 0
+        else {
+          out.write(buffer, 0, length)
+          left -= length
+        }
+      }
+    } catch {
+      case _: IOException => // the other side was cut
+    } finally {
+      atEnd()
+    }
+  }
+
+  private def thread(body: => Unit): Unit = {
+    val run = new Thread(() => body, "cutting-proxy")
+    run.setDaemon(true)
+    run.start()
+  }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.transport
+
+import java.io.RandomAccessFile
+import java.nio.ByteBuffer
+import java.nio.file.{Files, Path}
+import java.util.concurrent.{CountDownLatch, TimeUnit}
+
+import scala.collection.mutable
+import scala.concurrent.{Await, Future}
+import scala.concurrent.duration.DurationInt
+import scala.util.{Failure, Random}
+
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
+import org.junit.jupiter.api.io.TempDir
+
+import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
+import org.apache.spark.shuffle.lodestone.{DaemonProcess, HostPort}
+import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.wire._
+
+/** What a real daemon's troubles look like from outside, and what the client does about them. */
+final class DaemonFailuresSuite {
+  @TempDir var directory: Path = _
+  private val generation = ShuffleGeneration(3, 0)
+  private val blockBytes = 300000
+  private var daemon: DaemonProcess = _
+  private var clients = List.empty[ServiceClient]
+
+  @BeforeEach def start(): Unit = daemon = startOn(port = 0)
+
+  @AfterEach def stop(): Unit = {
+    clients.foreach(_.close())
+    daemon.kill()
+  }
+
+  private def startOn(port: Int): DaemonProcess =
+    DaemonProcess.start(directory.resolve("daemon").toFile, port)
+
+  private def newClient(timeoutMs: Long = 10000): ServiceClient = {
+    val client = new ServiceClient(Application("app-1", -1), timeoutMs)
+    clients ::= client
+    client
+  }
+
+  private def service: ServiceLocation =
+    ServiceLocation(daemon.host, daemon.port, daemon.incarnation)
+
+  private def isSuspect(client: ServiceClient): Boolean =
+    client.health.isSuspect(HostPort(daemon.host, daemon.port))
+
+  private def await[T](future: Future[T]): T = Await.result(future, 30.seconds)
+
+  private def failureOf(future: Future[_]): FailureClass =
+    Await.ready(future, 30.seconds).value.get match {
+      case Failure(failure) => FailureClass.of(failure)
+      case answer => throw new AssertionError(s"it was answered: $answer")
+    }
+
+  private def block(seed: Int): Array[Byte] = {
+    val bytes = new Array[Byte](blockBytes)
+    new Random(seed).nextBytes(bytes)
+    bytes
+  }
+
+  private def push(client: ServiceClient, mapIndex: Int, reduceId: Int): Future[PushBatchReply] = {
+    val bytes = ByteBuffer.wrap(block(reduceId))
+    val segments = Array(Segment(reduceId, blockBytes, -1, Crc32c.of(bytes.duplicate())))
+    val body = new NioManagedBuffer(bytes)
+    client.pushBatch(service, generation, mapIndex, 100L + mapIndex, segments, body)(())
+  }
+
+  /** Some partitions of one block of the first map each, which is one chunk and has its file. */
+  private def merge(client: ServiceClient, partitions: Int): Unit = {
+    await(client.registerShuffle(service, generation, numMaps = 2, partitions))
+    (0 until partitions).foreach { reduceId =>
+      assertEquals(Seq(Status.Ok), await(push(client, 0, reduceId)).statuses.toSeq)
+    }
+    await(client.finalizeMerge(service, generation))
+    ()
+  }
+
+  /** The merged data of one partition: the file that begins as its block does. */
+  private def fileOf(reduceId: Int): Path = {
+    val start = block(reduceId).take(100).toSeq
+    val all = Files.walk(directory).toArray.toSeq.map(_.asInstanceOf[Path])
+    val files = all.filter(file => Files.isRegularFile(file) && Files.size(file) == blockBytes)
+    files.find(Files.readAllBytes(_).take(100).toSeq == start).get
+  }
+
+  /** Reads these partitions, and remembers what came of each. */
+  private final class Reads(client: ServiceClient, from: ServiceLocation, partitions: Int)
+      extends ChunkReceiver {
+    private val arrived = mutable.Map.empty[Int, Int].withDefaultValue(0)
+    private val failed = mutable.Map.empty[Int, FailureClass]
+    private val whole = mutable.Set.empty[Int]
+    private val left = new CountDownLatch(partitions)
+
+    override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] =
+      synchronized {
+        arrived(index) += 1
+        if (data.nioByteBuffer() == ByteBuffer.wrap(block(index))) {
+          whole += index
+          left.countDown()
+          None
+        } else {
+          Some(new DamagedChunkException(s"chunk $index"))
+        }
+      }
+
+    override def failed(index: Int, cause: Throwable): Unit = synchronized {
+      failed(index) = FailureClass.of(cause)
+      left.countDown()
+    }
+
+    def run(): Reads = {
+      val chunks = Array.tabulate(partitions) { id =>
+        WantedChunk(ChunkRef(id, 0), blockBytes.toLong)
+      }
+      client.fetchChunks(from, generation, MapRange.All, chunks, this)
+      assertTrue(left.await(30, TimeUnit.SECONDS), "not every chunk arrived or failed")
+      this
+    }
+
+    def intact: Set[Int] = synchronized(whole.toSet)
+    def failures: Map[Int, FailureClass] = synchronized(failed.toMap)
+    def arrivals: Seq[Int] = synchronized((0 until partitions).map(arrived))
+  }
+
+  private def read(client: ServiceClient, partitions: Int): Reads =
+    new Reads(client, service, partitions).run()
+
+  @Test def `a chunk whose file is lost fails alone`(): Unit = {
+    val client = newClient()
+    merge(client, partitions = 3)
+    Files.delete(fileOf(1))
+    val reads = read(client, 3)
+    assertEquals(Set(0, 2), reads.intact)
+    assertEquals(Map(1 -> FailureClass.ServerDisk), reads.failures)
+    assertFalse(isSuspect(client), "the others of its chunks would not be read")
+  }
+
+  @Test def `a damaged chunk is asked for twice and the others once`(): Unit = {
+    val client = newClient()
+    merge(client, partitions = 3)
+    val file = new RandomAccessFile(fileOf(1).toFile, "rw")
+    file.seek(777)
+    file.write(~block(1)(777))
+    file.close()
+    val reads = read(client, 3)
+    assertEquals(Set(0, 2), reads.intact)
+    assertEquals(Map(1 -> FailureClass.Corrupt), reads.failures)
+    assertEquals(Seq(1, 2, 1), reads.arrivals)
+    assertFalse(isSuspect(client))
+  }
+
+  @Test def `a daemon that was started again is well, but its data is gone`(): Unit = {
+    val client = newClient()
+    merge(client, partitions = 1)
+    val old = service
+    daemon.kill()
+    daemon = startOn(daemon.port)
+    assertEquals(
+      FailureClass.MissingData,
+      failureOf(client.chunkLayout(old, generation, MapRange.All, Array(0), 1)))
+    assertEquals(FailureClass.MissingData, failureOf(client.finalizeMerge(old, generation)))
+    assertFalse(isSuspect(client), "the new daemon has done nothing wrong")
+  }
+
+  @Test def `a shuffle that the daemon does not know is missing data`(): Unit = {
+    val client = newClient()
+    assertEquals(FailureClass.MissingData, failureOf(push(client, 0, 0)))
+    assertEquals(FailureClass.MissingData, failureOf(client.finalizeMerge(service, generation)))
+    assertFalse(isSuspect(client))
+  }
+
+  @Test def `a push after finalize is overtaken`(): Unit = {
+    val client = newClient()
+    merge(client, partitions = 1)
+    val statuses = await(push(client, 1, 0)).statuses.toSeq
+    assertEquals(Seq(FailureClass.Overtaken), statuses.map(FailureClass.of))
+  }
+
+  @Test def `a daemon that died is left alone at once`(): Unit = {
+    val client = newClient()
+    merge(client, partitions = 2)
+    daemon.kill()
+    val reads = read(client, 2)
+    assertEquals(Map(0 -> FailureClass.Network, 1 -> FailureClass.Network), reads.failures)
+    assertTrue(isSuspect(client))
+  }
+
+  /** Reads two partitions by connections that are cut after so many bytes. */
+  private def readCut(limitOf: Int => Long): (Reads, CuttingProxy, Boolean) = {
+    merge(newClient(), partitions = 2)
+    val proxy = new CuttingProxy(daemon.port, limitOf)
+    val client = newClient()
+    val reads = new Reads(client, service.copy(port = proxy.port), 2).run()
+    proxy.close()
+    (reads, proxy, client.health.isSuspect(HostPort(daemon.host, proxy.port)))
+  }
+
+  @Test def `what was left on a connection that broke is fetched by another one`(): Unit = {
+    val (reads, proxy, suspect) =
+      readCut(connection => if (connection == 0) blockBytes * 3L / 2 else Long.MaxValue)
+    assertEquals(Set(0, 1), reads.intact)
+    assertEquals(Seq(1, 1), reads.arrivals, "what had come was asked for again")
+    assertEquals(2, proxy.connections)
+    assertFalse(suspect)
+  }
+
+  @Test def `a service whose connections break again is left alone after the second`(): Unit = {
+    val (reads, proxy, suspect) = readCut(_ => blockBytes / 2L)
+    assertEquals(Map(0 -> FailureClass.Network, 1 -> FailureClass.Network), reads.failures)
+    assertEquals(2, proxy.connections)
+    assertTrue(suspect)
+  }
+
+  @Test def `a frozen daemon ends all that waits for it together, and is well when it wakes`()
+      : Unit = {
+    val client = newClient(timeoutMs = 1000)
+    merge(client, partitions = 1)
+    daemon.freeze()
+    val asked = (1 to 20).map { _ =>
+      client.chunkLayout(service, generation, MapRange.All, Array(0), 1)
+    }
+    assertEquals(Seq.fill(20)(FailureClass.Silence), asked.map(failureOf))
+    assertTrue(isSuspect(client))
+    daemon.thaw()
+    // On a new connection: the old one was given up.
+    assertEquals(Set(0), read(client, 1).intact)
+    assertFalse(isSuspect(client))
+  }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.transport
+
+import java.io.IOException
+import java.util.concurrent.{CompletableFuture, TimeUnit}
+import java.util.concurrent.atomic.AtomicLong
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.shuffle.lodestone.HostPort
+
+final class DeadlinesSuite {
+  private val BaseMs = 100L
+  private val Mib = 1024L * 1024
+  private val service = HostPort("a", 1)
+  private val other = HostPort("b", 1)
+  private val silent = new CompletableFuture[HostPort]()
+  private val standstillNs = new AtomicLong()
+  private val deadlines = new Deadlines(
+    BaseMs,
+    service => { silent.complete(service); () },
+    () => System.nanoTime() + standstillNs.get)
+
+  /** `whenOver` runs on the timer's thread, before anything that is due later. */
+  private def begin(of: HostPort, bytes: Long)(
+      whenOver: => Unit = ()): CompletableFuture[FailureClass] = {
+    val end = new CompletableFuture[FailureClass]()
+    deadlines.start(of, bytes) { failure =>
+      whenOver
+      end.complete(FailureClass.of(failure))
+    }
+    end
+  }
+
+  private def await[T](end: CompletableFuture[T]): T = end.get(20, TimeUnit.SECONDS)
+
+  @Test def `a request gets more time for each MiB that it moves`(): Unit = {
+    assertEquals(Seq(100L, 1100L, 4100L), Seq(0L, Mib, 4 * Mib).map(deadlines.boundMs))
+    assertEquals(4400L, deadlines.longestMs(Mib))
+  }
+
+  @Test def `a service that gives no sign of life has failed and is reported after the request`()
+      : Unit = {
+    var reportedBefore = false
+    val end = begin(service, bytes = 0) { reportedBefore = silent.isDone }
+    assertEquals(service, await(silent))
+    assertEquals(FailureClass.Silence, await(end))
+    assertFalse(reportedBefore, "its connection was closed before the one who waited was told")
+  }
+
+  @Test def `a small request waits as long as the big one that it stands behind`(): Unit = {
+    val big = begin(service, bytes = Mib / 4)()
+    val small = begin(service, bytes = 0)()
+    var smallWasOver = true
+    val elsewhere = begin(other, bytes = 0) { smallWasOver = small.isDone }
+    assertEquals(FailureClass.Silence, await(elsewhere))
+    assertFalse(smallWasOver, "the service may be busy with what came before")
+    assertEquals(FailureClass.Silence, await(small))
+    assertEquals(FailureClass.Silence, await(big))
+  }
+
+  @Test def `a service that answers others may be late four times and not longer`(): Unit = {
+    val started = System.nanoTime()
+    val late = begin(service, bytes = 0)()
+    val clock = new Deadlines(BaseMs / 4, _ => ())
+    var signs = 0
+    def tick(): Unit = {
+      clock.start(other, 0) { _ =>
+        signs += 1
+        deadlines.heard(service)
+        if (!late.isDone) tick()
+      }
+      ()
+    }
+    tick()
+    assertEquals(FailureClass.Straggler, await(late))
+    val tookMs = (System.nanoTime() - started) / 1000000
+    assertTrue(tookMs >= 4 * BaseMs, s"it was given up after $tookMs ms")
+    assertTrue(signs > 3, s"$signs signs of life")
+    assertFalse(silent.isDone, "the connection of others was closed")
+  }
+
+  @Test def `a deadline that is met or begins anew does not expire`(): Unit = {
+    val over = new CompletableFuture[String]()
+    deadlines.start(service, 0)(_ => over.complete("the met one")).met()
+    var early = true
+    val restarted = new CompletableFuture[IOException]()
+    val stream = deadlines.start(service, 0)(restarted.complete(_))
+    stream.restart(Mib)
+    val probe = begin(other, bytes = 0) { early = restarted.isDone }
+    assertEquals(FailureClass.Silence, await(probe))
+    assertFalse(early, "what comes next is bigger")
+    assertEquals(FailureClass.Silence, FailureClass.of(await(restarted)))
+    assertFalse(over.isDone)
+  }
+
+  @Test def `a JVM that stood still does not blame the service`(): Unit = {
+    val first = begin(service, bytes = 0)()
+    standstillNs.set(TimeUnit.MINUTES.toNanos(1))
+    var firstWasOver = true
+    val second = begin(other, bytes = 0) { firstWasOver = first.isDone }
+    assertEquals(FailureClass.Silence, await(second))
+    assertFalse(firstWasOver, "its time had not begun anew")
+    assertEquals(FailureClass.Silence, await(first))
+  }
+}
