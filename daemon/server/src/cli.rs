@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use lodestone_sort::cli::SortVerb;
 
 use crate::config::{Config, ConfigError, Values};
 
@@ -30,6 +31,9 @@ pub enum Verb {
     /// Drivers report to the services that they use, and these remember it after the application's end.
     /// Example: lodestone explain app-20260101120000-0000 --service host1:7337,host2:7337
     Explain(ExplainArgs),
+    /// Make and check the records of the Sort Benchmark
+    #[command(subcommand)]
+    Sort(SortVerb),
 }
 
 /// Arguments of `explain`.

@@ -64,6 +64,7 @@ fn main() -> ExitCode {
     match Command::parse().verb {
         Verb::Serve(args) => exit(args.config().map_err(StartError::from).and_then(start)),
         Verb::Explain(args) => exit(explain::run(&args)),
+        Verb::Sort(verb) => exit(lodestone_sort::cli::run(&verb)),
     }
 }
 

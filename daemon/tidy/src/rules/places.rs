@@ -19,11 +19,12 @@ const DISK: &[&str] = &[
     "daemon/store/src/fs/",
     "daemon/server/src/config",
     "daemon/server/src/process/announce",
+    "daemon/sort/",
     "daemon/tidy/",
 ];
 const CLOCK: &[&str] = &[
     "daemon/store/src/resource/clock.rs",
-    "daemon/server/src/clock.rs",
+    "daemon/sort/src/progress.rs",
 ];
 const PLACED: [Placed; 10] = [
     Placed {

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files of records. Each file is made by one thread, from its first record to its last, under a name that it
+//! loses when it is whole: what is there under the final name is complete, and what is not is continued.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use crate::progress::Progress;
+use crate::random::Sequence;
+use crate::record::{Form, RECORD_BYTES};
+
+/// Bytes of one write: whole records.
+const WRITE_BYTES: usize = 10_000 * RECORD_BYTES;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Kind of records.
+    pub form: Form,
+    /// Number of the first one.
+    pub first: u128,
+    /// How many.
+    pub records: u64,
+    /// In how many files.
+    pub files: u32,
+    /// Where. It is made if it is not there.
+    pub folder: PathBuf,
+}
+
+/// Why not all records were made. What was made is continued by the next run.
+#[derive(Debug, thiserror::Error)]
+pub enum GenerateError {
+    /// The disk said so.
+    #[error("{}: {source}", path.display())]
+    Disk {
+        /// File or folder.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// It would have to be overwritten.
+    #[error("{} holds other records than these: remove it, or choose another folder", .0.display())]
+    Foreign(PathBuf),
+}
+
+/// The records of one file.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    first: u128,
+    records: u64,
+}
+
+impl Job {
+    fn part(&self, index: u32) -> Part {
+        let (each, more) = (
+            self.records / u64::from(self.files),
+            self.records % u64::from(self.files),
+        );
+        let (index, before) = (u64::from(index), u64::from(index).min(more));
+        Part {
+            first: self.first + u128::from(index * each + before),
+            records: each + u64::from(index < more),
+        }
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.records * RECORD_BYTES as u64
+    }
+}
+
+/// Makes what is missing; the sum of the CRC-32 of all records.
+pub fn generate(job: &Job, threads: usize, progress: &Progress) -> Result<u128, GenerateError> {
+    fs::create_dir_all(&job.folder).map_err(disk(&job.folder))?;
+    let next = AtomicU32::new(0);
+    let work = || {
+        let mut checksum = 0;
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= job.files {
+                return Ok(checksum);
+            }
+            checksum += make(job, index, progress)?;
+        }
+    };
+    let sums = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let ended = workers.into_iter().map(|worker| worker.join());
+        ended.collect::<Result<Vec<_>, _>>()
+    });
+    match sums {
+        Ok(sums) => sums.into_iter().sum(),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn make(job: &Job, index: u32, progress: &Progress) -> Result<u128, GenerateError> {
+    let part = job.part(index);
+    let whole = job.folder.join(format!("part-{index:05}"));
+    let unfinished = whole.with_extension("unfinished");
+    if let Ok(file) = File::open(&whole) {
+        let kept = kept(&file, job.form, part).map_err(disk(&whole))?;
+        return match kept {
+            Some(records) if records == part.records => {
+                Ok(fill(job.form, part, part.records, None, progress).map_err(disk(&whole))?)
+            }
+            _ => Err(GenerateError::Foreign(whole)),
+        };
+    }
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&unfinished)
+        .map_err(disk(&unfinished))?;
+    let Some(records) = kept(&file, job.form, part).map_err(disk(&unfinished))? else {
+        return Err(GenerateError::Foreign(unfinished));
+    };
+    let finish = || {
+        file.set_len(records * RECORD_BYTES as u64)?;
+        (&file).seek(SeekFrom::End(0))?;
+        let checksum = fill(job.form, part, records, Some(&file), progress)?;
+        file.sync_all()?;
+        fs::rename(&unfinished, &whole)?;
+        Ok(checksum)
+    };
+    finish().map_err(disk(&unfinished))
+}
+
+/// How many whole records of this part are there already; `None` if they are others.
+fn kept(file: &File, form: Form, part: Part) -> io::Result<Option<u64>> {
+    let records = file.metadata()?.len() / RECORD_BYTES as u64;
+    if records > part.records {
+        return Ok(None);
+    }
+    for at in [0, records.saturating_sub(1)]
+        .into_iter()
+        .take_while(|_| records > 0)
+    {
+        let mut found = [0; RECORD_BYTES];
+        let mut file = file;
+        file.seek(SeekFrom::Start(at * RECORD_BYTES as u64))?;
+        file.read_exact(&mut found)?;
+        let number = part.first + u128::from(at);
+        let random = Sequence::from(number).next().unwrap_or_default();
+        if found != form.record(random, number) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(records))
+}
+
+/// Makes all records of the part, and writes those behind the first `kept` ones.
+fn fill(
+    form: Form,
+    part: Part,
+    kept: u64,
+    mut file: Option<&File>,
+    progress: &Progress,
+) -> io::Result<u128> {
+    let mut checksum = 0;
+    let mut buffer = Vec::with_capacity(WRITE_BYTES);
+    let numbers = (0..part.records).map(|at| part.first + u128::from(at));
+    for (at, (random, number)) in (0..).zip(Sequence::from(part.first).zip(numbers)) {
+        let record = form.record(random, number);
+        checksum += u128::from(crc32fast::hash(&record));
+        if at >= kept {
+            buffer.extend_from_slice(&record);
+        }
+        let is_last = at + 1 == part.records;
+        if buffer.len() >= WRITE_BYTES || is_last {
+            if let Some(file) = &mut file {
+                file.write_all(&buffer)?;
+            }
+            buffer.clear();
+        }
+        if at % 10_000 == 9_999 || is_last {
+            progress.add((at % 10_000 + 1) * RECORD_BYTES as u64);
+        }
+    }
+    Ok(checksum)
+}
+
+fn disk(path: &Path) -> impl FnOnce(io::Error) -> GenerateError {
+    let path = path.to_path_buf();
+    move |source| GenerateError::Disk { path, source }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `lodestone sort`: the records of the Sort Benchmark (sortbenchmark.org), byte for byte those of its
+//! `gensort`, and the verdict of its `valsort`.
+//!
+//! ```text
+//! random      the number behind each record, reached from any record number at once
+//! record      the hundred bytes of a record
+//! summary     what a validator says of records in a row; two summaries make one
+//! generate    files of records, by several threads, continued where it was interrupted
+//! validate    the summary of files, by several threads
+//! ```
+
+pub mod cli;
+pub mod generate;
+pub mod progress;
+pub mod random;
+pub mod record;
+pub mod summary;
+pub mod validate;

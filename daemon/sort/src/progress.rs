@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How far a long work is, on a terminal, and how fast it was.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const TICK: Duration = Duration::from_millis(500);
+
+/// Bytes done, of how many.
+#[derive(Debug)]
+pub struct Progress {
+    done: AtomicU64,
+    total: u64,
+}
+
+impl Progress {
+    /// Nothing done yet.
+    pub fn of(total: u64) -> Self {
+        Self {
+            done: AtomicU64::new(0),
+            total,
+        }
+    }
+
+    /// So much more is done.
+    pub fn add(&self, bytes: u64) {
+        self.done.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Works, and shows on stderr how it goes.
+    pub fn show<T>(&self, work: impl FnOnce() -> T) -> T {
+        let (over, is_over) = mpsc::channel::<()>();
+        let began = Instant::now();
+        thread::scope(|scope| {
+            scope.spawn(move || self.follow(&is_over, began));
+            let outcome = work();
+            drop(over);
+            outcome
+        })
+    }
+
+    fn follow(&self, is_over: &mpsc::Receiver<()>, began: Instant) {
+        let is_terminal = io::stderr().is_terminal();
+        while is_over.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+            if is_terminal {
+                self.say("\r", began);
+            }
+        }
+        self.say(if is_terminal { "\r" } else { "" }, began);
+        say("\n");
+    }
+
+    fn say(&self, before: &str, began: Instant) {
+        let done = self.done.load(Ordering::Relaxed);
+        let percent = done * 100 / self.total.max(1);
+        let seconds = began.elapsed().as_secs_f64();
+        let megabytes = done as f64 / 1e6;
+        let rate = megabytes / seconds.max(1e-3);
+        say(&format!(
+            "{before}{percent:>3} %  {megabytes:.0} MB in {seconds:.1} s, {rate:.0} MB/s"
+        ));
+    }
+}
+
+/// Nobody is left to be told when stderr is gone.
+fn say(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
