@@ -5,12 +5,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 
 use crate::progress::Progress;
 use crate::random::Sequence;
 use crate::record::{Form, RECORD_BYTES};
+use crate::threads::share_out;
 
 /// Bytes of one write: whole records.
 const WRITE_BYTES: usize = 10_000 * RECORD_BYTES;
@@ -75,26 +74,9 @@ impl Job {
 /// Makes what is missing; the sum of the CRC-32 of all records.
 pub fn generate(job: &Job, threads: usize, progress: &Progress) -> Result<u128, GenerateError> {
     fs::create_dir_all(&job.folder).map_err(disk(&job.folder))?;
-    let next = AtomicU32::new(0);
-    let work = || {
-        let mut checksum = 0;
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= job.files {
-                return Ok(checksum);
-            }
-            checksum += make(job, index, progress)?;
-        }
-    };
-    let sums = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let ended = workers.into_iter().map(|worker| worker.join());
-        ended.collect::<Result<Vec<_>, _>>()
-    });
-    match sums {
-        Ok(sums) => sums.into_iter().sum(),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    let make = |index| make(job, index as u32, progress);
+    let sums = share_out(threads, job.files as usize, make)?;
+    Ok(sums.into_iter().sum())
 }
 
 fn make(job: &Job, index: u32, progress: &Progress) -> Result<u128, GenerateError> {

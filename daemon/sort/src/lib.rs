@@ -16,4 +16,5 @@ pub mod progress;
 pub mod random;
 pub mod record;
 pub mod summary;
+mod threads;
 pub mod validate;

@@ -4,12 +4,11 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use crate::progress::Progress;
 use crate::record::RECORD_BYTES;
 use crate::summary::Summary;
+use crate::threads::share_out;
 
 /// Records that one thread takes at a time.
 const RANGE_RECORDS: u64 = 640_000;
@@ -135,31 +134,12 @@ pub fn validate(
     progress: &Progress,
 ) -> Result<Summary, ValidateError> {
     let ranges = files.ranges();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(range) = ranges.get(index) else {
-                return Ok(done);
-            };
-            let summary = range.summary(progress).map_err(disk(range.path))?;
-            done.push((index, summary));
-        }
-    };
-    let ended = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let ended = workers.into_iter().map(|worker| worker.join());
-        ended.collect::<Result<Vec<_>, _>>()
-    });
-    let done: Result<Vec<_>, ValidateError> = match ended {
-        Ok(done) => done.into_iter().collect(),
-        Err(panic) => std::panic::resume_unwind(panic),
-    };
-    let mut summaries: Vec<_> = done?.into_iter().flatten().collect();
-    summaries.sort_by_key(|(index, _)| *index);
+    let summaries = share_out(threads, ranges.len(), |index| match ranges.get(index) {
+        Some(range) => range.summary(progress).map_err(disk(range.path)),
+        None => Ok(Summary::default()),
+    })?;
     let mut whole = Summary::default();
-    for (_, summary) in &summaries {
+    for summary in &summaries {
         whole.append(summary);
     }
     Ok(whole)
