@@ -10,6 +10,8 @@ from .paths import ROOT, python_of
 from .processes import executors_of
 
 HOSTS = ["127.0.0.2", "127.0.0.3"]
+# Three JVMs, on a machine that may be busy with other tests.
+START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 20
 
 
@@ -60,4 +62,4 @@ class Cluster:
 
     def _wait_for(self, name: str, text: str, times: int) -> None:
         log = self.folder / f"{name}.log"
-        wait_until(lambda: log.read_text().count(text) >= times, f"{text!r} in {log}", 60)
+        wait_until(lambda: log.read_text().count(text) >= times, f"{text!r} in {log}", START_TIMEOUT_S)

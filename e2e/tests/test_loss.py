@@ -149,7 +149,9 @@ def test_a_job_that_was_cancelled_while_it_pushed_leaves_nothing_in_the_way_of_t
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "gates": gates.address}
     job = Job("repeated_after_cancel", arguments, conf=conf)
     running = start_job(job)
+    # With one map done the plan is made: the next ones push to a daemon that does not answer.
     gates.open("map-0")
+    gates.wait_reached("map-2")
     holds_segments(daemon, PARTITIONS)
     daemon.pause()
     gates.open("map-1", "map-2")
