@@ -62,4 +62,6 @@ class Cluster:
 
     def _wait_for(self, name: str, text: str, times: int) -> None:
         log = self.folder / f"{name}.log"
-        wait_until(lambda: log.read_text().count(text) >= times, f"{text!r} in {log}", START_TIMEOUT_S)
+        wait_until(
+            lambda: log.read_text().count(text) >= times, f"{text!r} in {log}", START_TIMEOUT_S
+        )

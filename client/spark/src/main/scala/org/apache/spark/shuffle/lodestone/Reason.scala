@@ -99,7 +99,7 @@ private[spark] object Reason {
       extends Reason("FETCH_UNKNOWN_SHUFFLE", "the service does not know the shuffle any more")
   case object AttemptNotAccepted extends Reason(
         "ATTEMPT_NOT_ACCEPTED",
-        "a chunk holds a map attempt that Spark did not accept")
+        "the merged block is of a map attempt that Spark did not accept")
   case object ChunkFetchFailed
       extends Reason("CHUNK_FETCH_FAILED", "a chunk could not be fetched")
   case object ChunkCorrupt

@@ -31,8 +31,8 @@ private[fetch] final case class MergedSource(
 
 /**
  * What Spark's fetch iterator of one reduce task fetches with. Merged blocks come from the services:
- * chunk `i` of the iterator is the `i`-th accepted chunk of its partition, and it is handed over only
- * if the length and the checksum of each segment are right. All else goes the executor's own way.
+ * chunk `i` of the iterator is the `i`-th accepted chunk of its partition, and what is read of it is
+ * handed over only if the length and the checksum of each segment are right. All else goes the executor's own way.
  */
 private[fetch] final class ChunkFetcher(
     source: MergedSource,
@@ -92,7 +92,7 @@ private[fetch] final class ChunkFetcher(
       case Some(reason) => receiver.refuseAll(reason)
       case None =>
         val wanted = chunks.map { chunk =>
-          WantedChunk(ChunkRef(chunk.reduceId, chunk.chunk.index), chunk.chunk.sizeBytes)
+          WantedChunk(ChunkRef(chunk.reduceId, chunk.chunk.index), chunk.chunk.laidBytes)
         }
         source.client.fetchChunks(service, source.generation, source.maps, wanted, receiver)
     }
@@ -113,8 +113,8 @@ private[fetch] final class ChunkFetcher(
       val chunk = chunks(index)
       val damage = ChunkFetcher.damage(chunk.chunk, data.nioByteBuffer())
       if (damage.isEmpty) {
-        tally.chunk(chunk.chunk.sizeBytes, chunk.chunk.segments.length)
-        listener.onBlockFetchSuccess(chunk.blockId, data)
+        tally.chunk(chunk.chunk.laidBytes, chunk.chunk.segments.length)
+        listener.onBlockFetchSuccess(chunk.blockId, ChunkFetcher.wanted(chunk.chunk, data))
       }
       damage.map(new DamagedChunkException(_))
     }
@@ -158,11 +158,11 @@ private[fetch] object ChunkFetcher {
 
   /** What is wrong with the bytes of a chunk, if anything is. */
   def damage(chunk: AcceptedChunk, data: ByteBuffer): Option[String] =
-    if (data.remaining() != chunk.sizeBytes) {
-      Some(s"chunk ${chunk.index} has ${data.remaining()} bytes instead of ${chunk.sizeBytes}")
+    if (data.remaining() != chunk.laidBytes) {
+      Some(s"chunk ${chunk.index} has ${data.remaining()} bytes instead of ${chunk.laidBytes}")
     } else {
       val bytes = data.duplicate()
-      val broken = chunk.segments.find { segment =>
+      val broken = chunk.laid.find { segment =>
         val end = bytes.position() + segment.length
         bytes.limit(end)
         val intact = Crc32c.of(bytes) == segment.crc32c
@@ -171,6 +171,28 @@ private[fetch] object ChunkFetcher {
         !intact
       }
       broken.map(segment => s"the block of map ${segment.mapIndex} has another checksum")
+    }
+
+  /** The segments that are read; copied where others lie between them, which is rare. */
+  def wanted(chunk: AcceptedChunk, data: ManagedBuffer): ManagedBuffer =
+    if (chunk.leftOut.isEmpty) {
+      data
+    } else {
+      val all = data.nioByteBuffer()
+      val kept = ByteBuffer.allocate(Math.toIntExact(chunk.sizeBytes))
+      var start = all.position()
+      chunk.laid.indices.foreach { i =>
+        val end = start + chunk.laid(i).length
+        if (!chunk.leftOut.contains(i)) {
+          val segment = all.duplicate()
+          segment.limit(end)
+          segment.position(start)
+          kept.put(segment)
+        }
+        start = end
+      }
+      kept.flip()
+      new NioManagedBuffer(kept)
     }
 
   /** One after another, as Spark's `MergedBlockMeta` reads them. */

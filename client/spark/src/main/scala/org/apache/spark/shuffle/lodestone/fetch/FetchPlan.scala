@@ -9,9 +9,19 @@ import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, PartitionLayout}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
 
-/** A chunk whose every segment is the output of an attempt that Spark accepted. */
-private[fetch] final case class AcceptedChunk(index: Int, segments: Array[LaidSegment]) {
+/**
+ * A chunk as it is laid out, and the places in it of segments that are left out: of attempts that
+ * Spark did not accept, or of blocks that this task does not read or has elsewhere. All else below
+ * is of the segments that are read.
+ */
+private[fetch] final case class AcceptedChunk(
+    index: Int,
+    laid: Array[LaidSegment],
+    leftOut: Set[Int] = Set.empty) {
+  val segments: Array[LaidSegment] =
+    laid.indices.filterNot(leftOut.contains).map(laid(_)).toArray
   val sizeBytes: Long = segments.foldLeft(0L)(_ + _.length)
+  val laidBytes: Long = laid.foldLeft(0L)(_ + _.length)
 
   /** Records in it, where each of its map tasks counted them. */
   def records: Option[Long] =
@@ -34,12 +44,12 @@ private[fetch] final case class MergedPartition(
 
 /**
  * Where each block of a reduce task comes from. The blocks are those of `MapOutputTracker`, no more
- * and no fewer: an accepted chunk stands for exactly the originals of its segments.
+ * and no fewer: an accepted chunk stands for exactly the originals of the segments read from it.
  *
  * @param replaced
  *   the originals that the chunks stand for, for the case that a chunk fails
  * @param rejectedBlocks
- *   originals that are read although a chunk has a segment for their map: see [[FetchPlan]]
+ *   originals that are read although a service has merged a block of their map: see [[FetchPlan]]
  */
 private[fetch] final case class FetchPlan(
     merged: Seq[MergedPartition],
@@ -60,26 +70,21 @@ private[fetch] object FetchPlan {
     case _ => None
   }
 
+  /** Where less of a chunk than one part in so many is wanted, its originals are less to move. */
+  private val MinWantedPart = 4
+
   /**
-   * Accepts a chunk if every segment in it is an original of this task, of the same map attempt, and
-   * not in an earlier chunk. One doubtful segment rejects the whole chunk: bytes cannot be left out
-   * of it.
+   * A segment is read if it is an original of this task, of the same map attempt, and not in an
+   * earlier chunk. The others in its chunk are left out: segments are whole frames, so that what
+   * remains is a stream all the same.
    */
   def apply(originals: Blocks, layouts: Seq[(ServiceLocation, PartitionLayout)]): FetchPlan = {
     val wanted = attempts(originals)
-    var rejected = 0
+    val offered = mutable.HashSet.empty[Long]
     val merged = layouts.flatMap { case (service, layout) =>
       val chunks = layout.chunks.zipWithIndex.flatMap { case (chunk, index) =>
-        val keys = chunk.segments.map(segment => key(layout.reduceId, segment.mapIndex))
-        val accepted = keys.nonEmpty && keys.distinct.length == keys.length &&
-          chunk.segments.indices.forall(i => wanted.get(keys(i)).contains(chunk.segments(i).mapId))
-        if (accepted) {
-          keys.foreach(wanted.remove)
-          Some(AcceptedChunk(index, chunk.segments))
-        } else {
-          rejected += keys.count(wanted.contains)
-          None
-        }
+        offered ++= chunk.segments.map(segment => key(layout.reduceId, segment.mapIndex))
+        accepted(layout.reduceId, index, chunk.segments, wanted)
       }
       if (chunks.isEmpty) None
       else Some(MergedPartition(service, layout.reduceId, chunks.toIndexedSeq))
@@ -88,7 +93,27 @@ private[fetch] object FetchPlan {
       merged,
       select(originals)(wanted.contains, others = true),
       select(originals)(!wanted.contains(_), others = false),
-      rejected)
+      offered.count(wanted.contains))
+  }
+
+  /** Takes what is read from the chunk out of `wanted`. */
+  private def accepted(
+      reduceId: Int,
+      index: Int,
+      laid: Array[LaidSegment],
+      wanted: mutable.LongMap[Long]): Option[AcceptedChunk] = {
+    val taken = mutable.HashSet.empty[Long]
+    val leftOut = laid.indices.filterNot { i =>
+      val block = key(reduceId, laid(i).mapIndex)
+      wanted.get(block).contains(laid(i).mapId) && taken.add(block)
+    }
+    val chunk = AcceptedChunk(index, laid, leftOut.toSet)
+    if (taken.nonEmpty && chunk.sizeBytes * MinWantedPart >= chunk.laidBytes) {
+      taken.foreach(wanted.remove)
+      Some(chunk)
+    } else {
+      None
+    }
   }
 
   /** The accepted attempt of each block. Blocks of other kinds are none of ours and stay as they are. */

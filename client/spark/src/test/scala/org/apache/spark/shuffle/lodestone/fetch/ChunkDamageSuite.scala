@@ -6,6 +6,7 @@ import java.nio.ByteBuffer
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.Assertions._
 
+import org.apache.spark.network.buffer.NioManagedBuffer
 import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment}
 
 class ChunkDamageSuite {
@@ -37,6 +38,21 @@ class ChunkDamageSuite {
   @Test def `a chunk that is too short or too long is refused`(): Unit = {
     assertTrue(ChunkFetcher.damage(chunk, ByteBuffer.wrap(bytes.dropRight(1))).isDefined)
     assertTrue(ChunkFetcher.damage(chunk, ByteBuffer.wrap(bytes :+ 0.toByte)).isDefined)
+  }
+
+  @Test def `what is left out of a chunk is checked, and not handed over`(): Unit = {
+    val without = chunk.copy(leftOut = Set(0, 2))
+    assertEquals(None, ChunkFetcher.damage(without, ByteBuffer.wrap(bytes)))
+    val wanted = ChunkFetcher.wanted(without, new NioManagedBuffer(ByteBuffer.wrap(bytes)))
+    assertEquals(ByteBuffer.wrap(blocks(1)), wanted.nioByteBuffer())
+    val damaged = bytes
+    damaged(0) = 'F'
+    assertTrue(ChunkFetcher.damage(without, ByteBuffer.wrap(damaged)).isDefined)
+  }
+
+  @Test def `a chunk of which all is read is handed over as it is`(): Unit = {
+    val buffer = new NioManagedBuffer(ByteBuffer.wrap(bytes))
+    assertSame(buffer, ChunkFetcher.wanted(chunk, buffer))
   }
 
   @Test def `the checksum is the one of the protocol`(): Unit =

@@ -48,31 +48,47 @@ class FetchPlanSuite {
     assertEquals(0, plan.rejectedBlocks)
   }
 
-  @Test def `a chunk with one attempt that Spark did not accept is not read at all`(): Unit = {
+  @Test def `an attempt that Spark did not accept is left out of its chunk`(): Unit = {
     val stale = segment(1).copy(mapId = 999L)
     val plan = FetchPlan(
       originals((0, 0), (0, 1), (0, 2)),
-      Seq(layout(0, Seq(segment(0), stale), Seq(segment(2)))))
-    assertEquals(Seq(Seq(2)), mapsOf(plan))
-    assertEquals(1, plan.merged.head.chunks.head.index, "the service's number of the chunk")
-    assertEquals(2, FetchPlan.countOf(plan.originals))
-    assertEquals(2, plan.rejectedBlocks)
+      Seq(layout(0, Seq(stale), Seq(segment(0), stale, segment(2)))))
+    assertEquals(Seq(Seq(0, 2)), mapsOf(plan))
+    val chunk = plan.merged.head.chunks.head
+    assertEquals(1, chunk.index, "the service's number of the chunk")
+    assertEquals(Set(1), chunk.leftOut)
+    assertEquals((20L, 30L), (chunk.sizeBytes, chunk.laidBytes))
+    assertEquals(Set((ShuffleBlockId(1, 101, 0), 1)), blocksOf(plan.originals))
+    assertEquals(1, plan.rejectedBlocks)
   }
 
-  @Test def `a map that Spark knows nothing of rejects the chunk`(): Unit = {
+  @Test def `a chunk of which less than a quarter is wanted is left alone`(): Unit = {
+    def planWith(staleBytes: Int): FetchPlan =
+      FetchPlan(
+        originals((0, 0), (0, 1)),
+        Seq(layout(0, Seq(segment(0), LaidSegment(1, 999L, staleBytes, -1L, 0)))))
+    assertEquals(Seq(Seq(0)), mapsOf(planWith(staleBytes = 30)))
+    val alone = planWith(staleBytes = 31)
+    assertEquals(Nil, mapsOf(alone))
+    assertEquals(2, FetchPlan.countOf(alone.originals))
+    assertEquals(2, alone.rejectedBlocks)
+  }
+
+  @Test def `a map that Spark knows nothing of is left out`(): Unit = {
     val plan = FetchPlan(originals((0, 0)), Seq(layout(0, Seq(segment(0), segment(7)))))
-    assertEquals(Nil, mapsOf(plan))
-    assertEquals(1, FetchPlan.countOf(plan.originals))
+    assertEquals(Seq(Seq(0)), mapsOf(plan))
+    assertEquals(0, FetchPlan.countOf(plan.originals))
+    assertEquals(0, plan.rejectedBlocks)
   }
 
   @Test def `a segment that is told twice is read once`(): Unit = {
     val twice = FetchPlan(
       originals((0, 0), (0, 1)),
       Seq(layout(0, Seq(segment(0)), Seq(segment(0), segment(1)))))
-    assertEquals(Seq(Seq(0)), mapsOf(twice))
-    assertEquals(Set((ShuffleBlockId(1, 101, 0), 1)), blocksOf(twice.originals))
+    assertEquals(Seq(Seq(0), Seq(1)), mapsOf(twice))
+    assertEquals(Nil, twice.originals)
     val within = FetchPlan(originals((0, 0)), Seq(layout(0, Seq(segment(0), segment(0)))))
-    assertEquals(Nil, mapsOf(within))
+    assertEquals(Seq(Seq(0)), mapsOf(within))
   }
 
   @Test def `an empty chunk is no chunk`(): Unit =
