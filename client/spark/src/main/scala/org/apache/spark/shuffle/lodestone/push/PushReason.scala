@@ -23,12 +23,13 @@ private[push] object PushReason {
     case Status.OtherAttempt => Reason.PushOtherAttempt
     case Status.StaleMerge | Status.StaleAttempt => Reason.PushStale
     case Status.StaleIncarnation => Reason.PushRestarted
-    case Status.UnknownApplication | Status.UnknownShuffle | Status.UnknownPartition =>
+    case Status.UnknownApplication | Status.UnknownShuffle | Status.UnknownPartition |
+        Status.NotFinalized =>
       Reason.PushUnknown
     case Status.ChecksumMismatch => Reason.PushCorrupt
     case Status.DiskFull => Reason.PushDiskFull
     case Status.DiskFailed => Reason.PushDiskFailed
-    case Status.Overloaded | Status.NotFinalized => Reason.PushOverloaded
+    case Status.Overloaded => Reason.PushOverloaded
     case Status.Draining => Reason.PushDraining
     case Status.Internal => Reason.PushServiceError
     case Status.Malformed | Status.VersionMismatch | Status.TooLarge => Reason.PushRefused

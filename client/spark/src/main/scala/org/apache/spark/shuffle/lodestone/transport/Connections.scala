@@ -88,8 +88,8 @@ private[transport] object Connections {
 
   private val IdleConnectorSeconds = 10L
 
-  /** A host that does not answer at all is a request's time-out, not a connection's failure. */
-  private val DialsPerRequest = 2L
+  /** A host that does not answer at all is a request's time-out, which comes first, and no failure. */
+  private val DialGraceMs = 1000L
 
   /** Enough to fill a network with chunks; a connection sticks to one of them. */
   private val NetworkThreads = 2
@@ -123,7 +123,7 @@ private[transport] object Connections {
   private def transportConf(requestTimeoutMs: Long, longestRequestMs: Long): TransportConf = {
     val settings = Map(
       "connectionTimeout" -> seconds(longestRequestMs),
-      "connectionCreationTimeout" -> seconds(DialsPerRequest * requestTimeoutMs),
+      "connectionCreationTimeout" -> seconds(requestTimeoutMs + DialGraceMs),
       "clientThreads" -> NetworkThreads.toString,
       "numConnectionsPerPeer" -> "1",
       "maxRetries" -> "0",

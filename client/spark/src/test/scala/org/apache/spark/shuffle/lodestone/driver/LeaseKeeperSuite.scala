@@ -61,6 +61,15 @@ class LeaseKeeperSuite extends DriverHarness {
     assertEquals(0x33L, planOf(ShuffleGeneration(6, 0)).services.head.incarnation)
   }
 
+  @Test def `a service that was too busy for a renewal has not forgotten us and is told again`()
+      : Unit = {
+    val one = scripted(1) { case _: RenewLease => Answer(Refused(Status.Overloaded, 1, "busy")) }
+    driver(Seq(one), "spark.lodestone.lease.ttl" -> "10s").registered(5, 2, 20)
+    planOf(id)
+    // Each renewal is sent twice.
+    (1 to 3).foreach(_ => one.next(classOf[RenewLease]))
+  }
+
   @Test def `the end of the application is told to each service in use and to no other`(): Unit = {
     val used = service(1)
     val unused = scripted(2) { case _: Hello => Answer(Refused(Status.Draining, 2, "")) }

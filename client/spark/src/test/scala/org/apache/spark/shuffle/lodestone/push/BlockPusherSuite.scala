@@ -157,8 +157,14 @@ final class BlockPusherSuite {
     }
   }
 
-  @Test def aServiceWithoutDiskOrOnItsWayOutGetsNothingMoreOfTheShuffle(): Unit =
-    Seq(Status.DiskFull, Status.DiskFailed, Status.Draining).foreach { status =>
+  @Test def aServiceThatIsIllOrOnItsWayOutGetsNothingMoreOfTheShuffle(): Unit =
+    Seq(
+      Status.DiskFull,
+      Status.DiskFailed,
+      Status.Draining,
+      Status.UnknownShuffle,
+      Status.Malformed,
+      Status.Internal).foreach { status =>
       val service = target((_, _) => PushTarget.Answer(Refused(status, 7, "no")))
       val setup = new Setup(planOf(1, service))
       val reason = PushReason.of(status).code

@@ -191,19 +191,24 @@ final class DaemonFailuresSuite {
     assertTrue(isSuspect(client))
   }
 
-  /** Reads two partitions by connections that are cut after so many bytes. */
-  private def readCut(limitOf: Int => Long): (Reads, CuttingProxy, Boolean) = {
-    merge(newClient(), partitions = 2)
-    val proxy = new CuttingProxy(daemon.port, limitOf)
-    val client = newClient()
-    val reads = new Reads(client, service.copy(port = proxy.port), 2).run()
-    proxy.close()
-    (reads, proxy, client.health.isSuspect(HostPort(daemon.host, proxy.port)))
-  }
+  /** Reads two partitions through a proxy. Whether the service is suspect then. */
+  private def readBy(proxy: FlakyProxy): (Reads, Boolean) =
+    try {
+      val client = newClient()
+      val reads = new Reads(client, service.copy(port = proxy.port), 2).run()
+      (reads, client.health.isSuspect(HostPort(daemon.host, proxy.port)))
+    } finally {
+      proxy.close()
+    }
+
+  /** The first chunk, and half of the second. */
+  private val firstAndHalf = blockBytes * 3L / 2
 
   @Test def `what was left on a connection that broke is fetched by another one`(): Unit = {
-    val (reads, proxy, suspect) =
-      readCut(connection => if (connection == 0) blockBytes * 3L / 2 else Long.MaxValue)
+    merge(newClient(), partitions = 2)
+    val limit = (connection: Int) => if (connection == 0) firstAndHalf else Long.MaxValue
+    val proxy = new FlakyProxy(daemon.port, limit, standsStill = false)
+    val (reads, suspect) = readBy(proxy)
     assertEquals(Set(0, 1), reads.intact)
     assertEquals(Seq(1, 1), reads.arrivals, "what had come was asked for again")
     assertEquals(2, proxy.connections)
@@ -211,10 +216,30 @@ final class DaemonFailuresSuite {
   }
 
   @Test def `a service whose connections break again is left alone after the second`(): Unit = {
-    val (reads, proxy, suspect) = readCut(_ => blockBytes / 2L)
+    merge(newClient(), partitions = 2)
+    val proxy = new FlakyProxy(daemon.port, _ => blockBytes / 2L, standsStill = false)
+    val (reads, suspect) = readBy(proxy)
     assertEquals(Map(0 -> FailureClass.Network, 1 -> FailureClass.Network), reads.failures)
     assertEquals(2, proxy.connections)
     assertTrue(suspect)
+  }
+
+  @Test def `a chunk that stops half way is given up, and with it the connection`(): Unit = {
+    merge(newClient(), partitions = 2)
+    val limit = (connection: Int) => if (connection == 0) firstAndHalf else Long.MaxValue
+    val proxy = new FlakyProxy(daemon.port, limit, standsStill = true)
+    val client = newClient(timeoutMs = 500)
+    val reads = () => new Reads(client, service.copy(port = proxy.port), 2).run()
+    try {
+      val first = reads()
+      assertEquals(Set(0), first.intact)
+      assertEquals(Map(1 -> FailureClass.Silence), first.failures)
+      assertEquals(1, proxy.connections, "it was repeated")
+      assertTrue(client.health.isSuspect(HostPort(daemon.host, proxy.port)))
+      assertEquals(Set(0, 1), reads().intact, "whoever comes later waits on the dead connection")
+    } finally {
+      proxy.close()
+    }
   }
 
   @Test def `a frozen daemon ends all that waits for it together, and is well when it wakes`()

@@ -87,10 +87,13 @@ final class ServiceClientSuite {
         out.onFailure(new UnsupportedOperationException("Unknown message type: 64"))
       override def getStreamManager: StreamManager = new OneForOneStreamManager()
     })
+    val asked = client()
+    val address = HostPort(service.host, service.port)
     val thrown = assertThrows(
       classOf[NotLodestoneException],
-      () => { await(client().hello(HostPort(service.host, service.port))); () })
+      () => { await(asked.hello(address)); () })
     assertTrue(thrown.getMessage.contains("is not a Lodestone service"), thrown.getMessage)
+    assertTrue(asked.health.isSuspect(address))
   }
 
   @Test def aPushIsItsMetaAndTheBytesOfItsBody(): Unit = {

@@ -9,8 +9,7 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.EventLoop
-import org.apache.spark.shuffle.lodestone.transport.ServiceClient
-import org.apache.spark.shuffle.lodestone.wire.RefusedException
+import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient}
 
 /**
  * Tells every service in use that the application lives, at a third of what each grants, and at the
@@ -59,8 +58,9 @@ private[driver] final class LeaseKeeper(
       case Failure(failure) =>
         directory.failed(service, failure)
         log.warn(s"The lease at ${service.address} was not renewed: ${failure.getMessage}")
-        // A refusal says that it has forgotten us, as it has after so much silence.
-        if (failure.isInstanceOf[RefusedException] || service.failures >= RenewalsPerTtl) {
+        // It has forgotten us, or will have after so much silence.
+        val forgotten = FailureClass.of(failure) == FailureClass.MissingData
+        if (forgotten || service.failures >= RenewalsPerTtl) {
           kept -= service
         } else {
           again(service, conf.leaseTtlMs)

@@ -3,20 +3,31 @@ package org.apache.spark.shuffle.lodestone.transport
 
 import java.io.{IOException, InputStream, OutputStream}
 import java.net.{InetAddress, ServerSocket, Socket}
+import java.util.concurrent.CountDownLatch
 import java.util.concurrent.atomic.AtomicInteger
 
-/** Stands before a daemon and cuts each connection after so many bytes of the daemon's answers. */
-private[transport] final class CuttingProxy(daemonPort: Int, limitOf: Int => Long) {
+/**
+ * Stands before a daemon. After so many bytes of the daemon's answers it cuts a connection, or lets
+ * it stand still.
+ */
+private[transport] final class FlakyProxy(
+    daemonPort: Int,
+    limitOf: Int => Long,
+    standsStill: Boolean) {
   private val loopback = InetAddress.getByName("127.0.0.1")
   private val listener = new ServerSocket(0, 50, loopback)
   private val accepted = new AtomicInteger
+  private val over = new CountDownLatch(1)
 
   val port: Int = listener.getLocalPort
   thread(serve())
 
   def connections: Int = accepted.get
 
-  def close(): Unit = listener.close()
+  def close(): Unit = {
+    listener.close()
+    over.countDown()
+  }
 
   private def serve(): Unit =
     try {
@@ -45,6 +56,7 @@ private[transport] final class CuttingProxy(daemonPort: Int, limitOf: Int => Lon
         else {
           out.write(buffer, 0, length)
           left -= length
+          if (left == 0 && standsStill) over.await()
         }
       }
     } catch {
@@ -55,7 +67,7 @@ private[transport] final class CuttingProxy(daemonPort: Int, limitOf: Int => Lon
   }
 
   private def thread(body: => Unit): Unit = {
-    val run = new Thread(() => body, "cutting-proxy")
+    val run = new Thread(() => body, "flaky-proxy")
     run.setDaemon(true)
     run.start()
   }
