@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone
 
 import java.io.{BufferedReader, File, InputStreamReader}
 import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.Files
 import java.util.concurrent.{CompletableFuture, TimeUnit}
 
 /** A real daemon (system property `lodestone.binary`) on loopback, for the length of a test. */
@@ -15,7 +16,22 @@ private[spark] final class DaemonProcess private (process: Process, ready: Map[S
   def hostPort: String = s"$host:$port"
 
   /** SIGSTOP: connections stay open, and are even accepted, but nobody answers. */
-  def freeze(): Unit = signal("STOP")
+  def freeze(): Unit = {
+    signal("STOP")
+    // Each thread stops when it comes to it.
+    val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(DaemonProcess.StopTimeoutS.toLong)
+    while (!threadStates.forall(_ == 'T')) {
+      require(System.nanoTime() < deadline, "the daemon did not stop")
+      Thread.`yield`()
+    }
+  }
+
+  private def threadStates: Seq[Char] =
+    new File(s"/proc/${ready("pid")}/task").listFiles.toSeq.map { thread =>
+      val stat = new String(Files.readAllBytes(new File(thread, "stat").toPath), UTF_8)
+      // The name in the second field may hold blanks and brackets.
+      stat.charAt(stat.lastIndexOf(')') + 2)
+    }
 
   def thaw(): Unit = signal("CONT")
 

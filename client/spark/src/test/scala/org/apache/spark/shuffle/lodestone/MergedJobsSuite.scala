@@ -139,7 +139,7 @@ final class MergedJobsSuite {
   }
 
   @Test def aFrozenServiceCostsTheFirstReadersOneTimeoutAndTheOthersNothing(): Unit = {
-    val timeout = "spark.lodestone.request.timeout" -> "1s"
+    val timeout = "spark.lodestone.request.timeout" -> "3s"
     val result = withSpark(merging :+ timeout: _*) { spark =>
       val shuffled = pairs(spark).reduceByKey(_ + _, 8)
       shuffled.count()

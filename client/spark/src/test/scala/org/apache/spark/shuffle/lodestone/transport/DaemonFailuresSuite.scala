@@ -228,7 +228,7 @@ final class DaemonFailuresSuite {
     merge(newClient(), partitions = 2)
     val limit = (connection: Int) => if (connection == 0) firstAndHalf else Long.MaxValue
     val proxy = new FlakyProxy(daemon.port, limit, standsStill = true)
-    val client = newClient(timeoutMs = 500)
+    val client = newClient(timeoutMs = 2000)
     val reads = () => new Reads(client, service.copy(port = proxy.port), 2).run()
     try {
       val first = reads()
@@ -244,7 +244,7 @@ final class DaemonFailuresSuite {
 
   @Test def `a frozen daemon ends all that waits for it together, and is well when it wakes`()
       : Unit = {
-    val client = newClient(timeoutMs = 1000)
+    val client = newClient(timeoutMs = 2000)
     merge(client, partitions = 1)
     daemon.freeze()
     val asked = (1 to 20).map { _ =>
