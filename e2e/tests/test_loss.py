@@ -141,27 +141,35 @@ def test_what_one_of_two_services_merged_is_read_when_the_other_dies(
     assert outcome.reasons()["FINALIZE_FAILED"] > 0
 
 
-def test_a_job_that_was_cancelled_while_it_pushed_leaves_nothing_in_the_way_of_the_next(
-    start_daemon, start_job, gates, plain_answer
-):
-    daemon = start_daemon()
+def pushing_job(name, daemon, gates) -> Job:
     conf = {
         "spark.lodestone.services": daemon.host_port,
-        # Longer than the test needs to cancel the job.
+        # Longer than a test needs for its mischief.
         "spark.lodestone.request.timeout": "60s",
     }
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "gates": gates.address}
-    job = Job("repeated_after_cancel", arguments, conf=conf)
-    running = start_job(job)
-    # With one map done the plan is made: the next ones push to a daemon that does not answer.
+    return Job(name, arguments, conf=conf)
+
+
+def stop_among_pushes(daemon, gates):
+    """Until the maps 1 and 2 are committed and being pushed, to a daemon that does not answer, and 3 and 4 have begun."""
+    # With one map done the plan is made.
     gates.open("map-0")
     gates.wait_reached("map-2")
     holds_segments(daemon, PARTITIONS)
     daemon.pause()
     gates.open("map-1", "map-2")
-    # The two executors have gone on to these: what comes before is committed, and being pushed.
     gates.wait_reached("map-3")
     gates.wait_reached("map-4")
+
+
+def test_a_job_that_was_cancelled_while_it_pushed_leaves_nothing_in_the_way_of_the_next(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemon = start_daemon()
+    job = pushing_job("repeated_after_cancel", daemon, gates)
+    running = start_job(job)
+    stop_among_pushes(daemon, gates)
     gates.open("cancel")
     gates.wait_reached("cancelled")
     daemon.resume()
@@ -171,6 +179,23 @@ def test_a_job_that_was_cancelled_while_it_pushed_leaves_nothing_in_the_way_of_t
     assert runs(gates)[:5] == [1, 1, 1, 2, 2]
     assert outcome.report["totals"]["mergedBlocksRead"] == 2 * MAPS * PARTITIONS
     assert outcome.reasons() == {}
+
+
+@pytest.mark.parametrize("spark", [SPARK_LINES["4.1"]], ids=["4.1"])
+def test_an_executor_that_is_killed_while_it_pushes_costs_the_merged_blocks_of_its_maps_only(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemon = start_daemon()
+    job = pushing_job("keyed_rows", daemon, gates)
+    running = start_job(job)
+    stop_among_pushes(daemon, gates)
+    os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
+    daemon.resume()
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    # It had run the maps 0 and 2, or 1.
+    assert outcome.report["totals"]["mergedBlocksRead"] >= (MAPS - 2) * PARTITIONS
 
 
 def holds_segments(daemon, at_least: int):
