@@ -236,7 +236,11 @@ final class DaemonFailuresSuite {
       assertEquals(Map(1 -> FailureClass.Silence), first.failures)
       assertEquals(1, proxy.connections, "it was repeated")
       assertTrue(client.health.isSuspect(HostPort(daemon.host, proxy.port)))
-      assertEquals(Set(0, 1), reads().intact, "whoever comes later waits on the dead connection")
+      val address = HostPort(daemon.host, proxy.port)
+      val greetings = Iterator.continually(Await.ready(client.hello(address), 30.seconds).value)
+      val greeted = greetings.take(5).exists(_.exists(_.isSuccess))
+      assertTrue(greeted, "whoever comes later waits on the dead connection")
+      assertEquals(Set(0, 1), reads().intact)
     } finally {
       proxy.close()
     }
