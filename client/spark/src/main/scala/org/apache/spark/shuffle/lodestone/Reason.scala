@@ -29,6 +29,9 @@ private[spark] object Reason {
       extends Reason("SPARK_PUSH", "spark.shuffle.push.enabled is on: Spark merges by itself")
   case object CustomShuffleIo
       extends Reason("CUSTOM_SHUFFLE_IO", "a shuffle IO plugin keeps map outputs elsewhere")
+  case object OldFetchProtocol extends Reason(
+        "OLD_FETCH_PROTOCOL",
+        "with spark.shuffle.useOldFetchProtocol attempts of a map task cannot be told apart")
   case object NoService extends Reason("NO_SERVICE", "no service was found or could be started")
   case object ServiceRefused
       extends Reason("SERVICE_REFUSED", "every service refused to register the shuffle")
@@ -125,6 +128,7 @@ private[spark] object Reason {
     SinglePartition,
     SparkPush,
     CustomShuffleIo,
+    OldFetchProtocol,
     NoService,
     ServiceRefused,
     DriverUnreachable,

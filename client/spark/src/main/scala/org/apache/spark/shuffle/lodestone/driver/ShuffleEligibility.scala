@@ -38,6 +38,10 @@ private[lodestone] object ShuffleEligibility {
       Some(Reason.SparkPush)
     } else if (conf.get("spark.shuffle.sort.io.plugin.class", LocalDiskIo) != LocalDiskIo) {
       Some(Reason.CustomShuffleIo)
+    } else if (conf.getBoolean("spark.shuffle.useOldFetchProtocol", false)) {
+      // The map id is the map index then. Readers go by the map id (FetchPlan): an attempt that
+      // Spark has replaced would look like the one that replaced it.
+      Some(Reason.OldFetchProtocol)
     } else if (conf.getBoolean("spark.shuffle.compress", true) && !codecConcatenates(conf)) {
       Some(Reason.CodecNotConcatenable)
     } else {
