@@ -11,10 +11,8 @@ export CARGO_TARGET_DIR
 MVN := mvn -q -B
 JARS := dist/jars/lodestone-spark-3.5_2.12.jar dist/jars/lodestone-spark-4_2.13.jar
 JOBS := dist/jars/lodestone-e2e-jobs.jar
-TEST_VENVS := $(foreach name,3.5.9 4.1.4 4.3.0 test,.venv-$(name)/.ready)
+TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 test,.venv-$(name)/.ready)
 DEMO_VENVS := $(foreach name,3.5.9 4.3.0 demo,.venv-$(name)/.ready)
-# Spark releases without a virtual environment, whose jars the plugin must link against.
-LINKED := $(foreach release,4.0.2 4.2.0,.cache/spark-$(release)/.ready)
 PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*' -type f -print -o -name pom.xml -print)
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
@@ -62,7 +60,7 @@ test-jvm: tools daemon $(JARS)
 	$(SAY) "JVM: the plugin on Spark 3.5 and Spark 4"
 	$(MVN) -f client/pom.xml test
 
-test-e2e: tools daemon $(JARS) $(JOBS) $(TEST_VENVS) $(LINKED)
+test-e2e: tools daemon $(JARS) $(JOBS) $(TEST_VENVS)
 	$(SAY) "end to end: real Spark processes, real daemons"
 	.venv-test/bin/python -m pytest -q -n 2 --dist worksteal -c e2e/pytest.ini e2e/tests
 
@@ -95,11 +93,3 @@ $(JOBS): $(JOB_SOURCES)
 	@cmp -s $< $@ || { python3 -m venv --clear .venv-$* \
 	  && .venv-$*/bin/python -m pip install -q --disable-pip-version-check -r $<; }
 	@cp $< $@
-
-# Jars of a Spark release, to link against.
-.cache/spark-%/.ready:
-	$(SAY) "fetching the jars of Spark $*"
-	for module in core network-common network-shuffle common-utils launcher $(if $(filter 4.0.%,$*),,common-utils-java); do \
-	  $(MVN) dependency:copy -Dartifact=org.apache.spark:spark-$${module}_2.13:$* -DoutputDirectory=$(@D); \
-	done
-	@touch $@

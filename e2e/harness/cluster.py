@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from .daemon import free_port, wait_until
-from .paths import ROOT, python_of
+from .paths import ROOT, spark_home
 from .processes import executors_of
 
 HOSTS = ["127.0.0.2", "127.0.0.3"]
@@ -44,8 +44,7 @@ class Cluster:
             process.wait(STOP_TIMEOUT_S)
 
     def _start(self, name: str, main: str, *arguments: str) -> subprocess.Popen:
-        spark = python_of(self._version).parent.parent / "lib"
-        (home,) = spark.glob("python*/site-packages/pyspark")
+        home = spark_home(self._version)
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gates: a task of a running job stops at a named place until the test lets it pass.
 
-The task connects, writes the gate's name and a newline, and reads one byte. The test learns that the place was reached, does its
-mischief, and opens the gate. Nobody sleeps.
+The task connects, writes the gate's name, its process id and a newline, and reads one byte. The test learns that the place was reached,
+does its mischief, and opens the gate. Nobody sleeps.
 """
 
+import os
 import socket
 import threading
-from collections import Counter
+from collections import defaultdict
 
 REACH_TIMEOUT_S = 120
 
@@ -19,7 +20,7 @@ class Gates:
         self._server = socket.create_server(("127.0.0.1", 0))
         self._changed = threading.Condition()
         self._waiting: dict[str, list[socket.socket]] = {}
-        self._arrivals: Counter[str] = Counter()
+        self._arrivals: defaultdict[str, list[int]] = defaultdict(list)
         self._open: set[str] = set()
         self._all_open_but: set[str] | None = None
         threading.Thread(target=self._accept, daemon=True).start()
@@ -38,25 +39,26 @@ class Gates:
             threading.Thread(target=self._arrive, args=(connection,), daemon=True).start()
 
     def _arrive(self, connection: socket.socket) -> None:
-        name = connection.makefile("r").readline().strip()
+        name, pid = connection.makefile("r").readline().split()
         with self._changed:
-            self._arrivals[name] += 1
+            self._arrivals[name].append(int(pid))
             if self._is_open(name):
                 _let_pass(connection)
             else:
                 self._waiting.setdefault(name, []).append(connection)
             self._changed.notify_all()
 
-    def wait_reached(self, name: str) -> None:
-        """Until a task stands before the gate."""
+    def wait_reached(self, name: str) -> int:
+        """Until a task stands before the gate; the process id of the first that did."""
         with self._changed:
-            reached = self._changed.wait_for(lambda: self._arrivals[name] > 0, REACH_TIMEOUT_S)
+            reached = self._changed.wait_for(lambda: self._arrivals[name], REACH_TIMEOUT_S)
         assert reached, f"no task reached gate {name} within {REACH_TIMEOUT_S} s"
+        return reached[0]
 
     def arrivals(self, name: str) -> int:
         """How often a task has come to the gate: more than once, and the task was repeated."""
         with self._changed:
-            return self._arrivals[name]
+            return len(self._arrivals[name])
 
     def open(self, *names: str) -> None:
         """Lets pass who waits there and who comes later."""
@@ -99,5 +101,5 @@ def stand_before(address: str, name: str) -> None:
     """The task's side: returns when the gate is open, or the test is gone."""
     host, port = address.rsplit(":", 1)
     with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(name.encode() + b"\n")
+        connection.sendall(f"{name} {os.getpid()}\n".encode())
         connection.recv(1)

@@ -224,3 +224,42 @@ def sql_aggregate(spark, rows=200000, partitions=32):
     frame = spark.range(0, rows, 1, 6).selectExpr("id % 1009 as k", "id as v")
     grouped = frame.repartition(partitions, "k").groupBy("k").agg({"v": "sum", "*": "count"})
     return sorted([list(row) for row in grouped.collect()])
+
+
+def read_in_pieces(spark, maps=12, partitions=2, gates=None):
+    """A shuffle in which each block is a chunk of its own. Gates: `reading-<r>` after the first record of partition r."""
+    rows = maps * partitions * 72
+
+    def make(number):
+        return number, hashlib.shake_128(str(number).encode()).digest(32768)
+
+    def read(index, records):
+        for count, record in enumerate(records):
+            if gates and count == 0:
+                stand_before(gates, f"reading-{index}")
+            yield record
+
+    made = spark.sparkContext.parallelize(range(rows), maps).map(make)
+    return summaries(made.partitionBy(partitions).mapPartitionsWithIndex(read))
+
+
+# Four kilobytes that do not compress.
+NOISE = "unhex(array_join(transform(sequence(1, 64), i -> sha2(concat(id, ':', i), 512)), ''))"
+
+
+def repeated_in_part(spark, fickle=False, maps=6, partitions=4, gates=None):
+    """Each row once, through a SQL shuffle in which each block is a chunk of its own. A map task that is repeated sends its rows where they
+    went before or, if `fickle`, anywhere. Gates: `first-<r>` after the first row of partition r, `again-<r>` when the task is repeated."""
+    target = "java_method('java.lang.System', 'nanoTime')" if fickle else "cast(id as string)"
+    made = spark.range(0, maps * partitions * 640, 1, maps)
+    spread = made.selectExpr("id", f"{target} as target", f"{NOISE} as noise")
+
+    def reread(index, rows):
+        for count, row in enumerate(rows):
+            if gates and count == 0:
+                is_first = TaskContext.get().taskAttemptId() < maps + partitions
+                stand_before(gates, f"{'first' if is_first else 'again'}-{index}")
+            yield row[0], hashlib.sha256(row[2]).hexdigest()
+
+    reread_rows = spread.repartition(partitions, "target").rdd.mapPartitionsWithIndex(reread)
+    return summaries(reread_rows.partitionBy(4))

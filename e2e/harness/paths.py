@@ -7,8 +7,11 @@ ROOT = Path(__file__).resolve().parents[2]
 DAEMON = ROOT / "dist" / "lodestone"
 JOBS_JAR = ROOT / "dist" / "jars" / "lodestone-e2e-jobs.jar"
 
-# The release that stands for each Spark line in the tests.
-SPARK_LINES = {"3.5": "3.5.9", "4.1": "4.1.4"}
+# The newest release of each Spark line that a plugin jar claims.
+SPARK_LINES = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1", "4.3": "4.3.0"}
+EVERY_LINE = list(SPARK_LINES)
+# The lines of a test that does not name its own (mark `lines`): the oldest, and one that the jar for Spark 4 is compiled against.
+USUAL_LINES = ["3.5", "4.1"]
 # The newest release of each plugin jar's line, which the demo shows.
 PLUGIN_LINES = ["3.5.9", "4.3.0"]
 
@@ -24,7 +27,7 @@ def python_of(spark_version: str) -> Path:
     return ROOT / f".venv-{spark_version}" / "bin" / "python"
 
 
-def spark_jars(spark_version: str) -> Path:
-    """The folder with this release's jars: an installed PySpark's, or those that `make` fetched alone."""
-    installed = python_of(spark_version).parents[1].glob("lib/python3*/site-packages/pyspark/jars")
-    return next(installed, ROOT / ".cache" / f"spark-{spark_version}")
+def spark_home(spark_version: str) -> Path:
+    """The installed PySpark: Spark's scripts and jars."""
+    (home,) = python_of(spark_version).parents[1].glob("lib/python3*/site-packages/pyspark")
+    return home

@@ -58,6 +58,12 @@ def executors_of(pid: int) -> list[int]:
     return [one for one in descendants(pid) if backend in command_line(one)]
 
 
+def other_executor(pid: int, task: int) -> int:
+    """Of an application with two executors, the one that a Python task does not run on."""
+    (other,) = [one for one in executors_of(pid) if task not in descendants(one)]
+    return other
+
+
 def kill_tree(pid: int) -> None:
     """SIGKILL for a process and its descendants; daemons in a session of their own are left alone."""
     for one in [pid, *descendants(pid)]:

@@ -19,15 +19,22 @@ JVM_OPTIONS = (
     " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 MANAGER = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
+# For a local cluster of two executors: no task starts before both are there, so that each runs some tasks of every stage.
+BOTH_EXECUTORS = {
+    "spark.cores.max": "2",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
+}
 
 
 @dataclass
 class Outcome:
-    """What a job said: its answer, Lodestone's report (None on plain Spark), and its log."""
+    """What a job said: its answer, Lodestone's report (None on plain Spark), its log, and number and tasks of each stage's last attempt."""
 
     answer: object
     report: dict | None
     log: str
+    stages: list[tuple[int, int]]
 
     def reasons(self) -> dict[str, int]:
         """Counts by reason code over all shuffles."""
@@ -83,7 +90,8 @@ class SparkProcess:
         if code != 0 or not result.exists():
             raise AssertionError(f"the job failed with exit code {code}:\n{self.log()[-8000:]}")
         told = json.loads(result.read_text())
-        return Outcome(told["answer"], told["report"], self.log())
+        stages = [(attempt, tasks) for attempt, tasks in told["stages"]]
+        return Outcome(told["answer"], told["report"], self.log(), stages)
 
 
 def configuration(spark_version: str, job: Job, lodestone: bool, folder: Path) -> dict[str, str]:

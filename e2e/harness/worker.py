@@ -3,6 +3,7 @@
 
 import json
 import sys
+from itertools import count, takewhile
 
 from pyspark.sql import SparkSession
 
@@ -19,7 +20,7 @@ def main() -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("INFO")
     answer = getattr(jobs, specification["job"])(spark, **specification["arguments"])
-    told = {"answer": answer, "report": report_of(spark)}
+    told = {"answer": answer, "report": report_of(spark), "stages": stages_of(spark)}
     spark.stop()
     with open(specification["result"], "w", encoding="utf-8") as out:
         json.dump(told, out)
@@ -33,6 +34,13 @@ def report_of(spark: SparkSession):
     report = spark.sparkContext._jvm.org.apache.spark.shuffle.lodestone.LodestoneReport
     report.awaitQuiet(REPORT_QUIET_MS)
     return json.loads(report.json())
+
+
+def stages_of(spark: SparkSession):
+    """The last attempt of each stage: its number and how many tasks it had."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = takewhile(lambda stage: stage is not None, map(tracker.getStageInfo, count()))
+    return [[stage.currentAttemptId, stage.numTasks] for stage in stages]
 
 
 if __name__ == "__main__":

@@ -10,14 +10,21 @@ import pytest
 from harness.cluster import Cluster
 from harness.daemon import Daemon
 from harness.gates import Gates
-from harness.paths import SPARK_LINES
+from harness.paths import SPARK_LINES, USUAL_LINES
 from harness.spark_process import Job, SparkProcess, run
 
 
-@pytest.fixture(params=SPARK_LINES.values(), ids=SPARK_LINES.keys())
+def pytest_generate_tests(metafunc):
+    """A test of Spark runs once on each line that its mark `lines` names."""
+    if "spark" in metafunc.fixturenames:
+        mark = metafunc.definition.get_closest_marker("lines")
+        metafunc.parametrize("spark", mark.args if mark else USUAL_LINES, indirect=True)
+
+
+@pytest.fixture
 def spark(request) -> str:
     """The Spark release under test."""
-    return request.param
+    return SPARK_LINES[request.param]
 
 
 @pytest.fixture

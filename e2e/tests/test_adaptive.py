@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adaptive execution changes what a reduce task reads: several partitions, a range of maps of one, or whole map outputs."""
 
+import pytest
+
+from harness.paths import EVERY_LINE
 from harness.spark_process import Job
 
 ADAPTIVE = {
@@ -17,6 +20,7 @@ SKEW = {
 }
 
 
+@pytest.mark.lines(*EVERY_LINE)
 def test_skew_splits_read_their_maps_from_the_merged_partition(start_job, plain_answer):
     job = Job("skewed_join", conf={**ADAPTIVE, **SKEW})
     outcome = start_job(job).wait()

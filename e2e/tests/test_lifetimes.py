@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from harness.daemon import wait_until
-from harness.paths import SPARK_LINES
 from harness.processes import kill_tree
 from harness.spark_process import Job
 
@@ -19,7 +18,7 @@ ADAPTIVE = {
 LEASE_S, LEASE_GRACE_S = 10, 20
 
 
-@pytest.mark.parametrize("spark", [SPARK_LINES["4.1"]], ids=["4.1"])
+@pytest.mark.lines("4.1")
 def test_of_a_killed_application_nothing_is_left_after_its_lease_but_what_others_put_there(
     start_daemon, start_job, gates
 ):

@@ -11,7 +11,6 @@ import signal
 import pytest
 
 from harness.daemon import free_port, wait_until
-from harness.paths import SPARK_LINES
 from harness.processes import executors_of
 from harness.spark_process import Job
 
@@ -117,7 +116,7 @@ def test_blocks_that_a_decommissioned_executor_gave_away_are_found(
     assert_both_passes_read_all_but_the_large_merged(outcome)
 
 
-@pytest.mark.parametrize("spark", [SPARK_LINES["4.1"]], ids=["4.1"])
+@pytest.mark.lines("4.1")
 def test_what_one_of_two_services_merged_is_read_when_the_other_dies(
     start_daemon, start_job, gates, plain_answer
 ):
@@ -181,7 +180,7 @@ def test_a_job_that_was_cancelled_while_it_pushed_leaves_nothing_in_the_way_of_t
     assert outcome.reasons() == {}
 
 
-@pytest.mark.parametrize("spark", [SPARK_LINES["4.1"]], ids=["4.1"])
+@pytest.mark.lines("4.1")
 def test_an_executor_that_is_killed_while_it_pushes_costs_the_merged_blocks_of_its_maps_only(
     start_daemon, start_job, gates, plain_answer
 ):

@@ -3,13 +3,12 @@
 
 import pytest
 
-from harness.paths import SPARK_LINES
 from harness.spark_process import Job
 
 MAPS, PARTITIONS = 100, 2000
 
 
-@pytest.mark.parametrize("spark", [SPARK_LINES["4.1"]], ids=["4.1"])
+@pytest.mark.lines("4.1")
 def test_two_hundred_thousand_tiny_blocks_are_pushed_and_read_together(
     start_daemon, start_job, plain_answer
 ):

@@ -4,8 +4,12 @@
 import os
 import signal
 
-from harness.processes import executors_of
-from harness.spark_process import Job
+import pytest
+
+from harness.daemon import wait_until
+from harness.paths import EVERY_LINE
+from harness.processes import other_executor
+from harness.spark_process import BOTH_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
 SPECULATION = {
@@ -51,19 +55,25 @@ def test_a_copy_that_wins_while_the_slow_task_is_killed_is_read_merged(
     assert outcome.report["totals"]["originalsRead"] == 0
 
 
-def test_a_stage_that_gives_other_rows_when_it_is_repeated_loses_and_doubles_none(
-    start_daemon, start_job, gates, plain_answer
+@pytest.mark.lines(*EVERY_LINE)
+def test_a_stage_that_gives_other_rows_when_it_is_repeated_is_merged_anew(
+    spark, start_daemon, start_job, gates, plain_answer
 ):
     daemon = start_daemon()
-    services = {"spark.lodestone.services": daemon.host_port}
-    job = Job("reshuffled_at_random", {"gates": gates.address}, conf=services)
+    conf = {**BOTH_EXECUTORS, "spark.lodestone.services": daemon.host_port}
+    job = Job("reshuffled_at_random", {"gates": gates.address}, conf=conf)
     running = start_job(job)
     for index in range(8):
         if index != 5:
             gates.open(f"reread-{index}")
-    gates.wait_reached("reread-5")
-    os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
+    reader = gates.wait_reached("reread-5")
+    # The executor of the reader knows where all blocks are, and could read them merged: it is kept busy.
+    os.kill(other_executor(running.process.pid, reader), signal.SIGKILL)
+    wait_until(lambda: gates.arrivals("reread-5") > 1, "the task is repeated", 120)
     gates.open("reread-5")
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     assert outcome.report["totals"]["mergedBlocksRead"] > 0
+    (scattered,) = [one for one in outcome.report["shuffles"] if one["partitions"] == 8]
+    first = 0 if spark.startswith(("4.2", "4.3")) else 1
+    assert scattered["mergeId"] > first

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from harness.daemon import free_port, wait_until
+from harness.paths import EVERY_LINE
 from harness.spark_process import Job
 
 MAPS = 6
@@ -89,6 +90,32 @@ def test_a_daemon_that_dies_while_reducers_read_costs_no_row(
     assert outcome.report["totals"]["mergedBlocksRead"] > 0
     assert outcome.report["totals"]["originalsRead"] > 0
     assert {"LAYOUT_FAILED", "CHUNK_FETCH_FAILED", "FETCH_SERVICE_SUSPECT"} & set(outcome.reasons())
+
+
+@pytest.mark.lines(*EVERY_LINE)
+def test_a_daemon_that_dies_in_the_middle_of_a_partition_costs_no_row(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemon = start_daemon()
+    conf = {
+        "spark.lodestone.services": daemon.host_port,
+        "spark.lodestone.push.maxBlockSize": "4m",
+        "spark.reducer.maxSizeInFlight": "1m",
+    }
+    job = Job("read_in_pieces", {"gates": gates.address}, conf=conf)
+    running = start_job(job)
+    gates.wait_reached("reading-0")
+    gates.wait_reached("reading-1")
+    daemon.kill()
+    gates.open("reading-0")
+    gates.open("reading-1")
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    totals = outcome.report["totals"]
+    assert totals["mergedBlocksRead"] > 0
+    assert totals["originalsRead"] > 0
+    assert totals["mergedBlocksRead"] + totals["originalsRead"] == 12 * 2
+    assert outcome.reasons() == {"CHUNK_FETCH_FAILED": totals["originalsRead"]}
 
 
 def test_a_daemon_restarted_between_two_reads_is_not_mistaken_for_the_old_one(

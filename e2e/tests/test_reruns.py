@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spark repeats the map tasks whose output it lost, and only those: no block of an attempt that was replaced is read merged.
+
+Shuffle 0 of the job has 6 maps and 4 partitions, and each of its blocks is a chunk of its own. One executor is lost while a task on the
+other has read the first row of a partition; the rest of it is read when the lost maps have been repeated.
+"""
+
+import os
+import signal
+
+import pytest
+
+from harness.processes import other_executor
+from harness.spark_process import BOTH_EXECUTORS, Job
+
+MAPS, PARTITIONS = 6, 4
+CHECKSUM = "spark.sql.shuffle.orderIndependentChecksum"
+
+
+@pytest.fixture
+def lose_an_executor(start_daemon, start_job, gates, plain_answer):
+    """Runs the job with this trouble; the answer is right."""
+
+    def lose(**arguments):
+        conf = {
+            **BOTH_EXECUTORS,
+            "spark.lodestone.services": start_daemon().host_port,
+            "spark.lodestone.push.maxBlockSize": "4m",
+            "spark.reducer.maxSizeInFlight": "1m",
+            # Lost outputs are repeated only, and all of what reads them only if they differ.
+            f"{CHECKSUM}.enabled": "true",
+            f"{CHECKSUM}.enableFullRetryOnMismatch": "true",
+        }
+        job = Job("repeated_in_part", {**arguments, "gates": gates.address}, conf=conf)
+        running = start_job(job)
+        gates.open_all(but=("first-3",))
+        reader = gates.wait_reached("first-3")
+        os.kill(other_executor(running.process.pid, reader), signal.SIGKILL)
+        gates.wait_reached("again-3")
+        gates.open("first-3")
+        outcome = running.wait()
+        assert outcome.answer == plain_answer(job)
+        return outcome
+
+    return lose
+
+
+@pytest.mark.lines("3.5", "4.1", "4.2", "4.3")
+def test_repeated_maps_that_give_the_same_rows_leave_the_rest_merged(lose_an_executor):
+    outcome = lose_an_executor()
+    (_, lost), (again, rereading), _ = outcome.stages
+    assert 0 < lost < MAPS, "only lost maps are repeated"
+    assert again == 1
+    first, second = outcome.report["shuffles"]
+    assert (first["mergeId"], second["mergeId"]) == (0, 0)
+    assert first["reasons"]["ATTEMPT_NOT_ACCEPTED"] == lost * rereading
+    assert first["originalsRead"] == lost * rereading
+    assert first["mergedBlocksRead"] >= (MAPS - lost) * rereading
+
+
+@pytest.mark.lines("4.2", "4.3")
+def test_repeated_maps_that_give_other_rows_repeat_what_had_read_them(lose_an_executor):
+    outcome = lose_an_executor(fickle=True)
+    (_, lost), (again, rereading), _ = outcome.stages
+    assert 0 < lost < MAPS, "only lost maps are repeated"
+    assert (again, rereading) == (1, PARTITIONS)
+    first, second = outcome.report["shuffles"]
+    assert (first["mergeId"], second["mergeId"]) == (0, 1)
+    assert first["reasons"]["ATTEMPT_NOT_ACCEPTED"] == lost * PARTITIONS
+    assert first["originalsRead"] == lost * PARTITIONS
+    assert first["mergedBlocksRead"] >= (MAPS - lost) * PARTITIONS
