@@ -59,11 +59,13 @@ pub enum Bug {
     FilesLeftOpen,
     /// Every start of the daemon has the same incarnation.
     IncarnationReused,
+    /// What executors said to an earlier start is not read.
+    RegistrationsForgotten,
 }
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Store(PlantedBug::DuplicateCheckDropped),
         Self::Store(PlantedBug::AckBeforeWrite),
         Self::Store(PlantedBug::FailedWriteAcknowledged),
@@ -88,6 +90,7 @@ impl Bug {
         Self::RemovedFilesKept,
         Self::FilesLeftOpen,
         Self::IncarnationReused,
+        Self::RegistrationsForgotten,
     ];
 }
 

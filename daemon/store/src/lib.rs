@@ -9,6 +9,7 @@
 //! <dir>/lodestone-<incarnation>/                    one per disk and daemon start
 //!   <application>-s<shuffle>-m<merge>-<n>/          one per registered generation
 //!     <reduceId>.data                               whole segments, one after another
+//!   executors-<n>                                   who registered with Spark's own protocol
 //! <parent of localDir>/<mergeDir>/<00..3f>/         Spark's own push: names and places are Spark's
 //!   shuffleMerged_<app>_<shuffle>_<merge>_<reduce>.data|.index|.meta
 //! ```
@@ -29,8 +30,9 @@
 //!
 //! # Locks
 //!
-//! applications -> one application -> partitions of one shuffle -> one partition. Each is released
-//! before disk work, except that of the one partition that is written.
+//! registrations -> applications -> one application -> partitions of one shuffle -> one partition.
+//! Each is released before disk work, except that of the one partition that is written, and the
+//! first, which is held while an executor is written down.
 
 pub mod fs;
 

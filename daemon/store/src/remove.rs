@@ -129,7 +129,7 @@ impl Store {
             .collect()
     }
 
-    fn is_gone(&self, dir: &Path) -> bool {
+    pub(crate) fn is_gone(&self, dir: &Path) -> bool {
         self.resources
             .fs()
             .kind(dir)

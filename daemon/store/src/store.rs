@@ -12,9 +12,10 @@ use crate::partition::Partition;
 use crate::register::Application;
 use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
-use crate::resource::incarnation::{self, OpenError};
+use crate::resource::incarnation::{self, Leftover, OpenError};
 use crate::resource::pages::Pages;
 use crate::resource::{Environment, Resources, locked, reading, writing};
+use crate::spark::registrations::{Earlier, Registrations};
 
 /// Directories (disks) of one store.
 const DIRECTORIES_MAX: usize = 1024;
@@ -67,6 +68,7 @@ pub struct Store {
     /// Number of the next generation's directory.
     pub(crate) next_home: AtomicU64,
     pub(crate) executor_roots: Vec<PathBuf>,
+    pub(crate) registrations: Registrations,
     incarnation: Incarnation,
     /// Held until the store is closed.
     locks: Mutex<Vec<Box<dyn Lock>>>,
@@ -105,10 +107,15 @@ impl Store {
                 }
             }
         }
-        for dir in &config.dirs {
-            incarnation::remove_leftovers(dir, fs);
-        }
-        Ok(Arc::new(Self {
+        let leftovers: Vec<_> = config
+            .dirs
+            .iter()
+            .flat_map(|dir| incarnation::leftovers(dir, fs))
+            .collect();
+        let earlier = Earlier::read(fs, leftovers.iter().map(|leftover| leftover.root.as_path()));
+        let root = roots.first().cloned().unwrap_or_default();
+        let store = Arc::new(Self {
+            registrations: Registrations::new(root, earlier.number),
             resources: Resources {
                 disks: Disks::new(roots),
                 budget: Budget::new(config.memory_bytes),
@@ -120,16 +127,43 @@ impl Store {
             executor_roots: config.executor_roots,
             incarnation,
             locks: Mutex::new(locks),
-        }))
+        });
+        store.follow(earlier, &leftovers);
+        Ok(store)
     }
 
-    /// Removes this incarnation's directories. What is still asked afterwards is refused as
-    /// unknown. Files in Spark's merge directories stay: executors read them without us, and Spark
-    /// removes them.
+    /// Takes over from starts that have ended, and removes what they left.
+    fn follow(&self, earlier: Earlier, leftovers: &[Leftover]) {
+        let fs = self.resources.fs();
+        for Leftover { root, .. } in leftovers {
+            tracing::info!(dir = %root.display(), "remove what an earlier start left");
+            incarnation::remove_data(fs, root);
+        }
+        let was_read = earlier.is_whole;
+        let executors = self.take_over(earlier.registrations);
+        if executors > 0 {
+            tracing::info!(executors, "executors of an earlier start are taken over");
+        }
+        if was_read && (executors == 0 || self.registrations.are_kept()) {
+            for leftover in leftovers {
+                incarnation::remove(fs, &leftover.root);
+            }
+        }
+    }
+
+    /// Removes this incarnation's directories, but for what the next start must know. What is still
+    /// asked afterwards is refused as unknown. Files in Spark's merge directories stay: executors
+    /// read them without us, and Spark removes them.
     pub fn close(&self) {
+        let executors = self.known_registrations().len();
         writing(&self.applications).clear();
         for root in self.resources.disks.roots() {
-            incarnation::remove(self.resources.fs(), root);
+            let fs = self.resources.fs();
+            if executors > 0 && self.registrations.are_in(root) {
+                incarnation::remove_data(fs, root);
+            } else {
+                incarnation::remove(fs, root);
+            }
         }
         locked(&self.locks).clear();
     }

@@ -42,7 +42,7 @@ pub struct Call {
 }
 
 /// What goes back for an RPC or an upload.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Body of an `RpcResponse`.
     Response(Bytes),

@@ -4,6 +4,7 @@
 //! themselves.
 
 mod driver;
+mod executor;
 mod mapper;
 mod reader;
 
@@ -21,6 +22,7 @@ use crate::dice::Dice;
 use crate::model::refusal;
 use crate::network::{Envelope, Network, Packet};
 
+pub use executor::{EXECUTOR_DIRS, EXECUTOR_ROOT, every_executor};
 pub use reader::{full_fetch, full_layout};
 
 /// Connections that the clients have between them.
@@ -102,7 +104,7 @@ impl Clients {
             self.hello(connection, dice, network);
             return;
         }
-        match dice.weighted(&[44, 6, 6, 16, 4, 2, 1, 8, 5]) {
+        match dice.weighted(&[44, 6, 6, 16, 4, 2, 1, 8, 5, 4]) {
             0 => self.push(connection, dice, network),
             1 => self.register(connection, dice, network),
             2 => self.finalize(connection, dice, network),
@@ -111,7 +113,8 @@ impl Clients {
             5 => self.remove(connection, dice, network),
             6 => self.end_application(connection, dice, network),
             7 => self.repeat(dice, network),
-            _ => self.replace(dice),
+            8 => self.replace(dice),
+            _ => self.executor(connection, dice, network),
         }
     }
 

@@ -7,6 +7,7 @@
 //! or omits it decides for good.
 
 mod application;
+mod executors;
 mod fetch;
 mod push;
 mod refusal;
@@ -21,6 +22,7 @@ use lodestone_wire::extension::fetch::LaidSegment;
 use lodestone_wire::extension::finalize::FinalizeMergeReply;
 use lodestone_wire::extension::status::Status;
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION, hello, register};
+use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
 
 pub use fetch::Chunk;
 pub use refusal::{Judged, refusal};
@@ -84,12 +86,14 @@ pub struct Model {
     applications: BTreeMap<String, Application>,
     streams: BTreeMap<(u64, i64), Stream>,
     stream_ids: BTreeSet<i64>,
+    executors: executors::Executors,
 }
 
 impl Model {
-    /// A daemon starts: it knows nothing, and has a name that no daemon before it had.
-    pub fn start(&mut self, incarnation: i64) -> Judged {
+    /// A daemon starts: it knows nothing but executors, and has a name that no daemon before it had.
+    pub fn start(&mut self, incarnation: i64, is_troubled: bool) -> Judged {
         self.end();
+        self.executors.start(is_troubled);
         self.incarnation = incarnation;
         agree(
             "a new incarnation",
@@ -179,6 +183,8 @@ impl Model {
             Some(&finalize::FinalizeMerge::ID) => self.finalize(&decoded(request)?, answer),
             Some(&fetch::ChunkLayout::ID) => self.layout(&decoded(request)?, answer),
             Some(&fetch::FetchChunks::ID) => self.fetch(connection, &decoded(request)?, answer),
+            Some(&RegisterExecutor::ID) => self.register_executor(request, answer, trouble),
+            Some(&GetLocalDirsForExecutors::ID) => self.local_dirs(request, answer),
             Some(&remove::EndApplication::ID) => self.end_application(&decoded(request)?, answer),
             other => breach(format!("the simulation sent message {other:?}")),
         }

@@ -84,11 +84,12 @@ impl Run {
         };
         self.count("started");
         self.incarnation = Some(incarnation);
-        self.model.start(incarnation)?;
+        let is_troubled = failures.changes + failures.reads > 0;
+        self.model.start(incarnation, is_troubled)?;
         check::foreign(&self.world, &self.foreign)?;
-        match failures.changes + failures.reads {
-            0 => check::leftovers(&self.world, Some(incarnation), &self.foreign),
-            _ => Ok(()),
+        match is_troubled {
+            false => check::leftovers(&self.world, Some(incarnation), &self.foreign),
+            true => Ok(()),
         }
     }
 

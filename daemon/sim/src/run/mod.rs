@@ -6,6 +6,7 @@ mod rest;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use bytes::Bytes;
 use lodestone_server::handler::{Answer, Upload};
@@ -15,7 +16,7 @@ use lodestone_wire::extension::push::PushBatchReply;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 
 use crate::check::{self, Foreign};
-use crate::client::Clients;
+use crate::client::{Clients, EXECUTOR_DIRS};
 use crate::dice::Dice;
 use crate::disk::Written;
 use crate::model::{Chunk, Judged, Model, refusal};
@@ -163,6 +164,9 @@ impl Run {
     }
 
     fn live(&mut self) -> Judged {
+        for dir in EXECUTOR_DIRS {
+            self.world.disk.fake.add_dir(Path::new(dir));
+        }
         for path in [
             "/disk0/notes.txt",
             "/disk0/lodestone-00000000000000aa/x-s1-m0-0/0.data",
@@ -234,6 +238,7 @@ impl Run {
 
     fn rpc(&mut self, envelope: &Envelope, body: &Bytes) -> Judged<Option<Answer>> {
         let connection = envelope.connection;
+        self.model.ask(body);
         let Some(answer) = self.world.rpc(connection, body) else {
             return Ok(None);
         };

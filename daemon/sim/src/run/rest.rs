@@ -10,7 +10,10 @@ use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::{AppId, Message};
 
 use super::{Judged, Pending, Run};
+use std::path::Path;
+
 use crate::check;
+use crate::client::{EXECUTOR_ROOT, every_executor};
 use crate::network::{Envelope, Packet};
 
 /// A start may be killed, or meet a fault that was announced: the next one is not.
@@ -92,6 +95,10 @@ impl Run {
 
     /// Ends every application, and the daemon; starts another one, and looks for what was left.
     pub(super) fn clear_up(&mut self) -> Judged {
+        for question in every_executor() {
+            self.ask(&question)?;
+        }
+        self.world.disk.fake.wipe(Path::new(EXECUTOR_ROOT));
         for (name, app_attempt) in self.model.applications() {
             if let Ok(app) = AppId::new(&name) {
                 self.ask(&EndApplication { app, app_attempt }.to_bytes())?;

@@ -49,7 +49,7 @@ impl Scene {
 
     fn start(&mut self) {
         self.incarnation = self.world.start().unwrap();
-        self.model.start(self.incarnation).unwrap();
+        self.model.start(self.incarnation, false).unwrap();
     }
 
     fn kill_and_restart(&mut self) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory of one daemon start, `lodestone-<16 hex digits>`: made at open, removed at close,
-//! and removed by the next start if the daemon was killed.
+//! and removed by the next start if the daemon was killed. Where executors have registered, close
+//! leaves the directory with what they said, for the next start to take over.
 //!
 //! ```text
 //! lodestone-<incarnation>/
 //!   lock                  flock held while the daemon lives
 //!   LODESTONE             marker, written after the lock is held: the directory is ours to remove
 //!   probe                 only while a bad disk is tried
+//!   executors-<n>         see `spark/registrations.rs`
 //!   <shuffle>/<n>.data    see `partition.rs`
 //! ```
 //!
@@ -22,6 +24,7 @@ use super::disk::PROBE_NAME;
 use super::random::Random;
 use crate::fs::{Access, Fs, Kind, Lock, Open, read_exact_at, write_all_at};
 use crate::model::id::Incarnation;
+use crate::spark::registrations;
 
 const PREFIX: &str = "lodestone-";
 const MARKER_NAME: &str = "LODESTONE";
@@ -126,16 +129,20 @@ fn refused(dir: &Path, source: io::Error) -> OpenError {
     }
 }
 
-/// Removes what crashed incarnations left in `dir`: directories with our name and our marker whose
+/// The directory of an incarnation that has ended. Nobody else takes it while this is held.
+pub(crate) struct Leftover {
+    pub(crate) root: PathBuf,
+    _lock: Box<dyn Lock>,
+}
+
+/// What incarnations that have ended left in `dir`: directories with our name and our marker whose
 /// lock nobody holds.
-pub(crate) fn remove_leftovers(dir: &Path, fs: &dyn Fs) {
-    let entries = match fs.list(dir) {
-        Ok(entries) => entries,
-        Err(error) => {
-            tracing::warn!(dir = %dir.display(), %error, "look for leftovers of a crash");
-            return;
-        }
-    };
+pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Vec<Leftover> {
+    let entries = fs.list(dir).unwrap_or_else(|error| {
+        tracing::warn!(dir = %dir.display(), %error, "look for leftovers of an earlier start");
+        Vec::new()
+    });
+    let mut found = Vec::new();
     for entry in entries {
         let named_like_ours = entry.name.to_str().is_some_and(|name| {
             name.strip_prefix(PREFIX)
@@ -146,15 +153,12 @@ pub(crate) fn remove_leftovers(dir: &Path, fs: &dyn Fs) {
             continue;
         }
         match fs.try_lock(&root.join(LOCK_NAME)) {
-            Ok(Some(lock)) => {
-                tracing::info!(dir = %root.display(), "remove leftovers of a crash");
-                remove(fs, &root);
-                drop(lock);
-            }
+            Ok(Some(_lock)) => found.push(Leftover { root, _lock }),
             Ok(None) => {}
             Err(error) => tracing::warn!(dir = %root.display(), %error, "lock leftovers"),
         }
     }
+    found
 }
 
 fn has_marker(root: &Path, fs: &dyn Fs) -> bool {
@@ -167,17 +171,23 @@ fn has_marker(root: &Path, fs: &dyn Fs) -> bool {
 /// Removes an incarnation's directory and what a daemon makes in it; the marker goes last, so that
 /// a removal that was cut short is taken up by the next start.
 pub(crate) fn remove(fs: &dyn Fs, root: &Path) {
-    for entry in fs.list(root).unwrap_or_default() {
-        if entry.kind == Kind::Directory {
-            remove_data_dir(fs, &root.join(&entry.name));
-        }
-    }
+    remove_data(fs, root);
+    registrations::remove(fs, root);
     for name in [PROBE_NAME, LOCK_NAME, MARKER_NAME] {
         // Missing is fine, and any other trouble shows when the directory cannot be removed.
         let _ = fs.remove_file(&root.join(name));
     }
     if let Err(error) = fs.remove_dir(root) {
         tracing::warn!(dir = %root.display(), %error, "remove own directory");
+    }
+}
+
+/// Removes the shuffles of an incarnation.
+pub(crate) fn remove_data(fs: &dyn Fs, root: &Path) {
+    for entry in fs.list(root).unwrap_or_default() {
+        if entry.kind == Kind::Directory {
+            remove_data_dir(fs, &root.join(&entry.name));
+        }
     }
 }
 

@@ -39,6 +39,10 @@ impl HashedDirs {
         &self.dirs
     }
 
+    pub(crate) fn sub_dirs(&self) -> u32 {
+        self.sub_dirs
+    }
+
     /// Where the file of this name is: `<dir>/<two hex digits>/<name>`.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         let hash = non_negative_hash(name) as usize;

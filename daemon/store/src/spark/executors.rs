@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Executors that registered with Spark's own protocol, and their directories.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::dirs::HashedDirs;
+use super::registrations::Registration;
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{AppAttempt, AppId, is_path_segment};
 use crate::resource::locked;
@@ -19,7 +22,8 @@ const LOCAL_DIRS_MAX: usize = 1_024;
 const SUB_DIRS_MAX: u32 = 4_096;
 
 /// What an executor says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ExecutorInfo {
     /// Its block manager's directories.
     pub local_dirs: Vec<String>,
@@ -32,8 +36,16 @@ pub struct ExecutorInfo {
 /// The executors of one application.
 #[derive(Debug, Default)]
 pub(crate) struct Executors {
-    by_id: HashMap<String, HashedDirs>,
+    by_id: BTreeMap<String, Executor>,
     merge_dirs: Option<HashedDirs>,
+}
+
+/// One executor, as it registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Executor {
+    attempt: AppAttempt,
+    dirs: HashedDirs,
+    merge_dir: Option<String>,
 }
 
 impl Executors {
@@ -47,7 +59,8 @@ impl Executors {
 
     /// Every directory that was registered.
     pub(crate) fn all_dirs(&self) -> Vec<PathBuf> {
-        let dirs = self.by_id.values().chain(&self.merge_dirs);
+        let local = self.by_id.values().map(|executor| &executor.dirs);
+        let dirs = local.chain(&self.merge_dirs);
         dirs.flat_map(|dirs| dirs.dirs().iter().map(PathBuf::from))
             .collect()
     }
@@ -56,7 +69,28 @@ impl Executors {
         if exec == MERGER {
             self.merge_dirs.as_ref()
         } else {
-            self.by_id.get(exec)
+            self.by_id.get(exec).map(|executor| &executor.dirs)
+        }
+    }
+
+    pub(crate) fn registrations(&self, app: &AppId) -> impl Iterator<Item = Registration> {
+        self.by_id
+            .iter()
+            .map(move |(exec, executor)| executor.registration(app, exec))
+    }
+}
+
+impl Executor {
+    fn registration(&self, app: &AppId, exec: &str) -> Registration {
+        Registration {
+            app: app.to_string(),
+            attempt: self.attempt.0,
+            executor: exec.to_owned(),
+            info: ExecutorInfo {
+                local_dirs: self.dirs.dirs().to_vec(),
+                sub_dirs: self.dirs.sub_dirs(),
+                merge_dir: self.merge_dir.clone(),
+            },
         }
     }
 }
@@ -76,26 +110,39 @@ impl Store {
             None => None,
             Some(name) => Some(merge_dirs(&info, name)?),
         };
+        let executor = Executor {
+            attempt,
+            dirs: HashedDirs::new(info.local_dirs, info.sub_dirs),
+            merge_dir: info.merge_dir,
+        };
+        let mut log = self.registrations.turn();
         let mut replaced = Vec::new();
         let outcome = self.with_application(app, attempt, |state| {
-            let known = state.executors.by_id.contains_key(exec);
-            if !known && state.executors.by_id.len() >= EXECUTORS_MAX {
+            let before = state.executors.by_id.get(exec);
+            if before.is_none() && state.executors.by_id.len() >= EXECUTORS_MAX {
                 return Err(Code::TooLarge.because(format!("{app} has {EXECUTORS_MAX} executors")));
             }
-            let dirs = HashedDirs::new(info.local_dirs, info.sub_dirs);
-            state.executors.by_id.insert(exec.into(), dirs);
+            let is_news = before != Some(&executor);
+            state.executors.by_id.insert(exec.into(), executor.clone());
             if merge_dirs.is_some() && attempt > state.attempt {
                 replaced = state.start_attempt(attempt);
             }
             if attempt == state.attempt && state.executors.merge_dirs.is_none() {
                 state.executors.merge_dirs = merge_dirs;
             }
-            Ok(())
+            Ok(is_news)
         });
+        if outcome
+            .as_ref()
+            .is_ok_and(|is_news| *is_news || !log.is_whole())
+        {
+            self.write_down(&mut log, &executor.registration(app, exec));
+        }
+        drop(log);
         replaced
             .iter()
             .for_each(|generation| generation.remove(&self.resources));
-        outcome
+        outcome.map(|_| ())
     }
 
     /// The directories of an executor; those of `shuffle-push-merger` are the merge directories.

@@ -8,3 +8,4 @@ pub(crate) mod executors;
 pub(crate) mod merged;
 pub(crate) mod originals;
 pub(crate) mod push;
+pub(crate) mod registrations;

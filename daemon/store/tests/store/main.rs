@@ -11,5 +11,6 @@ mod disk;
 mod life;
 mod open;
 mod os;
+mod restart;
 mod spark;
 mod world;
