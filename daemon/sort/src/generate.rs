@@ -4,15 +4,19 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::disk::{self, DiskError};
 use crate::progress::Progress;
 use crate::random::Sequence;
 use crate::record::{Form, RECORD_BYTES};
 use crate::threads::share_out;
 
-/// Bytes of one write: whole records.
-const WRITE_BYTES: usize = 10_000 * RECORD_BYTES;
+/// Extension of a file whose records are not all there.
+pub(crate) const UNFINISHED: &str = "unfinished";
+
+/// Records of one write.
+const WRITE_RECORDS: usize = 10_000;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -33,13 +37,8 @@ pub struct Job {
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
     /// The disk said so.
-    #[error("{}: {source}", path.display())]
-    Disk {
-        /// File or folder.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Disk(#[from] DiskError),
     /// It would have to be overwritten.
     #[error("{} holds other records than these: remove it, or choose another folder", .0.display())]
     Foreign(PathBuf),
@@ -73,7 +72,7 @@ impl Job {
 
 /// Makes what is missing; the sum of the CRC-32 of all records.
 pub fn generate(job: &Job, threads: usize, progress: &Progress) -> Result<u128, GenerateError> {
-    fs::create_dir_all(&job.folder).map_err(disk(&job.folder))?;
+    fs::create_dir_all(&job.folder).map_err(disk::at(&job.folder))?;
     let make = |index| make(job, index as u32, progress);
     let sums = share_out(threads, job.files as usize, make)?;
     Ok(sums.into_iter().sum())
@@ -82,12 +81,12 @@ pub fn generate(job: &Job, threads: usize, progress: &Progress) -> Result<u128, 
 fn make(job: &Job, index: u32, progress: &Progress) -> Result<u128, GenerateError> {
     let part = job.part(index);
     let whole = job.folder.join(format!("part-{index:05}"));
-    let unfinished = whole.with_extension("unfinished");
+    let unfinished = whole.with_extension(UNFINISHED);
     if let Ok(file) = File::open(&whole) {
-        let kept = kept(&file, job.form, part).map_err(disk(&whole))?;
+        let kept = kept(&file, job.form, part).map_err(disk::at(&whole))?;
         return match kept {
             Some(records) if records == part.records => {
-                Ok(fill(job.form, part, part.records, None, progress).map_err(disk(&whole))?)
+                Ok(fill(job.form, part, part.records, None, progress).map_err(disk::at(&whole))?)
             }
             _ => Err(GenerateError::Foreign(whole)),
         };
@@ -98,8 +97,8 @@ fn make(job: &Job, index: u32, progress: &Progress) -> Result<u128, GenerateErro
         .create(true)
         .truncate(false)
         .open(&unfinished)
-        .map_err(disk(&unfinished))?;
-    let Some(records) = kept(&file, job.form, part).map_err(disk(&unfinished))? else {
+        .map_err(disk::at(&unfinished))?;
+    let Some(records) = kept(&file, job.form, part).map_err(disk::at(&unfinished))? else {
         return Err(GenerateError::Foreign(unfinished));
     };
     let finish = || {
@@ -110,7 +109,7 @@ fn make(job: &Job, index: u32, progress: &Progress) -> Result<u128, GenerateErro
         fs::rename(&unfinished, &whole)?;
         Ok(checksum)
     };
-    finish().map_err(disk(&unfinished))
+    Ok(finish().map_err(disk::at(&unfinished))?)
 }
 
 /// How many whole records of this part are there already; `None` if they are others.
@@ -119,21 +118,22 @@ fn kept(file: &File, form: Form, part: Part) -> io::Result<Option<u64>> {
     if records > part.records {
         return Ok(None);
     }
-    for at in [0, records.saturating_sub(1)]
-        .into_iter()
-        .take_while(|_| records > 0)
-    {
-        let mut found = [0; RECORD_BYTES];
-        let mut file = file;
-        file.seek(SeekFrom::Start(at * RECORD_BYTES as u64))?;
-        file.read_exact(&mut found)?;
+    let ends = [0, records.saturating_sub(1)];
+    for at in ends.into_iter().filter(|at| *at < records) {
         let number = part.first + u128::from(at);
         let random = Sequence::from(number).next().unwrap_or_default();
-        if found != form.record(random, number) {
+        if record_at(file, at)? != form.record(random, number) {
             return Ok(None);
         }
     }
     Ok(Some(records))
+}
+
+fn record_at(mut file: &File, at: u64) -> io::Result<[u8; RECORD_BYTES]> {
+    let mut record = [0; RECORD_BYTES];
+    file.seek(SeekFrom::Start(at * RECORD_BYTES as u64))?;
+    file.read_exact(&mut record)?;
+    Ok(record)
 }
 
 /// Makes all records of the part, and writes those behind the first `kept` ones.
@@ -145,29 +145,26 @@ fn fill(
     progress: &Progress,
 ) -> io::Result<u128> {
     let mut checksum = 0;
-    let mut buffer = Vec::with_capacity(WRITE_BYTES);
+    let mut buffer = Vec::with_capacity(WRITE_RECORDS * RECORD_BYTES);
     let numbers = (0..part.records).map(|at| part.first + u128::from(at));
-    for (at, (random, number)) in (0..).zip(Sequence::from(part.first).zip(numbers)) {
-        let record = form.record(random, number);
-        checksum += u128::from(crc32fast::hash(&record));
-        if at >= kept {
-            buffer.extend_from_slice(&record);
-        }
-        let is_last = at + 1 == part.records;
-        if buffer.len() >= WRITE_BYTES || is_last {
-            if let Some(file) = &mut file {
-                file.write_all(&buffer)?;
+    let mut records = (0..)
+        .zip(Sequence::from(part.first).zip(numbers))
+        .peekable();
+    while records.peek().is_some() {
+        let mut made = 0;
+        for (at, (random, number)) in records.by_ref().take(WRITE_RECORDS) {
+            let record = form.record(random, number);
+            checksum += u128::from(crc32fast::hash(&record));
+            if at >= kept {
+                buffer.extend_from_slice(&record);
             }
-            buffer.clear();
+            made += RECORD_BYTES as u64;
         }
-        if at % 10_000 == 9_999 || is_last {
-            progress.add((at % 10_000 + 1) * RECORD_BYTES as u64);
+        if let Some(file) = &mut file {
+            file.write_all(&buffer)?;
         }
+        buffer.clear();
+        progress.add(made);
     }
     Ok(checksum)
-}
-
-fn disk(path: &Path) -> impl FnOnce(io::Error) -> GenerateError {
-    let path = path.to_path_buf();
-    move |source| GenerateError::Disk { path, source }
 }

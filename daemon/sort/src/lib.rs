@@ -11,6 +11,7 @@
 //! ```
 
 pub mod cli;
+mod disk;
 pub mod generate;
 pub mod progress;
 pub mod random;

@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use crate::disk::{self, DiskError};
+use crate::generate::UNFINISHED;
 use crate::progress::Progress;
 use crate::record::RECORD_BYTES;
 use crate::summary::Summary;
@@ -19,13 +21,8 @@ const READ_BYTES: usize = 10_000 * RECORD_BYTES;
 #[derive(Debug, thiserror::Error)]
 pub enum ValidateError {
     /// The disk said so.
-    #[error("{}: {source}", path.display())]
-    Disk {
-        /// File or folder.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Disk(#[from] DiskError),
     /// A record is cut.
     #[error("{} has {bytes} bytes, which are no whole records of 100", path.display())]
     Cut {
@@ -34,6 +31,9 @@ pub enum ValidateError {
         /// Its size.
         bytes: u64,
     },
+    /// A folder whose records are not all made.
+    #[error("{} is unfinished: let the job that makes it go on to its end", .0.display())]
+    Unfinished(PathBuf),
     /// A folder without output.
     #[error("{} holds no file part-*: name files, or the folder of a job", .0.display())]
     NoParts(PathBuf),
@@ -82,12 +82,18 @@ impl Files {
 fn parts_of(folder: &Path) -> Result<Vec<PathBuf>, ValidateError> {
     let listed = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut parts: Vec<PathBuf> = listed
-        .map_err(disk(folder))?
+        .map_err(disk::at(folder))?
         .into_iter()
         .filter(|entry| entry.file_name().to_string_lossy().starts_with("part-"))
         .map(|entry| entry.path())
         .collect();
     parts.sort();
+    let mut unfinished = parts
+        .iter()
+        .filter(|part| part.extension().is_some_and(|end| end == UNFINISHED));
+    if let Some(part) = unfinished.next() {
+        return Err(ValidateError::Unfinished(part.clone()));
+    }
     if parts.is_empty() {
         return Err(ValidateError::NoParts(folder.to_path_buf()));
     }
@@ -95,7 +101,7 @@ fn parts_of(folder: &Path) -> Result<Vec<PathBuf>, ValidateError> {
 }
 
 fn sized(path: PathBuf) -> Result<(PathBuf, u64), ValidateError> {
-    let bytes = fs::metadata(&path).map_err(disk(&path))?.len();
+    let bytes = fs::metadata(&path).map_err(disk::at(&path))?.len();
     if bytes.is_multiple_of(RECORD_BYTES as u64) {
         Ok((path, bytes))
     } else {
@@ -135,7 +141,7 @@ pub fn validate(
 ) -> Result<Summary, ValidateError> {
     let ranges = files.ranges();
     let summaries = share_out(threads, ranges.len(), |index| match ranges.get(index) {
-        Some(range) => range.summary(progress).map_err(disk(range.path)),
+        Some(range) => range.summary(progress).map_err(disk::at(range.path)),
         None => Ok(Summary::default()),
     })?;
     let mut whole = Summary::default();
@@ -143,9 +149,4 @@ pub fn validate(
         whole.append(summary);
     }
     Ok(whole)
-}
-
-fn disk(path: &Path) -> impl FnOnce(io::Error) -> ValidateError {
-    let path = path.to_path_buf();
-    move |source| ValidateError::Disk { path, source }
 }

@@ -157,6 +157,14 @@ fn what_holds_no_whole_records_gets_no_verdict() {
         refused,
         Err(ValidateError::Cut { bytes: 250, .. })
     ));
+    let interrupted = folder.path().join("interrupted");
+    fs::create_dir(&interrupted).unwrap();
+    fs::write(interrupted.join("part-00000"), [0; 100]).unwrap();
+    fs::write(interrupted.join("part-00001.unfinished"), [0; 100]).unwrap();
+    assert!(matches!(
+        Files::of(&[interrupted]),
+        Err(ValidateError::Unfinished(_))
+    ));
     let empty = folder.path().join("empty");
     fs::create_dir(&empty).unwrap();
     assert!(matches!(
@@ -164,8 +172,5 @@ fn what_holds_no_whole_records_gets_no_verdict() {
         Err(ValidateError::NoParts(_))
     ));
     let missing = folder.path().join("missing");
-    assert!(matches!(
-        Files::of(&[missing]),
-        Err(ValidateError::Disk { .. })
-    ));
+    assert!(matches!(Files::of(&[missing]), Err(ValidateError::Disk(_))));
 }

@@ -20,7 +20,7 @@ import org.apache.spark.shuffle.lodestone.transport.{
   ServiceLocation,
   WantedChunk
 }
-import org.apache.spark.shuffle.lodestone.wire.{ChunkRef, Crc32c, MapRange}
+import org.apache.spark.shuffle.lodestone.wire.{ChunkRef, Crc32c, LaidSegment, MapRange}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
 
 /** Whom a task asks, and for which part of the shuffle. */
@@ -161,16 +161,12 @@ private[fetch] object ChunkFetcher {
     if (data.remaining() != chunk.laidBytes) {
       Some(s"chunk ${chunk.index} has ${data.remaining()} bytes instead of ${chunk.laidBytes}")
     } else {
-      val bytes = data.duplicate()
-      val broken = chunk.laid.find { segment =>
-        val end = bytes.position() + segment.length
-        bytes.limit(end)
-        val intact = Crc32c.of(bytes) == segment.crc32c
-        bytes.position(end)
-        bytes.limit(data.limit())
-        !intact
+      val broken = slices(chunk, data).find { case (segment, bytes) =>
+        Crc32c.of(bytes) != segment.crc32c
       }
-      broken.map(segment => s"the block of map ${segment.mapIndex} has another checksum")
+      broken.map { case (segment, _) =>
+        s"the block of map ${segment.mapIndex} has another checksum"
+      }
     }
 
   /** The segments that are read; copied where others lie between them, which is rare. */
@@ -178,22 +174,27 @@ private[fetch] object ChunkFetcher {
     if (chunk.leftOut.isEmpty) {
       data
     } else {
-      val all = data.nioByteBuffer()
       val kept = ByteBuffer.allocate(Math.toIntExact(chunk.sizeBytes))
-      var start = all.position()
-      chunk.laid.indices.foreach { i =>
-        val end = start + chunk.laid(i).length
-        if (!chunk.leftOut.contains(i)) {
-          val segment = all.duplicate()
-          segment.limit(end)
-          segment.position(start)
-          kept.put(segment)
-        }
-        start = end
+      slices(chunk, data.nioByteBuffer()).zipWithIndex.foreach { case ((_, bytes), i) =>
+        if (!chunk.leftOut.contains(i)) kept.put(bytes)
       }
       kept.flip()
       new NioManagedBuffer(kept)
     }
+
+  /** The bytes of each segment, in the order in which they lie in the chunk. */
+  private def slices(
+      chunk: AcceptedChunk,
+      data: ByteBuffer): Iterator[(LaidSegment, ByteBuffer)] = {
+    var start = data.position()
+    chunk.laid.iterator.map { segment =>
+      val bytes = data.duplicate()
+      bytes.limit(start + segment.length)
+      bytes.position(start)
+      start += segment.length
+      (segment, bytes)
+    }
+  }
 
   /** One after another, as Spark's `MergedBlockMeta` reads them. */
   private def serialized(bitmaps: Seq[RoaringBitmap]): ByteBuffer = {

@@ -3,7 +3,6 @@ package org.apache.spark.shuffle.lodestone.driver.services
 
 import scala.collection.mutable
 import scala.concurrent.{ExecutionContext, Future}
-import scala.util.{Failure, Success}
 
 import org.slf4j.LoggerFactory
 
@@ -42,27 +41,30 @@ private[driver] final class ReportSender(
     }
 
   /** The last report. Completes when every holder has answered or failed. */
-  def tellEnd(): Future[Unit] =
-    Future.traverse(holders.keys.toSeq)(tell(_, ended = true)).map(_ => ())
+  def tellEnd(): Future[Unit] = tell(holders.keys.toSeq, ended = true)
 
   private def again(): Unit = loop.later(IntervalMs) {
-    holders.foreach { case (service, told) =>
-      if (told != ((service.incarnation, reported.changes))) tell(service, ended = false)
+    val behind = holders.collect {
+      case (service, told) if told != stateFor(service) => service
     }
+    if (behind.nonEmpty) tell(behind.toSeq, ended = false)
     again()
   }
 
-  private def tell(service: Service, ended: Boolean): Future[Unit] = {
-    holders.put(service, (service.incarnation, reported.changes))
-    client.reportApplication(service.location, ended, reported.text).transform { outcome =>
-      outcome match {
-        case Success(_) =>
-        case Failure(failure) =>
-          holders.put(service, NeverTold)
-          log.debug(s"${service.address} was not told the report: ${failure.getMessage}")
+  private def stateFor(service: Service): (Long, Long) =
+    (service.incarnation, reported.changes)
+
+  private def tell(services: Seq[Service], ended: Boolean): Future[Unit] = {
+    val text = reported.text
+    val tellings = services.map { service =>
+      holders.put(service, stateFor(service))
+      val told = client.reportApplication(service.location, ended, text).map(_ => ())
+      told.recover { case failure =>
+        holders.put(service, NeverTold)
+        log.debug(s"${service.address} was not told the report: ${failure.getMessage}")
       }
-      Success(())
     }
+    Future.sequence(tellings).map(_ => ())
   }
 }
 
