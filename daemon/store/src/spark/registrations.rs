@@ -142,7 +142,7 @@ impl Store {
         let known = || self.known_registrations();
         if let Err(error) = self.registrations.add(log, fs, registration, known) {
             let Registration { app, executor, .. } = registration;
-            tracing::warn!(app, executor, %error, "write a registration down; a restart would forget it");
+            tracing::warn!(app, executor, %error, "a restart would forget this executor");
         }
     }
 

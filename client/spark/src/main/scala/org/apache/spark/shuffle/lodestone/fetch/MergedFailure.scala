@@ -26,10 +26,15 @@ import org.apache.spark.storage.BlockManagerId
 private[fetch] final class MergedFailure(generation: ShuffleGeneration, driver: DriverLink) {
   private val log = LoggerFactory.getLogger(classOf[MergedFailure])
 
-  /** The records, with failures of merged chunks translated. */
+  /** The records, with failures of merged chunks translated. No closures: this runs per record. */
   def guard[T](records: Iterator[T]): Iterator[T] = new Iterator[T] {
-    override def hasNext: Boolean = translated(records.hasNext)
-    override def next(): T = translated(records.next())
+    override def hasNext: Boolean =
+      try records.hasNext
+      catch translated
+
+    override def next(): T =
+      try records.next()
+      catch translated
   }
 
   def miscounted(reduceId: Int, read: Long, written: Long): Nothing =
@@ -38,18 +43,15 @@ private[fetch] final class MergedFailure(generation: ShuffleGeneration, driver: 
       Reason.RecordsMismatch,
       s"A merged chunk of partition $reduceId gave $read records where $written were written")
 
-  private def translated[T](read: => T): T =
-    try {
-      read
-    } catch {
-      case failure: FetchFailedException =>
-        failure.toTaskFailedReason match {
-          case FetchFailed(address, _, _, _, reduceId, message) if isMerger(address) =>
-            val what = s"A merged chunk of partition $reduceId broke while it was read ($message)"
-            distrust(reduceId, Reason.ChunkBroken, what)
-          case _ => throw failure
-        }
-    }
+  private val translated: PartialFunction[Throwable, Nothing] = {
+    case failure: FetchFailedException =>
+      failure.toTaskFailedReason match {
+        case FetchFailed(address, _, _, _, reduceId, message) if isMerger(address) =>
+          val what = s"A merged chunk of partition $reduceId broke while it was read ($message)"
+          distrust(reduceId, Reason.ChunkBroken, what)
+        case _ => throw failure
+      }
+  }
 
   private def isMerger(address: BlockManagerId): Boolean =
     address != null && address.executorId == BlockManagerId.SHUFFLE_MERGER_IDENTIFIER
