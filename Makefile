@@ -13,6 +13,9 @@ JARS := dist/jars/lodestone-spark-3.5_2.12.jar dist/jars/lodestone-spark-4_2.13.
 JOBS := dist/jars/lodestone-e2e-jobs.jar
 TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 test,.venv-$(name)/.ready)
 DEMO_VENVS := $(foreach name,3.5.9 4.3.0 demo,.venv-$(name)/.ready)
+# Of the releases that many JVMs are started of.
+TEST_ARCHIVES := $(foreach name,3.5.9 4.1.4,.cache/classes-$(name).jsa)
+DEMO_ARCHIVES := $(foreach name,3.5.9 4.3.0,.cache/classes-$(name).jsa)
 PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*' -type f -print -o -name pom.xml -print)
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
@@ -25,7 +28,7 @@ help: ## lists the commands
 build: tools daemon $(JARS) $(JOBS) ## fills dist/: the daemon, one plugin jar per Spark line
 	@ls -l dist/lodestone dist/jars/*.jar | awk '{print $$5, $$9}'
 
-demo: tools daemon $(JARS) $(JOBS) $(DEMO_VENVS) ## runs real queries on plain Spark and on Lodestone, and compares
+demo: tools daemon $(JARS) $(JOBS) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## runs real queries on plain Spark and on Lodestone, and compares
 	@PYTHONPATH=e2e python3 -m demo
 
 test: lint test-rust test-jvm test-e2e ## everything that CI runs
@@ -60,9 +63,9 @@ test-jvm: tools daemon $(JARS)
 	$(SAY) "JVM: the plugin on Spark 3.5 and Spark 4"
 	$(MVN) -f client/pom.xml test
 
-test-e2e: tools daemon $(JARS) $(JOBS) $(TEST_VENVS)
+test-e2e: tools daemon $(JARS) $(JOBS) $(TEST_VENVS) $(TEST_ARCHIVES)
 	$(SAY) "end to end: real Spark processes, real daemons"
-	.venv-test/bin/python -m pytest -q -n 2 --dist worksteal -c e2e/pytest.ini e2e/tests
+	.venv-test/bin/python -m pytest -q -n 3 --dist loadgroup -c e2e/pytest.ini e2e/tests
 
 # The daemon. Cargo knows what changed; dist/lodestone keeps its time when nothing did.
 daemon: tools
@@ -93,3 +96,8 @@ $(JOBS): $(JOB_SOURCES)
 	@cmp -s $< $@ || { python3 -m venv --clear .venv-$* \
 	  && .venv-$*/bin/python -m pip install -q --disable-pip-version-check -r $<; }
 	@cp $< $@
+
+# Classes of Spark and the plugin as a JVM keeps them in memory.
+.cache/classes-%.jsa: .venv-%/.ready $(JARS) $(JOBS)
+	$(SAY) "archiving the classes of Spark $*, so that its JVMs start sooner"
+	@PYTHONPATH=e2e python3 -m harness.archive $*

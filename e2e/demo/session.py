@@ -2,15 +2,14 @@
 """One PySpark process of the demo, told from outside what to run: what each job took, answered and reported."""
 
 import json
-import os
 import shutil
 import subprocess
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.paths import JOBS_JAR, ROOT, plugin_jar, python_of
-from harness.spark_process import JVM_OPTIONS, MANAGER
+from harness.paths import ROOT, python_of
+from harness.spark_process import configuration, environment
 
 JOBS = ["q03", "q05", "q09", "q18", "q21", "sort"]
 ANSWER_TIMEOUT_S = 240
@@ -38,7 +37,7 @@ class Session:
         folder.mkdir(parents=True, exist_ok=True)
         specification = {
             "master": "local-cluster[2,1,1024]",
-            "conf": configuration(version, lodestone, folder / "local"),
+            "conf": settings(version, lodestone, folder),
             "tables": str(tables),
         }
         self._log = folder / "log.txt"
@@ -94,35 +93,17 @@ class Session:
         raise SystemExit(f"{self.name} on Spark {self.version} {what}:\n{tail}\n{self._log}")
 
 
-def configuration(version: str, lodestone: bool, local: Path) -> dict[str, str]:
-    """Both sides get the same. Lodestone's side gets its jar, and the one key."""
-    shutil.rmtree(local, ignore_errors=True)
-    classpath = [str(JOBS_JAR)] + ([str(plugin_jar(version))] if lodestone else [])
-    conf = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": JVM_OPTIONS,
-        "spark.executor.extraJavaOptions": JVM_OPTIONS,
-        "spark.local.dir": str(local),
-        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-        # Many maps and many partitions: small blocks, as a large cluster has them.
+def settings(version: str, lodestone: bool, folder: Path) -> dict[str, str]:
+    """Both sides get the same, but for the one key."""
+    shutil.rmtree(folder / "local", ignore_errors=True)
+    # Many maps and many partitions: small blocks, as a large cluster has them.
+    return configuration(version, folder, lodestone) | {
         "spark.sql.files.maxPartitionBytes": "32m",
         "spark.sql.shuffle.partitions": "100",
-        "spark.driver.extraClassPath": ":".join(classpath),
-        "spark.executor.extraClassPath": ":".join(classpath),
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
     }
-    if lodestone:
-        conf["spark.shuffle.manager"] = MANAGER
-    return conf
-
-
-def environment(version: str) -> dict[str, str]:
-    """This process's environment, without what would lead to another Spark."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "SPARK_CONF_DIR")}
-    ours = {"PYTHONPATH": str(ROOT / "e2e"), "SPARK_LOCAL_IP": "127.0.0.1"}
-    return {**kept, **ours, "PYSPARK_PYTHON": str(python_of(version))}
 
 
 def difference(now: dict, before: dict) -> dict:

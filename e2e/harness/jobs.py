@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The jobs of the end-to-end tests. Each returns something that JSON can carry and that is exact.
 
-`gates` is the address of the test's gates: a task that stands before one waits until the test opens it.
+`gates` is the address of the test's gates: who stands before one waits until the test opens it, or not at all if there is no address.
 """
 
 import gc
 import hashlib
 import json
+import tempfile
 
 from py4j.protocol import Py4JJavaError
 from pyspark import InheritableThread, TaskContext
@@ -31,16 +32,14 @@ def keyed_rows(
 
     def summarise(index, records):
         summary = summary_of(records)
-        if gates:
-            stand_before(gates, f"reduce-{index}")
+        stand_before(gates, f"reduce-{index}")
         yield index, *summary
 
     shuffled = rows_by_key(spark, maps, partitions, rows, value_bytes, wide, gates)
     answers = []
     for turn in range(passes):
         answers.append(sorted(shuffled.mapPartitionsWithIndex(summarise).collect()))
-        if gates:
-            stand_before(gates, f"between-{turn}")
+        stand_before(gates, f"between-{turn}")
     return answers
 
 
@@ -48,8 +47,7 @@ def rows_by_key(spark, maps, partitions, rows, value_bytes=200, wide=(), gates=N
     """A shuffle of rows with distinct keys. Gates: `map-<i>` before map i gives its rows."""
 
     def make(index, numbers):
-        if gates:
-            stand_before(gates, f"map-{index}")
+        stand_before(gates, f"map-{index}")
         length = value_bytes * (10 if index in wide else 1)
         for number in numbers:
             yield number, value_of(number, length)
@@ -118,11 +116,10 @@ def dropped_side(spark, rows=60000, maps=6, gates=None):
     none = none.where("v * v % 7 = 3")
     joined = fact.join(none, "k").selectExpr("id", "v")
     answer = [[list(row) for row in joined.collect()], plan_of(joined)]
-    if gates:
-        stand_before(gates, "answered")
-        del fact, none, joined
-        gc.collect()
-        stand_before(gates, "forgotten")
+    stand_before(gates, "answered")
+    del fact, none, joined
+    gc.collect()
+    stand_before(gates, "forgotten")
     return answer
 
 
@@ -163,8 +160,7 @@ def shuffles_in_a_row(spark, turns=4, gates=None, **sizes):
     answers = []
     for turn in range(turns):
         answers += keyed_rows(spark, **sizes)
-        if gates:
-            stand_before(gates, f"turn-{turn}")
+        stand_before(gates, f"turn-{turn}")
     return answers
 
 
@@ -172,7 +168,7 @@ def two_attempts_of_a_map(spark, maps=6, partitions=8, rows=12000, gates=None):
     """As `keyed_rows`. Gates: `map-0-<n>` before attempt n of map 0 gives its rows."""
 
     def make(index, numbers):
-        if gates and index == 0:
+        if index == 0:
             stand_before(gates, f"map-0-{TaskContext.get().attemptNumber()}")
         for number in numbers:
             yield number, value_of(number, 200)
@@ -187,8 +183,7 @@ def reshuffled_at_random(spark, rows=12000, gates=None):
 
     def reread(index, records):
         kept = list(records)
-        if gates:
-            stand_before(gates, f"reread-{index}")
+        stand_before(gates, f"reread-{index}")
         return iter(kept)
 
     made = spark.sparkContext.parallelize(range(rows), 6).map(lambda n: (n, value_of(n, 200)))
@@ -235,7 +230,7 @@ def read_in_pieces(spark, maps=12, partitions=2, gates=None):
 
     def read(index, records):
         for count, record in enumerate(records):
-            if gates and count == 0:
+            if count == 0:
                 stand_before(gates, f"reading-{index}")
             yield record
 
@@ -256,10 +251,23 @@ def repeated_in_part(spark, fickle=False, maps=6, partitions=4, gates=None):
 
     def reread(index, rows):
         for count, row in enumerate(rows):
-            if gates and count == 0:
+            if count == 0:
                 is_first = TaskContext.get().taskAttemptId() < maps + partitions
                 stand_before(gates, f"{'first' if is_first else 'again'}-{index}")
             yield row[0], hashlib.sha256(row[2]).hexdigest()
 
     reread_rows = spread.repartition(partitions, "target").rdd.mapPartitionsWithIndex(reread)
     return summaries(reread_rows.partitionBy(4))
+
+
+def tour_of_classes(spark):
+    """Loads what most jobs load: shuffles of RDDs and of tables, with Python workers; a join, aggregates and a sort of files."""
+    with tempfile.TemporaryDirectory() as folder:
+        kinds = "id as k", "cast(id as decimal(15,2)) as d", "cast(id as string) as s"
+        spark.range(0, 1000, 1, 4).selectExpr(*kinds).write.parquet(f"{folder}/numbers")
+        spark.read.parquet(f"{folder}/numbers").createOrReplaceTempView("numbers")
+        query = spark.sql("""
+            select a.s, count(distinct b.k) as n, sum(a.d) as total from numbers a join numbers b on a.k = b.k * 3
+            where a.d > 5 and exists (select 1 from numbers c where c.k = a.k) group by a.s order by total desc
+        """)
+        return [keyed_rows(spark), len(query.collect())]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a job in a PySpark process of its own and brings its answer back."""
+"""Runs a job on Lodestone in a PySpark process of its own, and brings its answer and its report back."""
 
 import json
 import os
@@ -9,17 +9,15 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .paths import JOBS_JAR, ROOT, plugin_jar, python_of
+from . import jvm
+from .paths import ROOT, python_of
 
 JOB_TIMEOUT_S = 300
-# A Spark that lives for a minute or two: the optimising compiler would take more time than it saves, and so would
-# the verifier; test_linkage has it look at every class of ours.
-JVM_OPTIONS = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UseTransparentHugePages"
-    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-)
 MANAGER = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
-# For a local cluster of two executors: no task starts before both are there, so that each runs some tasks of every stage.
+# Either has two cores.
+ONE_EXECUTOR = "local-cluster[1,2,1024]"
+TWO_EXECUTORS = "local-cluster[2,1,1024]"
+# For two executors: no task starts before both are there, so that each runs some tasks of every stage.
 BOTH_EXECUTORS = {
     "spark.cores.max": "2",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -29,16 +27,16 @@ BOTH_EXECUTORS = {
 
 @dataclass
 class Outcome:
-    """What a job said: its answer, Lodestone's report (None on plain Spark), its log, and number and tasks of each stage's last attempt."""
+    """What a job said: its answer, Lodestone's report, its log, and number and tasks of each stage's last attempt."""
 
     answer: object
-    report: dict | None
+    report: dict
     log: str
     stages: list[tuple[int, int]]
 
     def reasons(self) -> dict[str, int]:
         """Counts by reason code over all shuffles."""
-        return (self.report or {}).get("totals", {}).get("reasons", {})
+        return self.report.get("totals", {}).get("reasons", {})
 
 
 @dataclass
@@ -47,32 +45,29 @@ class Job:
 
     name: str
     arguments: dict = field(default_factory=dict)
-    master: str = "local-cluster[2,1,1024]"
+    master: str = ONE_EXECUTOR
     conf: dict[str, str] = field(default_factory=dict)
 
 
 class SparkProcess:
     """A job under way. `wait` gives the outcome; a failed job raises with the end of its log."""
 
-    def __init__(self, spark_version: str, job: Job, lodestone: bool):
+    def __init__(self, spark_version: str, job: Job):
         self._folder = Path(tempfile.mkdtemp(prefix="lodestone-e2e-"))
         self._log = self._folder / "log.txt"
         specification = {
             "job": job.name,
             "arguments": job.arguments,
             "master": job.master,
-            "conf": configuration(spark_version, job, lodestone, self._folder),
+            "conf": configuration(spark_version, self._folder, lodestone=True) | job.conf,
             "result": str(self._folder / "result.json"),
         }
-        environment = dict(os.environ, PYTHONPATH=str(ROOT / "e2e"), SPARK_LOCAL_IP="127.0.0.1")
-        environment.pop("SPARK_HOME", None)
-        python = str(python_of(spark_version))
-        environment["PYSPARK_PYTHON"] = python
-        with open(self._log, "wb") as log:
+        command = [python_of(spark_version), "-m", "harness.worker", json.dumps(specification)]
+        env = environment(spark_version)
+        with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [python, "-m", "harness.worker", json.dumps(specification)],
-                cwd=self._folder, env=environment, stdout=log, stderr=subprocess.STDOUT,
-            )  # fmt: skip
+                command, cwd=self._folder, env=env, stdout=log, stderr=subprocess.STDOUT
+            )
 
     @property
     def local_dirs(self) -> Path:
@@ -94,28 +89,28 @@ class SparkProcess:
         return Outcome(told["answer"], told["report"], self.log(), stages)
 
 
-def configuration(spark_version: str, job: Job, lodestone: bool, folder: Path) -> dict[str, str]:
-    """Both sides get the same, but for the one key and the jar."""
-    classpath = [str(JOBS_JAR)] + ([str(plugin_jar(spark_version))] if lodestone else [])
+def environment(spark_version: str) -> dict[str, str]:
+    """This process's environment, without what would lead to another Spark."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "SPARK_CONF_DIR")}
+    ours = {"PYTHONPATH": str(ROOT / "e2e"), "SPARK_LOCAL_IP": "127.0.0.1"}
+    return {**kept, **ours, "PYSPARK_PYTHON": str(python_of(spark_version))}
+
+
+def configuration(spark_version: str, folder: Path, lodestone: bool) -> dict[str, str]:
+    """Both sides get the same, but for the one key."""
+    options, classpath = jvm.options(spark_version), jvm.classpath(spark_version)
     conf = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": JVM_OPTIONS,
-        "spark.executor.extraJavaOptions": JVM_OPTIONS,
+        "spark.driver.extraJavaOptions": options,
+        "spark.executor.extraJavaOptions": options,
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "32",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.local.dir": str(folder / "local"),
-        "spark.driver.extraClassPath": ":".join(classpath),
-        "spark.executor.extraClassPath": ":".join(classpath),
+        "spark.driver.extraClassPath": classpath,
+        "spark.executor.extraClassPath": classpath,
     }
-    if lodestone:
-        conf["spark.shuffle.manager"] = MANAGER
-    ours = {k: v for k, v in job.conf.items() if lodestone or not k.startswith("spark.lodestone.")}
-    return {**conf, **ours}
-
-
-def run(spark_version: str, job: Job, lodestone: bool) -> Outcome:
-    """Starts a job and waits for it."""
-    return SparkProcess(spark_version, job, lodestone).wait()
+    return conf | {"spark.shuffle.manager": MANAGER} if lodestone else conf

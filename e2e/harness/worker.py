@@ -21,16 +21,22 @@ def main() -> None:
     spark.sparkContext.setLogLevel("INFO")
     answer = getattr(jobs, specification["job"])(spark, **specification["arguments"])
     told = {"answer": answer, "report": report_of(spark), "stages": stages_of(spark)}
-    spark.stop()
+    end(spark)
     with open(specification["result"], "w", encoding="utf-8") as out:
         json.dump(told, out)
 
 
+def end(spark: SparkSession) -> None:
+    """Returns when the JVM is gone too."""
+    gateway = spark.sparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
 def report_of(spark: SparkSession):
-    """Lodestone's report, or None on plain Spark."""
-    manager = spark.sparkContext.getConf().get("spark.shuffle.manager", "sort")
-    if "lodestone" not in manager:
-        return None
+    """Lodestone's report."""
     report = spark.sparkContext._jvm.org.apache.spark.shuffle.lodestone.LodestoneReport
     report.awaitQuiet(REPORT_QUIET_MS)
     return json.loads(report.json())

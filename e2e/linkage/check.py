@@ -10,12 +10,15 @@ every abstract method that a class of ours inherits must have a body.
 
 import sys
 import zipfile
+from collections import ChainMap
+from collections.abc import Mapping
 from pathlib import Path
 
 from .classfile import ACC_ABSTRACT, ClassFile, parse
 
 OURS = "org/apache/spark/shuffle/lodestone/"
 SPARK = "org/apache/spark/"
+SUFFIX = ".class"
 
 # Classes outside Spark that nearly every class inherits from, with all that they offer. A method that is not among these
 # is not found there. Other classes outside Spark are not looked into: those do not change under us.
@@ -32,17 +35,35 @@ OUTSIDE = {
 }
 
 
-def classes_of(jar: Path, wanted=lambda name: True) -> dict[str, ClassFile]:
-    """The classes of a jar by internal name."""
-    with zipfile.ZipFile(jar) as archive:
-        names = [n for n in archive.namelist() if n.endswith(".class") and wanted(n)]
-        parsed = (parse(archive.read(name)) for name in names)
-        return {one.name: one for one in parsed}
+class Classes(Mapping[str, ClassFile]):
+    """The classes of some jars by internal name. Each is read when it is asked for: of Spark's few are."""
+
+    def __init__(self, jars: list[Path], below: str = ""):
+        self._archives = {}
+        self._read = {}
+        for archive in map(zipfile.ZipFile, jars):
+            for name in archive.namelist():
+                if name.startswith(below) and name.endswith(SUFFIX):
+                    self._archives[name.removesuffix(SUFFIX)] = archive
+
+    def __getitem__(self, name: str) -> ClassFile:
+        if name not in self._read:
+            self._read[name] = parse(self._archives[name].read(name + SUFFIX))
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._archives
+
+    def __iter__(self):
+        return iter(self._archives)
+
+    def __len__(self) -> int:
+        return len(self._archives)
 
 
-def breaches(plugin: dict[str, ClassFile], spark: dict[str, ClassFile]) -> list[str]:
+def breaches(plugin: Mapping[str, ClassFile], spark: Mapping[str, ClassFile]) -> list[str]:
     """What would fail to link, one sentence each."""
-    universe = {**spark, **plugin}
+    universe = ChainMap(plugin, spark)
     return sorted(set(_unresolved(plugin, universe)) | set(_bodiless(plugin, universe)))
 
 
@@ -98,12 +119,10 @@ def _parents(one: ClassFile) -> list[str]:
 
 def check(plugin_jar: Path, spark_jars: list[Path]) -> list[str]:
     """Breaches of one plugin jar against the jars of one Spark release."""
-    spark: dict[str, ClassFile] = {}
-    for jar in spark_jars:
-        spark.update(classes_of(jar, lambda name: name.startswith(SPARK)))
+    spark = Classes(spark_jars, below=SPARK)
     if not spark:
         raise ValueError(f"no Spark classes in {[str(jar) for jar in spark_jars]}")
-    return breaches(classes_of(plugin_jar, lambda name: name.startswith(OURS)), spark)
+    return breaches(Classes([plugin_jar], below=OURS), spark)
 
 
 def core_jars(folder: Path) -> list[Path]:

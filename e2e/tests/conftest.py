@@ -11,7 +11,16 @@ from harness.cluster import Cluster
 from harness.daemon import Daemon
 from harness.gates import Gates
 from harness.paths import SPARK_LINES, USUAL_LINES
-from harness.spark_process import Job, SparkProcess, run
+from harness.plain import PlainSpark, question
+from harness.spark_process import Job, SparkProcess
+
+
+def pytest_collection_modifyitems(items):
+    """One process runs all tests of a line, so that its plain Spark is started once."""
+    for item in items:
+        line = getattr(item, "callspec", None) and item.callspec.params.get("spark")
+        if line:
+            item.add_marker(pytest.mark.xdist_group(line))
 
 
 def pytest_generate_tests(metafunc):
@@ -64,7 +73,7 @@ def start_job(spark):
     started: list[SparkProcess] = []
 
     def start(job: Job) -> SparkProcess:
-        process = SparkProcess(spark, job, lodestone=True)
+        process = SparkProcess(spark, job)
         started.append(process)
         return process
 
@@ -85,19 +94,32 @@ def plain_answers(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def plain_spark(tmp_path_factory):
+    """A plain Spark of each release that was asked for; they stay up until this process has run its last test."""
+    started: dict[str, PlainSpark] = {}
+
+    def of(version: str) -> PlainSpark:
+        if version not in started:
+            started[version] = PlainSpark(version, tmp_path_factory.mktemp(f"plain-{version}"))
+        return started[version]
+
+    yield of
+    for plain in started.values():
+        plain.stop()
+
+
 @pytest.fixture
-def plain_answer(spark, plain_answers, tmp_path):
-    """Plain Spark's answer to the same job, without gates."""
+def plain_answer(spark, plain_spark, plain_answers, tmp_path):
+    """Plain Spark's answer to the same job."""
 
     def answer(job: Job):
-        arguments = {k: v for k, v in job.arguments.items() if k != "gates"}
-        conf = {k: v for k, v in job.conf.items() if not k.startswith("spark.lodestone.")}
-        key = json.dumps([spark, job.name, arguments, conf], sort_keys=True)
+        asked = question(job)
+        key = json.dumps([spark, asked], sort_keys=True)
         kept = plain_answers / hashlib.sha256(key.encode()).hexdigest()
         if not kept.exists():
-            ungated = Job(job.name, arguments, "local[2]", conf)
             fresh = tmp_path / "plain-answer"
-            fresh.write_text(json.dumps(run(spark, ungated, lodestone=False).answer))
+            fresh.write_text(json.dumps(plain_spark(spark).answer(asked)))
             fresh.rename(kept)
         return json.loads(kept.read_text())
 

@@ -4,10 +4,10 @@
 import pytest
 
 from harness.paths import EVERY_LINE
-from harness.spark_process import Job
+from harness.spark_process import TWO_EXECUTORS, Job
 
-ESSENTIAL = [Job("keyed_rows"), Job("sql_aggregate")]
-MORE = [Job("word_count"), Job("keyed_rows", {"maps": 40, "partitions": 200, "rows": 40000})]
+ESSENTIAL = [Job("keyed_rows", master=TWO_EXECUTORS), Job("sql_aggregate", master=TWO_EXECUTORS)]
+MORE = [Job("word_count"), Job("sql_aggregate", {"partitions": 250})]
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def assert_merged(start_daemon, start_job, plain_answer):
 
     def check(job: Job) -> None:
         services = {"spark.lodestone.services": start_daemon().host_port}
-        outcome = start_job(Job(job.name, job.arguments, conf=services)).wait()
+        outcome = start_job(Job(job.name, job.arguments, job.master, services)).wait()
         assert outcome.answer == plain_answer(job)
         assert outcome.report["totals"]["mergedBlocksRead"] > 0
         assert outcome.report["totals"]["originalsRead"] == 0
@@ -54,7 +54,8 @@ def test_a_shuffle_that_cannot_be_merged_is_left_to_spark_with_its_reason(
 ):
     daemon = start_daemon()
     conf = {**LEFT_TO_SPARK[reason], "spark.lodestone.services": daemon.host_port}
-    outcome = start_job(Job("keyed_rows", conf=conf)).wait()
-    assert outcome.answer == plain_answer(Job("keyed_rows"))
+    job = Job("keyed_rows", conf=conf)
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(job)
     assert reason in outcome.reasons()
     assert outcome.report["totals"]["blocksPushed"] == 0

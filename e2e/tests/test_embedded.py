@@ -6,16 +6,17 @@ import signal
 
 from harness.daemon import wait_until
 from harness.processes import daemons_below, executors_of, kill_tree
-from harness.spark_process import Job
+from harness.spark_process import TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
 
 
-def embedded_job(gates=None, **conf) -> Job:
+def embedded_job(gates=None) -> Job:
     arguments = {"maps": MAPS, "partitions": PARTITIONS}
     if gates:
         arguments["gates"] = gates.address
-    return Job("keyed_rows", arguments, conf={"spark.lodestone.embedded.idleTimeout": "2s", **conf})
+    conf = {"spark.lodestone.embedded.idleTimeout": "2s"}
+    return Job("keyed_rows", arguments, TWO_EXECUTORS, conf)
 
 
 def open_all(gates, but=()):

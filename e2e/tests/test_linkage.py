@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from harness.paths import EVERY_LINE, ROOT, SPARK_LINES, plugin_jar, spark_home
-from linkage.check import breaches, check, classes_of, core_jars
+from linkage.check import Classes, breaches, check, core_jars
 
 VERIFY_ALL = ROOT / "e2e" / "linkage" / "VerifyAll.java"
 
@@ -28,7 +28,7 @@ def test_every_class_of_the_jar_passes_the_verifier(line):
     command = ["java", "-Xverify:all", "-cp", classpath, VERIFY_ALL, jar]
     verified = subprocess.run(command, capture_output=True, text=True)
     assert verified.returncode == 0, verified.stderr
-    assert int(verified.stdout) == len(classes_of(jar))
+    assert int(verified.stdout) == len(Classes([jar]))
 
 
 def test_a_call_whose_return_type_changed_is_found(tmp_path):
@@ -50,10 +50,7 @@ def test_a_call_whose_return_type_changed_is_found(tmp_path):
 
 
 def test_an_abstract_method_that_came_later_is_found(tmp_path):
-    plugin = classes_of(plugin_jar("4.3"))
+    plugin = Classes([plugin_jar("4.3")])
     tracker = "org/apache/spark/shuffle/lodestone/fetch/OriginalsTracker"
     del plugin[tracker].members[("getStaleMapIndexes", "(I)Lscala/collection/mutable/Set;")]
-    spark = {}
-    for jar in jars_of("4.3"):
-        spark.update(classes_of(jar))
-    assert any("getStaleMapIndexes" in one for one in breaches(plugin, spark))
+    assert any("getStaleMapIndexes" in one for one in breaches(plugin, Classes(jars_of("4.3"))))

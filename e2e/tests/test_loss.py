@@ -12,7 +12,7 @@ import pytest
 
 from harness.daemon import free_port, wait_until
 from harness.processes import executors_of
-from harness.spark_process import Job
+from harness.spark_process import TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 16
 WIDE = [0, 1]
@@ -30,12 +30,10 @@ DECOMMISSION = {
 }
 
 
-def read_twice(gates, services, master=None, **conf) -> Job:
+def read_twice(gates, services, master=TWO_EXECUTORS, **conf) -> Job:
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "wide": WIDE, "passes": 2}
     settings = {**TOO_LARGE, "spark.lodestone.services": services, **conf}
-    job = Job("keyed_rows", {**arguments, "gates": gates.address}, conf=settings)
-    job.master = master or job.master
-    return job
+    return Job("keyed_rows", {**arguments, "gates": gates.address}, master, settings)
 
 
 def run_first_pass(gates):
@@ -70,32 +68,65 @@ def test_maps_of_a_killed_executor_are_run_again_and_read(
     os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
     gates.open_all()
     outcome = running.wait()
-    assert outcome.answer == plain_answer(Job(job.name, job.arguments))
+    assert outcome.answer == plain_answer(job)
     assert sorted(runs(gates)) == [1, 1, 1, 2, 2, 2]
     # What the other executor's two small maps had pushed is still good.
     assert outcome.report["totals"]["mergedBlocksRead"] >= MERGED + 2 * PARTITIONS
 
 
-def test_blocks_of_a_killed_executor_are_read_from_the_daemon_that_is_its_external_shuffle_service(
-    start_daemon, start_job, two_hosts, gates, plain_answer
-):
+@pytest.fixture
+def daemons(start_daemon, two_hosts):
+    """One on each host, on the same port: each is what stock Spark takes for the external shuffle service of its host."""
     port = free_port()
     roots = ("--executor-root", str(two_hosts.folder))
-    daemons = [
+    return [
         start_daemon(f"service-{host}", host=host, port=port, extra=roots)
         for host in two_hosts.hosts
     ]
-    services = ",".join(daemon.host_port for daemon in daemons)
-    external = {"spark.shuffle.service.enabled": "true", "spark.shuffle.service.port": str(port)}
-    job = read_twice(gates, services, two_hosts.master, **external)
-    running = start_job(job)
-    run_first_pass(gates)
-    os.kill(two_hosts.executors()[0], signal.SIGKILL)
+
+
+@pytest.fixture
+def start_external(daemons, start_job, two_hosts, gates):
+    """Starts a job with external shuffle services, until all is read once and one of two executors was killed."""
+
+    def start():
+        services = ",".join(daemon.host_port for daemon in daemons)
+        port = str(daemons[0].port)
+        external = {"spark.shuffle.service.enabled": "true", "spark.shuffle.service.port": port}
+        job = read_twice(gates, services, two_hosts.master, **external)
+        running = start_job(job)
+        run_first_pass(gates)
+        os.kill(two_hosts.executors()[0], signal.SIGKILL)
+        return job, running
+
+    return start
+
+
+def test_blocks_of_a_killed_executor_are_read_from_the_daemon_that_is_its_external_shuffle_service(
+    start_external, gates, plain_answer
+):
+    job, running = start_external()
     gates.open_all()
     outcome = running.wait()
-    assert outcome.answer == plain_answer(Job(job.name, job.arguments))
+    assert outcome.answer == plain_answer(job)
     assert runs(gates) == [1] * MAPS
     assert_both_passes_read_all_but_the_large_merged(outcome)
+
+
+def test_blocks_of_a_killed_executor_are_read_from_its_external_shuffle_service_after_a_restart(
+    start_external, daemons, gates, plain_answer
+):
+    job, running = start_external()
+    for daemon in daemons:
+        daemon.restart()
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert runs(gates) == [1] * MAPS
+    totals = outcome.report["totals"]
+    assert totals["mergedBlocksRead"] == MERGED, "the first pass"
+    assert totals["originalsRead"] == ORIGINAL + MAPS * PARTITIONS
+    assert "FETCH_SERVICE_RESTARTED" in outcome.reasons()
 
 
 def test_blocks_that_a_decommissioned_executor_gave_away_are_found(
@@ -111,7 +142,7 @@ def test_blocks_that_a_decommissioned_executor_gave_away_are_found(
     )
     gates.open_all()
     outcome = running.wait()
-    assert outcome.answer == plain_answer(Job(job.name, job.arguments))
+    assert outcome.answer == plain_answer(job)
     assert runs(gates) == [1] * MAPS
     assert_both_passes_read_all_but_the_large_merged(outcome)
 
@@ -140,18 +171,27 @@ def test_what_one_of_two_services_merged_is_read_when_the_other_dies(
     assert outcome.reasons()["FINALIZE_FAILED"] > 0
 
 
-def pushing_job(name, daemon, gates) -> Job:
-    conf = {
-        "spark.lodestone.services": daemon.host_port,
-        # Longer than a test needs for its mischief.
-        "spark.lodestone.request.timeout": "60s",
-    }
-    arguments = {"maps": MAPS, "partitions": PARTITIONS, "gates": gates.address}
-    return Job(name, arguments, conf=conf)
+@pytest.fixture
+def start_pushing(start_daemon, start_job, gates):
+    """Starts a job. Its maps 1 and 2 are committed and being pushed, to a daemon that does not answer, and 3 and 4 have begun."""
+
+    def start(name):
+        daemon = start_daemon()
+        conf = {
+            "spark.lodestone.services": daemon.host_port,
+            # Longer than a test needs for its mischief.
+            "spark.lodestone.request.timeout": "60s",
+        }
+        arguments = {"maps": MAPS, "partitions": PARTITIONS, "gates": gates.address}
+        job = Job(name, arguments, TWO_EXECUTORS, conf)
+        running = start_job(job)
+        stop_among_pushes(daemon, gates)
+        return daemon, job, running
+
+    return start
 
 
 def stop_among_pushes(daemon, gates):
-    """Until the maps 1 and 2 are committed and being pushed, to a daemon that does not answer, and 3 and 4 have begun."""
     # With one map done the plan is made.
     gates.open("map-0")
     gates.wait_reached("map-2")
@@ -163,12 +203,9 @@ def stop_among_pushes(daemon, gates):
 
 
 def test_a_job_that_was_cancelled_while_it_pushed_leaves_nothing_in_the_way_of_the_next(
-    start_daemon, start_job, gates, plain_answer
+    start_pushing, gates, plain_answer
 ):
-    daemon = start_daemon()
-    job = pushing_job("repeated_after_cancel", daemon, gates)
-    running = start_job(job)
-    stop_among_pushes(daemon, gates)
+    daemon, job, running = start_pushing("repeated_after_cancel")
     gates.open("cancel")
     gates.wait_reached("cancelled")
     daemon.resume()
@@ -182,12 +219,9 @@ def test_a_job_that_was_cancelled_while_it_pushed_leaves_nothing_in_the_way_of_t
 
 @pytest.mark.lines("4.1")
 def test_an_executor_that_is_killed_while_it_pushes_costs_the_merged_blocks_of_its_maps_only(
-    start_daemon, start_job, gates, plain_answer
+    start_pushing, gates, plain_answer
 ):
-    daemon = start_daemon()
-    job = pushing_job("keyed_rows", daemon, gates)
-    running = start_job(job)
-    stop_among_pushes(daemon, gates)
+    daemon, job, running = start_pushing("keyed_rows")
     os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
     daemon.resume()
     gates.open_all()

@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from harness.processes import other_executor
-from harness.spark_process import BOTH_EXECUTORS, Job
+from harness.spark_process import BOTH_EXECUTORS, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 4
 CHECKSUM = "spark.sql.shuffle.orderIndependentChecksum"
@@ -31,7 +31,8 @@ def lose_an_executor(start_daemon, start_job, gates, plain_answer):
             f"{CHECKSUM}.enabled": "true",
             f"{CHECKSUM}.enableFullRetryOnMismatch": "true",
         }
-        job = Job("repeated_in_part", {**arguments, "gates": gates.address}, conf=conf)
+        arguments["gates"] = gates.address
+        job = Job("repeated_in_part", arguments, TWO_EXECUTORS, conf)
         running = start_job(job)
         gates.open_all(but=("first-3",))
         reader = gates.wait_reached("first-3")

@@ -9,7 +9,7 @@ import pytest
 from harness.daemon import wait_until
 from harness.paths import EVERY_LINE
 from harness.processes import other_executor
-from harness.spark_process import BOTH_EXECUTORS, Job
+from harness.spark_process import BOTH_EXECUTORS, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
 SPECULATION = {
@@ -36,7 +36,7 @@ def test_a_slow_task_and_its_copy_are_read_once(
     gates.open("map-0-1")
     gates.open("map-0-0")
     outcome = running.wait()
-    assert outcome.answer == plain_answer(Job(job.name, job.arguments))
+    assert outcome.answer == plain_answer(job)
     totals = outcome.report["totals"]
     # A reduce task that was slow may have had a copy too, which read its blocks once more.
     assert totals["mergedBlocksRead"] + totals["originalsRead"] >= MAPS * PARTITIONS
@@ -50,7 +50,7 @@ def test_a_copy_that_wins_while_the_slow_task_is_killed_is_read_merged(
     running = start_job(job)
     gates.open("map-0-1")
     outcome = running.wait()
-    assert outcome.answer == plain_answer(Job(job.name, job.arguments))
+    assert outcome.answer == plain_answer(job)
     assert outcome.report["totals"]["mergedBlocksRead"] >= MAPS * PARTITIONS
     assert outcome.report["totals"]["originalsRead"] == 0
 
@@ -61,7 +61,7 @@ def test_a_stage_that_gives_other_rows_when_it_is_repeated_is_merged_anew(
 ):
     daemon = start_daemon()
     conf = {**BOTH_EXECUTORS, "spark.lodestone.services": daemon.host_port}
-    job = Job("reshuffled_at_random", {"gates": gates.address}, conf=conf)
+    job = Job("reshuffled_at_random", {"gates": gates.address}, TWO_EXECUTORS, conf)
     running = start_job(job)
     for index in range(8):
         if index != 5:
