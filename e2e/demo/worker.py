@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 QUERIES = Path(__file__).parent / "queries"
 REPORT_QUIET_MS = 5000
-# 18 MB in 12 x 100 blocks of about 15 KB.
-SORT_SEED, SORT_MAPS, SORT_RECORDS_PER_MAP, SORT_PARTITIONS = 20260, 12, 15_000, 100
+# 18 MB in 12 x 50 blocks of about 30 KB.
+SORT_SEED, SORT_MAPS, SORT_RECORDS_PER_MAP, SORT_PARTITIONS = 20260, 12, 15_000, 50
 
 
 def main() -> None:
