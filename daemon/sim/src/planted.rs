@@ -2,7 +2,7 @@
 //! Bugs planted on purpose, to show that the simulation finds them.
 //!
 //! Most stand between the network and the real handlers, or between the store and the disk: they
-//! change a request, an answer or a call as the bug would. Six are inside the store, behind its
+//! change a request, an answer or a call as the bug would. Seven are inside the store, behind its
 //! feature `planted`.
 
 use std::collections::{HashMap, HashSet};
@@ -59,8 +59,6 @@ pub enum Bug {
     FilesLeftOpen,
     /// Every start of the daemon has the same incarnation.
     IncarnationReused,
-    /// What executors said to an earlier start is not read.
-    RegistrationsForgotten,
 }
 
 impl Bug {
@@ -72,6 +70,7 @@ impl Bug {
         Self::Store(PlantedBug::FailedWriteDropsAll),
         Self::Store(PlantedBug::LateAppend),
         Self::Store(PlantedBug::TailMemoryKept),
+        Self::Store(PlantedBug::RegistrationsForgotten),
         Self::IncarnationIgnored,
         Self::FinalizedTwice,
         Self::ReleasedReadAsEmpty,
@@ -90,7 +89,6 @@ impl Bug {
         Self::RemovedFilesKept,
         Self::FilesLeftOpen,
         Self::IncarnationReused,
-        Self::RegistrationsForgotten,
     ];
 }
 

@@ -24,6 +24,8 @@ pub enum Bug {
     LateAppend,
     /// The memory of a removed partition's tail is not given back.
     TailMemoryKept,
+    /// What executors said to an earlier start is not taken over.
+    RegistrationsForgotten,
 }
 
 #[cfg(feature = "planted")]
