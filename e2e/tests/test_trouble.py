@@ -4,6 +4,7 @@
 Each job has 6 maps and 8 partitions; its tasks stand before gates, so that the trouble comes at the same place every time.
 """
 
+import os
 import subprocess
 
 import pytest
@@ -150,6 +151,25 @@ def test_a_daemon_restarted_before_finalize_is_not_mistaken_for_the_old_one(
     assert outcome.answer == plain_answer(job)
     assert outcome.report["totals"]["mergedBlocksRead"] == 0
     assert {"PUSH_SERVICE_RESTARTED", "FINALIZE_FAILED"} <= set(outcome.reasons())
+
+
+def test_a_file_of_the_daemon_that_is_cut_costs_the_blocks_in_it_and_the_disk_is_blamed(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemon = start_daemon()
+    job = keyed_rows(gates, services=daemon.host_port, passes=2)
+    # A partition is too large for a memory tail, and small enough for one chunk.
+    job.arguments["value_bytes"] = 800
+    job.conf["spark.shuffle.compress"] = "false"
+    running = start_job(job)
+    open_all(gates, "map", "reduce")
+    gates.wait_reached("between-0")
+    os.truncate(min(daemon.directory.rglob("*.data")), 1000)
+    open_all(gates)
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert outcome.report["totals"]["mergedBlocksRead"] == (2 * PARTITIONS - 1) * MAPS
+    assert outcome.reasons() == {"FETCH_DISK_FAILED": MAPS}
 
 
 @pytest.mark.parametrize("place", ["map", "reduce"])

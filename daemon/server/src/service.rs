@@ -8,6 +8,7 @@ use lodestone_store::{State, Store};
 use lodestone_wire::extension::hello;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::connection::unreadable::Unreadable;
 use crate::explain::reports::Reports;
 use crate::metrics::Metrics;
 
@@ -118,6 +119,8 @@ pub struct Service {
     pub layouts: Pool,
     /// Memory for parts of chunks that are still in memory.
     pub chunks: Pool,
+    /// Blocks that a disk did not give.
+    pub unreadable: Unreadable,
     /// What drivers said of their applications.
     pub reports: Reports,
     /// Counters.
@@ -138,6 +141,7 @@ impl Service {
             uploads: Pool::new(shares.upload_bytes),
             layouts: Pool::new(shares.layout_bytes),
             chunks: Pool::new(shares.chunk_bytes),
+            unreadable: Unreadable::default(),
             reports: Reports::new(shares.report_bytes),
             metrics: Metrics::default(),
             open: watch::Sender::new(0),

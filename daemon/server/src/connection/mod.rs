@@ -5,6 +5,7 @@
 mod reader;
 mod sendfile;
 pub mod streams;
+pub mod unreadable;
 mod writer;
 
 use std::io;

@@ -8,12 +8,13 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use lodestone_store::fs::File;
+use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 
 use super::CloseReason;
-use super::writer::{cut_short, writable_in_time};
+use super::writer::writable_in_time;
 
 /// Bytes read at once from files without a descriptor.
 const COPY_BYTES: usize = 64 << 10;
@@ -48,14 +49,23 @@ fn burst(
             step(socket, file, offset + sent, length - sent)
         });
         match result {
-            Ok(0) => return Err(cut_short()),
+            Ok(0) => return Err(CloseReason::Chunk(ErrorKind::UnexpectedEof.into())),
             Ok(count) => sent += count as u64,
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if is_of_disk(&error) => return Err(CloseReason::Chunk(error)),
             Err(error) => return Err(CloseReason::Socket(error)),
         }
     }
     Ok(sent)
+}
+
+/// `sendfile` has one error for both of its ends; sockets do not fail with these.
+fn is_of_disk(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    [Errno::IO, Errno::UCLEAN, Errno::STALE, Errno::NXIO]
+        .map(Some)
+        .contains(&errno)
 }
 
 fn step(socket: &TcpStream, file: &dyn File, offset: u64, length: u64) -> io::Result<usize> {

@@ -11,6 +11,8 @@ use lodestone_store::{
     ShuffleKey, Store,
 };
 
+use super::unreadable::Name;
+
 /// Streams open on one connection. A client has one per request under way; more is a leak.
 pub const MAX_STREAMS: usize = 4096;
 
@@ -116,6 +118,18 @@ pub struct Job {
 }
 
 impl Job {
+    /// What is asked for, whoever asks; nothing if the stream does not have it.
+    pub(super) fn name(&self) -> Option<Name> {
+        let source = self.source.as_ref();
+        Some(Name {
+            app: source.app.clone(),
+            attempt: source.attempt,
+            exec: source.exec.clone(),
+            range: source.range,
+            block: source.blocks.get(self.index)?.clone(),
+        })
+    }
+
     /// Finds the bytes. Blocks.
     pub fn open(&self, store: &Store) -> Result<ChunkData, Refusal> {
         let source = self.source.as_ref();

@@ -3,11 +3,11 @@
 //! opened when its turn comes, on the blocking pool.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use lodestone_store::{ChunkData, Part, Refusal, WRITE_OUT_BYTES};
+use lodestone_store::{ChunkData, Code, Part, Refusal, WRITE_OUT_BYTES};
 use lodestone_wire::Frame;
 use lodestone_wire::frame::{self, ChunkFailure, StreamFailure, StreamHead};
 use tokio::net::TcpStream;
@@ -146,6 +146,7 @@ impl Writer {
         // The store copies at most one memory tail into a chunk.
         let mut memory = self.service.chunks.reserve(WRITE_OUT_BYTES as u64).await;
         let service = Arc::clone(&self.service);
+        let name = job.name();
         let opened = spawn_blocking(move || open(&job, &service)).await;
         let data = match opened.map_err(|_| CloseReason::Panic)? {
             Ok(data) => data,
@@ -159,9 +160,12 @@ impl Writer {
         };
         memory.shrink_to(in_memory(&data));
         hold.memory.push(memory);
-        self.send(head, data).await?;
+        let sent = self.send(head, data).await;
+        if let (Err(CloseReason::Chunk(_)), Some(name)) = (&sent, name) {
+            self.service.unreadable.note(name);
+        }
         self.holds.push(hold);
-        Ok(())
+        sent
     }
 
     async fn send(&mut self, head: ChunkHead, data: ChunkData) -> Result<(), CloseReason> {
@@ -201,6 +205,9 @@ pub(super) async fn writable_in_time(socket: &TcpStream) -> Result<(), CloseReas
 }
 
 fn open(job: &Job, service: &Service) -> Result<ChunkData, Refusal> {
+    if job.name().is_some_and(|name| service.unreadable.has(&name)) {
+        return Err(Code::DiskFailed.because("the disk did not give these bytes before"));
+    }
     let data = job.open(&service.store)?;
     for part in &data.parts {
         if let Part::File {
@@ -234,9 +241,4 @@ fn failure(head: ChunkHead, refusal: Refusal) -> Bytes {
         ChunkHead::Stream(name) => Frame::StreamFailure(StreamFailure { name, error }),
     }
     .to_bytes()
-}
-
-/// An error of a file that ends early, as a reason.
-pub(super) fn cut_short() -> CloseReason {
-    CloseReason::Chunk(io::Error::from(ErrorKind::UnexpectedEof))
 }

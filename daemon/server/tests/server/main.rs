@@ -7,6 +7,7 @@
 )]
 
 mod connections;
+mod disk;
 mod explain;
 mod hostile;
 mod life;

@@ -120,6 +120,12 @@ impl Client {
         }
     }
 
+    /// How many more bytes come until the daemon closes the connection.
+    pub(crate) fn receive_to_the_end(&mut self) -> usize {
+        while self.read_some() > 0 {}
+        self.buffer.len()
+    }
+
     /// The bytes after a `StreamResponse`.
     pub(crate) fn receive_raw(&mut self, count: usize) -> Bytes {
         while self.buffer.len() < count {

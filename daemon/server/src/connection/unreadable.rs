@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Blocks whose bytes the disk did not give when part of them was sent: no answer can say so any more, and
+//! the connection breaks. Whoever asks again is told, and does not lose another connection over it.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use lodestone_store::{AppAttempt, AppId, MapRange};
+
+use super::streams::Block;
+
+/// Past this the one found first is forgotten: it costs another connection then.
+const REMEMBERED: usize = 1024;
+
+/// A block, and what it is cut over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    pub(super) app: AppId,
+    pub(super) attempt: Option<AppAttempt>,
+    pub(super) exec: String,
+    pub(super) range: MapRange,
+    pub(super) block: Block,
+}
+
+/// The blocks of all connections.
+#[derive(Debug, Default)]
+pub struct Unreadable(Mutex<VecDeque<Name>>);
+
+impl Unreadable {
+    pub(super) fn note(&self, name: Name) {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !names.contains(&name) {
+            names.push_back(name);
+        }
+        if names.len() > REMEMBERED {
+            names.pop_front();
+        }
+    }
+
+    pub(super) fn has(&self, name: &Name) -> bool {
+        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        !names.is_empty() && names.contains(name)
+    }
+}

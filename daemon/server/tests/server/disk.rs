@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A disk that does not give back what was written to it.
+
+use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
+
+use crate::support::client::{ALL_MAPS, key};
+use crate::support::{Client, Daemon};
+use lodestone_wire::Frame;
+use lodestone_wire::frame::ChunkId;
+use lodestone_wire::spark::fetch::StreamHandle;
+
+/// Goes to the file at once, and not to a memory tail.
+const LARGE: usize = 300_000;
+
+/// The only data file below the daemon's directory.
+fn data_file(daemon: &Daemon) -> PathBuf {
+    let mut folders = vec![daemon.dir.path().to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                Some(end) if end == "data" => return path,
+                _ if path.is_dir() => folders.push(path),
+                _ => {}
+            }
+        }
+    }
+    panic!("no data file");
+}
+
+fn ask_for(client: &mut Client, handle: &StreamHandle, chunk_index: i32) {
+    let stream_id = handle.stream_id;
+    client.send(&Frame::ChunkFetchRequest(ChunkId {
+        stream_id,
+        chunk_index,
+    }));
+}
+
+#[test]
+fn a_chunk_that_broke_off_is_refused_when_it_is_asked_for_again_and_the_others_are_sent() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register(&key, 1, 2);
+    client.push(&key, 0, 1, &[(0, &[7; LARGE]), (1, b"well")]);
+    client.finalize(&key);
+    let file = data_file(&daemon);
+    let handle = client.open(&key, ALL_MAPS, &[(0, 0)]);
+    OpenOptions::new()
+        .write(true)
+        .open(file)
+        .unwrap()
+        .set_len(1000)
+        .unwrap();
+    ask_for(&mut client, &handle, 0);
+    let received = client.receive_to_the_end();
+    assert!((1000..LARGE).contains(&received), "{received} bytes came");
+
+    let mut again = Client::connect(&daemon);
+    let handle = again.open(&key, ALL_MAPS, &[(0, 0), (1, 0)]);
+    ask_for(&mut again, &handle, 0);
+    match again.receive() {
+        Some(Frame::ChunkFetchFailure(failure)) => {
+            assert!(failure.error.contains("disk"), "{}", failure.error);
+        }
+        other => panic!("instead of a failure: {other:?}"),
+    }
+    ask_for(&mut again, &handle, 1);
+    match again.receive() {
+        Some(Frame::ChunkFetchSuccess { body, .. }) => assert_eq!(body, "well"),
+        other => panic!("instead of the other chunk: {other:?}"),
+    }
+}
