@@ -31,9 +31,9 @@ import org.apache.spark.storage.{BlockManagerId, ShuffleBlockChunkId, ShuffleBlo
 
 /**
  * What a reader costs itself and a service that takes its requests and does not answer them, as one
- * that is frozen does: counted in requests, since time on a busy machine says little.
+ * that is frozen does, or refuses them: counted in requests, since time on a busy machine says little.
  */
-final class SilentServiceSuite {
+final class UnhelpfulServiceSuite {
   private val generation = ShuffleGeneration(3, 0)
   private val arrived = new LinkedBlockingQueue[Int]()
   private val context =
@@ -52,13 +52,18 @@ final class SilentServiceSuite {
   private def clientWith(timeoutMs: Long): ServiceClient =
     new ServiceClient(Application("app", -1), timeoutMs, health)
 
-  /** Silent, but for a Hello: whoever sends one sees a service that lives. */
+  /** What it says to a reader; silent without. */
+  @volatile private var refusal: Option[Refused] = None
+
+  /** Whoever sends a Hello sees a service that lives. */
   private final class Handler extends RpcHandler {
     override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit = {
       val typeId = in.get(in.position()).toInt
       arrived.add(typeId)
       if (typeId == Hello.typeId) {
         out.onSuccess(HelloReply(1, "test", 7, Load(0, 1, 2, 3, 4, 5, 6)).encode())
+      } else {
+        refusal.foreach(refused => out.onSuccess(refused.encode()))
       }
     }
     override def getStreamManager: StreamManager = new OneForOneStreamManager()
@@ -167,5 +172,25 @@ final class SilentServiceSuite {
     assertFalse(patient.isSuspect(service), "it answered others all the time")
     assertAtMost(1, FetchChunks.typeId)
     assertTrue(requests(Hello.typeId) > 4, "it showed no sign of life")
+  }
+
+  @Test def `a service at its limit is asked once more each time, and stays in use`(): Unit = {
+    refusal = Some(Refused(Status.Overloaded, 7, "no memory"))
+    val task = new Task
+    (1 to 2).foreach { asked =>
+      task.ask(asked)
+      assertEquals(Map("FETCH_OVERLOADED" -> asked.toLong), task.fallBack(1))
+      assertEquals(2 * asked, requests(FetchChunks.typeId))
+    }
+    assertFalse(client.isSuspect(service), "it answers")
+  }
+
+  @Test def `a service that has no memory for a layout is not waited for`(): Unit = {
+    refusal = Some(Refused(Status.Overloaded, 7, "no memory"))
+    val plan = MergePlan(partitions, Array(service))
+    val range = ReadRange(0, Int.MaxValue, 0, partitions)
+    val told = new LayoutRequest(client).ask(generation, plan, range, blocks = partitions)
+    assertEquals(Set(Reason.FetchOverloaded), told.missing.values.toSet)
+    assertEquals(2, requests(ChunkLayout.typeId))
   }
 }
