@@ -63,21 +63,27 @@ class Session:
         return Done(told["seconds"], told["answer"], counts)
 
     def begin_stop(self) -> None:
-        """It puts everything away; `await_stop` waits for that."""
+        """It puts everything away; the end of the context waits for that."""
         self._process.stdin.close()
 
-    def await_stop(self) -> None:
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, failure, *_) -> None:
+        """It has put everything away; or is killed, because the demo failed."""
+        if failure is None:
+            self._await_stop()
+        else:
+            self._process.kill()
+            self._process.wait()
+
+    def _await_stop(self) -> None:
         watchdog = threading.Timer(STOP_TIMEOUT_S, self._process.kill)
         watchdog.start()
         code = self._process.wait()
         watchdog.cancel()
         if code != 0:
             self._give_up(f"did not stop well ({code})")
-
-    def kill(self) -> None:
-        """For the end of a demo that failed; nothing if it has ended."""
-        self._process.kill()
-        self._process.wait()
 
     def _told(self) -> dict:
         watchdog = threading.Timer(ANSWER_TIMEOUT_S, self._process.kill)
