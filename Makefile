@@ -8,7 +8,8 @@ SHELL := /bin/bash
 TARGET := x86_64-unknown-linux-gnu
 CARGO_TARGET_DIR ?= $(CURDIR)/daemon/target
 export CARGO_TARGET_DIR
-MVN := mvn -q -B
+# Two modules of one source tree: side by side.
+MVN := mvn -q -B -T 2
 JARS := dist/jars/lodestone-spark-3.5_2.12.jar dist/jars/lodestone-spark-4_2.13.jar
 JOBS := dist/jars/lodestone-e2e-jobs.jar
 TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 test,.venv-$(name)/.ready)
@@ -63,7 +64,9 @@ test-jvm: tools daemon $(JARS)
 	$(SAY) "JVM: the plugin on Spark 3.5 and Spark 4"
 	$(MVN) -f client/pom.xml test
 
-test-e2e: tools daemon $(JARS) $(JOBS) $(TEST_VENVS) $(TEST_ARCHIVES)
+test-e2e: tools daemon $(JARS) $(JOBS)
+	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS)
+	@$(MAKE) --no-print-directory $(TEST_ARCHIVES)
 	$(SAY) "end to end: real Spark processes, real daemons"
 	.venv-test/bin/python -m pytest -q -n 3 --dist loadgroup -c e2e/pytest.ini e2e/tests
 

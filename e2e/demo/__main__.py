@@ -41,7 +41,7 @@ def side_by_side(
     They put themselves away in the background; `ending` waits for that, or kills them when the demo fails.
     """
     say(f"\n== Spark {version}")
-    progress("   starting two applications, each with two executors")
+    progress("   starting two applications, each with an executor of two cores")
     began = time.monotonic()
     plain: dict[str, Done] = {}
     lodestone: dict[str, Done] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.paths import ROOT, python_of
-from harness.spark_process import configuration, environment
+from harness.spark_process import ONE_EXECUTOR, configuration, environment
 
 JOBS = ["q03", "q05", "q09", "q18", "q21", "sort"]
 ANSWER_TIMEOUT_S = 240
@@ -36,7 +36,7 @@ class Session:
         folder = FOLDER / f"{version}-{'lodestone' if lodestone else 'plain'}"
         folder.mkdir(parents=True, exist_ok=True)
         specification = {
-            "master": "local-cluster[2,1,1024]",
+            "master": ONE_EXECUTOR,
             "conf": settings(version, lodestone, folder),
             "tables": str(tables),
         }
