@@ -100,7 +100,7 @@ class Session:
 
 
 def settings(version: str, lodestone: bool, folder: Path) -> dict[str, str]:
-    """Both sides get the same, but for the one key."""
+    """Both sides get the same, but for what turns Lodestone on."""
     shutil.rmtree(folder / "local", ignore_errors=True)
     # Many maps and many partitions: small blocks, as a large cluster has them.
     return configuration(version, folder, lodestone) | {

@@ -97,7 +97,7 @@ def environment(spark_version: str) -> dict[str, str]:
 
 
 def configuration(spark_version: str, folder: Path, lodestone: bool) -> dict[str, str]:
-    """Both sides get the same, but for the one key."""
+    """Both sides get the same, but for the key that turns Lodestone on. Shuffles as small as here are merged in mode `merge` only."""
     options, classpath = jvm.options(spark_version), jvm.classpath(spark_version)
     conf = {
         "spark.ui.enabled": "false",
@@ -113,4 +113,6 @@ def configuration(spark_version: str, folder: Path, lodestone: bool) -> dict[str
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
     }
-    return conf | {"spark.shuffle.manager": MANAGER} if lodestone else conf
+    if lodestone:
+        conf |= {"spark.shuffle.manager": MANAGER, "spark.lodestone.mode": "merge"}
+    return conf

@@ -9,14 +9,14 @@ MAPS, PARTITIONS = 100, 2000
 
 
 @pytest.mark.lines("4.1")
-def test_two_hundred_thousand_tiny_blocks_are_pushed_and_read_together(
+def test_two_hundred_thousand_tiny_blocks_are_pushed_and_read_together_without_being_told_to(
     start_daemon, start_job, plain_answer
 ):
     daemon = start_daemon()
     job = Job(
         "many_tiny_blocks",
         {"maps": MAPS, "partitions": PARTITIONS},
-        conf={"spark.lodestone.services": daemon.host_port},
+        conf={"spark.lodestone.services": daemon.host_port, "spark.lodestone.mode": "auto"},
     )
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)

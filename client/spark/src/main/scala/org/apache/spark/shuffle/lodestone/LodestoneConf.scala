@@ -46,8 +46,23 @@ private[spark] object HostPort {
   }
 }
 
+/** Which shuffles are merged. */
+private[spark] sealed abstract class Mode(val name: String)
+
+private[spark] object Mode {
+
+  /** Those that gain by it, as far as can be told: see [[driver.MergeChoice]]. */
+  case object Auto extends Mode("auto")
+
+  /** Every shuffle that can be. */
+  case object Merge extends Mode("merge")
+
+  val all: Seq[Mode] = Seq(Auto, Merge)
+}
+
 /** All settings of the plugin, read once and checked. docs/configuration.md describes each. */
 private[spark] final case class LodestoneConf(
+    mode: Mode,
     services: ServiceSource,
     pushMaxBlockSizeBytes: Long,
     pushBatchSizeBytes: Long,
@@ -66,6 +81,11 @@ private[spark] object LodestoneConf {
   /** One documented key: its default as a user would write it ("" = unset). */
   final case class Key(name: String, default: String, doc: String)
 
+  val ModeKey: Key = Key(
+    Prefix + "mode",
+    Mode.Auto.name,
+    "Which shuffles are merged: `merge` takes every one that can be, `auto` those that gain by " +
+      "it, by the number and size of their blocks and the speed of the executors' disks.")
   val Services: Key = Key(
     Prefix + "services",
     "",
@@ -108,6 +128,7 @@ private[spark] object LodestoneConf {
 
   /** Every key there is. */
   val keys: Seq[Key] = Seq(
+    ModeKey,
     Services,
     PushMaxBlockSize,
     PushBatchSize,
@@ -149,6 +170,7 @@ private[spark] object LodestoneConf {
         s"at most ${PushBatchSize.name} (${text(conf, PushBatchSize)}), since a block is never cut")
     }
     LodestoneConf(
+      mode = mode(conf),
       services = serviceSource(conf),
       pushMaxBlockSizeBytes = maxBlock,
       pushBatchSizeBytes = batch,
@@ -173,6 +195,13 @@ private[spark] object LodestoneConf {
       val nearest = known.minBy(editDistance(name, _))
       throw new IllegalArgumentException(
         s"There is no configuration key $name; did you mean $nearest?")
+    }
+  }
+
+  private def mode(conf: SparkConf): Mode = {
+    val value = text(conf, ModeKey).toLowerCase(Locale.ROOT)
+    Mode.all.find(_.name == value).getOrElse {
+      refuse(ModeKey, value, Mode.all.map(mode => s"'${mode.name}'").mkString(" or "))
     }
   }
 

@@ -6,13 +6,12 @@ import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.driver.{
   DriverCoordinator,
   RpcDriverLink,
-  ShuffleEligibility,
   ShuffleGeneration
 }
 import org.apache.spark.shuffle.lodestone.embedded.HostService
 import org.apache.spark.shuffle.lodestone.fetch.{MergedReads, ReadRange}
-import org.apache.spark.shuffle.lodestone.push.{BlockPusher, MapOutput, PushingShuffleWriter}
-import org.apache.spark.shuffle.lodestone.push.RecordCounts
+import org.apache.spark.shuffle.lodestone.push.{BlockPusher, DiskProbe, MapOutput}
+import org.apache.spark.shuffle.lodestone.push.{PushingShuffleWriter, RecordCounts}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.SortShuffleManager
@@ -37,7 +36,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       dependency: ShuffleDependency[K, V, C]): ShuffleHandle = {
     val inner = super.registerShuffle(shuffleId, dependency)
     val driver = coordinator.get(DriverCoordinator(conf))
-    ShuffleEligibility.obstacle(conf, dependency) match {
+    driver.obstacle(dependency) match {
       case Some(reason) =>
         driver.leftToSpark(shuffleId, reason)
         inner
@@ -129,7 +128,9 @@ private[spark] object LodestoneShuffleManager {
     }
     private val driver =
       new RpcDriverLink(SparkEnv.get, settings, answer => host.foreach(_.planned(answer)))
-    val pusher = new BlockPusher(settings, client, driver)
+    private def localDirs = SparkEnv.get.blockManager.diskBlockManager.localDirs.toSeq
+    val pusher =
+      new BlockPusher(settings, client, driver, () => DiskProbe.readMicros(localDirs))
     val reads = new MergedReads(settings, client, driver)
     host.foreach(_.announce())
 

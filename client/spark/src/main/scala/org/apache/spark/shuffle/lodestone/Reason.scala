@@ -32,6 +32,15 @@ private[spark] object Reason {
   case object OldFetchProtocol extends Reason(
         "OLD_FETCH_PROTOCOL",
         "with spark.shuffle.useOldFetchProtocol attempts of a map task cannot be told apart")
+  case object FewBlocks extends Reason(
+        "FEW_BLOCKS",
+        "so few blocks that nobody would notice whether they are merged (mode auto)")
+  case object LargeBlocks extends Reason(
+        "LARGE_BLOCKS",
+        "blocks so large that to read them one by one is cheaper than to merge them (mode auto)")
+  case object ServicesStrained extends Reason(
+        "SERVICES_STRAINED",
+        "every service is short of memory or disk space (mode auto)")
   case object NoService extends Reason("NO_SERVICE", "no service was found or could be started")
   case object ServiceRefused
       extends Reason("SERVICE_REFUSED", "every service refused to register the shuffle")
@@ -129,6 +138,9 @@ private[spark] object Reason {
     SparkPush,
     CustomShuffleIo,
     OldFetchProtocol,
+    FewBlocks,
+    LargeBlocks,
+    ServicesStrained,
     NoService,
     ServiceRefused,
     DriverUnreachable,

@@ -6,6 +6,7 @@ import java.nio.file.Path
 import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.{AtomicInteger, LongAdder}
 
+import com.fasterxml.jackson.databind.ObjectMapper
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows, assertTrue}
 import org.junit.jupiter.api.io.TempDir
@@ -66,6 +67,7 @@ final class MergedJobsSuite {
 
   private def merging: Seq[(String, String)] = Seq(
     "spark.shuffle.manager" -> classOf[LodestoneShuffleManager].getName,
+    "spark.lodestone.mode" -> "merge",
     "spark.lodestone.services" -> daemon.hostPort)
 
   private def pairs(spark: SparkContext): RDD[(Int, Int)] =
@@ -93,6 +95,32 @@ final class MergedJobsSuite {
     assertMerged { spark =>
       new ShuffledRDD[Int, Int, Int](pairs(spark), new HashPartitioner(8)).collect().sorted.toSeq
     }
+
+  @Test def inModeAutoAShuffleOfFewBlocksAsksNoServiceForAnything(): Unit = {
+    val nowhere = "spark.lodestone.services" -> "127.0.0.1:1"
+    val job = (spark: SparkContext) => pairs(spark).reduceByKey(_ + _, 8).collect().toMap
+    val auto = merging.filterNot(_._1 == "spark.lodestone.mode") :+ nowhere
+    assertEquals(withSpark()(job), withSpark(auto: _*)(job))
+    val report = new ObjectMapper().readTree(LodestoneReport.json())
+    assertEquals("{\"FEW_BLOCKS\":1}", report.at("/totals/reasons").toString)
+    assertEquals(0, report.get("services").size, s"services were looked for: $report")
+  }
+
+  @Test def inModeAutoManyTinyBlocksAreMergedAndLargeOnesAreNot(): Unit = {
+    val auto = merging.filterNot(_._1 == "spark.lodestone.mode")
+    def reasons = new ObjectMapper().readTree(LodestoneReport.json()).at("/totals/reasons").toString
+    def blocks(maps: Int, bytes: Int)(spark: SparkContext): Long =
+      spark.parallelize(0 until maps * 1000, maps).map(x => (x, new Array[Byte](bytes)))
+        .partitionBy(new HashPartitioner(1000)).map(_._2.length.toLong).sum().toLong
+    val small = "spark.shuffle.compress" -> "false"
+    assertEquals(12000L * 100, withSpark(auto :+ small: _*)(blocks(12, 100)))
+    assertTrue(mergedChunks.sum() > 0, "tiny blocks were not merged")
+    assertEquals("{}", reasons)
+    mergedChunks.reset()
+    assertEquals(3000L * 40000, withSpark(auto :+ small: _*)(blocks(3, 40000)))
+    assertEquals(0, mergedChunks.sum())
+    assertEquals("{\"LARGE_BLOCKS\":3001}", reasons)
+  }
 
   @Test def twoShufflesInARowAreBothMerged(): Unit =
     assertMerged { spark =>

@@ -9,7 +9,7 @@ import scala.concurrent.duration.{Duration, MILLISECONDS}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.{SparkConf, SparkEnv}
+import org.apache.spark.{ShuffleDependency, SparkConf, SparkEnv}
 import org.apache.spark.shuffle.lodestone.{DaemonThreads, LodestoneConf, LodestoneReport}
 import org.apache.spark.shuffle.lodestone.{Reason, ServiceSource}
 import org.apache.spark.shuffle.lodestone.driver.services._
@@ -35,9 +35,11 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
   private val leases = new LeaseKeeper(settings, directory, client, reports, loop)
   private val remover = new ShuffleRemover(shuffles, client, report)
   private val finalizer = new MergeFinalizer(settings, shuffles, directory, client, report, loop)
+  private val choice = new MergeChoice(settings)
   private val registrar =
     new ShuffleRegistrar(
       shuffles,
+      choice,
       directory,
       client,
       leases,
@@ -63,6 +65,12 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
 
   /** The report as it was when the application ended. */
   @volatile private var lastReport: Option[String] = None
+
+  /** Why the shuffle is not merged, if that is known before it begins. */
+  def obstacle(dependency: ShuffleDependency[_, _, _]): Option[Reason] =
+    ShuffleEligibility.obstacle(conf, dependency).orElse {
+      choice.obstacle(dependency.rdd.getNumPartitions, dependency.partitioner.numPartitions)
+    }
 
   /** The shuffle may be merged. */
   def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit = loop.post {

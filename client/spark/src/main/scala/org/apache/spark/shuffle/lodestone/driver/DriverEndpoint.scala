@@ -29,7 +29,8 @@ private[driver] final class DriverEndpoint(
   }
 
   override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
-    case GetMergePlan(id) => ask(context)(registrar.plan(id, context.reply(_)))
+    case GetMergePlan(id, sample) =>
+      ask(context)(registrar.plan(id, sample, context.reply(_)))
     case GetMergeResult(id) => ask(context)(finalizer.result(id, context.reply(_)))
     case message: DistrustMerged =>
       if (!loop.offer(() => context.reply(finalizer.distrust(message)))) context.reply(false)

@@ -14,7 +14,7 @@ import org.apache.spark.util.RpcUtils
 private[lodestone] trait DriverLink {
 
   /** [[MergePlan]] or [[NotMerged]]. */
-  def plan(generation: ShuffleGeneration): Future[DriverMessage]
+  def plan(generation: ShuffleGeneration, sample: MapSample): Future[DriverMessage]
 
   /** [[MergePlan]] or [[NotMerged]]. */
   def result(generation: ShuffleGeneration): Future[DriverMessage]
@@ -50,8 +50,8 @@ private[lodestone] final class RpcDriverLink(
 
   private val timeout = new RpcTimeout(patience, "spark.lodestone.request.timeout")
 
-  override def plan(generation: ShuffleGeneration): Future[DriverMessage] = {
-    val answer = driver.ask[DriverMessage](GetMergePlan(generation), timeout)
+  override def plan(generation: ShuffleGeneration, sample: MapSample): Future[DriverMessage] = {
+    val answer = driver.ask[DriverMessage](GetMergePlan(generation, sample), timeout)
     answer.foreach(planned)(SameThread)
     answer
   }

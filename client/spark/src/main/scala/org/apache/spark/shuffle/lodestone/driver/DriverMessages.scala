@@ -20,8 +20,20 @@ private[spark] final case class ServiceFound(executorId: String, host: String, h
 private[spark] final case class ServiceMissing(executorId: String, host: String, why: String)
     extends DriverMessage
 
+/**
+ * What one executor has seen of a shuffle's map outputs so far: `blocks` that are not empty, and
+ * their bytes. `diskReadMicros`: what a small read at random from its local disk takes, -1 unknown.
+ */
+private[spark] final case class MapSample(
+    maps: Int,
+    blocks: Long,
+    bytes: Long,
+    diskReadMicros: Long)
+    extends Serializable
+
 /** Ask: where do the blocks of this shuffle go? Answer: [[MergePlan]] or [[NotMerged]]. */
-private[spark] final case class GetMergePlan(generation: ShuffleGeneration) extends DriverMessage
+private[spark] final case class GetMergePlan(generation: ShuffleGeneration, sample: MapSample)
+    extends DriverMessage
 
 /** One-way: all pushes of one map attempt are over, successful or not. */
 private[spark] final case class MapPushed(
@@ -51,12 +63,14 @@ private[spark] final case class TaskRead(generation: ShuffleGeneration, counts: 
 /**
  * Partition `p` of `numPartitions` belongs to service `p * services.length / numPartitions`.
  * In the answer to [[GetMergeResult]] a service that must not be read from is null in `services`,
- * so that the rule stays the same, and `absent` has the reason's code.
+ * so that the rule stays the same, and `absent` has the reason's code. Blocks above
+ * `maxBlockBytes` stay where they are.
  */
 private[spark] final case class MergePlan(
     numPartitions: Int,
     services: Array[ServiceLocation],
-    absent: Map[Int, String] = Map.empty)
+    absent: Map[Int, String] = Map.empty,
+    maxBlockBytes: Long = Int.MaxValue)
     extends DriverMessage {
 
   /** Index into `services` for a partition. */
@@ -64,8 +78,14 @@ private[spark] final case class MergePlan(
     ((reduceId.toLong * services.length) / numPartitions).toInt
 }
 
-/** The shuffle is left to plain Spark; `code` is a [[org.apache.spark.shuffle.lodestone.Reason]]. */
-private[spark] final case class NotMerged(code: String) extends DriverMessage
+/**
+ * The shuffle is left to plain Spark; `code` is a [[org.apache.spark.shuffle.lodestone.Reason]].
+ *
+ * @param forNow
+ *   other maps may show that it had better be merged: ask again when more are known
+ */
+private[spark] final case class NotMerged(code: String, forNow: Boolean = false)
+    extends DriverMessage
 
 /**
  * Sums over one map attempt. `acknowledged` is what each service said it has, by its index in the

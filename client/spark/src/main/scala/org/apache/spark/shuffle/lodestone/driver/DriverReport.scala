@@ -25,11 +25,15 @@ private[driver] final class ShuffleRecord(
   var readersWaitedMs: Long = 0
   val counts = new ReportCounts
 
+  /** What it was decided by whether to merge, when that was last asked. */
+  var sample: Option[MapSample] = None
+
   /** Blocks pushed in this generation. */
   var generationBlocks: Long = 0
 
   def began(newMergeId: Int): Unit = {
     mergeId = newMergeId
+    sample = None
     state = ShuffleRecord.Registered
     services = 0
     finalizeMs = 0
@@ -147,14 +151,18 @@ private[driver] final class DriverReport {
   def decided(id: ShuffleGeneration, answer: DriverMessage): Unit = of(id).foreach { record =>
     changes += 1
     answer match {
-      case NotMerged(code) =>
+      case NotMerged(code, _) =>
         setState(record, ShuffleRecord.Plain)
         count(record, code, 1)
         val reason = Reason.of(code).map(_.sentence).getOrElse(code)
-        log.info(s"shuffle ${id.shuffleId} is not merged: $reason ($code)")
+        val seen = record.sample.map(DriverReport.sentence).getOrElse("")
+        log.info(s"shuffle ${id.shuffleId} is not merged: $reason ($code)$seen")
       case _ => setState(record, ShuffleRecord.Merged)
     }
   }
+
+  def chose(id: ShuffleGeneration, sample: MapSample): Unit =
+    of(id).foreach(_.sample = Some(sample))
 
   /** From the first question of a reader to its answer. */
   def waited(id: ShuffleGeneration, ms: Long): Unit = of(id).foreach { record =>
@@ -227,6 +235,9 @@ private[driver] final class DriverReport {
 }
 
 private[driver] object DriverReport {
+
+  private def sentence(sample: MapSample): String =
+    f"; ${sample.maps}%,d maps had ${sample.blocks}%,d blocks of ${sample.bytes}%,d bytes together"
 
   /** A record is some hundred bytes. */
   private val MaxFinished = 1000

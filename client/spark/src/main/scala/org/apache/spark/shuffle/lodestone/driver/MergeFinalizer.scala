@@ -42,10 +42,17 @@ private[driver] final class MergeFinalizer(
       case None => reply(NotMerged(Reason.NothingPushed.code))
       case Some(generation) =>
         if (generation.askedAtMs.isEmpty) generation.askedAtMs = Some(loop.nowMs)
+        leaveToSpark(generation)
         if (generation.result.ask(reply)) {
           loop.later(conf.finalizeTimeoutMs)(begin(generation))
         }
         check(generation)
+    }
+
+  /** No map was reason enough to merge, and now it is too late. */
+  private def leaveToSpark(generation: Generation): Unit =
+    if (!generation.plan.wasAsked) {
+      generation.leftForNow.foreach(why => generation.plan.decide(NotMerged(why.code)))
     }
 
   /** Finalizes if nothing is left to wait for. */

@@ -37,7 +37,15 @@ private[driver] object ReportJson {
       "state" -> text(record.state.name),
       "services" -> record.services.toString,
       "finalizeMillis" -> record.finalizeMs.toString,
-      "readersWaitedMillis" -> record.readersWaitedMs.toString) ++ counts(record.counts))
+      "readersWaitedMillis" -> record.readersWaitedMs.toString) ++
+      record.sample.map("sample" -> sample(_)) ++ counts(record.counts))
+
+  private def sample(sample: MapSample): String = obj(
+    Seq(
+      "maps" -> sample.maps.toString,
+      "blocks" -> sample.blocks.toString,
+      "bytes" -> sample.bytes.toString,
+      "diskReadMicros" -> sample.diskReadMicros.toString))
 
   private def counts(counts: ReportCounts): Seq[(String, String)] = Seq(
     "blocksPushed" -> counts.blocksPushed.toString,

@@ -22,6 +22,7 @@ import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocat
  */
 private[driver] final class ShuffleRegistrar(
     shuffles: ShuffleTable,
+    choice: MergeChoice,
     directory: ServiceDirectory,
     client: ServiceClient,
     leases: LeaseKeeper,
@@ -35,25 +36,46 @@ private[driver] final class ShuffleRegistrar(
   private val log = LoggerFactory.getLogger(classOf[ShuffleRegistrar])
   private implicit val events: ExecutionContext = loop.context
 
-  def plan(id: ShuffleGeneration, reply: SharedAnswer.Reply): Unit =
+  def plan(id: ShuffleGeneration, sample: MapSample, reply: SharedAnswer.Reply): Unit =
     newest(id) match {
       case Left(reason) => reply(NotMerged(reason.code))
-      case Right(generation) if generation.plan.ask(reply) =>
-        directory.live { found =>
-          if (found.isEmpty) {
-            decide(generation, NotMerged(Reason.NoService.code))
-          } else if (!generation.removed) {
-            report.counted(id, Reason.ServiceLeftOut, directory.all.size - found.size)
-            nearHosts().onComplete(near => place(generation, found, near.getOrElse(Set.empty)))
-          }
+      case Right(generation) if generation.plan.wasAsked || generation.plan.isDecided =>
+        generation.plan.ask(reply)
+      case Right(generation) =>
+        val verdict = choice(generation.numMaps, sample)
+        report.chose(id, sample)
+        verdict match {
+          case MergeChoice.Leave(reason) =>
+            generation.leftForNow = Some(reason)
+            reply(NotMerged(reason.code, forNow = true))
+          case MergeChoice.Merge(maxBlockBytes) =>
+            generation.plan.ask(reply)
+            findServices(generation, maxBlockBytes)
         }
-      case _ => // it waits with the others
     }
 
-  private def place(generation: Generation, live: Seq[Service], near: Set[String]): Unit =
+  private def findServices(generation: Generation, maxBlockBytes: Long): Unit =
+    directory.live { found =>
+      if (found.isEmpty) {
+        decide(generation, NotMerged(Reason.NoService.code))
+      } else if (choice.isTooMuch(found)) {
+        decide(generation, NotMerged(Reason.ServicesStrained.code))
+      } else if (!generation.removed) {
+        report.counted(generation.id, Reason.ServiceLeftOut, directory.all.size - found.size)
+        nearHosts().onComplete { near =>
+          place(generation, maxBlockBytes, found, near.getOrElse(Set.empty))
+        }
+      }
+    }
+
+  private def place(
+      generation: Generation,
+      maxBlockBytes: Long,
+      live: Seq[Service],
+      near: Set[String]): Unit =
     if (!generation.removed) {
       val chosen = Placement.choose(generation.id.shuffleId, generation.numPartitions, live, near)
-      new Registration(generation, chosen)
+      new Registration(generation, maxBlockBytes, chosen)
     }
 
   /** The generation that is asked for; a higher one than the known one takes its place. */
@@ -77,7 +99,10 @@ private[driver] final class ShuffleRegistrar(
    * The answers of the services that were chosen. One that is slow while others have accepted stays
    * out: maps wait for the plan.
    */
-  private final class Registration(generation: Generation, chosen: Seq[Service]) {
+  private final class Registration(
+      generation: Generation,
+      maxBlockBytes: Long,
+      chosen: Seq[Service]) {
     private val accepted = mutable.HashMap.empty[Service, ServiceLocation]
     private var unanswered = chosen.size
     private var patient = true
@@ -113,11 +138,14 @@ private[driver] final class ShuffleRegistrar(
       if (!over && (unanswered == 0 || (!patient && accepted.nonEmpty))) {
         over = true
         report.counted(generation.id, Reason.ServiceLeftOut, chosen.size - accepted.size)
-        registered(generation, chosen.flatMap(accepted.get))
+        registered(generation, maxBlockBytes, chosen.flatMap(accepted.get))
       }
   }
 
-  private def registered(generation: Generation, locations: Seq[ServiceLocation]): Unit =
+  private def registered(
+      generation: Generation,
+      maxBlockBytes: Long,
+      locations: Seq[ServiceLocation]): Unit =
     if (locations.isEmpty) {
       decide(generation, NotMerged(Reason.ServiceRefused.code))
     } else if (generation.removed || generation.result.isDecided) {
@@ -125,7 +153,9 @@ private[driver] final class ShuffleRegistrar(
       locations.foreach(client.removeShuffle(_, generation.id))
       decide(generation, NotMerged(Reason.PushTooLate.code))
     } else {
-      decide(generation, MergePlan(generation.numPartitions, locations.toArray))
+      val plan =
+        MergePlan(generation.numPartitions, locations.toArray, maxBlockBytes = maxBlockBytes)
+      decide(generation, plan)
     }
 
   private def decide(generation: Generation, answer: DriverMessage): Unit = {

@@ -80,6 +80,9 @@ private[driver] final class Generation(
   /** When the first reader asked what came of it. */
   var askedAtMs: Option[Long] = None
 
+  /** While there is no plan: why not, by what is known so far. */
+  var leftForNow: Option[Reason] = None
+
   var finalizing: Boolean = false
   var removed: Boolean = false
 

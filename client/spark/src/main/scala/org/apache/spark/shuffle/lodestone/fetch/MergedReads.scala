@@ -114,7 +114,7 @@ private[lodestone] final class MergedReads(
     try {
       Await.result(asked, driver.patience) match {
         case plan: MergePlan => Right(plan)
-        case NotMerged(code) => Left(Reason.of(code).getOrElse(Reason.DriverUnreachable))
+        case NotMerged(code, _) => Left(Reason.of(code).getOrElse(Reason.DriverUnreachable))
         case other => throw new IllegalStateException(s"the driver answered $other")
       }
     } catch {

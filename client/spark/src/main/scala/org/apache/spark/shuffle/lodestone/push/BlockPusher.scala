@@ -15,7 +15,7 @@ import io.netty.util.internal.OutOfDirectMemoryError
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.SparkException
-import org.apache.spark.shuffle.lodestone.{DaemonThreads, LodestoneConf, Reason}
+import org.apache.spark.shuffle.lodestone.{DaemonThreads, LodestoneConf, Mode, Reason}
 import org.apache.spark.shuffle.lodestone.driver.{DriverLink, MapPushed, MergePlan, NotMerged}
 import org.apache.spark.shuffle.lodestone.driver.{PushCounts, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.{
@@ -41,6 +41,7 @@ private[lodestone] final class BlockPusher(
     conf: LodestoneConf,
     client: ServiceClient,
     driver: DriverLink,
+    diskReadMicros: () => Long,
     random: Random = new Random) {
   import BlockPusher._
 
@@ -49,6 +50,10 @@ private[lodestone] final class BlockPusher(
   private val shuffles = new ConcurrentHashMap[ShuffleGeneration, ShufflePush]()
   private val lanes = new ConcurrentHashMap[String, Semaphore]()
   private val workers = newWorkers()
+  private lazy val measuredReadMicros = conf.mode match {
+    case Mode.Auto => diskReadMicros()
+    case Mode.Merge => DiskProbe.Unknown
+  }
 
   /** Never waits and never fails: a map that finds the queue full is not pushed. */
   def push(map: MapOutput): Unit = {
@@ -94,7 +99,7 @@ private[lodestone] final class BlockPusher(
     try {
       planFor(map, shuffle) match {
         case Right(plan) => new MapPush(map, ledger, shuffle, plan).run()
-        case Left(reason) => ledger.failed(reason, map.lengths.count(_ > 0))
+        case Left(reason) => reason.foreach(ledger.failed(_, map.lengths.count(_ > 0)))
       }
     } catch {
       case _: InterruptedException => log.debug("Stopped while {} was pushed", nameOf(map))
@@ -104,21 +109,29 @@ private[lodestone] final class BlockPusher(
       close(map, ledger)
     }
 
-  private def planFor(map: MapOutput, shuffle: ShufflePush): Either[Reason, MergePlan] =
-    if (shuffle.removed) Left(Reason.PushUnknown) else askForPlan(map, shuffle)
+  /** Or why blocks are not pushed, where that is to be counted. */
+  private def planFor(map: MapOutput, shuffle: ShufflePush): Either[Option[Reason], MergePlan] =
+    if (shuffle.removed) Left(Some(Reason.PushUnknown)) else askForPlan(map, shuffle)
 
-  private def askForPlan(map: MapOutput, shuffle: ShufflePush): Either[Reason, MergePlan] =
+  private def askForPlan(
+      map: MapOutput,
+      shuffle: ShufflePush): Either[Option[Reason], MergePlan] =
     try {
-      Await.result(shuffle.plan(driver.plan(map.generation)), driver.patience) match {
+      val speed = measuredReadMicros
+      val answer = shuffle.plan(map.lengths) { samples =>
+        driver.plan(map.generation, samples.sample(speed))
+      }
+      Await.result(answer, driver.patience) match {
         case plan: MergePlan => Right(plan)
-        case NotMerged(code) => Left(Reason.of(code).getOrElse(Reason.ServiceRefused))
+        case NotMerged(_, true) => Left(None)
+        case NotMerged(code, _) => Left(Reason.of(code).orElse(Some(Reason.ServiceRefused)))
         case other => throw new IllegalStateException(s"the driver answered $other")
       }
     } catch {
       // An RPC that failed, timed out, or came when the RPC environment had been stopped.
       case failure @ (_: SparkException | _: TimeoutException | _: IllegalStateException) =>
         log.warn(s"No plan for the push of ${nameOf(map)}", failure)
-        Left(Reason.DriverUnreachable)
+        Left(Some(Reason.DriverUnreachable))
     }
 
   /** One map on its way. */
@@ -128,7 +141,7 @@ private[lodestone] final class BlockPusher(
       shuffle: ShufflePush,
       merge: MergePlan) {
     private val plan = random.synchronized {
-      PushPlan(map.lengths, merge, conf.pushMaxBlockSizeBytes, conf.pushBatchSizeBytes, random)
+      PushPlan(map.lengths, merge, conf.pushBatchSizeBytes, random)
     }
 
     def run(): Unit = {

@@ -33,7 +33,6 @@ private[push] object PushPlan {
   def apply(
       lengths: Array[Long],
       plan: MergePlan,
-      maxBlockBytes: Long,
       batchBytes: Long,
       random: Random): PushPlan = {
     val cutter = new Cutter(plan, math.min(batchBytes, Int.MaxValue.toLong))
@@ -41,7 +40,7 @@ private[push] object PushPlan {
     var tooLarge = 0
     lengths.indices.foreach { reduceId =>
       val length = lengths(reduceId)
-      if (length > maxBlockBytes) {
+      if (length > plan.maxBlockBytes) {
         tooLarge += 1
       } else if (length > 0) {
         cutter.add(reduceId, offset, length.toInt)

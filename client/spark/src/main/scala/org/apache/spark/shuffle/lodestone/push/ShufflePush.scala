@@ -4,22 +4,40 @@ package org.apache.spark.shuffle.lodestone.push
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.concurrent.Future
+import scala.util.{Failure, Success}
 
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.DriverMessage
+import org.apache.spark.shuffle.lodestone.driver.{DriverMessage, NotMerged}
 
 /** What this executor remembers of one generation while its maps are pushed. */
 private[push] final class ShufflePush {
+  private val samples = new MapSamples
   private var planned: Option[Future[DriverMessage]] = None
+  private var askAgainAt = 0
   private val withoutService = new ConcurrentHashMap[Int, Reason]()
 
   @volatile var removed = false
 
-  /** The driver is asked once; a question that failed is asked again for the next map. */
-  def plan(ask: => Future[DriverMessage]): Future[DriverMessage] = synchronized {
-    val answer = planned.filterNot(_.value.exists(_.isFailure)).getOrElse(ask)
+  /**
+   * For one more map output. The driver is asked once. A question that failed is asked again for the
+   * next map; one that was answered "not for now" when twice as many maps are known, so that the
+   * first maps need not be like the others, and few questions are asked.
+   */
+  def plan(lengths: Array[Long])(ask: MapSamples => Future[DriverMessage])
+      : Future[DriverMessage] = synchronized {
+    samples.add(lengths)
+    val answer = planned.filterNot(isOver).getOrElse {
+      askAgainAt = 2 * samples.count
+      ask(samples)
+    }
     planned = Some(answer)
     answer
+  }
+
+  private def isOver(answer: Future[DriverMessage]): Boolean = answer.value.exists {
+    case Success(NotMerged(_, true)) => samples.count >= askAgainAt
+    case Success(_) => false
+    case Failure(_) => true
   }
 
   /** The shuffle does without this service. */

@@ -50,7 +50,9 @@ private[driver] abstract class DriverHarness {
 
   def service(incarnation: Long): ScriptedService = scripted(incarnation)(PartialFunction.empty)
 
-  def settings(extra: (String, String)*): SparkConf = SparkEnv.get.conf.clone().setAll(extra)
+  /** Every shuffle is merged, unless the test wants the choice. */
+  def settings(extra: (String, String)*): SparkConf =
+    SparkEnv.get.conf.clone().set("spark.lodestone.mode", "merge").setAll(extra)
 
   /** A driver that uses these services. */
   def driver(used: Seq[ScriptedService], extra: (String, String)*): DriverCoordinator = {
@@ -73,7 +75,11 @@ private[driver] abstract class DriverHarness {
 
   def await[T](future: Future[T]): T = Await.result(future, 20.seconds)
 
-  def planOf(id: ShuffleGeneration): MergePlan = await(ask[DriverMessage](GetMergePlan(id))) match {
+  /** As an executor asks that has seen these of its maps. */
+  def askPlan(id: ShuffleGeneration, seen: MapSample = MapSample(1, 20, 200, -1))
+      : Future[DriverMessage] = ask[DriverMessage](GetMergePlan(id, seen))
+
+  def planOf(id: ShuffleGeneration): MergePlan = await(askPlan(id)) match {
     case plan: MergePlan => plan
     case other => throw new AssertionError(s"no plan but $other")
   }

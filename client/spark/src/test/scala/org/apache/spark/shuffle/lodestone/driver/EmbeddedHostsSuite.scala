@@ -25,7 +25,7 @@ class EmbeddedHostsSuite extends DriverHarness {
   @Test def `the first plan waits until the host of each executor has announced`(): Unit = {
     val one = service(1)
     start(settings()).registered(6, 2, 20)
-    val plan = ask[DriverMessage](GetMergePlan(id))
+    val plan = askPlan(id)
     assertThrows(classOf[TimeoutException], () => { Await.ready(plan, 2.seconds); () })
     send(found(one))
     val (answer, tookMs) = timed(await(plan))
@@ -52,7 +52,7 @@ class EmbeddedHostsSuite extends DriverHarness {
 
   @Test def `when no host has a service the shuffle is left to Spark at once`(): Unit = {
     start(settings()).registered(6, 2, 20)
-    val plan = ask[DriverMessage](GetMergePlan(id))
+    val plan = askPlan(id)
     send(ServiceMissing("driver", host, "no binary for this platform"))
     val (answer, tookMs) = timed(await(plan))
     assertEquals(notMerged(Reason.NoService), answer)
@@ -62,7 +62,7 @@ class EmbeddedHostsSuite extends DriverHarness {
   @Test def `a host that says nothing is waited for once and not for ever`(): Unit = {
     val coordinator = start(settings())
     coordinator.registered(6, 2, 20)
-    assertEquals(notMerged(Reason.NoService), await(ask[DriverMessage](GetMergePlan(id))))
+    assertEquals(notMerged(Reason.NoService), await(askPlan(id)))
     val one = service(1)
     send(ServiceFound("7", "elsewhere", one.address.toString))
     val tookMs = fastestMs(7 to 9) { shuffleId =>

@@ -132,7 +132,7 @@ class MergeFinalizerSuite extends DriverHarness {
     val gate = new CountDownLatch(1)
     val slow = scripted(7) { case _: RegisterShuffle => AnswerAfter(gate, Done(7)) }
     driver(Seq(slow), shortWait).registered(4, 2, 20)
-    val plan = ask[DriverMessage](GetMergePlan(id))
+    val plan = askPlan(id)
     slow.next(classOf[RegisterShuffle])
     assertEquals(notMerged(Reason.NotFinalized), resultOf(id))
     gate.countDown()

@@ -36,7 +36,7 @@ class ShuffleRegistrarSuite extends DriverHarness {
     val gate = new CountDownLatch(1)
     val slow = scripted(7) { case _: RegisterShuffle => AnswerAfter(gate, Done(7)) }
     driver(Seq(slow)).registered(3, 10, 20)
-    val asks = (1 to 20).map(_ => ask[DriverMessage](GetMergePlan(id)))
+    val asks = (1 to 20).map(_ => askPlan(id))
     slow.next(classOf[RegisterShuffle])
     assertTrue(asks.forall(!_.isCompleted))
     gate.countDown()
@@ -71,7 +71,7 @@ class ShuffleRegistrarSuite extends DriverHarness {
     val full = scripted(1)(refusing(Status.DiskFull))
     val draining = scripted(2)(refusing(Status.Draining))
     driver(Seq(full, draining)).registered(3, 10, 100)
-    assertEquals(notMerged(Reason.ServiceRefused), await(ask[DriverMessage](GetMergePlan(id))))
+    assertEquals(notMerged(Reason.ServiceRefused), await(askPlan(id)))
     assertEquals(notMerged(Reason.ServiceRefused), resultOf(id))
   }
 
@@ -79,7 +79,7 @@ class ShuffleRegistrarSuite extends DriverHarness {
     val gone = service(1)
     gone.close()
     driver(Seq(gone)).registered(3, 10, 100)
-    assertEquals(notMerged(Reason.NoService), await(ask[DriverMessage](GetMergePlan(id))))
+    assertEquals(notMerged(Reason.NoService), await(askPlan(id)))
   }
 
   @Test def `a service that is draining gets no work`(): Unit = {
@@ -145,7 +145,7 @@ class ShuffleRegistrarSuite extends DriverHarness {
   @Test def `a name without an address is no service`(): Unit = {
     val name = "dns:no-such-name.invalid:7337"
     start(settings("spark.lodestone.services" -> name)).registered(3, 10, 100)
-    assertEquals(notMerged(Reason.NoService), await(ask[DriverMessage](GetMergePlan(id))))
+    assertEquals(notMerged(Reason.NoService), await(askPlan(id)))
   }
 
   @Test def `small shuffles use few services and spread over all`(): Unit = {
@@ -170,18 +170,18 @@ class ShuffleRegistrarSuite extends DriverHarness {
     assertEquals((3, 1), (removed.shuffleId, removed.shuffleMergeId))
     assertEquals(2, one.next(classOf[RegisterShuffle]).shuffle.mergeId)
     val older = ShuffleGeneration(3, 1)
-    assertEquals(notMerged(Reason.PushStale), await(ask[DriverMessage](GetMergePlan(older))))
+    assertEquals(notMerged(Reason.PushStale), await(askPlan(older)))
   }
 
   @Test def `a shuffle that is not registered or not any more has no plan`(): Unit = {
     val one = service(1)
     val coordinator = driver(Seq(one))
-    assertEquals(notMerged(Reason.UnknownShuffle), await(ask[DriverMessage](GetMergePlan(id))))
+    assertEquals(notMerged(Reason.UnknownShuffle), await(askPlan(id)))
     coordinator.registered(3, 10, 20)
     planOf(id)
     coordinator.removed(3)
     assertEquals(3, one.next(classOf[RemoveShuffleMerge]).shuffleId)
-    assertEquals(notMerged(Reason.UnknownShuffle), await(ask[DriverMessage](GetMergePlan(id))))
+    assertEquals(notMerged(Reason.UnknownShuffle), await(askPlan(id)))
   }
 
   @Test def `a shuffle removed while its plan is made leaves nothing on the service`(): Unit = {
@@ -189,7 +189,7 @@ class ShuffleRegistrarSuite extends DriverHarness {
     val slow = scripted(7) { case _: RegisterShuffle => AnswerAfter(gate, Done(7)) }
     val coordinator = driver(Seq(slow))
     coordinator.registered(3, 10, 20)
-    val waiting = ask[DriverMessage](GetMergePlan(id))
+    val waiting = askPlan(id)
     slow.next(classOf[RegisterShuffle])
     coordinator.removed(3)
     assertEquals(notMerged(Reason.UnknownShuffle), await(waiting))

@@ -24,6 +24,7 @@ import org.apache.spark.util.RpcUtils
 /** Driver, executor side and the real daemon in embedded mode, without Spark's shuffle on top. */
 class HostServiceSuite {
   private val id = ShuffleGeneration(1, 0)
+  private val seen = MapSample(1, 8, 80, -1)
 
   private def await[T](future: Future[T]): T = Await.result(future, 30.seconds)
 
@@ -41,6 +42,7 @@ class HostServiceSuite {
       .set("spark.driver.host", "127.0.0.1")
       .set("spark.local.dir", dir.toString)
       .set("spark.lodestone.embedded.binary", binary)
+      .set("spark.lodestone.mode", "merge")
       .set("spark.lodestone.embedded.memory", "64m")
       .set("spark.lodestone.embedded.idleTimeout", "1s")
     val context = new SparkContext(conf)
@@ -84,7 +86,7 @@ class HostServiceSuite {
       val client = ServiceClient(conf)
       coordinator.registered(1, numMaps = 2, numPartitions = 8)
       new HostService(conf, SparkEnv.get).announce()
-      val service = ask(GetMergePlan(id)).asInstanceOf[MergePlan].services.head
+      val service = ask(GetMergePlan(id, seen)).asInstanceOf[MergePlan].services.head
       daemon = daemonOf(dir)
       assertEquals(daemon.incarnation, service.incarnation)
       (0 until 2).foreach { mapIndex =>
@@ -133,7 +135,7 @@ class HostServiceSuite {
     val driver = new RpcDriverLink(SparkEnv.get, LodestoneConf(conf), host.planned)
     def planOf(shuffleId: Int): DriverMessage = {
       coordinator.registered(shuffleId, numMaps = 2, numPartitions = 8)
-      await(driver.plan(ShuffleGeneration(shuffleId, 0)))
+      await(driver.plan(ShuffleGeneration(shuffleId, 0), seen))
     }
     host.announce()
     val first = planOf(1).asInstanceOf[MergePlan].services.head
@@ -156,7 +158,7 @@ class HostServiceSuite {
     coordinator.registered(1, 2, 8)
     new HostService(conf, SparkEnv.get).announce()
     val started = System.nanoTime()
-    assertEquals(NotMerged("NO_SERVICE"), ask(GetMergePlan(id)))
+    assertEquals(NotMerged("NO_SERVICE"), ask(GetMergePlan(id, seen)))
     assertTrue(System.nanoTime() - started < 8000000000L, "the plan waited for the host in vain")
     coordinator.stop()
   }

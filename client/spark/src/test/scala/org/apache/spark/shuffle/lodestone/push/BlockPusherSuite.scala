@@ -27,10 +27,16 @@ final class BlockPusherSuite {
 
   @AfterEach def closeAll(): Unit = closing.foreach(_.apply())
 
-  /** Answers with one plan, and keeps the reports. */
-  private final class Driver(plan: Future[DriverMessage]) extends DriverLink {
+  /** Answers by what has been seen, and keeps questions and reports. */
+  private final class Driver(answer: MapSample => Future[DriverMessage]) extends DriverLink {
     val reports = new LinkedBlockingQueue[MapPushed]()
-    override def plan(generation: ShuffleGeneration): Future[DriverMessage] = plan
+    val asked = new LinkedBlockingQueue[MapSample]()
+    override def plan(
+        generation: ShuffleGeneration,
+        sample: MapSample): Future[DriverMessage] = {
+      asked.add(sample)
+      answer(sample)
+    }
     override def result(generation: ShuffleGeneration): Future[DriverMessage] = Future.never
     override def distrust(
         generation: ShuffleGeneration,
@@ -52,13 +58,18 @@ final class BlockPusherSuite {
     def counts(): PushCounts = accounts()._1
   }
 
-  private final class Setup(plan: Future[DriverMessage], settings: (String, String)*) {
+  private final class Setup(
+      answer: MapSample => Future[DriverMessage],
+      settings: (String, String)*) {
+    def this(plan: Future[DriverMessage], settings: (String, String)*) =
+      this((_: MapSample) => plan, settings: _*)
+
     private val conf = new SparkConf(false).set("spark.lodestone.push.batchSize", "64k")
       .set("spark.lodestone.push.maxBlockSize", "1k").setAll(settings)
-    val driver = new Driver(plan)
+    val driver = new Driver(answer)
     private val parsed = LodestoneConf(conf)
     private val client = new ServiceClient(Application("app", -1), parsed.requestTimeoutMs)
-    val pusher = new BlockPusher(parsed, client, driver, new Random(1))
+    val pusher = new BlockPusher(parsed, client, driver, () => 123, new Random(1))
     closing ::= { () =>
       pusher.stop()
       client.close()
@@ -72,7 +83,8 @@ final class BlockPusherSuite {
   }
 
   private def planOf(partitions: Int, targets: PushTarget*): Future[DriverMessage] =
-    Future.successful(MergePlan(partitions, targets.map(_.location).toArray))
+    Future.successful(
+      MergePlan(partitions, targets.map(_.location).toArray, maxBlockBytes = 1024))
 
   private def output(lengths: Array[Long], mapIndex: Int = 4): MapOutput = {
     val bytes = new Array[Byte](lengths.sum.toInt)
@@ -188,7 +200,7 @@ final class BlockPusherSuite {
     val service = target((_, _) => PushTarget.Answer(Refused(Status.TooLate, 7, "finalized")))
     // Ten requests of one block each, of which at most those in flight are sent in vain.
     val setup = new Setup(
-      planOf(30, service),
+      Future.successful(MergePlan(30, Array(service.location))),
       "spark.lodestone.push.batchSize" -> "64k",
       "spark.lodestone.push.maxBlockSize" -> "64k",
       "spark.lodestone.push.memory" -> "64k")
@@ -245,6 +257,25 @@ final class BlockPusherSuite {
     val setup = new Setup(Future.successful(NotMerged("NO_SERVICE")))
     setup.pusher.push(output(Array(10, 0, 10)))
     assertEquals(PushCounts(0, 0, 0, Map.empty, Map("NO_SERVICE" -> 2L)), setup.driver.counts())
+  }
+
+  @Test def whenTheDriverLeavesAShuffleForNowItIsAskedAgainEachTimeTwiceAsManyMapsAreKnown()
+      : Unit = {
+    val service = accepting
+    val setup = new Setup(sample =>
+      if (sample.maps < 4) Future.successful(NotMerged("LARGE_BLOCKS", forNow = true))
+      else planOf(3, service))
+    val map = output(Array(10, 0, 10))
+    val nothing = PushCounts(0, 0, 0, Map.empty, Map.empty)
+    val counts = (0 until 6).map { index =>
+      setup.pusher.push(map.copy(mapIndex = index))
+      setup.driver.counts()
+    }
+    assertEquals(Seq(1, 2, 4), setup.driver.asked.toArray(Array.empty[MapSample]).map(_.maps).toSeq)
+    assertEquals(MapSample(1, 2, 20, 123), setup.driver.asked.poll())
+    assertEquals(MapSample(2, 4, 40, 123), setup.driver.asked.poll())
+    assertEquals(Seq.fill(3)(nothing), counts.take(3), "a map that is left is reported as over")
+    assertEquals(Seq(2L, 2L, 2L), counts.drop(3).map(_.blocks))
   }
 
   @Test def mapsThatFindTheQueueFullAreReportedAtOnceAndTheOthersArePushed(): Unit = {

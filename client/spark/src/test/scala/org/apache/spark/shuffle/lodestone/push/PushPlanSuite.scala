@@ -31,7 +31,7 @@ final class PushPlanSuite {
       val merging = merge(lengths.length, 1 + random.nextInt(math.min(5, lengths.length)))
       val maxBlock = 1L + random.nextInt(300)
       val batch = maxBlock + random.nextInt(1000)
-      val plan = PushPlan(lengths, merging, maxBlock, batch, random)
+      val plan = PushPlan(lengths, merging.copy(maxBlockBytes = maxBlock), batch, random)
       val offsets = lengths.scanLeft(0L)(_ + _)
       val expected = lengths.indices
         .filter(r => lengths(r) > 0 && lengths(r) <= maxBlock)
@@ -49,25 +49,25 @@ final class PushPlanSuite {
 
   @Test def aRequestNeverHoldsMoreSegmentsThanTheProtocolAllows(): Unit = {
     val lengths = Array.fill(PushBatch.MaxSegments + 1)(1L)
-    val plan = PushPlan(lengths, merge(lengths.length, 1), 10, 1 << 20, new Random(1))
+    val plan = PushPlan(lengths, merge(lengths.length, 1), 1 << 20, new Random(1))
     assertEquals(Set(PushBatch.MaxSegments, 1), plan.requests.map(_.reduceIds.length).toSet)
   }
 
   @Test def smallBlocksOfOneServiceTravelTogether(): Unit = {
-    val plan = PushPlan(Array.fill(1000)(100L), merge(1000, 2), 1000, 1 << 20, new Random(1))
+    val plan = PushPlan(Array.fill(1000)(100L), merge(1000, 2), 1 << 20, new Random(1))
     assertEquals(2, plan.requests.size)
   }
 
   @Test def mapsBeginWithDifferentRequests(): Unit = {
     val lengths = Array.fill(100)(100L)
     def order(seed: Long) =
-      PushPlan(lengths, merge(100, 1), 100, 100, new Random(seed)).requests.map(_.offset)
+      PushPlan(lengths, merge(100, 1), 100, new Random(seed)).requests.map(_.offset)
     assertNotEquals(order(1), order(2))
   }
 
   @Test def offsetsBeyondTwoGigabytesAreKept(): Unit = {
     val lengths = Array(3L << 30, 5L)
-    val plan = PushPlan(lengths, merge(2, 1), 1 << 20, 4 << 20, new Random(1))
+    val plan = PushPlan(lengths, merge(2, 1).copy(maxBlockBytes = 1 << 20), 4 << 20, new Random(1))
     assertEquals(Seq((1, 3L << 30, 5)), blocksOf(plan))
     assertEquals(1, plan.tooLarge)
   }

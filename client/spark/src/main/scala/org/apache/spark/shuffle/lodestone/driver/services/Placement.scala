@@ -34,7 +34,7 @@ private[driver] object Placement {
     live.drop(first) ++ live.take(first)
   }
 
-  private def isStrained(load: Option[Load]): Boolean = load.exists { known =>
+  def isStrained(load: Option[Load]): Boolean = load.exists { known =>
     known.memoryUsed > known.memoryLimit * StrainedMemory ||
     known.diskFree < known.diskTotal * StrainedDiskFree
   }

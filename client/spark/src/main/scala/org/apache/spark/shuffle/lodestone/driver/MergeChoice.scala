@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import org.apache.spark.shuffle.lodestone.{LodestoneConf, Mode, Reason}
+import org.apache.spark.shuffle.lodestone.driver.services.{Placement, Service}
+
+/**
+ * Whether a shuffle gains by being merged.
+ *
+ * To read a block by itself costs a request, a seek where it is not in memory, and the set-up of
+ * its streams; to merge it costs a second copy of its bytes. So what counts is the size of a block,
+ * where the two costs meet. A shuffle of few blocks is left alone: what it could gain is less than
+ * a person notices, and Spark's own way needs no help from anybody.
+ */
+private[driver] final class MergeChoice(conf: LodestoneConf) {
+  import MergeChoice._
+
+  /** What the numbers of maps and partitions alone say, before the first task has run. */
+  def obstacle(numMaps: Int, numPartitions: Int): Option[Reason] =
+    if (conf.mode == Mode.Auto && numMaps.toLong * numPartitions < MinBlocks) {
+      Some(Reason.FewBlocks)
+    } else {
+      None
+    }
+
+  /** What its first map outputs say, which stand for all. */
+  def apply(numMaps: Int, sample: MapSample): Verdict = conf.mode match {
+    case Mode.Merge => Merge(conf.pushMaxBlockSizeBytes)
+    case Mode.Auto =>
+      val slow = sample.diskReadMicros >= SlowReadMicros
+      val even = if (slow) conf.pushMaxBlockSizeBytes else EvenBlockBytes
+      if (sample.blocks * numMaps < MinBlocks * sample.maps) {
+        Leave(Reason.FewBlocks)
+      } else if (sample.bytes > even * sample.blocks) {
+        Leave(Reason.LargeBlocks)
+      } else {
+        Merge(math.min(conf.pushMaxBlockSizeBytes, even * Tolerance))
+      }
+  }
+
+  /** Every service is short of something: they have better things to do than to save a little. */
+  def isTooMuch(services: Seq[Service]): Boolean =
+    conf.mode == Mode.Auto && services.forall(service => Placement.isStrained(service.load))
+}
+
+private[driver] object MergeChoice {
+
+  sealed trait Verdict
+
+  /** Blocks up to this size are pushed. */
+  final case class Merge(maxBlockBytes: Long) extends Verdict
+
+  /** To Spark, as long as nothing else is known. */
+  final case class Leave(reason: Reason) extends Verdict
+
+  /** At about 0.1 ms of a core for each, a quarter of a second is all that there is to gain. */
+  val MinBlocks = 2000L
+
+  /**
+   * Where the costs meet when blocks are in memory or on a fast disk: see bench/README.md for the
+   * measurement.
+   */
+  val EvenBlockBytes: Long = 32L * 1024
+
+  /** Around a mean below the limit, blocks vary; holes among merged ones cost requests. */
+  private val Tolerance = 4
+
+  /** Ten times what a solid disk takes, less than half of what a seek takes. */
+  val SlowReadMicros = 2000L
+}

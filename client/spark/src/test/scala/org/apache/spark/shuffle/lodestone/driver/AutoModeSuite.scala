@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
+import org.apache.spark.shuffle.lodestone.wire.{Hello, HelloReply, RegisterShuffle}
+
+/** A driver that decides for each shuffle, and what executors hear of it. */
+class AutoModeSuite extends DriverHarness {
+  private val id = ShuffleGeneration(3, 0)
+  private val large = MapSample(1, 100, 100 * 100000L, -1)
+  private val small = MapSample(2, 200, 200 * 1000L, -1)
+  private val leftForNow = NotMerged(Reason.LargeBlocks.code, forNow = true)
+
+  /** A reader that is not answered at once is not answered before the test gives up. */
+  private def deciding(used: ScriptedService*): DriverCoordinator = driver(
+    used,
+    "spark.lodestone.mode" -> "auto",
+    "spark.lodestone.finalize.timeout" -> "10min")
+
+  @Test def `large blocks are left for now and merged once more maps show small ones`(): Unit = {
+    val one = service(7)
+    deciding(one).registered(3, numMaps = 100, numPartitions = 100)
+    assertEquals(leftForNow, await(askPlan(id, large)))
+    assertEquals(0, one.seen(classOf[RegisterShuffle]))
+    val plan = await(askPlan(id, small)).asInstanceOf[MergePlan]
+    assertEquals(Seq(one.address.toString), plan.services.toSeq.map(_.hostPort))
+    assertEquals(128 * 1024L, plan.maxBlockBytes)
+    assertEquals(
+      plan.services.toSeq,
+      await(askPlan(id, large)).asInstanceOf[MergePlan].services.toSeq)
+  }
+
+  @Test def `readers of a shuffle that was left hear why at once and later maps do too`(): Unit = {
+    deciding(service(7)).registered(3, numMaps = 100, numPartitions = 100)
+    assertEquals(leftForNow, await(askPlan(id, large)))
+    assertEquals(notMerged(Reason.LargeBlocks), resultOf(id))
+    assertEquals(notMerged(Reason.LargeBlocks), await(askPlan(id, small)))
+    assertEquals(1L, reasonCount(Reason.LargeBlocks))
+  }
+
+  @Test def `a shuffle that is repeated is decided anew`(): Unit = {
+    deciding(service(7)).registered(3, numMaps = 100, numPartitions = 100)
+    assertEquals(leftForNow, await(askPlan(id, large)))
+    assertEquals(notMerged(Reason.LargeBlocks), resultOf(id))
+    val repeated = id.copy(mergeId = 1)
+    assertEquals(100, await(askPlan(repeated, small)).asInstanceOf[MergePlan].numPartitions)
+  }
+
+  @Test def `services that are all short of disk space are spared`(): Unit = {
+    val full = Healthy.copy(memoryLimit = 1000, diskFree = 5, diskTotal = 100)
+    def strained(incarnation: Long) = scripted(incarnation) { case _: Hello =>
+      Answer(HelloReply(1, "test", incarnation, full))
+    }
+    deciding(strained(1), strained(2)).registered(3, numMaps = 100, numPartitions = 100)
+    assertEquals(notMerged(Reason.ServicesStrained), await(askPlan(id, small)))
+    assertEquals(notMerged(Reason.ServicesStrained), resultOf(id))
+  }
+}
