@@ -68,7 +68,7 @@ test-e2e: tools daemon $(JARS) $(JOBS)
 	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS)
 	@$(MAKE) --no-print-directory $(TEST_ARCHIVES)
 	$(SAY) "end to end: real Spark processes, real daemons"
-	.venv-test/bin/python -m pytest -q -n 3 --dist loadgroup -c e2e/pytest.ini e2e/tests
+	.venv-test/bin/python -m pytest -q -n 4 --dist loadgroup -c e2e/pytest.ini e2e/tests
 
 # The daemon. Cargo knows what changed; dist/lodestone keeps its time when nothing did.
 daemon: tools

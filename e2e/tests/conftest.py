@@ -16,10 +16,13 @@ from harness.spark_process import Job, SparkProcess
 
 
 def pytest_collection_modifyitems(items):
-    """One process runs all tests of a line, so that its plain Spark is started once."""
+    """One process runs the tests of a line, so that its plain Spark is started once; two share those of a line with most tests."""
     for item in items:
         line = getattr(item, "callspec", None) and item.callspec.params.get("spark")
-        if line:
+        if line in USUAL_LINES:
+            half = sum(item.originalname.encode()) % 2
+            item.add_marker(pytest.mark.xdist_group(f"{line}-{half}"))
+        elif line:
             item.add_marker(pytest.mark.xdist_group(line))
 
 
