@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use lodestone_bench::cli::BenchVerb;
 use lodestone_sort::cli::SortVerb;
 
 use crate::config::{Config, ConfigError, Values};
@@ -34,6 +35,9 @@ pub enum Verb {
     /// Make and check the records of the Sort Benchmark
     #[command(subcommand)]
     Sort(SortVerb),
+    /// Drive shuffle services with pushes and fetches, and measure them
+    #[command(subcommand)]
+    Bench(Box<BenchVerb>),
 }
 
 /// Arguments of `explain`.

@@ -65,6 +65,7 @@ fn main() -> ExitCode {
         Verb::Serve(args) => exit(args.config().map_err(StartError::from).and_then(start)),
         Verb::Explain(args) => exit(explain::run(&args)),
         Verb::Sort(verb) => exit(lodestone_sort::cli::run(&verb)),
+        Verb::Bench(verb) => exit(lodestone_bench::cli::run(&verb)),
     }
 }
 

@@ -12,6 +12,7 @@ const TICK: Duration = Duration::from_millis(500);
 /// Bytes done, of how many.
 #[derive(Debug)]
 pub struct Progress {
+    label: String,
     done: AtomicU64,
     total: u64,
 }
@@ -19,10 +20,26 @@ pub struct Progress {
 impl Progress {
     /// Nothing done yet.
     pub fn of(total: u64) -> Self {
+        Self::labelled("", total)
+    }
+
+    /// Nothing done yet of work that has a name.
+    pub fn labelled(label: &str, total: u64) -> Self {
         Self {
+            label: label.to_owned(),
             done: AtomicU64::new(0),
             total,
         }
+    }
+
+    /// Bytes done so far.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Bytes to be done.
+    pub fn total(&self) -> u64 {
+        self.total
     }
 
     /// So much more is done.
@@ -54,13 +71,13 @@ impl Progress {
     }
 
     fn say(&self, before: &str, began: Instant) {
-        let done = self.done.load(Ordering::Relaxed);
+        let (label, done) = (&self.label, self.done());
         let percent = done * 100 / self.total.max(1);
         let seconds = began.elapsed().as_secs_f64();
         let megabytes = done as f64 / 1e6;
         let rate = megabytes / seconds.max(1e-3);
         say(&format!(
-            "{before}{percent:>3} %  {megabytes:.0} MB in {seconds:.1} s, {rate:.0} MB/s"
+            "{before}{label}{percent:>3} %  {megabytes:.0} MB in {seconds:.1} s, {rate:.0} MB/s"
         ));
     }
 }

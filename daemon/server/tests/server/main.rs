@@ -6,6 +6,7 @@
     reason = "tests may panic"
 )]
 
+mod bench;
 mod connections;
 mod disk;
 mod explain;

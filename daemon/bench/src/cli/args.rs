@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Flags.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::server::Wanted;
+use crate::workload::{BlockSize, size};
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum BenchVerb {
+    /// Push blocks from many connections, and finalize
+    ///
+    /// Example: lodestone bench push --server lodestone --server spark=$SPARK_HOME/jars --block 10k
+    Push(PushArgs),
+    /// Prepare a shuffle on the server, and read it back as reducers do: merged, and block by block
+    ///
+    /// Every byte is compared with what was pushed.
+    /// Example: lodestone bench fetch --block 10k --hdd
+    Fetch(FetchArgs),
+    /// What this machine can do at most: the same bytes over the same connections with nothing in between
+    ///
+    /// Sockets to files in large writes, and files to sockets with sendfile. A bound for the other verbs,
+    /// which can be had beside other servers as well: --server limit.
+    Limit(LimitArgs),
+    /// The table of Magnet's paper (section 5.2.1): push and fetch with blocks of 10 KB, 100 KB and 1 MB
+    ///
+    /// Several servers side by side in one run, in turn, with medians, spread and ratios.
+    /// Example: lodestone bench table --server lodestone --server spark=$SPARK_HOME/jars --server limit
+    Table(TableArgs),
+    /// The bare loop that `limit` measures
+    #[command(hide = true)]
+    ServeLimit {
+        /// Folder for its files
+        #[arg(long)]
+        dir: PathBuf,
+    },
+}
+
+/// Arguments of `push`.
+#[derive(Debug, Args)]
+pub struct PushArgs {
+    #[command(flatten)]
+    pub(super) servers: ServerArgs,
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
+    #[command(flatten)]
+    pub(super) trouble: TroubleArgs,
+}
+
+/// Arguments of `fetch`.
+#[derive(Debug, Args)]
+pub struct FetchArgs {
+    /// What to read: merged chunks, the original blocks of map tasks, or both
+    #[arg(long, value_name = "WHAT", default_value = "both")]
+    pub(super) from: From,
+    #[command(flatten)]
+    pub(super) servers: ServerArgs,
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
+    #[command(flatten)]
+    pub(super) disk: DiskArgs,
+    #[command(flatten)]
+    pub(super) trouble: TroubleArgs,
+    /// Connections that read slowly and over and over while the others work
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub(super) slow: u32,
+    /// What each of those reads in a second
+    #[arg(long, value_name = "SIZE", default_value = "100k", value_parser = size)]
+    pub(super) slow_rate: u64,
+}
+
+/// Arguments of `limit`.
+#[derive(Debug, Args)]
+pub struct LimitArgs {
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
+    #[command(flatten)]
+    pub(super) disk: DiskArgs,
+}
+
+/// Arguments of `table`.
+#[derive(Debug, Args)]
+pub struct TableArgs {
+    #[command(flatten)]
+    pub(super) servers: ServerArgs,
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
+    #[command(flatten)]
+    pub(super) disk: DiskArgs,
+}
+
+/// What is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum From {
+    Merged,
+    Originals,
+    Both,
+}
+
+/// Which servers.
+#[derive(Debug, Args)]
+pub(super) struct ServerArgs {
+    /// What to measure; may be given several times, ratios are to the first.
+    /// lodestone: this daemon, in its own words. lodestone-spark: this daemon, in Spark's words.
+    /// spark=JARS: Spark's own service, from the jars of a Spark installation (java is needed).
+    /// limit: the bare loop. HOST:PORT or spark@HOST:PORT: a server that runs already, on this host if its
+    /// original blocks are fetched
+    #[arg(long = "server", value_name = "SERVER", default_value = "lodestone")]
+    pub(super) servers: Vec<Wanted>,
+    /// Process of a server that runs already, to measure what it uses
+    #[arg(long, value_name = "PID")]
+    pub(super) pid: Option<u32>,
+    /// Memory of each server that is started, such as 512m or 1g: --memory of the daemon, -Xmx of Java
+    /// [default: 512MiB of the daemon, 1g of Java]
+    #[arg(long, value_name = "SIZE")]
+    pub(super) memory: Option<String>,
+}
+
+/// How much work.
+#[derive(Debug, Args)]
+pub(super) struct LoadArgs {
+    /// Size of blocks, such as 10k, or mixed (1 KiB to 1 MiB); several are measured one after the other
+    /// [default: 10k; table: 10k,100k,1m]
+    #[arg(long, value_name = "SIZE[,SIZE...]", value_delimiter = ',')]
+    pub(super) block: Vec<BlockSize>,
+    /// Bytes of all blocks
+    #[arg(long, value_name = "SIZE", default_value = "256m", value_parser = size)]
+    pub(super) total: u64,
+    /// Connections [default: 100; table and limit: 1000]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub(super) connections: Option<u32>,
+    /// Map tasks [default: about as many as partitions]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) maps: Option<u32>,
+    /// Reduce partitions [default: about as many as maps]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) partitions: Option<u32>,
+    /// Bytes that one connection sends, or asks for, before it waits for answers
+    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = size)]
+    pub(super) window: u64,
+    /// Rounds that count; medians are over these
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
+    /// Rounds before those, which do not count: Java is slow until it is warm
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(super) warmup: u32,
+    /// Folder for the data of servers and map tasks, in a folder of its own that is deleted at the end
+    /// [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(super) dir: Option<PathBuf>,
+    /// Give up when no byte has moved for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) timeout: u64,
+    /// Write everything, round by round, into this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Draw figures (SVG) into this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) plot: Option<PathBuf>,
+}
+
+/// On what disk.
+#[derive(Debug, Args)]
+pub(super) struct DiskArgs {
+    /// Let the page cache forget the data before each fetch
+    #[arg(long)]
+    pub(super) cold: bool,
+    /// A disk with a head: the servers may read 150 times a second. Implies --cold. Needs root and control
+    /// groups; skipped with a note where they cannot be had
+    #[arg(long)]
+    pub(super) hdd: bool,
+}
+
+/// What goes wrong.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(super) struct TroubleArgs {
+    /// Kill the server when half of the bytes have moved, and say what was lost and how clients saw it
+    #[arg(long)]
+    pub(super) kill: bool,
+    /// Stop the server for so many seconds when half of the bytes have moved
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) pause: Option<u64>,
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line of `lodestone bench`.
+
+mod args;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+pub use args::{BenchVerb, FetchArgs, LimitArgs, PushArgs, TableArgs};
+use args::{DiskArgs, From, LoadArgs, ServerArgs, TroubleArgs};
+
+use crate::error::{BenchError, at, doing};
+use crate::measure::clock::unix_seconds;
+use crate::measure::machine::Machine;
+use crate::report::{Phase, Report, plot, summary, table};
+use crate::run::fetch::Shape;
+use crate::run::phase::Conduct;
+use crate::run::rounds::{Plan, Rounds, runtime};
+use crate::run::scene::Slow;
+use crate::run::trouble::Trouble;
+use crate::server::{Server, Setup, Wanted, bare};
+use crate::workload::{BlockSize, Workload};
+
+const CONNECTIONS: u32 = 100;
+
+/// Of the paper, and of the bound beside it.
+const MANY_CONNECTIONS: u32 = 1000;
+
+/// Blocks of the paper.
+const PAPER_BLOCKS: [BlockSize; 3] = [
+    BlockSize::Fixed(10_000),
+    BlockSize::Fixed(100_000),
+    BlockSize::Fixed(1_000_000),
+];
+
+/// Measures, and prints what came of it.
+pub fn run(verb: &BenchVerb) -> Result<(), BenchError> {
+    let job = match verb {
+        BenchVerb::ServeLimit { dir } => return serve_limit(dir.clone()),
+        BenchVerb::Push(args) => Job {
+            phases: vec![Phase::Push],
+            trouble: trouble(&args.trouble, &args.load)?,
+            ..Job::of(&args.load, wanted(&args.servers)?, CONNECTIONS)
+        },
+        BenchVerb::Fetch(args) => Job {
+            phases: match args.from {
+                From::Merged => vec![Phase::FetchMerged],
+                From::Originals => vec![Phase::FetchOriginals],
+                From::Both => vec![Phase::FetchMerged, Phase::FetchOriginals],
+            },
+            trouble: trouble(&args.trouble, &args.load)?,
+            slow: Slow {
+                connections: args.slow,
+                bytes_a_second: args.slow_rate,
+            },
+            ..Job::of(&args.load, wanted(&args.servers)?, CONNECTIONS).on(&args.disk)
+        },
+        BenchVerb::Limit(args) => {
+            let only = (vec![Wanted::Limit], None, None);
+            Job {
+                phases: vec![Phase::Push, Phase::FetchMerged],
+                ..Job::of(&args.load, only, MANY_CONNECTIONS).on(&args.disk)
+            }
+        }
+        BenchVerb::Table(args) => Job {
+            phases: vec![Phase::Push, Phase::FetchMerged, Phase::FetchOriginals],
+            sizes: PAPER_BLOCKS.to_vec(),
+            ..Job::of(&args.load, wanted(&args.servers)?, MANY_CONNECTIONS).on(&args.disk)
+        },
+    };
+    job.run()
+}
+
+/// Servers, a process id, and memory, as they were asked for.
+type Servers = (Vec<Wanted>, Option<u32>, Option<String>);
+
+fn wanted(args: &ServerArgs) -> Result<Servers, BenchError> {
+    let mut running = 0;
+    for (place, server) in args.servers.iter().enumerate() {
+        if args.servers.iter().take(place).any(|other| other == server) {
+            return Err(BenchError::Usage(format!(
+                "--server {server:?} is there twice"
+            )));
+        }
+        running += usize::from(matches!(server, Wanted::Running(..)));
+    }
+    if args.pid.is_some() && running != 1 {
+        let need = "--pid needs exactly one --server HOST:PORT that it belongs to";
+        return Err(BenchError::Usage(need.to_owned()));
+    }
+    Ok((args.servers.clone(), args.pid, args.memory.clone()))
+}
+
+fn trouble(args: &TroubleArgs, load: &LoadArgs) -> Result<Option<Trouble>, BenchError> {
+    match args.pause {
+        Some(seconds) if seconds >= load.timeout => Err(BenchError::Usage(format!(
+            "--pause {seconds} lasts longer than --timeout {}",
+            load.timeout
+        ))),
+        Some(seconds) => Ok(Some(Trouble::Pause(Duration::from_secs(seconds)))),
+        None => Ok(args.kill.then_some(Trouble::Kill)),
+    }
+}
+
+/// What is to be done.
+struct Job<'a> {
+    load: &'a LoadArgs,
+    servers: Servers,
+    connections: u32,
+    phases: Vec<Phase>,
+    sizes: Vec<BlockSize>,
+    trouble: Option<Trouble>,
+    slow: Slow,
+    cold: bool,
+    hdd: bool,
+}
+
+impl<'a> Job<'a> {
+    fn of(load: &'a LoadArgs, servers: Servers, connections: u32) -> Self {
+        Self {
+            load,
+            servers,
+            connections: load.connections.unwrap_or(connections),
+            phases: Vec::new(),
+            sizes: vec![BlockSize::Fixed(10_000)],
+            trouble: None,
+            slow: Slow::default(),
+            cold: false,
+            hdd: false,
+        }
+    }
+
+    fn on(self, disk: &DiskArgs) -> Self {
+        Self {
+            cold: disk.cold || disk.hdd,
+            hdd: disk.hdd,
+            ..self
+        }
+    }
+
+    fn run(self) -> Result<(), BenchError> {
+        let load = self.load;
+        let workloads = self.workloads()?;
+        self.check()?;
+        let runtime = runtime()?;
+        let interrupted = interrupted(&runtime);
+        let dir = WorkDir::below(load.dir.clone().unwrap_or_else(std::env::temp_dir))?;
+        raise_file_limit(2 * u64::from(self.connections + self.slow.connections));
+        let machine = Machine::with_data_in(&dir.0);
+        let (wanted, pid, memory) = self.servers.clone();
+        let setup = Setup {
+            dir: dir.0.clone(),
+            memory,
+            connections: self.connections + self.slow.connections,
+            pid,
+        };
+        let started = wanted.iter().map(|one| Server::start(one, &setup));
+        let servers = started.collect::<Result<Vec<_>, _>>()?;
+        let is_killed = self.trouble == Some(Trouble::Kill);
+        let plan = Plan {
+            dir: dir.0.clone(),
+            workloads,
+            shape: Shape {
+                connections: self.connections,
+                window_bytes: load.window,
+            },
+            rounds: if is_killed { 1 } else { load.rounds },
+            warmup: if is_killed { 0 } else { load.warmup },
+            phases: self.phases.clone(),
+            slow: self.slow,
+            cold: self.cold,
+            hdd: self.hdd,
+            conduct: Conduct {
+                patience: Duration::from_secs(load.timeout),
+                trouble: self.trouble,
+                interrupted,
+            },
+        };
+        let (rounds, remarks) = Rounds::of(plan, servers, runtime)?.run()?;
+        let report = Report {
+            command: std::env::args().collect(),
+            version: env!("CARGO_PKG_VERSION"),
+            finished_unix_seconds: unix_seconds(),
+            machine,
+            connections: self.connections,
+            hdd: self.hdd && remarks.is_empty(),
+            remarks,
+            summary: summary::summaries(&rounds),
+            rounds,
+        };
+        self.tell(&report)
+    }
+
+    fn workloads(&self) -> Result<Vec<Workload>, BenchError> {
+        let load = self.load;
+        let sizes = match load.block.as_slice() {
+            [] => &self.sizes,
+            given => given,
+        };
+        let plan = |size: &BlockSize| {
+            Workload::plan(*size, load.total, load.maps, load.partitions).map_err(BenchError::Usage)
+        };
+        sizes.iter().map(plan).collect()
+    }
+
+    /// Whether what was asked for goes together.
+    fn check(&self) -> Result<(), BenchError> {
+        let (servers, pid, _) = &self.servers;
+        if self.trouble == Some(Trouble::Kill) && (servers.len() != 1 || self.load.block.len() > 1)
+        {
+            let need = "--kill takes one server and one block size";
+            return Err(BenchError::Usage(need.to_owned()));
+        }
+        let is_running = |one: &Wanted| matches!(one, Wanted::Running(..));
+        if (self.trouble.is_some() || self.hdd) && pid.is_none() && servers.iter().any(is_running) {
+            let need = "--kill, --pause and --hdd need the --pid of a server that runs already";
+            return Err(BenchError::Usage(need.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn tell(&self, report: &Report) -> Result<(), BenchError> {
+        let mut out = io::stdout().lock();
+        let text = table::text(report);
+        out.write_all(text.as_bytes())
+            .map_err(doing("writing to stdout"))?;
+        if let Some(path) = &self.load.json {
+            report.write_json(path)?;
+        }
+        if let Some(folder) = &self.load.plot {
+            plot::draw(folder, &report.summary)?;
+        }
+        Ok(())
+    }
+}
+
+/// A folder that goes with this.
+struct WorkDir(PathBuf);
+
+impl WorkDir {
+    fn below(dir: PathBuf) -> Result<Self, BenchError> {
+        let own = dir.join(format!("lodestone-bench-{}", std::process::id()));
+        fs::create_dir(&own).map_err(at(&own))?;
+        Ok(Self(fs::canonicalize(&own).unwrap_or(own)))
+    }
+}
+
+impl Drop for WorkDir {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            // The measurement is done; the folder's name says whose it is.
+            let _ = writeln!(io::stderr(), "{} stays: {error}", self.0.display());
+        }
+    }
+}
+
+/// Becomes true with Ctrl-C, so that servers are ended and files are deleted.
+fn interrupted(runtime: &Runtime) -> watch::Receiver<bool> {
+    let (tell, told) = watch::channel(false);
+    runtime.spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            tell.send_replace(true);
+        }
+    });
+    told
+}
+
+/// Each connection takes a descriptor. Where the limit cannot be raised, connecting says so.
+fn raise_file_limit(wanted: u64) {
+    let before = getrlimit(Resource::Nofile);
+    if before.current.is_some_and(|limit| limit < wanted) {
+        let most = Rlimit {
+            current: before.maximum,
+            ..before
+        };
+        let _ = setrlimit(Resource::Nofile, most);
+    }
+}
+
+fn serve_limit(dir: PathBuf) -> Result<(), BenchError> {
+    fs::create_dir_all(&dir).map_err(at(&dir))?;
+    raise_file_limit(u64::MAX);
+    runtime()?
+        .block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await?;
+            let mut out = io::stdout();
+            writeln!(out, "limit ready listen={}", listener.local_addr()?)?;
+            out.flush()?;
+            bare::serve(listener, dir).await
+        })
+        .map_err(doing("serving"))
+}

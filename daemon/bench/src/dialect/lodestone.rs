@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The extension, as the plugin speaks it.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use lodestone_wire::extension::fetch::{ChunkLayout, ChunkLayoutReply, ChunkRef, FetchChunks};
+use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
+use lodestone_wire::extension::hello::{Hello, HelloReply};
+use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
+use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
+use lodestone_wire::{AppId, Frame, Message};
+
+use super::{Expect, FetchWords, NO_ATTEMPT, Part, Planned, PushWords, Shuffle, Verdict, read};
+use crate::error::{LinkError, Wrong};
+use crate::net::link::ask_message;
+use crate::workload::payload::Payload;
+use crate::workload::{Run, Workload};
+
+/// All maps.
+const MAPS: (u32, u32) = (0, i32::MAX as u32);
+
+/// The most that a daemon grants: nobody renews while a phase is measured.
+const LEASE_MS: i64 = 3_600_000;
+
+/// Greets, takes a lease, registers the shuffle. Returns the server's incarnation.
+pub(crate) async fn register(
+    address: SocketAddr,
+    app: &AppId,
+    workload: Workload,
+) -> Result<i64, LinkError> {
+    let hello: HelloReply = ask_message(
+        address,
+        &Hello {
+            protocol_version: PROTOCOL_VERSION,
+            client_name: concat!("lodestone-bench/", env!("CARGO_PKG_VERSION")).to_owned(),
+        },
+    )
+    .await?;
+    let key = key(app, hello.incarnation, workload);
+    let _: Done = ask_message(
+        address,
+        &RegisterShuffle {
+            key,
+            num_maps: workload.maps,
+            num_partitions: workload.partitions,
+            format: "spark-stream".to_owned(),
+        },
+    )
+    .await?;
+    let _: LeaseReply = ask_message(
+        address,
+        &RenewLease {
+            app: app.clone(),
+            app_attempt: NO_ATTEMPT,
+            incarnation: hello.incarnation,
+            ttl_ms: LEASE_MS,
+        },
+    )
+    .await?;
+    Ok(hello.incarnation)
+}
+
+fn key(app: &AppId, incarnation: i64, workload: Workload) -> MergeKey {
+    MergeKey {
+        app: app.clone(),
+        app_attempt: NO_ATTEMPT,
+        incarnation,
+        shuffle_id: workload.shuffle.cast_signed(),
+        merge_id: 0,
+    }
+}
+
+pub(crate) async fn finalize(shuffle: &Shuffle) -> Result<u64, LinkError> {
+    let key = key(&shuffle.app, shuffle.incarnation, shuffle.workload);
+    let merged: FinalizeMergeReply = ask_message(shuffle.address, &FinalizeMerge { key }).await?;
+    Ok(merged.segments.unsigned_abs())
+}
+
+/// Requests about one shuffle.
+#[derive(Debug)]
+pub struct Words {
+    key: MergeKey,
+    workload: Workload,
+    payload: Payload,
+}
+
+impl Words {
+    /// About this one.
+    pub fn of(shuffle: &Shuffle) -> Self {
+        Self {
+            key: key(&shuffle.app, shuffle.incarnation, shuffle.workload),
+            workload: shuffle.workload,
+            payload: shuffle.payload.clone(),
+        }
+    }
+}
+
+impl PushWords for Words {
+    fn one_by_one(&self) -> bool {
+        false
+    }
+
+    fn meta(&self, _connection: u32, run: Run) -> Bytes {
+        let segment = |block: crate::workload::Block| Segment {
+            reduce_id: block.reduce,
+            length: self.workload.block_bytes(block),
+            records: -1,
+            crc32c: Crc32c(self.payload.crc32c(self.workload, block)),
+        };
+        PushBatch {
+            key: self.key.clone(),
+            map_index: run.map,
+            map_id: run.map.into(),
+            segments: run.blocks().map(segment).collect(),
+        }
+        .to_bytes()
+    }
+
+    fn verdicts(&self, run: Run, answer: &[u8]) -> Result<Vec<Verdict>, Wrong> {
+        let answer: PushBatchReply = read("a batch", answer)?;
+        if answer.codes.len() != run.blocks().len() {
+            let told = format!(
+                "{} codes for {} blocks",
+                answer.codes.len(),
+                run.blocks().len()
+            );
+            return Err(Wrong::Unexpected(told));
+        }
+        let verdict = |code: &Status| match code {
+            Status::Ok => Verdict::Merged,
+            other => Verdict::Refused(other.name()),
+        };
+        Ok(answer.codes.iter().map(verdict).collect())
+    }
+}
+
+impl FetchWords for Words {
+    fn layout(&self, part: Part, request_id: i64) -> Option<Frame> {
+        let message = ChunkLayout {
+            key: self.key.clone(),
+            map_start: MAPS.0,
+            map_end: MAPS.1,
+            reduce_ids: vec![part.partition],
+        };
+        let body = message.to_bytes();
+        Some(Frame::RpcRequest { request_id, body })
+    }
+
+    fn planned(&self, part: Part, answer: Option<Frame>) -> Result<Vec<Planned>, Wrong> {
+        let body = match answer {
+            Some(Frame::RpcResponse { body, .. }) => body,
+            other => return Err(Wrong::Unexpected(format!("{other:?}"))),
+        };
+        let reply: ChunkLayoutReply = read("the layout of a partition", &body)?;
+        let layout = match <[_; 1]>::try_from(reply.partitions) {
+            Ok([layout]) if layout.reduce_id == part.partition => layout,
+            _ => {
+                return Err(Wrong::Unexpected(
+                    "the layout of another partition".to_owned(),
+                ));
+            }
+        };
+        if layout.code != Status::Ok {
+            return Err(Wrong::Refused {
+                request: "the layout of a partition",
+                why: layout.code.name().to_owned(),
+            });
+        }
+        let wanted = part.share(layout.chunks.len() as u32);
+        let chunks = (0..).zip(layout.chunks);
+        let chunks = chunks.filter(|(index, _)| wanted.contains(index));
+        let planned = chunks.map(|(index, chunk)| {
+            let lengths = chunk.segments.iter().map(|one| u64::from(one.length));
+            let segments = chunk.segments.iter().map(|one| (one.map_index, one.length));
+            Planned {
+                index,
+                bytes: lengths.sum(),
+                expect: Expect::Segments(segments.collect()),
+            }
+        });
+        Ok(planned.collect())
+    }
+
+    fn open(&self, part: Part, planned: &[Planned]) -> Bytes {
+        let chunk = |chunk: &Planned| ChunkRef {
+            reduce_id: part.partition,
+            chunk: chunk.index,
+        };
+        FetchChunks {
+            key: self.key.clone(),
+            map_start: MAPS.0,
+            map_end: MAPS.1,
+            chunks: planned.iter().map(chunk).collect(),
+        }
+        .to_bytes()
+    }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is said to a server: the same work in the words of Spark, of Lodestone, or of the bare loop.
+
+pub mod bare;
+pub mod lodestone;
+pub mod originals;
+pub mod spark;
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lodestone_wire::extension::status::Refused;
+use lodestone_wire::spark::ShuffleKey;
+use lodestone_wire::spark::remove::RemoveShuffleMerge;
+use lodestone_wire::{AppId, Frame, Message};
+use roaring::RoaringBitmap;
+
+use crate::error::{LinkError, Wrong};
+use crate::net::link::tell;
+use crate::workload::payload::Payload;
+use crate::workload::{Block, Run, Workload};
+
+/// Map attempts have the ids of their maps, application attempts none.
+const NO_ATTEMPT: i32 = -1;
+
+/// Chunks have about this size, in Spark and in Lodestone.
+pub const CHUNK_BYTES: u64 = 2 << 20;
+
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// One upload for each block, `MergedBlockMeta`, `FetchShuffleBlockChunks`.
+    Spark,
+    /// Batches, `ChunkLayout`, `FetchChunks`.
+    Lodestone,
+    /// Bytes to a file, and back.
+    Bare,
+}
+
+/// What became of a pushed block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Merged.
+    Merged,
+    /// Not merged: Spark's and Lodestone's names for the reason.
+    Refused(&'static str),
+}
+
+/// Which part of what is merged one request of a reader is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The partition; for the bare loop the file.
+    pub partition: u32,
+    /// Which part of it.
+    pub part: u32,
+    /// Of how many.
+    pub parts: u32,
+}
+
+impl Part {
+    /// Which of so many things are in this part.
+    pub fn share(self, count: u32) -> std::ops::Range<u32> {
+        let cut =
+            |part: u32| (u64::from(count) * u64::from(part)).div_ceil(u64::from(self.parts)) as u32;
+        cut(self.part)..cut(self.part + 1)
+    }
+}
+
+/// A chunk that is going to be fetched, and what must be in it.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Its index in the partition.
+    pub index: u32,
+    /// About how large it is.
+    pub bytes: u64,
+    /// Its blocks.
+    pub expect: Expect,
+}
+
+/// Which blocks a chunk must have.
+#[derive(Clone, Debug)]
+pub enum Expect {
+    /// This one.
+    One(Block),
+    /// Those of these maps, in any order.
+    Maps(RoaringBitmap),
+    /// Those of these maps with these lengths, in this order.
+    Segments(VecDeque<(u32, u32)>),
+    /// Any.
+    Any,
+}
+
+impl Expect {
+    /// Crosses the block off.
+    pub fn take(&mut self, block: Block, length: u32) -> Result<(), Wrong> {
+        let is_right = match self {
+            Self::One(one) => *one == block,
+            Self::Maps(maps) => maps.remove(block.map),
+            Self::Segments(segments) => segments.pop_front() == Some((block.map, length)),
+            Self::Any => true,
+        };
+        if let Self::One(_) = self {
+            *self = Self::Maps(RoaringBitmap::new());
+        }
+        if is_right {
+            Ok(())
+        } else {
+            Err(Wrong::Misplaced(block))
+        }
+    }
+
+    /// Whether all have come.
+    pub fn is_complete(&self) -> bool {
+        match self {
+            Self::One(_) => false,
+            Self::Maps(maps) => maps.is_empty(),
+            Self::Segments(segments) => segments.is_empty(),
+            Self::Any => true,
+        }
+    }
+}
+
+/// Requests about pushes to one shuffle.
+pub trait PushWords: Debug + Send + Sync {
+    /// Whether every block is a request of its own.
+    fn one_by_one(&self) -> bool;
+
+    /// What stands before the blocks of an upload.
+    fn meta(&self, connection: u32, run: Run) -> Bytes;
+
+    /// What the answer says of each block.
+    fn verdicts(&self, run: Run, answer: &[u8]) -> Result<Vec<Verdict>, Wrong>;
+}
+
+/// Requests about fetches from one shuffle.
+pub trait FetchWords: Debug + Send + Sync {
+    /// What is asked before a stream can be opened, if anything is.
+    fn layout(&self, part: Part, request_id: i64) -> Option<Frame>;
+
+    /// Which chunks the part has, after the answer to that.
+    fn planned(&self, part: Part, answer: Option<Frame>) -> Result<Vec<Planned>, Wrong>;
+
+    /// Whether all blocks of a part are of its partition.
+    fn by_partition(&self) -> bool {
+        true
+    }
+
+    /// Opens a stream over them.
+    fn open(&self, part: Part, planned: &[Planned]) -> Bytes;
+}
+
+/// One shuffle on one server.
+#[derive(Clone, Debug)]
+pub struct Shuffle {
+    /// Where the server listens.
+    pub address: SocketAddr,
+    /// How it is spoken to.
+    pub dialect: Dialect,
+    /// The application.
+    pub app: AppId,
+    /// Of the server that was met, where the dialect has one.
+    pub incarnation: i64,
+    /// The blocks, and the shuffle's id.
+    pub workload: Workload,
+    /// Their bytes.
+    pub payload: Payload,
+}
+
+impl Shuffle {
+    /// Makes the application and the shuffle known to the server. `dir` is where an executor would have its files.
+    pub async fn register(
+        address: SocketAddr,
+        dialect: Dialect,
+        app: AppId,
+        (workload, payload): (Workload, Payload),
+        dir: &Path,
+    ) -> Result<Self, LinkError> {
+        let incarnation = match dialect {
+            Dialect::Spark => {
+                spark::register(address, &app, dir).await?;
+                0
+            }
+            Dialect::Lodestone => lodestone::register(address, &app, workload).await?,
+            Dialect::Bare => 0,
+        };
+        Ok(Self {
+            address,
+            dialect,
+            app,
+            incarnation,
+            workload,
+            payload,
+        })
+    }
+
+    /// How its blocks are pushed.
+    pub fn push_words(&self) -> Arc<dyn PushWords> {
+        match self.dialect {
+            Dialect::Spark => Arc::new(spark::Words::of(self)),
+            Dialect::Lodestone => Arc::new(lodestone::Words::of(self)),
+            Dialect::Bare => Arc::new(bare::Words::of(self)),
+        }
+    }
+
+    /// How what is merged is fetched.
+    pub fn fetch_words(&self) -> Arc<dyn FetchWords> {
+        match self.dialect {
+            Dialect::Spark => Arc::new(spark::Words::of(self)),
+            Dialect::Lodestone => Arc::new(lodestone::Words::of(self)),
+            Dialect::Bare => Arc::new(bare::Words::of(self)),
+        }
+    }
+
+    /// No more pushes. How many blocks the server says that it has merged.
+    pub async fn finalize(&self) -> Result<Option<u64>, LinkError> {
+        match self.dialect {
+            Dialect::Spark => spark::finalize(self).await.map(Some),
+            Dialect::Lodestone => lodestone::finalize(self).await.map(Some),
+            Dialect::Bare => Ok(None),
+        }
+    }
+
+    /// The data is no longer wanted.
+    pub async fn remove(&self) -> Result<(), LinkError> {
+        match self.dialect {
+            Dialect::Spark | Dialect::Lodestone => {
+                let key = self.spark_key();
+                tell(self.address, &RemoveShuffleMerge { key }).await
+            }
+            Dialect::Bare => bare::remove(self).await,
+        }
+    }
+
+    pub(crate) fn spark_key(&self) -> ShuffleKey {
+        ShuffleKey {
+            app: self.app.clone(),
+            app_attempt: NO_ATTEMPT,
+            shuffle_id: self.workload.shuffle.cast_signed(),
+            merge_id: 0,
+        }
+    }
+}
+
+/// The answer, or the words of a refusal that came instead.
+pub(crate) fn read<A: Message>(request: &'static str, body: &[u8]) -> Result<A, Wrong> {
+    A::from_bytes(body).map_err(|error| match Refused::from_bytes(body) {
+        Ok(refused) => Wrong::Refused {
+            request,
+            why: format!("{} ({})", refused.code.name(), refused.detail),
+        },
+        Err(_) => error.into(),
+    })
+}

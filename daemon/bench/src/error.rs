@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can go wrong, in words that say what to do.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use lodestone_wire::{DecodeError, FrameError};
+
+use crate::workload::Block;
+
+/// Why there is no measurement.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The arguments do not go together.
+    #[error("{0}")]
+    Usage(String),
+    /// The disk said so.
+    #[error("{}: {source}", path.display())]
+    Disk {
+        /// Where.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// A server did not start.
+    #[error("{server} did not start: {why}")]
+    Start {
+        /// Its name.
+        server: String,
+        /// What is known of it.
+        why: String,
+    },
+    /// A connection could not be made, or broke, or what came over it was wrong.
+    #[error("{server} at {address}: {source}")]
+    Link {
+        /// Name of the server.
+        server: String,
+        /// Where it was thought to be.
+        address: SocketAddr,
+        /// What happened.
+        source: LinkError,
+    },
+    /// Nothing moved any more.
+    #[error("{server}: no byte moved for {seconds} s; its log may say why")]
+    Silent {
+        /// Name of the server.
+        server: String,
+        /// How long was waited (`--timeout`).
+        seconds: u64,
+    },
+    /// Blocks did not come back.
+    #[error(
+        "{server}: only {found} of {expected} blocks came back; the first that is missing is that of map {} for \
+         partition {}", missing.map, missing.reduce
+    )]
+    Missing {
+        /// Name of the server.
+        server: String,
+        /// Blocks that came back.
+        found: u64,
+        /// Blocks that were merged.
+        expected: u64,
+        /// One of those that did not.
+        missing: Block,
+    },
+    /// Blocks were not merged, for a reason that is no part of the protocol's ordinary life.
+    #[error("{server} refused {count} blocks: {reason}")]
+    Refused {
+        /// Name of the server.
+        server: String,
+        /// How many.
+        count: u64,
+        /// The code that was given most often.
+        reason: String,
+    },
+    /// The server's account is not that of its answers.
+    #[error("{server} acknowledged {acknowledged} blocks, and says that it has merged {told}")]
+    Ledger {
+        /// Name of the server.
+        server: String,
+        /// Blocks that it acknowledged.
+        acknowledged: u64,
+        /// Blocks that it told when the shuffle was finalized.
+        told: u64,
+    },
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+    /// A plot could not be drawn.
+    #[error("{}: {why}", path.display())]
+    Plot {
+        /// The file.
+        path: PathBuf,
+        /// What the library said.
+        why: String,
+    },
+}
+
+/// For `map_err`: says at which path.
+pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> BenchError {
+    let path = path.to_path_buf();
+    move |source| BenchError::Disk { path, source }
+}
+
+/// For `map_err`: says what was tried.
+pub(crate) fn doing(what: &'static str) -> impl FnOnce(io::Error) -> BenchError {
+    move |source| BenchError::System { what, source }
+}
+
+/// What happened to a connection.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// Nobody listens there, or too many connect.
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    /// The server closed it before all answers had come.
+    #[error("the server closed the connection with answers outstanding")]
+    Closed,
+    /// The socket failed.
+    #[error("the connection broke: {0}")]
+    Socket(#[from] io::Error),
+    /// No frame of the protocol.
+    #[error("what the server sent is no frame: {0}")]
+    Frame(#[from] FrameError),
+    /// A frame, with the wrong thing in it.
+    #[error("the server is wrong: {0}")]
+    Wrong(#[from] Wrong),
+}
+
+impl LinkError {
+    /// Whether the server said something wrong, rather than nothing.
+    pub(crate) fn is_wrong(&self) -> bool {
+        matches!(self, Self::Frame(_) | Self::Wrong(_))
+    }
+
+    /// In a word or two, for counting.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Connect(_) => "not connected",
+            Self::Closed => "closed",
+            Self::Socket(error) if error.kind() == io::ErrorKind::ConnectionReset => "reset",
+            Self::Socket(error) if error.kind() == io::ErrorKind::BrokenPipe => "broken pipe",
+            Self::Socket(_) => "socket error",
+            Self::Frame(_) | Self::Wrong(_) => "wrong answer",
+        }
+    }
+}
+
+/// An answer that a right server does not give.
+#[derive(Debug, thiserror::Error)]
+pub enum Wrong {
+    /// Something that does not start like a block of this shuffle.
+    #[error("bytes that are no block of this shuffle where a block should begin")]
+    Head,
+    /// A block with other bytes than were pushed.
+    #[error("the block of map {} for partition {} has other bytes than were pushed", .0.map, .0.reduce)]
+    Bytes(Block),
+    /// A block where another should be.
+    #[error("the block of map {} for partition {} came where it does not belong", .0.map, .0.reduce)]
+    Misplaced(Block),
+    /// A block for the second time.
+    #[error("the block of map {} for partition {} came twice", .0.map, .0.reduce)]
+    Twice(Block),
+    /// A block that the server said it had not merged.
+    #[error("the block of map {} for partition {} came back although it had been refused", .0.map, .0.reduce)]
+    NotMerged(Block),
+    /// A chunk ends in the middle of a block, or before its blocks have all come.
+    #[error("a chunk is shorter than its blocks")]
+    Short,
+    /// The answer is no message that was expected.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// An answer to nothing that was asked.
+    #[error("an unexpected frame: {0}")]
+    Unexpected(String),
+    /// A request failed, and that is not counted but reported.
+    #[error("it refused {request}: {why}")]
+    Refused {
+        /// What was asked.
+        request: &'static str,
+        /// Its words.
+        why: String,
+    },
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Time, and what processes use.
+
+pub mod clock;
+pub mod counts;
+pub mod latency;
+pub mod machine;
+pub mod process;
+pub mod spread;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is behind these locks is whole between any two statements, so a panic elsewhere does not spoil it.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One connection's pushes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lodestone_wire::Frame;
+use lodestone_wire::frame::ChunkId;
+
+use super::tally::{Queue, Tally};
+use crate::dialect::spark::alone;
+use crate::dialect::{PushWords, Shuffle, Verdict};
+use crate::error::Wrong;
+use crate::measure::clock::Moment;
+use crate::net::link::first_line;
+use crate::net::outbox::Outbox;
+use crate::net::{Next, Talk};
+use crate::workload::blocks::BlockSet;
+use crate::workload::payload::Payload;
+use crate::workload::{Block, Run, Workload};
+
+/// Most bytes of one batch, as in the plugin.
+pub const BATCH_BYTES: u64 = 4 << 20;
+
+/// What all connections push together.
+#[derive(Debug)]
+pub struct PushWork {
+    /// The blocks.
+    pub workload: Workload,
+    /// Their bytes.
+    pub payload: Payload,
+    /// How requests are made.
+    pub words: Arc<dyn PushWords>,
+    /// What is left to be pushed.
+    pub queue: Queue<Run>,
+    /// What the server says it has merged.
+    pub merged: Arc<BlockSet>,
+    /// Bytes that one connection sends before it waits for an answer.
+    pub window_bytes: u64,
+    /// Counters.
+    pub tally: Arc<Tally>,
+}
+
+impl PushWork {
+    /// All blocks, in pieces small enough for each connection to get some.
+    pub fn all(shuffle: &Shuffle, connections: u32, window_bytes: u64, tally: Arc<Tally>) -> Self {
+        let workload = shuffle.workload;
+        let share = workload.total().div_ceil(connections.into());
+        Self {
+            workload,
+            payload: shuffle.payload.clone(),
+            words: shuffle.push_words(),
+            queue: Queue::of(workload.runs(share.min(BATCH_BYTES))),
+            merged: Arc::new(BlockSet::of(workload)),
+            window_bytes,
+            tally,
+        }
+    }
+
+    /// Once more what was not merged, one block after the other.
+    pub fn again(&self, tally: Arc<Tally>) -> Self {
+        let all = BlockSet::all(self.workload);
+        let left = all.blocks().filter(|block| !self.merged.contains(*block));
+        Self {
+            workload: self.workload,
+            payload: self.payload.clone(),
+            words: Arc::clone(&self.words),
+            queue: Queue::of(left.map(alone).collect()),
+            merged: Arc::clone(&self.merged),
+            window_bytes: self.window_bytes,
+            tally,
+        }
+    }
+}
+
+/// A request that is not answered yet.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    run: Run,
+    bytes: u64,
+    sent: Moment,
+}
+
+/// One connection's part.
+#[derive(Debug)]
+pub struct PushTalk {
+    work: Arc<PushWork>,
+    connection: u32,
+    current: Option<Run>,
+    pending: HashMap<i64, Pending>,
+    pending_bytes: u64,
+    last_id: i64,
+}
+
+impl PushTalk {
+    /// The connection with this number.
+    pub fn of(work: &Arc<PushWork>, connection: u32) -> Self {
+        Self {
+            work: Arc::clone(work),
+            connection,
+            current: None,
+            pending: HashMap::new(),
+            pending_bytes: 0,
+            last_id: 0,
+        }
+    }
+
+    /// What the next request is about.
+    fn upcoming(&mut self) -> Option<Run> {
+        let run = self.current.or_else(|| self.work.queue.take())?;
+        self.current = Some(run);
+        Some(if self.work.words.one_by_one() {
+            let to = run.from + 1;
+            Run { to, ..run }
+        } else {
+            run
+        })
+    }
+
+    fn put(&mut self, run: Run, bytes: u64, out: &mut Outbox) {
+        self.last_id += 1;
+        let (work, request_id) = (&self.work, self.last_id);
+        out.frame(&Frame::UploadStream {
+            request_id,
+            meta: work.words.meta(self.connection, run),
+            body_bytes: bytes,
+        });
+        for block in run.blocks() {
+            out.copy(&Payload::head(work.workload, block));
+            out.body(work.payload.body(work.workload, block));
+        }
+        let sent = Moment::now();
+        self.pending
+            .insert(request_id, Pending { run, bytes, sent });
+        self.pending_bytes += bytes;
+        self.current = self.current.and_then(|current| {
+            let from = run.to;
+            (from < current.to).then_some(Run { from, ..current })
+        });
+    }
+
+    fn answered(&mut self, request_id: i64) -> Result<Pending, Wrong> {
+        let Some(pending) = self.pending.remove(&request_id) else {
+            return Err(Wrong::Unexpected(format!("an answer to {request_id}")));
+        };
+        self.pending_bytes -= pending.bytes;
+        self.work.tally.latencies.record(pending.sent.elapsed());
+        Ok(pending)
+    }
+
+    fn count(&self, block: Block, verdict: Verdict) -> Result<(), Wrong> {
+        match verdict {
+            Verdict::Refused(reason) => self.work.tally.refused.add(reason, 1),
+            Verdict::Merged if !self.work.merged.insert(block) => return Err(Wrong::Twice(block)),
+            Verdict::Merged => {
+                let bytes = self.work.workload.block_bytes(block);
+                self.work.tally.progress.add(bytes.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Talk for PushTalk {
+    fn next(&mut self, out: &mut Outbox) -> Next {
+        let Some(run) = self.upcoming() else {
+            return if self.pending.is_empty() {
+                Next::Done
+            } else {
+                Next::Wait
+            };
+        };
+        let bytes = self.work.workload.run_bytes(run);
+        if !self.pending.is_empty() && self.pending_bytes + bytes > self.work.window_bytes {
+            return Next::Wait;
+        }
+        self.put(run, bytes, out);
+        Next::Send
+    }
+
+    fn answer(&mut self, frame: Frame) -> Result<(), Wrong> {
+        match frame {
+            Frame::RpcResponse { request_id, body } => {
+                let run = self.answered(request_id)?.run;
+                let verdicts = self.work.words.verdicts(run, &body)?;
+                let mut each = run.blocks().zip(verdicts);
+                each.try_for_each(|(block, verdict)| self.count(block, verdict))
+            }
+            Frame::RpcFailure(failure) => {
+                let run = self.answered(failure.request_id)?.run;
+                let reason = first_line(&failure.error);
+                let blocks = run.blocks().len() as u64;
+                self.work.tally.refused.add(&reason, blocks);
+                Ok(())
+            }
+            other => Err(Wrong::Unexpected(format!("{other:?}"))),
+        }
+    }
+
+    fn piece(&mut self, chunk: ChunkId, _bytes: &[u8]) -> Result<(), Wrong> {
+        Err(Wrong::Unexpected(format!("{chunk:?} while pushing")))
+    }
+
+    fn chunk_end(&mut self, chunk: ChunkId) -> Result<(), Wrong> {
+        Err(Wrong::Unexpected(format!("{chunk:?} while pushing")))
+    }
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Phases of several servers in turn, so that what changes on the machine meanwhile hits all of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lodestone_sort::progress::Progress;
+use lodestone_wire::AppId;
+use tokio::runtime::Runtime;
+
+use super::fetch::Shape;
+use super::files;
+use super::phase::{Conduct, broken};
+use super::scene::{self, Slow, register_originals};
+use super::trouble::Trouble;
+use crate::dialect::{Dialect, Shuffle};
+use crate::error::{BenchError, doing};
+use crate::report::{Measured, Phase};
+use crate::server::Server;
+use crate::workload::Workload;
+use crate::workload::blocks::BlockSet;
+use crate::workload::payload::Payload;
+
+/// What a run does.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Folder for map outputs.
+    pub dir: PathBuf,
+    /// Blocks; with several, one after the other.
+    pub workloads: Vec<Workload>,
+    /// Connections and their window.
+    pub shape: Shape,
+    /// Rounds that count.
+    pub rounds: u32,
+    /// Rounds before those, which do not: a virtual machine has to get warm.
+    pub warmup: u32,
+    /// Which phases are measured.
+    pub phases: Vec<Phase>,
+    /// Connections that read slowly.
+    pub slow: Slow,
+    /// Whether the page cache forgets the files before each fetch.
+    pub cold: bool,
+    /// Whether reads are limited to those of a disk with a head.
+    pub hdd: bool,
+    /// Patience, trouble, Ctrl-C.
+    pub conduct: Conduct,
+}
+
+/// A shuffle that is ready to be fetched.
+#[derive(Debug)]
+struct Prepared {
+    shuffle: Shuffle,
+    merged: Arc<BlockSet>,
+}
+
+/// A run that is under way.
+#[derive(Debug)]
+pub struct Rounds {
+    plan: Plan,
+    runtime: Runtime,
+    servers: Vec<Server>,
+    app: AppId,
+    last_shuffle: u32,
+    measured: Vec<Measured>,
+    /// What could not be done as asked.
+    pub remarks: Vec<String>,
+}
+
+impl Rounds {
+    /// With these servers.
+    pub fn of(plan: Plan, servers: Vec<Server>, runtime: Runtime) -> Result<Self, BenchError> {
+        let app = AppId::new(&format!("bench-{}", std::process::id()))
+            .map_err(|problem| BenchError::Usage(problem.to_string()))?;
+        Ok(Self {
+            plan,
+            runtime,
+            servers,
+            app,
+            last_shuffle: 0,
+            measured: Vec::new(),
+            remarks: Vec::new(),
+        })
+    }
+
+    /// Everything. What was measured, round by round.
+    pub fn run(mut self) -> Result<(Vec<Measured>, Vec<String>), BenchError> {
+        for workload in self.plan.workloads.clone() {
+            let payload = Payload::of(workload.size);
+            let measures_push = self.plan.phases.contains(&Phase::Push);
+            let (warmup, rounds) = match measures_push {
+                true => (self.plan.warmup, self.plan.rounds),
+                false => (0, 1),
+            };
+            let mut prepared = Vec::new();
+            for round in 0..warmup + rounds {
+                self.remove(&prepared)?;
+                prepared = self.push_round(workload, &payload, round.checked_sub(warmup))?;
+            }
+            if self.plan.phases.iter().any(|phase| *phase != Phase::Push) {
+                self.fetch_rounds((workload, &payload), &prepared)?;
+            }
+            self.remove(&prepared)?;
+        }
+        Ok((self.measured, self.remarks))
+    }
+
+    /// Whether the last phase of a server that is going to be killed is over.
+    fn is_over(&self) -> bool {
+        self.plan.conduct.trouble == Some(Trouble::Kill) && !self.measured.is_empty()
+    }
+
+    fn push_round(
+        &mut self,
+        workload: Workload,
+        payload: &Payload,
+        round: Option<u32>,
+    ) -> Result<Vec<Prepared>, BenchError> {
+        let mut prepared = Vec::new();
+        let counts = round.filter(|_| self.plan.phases.contains(&Phase::Push));
+        for index in self.order(round) {
+            self.last_shuffle += 1;
+            let workload = workload.of_shuffle(self.last_shuffle);
+            let one = self.push_to(index, (workload, payload), counts)?;
+            prepared.push((index, one));
+        }
+        prepared.sort_by_key(|(index, _)| *index);
+        Ok(prepared.into_iter().filter_map(|(_, one)| one).collect())
+    }
+
+    /// Another server begins each round.
+    fn order(&self, round: Option<u32>) -> Vec<usize> {
+        let count = self.servers.len();
+        let first = round.unwrap_or(0) as usize;
+        (0..count).map(|index| (index + first) % count).collect()
+    }
+
+    fn push_to(
+        &mut self,
+        index: usize,
+        (workload, payload): (Workload, &Payload),
+        counts: Option<u32>,
+    ) -> Result<Option<Prepared>, BenchError> {
+        let Some(server) = self.servers.get(index) else {
+            return Ok(None);
+        };
+        let quiet = Conduct {
+            trouble: None,
+            ..self.plan.conduct.clone()
+        };
+        let conduct = counts.map_or(&quiet, |_| &self.plan.conduct);
+        let progress = self.progress(server, "push", workload);
+        let shape = self.plan.shape;
+        let (shuffle, pushed) = progress.show(|| {
+            self.runtime.block_on(async {
+                let shuffle = Shuffle::register(
+                    server.address,
+                    server.dialect,
+                    self.app.clone(),
+                    (workload, payload.clone()),
+                    &server.home,
+                )
+                .await
+                .map_err(|source| broken(server, source))?;
+                let pushed =
+                    scene::push(server, &shuffle, shape, conduct, Arc::clone(&progress)).await?;
+                Ok::<_, BenchError>((shuffle, pushed))
+            })
+        })?;
+        let (mut measured, work) = pushed;
+        if measured.was_killed() {
+            self.count(counts, measured);
+            return Ok(None);
+        }
+        let merged = Arc::clone(&work.merged);
+        let needs_all = self.plan.phases.iter().any(|phase| *phase != Phase::Push);
+        if needs_all {
+            self.runtime
+                .block_on(scene::complete(server, work, &self.plan.conduct))?;
+        }
+        let finalizing = scene::finalize(server, &shuffle, &merged);
+        measured.finalize_seconds = Some(self.runtime.block_on(finalizing)?);
+        self.count(counts, measured);
+        Ok(Some(Prepared { shuffle, merged }))
+    }
+
+    fn count(&mut self, round: Option<u32>, measured: Measured) {
+        if let Some(round) = round {
+            self.measured.push(Measured { round, ..measured });
+        }
+    }
+
+    fn progress(&self, server: &Server, phase: &str, workload: Workload) -> Arc<Progress> {
+        let label = format!("{phase:<15} {:<16} {:>6}  ", server.name, workload.size);
+        Arc::new(Progress::labelled(&label, workload.total()))
+    }
+
+    fn fetch_rounds(
+        &mut self,
+        (workload, payload): (Workload, &Payload),
+        prepared: &[Prepared],
+    ) -> Result<(), BenchError> {
+        let of_originals = self.plan.phases.contains(&Phase::FetchOriginals);
+        self.last_shuffle += 1;
+        let workload = workload.of_shuffle(self.last_shuffle);
+        let originals = self.plan.dir.join("originals");
+        if of_originals {
+            self.write_originals(&originals, workload, payload)?;
+        }
+        self.slow_disks();
+        for round in 0..self.plan.warmup + self.plan.rounds {
+            let counts = round.checked_sub(self.plan.warmup);
+            for index in self.order(counts) {
+                if let Some(one) = prepared.get(index) {
+                    self.fetch_from(index, one, counts)?;
+                }
+                if of_originals && !self.is_over() {
+                    self.fetch_originals_from(index, (workload, payload), counts)?;
+                }
+            }
+        }
+        files::delete(&originals)
+    }
+
+    fn write_originals(
+        &self,
+        home: &Path,
+        workload: Workload,
+        payload: &Payload,
+    ) -> Result<(), BenchError> {
+        let label = format!("{:<15} {:<16} {:>6}  ", "map outputs", "-", workload.size);
+        let progress = Progress::labelled(&label, workload.total());
+        progress.show(|| files::write_originals(home, workload, payload, &progress))?;
+        for server in &self.servers {
+            let app = self.app_of_originals()?;
+            self.runtime
+                .block_on(register_originals(server, &app, home))?;
+        }
+        Ok(())
+    }
+
+    /// Not the application of the merged data: where that is kept was told by another executor.
+    fn app_of_originals(&self) -> Result<AppId, BenchError> {
+        AppId::new(&format!("{}-originals", self.app))
+            .map_err(|problem| BenchError::Usage(problem.to_string()))
+    }
+
+    fn slow_disks(&mut self) {
+        if !self.plan.hdd {
+            return;
+        }
+        for server in &mut self.servers {
+            if let Err(error) = server.slow_disk() {
+                self.remarks.push(format!("{}: {error}", server.name));
+                self.plan.hdd = false;
+            }
+        }
+    }
+
+    /// The disk is read in earnest only by who has forgotten what is on it.
+    fn forget(&self, folder: &Path) -> Result<(), BenchError> {
+        if self.plan.cold {
+            files::forget(folder)?;
+        }
+        Ok(())
+    }
+
+    fn fetch_from(
+        &mut self,
+        index: usize,
+        prepared: &Prepared,
+        counts: Option<u32>,
+    ) -> Result<(), BenchError> {
+        let Some(server) = self.servers.get(index) else {
+            return Ok(());
+        };
+        if !self.plan.phases.contains(&Phase::FetchMerged) || self.is_over() {
+            return Ok(());
+        }
+        self.forget(&server.home)?;
+        let workload = prepared.shuffle.workload;
+        let progress = self.progress(server, "fetch merged", workload);
+        let conduct = self.conduct(counts);
+        let measured = progress.show(|| {
+            self.runtime.block_on(scene::fetch_merged(
+                server,
+                (&prepared.shuffle, &prepared.merged),
+                self.plan.shape,
+                self.plan.slow,
+                &conduct,
+                Arc::clone(&progress),
+            ))
+        })?;
+        self.count(counts, measured);
+        Ok(())
+    }
+
+    fn fetch_originals_from(
+        &mut self,
+        index: usize,
+        (workload, payload): (Workload, &Payload),
+        counts: Option<u32>,
+    ) -> Result<(), BenchError> {
+        let Some(server) = self.servers.get(index) else {
+            return Ok(());
+        };
+        if server.dialect == Dialect::Bare {
+            return Ok(());
+        }
+        self.forget(&self.plan.dir.join("originals"))?;
+        let progress = self.progress(server, "fetch originals", workload);
+        let (conduct, app) = (self.conduct(counts), self.app_of_originals()?);
+        let measured = progress.show(|| {
+            self.runtime.block_on(scene::fetch_originals(
+                server,
+                (&app, workload, payload),
+                self.plan.shape,
+                self.plan.slow,
+                &conduct,
+                Arc::clone(&progress),
+            ))
+        })?;
+        self.count(counts, measured);
+        Ok(())
+    }
+
+    /// Rounds that do not count have no trouble.
+    fn conduct(&self, counts: Option<u32>) -> Conduct {
+        let trouble = counts.and(self.plan.conduct.trouble);
+        Conduct {
+            trouble,
+            ..self.plan.conduct.clone()
+        }
+    }
+
+    fn remove(&self, prepared: &[Prepared]) -> Result<(), BenchError> {
+        if self.is_over() {
+            return Ok(());
+        }
+        let pairs = self.servers.iter().zip(prepared);
+        for (server, Prepared { shuffle, .. }) in pairs {
+            let removed = self.runtime.block_on(shuffle.remove());
+            removed.map_err(|source| broken(server, source))?;
+        }
+        Ok(())
+    }
+}
+
+/// Threads that drive connections: as many as there are cores.
+pub fn runtime() -> Result<Runtime, BenchError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(doing("starting threads"))
+}

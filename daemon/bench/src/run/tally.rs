@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the connections of a phase count together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use lodestone_sort::progress::Progress;
+
+use crate::measure::counts::Counts;
+use crate::measure::latency::Latencies;
+
+/// Counters of a phase.
+#[derive(Debug)]
+pub struct Tally {
+    /// Bytes of blocks that were acknowledged or have come back, also on a terminal.
+    pub progress: Arc<Progress>,
+    /// Of pushes, and of chunks.
+    pub latencies: Latencies,
+    /// Blocks that were not merged, by reason.
+    pub refused: Counts,
+    /// Bytes that slow clients got, which are no part of the work.
+    pub slow_bytes: AtomicU64,
+}
+
+impl Tally {
+    /// Nothing counted yet.
+    pub fn of(progress: Arc<Progress>) -> Arc<Self> {
+        Arc::new(Self {
+            progress,
+            latencies: Latencies::default(),
+            refused: Counts::default(),
+            slow_bytes: AtomicU64::new(0),
+        })
+    }
+}
+
+/// Work that connections take from, each the next piece.
+#[derive(Debug)]
+pub struct Queue<T> {
+    items: Vec<T>,
+    taken: AtomicUsize,
+}
+
+impl<T: Copy> Queue<T> {
+    /// Of these.
+    pub fn of(items: Vec<T>) -> Self {
+        let taken = AtomicUsize::new(0);
+        Self { items, taken }
+    }
+
+    /// The next piece, which is nobody else's.
+    pub fn take(&self) -> Option<T> {
+        let index = self.taken.fetch_add(1, Ordering::Relaxed);
+        self.items.get(index).copied()
+    }
+
+    /// Any piece: for who only makes noise.
+    pub fn any(&self, number: usize) -> Option<T> {
+        let index = number.checked_rem(self.items.len())?;
+        self.items.get(index).copied()
+    }
+}

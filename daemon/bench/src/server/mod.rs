@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is measured: servers that the bench starts, or finds running.
+
+pub mod bare;
+pub mod started;
+pub mod throttle;
+
+use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::dialect::{Dialect, spark};
+use crate::error::{BenchError, at};
+use crate::measure::process::Watched;
+use started::Started;
+use throttle::{CGROUPS, HDD_READS_A_SECOND, Throttle, ThrottleError};
+
+/// Which server, as it is named on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// This daemon, driven in its own words.
+    Lodestone,
+    /// This daemon, driven in Spark's.
+    LodestoneInSpark,
+    /// Spark's own service, from these jars.
+    Spark(PathBuf),
+    /// The bare loop.
+    Limit,
+    /// One that runs already.
+    Running(SocketAddr, Dialect),
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "lodestone" => return Ok(Self::Lodestone),
+            "lodestone-spark" => return Ok(Self::LodestoneInSpark),
+            "limit" => return Ok(Self::Limit),
+            _ => {}
+        }
+        if let Some(jars) = text.strip_prefix("spark=") {
+            let jars = PathBuf::from(jars);
+            return if jars.is_dir() {
+                Ok(Self::Spark(jars))
+            } else {
+                Err(format!("{} is no folder of jars", jars.display()))
+            };
+        }
+        let (dialect, place) = match text.strip_prefix("spark@") {
+            Some(place) => (Dialect::Spark, place),
+            None => (Dialect::Lodestone, text),
+        };
+        let mut addresses = place.to_socket_addrs().map_err(|error| {
+            format!(
+                "{error}: name lodestone, lodestone-spark, spark=JARS, limit, HOST:PORT or \
+                 spark@HOST:PORT"
+            )
+        })?;
+        let address = addresses.next();
+        address
+            .map(|address| Self::Running(address, dialect))
+            .ok_or_else(|| format!("{place} has no address"))
+    }
+}
+
+impl Wanted {
+    fn name(&self) -> String {
+        match self {
+            Self::Lodestone => "lodestone".to_owned(),
+            Self::LodestoneInSpark => "lodestone-spark".to_owned(),
+            Self::Spark(_) => "spark".to_owned(),
+            Self::Limit => "limit".to_owned(),
+            Self::Running(address, _) => address.to_string(),
+        }
+    }
+
+    fn dialect(&self) -> Dialect {
+        match self {
+            Self::Lodestone => Dialect::Lodestone,
+            Self::LodestoneInSpark | Self::Spark(_) => Dialect::Spark,
+            Self::Limit => Dialect::Bare,
+            Self::Running(_, dialect) => *dialect,
+        }
+    }
+}
+
+/// How servers are started.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Folder for their data.
+    pub dir: PathBuf,
+    /// Memory that each is given; without it each has its own default.
+    pub memory: Option<String>,
+    /// Connections that will be opened.
+    pub connections: u32,
+    /// Process id of a server that runs already.
+    pub pid: Option<u32>,
+}
+
+/// A server.
+#[derive(Debug)]
+pub struct Server {
+    /// What it is called in reports.
+    pub name: String,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// How it is spoken to.
+    pub dialect: Dialect,
+    /// Its process, where it is known.
+    pub pid: Option<u32>,
+    /// Where an executor on its host would have its files, and the server its own.
+    pub home: PathBuf,
+    // In this order: a group can only go when its process has.
+    started: Option<Started>,
+    throttle: Option<Throttle>,
+}
+
+impl Server {
+    /// Starts it, or takes the one that runs.
+    pub fn start(wanted: &Wanted, setup: &Setup) -> Result<Self, BenchError> {
+        let name = wanted.name();
+        let home = setup.dir.join(name.replace([':', '[', ']'], "-"));
+        fs::create_dir_all(&home).map_err(at(&home))?;
+        let memory = setup.memory.as_deref();
+        let started = match wanted {
+            Wanted::Lodestone | Wanted::LodestoneInSpark => {
+                Some(Started::lodestone(&home, memory, setup.connections)?)
+            }
+            Wanted::Spark(jars) => Some(Started::spark(jars, &home, memory)?),
+            Wanted::Limit => Some(Started::bare(&home)?),
+            Wanted::Running(..) => None,
+        };
+        let address = match (&started, wanted) {
+            (Some(started), _) => started.address,
+            (None, Wanted::Running(address, _)) => *address,
+            (None, _) => return Err(BenchError::Usage(format!("{name} cannot be started"))),
+        };
+        let pid = started.as_ref().map(Started::pid).or(setup.pid);
+        let mut server = Self::running(name, address, wanted.dialect(), home)?;
+        server.pid = pid;
+        server.started = started;
+        Ok(server)
+    }
+
+    /// One that runs, with a folder for the files of its executors.
+    pub fn running(
+        name: String,
+        address: SocketAddr,
+        dialect: Dialect,
+        home: PathBuf,
+    ) -> Result<Self, BenchError> {
+        executor_dirs(&home)?;
+        Ok(Self {
+            name,
+            address,
+            dialect,
+            pid: None,
+            home,
+            started: None,
+            throttle: None,
+        })
+    }
+
+    /// Its process, to be watched.
+    pub fn watched(&self) -> Option<Watched> {
+        self.pid.map(Watched::process)
+    }
+
+    /// From now on its disk has a head.
+    pub fn slow_disk(&mut self) -> Result<(), ThrottleError> {
+        let Some(pid) = self.pid else {
+            return Ok(());
+        };
+        if self.throttle.is_some() {
+            return Ok(());
+        }
+        let name = format!("lodestone-bench-{}-{pid}", std::process::id());
+        let throttle = Throttle::of(Path::new(CGROUPS), &name, &self.home, HDD_READS_A_SECOND)?;
+        throttle.hold(pid)?;
+        self.throttle = Some(throttle);
+        Ok(())
+    }
+
+    /// Sends a signal to its process.
+    pub fn signal(&self, signal: Signal) -> Result<(), BenchError> {
+        let pid = self.pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let Some(pid) = pid else {
+            let need = format!("{}: give --pid to have it killed or paused", self.name);
+            return Err(BenchError::Usage(need));
+        };
+        kill_process(pid, signal).map_err(|errno| BenchError::System {
+            what: "sending a signal",
+            source: errno.into(),
+        })
+    }
+}
+
+/// What an executor makes before it registers: its block directory, and the folders for merged blocks.
+fn executor_dirs(home: &Path) -> Result<(), BenchError> {
+    let blocks = home.join(spark::LOCAL_DIR);
+    fs::create_dir_all(&blocks).map_err(at(&blocks))?;
+    for sub_dir in 0..spark::SUB_DIRS {
+        let dir = home.join(spark::MERGE_DIR).join(format!("{sub_dir:02x}"));
+        fs::create_dir_all(&dir).map_err(at(&dir))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Servers that the bench starts. They end with it.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::error::{BenchError, at};
+
+/// A virtual machine that compiles its source first takes some seconds.
+const START: Duration = Duration::from_secs(60);
+
+/// Lines of a log that are shown when a server does not start.
+const LOG_LINES: usize = 5;
+
+/// The service of Spark, compiled by `java` when it is started.
+const SPARK_SERVICE: &str = include_str!("../../../../bench/ess/SparkShuffleService.java");
+
+/// A process that is killed when this goes.
+#[derive(Debug)]
+pub struct Started {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl Started {
+    /// Its id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `lodestone serve`.
+    pub fn lodestone(
+        home: &Path,
+        memory: Option<&str>,
+        connections: u32,
+    ) -> Result<Self, BenchError> {
+        let data = home.join("data");
+        fs::create_dir_all(&data).map_err(at(&data))?;
+        let mut command = itself()?;
+        command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"]);
+        command.arg("--dir").arg(data);
+        // The control connections come on top.
+        let most = connections + 64;
+        command.args(["--max-connections", &most.to_string()]);
+        if let Some(memory) = memory {
+            command.args(["--memory", memory]);
+        }
+        Self::start("lodestone", command, home)
+    }
+
+    /// The bare loop.
+    pub fn bare(home: &Path) -> Result<Self, BenchError> {
+        let data = home.join("data");
+        fs::create_dir_all(&data).map_err(at(&data))?;
+        let mut command = itself()?;
+        command.args(["bench", "serve-limit", "--dir"]).arg(data);
+        Self::start("limit", command, home)
+    }
+
+    /// Spark's external shuffle service with push-merge, from the jars of a Spark installation.
+    pub fn spark(jars: &Path, home: &Path, memory: Option<&str>) -> Result<Self, BenchError> {
+        fs::create_dir_all(home).map_err(at(home))?;
+        let source = home.join("SparkShuffleService.java");
+        fs::write(&source, SPARK_SERVICE).map_err(at(&source))?;
+        let java = std::env::var_os("JAVA_HOME").map_or_else(
+            || OsString::from("java"),
+            |home| PathBuf::from(home).join("bin/java").into_os_string(),
+        );
+        let mut class_path = jars.as_os_str().to_owned();
+        class_path.push("/*");
+        let mut command = Command::new(java);
+        // Spark's own default for its daemons is 1g.
+        command.arg(format!("-Xmx{}", memory.unwrap_or("1g")));
+        command.arg("-cp").arg(class_path).arg(source);
+        Self::start("spark", command, home)
+    }
+
+    /// Starts it, and waits for the line in which it says where it listens.
+    fn start(name: &str, mut command: Command, home: &Path) -> Result<Self, BenchError> {
+        let log = home.join("log");
+        let stderr = File::create(&log).map_err(at(&log))?;
+        let failed = |why: String| BenchError::Start {
+            server: name.to_owned(),
+            why,
+        };
+        let spawned = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn();
+        let mut child = spawned.map_err(|error| {
+            let program = command.get_program().to_string_lossy();
+            failed(format!("{program}: {error}"))
+        })?;
+        let (tell, told) = mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    // After the first line nobody listens, but the pipe must not fill up.
+                    let _ = tell.send(line);
+                }
+            });
+        }
+        let address = told.recv_timeout(START).ok().and_then(|line| heard(&line));
+        let Some(address) = address else {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(failed(last_lines(&log)));
+        };
+        Ok(Self { child, address })
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It may have been killed before: that was the point of the run.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// This very program.
+fn itself() -> Result<Command, BenchError> {
+    let program = std::env::current_exe().map_err(crate::error::doing("finding this program"))?;
+    Ok(Command::new(program))
+}
+
+/// The address in `… listen=127.0.0.1:4711 …`.
+fn heard(line: &str) -> Option<SocketAddr> {
+    let mut words = line.split_whitespace();
+    words.find_map(|word| word.strip_prefix("listen=")?.parse().ok())
+}
+
+fn last_lines(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(LOG_LINES);
+    match lines.get(from..).unwrap_or_default() {
+        [] => format!("it said nothing within {} s", START.as_secs()),
+        last => last.join(" / "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_found_in_the_ready_line() {
+        let line = "lodestone ready listen=127.0.0.1:7337 incarnation=1f pid=4711 version=0.1.0";
+        assert_eq!(heard(line), Some(SocketAddr::from(([127, 0, 0, 1], 7337))));
+        assert_eq!(heard("something else"), None);
+    }
+
+    #[test]
+    fn a_server_that_does_not_start_is_quoted() {
+        let home = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo no room on this host >&2; exit 3"]);
+        let error = Started::start("it", command, home.path()).unwrap_err();
+        assert!(
+            error.to_string().contains("no room on this host"),
+            "{error}"
+        );
+        let absent = Command::new("/no/such/program");
+        let error = Started::start("it", absent, home.path()).unwrap_err();
+        assert!(error.to_string().contains("/no/such/program"), "{error}");
+    }
+}

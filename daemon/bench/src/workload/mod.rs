@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is pushed and fetched: M x R blocks, each with bytes of its own.
+
+pub mod blocks;
+pub mod payload;
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Least block: its head must fit.
+pub const MIN_BLOCK_BYTES: u64 = payload::HEAD_BYTES as u64;
+
+/// Largest block. The protocol would take more; nobody's blocks are.
+pub const MAX_BLOCK_BYTES: u64 = 32 << 20;
+
+/// Blocks of one shuffle, so that the sets of blocks stay small beside the data.
+const MAX_BLOCKS: u64 = 1 << 28;
+
+/// Maps or partitions.
+const MAX_SIDE: u64 = 1 << 20;
+
+/// Smallest and largest of mixed blocks: sizes are spread evenly over the orders of magnitude between.
+const MIXED_BYTES: (u64, u64) = (1 << 10, 1 << 20);
+
+/// How large blocks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockSize {
+    /// All of one size.
+    Fixed(u32),
+    /// From 1 KiB to 1 MiB, small ones more often, as in a real cluster.
+    Mixed,
+}
+
+impl BlockSize {
+    /// The largest that occurs.
+    pub fn most(self) -> u64 {
+        match self {
+            Self::Fixed(bytes) => bytes.into(),
+            Self::Mixed => MIXED_BYTES.1,
+        }
+    }
+
+    fn mean(self) -> f64 {
+        match self {
+            Self::Fixed(bytes) => bytes.into(),
+            Self::Mixed => {
+                let (low, high) = (MIXED_BYTES.0 as f64, MIXED_BYTES.1 as f64);
+                (high - low) / (high / low).ln()
+            }
+        }
+    }
+}
+
+impl fmt::Display for BlockSize {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mixed => out.write_str("mixed"),
+            Self::Fixed(bytes) if bytes.is_multiple_of(1_000_000) => {
+                write!(out, "{} MB", bytes / 1_000_000)
+            }
+            Self::Fixed(bytes) if bytes.is_multiple_of(1_000) => {
+                write!(out, "{} KB", bytes / 1_000)
+            }
+            Self::Fixed(bytes) => write!(out, "{bytes} B"),
+        }
+    }
+}
+
+impl FromStr for BlockSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "mixed" {
+            return Ok(Self::Mixed);
+        }
+        let bytes = size(text)?;
+        if !(MIN_BLOCK_BYTES..=MAX_BLOCK_BYTES).contains(&bytes) {
+            return Err(format!(
+                "blocks have {MIN_BLOCK_BYTES} to {MAX_BLOCK_BYTES} bytes"
+            ));
+        }
+        Ok(Self::Fixed(bytes as u32))
+    }
+}
+
+/// `10k`, `256m`, `4g`: powers of a thousand, as in the paper; `KiB`, `MiB`, `GiB` are powers of 1024.
+pub fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no size: write it as in 10k, 256m, 4g or 64MiB");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match text.get(digits.len()..).unwrap_or_default() {
+        "" | "b" => 1,
+        "k" | "kb" | "KB" => 1_000,
+        "m" | "mb" | "MB" => 1_000_000,
+        "g" | "gb" | "GB" => 1_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    match number.checked_mul(unit) {
+        Some(bytes) if i64::try_from(bytes).is_ok() => Ok(bytes),
+        _ => Err(wrong()),
+    }
+}
+
+/// One block: what a map task wrote for a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Index of the map task; its attempt id is the same number.
+    pub map: u32,
+    /// The partition.
+    pub reduce: u32,
+}
+
+/// Blocks of one map for partitions in a row: what a client pushes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Index of the map task.
+    pub map: u32,
+    /// First partition.
+    pub from: u32,
+    /// Partition after the last.
+    pub to: u32,
+}
+
+impl Run {
+    /// Its blocks.
+    pub fn blocks(self) -> impl ExactSizeIterator<Item = Block> {
+        let map = self.map;
+        (self.from..self.to).map(move |reduce| Block { map, reduce })
+    }
+}
+
+/// The blocks of one shuffle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Map tasks.
+    pub maps: u32,
+    /// Partitions.
+    pub partitions: u32,
+    /// Of the blocks.
+    pub size: BlockSize,
+    /// Which shuffle this is: part of every block, so that bytes of another are not taken for these.
+    pub shuffle: u32,
+}
+
+impl Workload {
+    /// As many blocks as make the total, in a square unless a side is given.
+    pub fn plan(
+        size: BlockSize,
+        total: u64,
+        maps: Option<u32>,
+        partitions: Option<u32>,
+    ) -> Result<Self, String> {
+        let blocks = (total as f64 / size.mean()).round().max(1.0) as u64;
+        let (maps, partitions) = match (maps.map(u64::from), partitions.map(u64::from)) {
+            (Some(maps), Some(partitions)) => (maps, partitions),
+            (Some(maps), None) => (maps, blocks.div_ceil(maps)),
+            (None, Some(partitions)) => (blocks.div_ceil(partitions), partitions),
+            (None, None) => {
+                let partitions = (blocks as f64).sqrt().round().max(1.0) as u64;
+                (blocks.div_ceil(partitions), partitions)
+            }
+        };
+        if maps > MAX_SIDE || partitions > MAX_SIDE || maps * partitions > MAX_BLOCKS {
+            return Err(format!(
+                "{maps} maps x {partitions} partitions are too many: at most {MAX_SIDE} of each and \
+                 {MAX_BLOCKS} blocks; choose larger blocks or a smaller total"
+            ));
+        }
+        Ok(Self {
+            maps: maps as u32,
+            partitions: partitions as u32,
+            size,
+            shuffle: 0,
+        })
+    }
+
+    /// The same blocks as another shuffle.
+    pub fn of_shuffle(self, shuffle: u32) -> Self {
+        Self { shuffle, ..self }
+    }
+
+    /// How many blocks.
+    pub fn blocks(self) -> u64 {
+        u64::from(self.maps) * u64::from(self.partitions)
+    }
+
+    /// Bytes of one block. Which map and partition it is decides, not which shuffle.
+    pub fn block_bytes(self, block: Block) -> u32 {
+        match self.size {
+            BlockSize::Fixed(bytes) => bytes,
+            BlockSize::Mixed => {
+                let (low, high) = (MIXED_BYTES.0 as f64, MIXED_BYTES.1 as f64);
+                let spread = f64::from(mixed(block, 0) as u32) / f64::from(u32::MAX);
+                (low * (high / low).powf(spread)) as u32
+            }
+        }
+    }
+
+    /// Bytes of all blocks.
+    pub fn total(self) -> u64 {
+        match self.size {
+            BlockSize::Fixed(bytes) => self.blocks() * u64::from(bytes),
+            BlockSize::Mixed => (0..self.maps).map(|map| self.map_bytes(map)).sum(),
+        }
+    }
+
+    fn map_bytes(self, map: u32) -> u64 {
+        self.run_bytes(Run {
+            map,
+            from: 0,
+            to: self.partitions,
+        })
+    }
+
+    /// Bytes of a run.
+    pub fn run_bytes(self, run: Run) -> u64 {
+        let bytes = run.blocks().map(|block| u64::from(self.block_bytes(block)));
+        bytes.sum()
+    }
+
+    /// All blocks in runs of at most so many bytes, or one block, in an order that spreads the partitions.
+    pub fn runs(self, most_bytes: u64) -> Vec<Run> {
+        let mut runs = Vec::new();
+        for map in 0..self.maps {
+            let (mut from, mut bytes) = (0, 0);
+            for reduce in 0..self.partitions {
+                let next = u64::from(self.block_bytes(Block { map, reduce }));
+                if reduce > from && bytes + next > most_bytes {
+                    let to = reduce;
+                    runs.push(Run { map, from, to });
+                    (from, bytes) = (reduce, 0);
+                }
+                bytes += next;
+            }
+            let to = self.partitions;
+            runs.push(Run { map, from, to });
+        }
+        shuffle(&mut runs);
+        runs
+    }
+}
+
+/// The same order every time: a run can be repeated.
+pub fn shuffle<T>(items: &mut [T]) {
+    for last in (1..items.len()).rev() {
+        let other = spread(last as u64) % (last as u64 + 1);
+        items.swap(last, other as usize);
+    }
+}
+
+/// One step of `SplitMix64`: a number that looks random.
+fn spread(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// A number of this block of this shuffle.
+fn mixed(block: Block, shuffle: u32) -> u64 {
+    let place = u64::from(block.map) << 32 | u64::from(block.reduce);
+    spread(spread(place) ^ u64::from(shuffle))
+}
+
+#[cfg(test)]
+mod tests;

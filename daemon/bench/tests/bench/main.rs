@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The bench against real daemons, and against servers that are wrong.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests may panic"
+)]
+
+mod faults;
+mod right;
+mod support;
+mod throttle;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A right server passes, and every byte is accounted for.
+
+use lodestone_bench::dialect::Dialect;
+use lodestone_bench::run::files::{forget, write_originals};
+use lodestone_bench::run::scene::{Slow, register_originals};
+use lodestone_bench::workload::BlockSize;
+use lodestone_bench::workload::payload::Payload;
+
+use crate::support::{QUICK, World, app, progress, small};
+
+const SIZES: [BlockSize; 2] = [BlockSize::Fixed(10_000), BlockSize::Mixed];
+
+/// What is pushed comes back, and the figures are those of the work.
+async fn comes_back(dialect: Dialect) {
+    let world = World::of(dialect).await;
+    for size in SIZES {
+        let workload = small(size);
+        let shuffle = world.shuffle(workload).await;
+        let (pushed, merged) = world.prepare(&shuffle).await;
+        let refused: u64 = pushed.refused.values().sum();
+        assert_eq!(pushed.blocks + refused, workload.blocks());
+        assert!(
+            dialect == Dialect::Spark || refused == 0,
+            "{:?}",
+            pushed.refused
+        );
+        assert_eq!(merged.totals(), (workload.blocks(), workload.total()));
+
+        let fetched = world.fetch(&shuffle, &merged, QUICK).await.unwrap();
+        assert_eq!(
+            (fetched.blocks, fetched.bytes),
+            (workload.blocks(), workload.total())
+        );
+        assert!(fetched.requests > 0 && fetched.requests <= workload.blocks());
+        for one in [&pushed, &fetched] {
+            let usage = one.server_usage.unwrap();
+            assert!(one.seconds > 0.0 && usage.peak_rss_bytes > 0, "{one:?}");
+            assert!(one.latency.p50_ms > 0.0 && one.latency.p50_ms <= one.latency.max_ms);
+        }
+        shuffle.remove().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_pushed_in_lodestones_words_comes_back() {
+    comes_back(Dialect::Lodestone).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_pushed_in_sparks_words_comes_back() {
+    comes_back(Dialect::Spark).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_pushed_to_the_bare_loop_comes_back() {
+    comes_back(Dialect::Bare).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn original_blocks_are_read_from_the_files_of_map_tasks() {
+    let world = World::of(Dialect::Spark).await;
+    for size in SIZES {
+        let (workload, payload) = (small(size), Payload::of(size));
+        let home = world.dir.path().join(size.to_string());
+        write_originals(&home, workload, &payload, &progress(workload)).unwrap();
+        register_originals(&world.server, &app(), &home)
+            .await
+            .unwrap();
+        let index_bytes = 8 * u64::from(workload.partitions + 1) * u64::from(workload.maps);
+        assert_eq!(forget(&home).unwrap(), workload.total() + index_bytes);
+        let fetched = world.fetch_originals(workload, &payload).await.unwrap();
+        assert_eq!(
+            (fetched.blocks, fetched.bytes),
+            (workload.blocks(), workload.total())
+        );
+        assert_eq!(
+            fetched.requests,
+            workload.blocks(),
+            "each is asked for by itself"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_connections_read_beside_the_work_and_are_not_counted_as_work() {
+    let world = World::of(Dialect::Lodestone).await;
+    let shuffle = world.shuffle(small(BlockSize::Fixed(10_000))).await;
+    let (_, merged) = world.prepare(&shuffle).await;
+    let slow = Slow {
+        connections: 2,
+        bytes_a_second: 1_000_000,
+    };
+    let fetched = world.fetch(&shuffle, &merged, slow).await.unwrap();
+    assert_eq!(fetched.bytes, shuffle.workload.total());
+    assert!(
+        fetched.slow_bytes < shuffle.workload.total(),
+        "they are slow"
+    );
+}

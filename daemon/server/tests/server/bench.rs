@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `lodestone bench` as a person runs it: servers that it starts, kills and pauses; what it prints and keeps.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::daemon::run_any;
+
+/// Runs it in a folder, with little work. Exit code, stdout and stderr.
+fn bench(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let dir = dir.to_str().unwrap();
+    let little = ["--dir", dir, "--connections", "5", "--total", "8m"];
+    run_any(&[&["bench"], arguments, &little].concat())
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn a_table_has_every_phase_of_every_server_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let (report, plots) = (out.path().join("r.json"), out.path().join("plots"));
+    let (code, stdout, stderr) = bench(
+        dir.path(),
+        &[
+            "table",
+            "--server",
+            "lodestone",
+            "--server",
+            "lodestone-spark",
+            "--server",
+            "limit",
+            "--block",
+            "10k,mixed",
+            "--rounds",
+            "2",
+            "--warmup",
+            "0",
+            "--cold",
+            "--json",
+            report.to_str().unwrap(),
+            "--plot",
+            plots.to_str().unwrap(),
+        ],
+    );
+    assert_eq!(code, Some(0), "{stderr}");
+    let lines = |phase: &str| stdout.lines().filter(|line| line.contains(phase)).count();
+    assert_eq!(lines("  push "), 6, "{stdout}");
+    assert_eq!(lines("  fetch merged "), 6, "{stdout}");
+    assert_eq!(
+        lines("  fetch originals "),
+        4,
+        "the bare loop has none: {stdout}"
+    );
+
+    let report = json(&report);
+    let rounds = report["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len(), 2 * 16);
+    for round in rounds {
+        let (blocks, planned) = (&round["blocks"], &round["planned_blocks"]);
+        let is_whole = blocks == planned || round["phase"] == "push";
+        assert!(is_whole && round["server_usage"]["peak_rss_bytes"].as_u64() > Some(0));
+    }
+    assert_eq!(report["command"][1], "bench");
+    assert!(report["machine"]["cores"].as_u64() > Some(0));
+    for figure in [
+        "push-seconds",
+        "fetch-seconds",
+        "throughput",
+        "cpu",
+        "memory",
+    ] {
+        let svg = fs::read_to_string(plots.join(figure).with_extension("svg")).unwrap();
+        assert!(
+            svg.contains("lodestone-spark") && svg.contains("10 KB"),
+            "{figure}"
+        );
+    }
+    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_server_that_is_killed_is_reported_with_what_was_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    for verb in [&["push"][..], &["fetch", "--from", "merged"]] {
+        let report = dir.path().join("killed.json");
+        let kill = [
+            "--kill",
+            "--window",
+            "50k",
+            "--json",
+            report.to_str().unwrap(),
+        ];
+        let (code, stdout, stderr) = bench(dir.path(), &[verb, &kill].concat());
+        assert_eq!(code, Some(0), "{verb:?}: {stderr}");
+        assert!(stdout.contains("killed after"), "{verb:?}: {stdout}");
+        let report = json(&report);
+        let round = &report["rounds"][0];
+        assert!(round["blocks"].as_u64() < round["planned_blocks"].as_u64());
+        let faults = round["aftermath"]["faults"].as_object().unwrap();
+        let unharmed = round["aftermath"]["unharmed"].as_u64().unwrap();
+        let broke: u64 = faults.values().filter_map(Value::as_u64).sum();
+        assert_eq!(broke + unharmed, 5, "{faults:?}");
+        assert!(broke > 0, "nobody noticed");
+    }
+}
+
+#[test]
+fn a_server_that_stands_still_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let pause = [
+        "push", "--pause", "1", "--window", "50k", "--rounds", "1", "--warmup", "0",
+    ];
+    let (code, stdout, stderr) = bench(dir.path(), &pause);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains("stood still for 1."), "{stdout}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_in_a_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |arguments: &[&str], words: &str| {
+        let (code, stdout, stderr) = bench(dir.path(), arguments);
+        assert!(
+            code == Some(1) || code == Some(2),
+            "{arguments:?}: {stdout}"
+        );
+        assert!(stderr.contains(words), "{arguments:?}: {stderr}");
+        assert!(
+            code == Some(2) || stderr.trim().lines().count() <= 2,
+            "{stderr}"
+        );
+    };
+    refused(&["push", "--server", "127.0.0.1:1"], "cannot connect");
+    refused(&["push", "--server", "nonsense"], "HOST:PORT");
+    refused(
+        &["push", "--server", "spark=/no/such/jars"],
+        "no folder of jars",
+    );
+    refused(&["push", "--block", "3"], "blocks have 16");
+    refused(
+        &["push", "--block", "16", "--maps", "1000000"],
+        "are too many",
+    );
+    refused(&["push", "--pause", "70"], "--timeout");
+    refused(&["push", "--kill", "--server", "127.0.0.1:1"], "--pid");
+    refused(&["push", "--pid", "1"], "--pid needs");
+    refused(
+        &["fetch", "--server", "limit", "--server", "limit"],
+        "twice",
+    );
+    let absent = dir.path().join("absent");
+    let absent = absent.to_str().unwrap();
+    let (code, _, stderr) = run_any(&["bench", "limit", "--dir", absent]);
+    assert!(code == Some(1) && stderr.contains(absent), "{stderr}");
+}
