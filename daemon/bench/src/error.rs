@@ -51,8 +51,7 @@ pub enum BenchError {
     },
     /// Blocks did not come back.
     #[error(
-        "{server}: only {found} of {expected} blocks came back; the first that is missing is that of map {} for \
-         partition {}", missing.map, missing.reduce
+        "{server}: only {found} of {expected} blocks came back; {missing} is the first that did not"
     )]
     Missing {
         /// Name of the server.
@@ -162,16 +161,16 @@ pub enum Wrong {
     #[error("bytes that are no block of this shuffle where a block should begin")]
     Head,
     /// A block with other bytes than were pushed.
-    #[error("the block of map {} for partition {} has other bytes than were pushed", .0.map, .0.reduce)]
+    #[error("{0} has other bytes than were pushed")]
     Bytes(Block),
     /// A block where another should be.
-    #[error("the block of map {} for partition {} came where it does not belong", .0.map, .0.reduce)]
+    #[error("{0} came where it does not belong")]
     Misplaced(Block),
     /// A block for the second time.
-    #[error("the block of map {} for partition {} came twice", .0.map, .0.reduce)]
+    #[error("{0} came twice")]
     Twice(Block),
     /// A block that the server said it had not merged.
-    #[error("the block of map {} for partition {} came back although it had been refused", .0.map, .0.reduce)]
+    #[error("{0} came back although it had been refused")]
     NotMerged(Block),
     /// A chunk ends in the middle of a block, or before its blocks have all come.
     #[error("a chunk is shorter than its blocks")]

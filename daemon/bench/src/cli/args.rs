@@ -126,7 +126,7 @@ pub(super) struct LoadArgs {
     /// [default: 10k; table: 10k,100k,1m]
     #[arg(long, value_name = "SIZE[,SIZE...]", value_delimiter = ',')]
     pub(super) block: Vec<BlockSize>,
-    /// Bytes of all blocks
+    /// Bytes of all blocks; not used where both --maps and --partitions are given
     #[arg(long, value_name = "SIZE", default_value = "256m", value_parser = size)]
     pub(super) total: u64,
     /// Connections [default: 100; table and limit: 1000]
@@ -142,7 +142,8 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = size)]
     pub(super) window: u64,
     /// Rounds that count; medians are over these
-    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) rounds: u32,
     /// Rounds before those, which do not count: Java is slow until it is warm
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
@@ -152,7 +153,8 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
     /// Give up when no byte has moved for so many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) timeout: u64,
     /// Write everything, round by round, into this file
     #[arg(long, value_name = "FILE")]

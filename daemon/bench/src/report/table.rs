@@ -110,8 +110,8 @@ fn notes(report: &Report) -> Vec<String> {
         if one.complete < 1.0 {
             let per_cent = one.complete * 100.0;
             notes.push(format!(
-                "note: {} {}, {}: {per_cent:.2} % of the blocks; the others collided, as they do in Spark, or were \
-                 lost with the server",
+                "note: {} {}, {}: {per_cent:.2} % of the blocks; the others collided, as they do in \
+                 Spark, or were lost with the server",
                 one.block, one.phase, one.server
             ));
         }
@@ -137,8 +137,8 @@ fn what_came(one: &Measured, after: &Aftermath) -> String {
     let (at, megabytes) = (after.after_seconds, after.bytes_before as f64 / 1e6);
     if let Some(paused) = after.paused_seconds {
         return format!(
-            "{server}, {phase}: stood still for {paused:.1} s after {at:.2} s and {megabytes:.0} MB; nothing was \
-             lost, the longest answer took {:.0} ms",
+            "{server}, {phase}: stood still for {paused:.1} s after {at:.2} s and {megabytes:.0} MB; \
+             nothing was lost, the longest answer took {:.0} ms",
             one.latency.max_ms
         );
     }
@@ -155,7 +155,8 @@ fn what_came(one: &Measured, after: &Aftermath) -> String {
     };
     let what = match phase {
         super::Phase::Push => format!(
-            "{} blocks ({lost:.0} MB) that it had acknowledged went with it, the rest was never taken",
+            "{} blocks ({lost:.0} MB) that it had acknowledged went with it, the rest was never \
+             taken",
             one.blocks
         ),
         _ => format!(
@@ -164,8 +165,8 @@ fn what_came(one: &Measured, after: &Aftermath) -> String {
         ),
     };
     format!(
-        "{server}, {phase}: killed after {at:.2} s and {megabytes:.0} MB; {what}; connections: {faults}, {} had \
-         finished; the last noticed {:.0} ms later",
+        "{server}, {phase}: killed after {at:.2} s and {megabytes:.0} MB; {what}; connections: \
+         {faults}, {} had finished; the last noticed {:.0} ms later",
         after.unharmed,
         after.noticed_seconds * 1e3
     )

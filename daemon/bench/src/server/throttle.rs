@@ -15,7 +15,10 @@ pub const HDD_READS_A_SECOND: u32 = 150;
 
 /// Why there is no slow disk.
 #[derive(Debug, thiserror::Error)]
-#[error("no slow disk: {}: {source} (root and a control group for block devices are needed)", path.display())]
+#[error(
+    "no slow disk: {}: {source} (root and a control group for block devices are needed)",
+    path.display()
+)]
 pub struct ThrottleError {
     path: PathBuf,
     source: io::Error,

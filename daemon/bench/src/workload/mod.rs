@@ -113,6 +113,16 @@ pub struct Block {
     pub reduce: u32,
 }
 
+impl fmt::Display for Block {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "the block of map {} for partition {}",
+            self.map, self.reduce
+        )
+    }
+}
+
 /// Blocks of one map for partitions in a row: what a client pushes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {

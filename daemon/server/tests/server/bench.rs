@@ -144,7 +144,7 @@ fn what_cannot_be_measured_is_refused_in_a_line() {
     );
     refused(&["push", "--block", "3"], "blocks have 16");
     refused(
-        &["push", "--block", "16", "--maps", "1000000"],
+        &["push", "--maps", "1000000", "--partitions", "1000000"],
         "are too many",
     );
     refused(&["push", "--pause", "70"], "--timeout");
