@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can go wrong, in words that say what to do.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -32,22 +33,26 @@ pub enum BenchError {
         why: String,
     },
     /// A connection could not be made, or broke, or what came over it was wrong.
-    #[error("{server} at {address}: {source}")]
+    #[error("{server} at {address}: {source}{log}")]
     Link {
         /// Name of the server.
         server: String,
         /// Where it was thought to be.
         address: SocketAddr,
         /// What happened.
-        source: LinkError,
+        source: Box<LinkError>,
+        /// The end of its log.
+        log: Log,
     },
     /// Nothing moved any more.
-    #[error("{server}: no byte moved for {seconds} s; its log may say why")]
+    #[error("{server}: no byte moved for {seconds} s{log}")]
     Silent {
         /// Name of the server.
         server: String,
         /// How long was waited (`--timeout`).
         seconds: u64,
+        /// The end of its log.
+        log: Log,
     },
     /// Blocks did not come back.
     #[error(
@@ -102,6 +107,19 @@ pub enum BenchError {
         /// What the library said.
         why: String,
     },
+}
+
+/// The last lines of a server's log, which goes with the bench's folder.
+#[derive(Debug)]
+pub struct Log(pub String);
+
+impl fmt::Display for Log {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_str() {
+            "" => Ok(()),
+            lines => write!(out, "; its log ends: {lines}"),
+        }
+    }
 }
 
 /// For `map_err`: says at which path.

@@ -12,6 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 
 pub use args::{BenchVerb, FetchArgs, LimitArgs, PushArgs, TableArgs};
 use args::{DiskArgs, From, LoadArgs, ServerArgs, TroubleArgs};
@@ -293,7 +294,12 @@ fn serve_limit(dir: PathBuf) -> Result<(), BenchError> {
             let mut out = io::stdout();
             writeln!(out, "limit ready listen={}", listener.local_addr()?)?;
             out.flush()?;
-            bare::serve(listener, dir).await
+            tokio::select! {
+                served = bare::serve(listener, dir) => served,
+                ended = spawn_blocking(|| io::copy(&mut io::stdin(), &mut io::sink())) => {
+                    ended?.map(drop)
+                }
+            }
         })
         .map_err(doing("serving"))
 }

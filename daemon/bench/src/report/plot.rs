@@ -10,7 +10,12 @@ use super::Phase;
 use super::summary::Summary;
 use crate::error::{BenchError, at};
 
-const SIZE: (u32, u32) = (800, 480);
+const HEIGHT: u32 = 480;
+
+/// Room for the axis, and for each group with its name below it.
+const WIDTH: (u32, u32) = (120, 160);
+
+const LETTERS: (&str, u32) = ("sans-serif", 14);
 
 /// Colours that people with any eyes can tell apart, and a printer too.
 const COLOURS: [RGBColor; 5] = [
@@ -117,7 +122,8 @@ impl Figure {
         let groups = distinct(bars.iter().map(|(group, ..)| group));
         let series = distinct(bars.iter().map(|(_, series, _)| series));
         let highest = bars.iter().map(|(.., height)| *height).fold(0.0, f64::max);
-        let area = SVGBackend::new(path, SIZE).into_drawing_area();
+        let width = WIDTH.0 + WIDTH.1 * groups.len().max(3) as u32;
+        let area = SVGBackend::new(path, (width, HEIGHT)).into_drawing_area();
         area.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&area)
             .caption(self.title, ("sans-serif", 22))
@@ -137,18 +143,26 @@ impl Figure {
             .x_labels(2 * groups.len() + 1)
             .x_label_formatter(&name)
             .y_desc(self.axis)
+            .label_style(LETTERS)
             .draw()?;
         let width = (1.0 - 2.0 * GAP) / series.len() as f64;
         for (place, server) in series.iter().enumerate() {
             let colour = COLOURS.get(place % COLOURS.len()).unwrap_or(&BLACK);
             let of_server = bars.iter().filter(|(_, series, _)| series == server);
-            let shapes = of_server.map(|(group, _, height)| {
+            let places = of_server.map(|(group, _, height)| {
                 let group = groups.iter().position(|one| one == group).unwrap_or(0);
-                let left = group as f64 + GAP + place as f64 * width;
-                Rectangle::new(
-                    [(left, 0.0), (left + 0.92 * width, *height)],
-                    colour.filled(),
-                )
+                (group as f64 + GAP + place as f64 * width, *height)
+            });
+            let places: Vec<(f64, f64)> = places.collect();
+            // A bar that is much smaller than another one can still be read.
+            let numbers = places.iter().map(|(left, height)| {
+                let above = (*left, height + highest * 0.04);
+                Text::new(short(*height), above, LETTERS)
+            });
+            chart.draw_series(numbers)?;
+            let shapes = places.iter().map(|(left, height)| {
+                let corners = [(*left, 0.0), (left + 0.92 * width, *height)];
+                Rectangle::new(corners, colour.filled())
             });
             chart
                 .draw_series(shapes)?
@@ -161,10 +175,20 @@ impl Figure {
             .configure_series_labels()
             .position(SeriesLabelPosition::UpperRight)
             .background_style(WHITE.mix(0.8))
+            .label_font(LETTERS)
             .border_style(BLACK)
             .draw()?;
         area.present()?;
         Ok(())
+    }
+}
+
+/// Three digits, or all that stand before the point.
+fn short(value: f64) -> String {
+    match value {
+        large if large >= 100.0 => format!("{large:.0}"),
+        middle if middle >= 10.0 => format!("{middle:.1}"),
+        small => format!("{small:.2}"),
     }
 }
 

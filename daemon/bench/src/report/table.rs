@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::summary::Summary;
-use super::{Measured, Report};
+use super::{Measured, Phase, Report};
 use crate::run::trouble::Aftermath;
 
 /// Columns, and whether numbers stand in them.
@@ -116,8 +116,23 @@ fn notes(report: &Report) -> Vec<String> {
             ));
         }
     }
+    notes.extend(report.summary.iter().filter_map(|one| merging(one, report)));
     notes.extend(report.rounds.iter().filter_map(trouble));
     notes
+}
+
+/// What merging is there for.
+fn merging(merged: &Summary, report: &Report) -> Option<String> {
+    let is_same = |other: &&Summary| {
+        (&other.block, &other.server) == (&merged.block, &merged.server)
+            && (merged.phase, other.phase) == (Phase::FetchMerged, Phase::FetchOriginals)
+    };
+    let originals = report.summary.iter().find(is_same)?;
+    let ratio = originals.seconds.median / merged.seconds.median;
+    Some(format!(
+        "{}, {}: fetching the originals took {ratio:.2} x the time of fetching what was merged",
+        merged.block, merged.server
+    ))
 }
 
 fn trouble(one: &Measured) -> Option<String> {
@@ -154,7 +169,7 @@ fn what_came(one: &Measured, after: &Aftermath) -> String {
         faults.join(", ")
     };
     let what = match phase {
-        super::Phase::Push => format!(
+        Phase::Push => format!(
             "{} blocks ({lost:.0} MB) that it had acknowledged went with it, the rest was never \
              taken",
             one.blocks

@@ -10,7 +10,7 @@ use lodestone_wire::frame::ChunkId;
 use lodestone_wire::spark::fetch::StreamHandle;
 
 use super::tally::{Queue, Tally};
-use crate::dialect::{Dialect, FetchWords, Part, Planned, Shuffle, read};
+use crate::dialect::{CHUNK_BYTES, Dialect, FetchWords, Part, Planned, Shuffle, read};
 use crate::error::Wrong;
 use crate::measure::clock::Moment;
 use crate::net::link::first_line;
@@ -74,7 +74,11 @@ impl FetchWork {
                 }
             }
             let partitions = (0..).zip(has_blocks).filter(|(_, has)| *has);
-            parts(partitions.map(|(partition, _)| partition), shape, workload)
+            // More parts than chunks would only ask for layouts.
+            let partition_bytes = workload.total() / u64::from(workload.partitions.max(1));
+            let chunks = partition_bytes.div_ceil(CHUNK_BYTES) as u32;
+            let partitions = partitions.map(|(partition, _)| partition);
+            parts(partitions, (workload.partitions, chunks), shape)
         };
         Self {
             workload,
@@ -99,7 +103,11 @@ impl FetchWork {
             workload,
             payload,
             words,
-            queue: Queue::of(parts(0..workload.partitions, shape, workload)),
+            queue: Queue::of(parts(
+                0..workload.partitions,
+                (workload.partitions, workload.maps),
+                shape,
+            )),
             merged: Arc::new(BlockSet::all(workload)),
             fetched: BlockSet::of(workload),
             window_bytes: shape.window_bytes,
@@ -108,10 +116,14 @@ impl FetchWork {
     }
 }
 
-/// As many parts of each partition as it takes to keep all connections busy.
-fn parts(partitions: impl Iterator<Item = u32>, shape: Shape, workload: Workload) -> Vec<Part> {
-    let wanted = shape.connections.div_ceil(workload.partitions.max(1));
-    let parts = wanted.clamp(1, workload.maps.max(1));
+/// As many parts of each partition as it takes to keep all connections busy, if there are so many.
+fn parts(
+    partitions: impl Iterator<Item = u32>,
+    (count, most_parts): (u32, u32),
+    shape: Shape,
+) -> Vec<Part> {
+    let wanted = shape.connections.div_ceil(count.max(1));
+    let parts = wanted.clamp(1, most_parts.max(1));
     let of_partition = |partition| {
         (0..parts).map(move |part| Part {
             partition,

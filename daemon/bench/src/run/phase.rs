@@ -99,7 +99,8 @@ pub(crate) fn broken(server: &Server, source: LinkError) -> BenchError {
     BenchError::Link {
         server: server.name.clone(),
         address: server.address,
-        source,
+        source: source.into(),
+        log: server.log(),
     }
 }
 
@@ -143,8 +144,11 @@ impl Course {
                     if progress.done() > moved.0 {
                         moved = (progress.done(), Moment::now());
                     } else if moved.1.elapsed() > conduct.patience {
-                        let (server, seconds) = (server.name.clone(), conduct.patience.as_secs());
-                        return Err(BenchError::Silent { server, seconds });
+                        return Err(BenchError::Silent {
+                            server: server.name.clone(),
+                            seconds: conduct.patience.as_secs(),
+                            log: server.log(),
+                        });
                     }
                 }
                 () = until(&mut interrupted) => return Err(BenchError::Interrupted),

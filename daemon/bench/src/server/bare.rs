@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -66,8 +66,12 @@ pub async fn serve(listener: TcpListener, dir: PathBuf) -> io::Result<()> {
             begun: BytesMut::new(),
             body: None,
         };
-        // A connection that fails is closed: its client sees that.
-        tokio::spawn(connection.run(stream));
+        tokio::spawn(async move {
+            if let Err(error) = connection.run(stream).await {
+                // Nobody is left to be told when stderr is gone. The client sees its connection closed.
+                let _ = writeln!(io::stderr(), "a connection: {error}");
+            }
+        });
     }
 }
 

@@ -13,9 +13,9 @@ use std::str::FromStr;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::dialect::{Dialect, spark};
-use crate::error::{BenchError, at};
+use crate::error::{BenchError, Log, at};
 use crate::measure::process::Watched;
-use started::Started;
+use started::{LOG, Started, last_lines};
 use throttle::{CGROUPS, HDD_READS_A_SECOND, Throttle, ThrottleError};
 
 /// Which server, as it is named on the command line.
@@ -164,6 +164,12 @@ impl Server {
             started: None,
             throttle: None,
         })
+    }
+
+    /// The end of its log, if the bench has it.
+    pub fn log(&self) -> Log {
+        let log = self.started.as_ref().map(|_| self.home.join(LOG));
+        Log(log.map_or_else(String::new, |log| last_lines(&log)))
     }
 
     /// Its process, to be watched.

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -16,8 +17,14 @@ use crate::error::{BenchError, at};
 /// A virtual machine that compiles its source first takes some seconds.
 const START: Duration = Duration::from_secs(60);
 
-/// Lines of a log that are shown when a server does not start.
+/// Lines of a log that are shown when a server fails.
 const LOG_LINES: usize = 5;
+
+/// File for what a server says on stderr, in its folder.
+pub(crate) const LOG: &str = "log";
+
+/// A daemon ends by itself when nobody was connected for so long: the bench was killed and could not end it.
+const ORPHANED: &str = "600s";
 
 /// The service of Spark, compiled by `java` when it is started.
 const SPARK_SERVICE: &str = include_str!("../../../../bench/ess/SparkShuffleService.java");
@@ -47,6 +54,7 @@ impl Started {
         let mut command = itself()?;
         command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"]);
         command.arg("--dir").arg(data);
+        command.args(["--idle-exit", ORPHANED]);
         // The control connections come on top.
         let most = connections + 64;
         command.args(["--max-connections", &most.to_string()]);
@@ -85,13 +93,15 @@ impl Started {
 
     /// Starts it, and waits for the line in which it says where it listens.
     fn start(name: &str, mut command: Command, home: &Path) -> Result<Self, BenchError> {
-        let log = home.join("log");
+        let log = home.join(LOG);
         let stderr = File::create(&log).map_err(at(&log))?;
         let failed = |why: String| BenchError::Start {
             server: name.to_owned(),
             why,
         };
         let spawned = command
+            // Ctrl-C is meant for the bench, which ends its servers itself.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(stderr)
@@ -114,7 +124,11 @@ impl Started {
             // It may have ended by itself.
             let _ = child.kill();
             let _ = child.wait();
-            return Err(failed(last_lines(&log)));
+            let why = match last_lines(&log).as_str() {
+                "" => format!("it said nothing within {} s", START.as_secs()),
+                lines => lines.to_owned(),
+            };
+            return Err(failed(why));
         };
         Ok(Self { child, address })
     }
@@ -140,14 +154,12 @@ fn heard(line: &str) -> Option<SocketAddr> {
     words.find_map(|word| word.strip_prefix("listen=")?.parse().ok())
 }
 
-fn last_lines(log: &Path) -> String {
+/// What a log ends with, in one line.
+pub(crate) fn last_lines(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let from = lines.len().saturating_sub(LOG_LINES);
-    match lines.get(from..).unwrap_or_default() {
-        [] => format!("it said nothing within {} s", START.as_secs()),
-        last => last.join(" / "),
-    }
+    lines.get(from..).unwrap_or_default().join(" / ")
 }
 
 #[cfg(test)]

@@ -73,10 +73,10 @@ async fn between(client: TcpStream, server: TcpStream, fault: Fault) -> std::io:
 
 fn wrong(result: Result<impl Sized, BenchError>) -> Wrong {
     match result.err() {
-        Some(BenchError::Link {
-            source: LinkError::Wrong(wrong),
-            ..
-        }) => wrong,
+        Some(BenchError::Link { source, .. }) => match *source {
+            LinkError::Wrong(wrong) => wrong,
+            other => panic!("instead of a wrong answer: {other}"),
+        },
         other => panic!("instead of a wrong answer: {other:?}"),
     }
 }
@@ -107,7 +107,7 @@ async fn a_connection_that_ends_too_early_is_found() {
         panic!("{error}");
     };
     assert!(
-        matches!(source, LinkError::Closed | LinkError::Socket(_)),
+        matches!(**source, LinkError::Closed | LinkError::Socket(_)),
         "{error}"
     );
 }
