@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.lodestone.sort;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.unsafe.array.LongArray;
+import org.apache.spark.unsafe.memory.MemoryBlock;
+import org.apache.spark.util.collection.unsafe.sort.RadixSort;
+import scala.Tuple2;
+
+/** The records of one partition, copied to pages, sorted by their places, and written to a file. */
+final class SortedPartition {
+  private static final int PAGE_RECORDS = 10_000;
+  private static final int WRITE_BYTES = 1 << 20;
+  private static final int LAST_BYTE = Long.BYTES - 1;
+
+  private final List<byte[]> pages = new ArrayList<>();
+  private int records;
+
+  private SortedPartition() {}
+
+  /** Reads all, and writes them in order; the file appears whole or not at all. Says how many. */
+  static long write(Iterator<Tuple2<Record, Record>> records, Path file, long attempt)
+      throws IOException {
+    SortedPartition partition = new SortedPartition();
+    records.forEachRemaining(pair -> partition.add(pair._1()));
+    Path unfinished = file.resolveSibling("." + file.getFileName() + "." + attempt);
+    try (FileChannel out =
+        FileChannel.open(
+            unfinished, StandardOpenOption.CREATE, StandardOpenOption.TRUNCATE_EXISTING,
+            StandardOpenOption.WRITE)) {
+      partition.writeInOrder(out);
+    }
+    Files.move(unfinished, file, StandardCopyOption.ATOMIC_MOVE);
+    return partition.records;
+  }
+
+  private void add(Record record) {
+    int inPage = records % PAGE_RECORDS;
+    if (inPage == 0) {
+      pages.add(new byte[PAGE_RECORDS * Record.BYTES]);
+    }
+    byte[] page = pages.get(pages.size() - 1);
+    System.arraycopy(record.bytes, record.offset, page, inPage * Record.BYTES, Record.BYTES);
+    records++;
+  }
+
+  private byte[] pageOf(long place) {
+    return pages.get((int) (place / PAGE_RECORDS));
+  }
+
+  private static int offsetOf(long place) {
+    return (int) (place % PAGE_RECORDS) * Record.BYTES;
+  }
+
+  /** Pairs of a record's place and its key's prefix, as Spark's radix sort wants them. */
+  private long[] pairs() {
+    // Twice as long as the pairs: the sort moves between its halves.
+    long[] pairs = new long[4 * records];
+    for (int place = 0; place < records; place++) {
+      pairs[2 * place] = place;
+      pairs[2 * place + 1] = Record.prefix(pageOf(place), offsetOf(place));
+    }
+    return pairs;
+  }
+
+  private void writeInOrder(FileChannel out) throws IOException {
+    long[] pairs = pairs();
+    LongArray array = new LongArray(MemoryBlock.fromLongArray(pairs));
+    int start = RadixSort.sortKeyPrefixArray(array, 0, records, 0, LAST_BYTE, false, false);
+    orderEqualPrefixes(pairs, start);
+    ByteBuffer buffer = ByteBuffer.allocate(WRITE_BYTES / Record.BYTES * Record.BYTES);
+    for (int i = 0; i < records; i++) {
+      long place = pairs[start + 2 * i];
+      buffer.put(pageOf(place), offsetOf(place), Record.BYTES);
+      if (!buffer.hasRemaining() || i == records - 1) {
+        buffer.flip();
+        while (buffer.hasRemaining()) {
+          out.write(buffer);
+        }
+        buffer.clear();
+      }
+    }
+  }
+
+  /** Records with equal prefixes go by the rest of their keys. */
+  private void orderEqualPrefixes(long[] pairs, int start) {
+    int from = 0;
+    while (from < records) {
+      int to = from + 1;
+      while (to < records && pairs[start + 2 * to + 1] == pairs[start + 2 * from + 1]) {
+        to++;
+      }
+      if (to - from > 1) {
+        orderByRest(pairs, start + 2 * from, to - from);
+      }
+      from = to;
+    }
+  }
+
+  private void orderByRest(long[] pairs, int start, int count) {
+    long[] run = new long[count];
+    for (int i = 0; i < count; i++) {
+      long place = pairs[start + 2 * i];
+      long rest = Record.rest(pageOf(place), offsetOf(place));
+      run[i] = rest << Integer.SIZE | place;
+    }
+    Arrays.sort(run);
+    for (int i = 0; i < count; i++) {
+      pairs[start + 2 * i] = run[i] & 0xffffffffL;
+    }
+  }
+}
