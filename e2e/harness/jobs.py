@@ -94,6 +94,12 @@ def many_tiny_blocks(spark, maps, partitions):
     return json.loads(blocks.run(spark.sparkContext._jsc, maps, partitions))
 
 
+def sort_files(spark, source, target, partitions, split_bytes):
+    """The records of the Sort Benchmark in `source`, sorted into files in `target`."""
+    files = spark._jvm.io.lodestone.sort.SortFiles
+    return json.loads(files.run(spark.sparkContext._jsc, source, target, split_bytes, partitions))
+
+
 def exchange_used_twice(spark, rows=60000, maps=6, partitions=16):
     """Two aggregates over one exchange, joined; and the same once more, of the shuffle that is there already."""
     spread = spark.range(0, rows, 1, maps).selectExpr("id % 1009 as k", "id as v")

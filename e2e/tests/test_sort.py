@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Sort Benchmark's records through a merged shuffle, judged as its rules say."""
+
+import random
+import subprocess
+
+from harness.paths import DAEMON
+from harness.spark_process import Job
+
+RECORDS = 200_000
+UNCOMPRESSED = {"spark.shuffle.compress": "false"}
+
+
+def told(*arguments) -> dict[str, str]:
+    """What `lodestone sort` prints, line by line. It fails where records are not in order."""
+    done = subprocess.run(
+        [DAEMON, "sort", *map(str, arguments)], check=True, capture_output=True, text=True
+    )
+    return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+
+
+def sorting(source, target) -> Job:
+    sizes = {"partitions": 12, "split_bytes": 2_000_000}
+    return Job(
+        "sort_files", {"source": str(source), "target": str(target), **sizes}, conf=UNCOMPRESSED
+    )
+
+
+def test_generated_records_are_all_there_and_in_order(start_job, tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    made = told("generate", RECORDS, source, "--files", 3)
+    outcome = start_job(sorting(source, target)).wait()
+    assert outcome.answer == {"records": RECORDS, "maps": 9, "partitions": 12}
+    judged = told("validate", target)
+    assert (judged["Records"], judged["Checksum"]) == (str(RECORDS), made["Checksum"])
+    totals = outcome.report["totals"]
+    assert (totals["mergedBlocksRead"], totals["originalsRead"]) == (9 * 12, 0)
+
+
+def test_keys_that_differ_in_their_last_bytes_only_are_in_order(start_job, tmp_path):
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    # One prefix of eight bytes has half of the records, and many keys are there twice.
+    prefixes = [b"\xff" * 8, *(dice.randbytes(8) for _ in range(20))]
+    records = [
+        dice.choice(prefixes[: dice.choice((1, 21))]) + dice.randbytes(2) + dice.randbytes(90)
+        for _ in range(40_000)
+    ]
+    (source / "part-00000").write_bytes(b"".join(records))
+    start_job(sorting(source, target)).wait()
+    sorted_bytes = b"".join(file.read_bytes() for file in sorted(target.glob("part-*")))
+    found = [sorted_bytes[i : i + 100] for i in range(0, len(sorted_bytes), 100)]
+    assert [record[:10] for record in found] == sorted(record[:10] for record in records)
+    assert sorted(found) == sorted(records)
