@@ -11,9 +11,14 @@ export CARGO_TARGET_DIR
 # Two modules of one source tree: side by side.
 MVN := mvn -q -B -T 2
 JARS := dist/jars/lodestone-spark-3.5_2.12.jar dist/jars/lodestone-spark-4_2.13.jar
-JOBS := dist/jars/lodestone-e2e-jobs.jar
+JOBS_JAR := dist/jars/lodestone-e2e-jobs.jar
 TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 test,.venv-$(name)/.ready)
 DEMO_VENVS := $(foreach name,3.5.9 4.3.0 demo,.venv-$(name)/.ready)
+# What `make bench` measures: all of it, five times, unless told otherwise on the command line.
+BENCH_SPARK ?= 4.1.4
+BENCH_VENVS := $(foreach name,$(BENCH_SPARK) demo bench,.venv-$(name)/.ready)
+BENCH_ARGS := --spark $(BENCH_SPARK) $(foreach option,SIDES JOBS DISKS ROUNDS READS OUT,$(if $($(option)),\
+  --$(shell tr A-Z a-z <<<$(option)) $($(option)))) $(ARGS)
 # Of the releases that many JVMs are started of.
 TEST_ARCHIVES := $(foreach name,3.5.9 4.1.4,.cache/classes-$(name).jsa)
 DEMO_ARCHIVES := $(foreach name,3.5.9 4.3.0,.cache/classes-$(name).jsa)
@@ -21,16 +26,20 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build demo test soak lint fmt clean daemon tools test-rust test-jvm test-e2e
+.PHONY: help build demo bench test soak lint fmt clean daemon tools test-rust test-jvm test-e2e
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: tools daemon $(JARS) $(JOBS) ## fills dist/: the daemon, one plugin jar per Spark line
+build: tools daemon $(JARS) $(JOBS_JAR) ## fills dist/: the daemon, one plugin jar per Spark line
 	@ls -l dist/lodestone dist/jars/*.jar | awk '{print $$5, $$9}'
 
-demo: tools daemon $(JARS) $(JOBS) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## runs real queries on plain Spark and on Lodestone, and compares
+demo: tools daemon $(JARS) $(JOBS_JAR) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## runs real queries on plain Spark and on Lodestone, and compares
 	@PYTHONPATH=e2e python3 -m demo
+
+bench: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## real jobs on plain Spark, what Spark has of its own, and Lodestone
+	$(SAY) "bench: all sides in turn, round after round"
+	@PYTHONPATH=e2e:bench python3 -m matrix $(BENCH_ARGS)
 
 test: lint test-rust test-jvm test-e2e ## everything that CI runs
 
@@ -39,12 +48,12 @@ lint: tools .venv-test/.ready ## formatters and linters, warnings are errors
 	$(SAY) "formatters and linters"
 	cd daemon && cargo fmt --check && cargo clippy -q --workspace --all-targets -- -D warnings
 	$(MVN) -N -f client/pom.xml spotless:check
-	.venv-test/bin/ruff check -q e2e && .venv-test/bin/ruff format -q --check e2e
+	.venv-test/bin/ruff check -q e2e bench && .venv-test/bin/ruff format -q --check e2e bench
 
 fmt: tools .venv-test/.ready ## formats what the formatters can format
 	cd daemon && cargo fmt
 	$(MVN) -N -f client/pom.xml spotless:apply
-	.venv-test/bin/ruff check -q --fix e2e && .venv-test/bin/ruff format -q e2e
+	.venv-test/bin/ruff check -q --fix e2e bench && .venv-test/bin/ruff format -q e2e bench
 
 clean: ## removes what was built; fetched tools and data stay in .venv-* and .cache
 	rm -rf dist daemon/target client/target client/*/target e2e/jobs/target
@@ -64,7 +73,7 @@ test-jvm: tools daemon $(JARS)
 	$(SAY) "JVM: the plugin on Spark 3.5 and Spark 4"
 	$(MVN) -f client/pom.xml test
 
-test-e2e: tools daemon $(JARS) $(JOBS)
+test-e2e: tools daemon $(JARS) $(JOBS_JAR)
 	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS)
 	@$(MAKE) --no-print-directory $(TEST_ARCHIVES)
 	$(SAY) "end to end: real Spark processes, real daemons"
@@ -87,7 +96,7 @@ $(JARS) &: $(PLUGIN_SOURCES) dist/lodestone
 	install -m 644 client/spark-3.5/target/lodestone-spark-3.5_2.12.jar dist/jars/
 	install -m 644 client/spark-4/target/lodestone-spark-4_2.13.jar dist/jars/
 
-$(JOBS): $(JOB_SOURCES)
+$(JOBS_JAR): $(JOB_SOURCES)
 	$(SAY) "building the jobs of the demo and the end-to-end tests"
 	$(MVN) -f e2e/jobs/pom.xml package
 	@mkdir -p dist/jars
@@ -101,6 +110,6 @@ $(JOBS): $(JOB_SOURCES)
 	@cp $< $@
 
 # Classes of Spark and the plugin as a JVM keeps them in memory.
-.cache/classes-%.jsa: .venv-%/.ready $(JARS) $(JOBS)
+.cache/classes-%.jsa: .venv-%/.ready $(JARS) $(JOBS_JAR)
 	$(SAY) "archiving the classes of Spark $*, so that its JVMs start sooner"
 	@PYTHONPATH=e2e python3 -m harness.archive $*

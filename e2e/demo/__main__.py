@@ -6,8 +6,9 @@ import time
 from contextlib import ExitStack
 
 from harness.paths import PLUGIN_LINES
+from tpch import tables as tpch
 
-from . import table, tpch
+from . import table
 from .session import JOBS, Done, Session
 from .verdict import difference, faults
 

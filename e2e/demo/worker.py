@@ -4,11 +4,11 @@
 import json
 import sys
 import time
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-QUERIES = Path(__file__).parent / "queries"
+from tpch import query
+
 REPORT_QUIET_MS = 5000
 # 18 MB in 12 x 50 blocks of about 30 KB.
 SORT_SEED, SORT_MAPS, SORT_RECORDS_PER_MAP, SORT_PARTITIONS = 20260, 12, 15_000, 50
@@ -20,13 +20,12 @@ def main() -> None:
     for key, value in specification["conf"].items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    for table in sorted(Path(specification["tables"]).glob("*.parquet")):
-        spark.read.parquet(str(table)).createOrReplaceTempView(table.stem)
+    query.name_tables(spark, specification["tables"])
     warm_up(spark)
     tell(report=report_of(spark))
     for name in map(str.strip, sys.stdin):
         began = time.monotonic()
-        answer = record_sort(spark) if name == "sort" else query(spark, name)
+        answer = record_sort(spark) if name == "sort" else query.rows_of(spark, name)
         seconds = time.monotonic() - began
         tell(seconds=seconds, answer=answer, report=report_of(spark))
     spark.stop()
@@ -38,12 +37,6 @@ def warm_up(spark: SparkSession) -> None:
         "select n_name, count(distinct s_suppkey) as n from supplier join nation on s_nationkey = n_nationkey"
         " where s_acctbal > 0 group by n_name order by n desc"
     ).collect()
-
-
-def query(spark: SparkSession, name: str) -> list[list[str]]:
-    """The rows of a query, exactly: decimals and dates as text, in sorted order."""
-    rows = spark.sql((QUERIES / f"{name}.sql").read_text(encoding="utf-8")).collect()
-    return sorted([str(value) for value in row] for row in rows)
 
 
 def record_sort(spark: SparkSession) -> list[list[str]]:

@@ -20,9 +20,18 @@ public final class RecordSort {
   /** Sorts {@code maps * recordsPerMap} records into {@code partitions}; answers as JSON. */
   public static String run(
       JavaSparkContext context, long seed, int maps, int recordsPerMap, int partitions) {
-    JavaPairRDD<byte[], byte[]> sorted =
-        Records.generate(context, seed, maps, recordsPerMap)
-            .repartitionAndSortWithinPartitions(new KeyRanges(partitions), new KeyOrder());
+    return check(sorted(context, seed, maps, recordsPerMap, partitions));
+  }
+
+  /** The records, sorted once somebody reads them. */
+  public static JavaPairRDD<byte[], byte[]> sorted(
+      JavaSparkContext context, long seed, int maps, int recordsPerMap, int partitions) {
+    return Records.generate(context, seed, maps, recordsPerMap)
+        .repartitionAndSortWithinPartitions(new KeyRanges(partitions), new KeyOrder());
+  }
+
+  /** Reads sorted records; answers as JSON. */
+  public static String check(JavaPairRDD<byte[], byte[]> sorted) {
     List<Run> runs =
         sorted.mapPartitions(records -> Run.of(records).asIterator(), true).collect();
     return new SortedAnswer(runs).toJson();

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make bench`: the same jobs on plain Spark, on what Spark has of its own, and on Lodestone, in turn, round after round."""
+
+import argparse
+import fcntl
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from datetime import date
+from pathlib import Path
+
+from harness.paths import ROOT
+from tpch import tables
+
+from . import disk, figures, result, sides, table, workloads
+from .answers import Answers
+from .session import Failed
+from .sessions import Sessions
+
+DISKS = ["plain", "throttled"]
+PLOTTER = ROOT / ".venv-bench" / "bin" / "python"
+TROUBLES = (Failed, OSError, RuntimeError, subprocess.CalledProcessError)
+
+
+def main() -> int:
+    # As an interrupt: what was started is put away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    asked = arguments()
+    sides.CACHE.mkdir(parents=True, exist_ok=True)
+    with open(sides.CACHE / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit("Another bench runs: two at a time measure each other.")
+        return measured(asked)
+
+
+def measured(asked: argparse.Namespace) -> int:
+    throttle = disk.Throttle(sides.CACHE)
+    disks = usable(asked.disks, throttle)
+    setting = sides.Setting(
+        spark=asked.spark,
+        executors=asked.executors,
+        cores=asked.cores,
+        memory_mb=asked.memory,
+        network_reads=asked.reads == "network",
+        tables=tables.make(asked.scale_factor),
+    )
+    jobs = [workloads.BY_NAME[name] for name in asked.jobs]
+    sessions = Sessions(setting, throttle, [] if asked.cold else jobs, asked.timeout)
+    told = result.begun(setting, command(), asked.rounds)
+    matrix = Matrix(sessions, told, results_at(asked.out), asked.set)
+    try:
+        for side in asked.sides:
+            matrix.warm(side)
+        for number in range(1, asked.rounds + 1):
+            turn = rotated(asked.sides, number - 1)
+            for name in disks:
+                for job in jobs:
+                    matrix.round(number, name, job, turn)
+    finally:
+        sessions.stop()
+        matrix.end()
+        throttle.close()
+    return 1 if any(run["failure"] for run in told["runs"]) else 0
+
+
+class Matrix:
+    """Runs, and writes down what came of them after each one."""
+
+    def __init__(self, sessions: Sessions, told: dict, path: Path, changed: list):
+        self._sessions = sessions
+        self._told = told
+        self._path = path
+        self._changed = changed
+        self._answers = Answers()
+
+    def warm(self, side: str) -> None:
+        progress(f"   {side}: starts")
+        began = time.monotonic()
+        try:
+            self._sessions.warm(side)
+            say(f", {time.monotonic() - began:.0f} s")
+        except TROUBLES as failed:
+            say(f": FAILED, {failed}")
+
+    def round(self, number: int, disk_name: str, job: workloads.Workload, turn: list[str]) -> None:
+        """One job on one disk, each side once."""
+        sizes = {**job.sizes(disk_name), **self._changes(job.name)}
+        self._told["sizes"][f"{disk_name} {job.name}"] = sizes
+        if disk_name == "plain":
+            self._told["fullSize"][job.name] = sizes == dict(job.plain)
+        progress(f"   round {number}, {disk_name} disk, {job.name}:")
+        for side in turn:
+            run = {"round": number, "disk": disk_name, "job": job.name, "side": side}
+            self._told["runs"].append(run | self._run(side, job.name, sizes, disk_name))
+            latest = self._told["runs"][-1]
+            took = latest["figures"].get("seconds")
+            progress(f"  {side} FAILED" if took is None else f"  {side} {took:.1f} s")
+            result.write(self._path.with_suffix(".json"), self._told)
+        say("")
+
+    def _changes(self, job: str) -> dict:
+        return {name: value for of, name, value in self._changed if of == job}
+
+    def _run(self, side: str, job: str, sizes: dict, disk_name: str) -> dict:
+        """A failure is a result too."""
+        try:
+            told = self._sessions.run(side, job, sizes, disk_name == "throttled")
+        except TROUBLES as failed:
+            return {"failure": str(failed), "figures": {}}
+        return {
+            "failure": self._answers.difference(side, job, sizes, told["answer"]),
+            "figures": figures.of_run(told),
+            "details": told["details"],
+            "report": told["report"],
+            "clean": told["clean"],
+        }
+
+    def end(self) -> None:
+        if not self._told["runs"]:
+            return
+        page = table.page(self._told)
+        self._path.with_suffix(".txt").write_text(page)
+        say("\n" + page)
+        say(f"Every run: {self._path.with_suffix('.json')}")
+        if PLOTTER.exists():
+            subprocess.run([PLOTTER, "-m", "matrix.plots", self._path], check=True)
+            say(f"Plots: {self._path.with_suffix('.svg')}")
+        else:
+            say("No plots: there is no .venv-bench (`make bench` makes it).")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="matrix", description=__doc__)
+    names = [side.name for side in sides.ALL]
+    parser.add_argument("--sides", type=listed(names), default=names, help=f"of {names}")
+    jobs = [job.name for job in workloads.ALL]
+    parser.add_argument("--jobs", type=listed(jobs), default=jobs, help=f"of {jobs}")
+    parser.add_argument("--disks", type=listed(DISKS), default=DISKS, help=f"of {DISKS}")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
+    parser.add_argument("--executors", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1, help="of each executor")
+    parser.add_argument("--memory", type=int, default=1024, help="of each executor, in MB")
+    reads_help = "network: nobody opens another executor's files, as if each had its own host"
+    parser.add_argument("--reads", choices=["local", "network"], default="local", help=reads_help)
+    parser.add_argument("--scale-factor", type=int, default=1, help="of the TPC-H tables")
+    set_help = "a size: sort.maps=8, tpch.queries=q05+q09; on every disk; may be repeated"
+    parser.add_argument("--set", type=change, action="append", default=[], help=set_help)
+    cold_help = "without warm-up: for a try, as the first round then measures compilers"
+    parser.add_argument("--cold", action="store_true", help=cold_help)
+    parser.add_argument("--timeout", type=float, default=900, help="seconds for one run")
+    parser.add_argument("--out", type=Path, help="results are OUT.json, OUT.txt and OUT.svg")
+    return parser.parse_args()
+
+
+def listed(known: list[str]):
+    """`a,b` of names that are known."""
+
+    def parse(text: str) -> list[str]:
+        names = [name for name in text.split(",") if name]
+        unknown = [name for name in names if name not in known]
+        if unknown or not names:
+            raise argparse.ArgumentTypeError(f"{unknown or 'nothing'} is not among {known}")
+        return names
+
+    return parse
+
+
+def change(text: str) -> tuple[str, str, object]:
+    """`job.size=value`"""
+    try:
+        place, value = text.split("=", 1)
+        job, name = place.split(".", 1)
+        known = workloads.BY_NAME[job].plain[name]
+        return job, name, type(known)(value)
+    except (ValueError, KeyError):
+        raise argparse.ArgumentTypeError(f"{text} is not of the form job.size=value") from None
+
+
+def usable(wanted: list[str], throttle: disk.Throttle) -> list[str]:
+    if "throttled" in wanted and throttle.obstacle:
+        say(f"== The throttled disk is left out: {throttle.obstacle}")
+        return [name for name in wanted if name != "throttled"]
+    return wanted
+
+
+def rotated(names: list[str], by: int) -> list[str]:
+    """No side is always the one after plain Spark."""
+    at = by % len(names)
+    return names[at:] + names[:at]
+
+
+def results_at(asked: Path | None) -> Path:
+    """A new file of today, unless one was named."""
+    if asked:
+        return asked
+    folder = sides.BENCH / "results"
+    name = f"{date.today():%Y-%m-%d}-matrix"
+    candidates = [folder / name, *(folder / f"{name}-{n}" for n in range(2, 1000))]
+    return next(path for path in candidates if not path.with_suffix(".json").exists())
+
+
+def command() -> str:
+    return shlex.join(["PYTHONPATH=e2e:bench", "python3", "-m", "matrix", *sys.argv[1:]])
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def progress(text: str) -> None:
+    """Grows the line."""
+    print(text, end="", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The jobs, inside PySpark. Each gives an answer that JSON can carry and that is exact, and details of what took how long."""
+
+import time
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from tpch import query
+
+SEED = 20260
+WIDE_COLUMNS = 16
+DIMENSION_COLUMNS = 8
+JOIN_PARTITIONS = 32
+
+# Called with the RDD of a shuffle before anybody reads it.
+BeforeReduce = Callable[[object], None]
+
+
+def sort(spark: SparkSession, before: BeforeReduce, maps: int, records: int, partitions: int):
+    """`records` of 100 bytes in each map; checked for order, counted and summed where they arrive."""
+    job = spark._jvm.io.lodestone.e2e.RecordSort
+    shuffled = job.sorted(spark.sparkContext._jsc, SEED, maps, records, partitions)
+    before(shuffled)
+    told = job.check(shuffled)
+    if '"inOrder": true' not in told:
+        raise ValueError(f"not sorted: {told}")
+    return told, {}
+
+
+def tiny(spark: SparkSession, before: BeforeReduce, maps: int, records: int, partitions: int):
+    """`records` of 100 bytes in each map, counted and summed where they arrive."""
+    job = spark._jvm.io.lodestone.e2e.RecordExchange
+    shuffled = job.exchanged(spark.sparkContext._jsc, SEED, maps, records, partitions)
+    before(shuffled)
+    return job.check(shuffled), {}
+
+
+def sql(spark: SparkSession, _before: BeforeReduce, rows: int, keys: int, maps: int):
+    """Many aggregates of many groups, joined with a table of as many rows. Nothing can be compressed or summed up before the shuffle."""
+    wide = [f"xxhash64(id, {i}) as c{i}" for i in range(WIDE_COLUMNS)]
+    facts = spark.range(0, rows, 1, maps).selectExpr(f"id * 7919 % {keys} as k", *wide)
+    largest = [f"max(c{i}) as m{i}" for i in range(WIDE_COLUMNS)]
+    facts.createOrReplaceTempView("facts")
+    attributes = [f"xxhash64(id, {i}, 'd') as d{i}" for i in range(DIMENSION_COLUMNS)]
+    dimension = spark.range(0, keys, 1, JOIN_PARTITIONS).selectExpr("id as k", *attributes)
+    dimension.createOrReplaceTempView("dimension")
+    found = spark.sql(f"""
+        with grouped as (select k, count(*) as n, {", ".join(largest)} from facts group by k)
+        select count(*), sum(n), bit_xor(xxhash64(*)) from grouped join dimension using (k)
+    """)
+    return [[str(value) for value in row] for row in found.collect()], {}
+
+
+def tpch(spark: SparkSession, _before: BeforeReduce, queries: str):
+    """TPC-H queries, one after the other."""
+    answers, seconds = {}, {}
+    for name in query.NAMES if queries == "all" else queries.split("+"):
+        began = time.monotonic()
+        answers[name] = query.rows_of(spark, name)
+        seconds[name] = round(time.monotonic() - began, 3)
+    return answers, seconds
+
+
+BY_NAME = {"sort": sort, "tiny": tiny, "sql": sql, "tpch": tpch}

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU seconds and resident memory of processes, by what they are for, from /proc."""
+
+import os
+from pathlib import Path
+
+from harness.processes import command_line, daemons_below, descendants
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+KINDS = ("executors", "services", "driver")
+# To /proc/PID/clear_refs: the peak starts anew from what is resident now.
+RESET_PEAK = "5"
+
+
+class Meter:
+    """From its making to `read`: CPU seconds and peak memory of an application and of the services that it uses."""
+
+    def __init__(self, application: int, local: Path, services: list[int]):
+        self._application = application
+        self._local = local
+        self._services = services
+        self._before = {}
+        for pids in self._by_kind().values():
+            for pid in pids:
+                self._before[pid] = cpu_seconds(pid)
+                reset_peak(pid)
+        self._machine_before = machine_seconds()
+
+    def others(self) -> dict[str, float]:
+        """What disturbed: CPU seconds of all processes of the machine, ours among them, and those that the host gave to other guests."""
+        now = machine_seconds()
+        return {name: round(now[name] - self._machine_before[name], 2) for name in now}
+
+    def read(self) -> dict[str, dict[str, float]]:
+        """By kind: CPU seconds used, and the sum of what each process held at its peak, in MB. What is new since counts from zero."""
+        used = {}
+        for kind, pids in self._by_kind().items():
+            cpu = sum(cpu_seconds(pid) - self._before.get(pid, 0.0) for pid in pids)
+            used[kind] = {"cpu": round(cpu, 2), "peakMb": round(sum(map(peak_mb, pids)), 1)}
+        return used
+
+    def _by_kind(self) -> dict[str, list[int]]:
+        family = [self._application, *descendants(self._application)]
+        services = {*self._services, *daemons_below(self._local)}
+        executors = [pid for pid in family if EXECUTOR in command_line(pid)]
+        rest = [pid for pid in family if pid not in services and pid not in executors]
+        return dict(zip(KINDS, (executors, sorted(services), rest), strict=True))
+
+
+def machine_seconds() -> dict[str, float]:
+    words = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    user, nice, system, _idle, _waiting, irq, softirq, steal = map(int, words[:8])
+    busy = user + nice + system + irq + softirq
+    return {"machineCpu": busy / TICKS_PER_SECOND, "stolen": steal / TICKS_PER_SECOND}
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of all threads; zero when the process is gone. Children count for themselves."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    # The name in field 2 may hold blanks: what follows its closing bracket is regular.
+    user, system = stat.rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / TICKS_PER_SECOND
+
+
+def peak_mb(pid: int) -> float:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    peaks = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(peaks[0]) / 1024 if peaks else 0.0
+
+
+def reset_peak(pid: int) -> None:
+    try:
+        Path(f"/proc/{pid}/clear_refs").write_text(RESET_PEAK)
+    except OSError:
+        pass  # gone, or not ours: its peak is that of its whole life

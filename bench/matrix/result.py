@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is written down of a run of the bench: where, with what, and every single run."""
+
+import json
+import os
+import platform
+import subprocess
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+
+from harness.paths import ROOT
+
+from .sides import Setting
+
+
+def begun(setting: Setting, command: str, rounds: int) -> dict:
+    """A result without runs."""
+    shared = asdict(setting)
+    shared.pop("tables")
+    return {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": commit(),
+        "command": command,
+        "machine": machine(),
+        "setting": {**shared, "master": setting.master},
+        "rounds": rounds,
+        "sizes": {},
+        "fullSize": {},
+        "runs": [],
+    }
+
+
+def machine() -> dict:
+    models = [
+        line.split(":")[1].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cpus": os.cpu_count(),
+        "cpu": models[0] if models else platform.machine(),
+        "memoryGb": round(pages / 2**30),
+        "system": f"Linux {platform.release()}",
+    }
+
+
+def commit() -> str:
+    """With a plus sign when the tree has changes."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return described.stdout.strip() or "unknown"
+
+
+def write(path: Path, content: dict) -> None:
+    """Whole or not at all."""
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(content, indent=1) + "\n")
+    unfinished.rename(path)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One side's application as the bench sees it: up for the whole run, so that its JVMs are warm when they are measured."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from contextlib import ExitStack
+
+from harness.paths import ROOT, python_of
+from harness.processes import daemons_below, kill_tree
+from harness.spark_process import environment
+
+from . import disk
+from .meters import Meter
+from .service import ShuffleService
+from .sides import BENCH, CACHE, Setting, Side, home, settings
+
+START_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 60
+LOG_TAIL_BYTES = 200_000
+REASON_CHARACTERS = 300
+
+
+class Failed(Exception):
+    """The side could not do the job, and why."""
+
+
+class Session:
+    """Starts at once. After `Failed` it is dead: stop it, and start another one."""
+
+    def __init__(self, side: Side, setting: Setting, throttle: disk.Throttle, job_timeout_s: float):
+        self.side = side
+        self._job_timeout_s = job_timeout_s
+        self._folder = CACHE / f"{setting.spark}-{side.name}"
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._local = self._folder / "local"
+        self._ended = self._folder / "ended"
+        for folder in (self._local, self._ended):
+            folder.mkdir(parents=True)
+        self._log = self._folder / "log.txt"
+        self._service = None
+        if side.service:
+            self._service = ShuffleService(setting.spark, self._folder / "service.txt")
+            throttle.add(self._service.pid)
+        conf = settings(side, setting, self._folder, self._service.port if self._service else 0)
+        self._process = self._start(setting, conf)
+        throttle.add(self._process.pid)
+        try:
+            self._told("ready", START_TIMEOUT_S)
+        except Failed:
+            self.stop()
+            raise
+
+    def _start(self, setting: Setting, conf: dict[str, str]) -> subprocess.Popen:
+        places = {"tables": str(setting.tables), "ended": str(self._ended)}
+        specification = json.dumps({"conf": conf, **places})
+        env = environment(setting.spark)
+        env["PYTHONPATH"] = f"{ROOT / 'e2e'}:{BENCH}"
+        env["SPARK_HOME"] = str(home(self.side, setting.spark))
+        with self._log.open("wb") as errors:
+            return subprocess.Popen(
+                [python_of(setting.spark), "-m", "matrix.worker", specification],
+                cwd=self._folder, env=env, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+            )  # fmt: skip
+
+    def run(self, job: str, sizes: dict, throttle: disk.Throttle | None = None) -> dict:
+        """What the worker told of one job, and what its processes used. With a throttle: on the slow disk, and nothing in memory."""
+        services = [self._service.pid] if self._service else []
+        meter = Meter(self._process.pid, self._local, services)
+        self._say({"job": job, "sizes": dict(sizes), "pause": throttle is not None})
+        with ExitStack() as cold:
+            if throttle is not None:
+                throttle.on()
+                cold.callback(throttle.off)
+                cold.enter_context(disk.ColdBetweenStages(self._local, self._ended))
+            answered = self._told("answered", self._job_timeout_s)
+            used, machine = meter.read(), meter.others()
+        self._say({})
+        done = self._told("done", self._job_timeout_s)
+        return {**answered, **done, "used": used, "machine": machine}
+
+    def stop(self) -> None:
+        """It has put itself away, or is killed; with it the daemons that it started."""
+        if not self._process.stdin.closed:
+            self._process.stdin.close()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            self._process.wait()
+        for pid in daemons_below(self._local):
+            os.kill(pid, signal.SIGTERM)
+        if self._service:
+            self._service.stop()
+        shutil.rmtree(self._local, ignore_errors=True)
+
+    def _kill(self) -> None:
+        """Its JVMs too: they hold the pipe that is read from."""
+        try:
+            kill_tree(self._process.pid)
+        except ProcessLookupError:
+            self._process.kill()  # one of them was quicker
+
+    def _say(self, what: dict) -> None:
+        try:
+            print(json.dumps(what), file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            raise Failed(self._reason()) from None
+
+    def _told(self, event: str, timeout_s: float) -> dict:
+        """The next thing it tells, which is this event. Between the stages of a job on the slow disk nothing is left in memory."""
+        line = self._line(timeout_s)
+        if line.get("event") == "mapped":
+            disk.drop(self._local)
+            self._say({})
+            line = self._line(timeout_s)
+        if line.pop("event") != event:
+            raise Failed(f"out of turn: {line}")
+        return line
+
+    def _line(self, timeout_s: float) -> dict:
+        late = threading.Event()
+
+        def give_up():
+            late.set()
+            self._kill()
+
+        watchdog = threading.Timer(timeout_s, give_up)
+        watchdog.start()
+        line = self._process.stdout.readline()
+        watchdog.cancel()
+        if not line:
+            self._process.wait()
+            raise Failed(f"not within {timeout_s:.0f} s" if late.is_set() else self._reason())
+        return json.loads(line)
+
+    def _reason(self) -> str:
+        """The sentence of the log that says most: the last cause, or the last exception."""
+        tail = self._log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+        told = re.findall(r"^(?:Caused by: |[\w.]*(?:Exception|Error): ).*$", tail, re.MULTILINE)
+        sentence = told[-1] if told else f"it ended with {self._process.returncode}"
+        return f"{sentence[:REASON_CHARACTERS]} ({self._log})"

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is compared: plain Spark, and what is to be better. A side is a row of the table; all else is the same for all."""
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.paths import ROOT, spark_home
+from harness.spark_process import BOTH_EXECUTORS, MANAGER, configuration
+
+BENCH = ROOT / "bench"
+CACHE = ROOT / ".cache" / "bench"
+# A container with one core gets this collector from the JVM, and it has no threads of its own that blur the CPU seconds.
+JVM_OPTIONS = "-XX:+UseSerialGC"
+YARN_JAR = "spark-yarn_"
+
+
+@dataclass(frozen=True)
+class Side:
+    """`service`: Spark's own shuffle service runs beside it. `pushes`: through the harness that lets stock Spark push."""
+
+    name: str
+    title: str
+    conf: dict[str, str] = field(default_factory=dict)
+    service: bool = False
+    pushes: bool = False
+
+
+LODESTONE = {"spark.shuffle.manager": MANAGER}
+ALL = [
+    Side("plain", "plain Spark"),
+    Side("ess", "Spark with its shuffle service", service=True),
+    Side("push", "Spark's push-based shuffle", service=True, pushes=True),
+    Side("lodestone", "Lodestone, every shuffle", LODESTONE | {"spark.lodestone.mode": "merge"}),
+    Side("auto", "Lodestone", LODESTONE),
+]
+BY_NAME = {side.name: side for side in ALL}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all sides share: the Spark release, its executors, and how their blocks are read."""
+
+    spark: str
+    executors: int
+    cores: int
+    memory_mb: int
+    # As if each executor were a host of its own: nobody opens another one's files.
+    network_reads: bool
+    tables: Path
+
+    @property
+    def master(self) -> str:
+        return f"local-cluster[{self.executors},{self.cores},{self.memory_mb}]"
+
+
+def settings(side: Side, setting: Setting, folder: Path, service_port: int) -> dict[str, str]:
+    """The configuration of a side's application."""
+    conf = configuration(setting.spark, folder, lodestone=False) | BOTH_EXECUTORS
+    conf |= {
+        "spark.app.name": f"Lodestone bench: {side.name}",
+        "spark.master": setting.master,
+        "spark.cores.max": str(setting.executors * setting.cores),
+        "spark.executor.cores": str(setting.cores),
+        "spark.executor.memory": f"{setting.memory_mb}m",
+        "spark.driver.extraJavaOptions": JVM_OPTIONS,
+        "spark.executor.extraJavaOptions": JVM_OPTIONS,
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.shuffle.partitions": "200",
+        # Many maps: small blocks, as a large cluster has them.
+        "spark.sql.files.maxPartitionBytes": "32m",
+    }
+    if setting.network_reads:
+        conf |= {"spark.shuffle.readHostLocalDisk": "false"}
+    if side.service:
+        conf |= {
+            "spark.shuffle.service.enabled": "true",
+            "spark.shuffle.service.port": str(service_port),
+        }
+    if side.pushes:
+        conf |= pushing(conf, setting)
+    return conf | side.conf
+
+
+def pushing(conf: dict[str, str], setting: Setting) -> dict[str, str]:
+    """Through `bench/push`."""
+    classes = push_classes(setting.spark)
+    paths = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
+    more = {
+        "spark.master": "yarn",
+        "spark.shuffle.push.enabled": "true",
+        # By default it does not wait for the pushes of a shuffle below 500 MB, and then merges next to nothing.
+        "spark.shuffle.push.minShuffleSizeToWait": "0",
+        "spark.bench.workers": str(setting.executors),
+        "spark.bench.workerCores": str(setting.cores),
+        "spark.bench.workerMemoryMb": str(setting.memory_mb),
+        **{path: f"{classes}:{conf[path]}" for path in paths},
+    }
+    if setting.network_reads:
+        more["spark.bench.mergerHost"] = "localhost"
+    return more
+
+
+def push_classes(spark: str) -> Path:
+    """The harness, compiled for this Spark release."""
+    classes = CACHE / f"push-{spark}"
+    registered = classes / "META-INF" / "services"
+    registered.mkdir(parents=True, exist_ok=True)
+    source = BENCH / "push" / "StockPushCluster.java"
+    jars = f"{spark_home(spark)}/jars/*"
+    subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", classes, source], check=True)
+    (package,) = re.findall(r"^package ([\w.]+);", source.read_text(), re.MULTILINE)
+    interface = registered / "org.apache.spark.scheduler.ExternalClusterManager"
+    interface.write_text(f"{package}.{source.stem}\n")
+    return classes
+
+
+def home(side: Side, spark: str) -> Path:
+    """Spark's installation. The pushing side's has no YARN in it, which would answer to its own name."""
+    installed = spark_home(spark)
+    if not side.pushes:
+        return installed
+    without = CACHE / f"spark-{spark}-without-yarn"
+    jars = without / "jars"
+    jars.mkdir(parents=True, exist_ok=True)
+    for entry in installed.iterdir():
+        if entry.name not in ("jars", "work"):
+            link(without / entry.name, entry)
+    for jar in (installed / "jars").iterdir():
+        if not jar.name.startswith(YARN_JAR):
+            link(jars / jar.name, jar)
+    return without
+
+
+def link(place: Path, target: Path) -> None:
+    if not os.path.lexists(place):
+        place.symlink_to(target)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result as text: a table for each job and disk, what bars say, and what failed."""
+
+from . import bars, workloads
+from .summary import Cell, cell, sections, sides_of
+
+# Heading, figure, and whether its spread and its ratio to plain Spark are shown.
+COLUMNS = [
+    ("wall s", "seconds", True),
+    ("map s", "mapSeconds", True),
+    ("reduce s", "reduceSeconds", True),
+    ("gap s", "gapSeconds", False),
+    ("fetch wait s", "fetchWaitSeconds", False),
+    ("shuffle MB", "writtenMb", False),
+    ("merged MB", "mergedMb", False),
+    ("CPU s", "cpuSeconds", True),
+    ("executors", "executorsCpuSeconds", False),
+    ("services", "servicesCpuSeconds", False),
+    ("driver", "driverCpuSeconds", False),
+    ("others", "othersCpuSeconds", False),
+    ("peak MB ex.", "executorsPeakMb", False),
+    ("serv.", "servicesPeakMb", False),
+]
+
+
+def page(result: dict) -> str:
+    """Everything, for eyes."""
+    runs = result["runs"]
+    parts = [heading(result)]
+    for disk, job in sections(runs):
+        cells = {side: cell(runs, disk, job, side) for side in sides_of(runs)}
+        shown = ", ".join(f"{k} {v}" for k, v in result["sizes"][f"{disk} {job}"].items())
+        title = f"{workloads.BY_NAME[job].title}, {disk} disk ({shown})"
+        parts.append("\n".join([title, "", *render(cells)]))
+    judged = bars.judged(result)
+    if judged:
+        parts.append("\n".join(["Bars", "", *judged]))
+    return "\n\n".join(parts) + "\n"
+
+
+def heading(result: dict) -> str:
+    machine, setting = result["machine"], result["setting"]
+    return "\n".join(
+        [
+            f"{result['date']}, commit {result['commit']}: {result['command']}",
+            f"{machine['cpus']} x {machine['cpu']}, {machine['memoryGb']} GB, {machine['system']}",
+            f"Spark {setting['spark']}, {setting['master']}, "
+            f"{'network' if setting['network_reads'] else 'host-local'} reads, "
+            f"{result['rounds']} rounds, all sides in turn in each",
+            "Medians; in brackets least to most, and x: the median of the rounds' ratios to plain.",
+        ]
+    )
+
+
+def render(cells: dict[str, Cell]) -> list[str]:
+    heads = ["", *(name for name, _, _ in COLUMNS)]
+    rows = [heads, *([side, *figures(of)] for side, of in cells.items() if of.rounds)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
+    lines = ["  ".join(aligned(row, widths)).rstrip() for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    for side, of in cells.items():
+        lines += [f"{side} FAILED: {failure}" for failure in of.failures]
+    return lines
+
+
+def aligned(row: list[str], widths: list[int]) -> list[str]:
+    first, *rest = zip(row, widths, strict=True)
+    return [first[0].ljust(first[1]), *(text.rjust(width) for text, width in rest)]
+
+
+def figures(of: Cell) -> list[str]:
+    return [figure(of, name, in_full) for _, name, in_full in COLUMNS]
+
+
+def figure(of: Cell, name: str, in_full: bool) -> str:
+    spread = of.figures.get(name)
+    if spread is None:
+        return "-"
+    if not in_full:
+        return number(spread.median)
+    ratio = f" x {of.ratios[name]:.2f}" if name in of.ratios else ""
+    around = f"({number(spread.least)}-{number(spread.most)})"
+    return f"{number(spread.median)} {around}{ratio}"
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

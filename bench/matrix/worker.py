@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One side's Spark application. Asked on stdin, tells on stdout, a line of JSON each:
+
+{"job": …, "sizes": …, "pause": …}  ->  "ready" when it may be asked
+                                    ->  "mapped" (if it is to pause there), and waits for a line
+                                    ->  "answered", and waits for a line
+                                    ->  "done" when it has put the job's shuffles away
+"""
+
+import gc
+import json
+import sys
+import time
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from demo.session import difference
+from demo.worker import report_of
+from tpch import query
+
+from . import inside
+
+CLEAN_TIMEOUT_S = 20
+CLEAN_POLL_S = 0.1
+
+
+class Pause:
+    """Stands between map and reduce stage if that was asked for, and knows for how long."""
+
+    def __init__(self, spark: SparkSession, wanted: bool):
+        self._spark = spark
+        self._wanted = wanted
+        self.seconds = 0.0
+
+    def __call__(self, shuffled) -> None:
+        """Runs the map stage alone."""
+        if self._wanted:
+            dependency = shuffled.rdd().dependencies().head()
+            self._spark.sparkContext._jsc.sc().submitMapStage(dependency).get()
+            began = time.monotonic()
+            tell("mapped")
+            sys.stdin.readline()
+            self.seconds = time.monotonic() - began
+
+
+def main() -> None:
+    specification = json.loads(sys.argv[1])
+    spark = session(specification["conf"])
+    query.name_tables(spark, specification["tables"])
+    local = Path(specification["conf"]["spark.local.dir"])
+    meters = spark._jvm.io.lodestone.e2e.StageMeter
+    meter = meters.of(spark.sparkContext._jsc, specification["ended"])
+    tell("ready")
+    for line in sys.stdin:
+        run(spark, meter, local, json.loads(line))
+    spark.stop()
+
+
+def session(settings: dict[str, str]) -> SparkSession:
+    """`spark-submit` has its own ideas of a master that is called yarn: it is not told of any."""
+    conf = SparkConf(loadDefaults=False)
+    for key, value in settings.items():
+        if key != "spark.master":
+            conf.set(key, value)
+    gateway = launch_gateway(conf)
+    conf.setMaster(settings["spark.master"])
+    context = SparkContext(conf=conf, gateway=gateway)
+    context.setLogLevel("WARN")
+    return SparkSession(context)
+
+
+def run(spark: SparkSession, meter, local: Path, asked: dict) -> None:
+    pause = Pause(spark, asked["pause"])
+    meter.take()
+    before = report_of(spark)
+    began = time.monotonic()
+    answer, details = inside.BY_NAME[asked["job"]](spark, pause, **asked["sizes"])
+    seconds = time.monotonic() - began - pause.seconds
+    tell("answered", seconds=seconds, paused=pause.seconds, answer=answer, details=details)
+    sys.stdin.readline()
+    stages, report = json.loads(meter.take()), difference(report_of(spark), before)
+    tell("done", stages=stages, report=report, clean=put_away(spark, local))
+
+
+def put_away(spark: SparkSession, local: Path) -> bool:
+    """Nothing refers to the job's shuffles any more: Spark deletes them when it finds that out. False: not all of them, so far."""
+    deadline = time.monotonic() + CLEAN_TIMEOUT_S
+    while True:
+        gc.collect()
+        spark._jvm.java.lang.System.gc()
+        is_clean = not any(local.rglob("shuffle_*.data"))
+        if is_clean or time.monotonic() > deadline:
+            return is_clean
+        time.sleep(CLEAN_POLL_S)
+
+
+def tell(event: str, **told) -> None:
+    print(json.dumps({"event": event, **told}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

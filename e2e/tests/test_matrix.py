@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `make bench` makes of what it measured."""
+
+import pytest
+from matrix import figures, table
+from matrix.answers import Answers
+from matrix.bars import judged
+from matrix.summary import cell
+
+USED = {kind: {"cpu": 1.0, "peakMb": 10.0} for kind in ("executors", "services", "driver")}
+NOTHING = "tasks failed runMs cpuMs gcMs fetchWaitMs readBytes readBlocks readRecords mergedBytes"
+NOTHING += " writtenBytes writtenRecords spilledBytes"
+
+
+def stage(began_s: float, ended_s: float, **sums) -> dict:
+    nothing = dict.fromkeys(NOTHING.split(), 0)
+    return {**nothing, "beganMs": began_s * 1000, "endedMs": ended_s * 1000, **sums}
+
+
+def mapping(began_s: float, ended_s: float) -> dict:
+    return stage(began_s, ended_s, writtenRecords=5, writtenBytes=2_000_000)
+
+
+def reducing(began_s: float, ended_s: float) -> dict:
+    return stage(began_s, ended_s, readRecords=5, readBytes=2_000_000, fetchWaitMs=500)
+
+
+def told(stages: list[dict], paused: float = 0.0, report: dict | None = None) -> dict:
+    measured = {"used": USED, "machine": {"machineCpu": 4.5, "stolen": 0.1}}
+    return {"seconds": 9.0, "paused": paused, "stages": stages, "report": report or {}, **measured}
+
+
+def run(number: int, side: str, seconds: float, failure: str = "") -> dict:
+    measured = {} if failure else {"seconds": seconds}
+    where = {"round": number, "disk": "plain", "job": "sort", "side": side}
+    return {**where, "failure": failure, "figures": measured}
+
+
+def test_phases_are_the_seconds_in_which_their_stages_have_tasks():
+    overlapping = [mapping(0, 4), mapping(3, 5), reducing(7, 9)]
+    found = figures.of_run(told(overlapping))
+    assert found["mapSeconds"] == pytest.approx(5)
+    assert found["reduceSeconds"] == pytest.approx(2)
+    assert found["gapSeconds"] == pytest.approx(2)
+    assert found["fetchWaitSeconds"] == pytest.approx(0.5)
+    assert (found["writtenMb"], found["readMb"]) == (4, 2)
+
+
+def test_a_pause_that_the_bench_made_is_no_gap_but_waiting_for_the_merge_is():
+    found = figures.of_run(
+        told([mapping(0, 2), reducing(5, 6)], paused=2.5, report={"readersWaitedMillis": 250})
+    )
+    assert found["gapSeconds"] == pytest.approx(0.75)
+
+
+def test_the_cpu_of_a_daemon_is_set_against_what_went_in_and_came_out():
+    found = figures.of_run(
+        told([mapping(0, 1)], report={"bytesPushed": 300_000_000, "chunkBytes": 200_000_000})
+    )
+    assert found["serviceCpuPerGb"] == pytest.approx(2)
+    assert "serviceCpuPerGb" not in figures.of_run(told([mapping(0, 1)]))
+
+
+def test_what_other_processes_of_the_machine_did_meanwhile_is_told():
+    assert figures.of_run(told([mapping(0, 1)]))["othersCpuSeconds"] == pytest.approx(1.5)
+
+
+def test_ratios_compare_within_a_round_and_not_across():
+    slow_round = [run(1, "plain", 10), run(1, "lodestone", 9)]
+    fast_rounds = [run(n, side, s) for n in (2, 3) for side, s in (("plain", 2), ("lodestone", 1))]
+    found = cell(slow_round + fast_rounds, "plain", "sort", "lodestone")
+    assert found.ratios["seconds"] == pytest.approx(0.5)
+    assert (found.figures["seconds"].least, found.figures["seconds"].most) == (1, 9)
+
+
+def test_an_answer_that_differs_from_the_first_is_a_failure():
+    answers = Answers()
+    assert answers.difference("plain", "sort", {"maps": 2}, [["1"]]) == ""
+    assert answers.difference("ess", "sort", {"maps": 2}, [["1"]]) == ""
+    assert "plain" in answers.difference("lodestone", "sort", {"maps": 2}, [["2"]])
+    assert answers.difference("lodestone", "sort", {"maps": 3}, [["2"]]) == ""
+
+
+def test_a_failed_run_is_shown_with_its_reason_and_counts_for_nothing():
+    runs = [run(1, "plain", 2), run(1, "push", 0, failure="no space left"), run(2, "push", 3)]
+    shown = "\n".join(table.render({"push": cell(runs, "plain", "sort", "push")}))
+    assert "push FAILED: no space left" in shown
+    assert "3.00 (3.00-3.00)" in shown
+
+
+def test_bars_are_judged_at_their_own_sizes_only():
+    runs = [run(1, "plain", 2), run(1, "lodestone", 3)]
+    (line,) = judged({"runs": runs, "fullSize": {"sort": True}})
+    assert line.startswith("MISSED") and "1.50" in line
+    assert judged({"runs": runs, "fullSize": {"sort": False}}) == []

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The 22 queries of TPC-H, with the parameters of the specification's validation runs. Runs inside PySpark."""
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "queries"
+NAMES = sorted(file.stem for file in FOLDER.glob("*.sql"))
+
+
+def rows_of(spark, name: str) -> list[list[str]]:
+    """The rows of a query, exactly: decimals and dates as text, in sorted order."""
+    rows = spark.sql((FOLDER / f"{name}.sql").read_text(encoding="utf-8")).collect()
+    return sorted([str(value) for value in row] for row in rows)
+
+
+def name_tables(spark, tables: str) -> None:
+    """Each table of the folder gets a view."""
+    for table in sorted(Path(tables).glob("*.parquet")):
+        spark.read.parquet(str(table)).createOrReplaceTempView(table.stem)
