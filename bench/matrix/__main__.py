@@ -49,19 +49,15 @@ def measured(asked: argparse.Namespace) -> int:
         tables=tables.make(asked.scale_factor),
     )
     jobs = [workloads.BY_NAME[name] for name in asked.jobs]
-    sessions = Sessions(setting, throttle, [] if asked.cold else jobs, asked.timeout)
     told = result.begun(setting, command(), asked.rounds)
-    matrix = Matrix(sessions, told, results_at(asked.out), asked.set)
+    matrix = Matrix(told, results_at(asked.out), asked.set)
     try:
-        for side in asked.sides:
-            matrix.warm(side)
-        for number in range(1, asked.rounds + 1):
-            turn = rotated(asked.sides, number - 1)
-            for name in disks:
-                for job in jobs:
-                    matrix.round(number, name, job, turn)
+        for name in disks:
+            # Applications of their own: an executor looks once how fast its disk is.
+            warm_up = {} if asked.cold else {job.name: job.warm_up_sizes(name) for job in jobs}
+            with Sessions(setting, throttle, warm_up, asked.timeout, name) as sessions:
+                matrix.rounds(sessions, name, jobs, asked)
     finally:
-        sessions.stop()
         matrix.end()
         throttle.close()
     return 1 if any(run["failure"] for run in told["runs"]) else 0
@@ -70,23 +66,31 @@ def measured(asked: argparse.Namespace) -> int:
 class Matrix:
     """Runs, and writes down what came of them after each one."""
 
-    def __init__(self, sessions: Sessions, told: dict, path: Path, changed: list):
-        self._sessions = sessions
+    def __init__(self, told: dict, path: Path, changed: list):
         self._told = told
         self._path = path
         self._changed = changed
         self._answers = Answers()
 
-    def warm(self, side: str) -> None:
-        progress(f"   {side}: starts")
+    def rounds(self, sessions: Sessions, disk_name: str, jobs: list, asked) -> None:
+        """All of one disk."""
+        for side in asked.sides:
+            self._warm(sessions, disk_name, side)
+        for number in range(1, asked.rounds + 1):
+            turn = rotated(asked.sides, number - 1)
+            for job in jobs:
+                self._round(sessions, number, disk_name, job, turn)
+
+    def _warm(self, sessions: Sessions, disk_name: str, side: str) -> None:
+        progress(f"   {disk_name} disk, {side}: starts")
         began = time.monotonic()
         try:
-            self._sessions.warm(side)
+            sessions.warm(side)
             say(f", {time.monotonic() - began:.0f} s")
         except TROUBLES as failed:
             say(f": FAILED, {failed}")
 
-    def round(self, number: int, disk_name: str, job: workloads.Workload, turn: list[str]) -> None:
+    def _round(self, sessions: Sessions, number: int, disk_name: str, job, turn: list[str]) -> None:
         """One job on one disk, each side once."""
         sizes = {**job.sizes(disk_name), **self._changes(job.name)}
         self._told["sizes"][f"{disk_name} {job.name}"] = sizes
@@ -95,7 +99,7 @@ class Matrix:
         progress(f"   round {number}, {disk_name} disk, {job.name}:")
         for side in turn:
             run = {"round": number, "disk": disk_name, "job": job.name, "side": side}
-            self._told["runs"].append(run | self._run(side, job.name, sizes, disk_name))
+            self._told["runs"].append(run | self._run(sessions, side, job.name, sizes))
             latest = self._told["runs"][-1]
             took = latest["figures"].get("seconds")
             progress(f"  {side} FAILED" if took is None else f"  {side} {took:.1f} s")
@@ -105,10 +109,10 @@ class Matrix:
     def _changes(self, job: str) -> dict:
         return {name: value for of, name, value in self._changed if of == job}
 
-    def _run(self, side: str, job: str, sizes: dict, disk_name: str) -> dict:
+    def _run(self, sessions: Sessions, side: str, job: str, sizes: dict) -> dict:
         """A failure is a result too."""
         try:
-            told = self._sessions.run(side, job, sizes, disk_name == "throttled")
+            told = sessions.run(side, job, sizes)
         except TROUBLES as failed:
             return {"failure": str(failed), "figures": {}}
         return {

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 from harness.paths import ROOT, python_of
@@ -68,15 +69,13 @@ class Session:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
             )  # fmt: skip
 
-    def run(self, job: str, sizes: dict, throttle: disk.Throttle | None = None) -> dict:
-        """What the worker told of one job, and what its processes used. With a throttle: on the slow disk, and nothing in memory."""
+    def run(self, job: str, sizes: Mapping[str, object], is_cold: bool) -> dict:
+        """What the worker told of one job, and what its processes used. Cold: what stages wrote is not in memory when it is read."""
         services = [self._service.pid] if self._service else []
         meter = Meter(self._process.pid, self._local, services)
-        self._say({"job": job, "sizes": dict(sizes), "pause": throttle is not None})
+        self._say({"job": job, "sizes": dict(sizes), "pause": is_cold})
         with ExitStack() as cold:
-            if throttle is not None:
-                throttle.on()
-                cold.callback(throttle.off)
+            if is_cold:
                 cold.enter_context(disk.ColdBetweenStages(self._local, self._ended))
             answered = self._told("answered", self._job_timeout_s)
             used, machine = meter.read(), meter.others()

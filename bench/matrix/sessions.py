@@ -4,28 +4,47 @@
 from . import disk
 from .session import Failed, Session
 from .sides import BY_NAME, Setting
-from .workloads import Workload
+from .workloads import Sizes
 
 # A side that does not even start is not tried for ever.
 MOST_FAILED_STARTS = 2
 
 
 class Sessions:
+    """On one disk. `warm_up`: the jobs and sizes that an application does once before it is measured."""
+
     def __init__(
-        self, setting: Setting, throttle: disk.Throttle, jobs: list[Workload], limit_s: float
+        self,
+        setting: Setting,
+        throttle: disk.Throttle,
+        warm_up: dict[str, Sizes],
+        limit_s: float,
+        disk_name: str,
     ):
         self._setting = setting
         self._throttle = throttle
-        self._jobs = jobs
+        self._warm_up = warm_up
         self._limit_s = limit_s
+        self._is_throttled = disk_name == "throttled"
         self._running: dict[str, Session] = {}
         self._failed_starts: dict[str, list[str]] = {}
 
-    def run(self, side: str, job: str, sizes: dict, throttled: bool) -> dict:
+    def __enter__(self) -> "Sessions":
+        if self._is_throttled:
+            self._throttle.on()
+        return self
+
+    def __exit__(self, *_) -> None:
+        for side in list(self._running):
+            self._end(side)
+        if self._is_throttled:
+            self._throttle.off()
+
+    def run(self, side: str, job: str, sizes: dict) -> dict:
         """Raises `Failed`; the next run is in a new application."""
         session = self.warm(side)
         try:
-            return session.run(job, sizes, self._throttle if throttled else None)
+            return session.run(job, sizes, is_cold=self._is_throttled)
         except Failed:
             self._end(side)
             raise
@@ -40,8 +59,8 @@ class Sessions:
         try:
             session = Session(BY_NAME[side], self._setting, self._throttle, self._limit_s)
             self._running[side] = session
-            for job in self._jobs:
-                session.run(job.name, job.warm_up)
+            for job, sizes in self._warm_up.items():
+                session.run(job, sizes, is_cold=False)
         except Failed as failed:
             failures.append(f"at its start: {failed}")
             self._end(side)
@@ -52,7 +71,3 @@ class Sessions:
         session = self._running.pop(side, None)
         if session is not None:
             session.stop()
-
-    def stop(self) -> None:
-        for side in list(self._running):
-            self._end(side)

@@ -20,6 +20,9 @@ class Workload:
     def sizes(self, disk: str) -> Sizes:
         return self.throttled if disk == "throttled" else self.plain
 
+    def warm_up_sizes(self, disk: str) -> Sizes:
+        return self.throttled if disk == "throttled" else self.warm_up
+
 
 def sized(**sizes) -> Sizes:
     return MappingProxyType(sizes)
