@@ -30,19 +30,24 @@ class Sessions:
         self._failed_starts: dict[str, list[str]] = {}
 
     def __enter__(self) -> "Sessions":
-        if self._is_throttled:
-            self._throttle.on()
         return self
 
     def __exit__(self, *_) -> None:
+        self._throttled(False)
         for side in list(self._running):
             self._end(side)
-        if self._is_throttled:
+
+    def _throttled(self, wanted: bool) -> None:
+        """Whatever JVMs read when they start or end is not what is measured: full speed for that."""
+        if self._is_throttled and wanted:
+            self._throttle.on()
+        elif self._is_throttled:
             self._throttle.off()
 
     def run(self, side: str, job: str, sizes: dict) -> dict:
         """Raises `Failed`; the next run is in a new application."""
         session = self.warm(side)
+        self._throttled(True)
         try:
             return session.run(job, sizes, is_cold=self._is_throttled)
         except Failed:
@@ -56,9 +61,11 @@ class Sessions:
         failures = self._failed_starts.setdefault(side, [])
         if len(failures) >= MOST_FAILED_STARTS:
             raise Failed(failures[-1])
+        self._throttled(False)
         try:
             session = Session(BY_NAME[side], self._setting, self._throttle, self._limit_s)
             self._running[side] = session
+            self._throttled(True)
             for job, sizes in self._warm_up.items():
                 session.run(job, sizes, is_cold=False)
         except Failed as failed:
@@ -68,6 +75,7 @@ class Sessions:
         return session
 
     def _end(self, side: str) -> None:
+        self._throttled(False)
         session = self._running.pop(side, None)
         if session is not None:
             session.stop()
