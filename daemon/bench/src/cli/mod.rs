@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -28,6 +28,9 @@ use crate::run::scene::Slow;
 use crate::run::trouble::Trouble;
 use crate::server::{Server, Setup, Wanted, bare};
 use crate::workload::{BlockSize, Workload};
+
+/// The bare loop writes to the disk on the threads that read from sockets: enough for some to wait.
+const LIMIT_THREADS: usize = 16;
 
 const CONNECTIONS: u32 = 100;
 
@@ -288,7 +291,11 @@ fn raise_file_limit(wanted: u64) {
 fn serve_limit(dir: PathBuf) -> Result<(), BenchError> {
     fs::create_dir_all(&dir).map_err(at(&dir))?;
     raise_file_limit(u64::MAX);
-    runtime()?
+    Builder::new_multi_thread()
+        .worker_threads(LIMIT_THREADS)
+        .enable_all()
+        .build()
+        .map_err(doing("starting threads"))?
         .block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let mut out = io::stdout();

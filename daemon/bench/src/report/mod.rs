@@ -54,13 +54,17 @@ pub struct Measured {
     pub round: u32,
     /// Blocks of the shuffle.
     pub planned_blocks: u64,
+    /// Bytes of those.
+    pub planned_bytes: u64,
     /// Blocks that were merged, or that came back.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
     /// From the first request to the last answer.
     pub seconds: f64,
-    /// What finalizing took afterwards.
+    /// What pushing the rest took afterwards, one block after the other: what collided in Spark.
+    pub complete_seconds: Option<f64>,
+    /// What finalizing took after that.
     pub finalize_seconds: Option<f64>,
     /// Pushes that were answered, or chunks that were received.
     pub requests: u64,
@@ -79,6 +83,14 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Bytes that went over the wire, merged or not: what the server's work is measured by.
+    pub fn moved_bytes(&self) -> u64 {
+        match self.phase {
+            Phase::Push if !self.was_killed() => self.planned_bytes,
+            _ => self.bytes,
+        }
+    }
+
     /// Whether the server was killed in it.
     pub fn was_killed(&self) -> bool {
         let aftermath = self.aftermath.as_ref();

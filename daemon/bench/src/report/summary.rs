@@ -35,7 +35,7 @@ pub struct Summary {
     pub max_ms: f64,
     /// The server's processor seconds.
     pub cpu_seconds: Option<f64>,
-    /// The same for a billion bytes.
+    /// The same for a billion bytes that went over the wire.
     pub cpu_seconds_per_gb: Option<f64>,
     /// Most memory of the server in any round.
     pub peak_rss_bytes: Option<u64>,
@@ -107,7 +107,9 @@ fn summary(group: &[&Measured]) -> Option<Summary> {
         p99_ms: median(&|one| one.latency.p99_ms).median,
         max_ms: median(&|one| one.latency.max_ms).most,
         cpu_seconds: of_server(&cpu),
-        cpu_seconds_per_gb: of_server(&|one| Some(cpu(one)? / (one.bytes.max(1) as f64 / 1e9))),
+        cpu_seconds_per_gb: of_server(&|one| {
+            Some(cpu(one)? / (one.moved_bytes().max(1) as f64 / 1e9))
+        }),
         peak_rss_bytes: peaks.max(),
         disk_read_bytes: used(|usage| usage.disk_read_bytes),
         disk_write_bytes: used(|usage| usage.disk_write_bytes),
@@ -135,9 +137,11 @@ mod tests {
             block: "10 KB".to_owned(),
             round,
             planned_blocks: 10,
+            planned_bytes: 1_000_000_000,
             blocks: 9,
             bytes: 500_000_000,
             seconds,
+            complete_seconds: None,
             finalize_seconds: None,
             requests: 100,
             latency: Percentiles::default(),
@@ -172,8 +176,8 @@ mod tests {
         assert_eq!(a.megabytes_a_second.median, 250.0);
         assert_eq!(
             a.cpu_seconds_per_gb,
-            Some(2.0),
-            "a second of CPU for half a GB"
+            Some(1.0),
+            "a second of CPU for a GB, merged or not"
         );
         assert_eq!((a.peak_rss_bytes, a.complete), (Some(2000), 0.9));
         assert_eq!((far.cpu_seconds, far.peak_rss_bytes), (None, None));

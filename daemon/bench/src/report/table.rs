@@ -8,13 +8,14 @@ use super::{Measured, Phase, Report};
 use crate::run::trouble::Aftermath;
 
 /// Columns, and whether numbers stand in them.
-const COLUMNS: [(&str, bool); 15] = [
+const COLUMNS: [(&str, bool); 16] = [
     ("blocks", true),
     ("phase", false),
     ("server", false),
     ("seconds", true),
     ("least-most", true),
     ("x first", true),
+    ("whole %", true),
     ("MB/s", true),
     ("req/s", true),
     ("p50 ms", true),
@@ -65,6 +66,8 @@ fn row(one: &Summary) -> [String; COLUMNS.len()] {
         format!("{:.2}", one.seconds.median),
         format!("{:.2}-{:.2}", one.seconds.least, one.seconds.most),
         format!("{:.2}", one.ratio),
+        // Not rounded up: one block that is missing shows.
+        format!("{:.1}", (one.complete * 1e3).floor() / 10.0),
         format!("{:.0}", one.megabytes_a_second.median),
         format!("{:.0}", one.requests_a_second),
         format!("{:.1}", one.p50_ms),
@@ -106,16 +109,6 @@ fn notes(report: &Report) -> Vec<String> {
         .iter()
         .map(|remark| format!("note: {remark}"))
         .collect();
-    for one in &report.summary {
-        if one.complete < 1.0 {
-            let per_cent = one.complete * 100.0;
-            notes.push(format!(
-                "note: {} {}, {}: {per_cent:.2} % of the blocks; the others collided, as they do in \
-                 Spark, or were lost with the server",
-                one.block, one.phase, one.server
-            ));
-        }
-    }
     notes.extend(report.summary.iter().filter_map(|one| merging(one, report)));
     notes.extend(report.rounds.iter().filter_map(trouble));
     notes

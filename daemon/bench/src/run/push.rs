@@ -52,7 +52,8 @@ impl PushWork {
             words: shuffle.push_words(),
             queue: Queue::of(workload.runs(share.min(BATCH_BYTES))),
             merged: Arc::new(BlockSet::of(workload)),
-            window_bytes,
+            // Or the first connections would take what is meant for the others.
+            window_bytes: window_bytes.min(share),
             tally,
         }
     }

@@ -15,6 +15,7 @@ use super::scene::{self, Slow, register_originals};
 use super::trouble::Trouble;
 use crate::dialect::{Dialect, Shuffle};
 use crate::error::{BenchError, doing};
+use crate::measure::clock::Moment;
 use crate::report::{Measured, Phase};
 use crate::server::Server;
 use crate::workload::Workload;
@@ -174,8 +175,10 @@ impl Rounds {
         let merged = Arc::clone(&work.merged);
         let needs_all = self.plan.phases.iter().any(|phase| *phase != Phase::Push);
         if needs_all {
+            let began = Moment::now();
             self.runtime
                 .block_on(scene::complete(server, work, &self.plan.conduct))?;
+            measured.complete_seconds = Some(began.elapsed().as_secs_f64());
         }
         let finalizing = scene::finalize(server, &shuffle, &merged);
         measured.finalize_seconds = Some(self.runtime.block_on(finalizing)?);
