@@ -64,6 +64,7 @@ pub(crate) async fn remove(shuffle: &Shuffle) -> Result<(), LinkError> {
 #[derive(Debug)]
 pub struct Words {
     shuffle: u32,
+    files: u32,
 }
 
 impl Words {
@@ -71,6 +72,7 @@ impl Words {
     pub fn of(shuffle: &Shuffle) -> Self {
         Self {
             shuffle: shuffle.workload.shuffle,
+            files: shuffle.workload.partitions,
         }
     }
 
@@ -86,7 +88,7 @@ impl PushWords for Words {
     }
 
     fn meta(&self, connection: u32, _run: Run) -> Bytes {
-        let (shuffle, file) = (self.shuffle, connection);
+        let (shuffle, file) = (self.shuffle, connection % self.files);
         Request::Append { shuffle, file }.to_bytes()
     }
 

@@ -16,9 +16,9 @@ pub struct Usage {
     pub rss_bytes: u64,
     /// Most memory in use since the peak was reset, or since it began.
     pub peak_rss_bytes: u64,
-    /// Calls that read, from sockets and files (`syscr`; `sendfile` counts as one).
+    /// Calls of `read` and its like (`syscr`): of files mostly, for sockets have calls of their own.
     pub read_calls: u64,
-    /// Calls that wrote.
+    /// Calls of `write` and its like, and of `sendfile`.
     pub write_calls: u64,
     /// Bytes that came from the disk and not from the page cache.
     pub disk_read_bytes: u64,
@@ -165,7 +165,7 @@ mod tests {
         }
         let after = watched.usage().unwrap();
         assert!(after.peak_rss_bytes >= 64 << 20, "{after:?}");
-        assert!(after.since(before).read_calls > 0);
+        assert!(after.since(before).read_calls > 0, "of /proc itself");
         assert!(Watched::process(u32::MAX).usage().is_err());
     }
 }

@@ -65,7 +65,8 @@ impl FetchWork {
                 part: 0,
                 parts: 1,
             };
-            (0..shape.connections).map(file).collect()
+            let files = shape.connections.min(workload.partitions);
+            (0..files).map(file).collect()
         } else {
             let mut has_blocks = vec![false; workload.partitions as usize];
             for block in merged.blocks() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The bare loop: what any shuffle service has to do at least, and nothing else. Bytes from sockets are
-//! appended to one file per connection; chunks go from files to sockets with `sendfile`. No merging, no
+//! appended to as many files as there are partitions; chunks go from files to sockets with `sendfile`. No merging, no
 //! index, no checks: this is the most that the machine can do with the same connections and bytes.
 
 use std::cell::RefCell;
@@ -22,8 +22,8 @@ use crate::dialect::CHUNK_BYTES;
 use crate::dialect::bare::Request;
 use crate::measure::locked;
 
-/// Read from a socket, and written to a file, at once.
-const BUFFER_BYTES: usize = 1 << 20;
+/// Read from a socket, and written to a file, at once: sockets seldom hold more, and processors' caches do not.
+const BUFFER_BYTES: usize = 256 << 10;
 
 const LIMITS: Limits = Limits {
     frame_bytes: 1 << 20,
@@ -35,7 +35,7 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER_BYTES]);
 }
 
-/// The files, by shuffle and connection.
+/// The files, by shuffle and number.
 #[derive(Debug)]
 struct Files {
     dir: PathBuf,
@@ -145,9 +145,10 @@ enum Answer {
     },
 }
 
-/// An upload whose bytes arrive.
+/// An upload whose bytes arrive. Others may come into the same file meanwhile, behind it.
 struct Body {
-    to: SharedFile,
+    to: Arc<File>,
+    at: u64,
     left: u64,
     request_id: i64,
 }
@@ -198,19 +199,15 @@ impl Connection {
     ) -> io::Result<&'a [u8]> {
         let here = usize::try_from(body.left).map_or(bytes.len(), |left| left.min(bytes.len()));
         let (piece, rest) = bytes.split_at(here);
-        let mut to = locked(&body.to);
-        to.file.write_all_at(piece, to.end)?;
-        to.end += here as u64;
+        body.to.write_all_at(piece, body.at)?;
+        body.at += here as u64;
         body.left -= here as u64;
         if body.left == 0 {
-            to.cut(false);
-            drop(to);
             answers.push(Answer::Frame(Frame::RpcResponse {
                 request_id: body.request_id,
                 body: Bytes::new(),
             }));
         } else {
-            drop(to);
             self.body = Some(body);
         }
         Ok(rest)
@@ -239,9 +236,14 @@ impl Connection {
                 let Some(Request::Append { shuffle, file }) = Request::from_bytes(&meta) else {
                     return Err(unknown());
                 };
-                let to = self.files.get(shuffle, file)?;
+                let appended = self.files.get(shuffle, file)?;
+                let mut appended = locked(&appended);
+                let at = appended.end;
+                appended.end += left;
+                appended.cut(false);
                 self.body = Some(Body {
-                    to,
+                    to: Arc::clone(&appended.file),
+                    at,
                     left,
                     request_id,
                 });
