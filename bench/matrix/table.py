@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The result as text: a table for each job and disk, what bars say, and what failed."""
 
+from statistics import median
+
 from . import bars, workloads
 from .summary import Cell, cell, sections, sides_of
 
@@ -32,6 +34,9 @@ def page(result: dict) -> str:
         shown = ", ".join(f"{k} {v}" for k, v in result["sizes"][f"{disk} {job}"].items())
         title = f"{workloads.BY_NAME[job].title}, {disk} disk ({shown})"
         parts.append("\n".join([title, "", *render(cells)]))
+        details = details_of(runs, disk, job)
+        if details:
+            parts.append("\n".join(["Each, seconds", "", *details]))
     judged = bars.judged(result)
     if judged:
         parts.append("\n".join(["Bars", "", *judged]))
@@ -60,6 +65,26 @@ def render(cells: dict[str, Cell]) -> list[str]:
     lines.insert(1, "  ".join("-" * width for width in widths))
     for side, of in cells.items():
         lines += [f"{side} FAILED: {failure}" for failure in of.failures]
+    return lines
+
+
+def details_of(runs: list[dict], disk: str, job: str) -> list[str]:
+    """Medians of the parts that a job has, as the queries of TPC-H; nothing for the others."""
+    done = [run for run in runs if (run["disk"], run["job"]) == (disk, job) and not run["failure"]]
+    names = sorted({name for run in done for name in run["details"]})
+    sides = [side for side in sides_of(runs) if any(run["side"] == side for run in done)]
+    lines = []
+    for name in names:
+        medians = {
+            side: median(run["details"][name] for run in done if run["side"] == side)
+            for side in sides
+        }
+        plain = medians.get("plain")
+        told = [
+            f"{side} {seconds:6.2f}" + (f" x {seconds / plain:.2f}" if plain else "")
+            for side, seconds in medians.items()
+        ]
+        lines.append(f"{name}  " + "   ".join(told))
     return lines
 
 
