@@ -41,8 +41,8 @@ pub enum BenchError {
         address: SocketAddr,
         /// What happened.
         source: Box<LinkError>,
-        /// The end of its log.
-        log: Log,
+        /// What else is known.
+        log: Box<Log>,
     },
     /// Nothing moved any more.
     #[error("{server}: no byte moved for {seconds} s{log}")]
@@ -51,8 +51,8 @@ pub enum BenchError {
         server: String,
         /// How long was waited (`--timeout`).
         seconds: u64,
-        /// The end of its log.
-        log: Log,
+        /// What else is known.
+        log: Box<Log>,
     },
     /// Blocks did not come back.
     #[error(
@@ -109,13 +109,21 @@ pub enum BenchError {
     },
 }
 
-/// The last lines of a server's log, which goes with the bench's folder.
+/// What is known of a server that failed.
 #[derive(Debug)]
-pub struct Log(pub String);
+pub struct Log {
+    /// The last lines of its log, which goes with the bench's folder.
+    pub lines: String,
+    /// Whether its disk has no room left.
+    pub is_full: bool,
+}
 
 impl fmt::Display for Log {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_str() {
+        if self.is_full {
+            out.write_str("; its disk is full")?;
+        }
+        match self.lines.as_str() {
             "" => Ok(()),
             lines => write!(out, "; its log ends: {lines}"),
         }

@@ -142,7 +142,12 @@ pub async fn tell(address: SocketAddr, message: &impl Message) -> Result<(), Lin
     Ok(())
 }
 
-/// Java's failures are stack traces.
+/// Java's failures are stack traces. A block's name before the reason would make each reason another one.
 pub(crate) fn first_line(error: &str) -> String {
-    error.lines().next().unwrap_or_default().to_owned()
+    let line = error.lines().next().unwrap_or_default();
+    if !line.starts_with("shufflePush_") {
+        return line.to_owned();
+    }
+    let reason = line.split_once([' ', ':']).map(|(_, reason)| reason.trim());
+    reason.unwrap_or("without a reason").to_owned()
 }

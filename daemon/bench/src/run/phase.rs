@@ -100,7 +100,7 @@ pub(crate) fn broken(server: &Server, source: LinkError) -> BenchError {
         server: server.name.clone(),
         address: server.address,
         source: source.into(),
-        log: server.log(),
+        log: Box::new(server.log()),
     }
 }
 
@@ -147,7 +147,7 @@ impl Course {
                         return Err(BenchError::Silent {
                             server: server.name.clone(),
                             seconds: conduct.patience.as_secs(),
-                            log: server.log(),
+                            log: Box::new(server.log()),
                         });
                     }
                 }

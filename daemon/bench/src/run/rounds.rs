@@ -90,6 +90,8 @@ impl Rounds {
             let measures_push = self.plan.phases.contains(&Phase::Push);
             let (warmup, rounds) = match measures_push {
                 true => (self.plan.warmup, self.plan.rounds),
+                // Original blocks are not pushed.
+                false if self.plan.phases == [Phase::FetchOriginals] => (0, 0),
                 false => (0, 1),
             };
             let mut prepared = Vec::new();

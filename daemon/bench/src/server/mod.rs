@@ -10,6 +10,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use rustix::fs::statvfs;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::dialect::{Dialect, spark};
@@ -17,6 +18,9 @@ use crate::error::{BenchError, Log, at};
 use crate::measure::process::Watched;
 use started::{LOG, Started, last_lines};
 use throttle::{CGROUPS, HDD_READS_A_SECOND, Throttle, ThrottleError};
+
+/// With less room than this a disk is called full.
+const FULL: u64 = 4 << 20;
 
 /// Which server, as it is named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,7 +173,9 @@ impl Server {
     /// The end of its log, if the bench has it.
     pub fn log(&self) -> Log {
         let log = self.started.as_ref().map(|_| self.home.join(LOG));
-        Log(log.map_or_else(String::new, |log| last_lines(&log)))
+        let lines = log.map_or_else(String::new, |log| last_lines(&log));
+        let is_full = statvfs(&self.home).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < FULL);
+        Log { lines, is_full }
     }
 
     /// Its process, to be watched.

@@ -122,6 +122,18 @@ fn a_server_that_stands_still_loses_nothing() {
 }
 
 #[test]
+fn original_blocks_are_measured_without_a_push() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, stdout, stderr) = bench(dir.path(), &["fetch", "--from", "originals"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(!stderr.contains("push "), "{stderr}");
+    assert!(
+        stdout.contains("fetch originals") && !stdout.contains("fetch merged"),
+        "{stdout}"
+    );
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused_in_a_line() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |arguments: &[&str], words: &str| {
