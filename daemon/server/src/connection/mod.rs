@@ -2,6 +2,7 @@
 //! One connection: a reader that turns bytes into requests, a writer that turns answers into bytes, and
 //! the limits on what is between them.
 
+mod burst;
 mod reader;
 mod sendfile;
 pub mod streams;
@@ -22,8 +23,9 @@ use tokio::time::timeout;
 
 use crate::handler::Call;
 use crate::service::{Reserved, Service};
+use burst::Wanted;
 use reader::Reader;
-use streams::{Job, SharedStreams};
+use streams::SharedStreams;
 use writer::Writer;
 
 /// Requests of one connection in work at once, chunks to be sent included. Past it nothing more is
@@ -99,11 +101,7 @@ enum Outbound {
     /// Bytes that are there.
     Bytes { bytes: Bytes, hold: Hold },
     /// A chunk that is yet to be opened.
-    Chunk {
-        head: ChunkHead,
-        job: Job,
-        hold: Hold,
-    },
+    Chunk(Wanted),
     /// The connection cannot go on.
     Close(CloseReason),
 }

@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::burst::Wanted;
 use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::handler::{self, Answer, Call};
 use crate::service::Reserved;
@@ -270,11 +271,11 @@ impl Reader {
     async fn chunk(&mut self, chunk: ChunkId) {
         let hold = self.place().await;
         let item = match self.call.streams.take(chunk.stream_id, chunk.chunk_index) {
-            Ok(job) => Outbound::Chunk {
+            Ok(job) => Outbound::Chunk(Wanted {
                 head: ChunkHead::Fetch(chunk),
                 job,
                 hold,
-            },
+            }),
             Err(error) => {
                 self.call.service.metrics.fetch_failures_total.add(1);
                 let frame = Frame::ChunkFetchFailure(ChunkFailure { chunk, error });
@@ -294,11 +295,11 @@ impl Reader {
             None => Err("a stream id is <streamId>_<chunkIndex>".to_owned()),
         };
         let item = match taken {
-            Ok(job) => Outbound::Chunk {
+            Ok(job) => Outbound::Chunk(Wanted {
                 head: ChunkHead::Stream(name),
                 job,
                 hold,
-            },
+            }),
             Err(error) => {
                 self.call.service.metrics.fetch_failures_total.add(1);
                 name.truncate(name.floor_char_boundary(NAME_ECHO_BYTES));

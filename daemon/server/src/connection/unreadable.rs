@@ -3,6 +3,7 @@
 //! the connection breaks. Whoever asks again is told, and does not lose another connection over it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use lodestone_store::{AppAttempt, AppId, MapRange};
@@ -24,11 +25,16 @@ pub(super) struct Name {
 
 /// The blocks of all connections.
 #[derive(Debug, Default)]
-pub struct Unreadable(Mutex<VecDeque<Name>>);
+pub struct Unreadable {
+    names: Mutex<VecDeque<Name>>,
+    /// There usually is none, and every chunk asks.
+    any: AtomicBool,
+}
 
 impl Unreadable {
     pub(super) fn note(&self, name: Name) {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        self.any.store(true, Ordering::Release);
         if !names.contains(&name) {
             names.push_back(name);
         }
@@ -37,8 +43,12 @@ impl Unreadable {
         }
     }
 
-    pub(super) fn has(&self, name: &Name) -> bool {
-        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        !names.is_empty() && names.contains(name)
+    /// The name is asked for only if there is any to compare it with.
+    pub(super) fn has(&self, name: impl FnOnce() -> Option<Name>) -> bool {
+        if !self.any.load(Ordering::Acquire) {
+            return false;
+        }
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        name().is_some_and(|name| names.contains(&name))
     }
 }

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From answers to bytes, in the order of the queue. Small answers are written together; a chunk is
-//! opened when its turn comes, on the blocking pool.
+//! From answers to bytes, in the order of the queue. Small answers are written together; chunks are
+//! opened when their turn comes.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use lodestone_store::{ChunkData, Code, Part, Refusal, WRITE_OUT_BYTES};
-use lodestone_wire::Frame;
-use lodestone_wire::frame::{self, ChunkFailure, StreamFailure, StreamHead};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::streams::Job;
-use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT, sendfile};
+use super::burst::{self, Burst, Wanted};
+use super::{CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::service::Service;
 
 /// Answers are written together up to this size.
@@ -26,13 +22,11 @@ const GATHER_BYTES: usize = 64 << 10;
 /// Buffers handed to one call of `writev`.
 const MAX_SLICES: usize = 64;
 
-/// File ranges from this size on are announced to the kernel, which then reads them in one go instead of
-/// in steps of its read-ahead window.
-const READ_AHEAD_BYTES: u64 = 128 << 10;
-
 pub(super) struct Writer {
     socket: Arc<TcpStream>,
     queue: mpsc::Receiver<Outbound>,
+    /// Taken from the queue, and not looked at yet.
+    next: Option<Outbound>,
     service: Arc<Service>,
     /// Bytes that are to be written next.
     pending: VecDeque<Bytes>,
@@ -50,6 +44,7 @@ impl Writer {
         Self {
             socket,
             queue,
+            next: None,
             service,
             pending: VecDeque::new(),
             pending_bytes: 0,
@@ -64,7 +59,8 @@ impl Writer {
 
     async fn write_queue(&mut self) -> Result<(), CloseReason> {
         loop {
-            let item = match self.queue.try_recv() {
+            let taken = self.next.take().map_or_else(|| self.queue.try_recv(), Ok);
+            let item = match taken {
                 Ok(item) => item,
                 Err(TryRecvError::Disconnected) => return self.flush().await,
                 Err(TryRecvError::Empty) => {
@@ -83,7 +79,7 @@ impl Writer {
                         self.flush().await?;
                     }
                 }
-                Outbound::Chunk { head, job, hold } => self.chunk(head, job, hold).await?,
+                Outbound::Chunk(wanted) => self.chunks(wanted).await?,
                 Outbound::Close(reason) => return Err(reason),
             }
         }
@@ -135,64 +131,23 @@ impl Writer {
         }
     }
 
-    async fn chunk(
-        &mut self,
-        head: ChunkHead,
-        job: Job,
-        mut hold: Hold,
-    ) -> Result<(), CloseReason> {
+    /// Sends a chunk, and those that are asked for right behind it.
+    async fn chunks(&mut self, first: Wanted) -> Result<(), CloseReason> {
+        let mut wanted = VecDeque::from([first]);
+        while wanted.len() < burst::MAX_CHUNKS {
+            match self.queue.try_recv() {
+                Ok(Outbound::Chunk(next)) => wanted.push_back(next),
+                Ok(other) => {
+                    self.next = Some(other);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
         // Acks must not wait for the disk.
         self.flush().await?;
-        // The store copies at most one memory tail into a chunk.
-        let mut memory = self.service.chunks.reserve(WRITE_OUT_BYTES as u64).await;
-        let service = Arc::clone(&self.service);
-        let name = job.name();
-        let opened = spawn_blocking(move || open(&job, &service)).await;
-        let data = match opened.map_err(|_| CloseReason::Panic)? {
-            Ok(data) => data,
-            Err(refusal) => {
-                self.service.metrics.fetch_failures_total.add(1);
-                tracing::debug!(%refusal, "chunk not sent");
-                self.push(failure(head, refusal));
-                self.holds.push(hold);
-                return Ok(());
-            }
-        };
-        memory.shrink_to(in_memory(&data));
-        hold.memory.push(memory);
-        let sent = self.send(head, data).await;
-        if let (Err(CloseReason::Chunk(_)), Some(name)) = (&sent, name) {
-            self.service.unreadable.note(name);
-        }
-        self.holds.push(hold);
-        sent
-    }
-
-    async fn send(&mut self, head: ChunkHead, data: ChunkData) -> Result<(), CloseReason> {
-        let length = data.length();
-        self.push(match head {
-            ChunkHead::Fetch(chunk) => frame::chunk_fetch_success_head(chunk, length),
-            ChunkHead::Stream(name) => {
-                let byte_count = i64::try_from(length).unwrap_or(i64::MAX);
-                Frame::StreamResponse(StreamHead { name, byte_count }).to_bytes()
-            }
-        });
-        for part in data.parts {
-            match part {
-                Part::Memory(bytes) => self.push(bytes),
-                Part::File {
-                    file,
-                    offset,
-                    length,
-                } => {
-                    self.flush().await?;
-                    sendfile::send(&self.socket, file, offset, length).await?;
-                }
-            }
-        }
-        self.service.metrics.fetch_chunks_total.add(1);
-        self.service.metrics.fetch_bytes_total.add(length);
-        Ok(())
+        let (socket, service) = (Arc::clone(&self.socket), Arc::clone(&self.service));
+        Burst::new(socket, service, wanted).run().await
     }
 }
 
@@ -202,43 +157,4 @@ pub(super) async fn writable_in_time(socket: &TcpStream) -> Result<(), CloseReas
         Ok(writable) => writable.map_err(CloseReason::Socket),
         Err(_) => Err(CloseReason::StalledAnswer),
     }
-}
-
-fn open(job: &Job, service: &Service) -> Result<ChunkData, Refusal> {
-    if job.name().is_some_and(|name| service.unreadable.has(&name)) {
-        return Err(Code::DiskFailed.because("the disk did not give these bytes before"));
-    }
-    let data = job.open(&service.store)?;
-    for part in &data.parts {
-        if let Part::File {
-            file,
-            offset,
-            length,
-        } = part
-            && *length >= READ_AHEAD_BYTES
-            && let Some(fd) = file.fd()
-        {
-            // Only advice: what it says about errors is of no use to anyone.
-            let advice = rustix::fs::Advice::WillNeed;
-            let _ = rustix::fs::fadvise(fd, *offset, std::num::NonZeroU64::new(*length), advice);
-        }
-    }
-    Ok(data)
-}
-
-fn in_memory(data: &ChunkData) -> u64 {
-    let memory = |part: &Part| match part {
-        Part::Memory(bytes) => bytes.len() as u64,
-        Part::File { .. } => 0,
-    };
-    data.parts.iter().map(memory).sum()
-}
-
-fn failure(head: ChunkHead, refusal: Refusal) -> Bytes {
-    let error = refusal.detail;
-    match head {
-        ChunkHead::Fetch(chunk) => Frame::ChunkFetchFailure(ChunkFailure { chunk, error }),
-        ChunkHead::Stream(name) => Frame::StreamFailure(StreamFailure { name, error }),
-    }
-    .to_bytes()
 }

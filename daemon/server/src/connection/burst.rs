@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Chunks on their way into one socket: opened and sent on the blocking pool, as many in one go as are
+//! asked for and the socket takes. To hand a block of some kilobytes from thread to thread costs more
+//! than to send it.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use lodestone_store::{ChunkData, Code, Part, Refusal, WRITE_OUT_BYTES};
+use lodestone_wire::Frame;
+use lodestone_wire::frame::{self, ChunkFailure, StreamFailure, StreamHead};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
+
+use super::streams::Job;
+use super::writer::writable_in_time;
+use super::{ChunkHead, CloseReason, Hold, sendfile};
+use crate::service::{Reserved, Service};
+
+/// Chunks of one burst.
+pub(super) const MAX_CHUNKS: usize = 32;
+
+/// After so many bytes the thread goes back to the pool: others wait for it too.
+const MAX_BYTES: u64 = 8 << 20;
+
+/// File ranges from this size on are announced to the kernel, which then reads them in one go instead of
+/// in steps of its read-ahead window.
+const READ_AHEAD_BYTES: u64 = 128 << 10;
+
+/// One chunk that was asked for.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) head: ChunkHead,
+    pub(super) job: Job,
+    pub(super) hold: Hold,
+}
+
+pub(super) struct Burst {
+    socket: Arc<TcpStream>,
+    service: Arc<Service>,
+    waiting: VecDeque<Wanted>,
+    current: Option<Current>,
+}
+
+/// The chunk that is being sent: what is left of it.
+struct Current {
+    job: Job,
+    pieces: VecDeque<Part>,
+    /// Bytes of the chunk; nothing for an answer that says why there is none.
+    length: Option<u64>,
+    _hold: Hold,
+}
+
+enum State {
+    Done,
+    /// The client has to take something first.
+    Full,
+    /// Others have waited long enough.
+    Pause,
+    /// Another chunk may be opened once there is memory for what of it is in memory.
+    NeedsMemory,
+}
+
+impl Burst {
+    pub(super) fn new(
+        socket: Arc<TcpStream>,
+        service: Arc<Service>,
+        waiting: VecDeque<Wanted>,
+    ) -> Self {
+        Self {
+            socket,
+            service,
+            waiting,
+            current: None,
+        }
+    }
+
+    /// Sends all. On an error the connection cannot go on.
+    pub(super) async fn run(mut self) -> Result<(), CloseReason> {
+        let mut memory = self.memory().await;
+        let mut may_open = true;
+        loop {
+            let going = spawn_blocking(move || {
+                let state = self.go(may_open);
+                (self, state)
+            });
+            let (burst, state) = going.await.map_err(|_| CloseReason::Panic)?;
+            self = burst;
+            match state? {
+                State::Done => return Ok(()),
+                State::Pause => {}
+                State::Full => {
+                    memory.shrink_to(self.in_memory());
+                    may_open = false;
+                    writable_in_time(&self.socket).await?;
+                }
+                State::NeedsMemory => {
+                    // First what is held goes back: who holds some of a pool must not wait for more.
+                    drop(memory);
+                    memory = self.memory().await;
+                    may_open = true;
+                }
+            }
+        }
+    }
+
+    /// The store copies at most one memory tail into a chunk.
+    async fn memory(&self) -> Reserved {
+        self.service.chunks.reserve(WRITE_OUT_BYTES as u64).await
+    }
+
+    /// Of the current chunk.
+    fn in_memory(&self) -> u64 {
+        let memory = |part: &Part| match part {
+            Part::Memory(bytes) => bytes.len() as u64,
+            Part::File { .. } => 0,
+        };
+        let pieces = self.current.iter().flat_map(|current| &current.pieces);
+        pieces.map(memory).sum()
+    }
+
+    /// Waits for the disk, and never for the client.
+    fn go(&mut self, may_open: bool) -> Result<State, CloseReason> {
+        let mut left = MAX_BYTES;
+        loop {
+            let mut current = match self.current.take() {
+                Some(current) => current,
+                None if self.waiting.is_empty() => return Ok(State::Done),
+                None if !may_open => return Ok(State::NeedsMemory),
+                None if left == 0 => return Ok(State::Pause),
+                None => match self.waiting.pop_front() {
+                    Some(wanted) => self.open(wanted),
+                    None => return Ok(State::Done),
+                },
+            };
+            let sent = current.send(&self.socket).inspect_err(|reason| {
+                if let (CloseReason::Chunk(_), Some(name)) = (reason, current.job.name()) {
+                    self.service.unreadable.note(name);
+                }
+            })?;
+            left = left.saturating_sub(sent);
+            if !current.pieces.is_empty() {
+                self.current = Some(current);
+                return Ok(State::Full);
+            }
+            if let Some(length) = current.length {
+                self.service.metrics.fetch_chunks_total.add(1);
+                self.service.metrics.fetch_bytes_total.add(length);
+            }
+        }
+    }
+
+    /// The answer to a request: the chunk, or why not.
+    fn open(&self, wanted: Wanted) -> Current {
+        let Wanted { head, job, hold } = wanted;
+        let (pieces, length) = match opened(&job, &self.service) {
+            Ok(data) => {
+                let length = data.length();
+                let head = Part::Memory(success(head, length));
+                let pieces = std::iter::once(head).chain(data.parts).collect();
+                (pieces, Some(length))
+            }
+            Err(refusal) => {
+                self.service.metrics.fetch_failures_total.add(1);
+                tracing::debug!(%refusal, "chunk not sent");
+                (VecDeque::from([Part::Memory(failure(head, refusal))]), None)
+            }
+        };
+        Current {
+            job,
+            pieces,
+            length,
+            _hold: hold,
+        }
+    }
+}
+
+impl Current {
+    /// Sends until nothing is left or the socket is full, and says how many bytes.
+    fn send(&mut self, socket: &TcpStream) -> Result<u64, CloseReason> {
+        let mut sent = 0;
+        while let Some(piece) = self.pieces.pop_front() {
+            if piece.length() == 0 {
+                continue;
+            }
+            let more = !self.pieces.is_empty();
+            let step = socket.try_io(Interest::WRITABLE, || sendfile::step(socket, &piece, more));
+            match step {
+                Ok(0) => return Err(CloseReason::Chunk(ErrorKind::UnexpectedEof.into())),
+                Ok(count) => {
+                    sent += count as u64;
+                    self.pieces.push_front(after(piece, count));
+                }
+                Err(error) => {
+                    self.pieces.push_front(piece);
+                    match error.kind() {
+                        ErrorKind::WouldBlock => return Ok(sent),
+                        ErrorKind::Interrupted => {}
+                        _ if sendfile::is_of_disk(&error) => return Err(CloseReason::Chunk(error)),
+                        _ => return Err(CloseReason::Socket(error)),
+                    }
+                }
+            }
+        }
+        Ok(sent)
+    }
+}
+
+/// What is left of a piece.
+fn after(piece: Part, count: usize) -> Part {
+    match piece {
+        Part::Memory(mut bytes) => {
+            bytes.advance(count);
+            Part::Memory(bytes)
+        }
+        Part::File {
+            file,
+            offset,
+            length,
+        } => Part::File {
+            file,
+            offset: offset + count as u64,
+            length: length - count as u64,
+        },
+    }
+}
+
+fn opened(job: &Job, service: &Service) -> Result<ChunkData, Refusal> {
+    if service.unreadable.has(|| job.name()) {
+        return Err(Code::DiskFailed.because("the disk did not give these bytes before"));
+    }
+    let data = job.open(&service.store)?;
+    for part in &data.parts {
+        if let Part::File {
+            file,
+            offset,
+            length,
+        } = part
+            && *length >= READ_AHEAD_BYTES
+            && let Some(fd) = file.fd()
+        {
+            // Only advice: what it says about errors is of no use to anyone.
+            let advice = rustix::fs::Advice::WillNeed;
+            let _ = rustix::fs::fadvise(fd, *offset, std::num::NonZeroU64::new(*length), advice);
+        }
+    }
+    Ok(data)
+}
+
+fn success(head: ChunkHead, length: u64) -> Bytes {
+    match head {
+        ChunkHead::Fetch(chunk) => frame::chunk_fetch_success_head(chunk, length),
+        ChunkHead::Stream(name) => {
+            let byte_count = i64::try_from(length).unwrap_or(i64::MAX);
+            Frame::StreamResponse(StreamHead { name, byte_count }).to_bytes()
+        }
+    }
+}
+
+fn failure(head: ChunkHead, refusal: Refusal) -> Bytes {
+    let error = refusal.detail;
+    match head {
+        ChunkHead::Fetch(chunk) => Frame::ChunkFetchFailure(ChunkFailure { chunk, error }),
+        ChunkHead::Stream(name) => Frame::StreamFailure(StreamFailure { name, error }),
+    }
+    .to_bytes()
+}
