@@ -105,7 +105,7 @@ def settings(version: str, lodestone: bool, folder: Path) -> dict[str, str]:
     # Many maps and many partitions: small blocks, as a large cluster has them.
     return configuration(version, folder, lodestone) | {
         "spark.sql.files.maxPartitionBytes": "32m",
-        "spark.sql.shuffle.partitions": "100",
+        "spark.sql.shuffle.partitions": "64",
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",

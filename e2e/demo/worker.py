@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from tpch import query
 
 REPORT_QUIET_MS = 5000
-# 18 MB in 12 x 50 blocks of about 30 KB.
-SORT_SEED, SORT_MAPS, SORT_RECORDS_PER_MAP, SORT_PARTITIONS = 20260, 12, 15_000, 50
+# 10 MB in 8 x 40 blocks of about 30 KB.
+SORT_SEED, SORT_MAPS, SORT_RECORDS_PER_MAP, SORT_PARTITIONS = 20260, 8, 12_000, 40
 
 
 def main() -> None:
