@@ -26,7 +26,7 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build demo bench test soak lint fmt clean daemon tools test-rust test-jvm test-e2e
+.PHONY: help build demo bench sort test soak lint fmt clean daemon tools test-rust test-jvm test-e2e
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ demo: tools daemon $(JARS) $(JOBS_JAR) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## runs re
 bench: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## real jobs on plain Spark, what Spark has of its own, and Lodestone
 	$(SAY) "bench: all sides in turn, round after round"
 	@PYTHONPATH=e2e:bench python3 -m matrix $(BENCH_ARGS)
+
+sort: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## the Sort Benchmark's records, sorted by Spark and judged (ARGS="--minute")
+	$(SAY) "sort: generated, sorted and judged"
+	@PYTHONPATH=e2e:bench python3 -m sorting --spark $(BENCH_SPARK) $(ARGS)
 
 test: lint test-rust test-jvm test-e2e ## everything that CI runs
 

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make sort`: the records of the Sort Benchmark, generated, sorted by Spark through Lodestone, and judged, with the seconds of each phase."""
+
+import argparse
+import shlex
+import shutil
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+from matrix import result, sides
+
+from . import page
+from .minute import largest
+from .run import Sort
+
+MB = 1_000_000
+RECORD_BYTES = 100
+# Input, map outputs, merged partitions and output are there together.
+COPIES = 4
+SPARE = 1.1
+SIDES = ("plain", "lodestone", "auto")
+PLOTTER = sides.ROOT / ".venv-bench" / "bin" / "python"
+
+
+def main() -> int:
+    asked = arguments()
+    folder = sides.CACHE / "sort"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    setting = sides.Setting(
+        spark=asked.spark,
+        executors=asked.executors,
+        cores=asked.cores,
+        memory_mb=asked.memory,
+        network_reads=False,
+        tables=folder,
+    )
+    sort = Sort(setting, folder, asked.disks)
+    told = {
+        **result.begun(setting, command(), asked.rounds),
+        "disks": asked.disks,
+        "minute": asked.minute,
+    }
+    try:
+        if asked.minute:
+            told["runs"] += largest(sort, asked.sides[0], room(folder), say)
+        else:
+            refuse_too_large(asked.mb, folder)
+            told["runs"] += in_turn(sort, asked)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    keep(told, asked.out or sides.BENCH / "results" / f"{date.today():%Y-%m-%d}-sort")
+    return 0
+
+
+def in_turn(sort: Sort, asked: argparse.Namespace) -> list[dict]:
+    """Each side once a round, over one input."""
+    records = asked.mb * MB // RECORD_BYTES
+    say(f"== {asked.mb:,} MB in {records:,} records: generated")
+    sort.generate(records)
+    runs = []
+    for number in range(1, asked.rounds + 1):
+        for side in asked.sides:
+            run = sort.once(side)
+            runs.append(run | {"round": number})
+            say(f"   round {number}, {side}: {page.sentence(run)}")
+    return runs
+
+
+def keep(told: dict, path: Path) -> None:
+    result.write(path.with_suffix(".json"), told)
+    text = page.of(told)
+    path.with_suffix(".txt").write_text(text)
+    say("\n" + text)
+    if PLOTTER.exists():
+        subprocess.run([PLOTTER, "-m", "sorting.plots", path], check=True)
+        say(f"Phases: {path.with_suffix('.svg')}")
+
+
+def room(folder: Path) -> int:
+    """MB of records that the disk has room to sort."""
+    return int(shutil.disk_usage(folder).free / COPIES / SPARE / MB)
+
+
+def refuse_too_large(mb: int, folder: Path) -> None:
+    if mb > room(folder):
+        sys.exit(
+            f"{folder} has room to sort {room(folder):,} MB, not {mb:,} MB: make room, or sort less."
+        )
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="sorting", description=__doc__)
+    parser.add_argument("--mb", type=int, default=2000, help="of records, in millions of bytes")
+    minute_help = "MinuteSort: the most that is sorted and judged within 60 s, by the first side"
+    parser.add_argument("--minute", action="store_true", help=minute_help)
+    parser.add_argument("--sides", type=known, default=["lodestone", "plain"], help=f"of {SIDES}")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
+    parser.add_argument("--executors", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1, help="of each executor")
+    parser.add_argument("--memory", type=int, default=2048, help="of each executor, in MB")
+    parser.add_argument("--disks", type=int, default=1, help="that the folder is spread over")
+    parser.add_argument("--out", type=Path, help="results are OUT.json, OUT.txt and OUT.svg")
+    return parser.parse_args()
+
+
+def known(text: str) -> list[str]:
+    names = [name for name in text.split(",") if name]
+    unknown = [name for name in names if name not in SIDES]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"{unknown or 'nothing'} is not among {SIDES}")
+    return names
+
+
+def command() -> str:
+    return shlex.join(["PYTHONPATH=e2e:bench", "python3", "-m", "sorting", *sys.argv[1:]])
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

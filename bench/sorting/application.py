@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Spark application: sorts files once, and tells of it in a line of JSON."""
+
+import json
+import sys
+import time
+
+from pyspark.sql import SparkSession
+
+from demo.worker import report_of
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    builder = SparkSession.builder.appName("Lodestone sort").master(asked["conf"]["spark.master"])
+    for key, value in asked["conf"].items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    context = spark.sparkContext._jsc
+    meter = spark._jvm.io.lodestone.e2e.StageMeter.of(context, asked["ended"])
+    began_ms = time.time() * 1000
+    files = spark._jvm.io.lodestone.sort.SortFiles
+    told = json.loads(
+        files.run(
+            context, asked["source"], asked["target"], asked["splitBytes"], asked["partitions"]
+        )
+    )
+    told |= {
+        "beganMs": round(began_ms),
+        "stages": json.loads(meter.take()),
+        "report": report_of(spark),
+    }
+    spark.stop()
+    print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result as a person reads it."""
+
+from statistics import median
+
+MB = 1_000_000
+PHASES = ("sample", "map", "gap", "reduce", "sort", "validate", "whole")
+# MB a second and core: Sort Benchmark entries and papers. Clusters, with their networks and disks; not this machine.
+PUBLISHED = (
+    ("Typhoon (Tencent), 2012", 2.5),
+    ("Spark (Databricks), 100 TB, 2014", 10.8),
+    ("Exoshuffle-CloudSort, 2022", 29.0),
+    ("Tencent Sort, 2016", 73.0),
+)
+NAMES = {
+    "lodestone": "Lodestone, mode merge",
+    "auto": "Lodestone, mode auto",
+    "plain": "plain Spark",
+}
+
+
+def of(told: dict) -> str:
+    setting, machine = told["setting"], told["machine"]
+    lines = [
+        f"Spark {setting['spark']}, {setting['master']}, {machine['cpus']} x {machine['cpu']}, {machine['memoryGb']} GB, "
+        f"{told['date']}, commit {told['commit']}",
+        told["command"],
+        "",
+    ]
+    runs = told["runs"]
+    if told["minute"]:
+        lines += minute(runs)
+        runs = [run for run in runs if run["fits"]][-1:]
+    for side in dict.fromkeys(run["side"] for run in runs):
+        lines += [*table([run for run in runs if run["side"] == side]), ""]
+    return "\n".join([*lines, *published()]) + "\n"
+
+
+def minute(runs: list[dict]) -> list[str]:
+    fitting = [run["bytes"] for run in runs if run["fits"]]
+    if not fitting:
+        return ["MinuteSort: nothing was sorted and judged within 60 s.", ""]
+    return [f"MinuteSort: {max(fitting) / MB:,.0f} MB sorted and judged within 60 s.", ""]
+
+
+def table(runs: list[dict]) -> list[str]:
+    """Of runs of one side: medians, least and most."""
+    first = runs[0]
+    mb = first["bytes"] / MB
+    lines = [
+        f"{NAMES[first['side']]}: {mb:,.0f} MB, {first['records']:,} records, {first['maps']} maps x {first['partitions']} partitions, "
+        f"{len(runs)} rounds",
+        f"  {'phase':<9} {'seconds':>8}  {'least-most':>12}  {'MB/s':>7}  {'per core':>8}  {'per disk':>8}",
+    ]
+    for phase in PHASES:
+        seconds = [run["seconds"][phase] for run in runs]
+        middle = median(seconds)
+        rates = ["", "", ""]
+        if phase in ("map", "reduce", "sort", "whole") and middle > 0:
+            rate = mb / middle
+            rates = [f"{r:.1f}" for r in (rate, rate / first["cores"], rate / first["disks"])]
+        spread = f"{min(seconds):.1f}-{max(seconds):.1f}"
+        lines.append(
+            f"  {phase:<9} {middle:>8.1f}  {spread:>12}  {rates[0]:>7}  {rates[1]:>8}  {rates[2]:>8}".rstrip()
+        )
+    return lines
+
+
+def sentence(run: dict) -> str:
+    seconds = run["seconds"]
+    rate = run["bytes"] / MB / seconds["sort"]
+    return (
+        f"map {seconds['map']:.1f} s, gap {seconds['gap']:.1f} s, reduce {seconds['reduce']:.1f} s: sorted in {seconds['sort']:.1f} s, "
+        f"{rate:.1f} MB/s, {rate / run['cores']:.1f} a core; judged in {seconds['validate']:.1f} s"
+    )
+
+
+def published() -> list[str]:
+    return [
+        "Published, MB/s and core:",
+        *(f"  {name:<34} {rate:>5.1f}" for name, rate in PUBLISHED),
+    ]
