@@ -68,18 +68,26 @@ impl Store {
         };
         let code = partition.append(&self.resources, &segment, body);
         self.relieve_memory();
-        answer(code.because(name()))
+        if is_answer(code) {
+            Ok(code)
+        } else {
+            Err(code.because(format!("{} was not merged: {code}", name())))
+        }
     }
 }
 
-/// What the push protocol has a code for is an answer, everything else fails the request.
 fn answer(refusal: Refusal) -> Result<Code, Refusal> {
-    match refusal.code {
-        Code::Ok | Code::Duplicate | Code::TooLate | Code::StaleMerge | Code::StaleAttempt => {
-            Ok(refusal.code)
-        }
-        _ => Err(refusal),
+    if is_answer(refusal.code) {
+        Ok(refusal.code)
+    } else {
+        Err(refusal)
     }
+}
+
+/// What the push protocol has a code for; everything else fails the request.
+fn is_answer(code: Code) -> bool {
+    use Code::{Duplicate, Ok, StaleAttempt, StaleMerge, TooLate};
+    matches!(code, Ok | Duplicate | TooLate | StaleMerge | StaleAttempt)
 }
 
 /// The generation to push to, made if it is new; an older one is replaced.

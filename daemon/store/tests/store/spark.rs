@@ -267,6 +267,24 @@ fn a_partition_with_many_failed_writes_is_given_up() {
 }
 
 #[test]
+fn a_block_that_a_full_disk_does_not_take_is_refused_with_that_reason() {
+    use lodestone_store::fs::fake::Errno;
+    let world = world();
+    world.fs.break_dir(Path::new("/data0"), Errno::NOSPC);
+    world.fs.break_dir(Path::new("/data1"), Errno::NOSPC);
+    let large = Bytes::from(payload(0, 3, WRITE_OUT_BYTES));
+    let pushed = world
+        .store
+        .push_block(&key(), MapIndex(0), ReduceId(3), &large);
+    let refusal = pushed.unwrap_err();
+    assert_eq!(refusal.code, Code::DiskFull);
+    assert_eq!(
+        refusal.detail,
+        "shufflePush_3_0_0_3 was not merged: DiskFull"
+    );
+}
+
+#[test]
 fn an_application_without_merge_directories_cannot_push() {
     let world = World::new();
     let body = Bytes::from_static(b"x");
