@@ -280,7 +280,7 @@ fn a_block_that_a_full_disk_does_not_take_is_refused_with_that_reason() {
     assert_eq!(refusal.code, Code::DiskFull);
     assert_eq!(
         refusal.detail,
-        "shufflePush_3_0_0_3 was not merged: DiskFull"
+        "shufflePush_7_0_0_3 was not merged: DiskFull"
     );
 }
 
