@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make sort`: the records of the Sort Benchmark, generated, sorted by Spark through Lodestone, and judged, with the seconds of each phase."""
+"""`make sort`: the records of the Sort Benchmark, generated, sorted by Spark through Lodestone, and judged; seconds of each phase."""
 
 import argparse
 import shlex
@@ -86,9 +86,8 @@ def room(folder: Path) -> int:
 
 def refuse_too_large(mb: int, folder: Path) -> None:
     if mb > room(folder):
-        sys.exit(
-            f"{folder} has room to sort {room(folder):,} MB, not {mb:,} MB: make room, or sort less."
-        )
+        there = f"{folder} has room to sort {room(folder):,} MB, not {mb:,} MB"
+        sys.exit(f"{there}: make room, or sort less.")
 
 
 def arguments() -> argparse.Namespace:

@@ -5,7 +5,7 @@ from statistics import median
 
 MB = 1_000_000
 PHASES = ("sample", "map", "gap", "reduce", "sort", "validate", "whole")
-# MB a second and core: Sort Benchmark entries and papers. Clusters, with their networks and disks; not this machine.
+# MB a second and core: Sort Benchmark entries and papers, of clusters with networks and disks.
 PUBLISHED = (
     ("Typhoon (Tencent), 2012", 2.5),
     ("Spark (Databricks), 100 TB, 2014", 10.8),
@@ -22,8 +22,8 @@ NAMES = {
 def of(told: dict) -> str:
     setting, machine = told["setting"], told["machine"]
     lines = [
-        f"Spark {setting['spark']}, {setting['master']}, {machine['cpus']} x {machine['cpu']}, {machine['memoryGb']} GB, "
-        f"{told['date']}, commit {told['commit']}",
+        f"Spark {setting['spark']}, {setting['master']}, {machine['cpus']} x {machine['cpu']}, "
+        f"{machine['memoryGb']} GB, {told['date']}, commit {told['commit']}",
         told["command"],
         "",
     ]
@@ -47,10 +47,11 @@ def table(runs: list[dict]) -> list[str]:
     """Of runs of one side: medians, least and most."""
     first = runs[0]
     mb = first["bytes"] / MB
+    heads = ("phase", "seconds", "least-most", "MB/s", "per core", "per disk")
     lines = [
-        f"{NAMES[first['side']]}: {mb:,.0f} MB, {first['records']:,} records, {first['maps']} maps x {first['partitions']} partitions, "
-        f"{len(runs)} rounds",
-        f"  {'phase':<9} {'seconds':>8}  {'least-most':>12}  {'MB/s':>7}  {'per core':>8}  {'per disk':>8}",
+        f"{NAMES[first['side']]}: {mb:,.0f} MB, {first['records']:,} records, "
+        f"{first['maps']} maps x {first['partitions']} partitions, {len(runs)} rounds",
+        row(*heads),
     ]
     for phase in PHASES:
         seconds = [run["seconds"][phase] for run in runs]
@@ -60,18 +61,22 @@ def table(runs: list[dict]) -> list[str]:
             rate = mb / middle
             rates = [f"{r:.1f}" for r in (rate, rate / first["cores"], rate / first["disks"])]
         spread = f"{min(seconds):.1f}-{max(seconds):.1f}"
-        lines.append(
-            f"  {phase:<9} {middle:>8.1f}  {spread:>12}  {rates[0]:>7}  {rates[1]:>8}  {rates[2]:>8}".rstrip()
-        )
+        lines.append(row(phase, f"{middle:.1f}", spread, *rates))
     return lines
+
+
+def row(phase: str, seconds: str, spread: str, *rates: str) -> str:
+    each = "".join(f"{rate:>10}" for rate in rates)
+    return f"  {phase:<9} {seconds:>8}  {spread:>12}{each}".rstrip()
 
 
 def sentence(run: dict) -> str:
     seconds = run["seconds"]
     rate = run["bytes"] / MB / seconds["sort"]
+    phases = ", ".join(f"{phase} {seconds[phase]:.1f} s" for phase in ("map", "gap", "reduce"))
     return (
-        f"map {seconds['map']:.1f} s, gap {seconds['gap']:.1f} s, reduce {seconds['reduce']:.1f} s: sorted in {seconds['sort']:.1f} s, "
-        f"{rate:.1f} MB/s, {rate / run['cores']:.1f} a core; judged in {seconds['validate']:.1f} s"
+        f"{phases}: sorted in {seconds['sort']:.1f} s, {rate:.1f} MB/s, "
+        f"{rate / run['cores']:.1f} a core; judged in {seconds['validate']:.1f} s"
     )
 
 

@@ -16,6 +16,7 @@ RECORD_BYTES = 100
 MIN_PARTITIONS = 8
 FILES = 16
 APPLICATION_TIMEOUT_S = 3600
+LOG_TAIL = 3000
 # Keys are random: their bytes do not become fewer.
 UNCOMPRESSED = {"spark.shuffle.compress": "false", "spark.shuffle.spill.compress": "false"}
 
@@ -47,9 +48,8 @@ class Sort:
         judged = lodestone_sort("validate", output)
         ended = time.monotonic()
         if (judged["Records"], judged["Checksum"]) != (str(self._records), self._checksum):
-            raise SystemExit(
-                f"{side}: {self._records} records with checksum {self._checksum} went in, out came {judged}"
-            )
+            wanted = f"{self._records} records with checksum {self._checksum}"
+            raise SystemExit(f"{side}: {wanted} went in, out came {judged}")
         shutil.rmtree(output)
         return {
             "side": side,
@@ -83,17 +83,15 @@ class Sort:
         }
         env = environment(self._setting.spark)
         env["PYTHONPATH"] = f"{ROOT / 'e2e'}:{BENCH}"
-        log = work / "log.txt"
+        python, log = python_of(self._setting.spark), work / "log.txt"
         with log.open("wb") as errors:
             done = subprocess.run(
-                [python_of(self._setting.spark), "-m", "sorting.application", json.dumps(specification)],
+                [python, "-m", "sorting.application", json.dumps(specification)],
                 cwd=work, env=env, stdout=subprocess.PIPE, stderr=errors, text=True,
                 timeout=APPLICATION_TIMEOUT_S, check=False,
             )  # fmt: skip
         if done.returncode != 0:
-            raise SystemExit(
-                f"{side} failed ({done.returncode}); its log is {log}:\n{log.read_text()[-3000:]}"
-            )
+            raise SystemExit(f"{side} failed:\n{log.read_text()[-LOG_TAIL:]}\n{log}")
         shutil.rmtree(work / "local", ignore_errors=True)
         return json.loads(done.stdout.splitlines()[-1])
 
