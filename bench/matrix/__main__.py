@@ -3,24 +3,22 @@
 
 import argparse
 import fcntl
-import shlex
 import signal
 import subprocess
 import sys
 import time
-from datetime import date
 from pathlib import Path
 
-from harness.paths import ROOT
+from harness.screen import progress, say
 from tpch import tables
 
 from . import disk, figures, result, sides, table, workloads
 from .answers import Answers
+from .command_line import command, draw, listed, results_at
 from .session import Failed
 from .sessions import Sessions
 
 DISKS = ["plain", "throttled"]
-PLOTTER = ROOT / ".venv-bench" / "bin" / "python"
 TROUBLES = (Failed, OSError, RuntimeError, subprocess.CalledProcessError)
 
 
@@ -49,8 +47,8 @@ def measured(asked: argparse.Namespace) -> int:
         tables=tables.make(asked.scale_factor),
     )
     jobs = [workloads.BY_NAME[name] for name in asked.jobs]
-    told = result.begun(setting, command(), asked.rounds)
-    matrix = Matrix(told, results_at(asked.out), asked.set)
+    told = result.begun(setting, command("matrix"), asked.rounds)
+    matrix = Matrix(told, results_at(asked.out, "matrix"), asked.set)
     try:
         for name in disks:
             # Applications of their own: an executor looks once how fast its disk is.
@@ -130,11 +128,7 @@ class Matrix:
         self._path.with_suffix(".txt").write_text(page)
         say("\n" + page)
         say(f"Every run: {self._path.with_suffix('.json')}")
-        if PLOTTER.exists():
-            subprocess.run([PLOTTER, "-m", "matrix.plots", self._path], check=True)
-            say(f"Plots: {self._path.with_suffix('.svg')}")
-        else:
-            say("No plots: there is no .venv-bench (`make bench` makes it).")
+        draw("matrix", self._path)
 
 
 def arguments() -> argparse.Namespace:
@@ -161,19 +155,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def listed(known: list[str]):
-    """`a,b` of names that are known."""
-
-    def parse(text: str) -> list[str]:
-        names = [name for name in text.split(",") if name]
-        unknown = [name for name in names if name not in known]
-        if unknown or not names:
-            raise argparse.ArgumentTypeError(f"{unknown or 'nothing'} is not among {known}")
-        return names
-
-    return parse
-
-
 def change(text: str) -> tuple[str, str, object]:
     """`job.size=value`"""
     try:
@@ -196,29 +177,6 @@ def rotated(names: list[str], by: int) -> list[str]:
     """No side is always the one after plain Spark."""
     at = by % len(names)
     return names[at:] + names[:at]
-
-
-def results_at(asked: Path | None) -> Path:
-    """A new file of today, unless one was named."""
-    if asked:
-        return asked
-    folder = sides.BENCH / "results"
-    name = f"{date.today():%Y-%m-%d}-matrix"
-    candidates = [folder / name, *(folder / f"{name}-{n}" for n in range(2, 1000))]
-    return next(path for path in candidates if not path.with_suffix(".json").exists())
-
-
-def command() -> str:
-    return shlex.join(["PYTHONPATH=e2e:bench", "python3", "-m", "matrix", *sys.argv[1:]])
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
-
-
-def progress(text: str) -> None:
-    """Grows the line."""
-    print(text, end="", flush=True)
 
 
 if __name__ == "__main__":

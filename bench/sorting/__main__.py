@@ -2,26 +2,22 @@
 """`make sort`: the records of the Sort Benchmark, generated, sorted by Spark through Lodestone, and judged; seconds of each phase."""
 
 import argparse
-import shlex
 import shutil
-import subprocess
 import sys
-from datetime import date
 from pathlib import Path
 
+from harness.screen import say
 from matrix import result, sides
+from matrix.command_line import command, draw, listed, results_at
 
 from . import page
 from .minute import largest
-from .run import Sort
+from .run import MB, RECORD_BYTES, Sort
 
-MB = 1_000_000
-RECORD_BYTES = 100
 # Input, map outputs, merged partitions and output are there together.
 COPIES = 4
 SPARE = 1.1
-SIDES = ("plain", "lodestone", "auto")
-PLOTTER = sides.ROOT / ".venv-bench" / "bin" / "python"
+SIDES = ["plain", "lodestone", "auto"]
 
 
 def main() -> int:
@@ -39,19 +35,19 @@ def main() -> int:
     )
     sort = Sort(setting, folder, asked.disks)
     told = {
-        **result.begun(setting, command(), asked.rounds),
+        **result.begun(setting, command("sorting"), asked.rounds),
         "disks": asked.disks,
         "minute": asked.minute,
     }
     try:
         if asked.minute:
-            told["runs"] += largest(sort, asked.sides[0], room(folder), say)
+            told["runs"] += largest(sort, asked.sides[0], room(folder))
         else:
             refuse_too_large(asked.mb, folder)
             told["runs"] += in_turn(sort, asked)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    keep(told, asked.out or sides.BENCH / "results" / f"{date.today():%Y-%m-%d}-sort")
+    keep(told, results_at(asked.out, "sort"))
     return 0
 
 
@@ -74,9 +70,7 @@ def keep(told: dict, path: Path) -> None:
     text = page.of(told)
     path.with_suffix(".txt").write_text(text)
     say("\n" + text)
-    if PLOTTER.exists():
-        subprocess.run([PLOTTER, "-m", "sorting.plots", path], check=True)
-        say(f"Phases: {path.with_suffix('.svg')}")
+    draw("sorting", path)
 
 
 def room(folder: Path) -> int:
@@ -95,7 +89,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mb", type=int, default=2000, help="of records, in millions of bytes")
     minute_help = "MinuteSort: the most that is sorted and judged within 60 s, by the first side"
     parser.add_argument("--minute", action="store_true", help=minute_help)
-    parser.add_argument("--sides", type=known, default=["lodestone", "plain"], help=f"of {SIDES}")
+    parser.add_argument(
+        "--sides", type=listed(SIDES), default=["lodestone", "plain"], help=f"of {SIDES}"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
     parser.add_argument("--executors", type=int, default=2)
@@ -104,22 +100,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--disks", type=int, default=1, help="that the folder is spread over")
     parser.add_argument("--out", type=Path, help="results are OUT.json, OUT.txt and OUT.svg")
     return parser.parse_args()
-
-
-def known(text: str) -> list[str]:
-    names = [name for name in text.split(",") if name]
-    unknown = [name for name in names if name not in SIDES]
-    if unknown or not names:
-        raise argparse.ArgumentTypeError(f"{unknown or 'nothing'} is not among {SIDES}")
-    return names
-
-
-def command() -> str:
-    return shlex.join(["PYTHONPATH=e2e:bench", "python3", "-m", "sorting", *sys.argv[1:]])
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

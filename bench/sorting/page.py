@@ -3,7 +3,8 @@
 
 from statistics import median
 
-MB = 1_000_000
+from .run import MB
+
 PHASES = ("sample", "map", "gap", "reduce", "sort", "validate", "whole")
 # MB a second and core: Sort Benchmark entries and papers, of clusters with networks and disks.
 PUBLISHED = (

@@ -13,6 +13,7 @@ from matrix.sides import BENCH, BY_NAME, Setting, settings
 
 SPLIT_BYTES = 32 << 20
 RECORD_BYTES = 100
+MB = 1_000_000
 MIN_PARTITIONS = 8
 FILES = 16
 APPLICATION_TIMEOUT_S = 3600

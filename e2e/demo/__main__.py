@@ -6,6 +6,7 @@ import time
 from contextlib import ExitStack
 
 from harness.paths import PLUGIN_LINES
+from harness.screen import progress, say
 from tpch import tables as tpch
 
 from . import table
@@ -60,15 +61,6 @@ def side_by_side(
     for session in sessions:
         session.begin_stop()
     return plain, lodestone
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
-
-
-def progress(text: str) -> None:
-    """Grows the line."""
-    print(text, end="", flush=True)
 
 
 if __name__ == "__main__":

@@ -146,11 +146,7 @@ impl Rounds {
         let Some(server) = self.servers.get(index) else {
             return Ok(None);
         };
-        let quiet = Conduct {
-            trouble: None,
-            ..self.plan.conduct.clone()
-        };
-        let conduct = counts.map_or(&quiet, |_| &self.plan.conduct);
+        let conduct = self.conduct(counts);
         let progress = self.progress(server, "push", workload);
         let shape = self.plan.shape;
         let (shuffle, pushed) = progress.show(|| {
@@ -165,7 +161,7 @@ impl Rounds {
                 .await
                 .map_err(|source| broken(server, source))?;
                 let pushed =
-                    scene::push(server, &shuffle, shape, conduct, Arc::clone(&progress)).await?;
+                    scene::push(server, &shuffle, shape, &conduct, Arc::clone(&progress)).await?;
                 Ok::<_, BenchError>((shuffle, pushed))
             })
         })?;
@@ -178,8 +174,9 @@ impl Rounds {
         let needs_all = self.plan.phases.iter().any(|phase| *phase != Phase::Push);
         if needs_all {
             let began = Moment::now();
+            let quiet = self.conduct(None);
             self.runtime
-                .block_on(scene::complete(server, work, &self.plan.conduct))?;
+                .block_on(scene::complete(server, work, &quiet))?;
             measured.complete_seconds = Some(began.elapsed().as_secs_f64());
         }
         let finalizing = scene::finalize(server, &shuffle, &merged);

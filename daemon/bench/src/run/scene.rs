@@ -78,16 +78,12 @@ pub async fn complete(
     mut work: PushWork,
     conduct: &Conduct,
 ) -> Result<Arc<BlockSet>, BenchError> {
-    let conduct = Conduct {
-        trouble: None,
-        ..conduct.clone()
-    };
     // One connection: nothing collides with itself.
     while work.merged.count() < work.workload.blocks() {
         let (before, tally) = (work.merged.count(), Arc::clone(&work.tally));
         let pushed = Arc::new(work);
         let talk = PushTalk::of(&pushed, 0);
-        drive(server, vec![talk], Vec::new(), &conduct, &tally.progress).await?;
+        drive(server, vec![talk], Vec::new(), conduct, &tally.progress).await?;
         only_collisions(server, &tally)?;
         work = pushed.again(Tally::of(Arc::clone(&tally.progress)));
         if work.merged.count() == before {
@@ -164,14 +160,10 @@ async fn fetch(
         .map(|number| FetchTalk::slow(&work, slow.bytes_a_second, number as usize));
     let (talks, noise) = (talks.collect(), noise.collect());
     let outcome = drive(server, talks, noise, conduct, &tally.progress).await?;
-    let is_killed = outcome
-        .aftermath
-        .as_ref()
-        .is_some_and(|a| a.paused_seconds.is_none());
     let mut measured = of(server, phase, work.workload, outcome, &tally);
     (measured.blocks, measured.bytes) = work.fetched.totals();
     if let Some(missing) = work.fetched.lacks(&work.merged)
-        && !is_killed
+        && !measured.was_killed()
     {
         return Err(BenchError::Missing {
             server: server.name.clone(),

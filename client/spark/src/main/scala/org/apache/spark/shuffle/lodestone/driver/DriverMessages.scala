@@ -29,7 +29,12 @@ private[spark] final case class MapSample(
     blocks: Long,
     bytes: Long,
     diskReadMicros: Long)
-    extends Serializable
+    extends Serializable {
+
+  /** With one more map output, of these lengths. */
+  def and(lengths: Array[Long]): MapSample =
+    copy(maps = maps + 1, blocks = blocks + lengths.count(_ > 0), bytes = bytes + lengths.sum)
+}
 
 /** Ask: where do the blocks of this shuffle go? Answer: [[MergePlan]] or [[NotMerged]]. */
 private[spark] final case class GetMergePlan(generation: ShuffleGeneration, sample: MapSample)

@@ -49,12 +49,13 @@ private[driver] final class ShuffleRegistrar(
             generation.leftForNow = Some(reason)
             reply(NotMerged(reason.code, forNow = true))
           case MergeChoice.Merge(maxBlockBytes) =>
+            generation.maxBlockBytes = maxBlockBytes
             generation.plan.ask(reply)
-            findServices(generation, maxBlockBytes)
+            findServices(generation)
         }
     }
 
-  private def findServices(generation: Generation, maxBlockBytes: Long): Unit =
+  private def findServices(generation: Generation): Unit =
     directory.live { found =>
       if (found.isEmpty) {
         decide(generation, NotMerged(Reason.NoService.code))
@@ -62,20 +63,14 @@ private[driver] final class ShuffleRegistrar(
         decide(generation, NotMerged(Reason.ServicesStrained.code))
       } else if (!generation.removed) {
         report.counted(generation.id, Reason.ServiceLeftOut, directory.all.size - found.size)
-        nearHosts().onComplete { near =>
-          place(generation, maxBlockBytes, found, near.getOrElse(Set.empty))
-        }
+        nearHosts().onComplete(near => place(generation, found, near.getOrElse(Set.empty)))
       }
     }
 
-  private def place(
-      generation: Generation,
-      maxBlockBytes: Long,
-      live: Seq[Service],
-      near: Set[String]): Unit =
+  private def place(generation: Generation, live: Seq[Service], near: Set[String]): Unit =
     if (!generation.removed) {
       val chosen = Placement.choose(generation.id.shuffleId, generation.numPartitions, live, near)
-      new Registration(generation, maxBlockBytes, chosen)
+      new Registration(generation, chosen)
     }
 
   /** The generation that is asked for; a higher one than the known one takes its place. */
@@ -99,10 +94,7 @@ private[driver] final class ShuffleRegistrar(
    * The answers of the services that were chosen. One that is slow while others have accepted stays
    * out: maps wait for the plan.
    */
-  private final class Registration(
-      generation: Generation,
-      maxBlockBytes: Long,
-      chosen: Seq[Service]) {
+  private final class Registration(generation: Generation, chosen: Seq[Service]) {
     private val accepted = mutable.HashMap.empty[Service, ServiceLocation]
     private var unanswered = chosen.size
     private var patient = true
@@ -138,14 +130,11 @@ private[driver] final class ShuffleRegistrar(
       if (!over && (unanswered == 0 || (!patient && accepted.nonEmpty))) {
         over = true
         report.counted(generation.id, Reason.ServiceLeftOut, chosen.size - accepted.size)
-        registered(generation, maxBlockBytes, chosen.flatMap(accepted.get))
+        registered(generation, chosen.flatMap(accepted.get))
       }
   }
 
-  private def registered(
-      generation: Generation,
-      maxBlockBytes: Long,
-      locations: Seq[ServiceLocation]): Unit =
+  private def registered(generation: Generation, locations: Seq[ServiceLocation]): Unit =
     if (locations.isEmpty) {
       decide(generation, NotMerged(Reason.ServiceRefused.code))
     } else if (generation.removed || generation.result.isDecided) {
@@ -153,9 +142,9 @@ private[driver] final class ShuffleRegistrar(
       locations.foreach(client.removeShuffle(_, generation.id))
       decide(generation, NotMerged(Reason.PushTooLate.code))
     } else {
-      val plan =
-        MergePlan(generation.numPartitions, locations.toArray, maxBlockBytes = maxBlockBytes)
-      decide(generation, plan)
+      val places = locations.toArray
+      val largest = generation.maxBlockBytes
+      decide(generation, MergePlan(generation.numPartitions, places, maxBlockBytes = largest))
     }
 
   private def decide(generation: Generation, answer: DriverMessage): Unit = {

@@ -80,6 +80,9 @@ private[driver] final class Generation(
   /** When the first reader asked what came of it. */
   var askedAtMs: Option[Long] = None
 
+  /** Blocks above this size stay where they are; said when a plan is to be made. */
+  var maxBlockBytes: Long = 0
+
   /** While there is no plan: why not, by what is known so far. */
   var leftForNow: Option[Reason] = None
 

@@ -117,9 +117,8 @@ private[lodestone] final class BlockPusher(
       map: MapOutput,
       shuffle: ShufflePush): Either[Option[Reason], MergePlan] =
     try {
-      val speed = measuredReadMicros
-      val answer = shuffle.plan(map.lengths) { samples =>
-        driver.plan(map.generation, samples.sample(speed))
+      val answer = shuffle.plan(map.lengths) { seen =>
+        driver.plan(map.generation, seen.copy(diskReadMicros = measuredReadMicros))
       }
       Await.result(answer, driver.patience) match {
         case plan: MergePlan => Right(plan)

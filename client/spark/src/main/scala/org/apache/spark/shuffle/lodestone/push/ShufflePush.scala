@@ -7,11 +7,11 @@ import scala.concurrent.Future
 import scala.util.{Failure, Success}
 
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.{DriverMessage, NotMerged}
+import org.apache.spark.shuffle.lodestone.driver.{DriverMessage, MapSample, NotMerged}
 
 /** What this executor remembers of one generation while its maps are pushed. */
 private[push] final class ShufflePush {
-  private val samples = new MapSamples
+  private var seen = MapSample(0, 0, 0, DiskProbe.Unknown)
   private var planned: Option[Future[DriverMessage]] = None
   private var askAgainAt = 0
   private val withoutService = new ConcurrentHashMap[Int, Reason]()
@@ -23,19 +23,19 @@ private[push] final class ShufflePush {
    * next map; one that was answered "not for now" when twice as many maps are known, so that the
    * first maps need not be like the others, and few questions are asked.
    */
-  def plan(lengths: Array[Long])(ask: MapSamples => Future[DriverMessage])
+  def plan(lengths: Array[Long])(ask: MapSample => Future[DriverMessage])
       : Future[DriverMessage] = synchronized {
-    samples.add(lengths)
+    seen = seen.and(lengths)
     val answer = planned.filterNot(isOver).getOrElse {
-      askAgainAt = 2 * samples.count
-      ask(samples)
+      askAgainAt = 2 * seen.maps
+      ask(seen)
     }
     planned = Some(answer)
     answer
   }
 
   private def isOver(answer: Future[DriverMessage]): Boolean = answer.value.exists {
-    case Success(NotMerged(_, true)) => samples.count >= askAgainAt
+    case Success(NotMerged(_, true)) => seen.maps >= askAgainAt
     case Success(_) => false
     case Failure(_) => true
   }

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the benches' command lines have in common, and where their results go."""
+
+import argparse
+import shlex
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+from harness.screen import say
+
+from .sides import BENCH, ROOT
+
+PLOTTER = ROOT / ".venv-bench" / "bin" / "python"
+
+
+def listed(known: list[str]):
+    """`a,b` of names that are known."""
+
+    def parse(text: str) -> list[str]:
+        names = [name for name in text.split(",") if name]
+        unknown = [name for name in names if name not in known]
+        if unknown or not names:
+            raise argparse.ArgumentTypeError(f"{unknown or 'nothing'} is not among {known}")
+        return names
+
+    return parse
+
+
+def command(bench: str) -> str:
+    """The one that is running."""
+    return shlex.join(["PYTHONPATH=e2e:bench", "python3", "-m", bench, *sys.argv[1:]])
+
+
+def results_at(asked: Path | None, bench: str) -> Path:
+    """A new file of today, unless one was named."""
+    if asked:
+        return asked
+    folder = BENCH / "results"
+    name = f"{date.today():%Y-%m-%d}-{bench}"
+    candidates = [folder / name, *(folder / f"{name}-{n}" for n in range(2, 1000))]
+    return next(path for path in candidates if not path.with_suffix(".json").exists())
+
+
+def draw(bench: str, path: Path) -> None:
+    """PATH.json as PATH.svg."""
+    if PLOTTER.exists():
+        subprocess.run([PLOTTER, "-m", f"{bench}.plots", path], check=True)
+        say(f"Plots: {path.with_suffix('.svg')}")
+    else:
+        say(f"No plots: there is no {PLOTTER.parents[1].name} (`make bench` makes it).")
