@@ -20,8 +20,8 @@ def test_two_hundred_thousand_tiny_blocks_are_pushed_and_read_together_without_b
     )
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)
+    assert outcome.reasons() == {}
     totals = outcome.report["totals"]
     assert totals["mergedBlocksRead"] == MAPS * PARTITIONS
     assert totals["chunksRead"] == PARTITIONS
     assert totals["pushRequests"] == MAPS
-    assert outcome.reasons() == {}

@@ -34,6 +34,9 @@ private[spark] final case class MapSample(
   /** With one more map output, of these lengths. */
   def and(lengths: Array[Long]): MapSample =
     copy(maps = maps + 1, blocks = blocks + lengths.count(_ > 0), bytes = bytes + lengths.sum)
+
+  /** What so many maps have, if they are like these. */
+  def bytesOf(numMaps: Int): Long = if (maps == 0) 0 else bytes / maps * numMaps
 }
 
 /** Ask: where do the blocks of this shuffle go? Answer: [[MergePlan]] or [[NotMerged]]. */

@@ -2,7 +2,7 @@
 package org.apache.spark.shuffle.lodestone.driver
 
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, Mode, Reason}
-import org.apache.spark.shuffle.lodestone.driver.services.{Placement, Service}
+import org.apache.spark.shuffle.lodestone.driver.services.{Demand, Placement, Service}
 
 /**
  * Whether a shuffle gains by being merged.
@@ -39,8 +39,8 @@ private[driver] final class MergeChoice(conf: LodestoneConf) {
   }
 
   /** Every service is short of something: they have better things to do than to save a little. */
-  def isTooMuch(services: Seq[Service]): Boolean =
-    conf.mode == Mode.Auto && services.forall(service => Placement.isStrained(service.load))
+  def isTooMuch(demand: Demand, services: Seq[Service]): Boolean =
+    conf.mode == Mode.Auto && Placement.allStrained(demand, services)
 }
 
 private[driver] object MergeChoice {

@@ -9,6 +9,7 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.services.{
+  Demand,
   LeaseKeeper,
   Placement,
   Service,
@@ -51,26 +52,24 @@ private[driver] final class ShuffleRegistrar(
           case MergeChoice.Merge(maxBlockBytes) =>
             generation.maxBlockBytes = maxBlockBytes
             generation.plan.ask(reply)
-            findServices(generation)
+            val bytes = sample.bytesOf(generation.numMaps)
+            findServices(generation, Demand(id.shuffleId, generation.numPartitions, bytes))
         }
     }
 
-  private def findServices(generation: Generation): Unit =
+  private def findServices(generation: Generation, demand: Demand): Unit =
     directory.live { found =>
       if (found.isEmpty) {
         decide(generation, NotMerged(Reason.NoService.code))
-      } else if (choice.isTooMuch(found)) {
+      } else if (choice.isTooMuch(demand, found)) {
         decide(generation, NotMerged(Reason.ServicesStrained.code))
       } else if (!generation.removed) {
         report.counted(generation.id, Reason.ServiceLeftOut, directory.all.size - found.size)
-        nearHosts().onComplete(near => place(generation, found, near.getOrElse(Set.empty)))
+        nearHosts().onComplete { near =>
+          val chosen = Placement.choose(demand, found, near.getOrElse(Set.empty))
+          if (!generation.removed) new Registration(generation, chosen)
+        }
       }
-    }
-
-  private def place(generation: Generation, live: Seq[Service], near: Set[String]): Unit =
-    if (!generation.removed) {
-      val chosen = Placement.choose(generation.id.shuffleId, generation.numPartitions, live, near)
-      new Registration(generation, chosen)
     }
 
   /** The generation that is asked for; a higher one than the known one takes its place. */

@@ -51,7 +51,7 @@ class AutoModeSuite extends DriverHarness {
   }
 
   @Test def `services that are all short of disk space are spared`(): Unit = {
-    val full = Healthy.copy(memoryLimit = 1000, diskFree = 5, diskTotal = 100)
+    val full = Healthy.copy(diskFree = 3L << 30)
     def strained(incarnation: Long) = scripted(incarnation) { case _: Hello =>
       Answer(HelloReply(1, "test", incarnation, full))
     }

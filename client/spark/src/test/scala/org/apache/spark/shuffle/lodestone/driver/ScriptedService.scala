@@ -106,7 +106,7 @@ private[driver] object ScriptedService {
     ReportApplication,
     EndApplication)
 
-  val Healthy: Load = Load(Load.Serving, 1, 2, 3, 4, 5, 6)
+  val Healthy: Load = Load(Load.Serving, 1, 2, 3L << 40, 4L << 40, 5, 6)
 
   sealed trait Reaction
   final case class Answer(message: Message) extends Reaction

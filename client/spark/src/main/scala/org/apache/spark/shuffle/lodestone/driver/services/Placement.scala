@@ -3,6 +3,9 @@ package org.apache.spark.shuffle.lodestone.driver.services
 
 import org.apache.spark.shuffle.lodestone.wire.Load
 
+/** What a shuffle will ask of services; its bytes as far as its first map outputs tell. */
+private[driver] final case class Demand(shuffleId: Int, numPartitions: Int, bytes: Long)
+
 /**
  * Which of the live services hold a shuffle: as many as it has use for, those with room before those
  * without, those beside executors before those elsewhere.
@@ -12,21 +15,30 @@ private[driver] object Placement {
   /** A service that gets fewer partitions than this costs more in connections than it helps. */
   private val MinPartitionsPerService = 8
 
-  /** Past these a service has little room left, for now. */
+  /** Past this a service has little memory left, for now. */
   private val StrainedMemory = 0.85
-  private val StrainedDiskFree = 0.1
+
+  /**
+   * What a merge leaves of a disk to those who share it: a part of a small one. A part of a large
+   * one would be more than most shuffles are.
+   */
+  private val SparedDiskPart = 0.1
+  private val SparedDiskBytes = 4L << 30
 
   /** @param near hosts that have executors; empty where that says nothing */
-  def choose(
-      shuffleId: Int,
-      numPartitions: Int,
-      live: Seq[Service],
-      near: Set[String]): Seq[Service] = {
-    val wanted = (numPartitions + MinPartitionsPerService - 1) / MinPartitionsPerService
-    rotated(live, shuffleId)
-      .sortBy(service => (isStrained(service.load), !near.contains(service.address.host)))
-      .take(math.max(1, wanted))
+  def choose(demand: Demand, live: Seq[Service], near: Set[String]): Seq[Service] = {
+    val strained = strainedBy(demand, live)
+    rotated(live, demand.shuffleId)
+      .sortBy(service => (strained(service), !near.contains(service.address.host)))
+      .take(wanted(demand))
   }
+
+  /** None of them has room for what it would get. */
+  def allStrained(demand: Demand, live: Seq[Service]): Boolean =
+    live.forall(strainedBy(demand, live))
+
+  private def wanted(demand: Demand): Int =
+    math.max(1, (demand.numPartitions + MinPartitionsPerService - 1) / MinPartitionsPerService)
 
   /** Neighbouring shuffles begin with different services, so that small ones spread as well. */
   private def rotated(live: Seq[Service], by: Int): Seq[Service] = {
@@ -34,8 +46,13 @@ private[driver] object Placement {
     live.drop(first) ++ live.take(first)
   }
 
-  def isStrained(load: Option[Load]): Boolean = load.exists { known =>
-    known.memoryUsed > known.memoryLimit * StrainedMemory ||
-    known.diskFree < known.diskTotal * StrainedDiskFree
+  private def strainedBy(demand: Demand, live: Seq[Service]): Service => Boolean = {
+    val share = demand.bytes / math.max(1, math.min(live.size, wanted(demand)))
+    service => service.load.exists(isStrained(_, share))
+  }
+
+  private def isStrained(load: Load, share: Long): Boolean = {
+    val spared = math.min(load.diskTotal * SparedDiskPart, SparedDiskBytes.toDouble)
+    load.memoryUsed > load.memoryLimit * StrainedMemory || load.diskFree - share < spared
   }
 }

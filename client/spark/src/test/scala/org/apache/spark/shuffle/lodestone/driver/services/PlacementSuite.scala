@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver.services
 
-import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.shuffle.lodestone.HostPort
@@ -9,6 +9,7 @@ import org.apache.spark.shuffle.lodestone.wire.Load
 
 class PlacementSuite {
   private val roomy = Load(Load.Serving, 10, 100, diskFree = 500, diskTotal = 1000, 1, 1)
+  private val Gib = 1L << 30
 
   private def service(host: String, load: Load = roomy): Service = {
     val made = new Service(HostPort(host, 7337))
@@ -21,7 +22,7 @@ class PlacementSuite {
       partitions: Int,
       near: Set[String] = Set.empty,
       shuffleId: Int = 0): Seq[String] =
-    Placement.choose(shuffleId, partitions, live, near).map(_.address.host)
+    Placement.choose(Demand(shuffleId, partitions, 0), live, near).map(_.address.host)
 
   @Test def `a shuffle gets a service for every eight partitions and no more than there are`()
       : Unit = {
@@ -49,6 +50,20 @@ class PlacementSuite {
       assertEquals(Set("a", "b"), chosen(live, 16, near = Set("disk"), shuffleId = id).toSet)
     }
     assertEquals(4, chosen(live, 32).size)
+  }
+
+  @Test def `a large disk has room as long as the shuffle fits and some gigabytes remain`()
+      : Unit = {
+    def left(free: Long, total: Long) =
+      Seq(service("a", roomy.copy(diskFree = free, diskTotal = total)))
+    def spared(bytes: Long, live: Seq[Service]) = Placement.allStrained(Demand(0, 100, bytes), live)
+    assertFalse(spared(10 * Gib, left(20 * Gib, 4000 * Gib)))
+    assertTrue(spared(17 * Gib, left(20 * Gib, 4000 * Gib)))
+    assertFalse(spared(0, left(4 * Gib, 4000 * Gib)))
+    assertFalse(spared(0, left(2 * Gib, 20 * Gib)))
+    assertTrue(spared(Gib, left(2 * Gib, 20 * Gib)))
+    val half = left(20 * Gib, 4000 * Gib)
+    assertFalse(spared(30 * Gib, half ++ half), "each of two services gets half of it")
   }
 
   @Test def `what has said nothing of its load counts as roomy`(): Unit = {
