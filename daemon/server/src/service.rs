@@ -8,6 +8,7 @@ use lodestone_store::{State, Store};
 use lodestone_wire::extension::hello;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::connection::body::Bodies;
 use crate::connection::unreadable::Unreadable;
 use crate::explain::reports::Reports;
 use crate::metrics::Metrics;
@@ -19,6 +20,10 @@ const UPLOAD_SHARE: u64 = 16;
 const LAYOUT_SHARE: u64 = 11;
 const CHUNK_SHARE: u64 = 4;
 const REPORT_SHARE: u64 = 1;
+
+/// This part of the memory for uploads stays at hand when nothing comes in, up to a limit.
+const KEPT_PART: u64 = 8;
+const MOST_KEPT_BYTES: u64 = 64 << 20;
 
 /// Granularity of a pool: a semaphore counts in 32 bits, memory does not fit them.
 const UNIT_BYTES: u64 = 1024;
@@ -115,6 +120,8 @@ pub struct Service {
     pub store: Arc<Store>,
     /// Memory for what comes in.
     pub uploads: Pool,
+    /// Where the bodies of uploads have theirs from.
+    pub bodies: Arc<Bodies>,
     /// Memory for layouts that are told.
     pub layouts: Pool,
     /// Memory for parts of chunks that are still in memory.
@@ -135,10 +142,12 @@ impl Service {
     /// Shares the budget out around a store that has its part already.
     pub fn new(store: Arc<Store>, shares: Shares) -> Arc<Self> {
         // Stream ids of another daemon start must not fit; the id of this start is random.
+        let kept_bytes = (shares.upload_bytes / KEPT_PART).min(MOST_KEPT_BYTES);
         let first_stream = store.incarnation().as_i64() & 0x00ff_ffff_ffff_0000;
         Arc::new(Self {
             store,
-            uploads: Pool::new(shares.upload_bytes),
+            uploads: Pool::new(shares.upload_bytes - kept_bytes),
+            bodies: Bodies::new(kept_bytes as usize),
             layouts: Pool::new(shares.layout_bytes),
             chunks: Pool::new(shares.chunk_bytes),
             unreadable: Unreadable::default(),
@@ -178,8 +187,8 @@ impl Service {
         let used: u64 = on_the_way.iter().map(|pool| pool.used_bytes()).sum();
         let limit: u64 = on_the_way.iter().map(|pool| pool.capacity_bytes()).sum();
         let (used, limit) = (
-            used + self.reports.used_bytes(),
-            limit + self.reports.limit_bytes(),
+            used + self.bodies.used_bytes() + self.reports.used_bytes(),
+            limit + self.bodies.limit_bytes() + self.reports.limit_bytes(),
         );
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         hello::Load {

@@ -3,8 +3,6 @@
 
 use std::collections::HashSet;
 
-use bytes::Bytes;
-
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{MapId, MapIndex, ReduceId, ShuffleKey};
 use crate::model::segment::{LaidSegment, SegmentHeader};
@@ -20,7 +18,7 @@ impl Store {
         map_index: MapIndex,
         map_id: MapId,
         segments: &[SegmentHeader],
-        body: &Bytes,
+        body: &[u8],
     ) -> Result<Vec<Code>, Refusal> {
         let generation = match self.generation(key, Code::TooLate) {
             // Late is an answer per segment, whether it is late for all or only for some.
@@ -38,7 +36,7 @@ impl Store {
             Ok(partitions) => partitions,
             Err(code) => return Ok(vec![code; segments.len()]),
         };
-        let mut rest: &[u8] = body;
+        let mut rest = body;
         let codes = segments.iter().zip(&partitions).map(|(header, partition)| {
             let (bytes, after) = rest.split_at(header.length as usize);
             rest = after;
@@ -65,7 +63,7 @@ fn check_batch(
     spec: &ShuffleSpec,
     map_index: MapIndex,
     segments: &[SegmentHeader],
-    body: &Bytes,
+    body: &[u8],
 ) -> Result<(), Refusal> {
     let malformed = |detail: String| Err(Code::Malformed.because(detail));
     if map_index.0 >= spec.num_maps {

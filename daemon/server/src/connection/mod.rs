@@ -2,6 +2,7 @@
 //! One connection: a reader that turns bytes into requests, a writer that turns answers into bytes, and
 //! the limits on what is between them.
 
+pub mod body;
 mod burst;
 mod reader;
 mod sendfile;

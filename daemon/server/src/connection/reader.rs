@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::body::{Body, memory_bytes};
 use super::burst::Wanted;
 use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::handler::{self, Answer, Call};
@@ -210,10 +211,12 @@ impl Reader {
         };
         // The frame's memory goes back first: who holds some of a pool must not wait for more of it.
         hold.memory.clear();
-        let bytes = body_bytes + meta.len() as u64;
+        // Not over the limit of the frame decoder, which is far below any address space.
+        let length = body_bytes as usize;
+        let bytes = memory_bytes(length) + meta.len();
         hold.memory
-            .push(self.call.service.uploads.reserve(bytes).await);
-        let body = self.body(body_bytes).await?;
+            .push(self.call.service.uploads.reserve(bytes as u64).await);
+        let body = self.body(length).await?;
         let call = self.call.clone();
         tokio::spawn(async move {
             let answer = spawn_blocking(move || handler::upload(&call, &upload, &body)).await;
@@ -229,22 +232,21 @@ impl Reader {
     }
 
     /// Reads an upload's body, straight into memory of its size.
-    async fn body(&mut self, body_bytes: u64) -> Result<Bytes, CloseReason> {
-        // Not over the limit of the frame decoder, which is far below any address space.
-        let length = body_bytes as usize;
-        let mut body = BytesMut::with_capacity(length);
-        body.put(self.buffer.split_to(self.buffer.len().min(length)));
-        while body.len() < length {
+    async fn body(&mut self, length: usize) -> Result<Body, CloseReason> {
+        let mut body = self.call.service.bodies.take(length);
+        let memory = body.memory();
+        memory.put(self.buffer.split_to(self.buffer.len().min(length)));
+        while memory.len() < length {
             self.readable_in_time().await?;
-            let missing = length - body.len();
-            match self.socket.try_read_buf(&mut (&mut body).limit(missing)) {
+            let missing = length - memory.len();
+            match self.socket.try_read_buf(&mut (&mut *memory).limit(missing)) {
                 Ok(0) => return Err(CloseReason::Truncated),
                 Ok(_) => {}
                 Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(CloseReason::Socket(error)),
             }
         }
-        Ok(body.freeze())
+        Ok(body)
     }
 
     /// Reads an upload's body and forgets it.

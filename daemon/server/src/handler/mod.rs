@@ -119,7 +119,7 @@ pub fn admit_upload(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload,
 }
 
 /// Merges an upload.
-pub fn upload(call: &Call, upload: &Upload, body: &Bytes) -> Answer {
+pub fn upload(call: &Call, upload: &Upload, body: &[u8]) -> Answer {
     match upload {
         Upload::Batch(batch) => match push::batch(call, batch, body) {
             Ok(reply) => Answer::Response(reply.to_bytes()),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Push: batches of the plugin, single blocks of Spark.
 
-use bytes::Bytes;
 use lodestone_store::{Code, MapId, MapIndex, ReduceId, Refusal, SegmentHeader};
 use lodestone_wire::Message;
 use lodestone_wire::extension::push::{MAX_SEGMENTS, PushBatch, PushBatchReply};
@@ -48,7 +47,7 @@ pub(super) fn admit(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload,
 pub(super) fn batch(
     call: &Call,
     batch: &PushBatch,
-    body: &Bytes,
+    body: &[u8],
 ) -> Result<PushBatchReply, Refusal> {
     let key = merge_key(call, &batch.key)?;
     let header = |segment: &lodestone_wire::extension::push::Segment| SegmentHeader {
@@ -76,7 +75,7 @@ pub(super) fn batch(
 pub(super) fn block(
     call: &Call,
     block: &PushBlockStream,
-    body: &Bytes,
+    body: &[u8],
 ) -> Result<BlockPushReturnCode, Refusal> {
     let key = spark_key(&block.key)?;
     let (map_index, reduce) = (MapIndex(block.map_index), ReduceId(block.reduce_id));
@@ -104,7 +103,7 @@ pub(super) fn block(
     })
 }
 
-fn count_upload(call: &Call, body: &Bytes) {
+fn count_upload(call: &Call, body: &[u8]) {
     call.service.metrics.push_requests_total.add(1);
     call.service.metrics.push_bytes_total.add(body.len() as u64);
 }

@@ -4,8 +4,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{MapId, MapIndex, ReduceId, ShuffleKey};
 use crate::model::segment::LaidSegment;
@@ -26,7 +24,7 @@ impl Store {
         key: &ShuffleKey,
         map_index: MapIndex,
         reduce: ReduceId,
-        body: &Bytes,
+        body: &[u8],
     ) -> Result<Code, Refusal> {
         let generation = match generation_for_push(self, key) {
             Err(refusal) => return answer(refusal),

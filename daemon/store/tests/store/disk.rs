@@ -285,7 +285,7 @@ fn finalized_tails_are_written_out_under_pressure_and_their_layout_stays() {
         let header = header(reduce, &bytes);
         let codes = world
             .store
-            .push_batch(&other, MapIndex(1), MapId(1), &[header], &bytes.into());
+            .push_batch(&other, MapIndex(1), MapId(1), &[header], &bytes);
         assert_eq!(codes.unwrap(), [Code::Ok]);
     }
     assert!(world.data_files(DISK).len() > 8);
@@ -312,7 +312,7 @@ fn finalized_tails_survive_a_disk_that_fails_under_pressure() {
         let header = header(reduce, &bytes);
         let codes = world
             .store
-            .push_batch(&other, MapIndex(1), MapId(1), &[header], &bytes.into());
+            .push_batch(&other, MapIndex(1), MapId(1), &[header], &bytes);
         refused |= codes.unwrap() == [Code::DiskFull];
         assert!(world.store.load().memory_used <= 4 * MIB);
     }

@@ -93,9 +93,8 @@ fn executors_are_known_after_a_clean_end_and_nothing_else_is_left() {
     first.register_shuffle(&key(), spec()).unwrap();
     let bytes = payload(0, 0, WRITE_OUT_BYTES);
     let header = header(0, &bytes);
-    let body = bytes.into();
     first
-        .push_batch(&key(), MapIndex(0), MapId(1), &[header], &body)
+        .push_batch(&key(), MapIndex(0), MapId(1), &[header], &bytes)
         .unwrap();
     first.close();
     let left = fs.below(Path::new(DISK));

@@ -257,12 +257,18 @@ impl Client {
         let chunks = self.layout(key, ALL_MAPS, &[0]).partitions[0].chunks.len() as u32;
         let wanted: Vec<_> = (0..chunks).map(|chunk| (0, chunk)).collect();
         let stream_id = self.open(key, ALL_MAPS, &wanted).stream_id;
-        for chunk_index in 0..chunks.cast_signed() {
-            self.send(&Frame::ChunkFetchRequest(ChunkId {
+        let request = |chunk_index| {
+            let chunk = ChunkId {
                 stream_id,
                 chunk_index,
-            }));
-        }
+            };
+            Frame::ChunkFetchRequest(chunk).to_bytes()
+        };
+        let requests: Vec<_> = (0..chunks.cast_signed()).map(request).collect();
+        // In one piece, and until the first answer is on its way: requests that the daemon has not read
+        // are none that it would have to finish.
+        self.socket.write_all(&requests.concat()).unwrap();
+        self.socket.peek(&mut [0]).unwrap();
     }
 
     /// Takes every chunk of a stream, all asked for at once.

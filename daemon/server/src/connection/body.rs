@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Memory for the bodies of uploads, used again.
+//!
+//! A piece of megabytes that the allocator takes from the system anew comes as zeroed pages, one fault
+//! for every 4 KiB: that cost more than merging did.
+
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::BytesMut;
+
+/// Bodies up to this size are left to the allocator, which keeps pieces like them at hand itself.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// Larger ones than this are rare: the plugin's batches have at most as much by default.
+const LARGE_BYTES: usize = 4 << 20;
+
+/// The memory that no upload uses at the moment, in powers of two.
+#[derive(Debug)]
+pub struct Bodies {
+    /// What was used last is at the end: some of it may still be in the processor's cache.
+    free: Mutex<VecDeque<BytesMut>>,
+    /// Bytes of free memory that are kept.
+    kept_bytes: usize,
+}
+
+/// The body of one upload. Its memory goes back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Body {
+    memory: BytesMut,
+    home: Arc<Bodies>,
+}
+
+/// The size of the memory that a body of this length gets.
+pub(super) fn memory_bytes(length: usize) -> usize {
+    if is_kept(length) {
+        length.next_power_of_two()
+    } else {
+        length
+    }
+}
+
+fn is_kept(length: usize) -> bool {
+    SMALL_BYTES < length && length <= LARGE_BYTES
+}
+
+impl Bodies {
+    /// Keeps no more free memory than this.
+    pub fn new(kept_bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            free: Mutex::default(),
+            kept_bytes,
+        })
+    }
+
+    /// The most that is kept.
+    pub fn limit_bytes(&self) -> u64 {
+        self.kept_bytes as u64
+    }
+
+    /// What is kept now.
+    pub fn used_bytes(&self) -> u64 {
+        total(&self.free()) as u64
+    }
+
+    /// An empty body with memory for this length.
+    pub(super) fn take(self: &Arc<Self>, length: usize) -> Body {
+        let bytes = memory_bytes(length);
+        let used_before = {
+            let mut free = self.free();
+            let place = free.iter().rposition(|memory| memory.capacity() == bytes);
+            place.and_then(|place| free.remove(place))
+        };
+        Body {
+            memory: used_before.unwrap_or_else(|| BytesMut::with_capacity(bytes)),
+            home: Arc::clone(self),
+        }
+    }
+
+    /// In exchange for what was not used for the longest time.
+    fn put_back(&self, mut memory: BytesMut) {
+        if !is_kept(memory.capacity()) {
+            return;
+        }
+        memory.clear();
+        let mut surplus = Vec::new();
+        let mut free = self.free();
+        free.push_back(memory);
+        let mut total = total(&free);
+        while total > self.kept_bytes
+            && let Some(oldest) = free.pop_front()
+        {
+            total -= oldest.capacity();
+            surplus.push(oldest);
+        }
+        // To give megabytes back to the system takes a while: not while others wait.
+        drop(free);
+        drop(surplus);
+    }
+
+    /// Nothing can be left half done in here.
+    fn free(&self) -> MutexGuard<'_, VecDeque<BytesMut>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn total(free: &VecDeque<BytesMut>) -> usize {
+    free.iter().map(BytesMut::capacity).sum()
+}
+
+impl Body {
+    /// To be filled up to its length; never grows beyond its memory.
+    pub(super) fn memory(&mut self) -> &mut BytesMut {
+        &mut self.memory
+    }
+}
+
+impl Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        self.home.put_back(std::mem::take(&mut self.memory));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn used(bodies: &Arc<Bodies>, lengths: &[usize]) -> Vec<*const u8> {
+        let taken: Vec<_> = lengths.iter().map(|&length| bodies.take(length)).collect();
+        taken.iter().map(|body| body.memory.as_ptr()).collect()
+    }
+
+    #[test]
+    fn memory_that_was_used_is_used_again_for_a_body_of_about_the_size() {
+        let bodies = Bodies::new(64 * MIB);
+        let first = used(&bodies, &[3 * MIB]);
+        assert_eq!(used(&bodies, &[2 * MIB + 1]), first);
+        assert_eq!(bodies.take(MIB).memory.capacity(), MIB);
+        assert_eq!(used(&bodies, &[4 * MIB]), first);
+    }
+
+    #[test]
+    fn no_more_than_agreed_is_kept_and_what_was_used_last() {
+        let bodies = Bodies::new(8 * MIB);
+        let kept = || -> Vec<_> {
+            let free = bodies.free();
+            free.iter().map(|memory| memory.capacity() / MIB).collect()
+        };
+        used(&bodies, &[4 * MIB, 4 * MIB, 4 * MIB]);
+        assert_eq!(kept(), [4, 4]);
+        used(&bodies, &[MIB, MIB]);
+        assert_eq!(kept(), [4, 1, 1]);
+        used(&bodies, &[10, SMALL_BYTES, LARGE_BYTES + 1]);
+        assert_eq!(kept(), [4, 1, 1], "smaller and larger ones are not kept");
+    }
+
+    #[test]
+    fn a_body_gets_the_smallest_power_of_two_that_holds_it() {
+        assert_eq!(memory_bytes(10), 10);
+        assert_eq!(memory_bytes(SMALL_BYTES), SMALL_BYTES);
+        assert_eq!(memory_bytes(SMALL_BYTES + 1), 2 * SMALL_BYTES);
+        assert_eq!(memory_bytes(2 * SMALL_BYTES), 2 * SMALL_BYTES);
+        assert_eq!(memory_bytes(LARGE_BYTES), LARGE_BYTES);
+        assert_eq!(memory_bytes(LARGE_BYTES + 1), LARGE_BYTES + 1);
+    }
+}
