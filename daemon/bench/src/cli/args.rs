@@ -138,6 +138,10 @@ pub(super) struct LoadArgs {
     /// Reduce partitions [default: about as many as maps]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) partitions: Option<u32>,
+    /// Shuffles at once, each with its share of the bytes and of the connections
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) shuffles: u32,
     /// Bytes that one connection sends, or asks for, before it waits for answers
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = size)]
     pub(super) window: u64,

@@ -171,6 +171,7 @@ impl<'a> Job<'a> {
         let plan = Plan {
             dir: dir.0.clone(),
             workloads,
+            shuffles: load.shuffles,
             shape: Shape {
                 connections: self.connections,
                 window_bytes: load.window,
@@ -194,6 +195,7 @@ impl<'a> Job<'a> {
             finished_unix_seconds: unix_seconds(),
             machine,
             connections: self.connections,
+            shuffles: load.shuffles,
             hdd: self.hdd && remarks.is_empty(),
             remarks,
             summary: summary::summaries(&rounds),
@@ -209,17 +211,26 @@ impl<'a> Job<'a> {
             given => given,
         };
         let plan = |size: &BlockSize| {
-            Workload::plan(*size, load.total, load.maps, load.partitions).map_err(BenchError::Usage)
+            let total = load.total / u64::from(load.shuffles);
+            Workload::plan(*size, total, load.maps, load.partitions).map_err(BenchError::Usage)
         };
         sizes.iter().map(plan).collect()
     }
 
     /// Whether what was asked for goes together.
     fn check(&self) -> Result<(), BenchError> {
-        let (servers, pid, _) = &self.servers;
+        let ((servers, pid, _), load) = (&self.servers, self.load);
         if self.trouble == Some(Trouble::Kill) && (servers.len() != 1 || self.load.block.len() > 1)
         {
             let need = "--kill takes one server and one block size";
+            return Err(BenchError::Usage(need.to_owned()));
+        }
+        if load.shuffles > 1 && self.phases.contains(&Phase::FetchOriginals) {
+            let need = "--shuffles is for pushes and for what was merged (fetch --from merged)";
+            return Err(BenchError::Usage(need.to_owned()));
+        }
+        if load.shuffles > self.connections {
+            let need = "--shuffles needs at least as many --connections";
             return Err(BenchError::Usage(need.to_owned()));
         }
         let is_running = |one: &Wanted| matches!(one, Wanted::Running(..));

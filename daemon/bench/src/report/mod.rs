@@ -111,6 +111,8 @@ pub struct Report {
     pub machine: Machine,
     /// Connections.
     pub connections: u32,
+    /// Shuffles at once.
+    pub shuffles: u32,
     /// Whether reads of the disk were limited.
     pub hdd: bool,
     /// What could not be done as asked.

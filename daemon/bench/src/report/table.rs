@@ -36,8 +36,12 @@ pub fn text(report: &Report) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(
         out,
-        "\n{} connections; {} x {}, {} GiB of memory, Linux {}, {}{}",
+        "\n{} connections{}; {} x {}, {} GiB of memory, Linux {}, {}{}",
         report.connections,
+        match report.shuffles {
+            1 => String::new(),
+            many => format!(", {many} shuffles at once"),
+        },
         machine.cores,
         machine.processor,
         machine.memory_bytes >> 30,

@@ -9,8 +9,9 @@ use lodestone_wire::Frame;
 use lodestone_wire::frame::ChunkId;
 use lodestone_wire::spark::fetch::StreamHandle;
 
+use super::scene::Pushed;
 use super::tally::{Queue, Tally};
-use crate::dialect::{CHUNK_BYTES, Dialect, FetchWords, Part, Planned, Shuffle, read};
+use crate::dialect::{CHUNK_BYTES, Dialect, FetchWords, Part, Planned, read};
 use crate::error::Wrong;
 use crate::measure::clock::Moment;
 use crate::net::link::first_line;
@@ -50,14 +51,21 @@ pub struct Shape {
     pub window_bytes: u64,
 }
 
+impl Shape {
+    /// Of each of so many shuffles.
+    pub fn shared_by(self, shuffles: usize) -> Self {
+        let shuffles = u32::try_from(shuffles).unwrap_or(u32::MAX).max(1);
+        Self {
+            connections: self.connections.div_ceil(shuffles),
+            ..self
+        }
+    }
+}
+
 impl FetchWork {
     /// Everything that was merged.
-    pub fn merged(
-        shuffle: &Shuffle,
-        merged: Arc<BlockSet>,
-        shape: Shape,
-        tally: Arc<Tally>,
-    ) -> Self {
+    pub fn merged(pushed: &Pushed, shape: Shape, tally: Arc<Tally>) -> Self {
+        let (shuffle, merged) = (&pushed.shuffle, Arc::clone(&pushed.merged));
         let workload = shuffle.workload;
         let queue = if shuffle.dialect == Dialect::Bare {
             let file = |partition| Part {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use lodestone_wire::Frame;
 use lodestone_wire::frame::ChunkId;
 
+use super::fetch::Shape;
 use super::tally::{Queue, Tally};
 use crate::dialect::spark::alone;
 use crate::dialect::{PushWords, Shuffle, Verdict};
@@ -43,9 +44,9 @@ pub struct PushWork {
 
 impl PushWork {
     /// All blocks, in pieces small enough for each connection to get some.
-    pub fn all(shuffle: &Shuffle, connections: u32, window_bytes: u64, tally: Arc<Tally>) -> Self {
+    pub fn all(shuffle: &Shuffle, shape: Shape, tally: Arc<Tally>) -> Self {
         let workload = shuffle.workload;
-        let share = workload.total().div_ceil(connections.into());
+        let share = workload.total().div_ceil(shape.connections.into());
         Self {
             workload,
             payload: shuffle.payload.clone(),
@@ -53,7 +54,7 @@ impl PushWork {
             queue: Queue::of(workload.runs(share.min(BATCH_BYTES))),
             merged: Arc::new(BlockSet::of(workload)),
             // Or the first connections would take what is meant for the others.
-            window_bytes: window_bytes.min(share),
+            window_bytes: shape.window_bytes.min(share),
             tally,
         }
     }

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use super::fetch::Shape;
 use super::files;
 use super::phase::{Conduct, broken};
-use super::scene::{self, Slow, register_originals};
+use super::scene::{self, Pushed, Slow, register_originals};
 use super::trouble::Trouble;
 use crate::dialect::{Dialect, Shuffle};
 use crate::error::{BenchError, doing};
@@ -19,7 +19,6 @@ use crate::measure::clock::Moment;
 use crate::report::{Measured, Phase};
 use crate::server::Server;
 use crate::workload::Workload;
-use crate::workload::blocks::BlockSet;
 use crate::workload::payload::Payload;
 
 /// What a run does.
@@ -27,8 +26,10 @@ use crate::workload::payload::Payload;
 pub struct Plan {
     /// Folder for map outputs.
     pub dir: PathBuf,
-    /// Blocks; with several, one after the other.
+    /// Blocks of each shuffle; with several, one after the other.
     pub workloads: Vec<Workload>,
+    /// Shuffles at once.
+    pub shuffles: u32,
     /// Connections and their window.
     pub shape: Shape,
     /// Rounds that count.
@@ -47,12 +48,8 @@ pub struct Plan {
     pub conduct: Conduct,
 }
 
-/// A shuffle that is ready to be fetched.
-#[derive(Debug)]
-struct Prepared {
-    shuffle: Shuffle,
-    merged: Arc<BlockSet>,
-}
+/// Shuffles of one server that are ready to be fetched.
+type Prepared = Vec<Pushed>;
 
 /// A run that is under way.
 #[derive(Debug)]
@@ -121,9 +118,8 @@ impl Rounds {
         let mut prepared = Vec::new();
         let counts = round.filter(|_| self.plan.phases.contains(&Phase::Push));
         for index in self.order(round) {
-            self.last_shuffle += 1;
-            let workload = workload.of_shuffle(self.last_shuffle);
             let one = self.push_to(index, (workload, payload), counts)?;
+            self.last_shuffle += self.plan.shuffles;
             prepared.push((index, one));
         }
         prepared.sort_by_key(|(index, _)| *index);
@@ -149,40 +145,52 @@ impl Rounds {
         let conduct = self.conduct(counts);
         let progress = self.progress(server, "push", workload);
         let shape = self.plan.shape;
-        let (shuffle, pushed) = progress.show(|| {
+        let (shuffles, (mut measured, works)) = progress.show(|| {
             self.runtime.block_on(async {
-                let shuffle = Shuffle::register(
-                    server.address,
-                    server.dialect,
-                    self.app.clone(),
-                    (workload, payload.clone()),
-                    &server.home,
-                )
-                .await
-                .map_err(|source| broken(server, source))?;
-                let pushed =
-                    scene::push(server, &shuffle, shape, &conduct, Arc::clone(&progress)).await?;
-                Ok::<_, BenchError>((shuffle, pushed))
+                let shuffles = self.registered(server, (workload, payload)).await?;
+                let told = Arc::clone(&progress);
+                let pushed = scene::push(server, &shuffles, shape, &conduct, told).await?;
+                Ok::<_, BenchError>((shuffles, pushed))
             })
         })?;
-        let (mut measured, work) = pushed;
         if measured.was_killed() {
             self.count(counts, measured);
             return Ok(None);
         }
-        let merged = Arc::clone(&work.merged);
+        let merged = works.iter().map(|work| Arc::clone(&work.merged));
+        let pairs = shuffles.into_iter().zip(merged);
+        let pushed = pairs.map(|(shuffle, merged)| Pushed { shuffle, merged });
+        let pushed: Prepared = pushed.collect();
         let needs_all = self.plan.phases.iter().any(|phase| *phase != Phase::Push);
         if needs_all {
             let began = Moment::now();
             let quiet = self.conduct(None);
             self.runtime
-                .block_on(scene::complete(server, work, &quiet))?;
+                .block_on(scene::complete(server, works, &quiet))?;
             measured.complete_seconds = Some(began.elapsed().as_secs_f64());
         }
-        let finalizing = scene::finalize(server, &shuffle, &merged);
+        let finalizing = scene::finalize(server, &pushed);
         measured.finalize_seconds = Some(self.runtime.block_on(finalizing)?);
         self.count(counts, measured);
-        Ok(Some(Prepared { shuffle, merged }))
+        Ok(Some(pushed))
+    }
+
+    async fn registered(
+        &self,
+        server: &Server,
+        (workload, payload): (Workload, &Payload),
+    ) -> Result<Vec<Shuffle>, BenchError> {
+        let mut shuffles = Vec::new();
+        for number in 1..=self.plan.shuffles {
+            let what = (
+                workload.of_shuffle(self.last_shuffle + number),
+                payload.clone(),
+            );
+            let (address, app) = (server.address, self.app.clone());
+            let shuffle = Shuffle::register(address, server.dialect, app, what, &server.home).await;
+            shuffles.push(shuffle.map_err(|source| broken(server, source))?);
+        }
+        Ok(shuffles)
     }
 
     fn count(&mut self, round: Option<u32>, measured: Measured) {
@@ -193,7 +201,8 @@ impl Rounds {
 
     fn progress(&self, server: &Server, phase: &str, workload: Workload) -> Arc<Progress> {
         let label = format!("{phase:<15} {:<16} {:>6}  ", server.name, workload.size);
-        Arc::new(Progress::labelled(&label, workload.total()))
+        let shuffles = u64::from(self.plan.shuffles);
+        Arc::new(Progress::labelled(&label, workload.total() * shuffles))
     }
 
     fn fetch_rounds(
@@ -279,13 +288,15 @@ impl Rounds {
             return Ok(());
         }
         self.forget(&server.home)?;
-        let workload = prepared.shuffle.workload;
-        let progress = self.progress(server, "fetch merged", workload);
+        let Some(one) = prepared.first() else {
+            return Ok(());
+        };
+        let progress = self.progress(server, "fetch merged", one.shuffle.workload);
         let conduct = self.conduct(counts);
         let measured = progress.show(|| {
             self.runtime.block_on(scene::fetch_merged(
                 server,
-                (&prepared.shuffle, &prepared.merged),
+                prepared,
                 self.plan.shape,
                 self.plan.slow,
                 &conduct,
@@ -339,8 +350,9 @@ impl Rounds {
             return Ok(());
         }
         let pairs = self.servers.iter().zip(prepared);
-        for (server, Prepared { shuffle, .. }) in pairs {
-            let removed = self.runtime.block_on(shuffle.remove());
+        let each = pairs.flat_map(|(server, pushed)| pushed.iter().map(move |one| (server, one)));
+        for (server, one) in each {
+            let removed = self.runtime.block_on(one.shuffle.remove());
             removed.map_err(|source| broken(server, source))?;
         }
         Ok(())

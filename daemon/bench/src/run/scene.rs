@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is measured of one server and one shuffle: a push, a finalize, a fetch.
+//! What is measured of one server and the shuffles on it: a push, a finalize, a fetch.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,32 +30,46 @@ pub struct Slow {
     pub bytes_a_second: u64,
 }
 
-/// Pushes every block once, as clients do. Spark's clients give blocks up that collide; what was merged is
-/// returned.
+/// A shuffle, and which of its blocks are merged.
+#[derive(Debug)]
+pub struct Pushed {
+    /// The shuffle.
+    pub shuffle: Shuffle,
+    /// Its blocks.
+    pub merged: Arc<BlockSet>,
+}
+
+/// Pushes every block of the shuffles once, as clients do; connections are shared out among them. Spark's
+/// clients give blocks up that collide; what is left to do of each shuffle is returned.
 pub async fn push(
     server: &Server,
-    shuffle: &Shuffle,
+    shuffles: &[Shuffle],
     shape: Shape,
     conduct: &Conduct,
     progress: Arc<Progress>,
-) -> Result<(Measured, PushWork), BenchError> {
+) -> Result<(Measured, Vec<PushWork>), BenchError> {
     let tally = Tally::of(Arc::clone(&progress));
-    let work = PushWork::all(
-        shuffle,
-        shape.connections,
-        shape.window_bytes,
-        Arc::clone(&tally),
-    );
-    let work = Arc::new(work);
-    let talks = (0..shape.connections).map(|connection| PushTalk::of(&work, connection));
-    let outcome = drive(server, talks.collect(), Vec::new(), conduct, &progress).await?;
-    let mut measured = of(server, Phase::Push, shuffle.workload, outcome, &tally);
-    (measured.blocks, measured.bytes) = work.merged.totals();
+    let share = shape.shared_by(shuffles.len());
+    let work = |one| Arc::new(PushWork::all(one, share, Arc::clone(&tally)));
+    let works: Vec<_> = shuffles.iter().map(work).collect();
+    let each = (0..share.connections).flat_map(|number| works.iter().map(move |w| (w, number)));
+    let talks = each.map(|(work, number)| PushTalk::of(work, number));
+    let talks = talks.take(shape.connections as usize).collect();
+    let outcome = drive(server, talks, Vec::new(), conduct, &progress).await?;
+    let planned = shuffles.iter().map(|shuffle| shuffle.workload);
+    let mut measured = of(server, Phase::Push, planned, outcome, &tally);
+    (measured.blocks, measured.bytes) = sum(works.iter().map(|work| work.merged.totals()));
     if measured.aftermath.is_none() {
         only_collisions(server, &tally)?;
     }
-    let again = work.again(Tally::of(progress));
-    Ok((measured, again))
+    let again = works
+        .iter()
+        .map(|work| work.again(Tally::of(Arc::clone(&progress))));
+    Ok((measured, again.collect()))
+}
+
+fn sum(pairs: impl Iterator<Item = (u64, u64)>) -> (u64, u64) {
+    pairs.fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
 }
 
 /// Blocks may be given up that collided, and for no other reason.
@@ -75,9 +89,20 @@ fn only_collisions(server: &Server, tally: &Tally) -> Result<(), BenchError> {
 /// Pushes what collided until all of it is merged, so that every server has the same to give.
 pub async fn complete(
     server: &Server,
+    works: Vec<PushWork>,
+    conduct: &Conduct,
+) -> Result<(), BenchError> {
+    for work in works {
+        complete_one(server, work, conduct).await?;
+    }
+    Ok(())
+}
+
+async fn complete_one(
+    server: &Server,
     mut work: PushWork,
     conduct: &Conduct,
-) -> Result<Arc<BlockSet>, BenchError> {
+) -> Result<(), BenchError> {
     // One connection: nothing collides with itself.
     while work.merged.count() < work.workload.blocks() {
         let (before, tally) = (work.merged.count(), Arc::clone(&work.tally));
@@ -94,41 +119,40 @@ pub async fn complete(
             });
         }
     }
-    Ok(work.merged)
+    Ok(())
 }
 
 /// Finalizes. Returns the seconds that it took.
-pub async fn finalize(
-    server: &Server,
-    shuffle: &Shuffle,
-    merged: &BlockSet,
-) -> Result<f64, BenchError> {
+pub async fn finalize(server: &Server, pushed: &[Pushed]) -> Result<f64, BenchError> {
     let began = Moment::now();
-    let told = shuffle.finalize().await;
-    let told = told.map_err(|source| broken(server, source))?;
-    let (seconds, acknowledged) = (began.elapsed().as_secs_f64(), merged.count());
-    match told {
-        Some(told) if told != acknowledged => Err(BenchError::Ledger {
-            server: server.name.clone(),
-            acknowledged,
-            told,
-        }),
-        _ => Ok(seconds),
+    for Pushed { shuffle, merged } in pushed {
+        let told = shuffle.finalize().await;
+        let told = told.map_err(|source| broken(server, source))?;
+        let acknowledged = merged.count();
+        if let Some(told) = told.filter(|told| *told != acknowledged) {
+            return Err(BenchError::Ledger {
+                server: server.name.clone(),
+                acknowledged,
+                told,
+            });
+        }
     }
+    Ok(began.elapsed().as_secs_f64())
 }
 
 /// Fetches all that was merged.
 pub async fn fetch_merged(
     server: &Server,
-    (shuffle, merged): (&Shuffle, &Arc<BlockSet>),
+    pushed: &[Pushed],
     shape: Shape,
     slow: Slow,
     conduct: &Conduct,
     progress: Arc<Progress>,
 ) -> Result<Measured, BenchError> {
-    let tally = Tally::of(progress);
-    let work = FetchWork::merged(shuffle, Arc::clone(merged), shape, tally);
-    fetch(server, Phase::FetchMerged, work, (shape, slow), conduct).await
+    let (tally, share) = (Tally::of(progress), shape.shared_by(pushed.len()));
+    let work = |one| FetchWork::merged(one, share, Arc::clone(&tally));
+    let works = pushed.iter().map(work).collect();
+    fetch(server, Phase::FetchMerged, works, (shape, slow), conduct).await
 }
 
 /// Fetches every block as its map task wrote it.
@@ -144,31 +168,39 @@ pub async fn fetch_originals(
     let app = app.clone();
     let words = Arc::new(originals::Words { app, workload });
     let work = FetchWork::originals((workload, payload.clone()), words, shape, tally);
-    fetch(server, Phase::FetchOriginals, work, (shape, slow), conduct).await
+    let works = vec![work];
+    fetch(server, Phase::FetchOriginals, works, (shape, slow), conduct).await
 }
 
 async fn fetch(
     server: &Server,
     phase: Phase,
-    work: FetchWork,
+    works: Vec<FetchWork>,
     (shape, slow): (Shape, Slow),
     conduct: &Conduct,
 ) -> Result<Measured, BenchError> {
-    let (tally, work) = (Arc::clone(&work.tally), Arc::new(work));
-    let talks = (0..shape.connections).map(|_| FetchTalk::of(&work));
-    let noise = (0..slow.connections)
-        .map(|number| FetchTalk::slow(&work, slow.bytes_a_second, number as usize));
+    let works: Vec<_> = works.into_iter().map(Arc::new).collect();
+    let Some(tally) = works.first().map(|work| Arc::clone(&work.tally)) else {
+        return Err(BenchError::Usage("there is nothing to fetch".to_owned()));
+    };
+    let each = || works.iter().cycle();
+    let talks = each().take(shape.connections as usize).map(FetchTalk::of);
+    let noise = each().zip(0..slow.connections);
+    let noise =
+        noise.map(|(work, number)| FetchTalk::slow(work, slow.bytes_a_second, number as usize));
     let (talks, noise) = (talks.collect(), noise.collect());
     let outcome = drive(server, talks, noise, conduct, &tally.progress).await?;
-    let mut measured = of(server, phase, work.workload, outcome, &tally);
-    (measured.blocks, measured.bytes) = work.fetched.totals();
-    if let Some(missing) = work.fetched.lacks(&work.merged)
+    let planned = works.iter().map(|work| work.workload);
+    let mut measured = of(server, phase, planned, outcome, &tally);
+    (measured.blocks, measured.bytes) = sum(works.iter().map(|work| work.fetched.totals()));
+    let missing = |work: &Arc<FetchWork>| work.fetched.lacks(&work.merged);
+    if let Some(missing) = works.iter().find_map(missing)
         && !measured.was_killed()
     {
         return Err(BenchError::Missing {
             server: server.name.clone(),
             found: measured.blocks,
-            expected: work.merged.count(),
+            expected: works.iter().map(|work| work.merged.count()).sum(),
             missing,
         });
     }
@@ -191,17 +223,21 @@ pub async fn register_originals(
 fn of(
     server: &Server,
     phase: Phase,
-    workload: Workload,
+    planned: impl Iterator<Item = Workload> + Clone,
     outcome: Outcome,
     tally: &Tally,
 ) -> Measured {
+    let (planned_blocks, planned_bytes) = sum(planned
+        .clone()
+        .map(|workload| (workload.blocks(), workload.total())));
+    let mut sizes = planned.map(|workload| workload.size.to_string());
     Measured {
         server: server.name.clone(),
         phase,
-        block: workload.size.to_string(),
+        block: sizes.next().unwrap_or_default(),
         round: 0,
-        planned_blocks: workload.blocks(),
-        planned_bytes: workload.total(),
+        planned_blocks,
+        planned_bytes,
         blocks: 0,
         bytes: 0,
         seconds: outcome.seconds,

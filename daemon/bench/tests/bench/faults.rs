@@ -11,7 +11,7 @@ use lodestone_bench::dialect::Dialect;
 use lodestone_bench::error::{BenchError, LinkError, Wrong};
 use lodestone_bench::run::files::write_originals;
 use lodestone_bench::run::phase::Conduct;
-use lodestone_bench::run::scene::{self, register_originals};
+use lodestone_bench::run::scene::{self, Pushed, register_originals};
 use lodestone_bench::workload::blocks::BlockSet;
 use lodestone_bench::workload::payload::Payload;
 use lodestone_bench::workload::{Block, BlockSize};
@@ -86,11 +86,11 @@ async fn a_flipped_bit_in_a_merged_chunk_is_found() {
     for dialect in [Dialect::Lodestone, Dialect::Spark, Dialect::Bare] {
         let mut world = World::of(dialect).await;
         let shuffle = world.shuffle(small(BLOCK)).await;
-        let (_, merged) = world.prepare(&shuffle).await;
+        let (_, pushed) = world.prepare(&[shuffle]).await;
         // Far behind layouts and heads of frames.
         let address = faulty(world.server.address, Fault::Flip(60_000)).await;
         world.behind(address);
-        let found = wrong(world.fetch(&shuffle, &merged, QUICK).await);
+        let found = wrong(world.fetch(&pushed, QUICK).await);
         assert!(matches!(found, Wrong::Bytes(_)), "{dialect:?}: {found}");
     }
 }
@@ -99,10 +99,10 @@ async fn a_flipped_bit_in_a_merged_chunk_is_found() {
 async fn a_connection_that_ends_too_early_is_found() {
     let mut world = World::of(Dialect::Lodestone).await;
     let shuffle = world.shuffle(small(BLOCK)).await;
-    let (_, merged) = world.prepare(&shuffle).await;
+    let (_, pushed) = world.prepare(&[shuffle]).await;
     let address = faulty(world.server.address, Fault::Cut(60_000)).await;
     world.behind(address);
-    let error = world.fetch(&shuffle, &merged, QUICK).await.unwrap_err();
+    let error = world.fetch(&pushed, QUICK).await.unwrap_err();
     let BenchError::Link { source, .. } = &error else {
         panic!("{error}");
     };
@@ -165,7 +165,7 @@ async fn a_server_that_keeps_a_block_back_is_found() {
     let world = World::of(Dialect::Lodestone).await;
     let workload = small(BLOCK);
     let shuffle = world.shuffle(workload).await;
-    let (_, merged) = world.prepare(&shuffle).await;
+    let (_, pushed) = world.prepare(&[shuffle]).await;
     // The same server, of which more is expected than it was given.
     let wider = workload.maps + 1;
     let expected = lodestone_bench::workload::Workload {
@@ -173,22 +173,21 @@ async fn a_server_that_keeps_a_block_back_is_found() {
         ..workload
     };
     let more = BlockSet::of(expected);
-    merged
-        .blocks()
-        .for_each(|block| assert!(more.insert(block)));
+    let merged = pushed[0].merged.blocks();
+    merged.for_each(|block| assert!(more.insert(block)));
     let kept = Block {
         map: workload.maps,
         reduce: 4,
     };
     assert!(more.insert(kept));
-    let wider = lodestone_bench::dialect::Shuffle {
-        workload: expected,
-        ..shuffle
+    let wider = Pushed {
+        shuffle: lodestone_bench::dialect::Shuffle {
+            workload: expected,
+            ..pushed[0].shuffle.clone()
+        },
+        merged: Arc::new(more),
     };
-    let error = world
-        .fetch(&wider, &Arc::new(more), QUICK)
-        .await
-        .unwrap_err();
+    let error = world.fetch(&[wider], QUICK).await.unwrap_err();
     let BenchError::Missing { missing, .. } = error else {
         panic!("{error}");
     };
@@ -200,12 +199,16 @@ async fn a_block_that_the_server_says_it_refused_must_not_come_back() {
     let world = World::of(Dialect::Lodestone).await;
     let workload = small(BLOCK);
     let shuffle = world.shuffle(workload).await;
-    let (_, merged) = world.prepare(&shuffle).await;
+    let (_, pushed) = world.prepare(&[shuffle]).await;
     let fewer = BlockSet::of(workload);
-    for block in merged.blocks().skip(1) {
+    for block in pushed[0].merged.blocks().skip(1) {
         fewer.insert(block);
     }
-    let found = wrong(world.fetch(&shuffle, &Arc::new(fewer), QUICK).await);
+    let fewer = Pushed {
+        shuffle: pushed[0].shuffle.clone(),
+        merged: Arc::new(fewer),
+    };
+    let found = wrong(world.fetch(&[fewer], QUICK).await);
     assert!(matches!(found, Wrong::NotMerged(_)), "{found}");
 }
 
@@ -223,7 +226,7 @@ async fn a_server_that_says_nothing_is_given_up() {
     };
     let pushing = scene::push(
         &silent.server,
-        &shuffle,
+        std::slice::from_ref(&shuffle),
         SHAPE,
         &conduct,
         progress(workload),
@@ -241,7 +244,13 @@ async fn a_port_where_nobody_listens_is_said_so() {
     drop(listener);
     let nobody = World::at(closed, Dialect::Lodestone, tempfile::tempdir().unwrap());
     let (conduct, progress) = (nobody.conduct(), progress(shuffle.workload));
-    let pushing = scene::push(&nobody.server, &shuffle, SHAPE, &conduct, progress);
+    let pushing = scene::push(
+        &nobody.server,
+        std::slice::from_ref(&shuffle),
+        SHAPE,
+        &conduct,
+        progress,
+    );
     let told = pushing.await.map(drop).unwrap_err().to_string();
     assert!(
         told.contains(&closed.to_string()) && told.contains("cannot connect"),

@@ -17,7 +17,7 @@ async fn comes_back(dialect: Dialect) {
     for size in SIZES {
         let workload = small(size);
         let shuffle = world.shuffle(workload).await;
-        let (pushed, merged) = world.prepare(&shuffle).await;
+        let (pushed, ready) = world.prepare(&[shuffle]).await;
         let refused: u64 = pushed.refused.values().sum();
         assert_eq!(pushed.blocks + refused, workload.blocks());
         assert!(
@@ -25,9 +25,10 @@ async fn comes_back(dialect: Dialect) {
             "{:?}",
             pushed.refused
         );
-        assert_eq!(merged.totals(), (workload.blocks(), workload.total()));
+        let merged = ready[0].merged.totals();
+        assert_eq!(merged, (workload.blocks(), workload.total()));
 
-        let fetched = world.fetch(&shuffle, &merged, QUICK).await.unwrap();
+        let fetched = world.fetch(&ready, QUICK).await.unwrap();
         assert_eq!(
             (fetched.blocks, fetched.bytes),
             (workload.blocks(), workload.total())
@@ -38,7 +39,24 @@ async fn comes_back(dialect: Dialect) {
             assert!(one.seconds > 0.0 && usage.peak_rss_bytes > 0, "{one:?}");
             assert!(one.latency.p50_ms > 0.0 && one.latency.p50_ms <= one.latency.max_ms);
         }
-        shuffle.remove().await.unwrap();
+        ready[0].shuffle.remove().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shuffles_at_once_each_get_their_own_blocks_back() {
+    for dialect in [Dialect::Lodestone, Dialect::Spark, Dialect::Bare] {
+        let world = World::of(dialect).await;
+        let workload = small(BlockSize::Mixed);
+        let mut shuffles = Vec::new();
+        for number in 1..=3 {
+            shuffles.push(world.shuffle(workload.of_shuffle(number)).await);
+        }
+        let (pushed, ready) = world.prepare(&shuffles).await;
+        let fetched = world.fetch(&ready, QUICK).await.unwrap();
+        let all = (3 * workload.blocks(), 3 * workload.total());
+        assert_eq!((fetched.blocks, fetched.bytes), all);
+        assert_eq!((pushed.planned_blocks, pushed.planned_bytes), all);
     }
 }
 
@@ -86,15 +104,13 @@ async fn original_blocks_are_read_from_the_files_of_map_tasks() {
 async fn slow_connections_read_beside_the_work_and_are_not_counted_as_work() {
     let world = World::of(Dialect::Lodestone).await;
     let shuffle = world.shuffle(small(BlockSize::Fixed(10_000))).await;
-    let (_, merged) = world.prepare(&shuffle).await;
+    let total = shuffle.workload.total();
+    let (_, pushed) = world.prepare(&[shuffle]).await;
     let slow = Slow {
         connections: 2,
         bytes_a_second: 1_000_000,
     };
-    let fetched = world.fetch(&shuffle, &merged, slow).await.unwrap();
-    assert_eq!(fetched.bytes, shuffle.workload.total());
-    assert!(
-        fetched.slow_bytes < shuffle.workload.total(),
-        "they are slow"
-    );
+    let fetched = world.fetch(&pushed, slow).await.unwrap();
+    assert_eq!(fetched.bytes, total);
+    assert!(fetched.slow_bytes < total, "they are slow");
 }

@@ -11,9 +11,8 @@ use lodestone_bench::error::BenchError;
 use lodestone_bench::report::Measured;
 use lodestone_bench::run::fetch::Shape;
 use lodestone_bench::run::phase::Conduct;
-use lodestone_bench::run::scene::{self, Slow};
+use lodestone_bench::run::scene::{self, Pushed, Slow};
 use lodestone_bench::server::{Server, bare};
-use lodestone_bench::workload::blocks::BlockSet;
 use lodestone_bench::workload::payload::Payload;
 use lodestone_bench::workload::{BlockSize, Workload};
 use lodestone_server::process::shutdown::Stop;
@@ -95,34 +94,30 @@ impl World {
     }
 
     /// Pushes until everything is merged, and finalizes.
-    pub(crate) async fn prepare(&self, shuffle: &Shuffle) -> (Measured, Arc<BlockSet>) {
-        let (conduct, progress) = (self.conduct(), progress(shuffle.workload));
-        let (pushed, work) = scene::push(&self.server, shuffle, SHAPE, &conduct, progress)
+    pub(crate) async fn prepare(&self, shuffles: &[Shuffle]) -> (Measured, Vec<Pushed>) {
+        let (conduct, progress) = (self.conduct(), progress(shuffles[0].workload));
+        let (measured, works) = scene::push(&self.server, shuffles, SHAPE, &conduct, progress)
             .await
             .unwrap();
-        let merged = scene::complete(&self.server, work, &conduct).await.unwrap();
-        scene::finalize(&self.server, shuffle, &merged)
+        let merged = works.iter().map(|work| Arc::clone(&work.merged));
+        let pushed = shuffles.iter().cloned().zip(merged);
+        let pushed: Vec<_> = pushed
+            .map(|(shuffle, merged)| Pushed { shuffle, merged })
+            .collect();
+        scene::complete(&self.server, works, &conduct)
             .await
             .unwrap();
-        (pushed, merged)
+        scene::finalize(&self.server, &pushed).await.unwrap();
+        (measured, pushed)
     }
 
     pub(crate) async fn fetch(
         &self,
-        shuffle: &Shuffle,
-        merged: &Arc<BlockSet>,
+        pushed: &[Pushed],
         slow: Slow,
     ) -> Result<Measured, BenchError> {
-        let (conduct, progress) = (self.conduct(), progress(shuffle.workload));
-        scene::fetch_merged(
-            &self.server,
-            (shuffle, merged),
-            SHAPE,
-            slow,
-            &conduct,
-            progress,
-        )
-        .await
+        let (conduct, progress) = (self.conduct(), progress(pushed[0].shuffle.workload));
+        scene::fetch_merged(&self.server, pushed, SHAPE, slow, &conduct, progress).await
     }
 
     pub(crate) async fn fetch_originals(
