@@ -10,7 +10,7 @@ import socket
 import threading
 from collections import defaultdict
 
-REACH_TIMEOUT_S = 120
+REACH_TIMEOUT_S = 300
 
 
 class Gates:

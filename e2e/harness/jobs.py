@@ -244,8 +244,8 @@ def read_in_pieces(spark, maps=12, partitions=2, gates=None):
     return summaries(made.partitionBy(partitions).mapPartitionsWithIndex(read))
 
 
-# Four kilobytes that do not compress.
-NOISE = "unhex(array_join(transform(sequence(1, 64), i -> sha2(concat(id, ':', i), 512)), ''))"
+# Four kilobytes, as long as nothing compresses them.
+WIDE = "cast(repeat(lpad(cast(id as string), 8, '0'), 512) as binary)"
 
 
 def repeated_in_part(spark, fickle=False, maps=6, partitions=4, gates=None):
@@ -253,7 +253,7 @@ def repeated_in_part(spark, fickle=False, maps=6, partitions=4, gates=None):
     went before or, if `fickle`, anywhere. Gates: `first-<r>` after the first row of partition r, `again-<r>` when the task is repeated."""
     target = "java_method('java.lang.System', 'nanoTime')" if fickle else "cast(id as string)"
     made = spark.range(0, maps * partitions * 640, 1, maps)
-    spread = made.selectExpr("id", f"{target} as target", f"{NOISE} as noise")
+    spread = made.selectExpr("id", f"{target} as target", f"{WIDE} as wide")
 
     def reread(index, rows):
         for count, row in enumerate(rows):

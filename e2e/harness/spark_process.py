@@ -12,7 +12,7 @@ from pathlib import Path
 from . import jvm
 from .paths import ROOT, python_of
 
-JOB_TIMEOUT_S = 300
+JOB_TIMEOUT_S = 600
 MANAGER = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
 # Either has two cores.
 ONE_EXECUTOR = "local-cluster[1,2,1024]"

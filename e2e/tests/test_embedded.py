@@ -11,11 +11,11 @@ from harness.spark_process import TWO_EXECUTORS, Job
 MAPS, PARTITIONS = 6, 8
 
 
-def embedded_job(gates=None) -> Job:
+def embedded_job(gates=None, idle="2s") -> Job:
     arguments = {"maps": MAPS, "partitions": PARTITIONS}
     if gates:
         arguments["gates"] = gates.address
-    conf = {"spark.lodestone.embedded.idleTimeout": "2s"}
+    conf = {"spark.lodestone.embedded.idleTimeout": idle}
     return Job("keyed_rows", arguments, TWO_EXECUTORS, conf)
 
 
@@ -87,13 +87,15 @@ def test_a_daemon_that_was_killed_is_started_again_while_the_application_runs(
 def test_a_killed_executor_does_not_take_the_daemon_and_its_merged_blocks_along(
     start_job, gates, plain_answer
 ):
-    job = embedded_job(gates)
+    job = embedded_job(gates, idle="10min")
     running = start_job(job)
     open_all(gates, but=["reduce-0"])
     gates.wait_reached("reduce-0")
-    before = daemons_below(running.local_dirs)
+    (before,) = daemons_below(running.local_dirs)
     os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
     gates.open("reduce-0")
     outcome = running.wait()
+    after = daemons_below(running.local_dirs)
+    os.kill(before, signal.SIGTERM)
     assert outcome.answer == plain_answer(job)
-    assert daemons_below(running.local_dirs) == before
+    assert after == [before]

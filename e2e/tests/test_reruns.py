@@ -27,6 +27,7 @@ def lose_an_executor(start_daemon, start_job, gates, plain_answer):
             "spark.lodestone.services": start_daemon().host_port,
             "spark.lodestone.push.maxBlockSize": "4m",
             "spark.reducer.maxSizeInFlight": "1m",
+            "spark.shuffle.compress": "false",
             # Lost outputs are repeated only, and all of what reads them only if they differ.
             f"{CHECKSUM}.enabled": "true",
             f"{CHECKSUM}.enableFullRetryOnMismatch": "true",
