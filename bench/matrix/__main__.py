@@ -3,6 +3,8 @@
 
 import argparse
 import fcntl
+import os
+import random
 import signal
 import subprocess
 import sys
@@ -75,7 +77,7 @@ class Matrix:
         for side in asked.sides:
             self._warm(sessions, disk_name, side)
         for number in range(1, asked.rounds + 1):
-            turn = rotated(asked.sides, number - 1)
+            turn = order(asked.sides, number)
             for job in jobs:
                 self._round(sessions, number, disk_name, job, turn)
 
@@ -109,6 +111,8 @@ class Matrix:
 
     def _run(self, sessions: Sessions, side: str, job: str, sizes: dict) -> dict:
         """A failure is a result too."""
+        # What others wrote is not written out meanwhile.
+        os.sync()
         try:
             told = sessions.run(side, job, sizes)
         except TROUBLES as failed:
@@ -173,10 +177,10 @@ def usable(wanted: list[str], throttle: disk.Throttle) -> list[str]:
     return wanted
 
 
-def rotated(names: list[str], by: int) -> list[str]:
-    """No side is always the one after plain Spark."""
-    at = by % len(names)
-    return names[at:] + names[:at]
+def order(names: list[str], number: int) -> list[str]:
+    """By chance, and in every other round the last one backwards: no side always has the same one before it."""
+    turn = random.Random(number // 2).sample(names, len(names))
+    return turn[::-1] if number % 2 else turn
 
 
 if __name__ == "__main__":
