@@ -45,7 +45,12 @@ sort: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## the Sort Benchmark's re
 	$(SAY) "sort: generated, sorted and judged"
 	@PYTHONPATH=e2e:bench python3 -m sorting --spark $(BENCH_SPARK) $(ARGS)
 
-test: lint test-rust test-jvm test-e2e ## everything that CI runs
+# The releases of Spark are fetched meanwhile.
+test: tools .venv-test/.ready ## everything that CI runs
+	@$(MAKE) --no-print-directory $(TEST_VENVS) & fetching=$$!; \
+	  $(MAKE) --no-print-directory lint test-rust test-jvm || { kill $$fetching; exit 1; }; \
+	  wait $$fetching || true
+	@$(MAKE) --no-print-directory test-e2e
 
 lint: tools .venv-test/.ready ## formatters and linters, warnings are errors
 	@.ci/check-tools clippy
@@ -79,7 +84,7 @@ test-jvm: tools daemon $(JARS)
 
 test-e2e: tools daemon $(JARS) $(JOBS_JAR)
 	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS)
-	@$(MAKE) --no-print-directory $(TEST_ARCHIVES)
+	@$(MAKE) --no-print-directory -j 2 -O $(TEST_ARCHIVES)
 	$(SAY) "end to end: real Spark processes, real daemons"
 	.venv-test/bin/python -m pytest -q -n 4 --dist loadgroup -c e2e/pytest.ini e2e/tests
 

@@ -5,11 +5,11 @@ import pytest
 
 from harness.spark_process import Job
 
-MAPS, PARTITIONS = 100, 2000
+MAPS, PARTITIONS = 100, 1000
 
 
 @pytest.mark.lines("4.1")
-def test_two_hundred_thousand_tiny_blocks_are_pushed_and_read_together_without_being_told_to(
+def test_a_hundred_thousand_tiny_blocks_are_pushed_and_read_together_without_being_told_to(
     start_daemon, start_job, plain_answer
 ):
     daemon = start_daemon()
