@@ -45,7 +45,7 @@ sort: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## the Sort Benchmark's re
 	$(SAY) "sort: generated, sorted and judged"
 	@PYTHONPATH=e2e:bench python3 -m sorting --spark $(BENCH_SPARK) $(ARGS)
 
-# The releases of Spark are fetched meanwhile.
+# The releases of Spark are fetched meanwhile; where that fails, test-e2e tries again and says why.
 test: tools .venv-test/.ready ## everything that CI runs
 	@$(MAKE) --no-print-directory $(TEST_VENVS) & fetching=$$!; \
 	  $(MAKE) --no-print-directory lint test-rust test-jvm || { kill $$fetching; exit 1; }; \

@@ -19,6 +19,8 @@ def main() -> None:
     lines = sys.stdin.read().splitlines()
     is_perf = any(line[:1].isspace() for line in lines)
     stacks = perf(lines) if is_perf else collapsed(lines)
+    if not stacks:
+        sys.exit("No stacks on stdin: give it what `perf script` prints, or collapsed stacks.")
     sys.stdout.write(drawn(stacks, sys.argv[1] if len(sys.argv) > 1 else "flame graph"))
 
 

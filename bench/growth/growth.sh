@@ -1,8 +1,8 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Whether a gigabyte costs the same when there is more of everything: connections, partitions, shuffles.
 # usage: bench/growth/growth.sh [lodestone [bytes [rounds]]]; from the project's folder, after `make build`
-set -eu
+set -euo pipefail
 lodestone=${1:-dist/lodestone}
 total=${2:-1g}
 rounds=${3:-5}
@@ -10,8 +10,10 @@ rounds=${3:-5}
 measure() {
     what=$1
     shift
-    "$lodestone" bench push --total "$total" --rounds "$rounds" "$@" 2>/dev/null | row "$what"
-    "$lodestone" bench fetch --from merged --total "$total" --rounds "$rounds" "$@" 2>/dev/null | row "$what"
+    for verb in push "fetch --from merged"; do
+        # shellcheck disable=SC2086 # a verb and its flag
+        "$lodestone" bench $verb --block 10k --total "$total" --rounds "$rounds" "$@" | row "$what"
+    done
 }
 
 # Of the table the row, behind what was different; seconds and CPU seconds per GB are in it.
@@ -19,14 +21,14 @@ row() {
     grep -E '^ *[0-9]+ [KM]B ' | sed "s/^/$(printf '%-34s' "$1")/"
 }
 
-header=$("$lodestone" bench push --total 1m --rounds 1 --warmup 0 2>/dev/null | head -1)
-printf '%-34s%s\n' '' "$header"
+table=$("$lodestone" bench push --total 1m --rounds 1 --warmup 0)
+printf '%-34s%s\n' '' "${table%%$'\n'*}"
 for connections in 10 100 1000; do
-    measure "$connections connections" --block 10k --connections "$connections"
+    measure "$connections connections" --connections "$connections"
 done
 for partitions in 100 1000 10000; do
-    measure "$partitions partitions" --block 10k --partitions "$partitions"
+    measure "$partitions partitions" --partitions "$partitions"
 done
 for shuffles in 1 10 100; do
-    measure "$shuffles shuffles" --block 10k --shuffles "$shuffles"
+    measure "$shuffles shuffles" --shuffles "$shuffles"
 done

@@ -94,8 +94,11 @@ def test_a_killed_executor_does_not_take_the_daemon_and_its_merged_blocks_along(
     (before,) = daemons_below(running.local_dirs)
     os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
     gates.open("reduce-0")
-    outcome = running.wait()
-    after = daemons_below(running.local_dirs)
-    os.kill(before, signal.SIGTERM)
+    try:
+        outcome = running.wait()
+    finally:
+        after = daemons_below(running.local_dirs)
+        for daemon in after:
+            os.kill(daemon, signal.SIGTERM)
     assert outcome.answer == plain_answer(job)
     assert after == [before]

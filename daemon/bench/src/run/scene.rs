@@ -52,10 +52,8 @@ pub async fn push(
     let share = shape.shared_by(shuffles.len());
     let work = |one| Arc::new(PushWork::all(one, share, Arc::clone(&tally)));
     let works: Vec<_> = shuffles.iter().map(work).collect();
-    let each = (0..share.connections).flat_map(|number| works.iter().map(move |w| (w, number)));
-    let talks = each.map(|(work, number)| PushTalk::of(work, number));
-    let talks = talks.take(shape.connections as usize).collect();
-    let outcome = drive(server, talks, Vec::new(), conduct, &progress).await?;
+    let talks = dealt(&works, shape.connections).map(|(work, number)| PushTalk::of(work, number));
+    let outcome = drive(server, talks.collect(), Vec::new(), conduct, &progress).await?;
     let planned = shuffles.iter().map(|shuffle| shuffle.workload);
     let mut measured = of(server, Phase::Push, planned, outcome, &tally);
     (measured.blocks, measured.bytes) = sum(works.iter().map(|work| work.merged.totals()));
@@ -66,6 +64,13 @@ pub async fn push(
         .iter()
         .map(|work| work.again(Tally::of(Arc::clone(&progress))));
     Ok((measured, again.collect()))
+}
+
+/// Each connection's work, and which of its connections it is.
+fn dealt<W>(works: &[W], connections: u32) -> impl Iterator<Item = (&W, u32)> {
+    let count = works.len() as u32;
+    let each = works.iter().cycle().zip(0..connections);
+    each.map(move |(work, connection)| (work, connection / count))
 }
 
 fn sum(pairs: impl Iterator<Item = (u64, u64)>) -> (u64, u64) {
@@ -183,11 +188,9 @@ async fn fetch(
     let Some(tally) = works.first().map(|work| Arc::clone(&work.tally)) else {
         return Err(BenchError::Usage("there is nothing to fetch".to_owned()));
     };
-    let each = || works.iter().cycle();
-    let talks = each().take(shape.connections as usize).map(FetchTalk::of);
-    let noise = each().zip(0..slow.connections);
-    let noise =
-        noise.map(|(work, number)| FetchTalk::slow(work, slow.bytes_a_second, number as usize));
+    let talks = dealt(&works, shape.connections).map(|(work, _)| FetchTalk::of(work));
+    let noise = dealt(&works, slow.connections)
+        .map(|(work, number)| FetchTalk::slow(work, slow.bytes_a_second, number as usize));
     let (talks, noise) = (talks.collect(), noise.collect());
     let outcome = drive(server, talks, noise, conduct, &tally.progress).await?;
     let planned = works.iter().map(|work| work.workload);
