@@ -158,13 +158,13 @@ def test_a_file_of_the_daemon_that_is_cut_costs_the_blocks_in_it_and_the_disk_is
 ):
     daemon = start_daemon()
     job = keyed_rows(gates, services=daemon.host_port, passes=2)
-    # A partition is too large for a memory tail, and small enough for one chunk.
+    # A partition is so large that it has a file of its own, and small enough for one chunk.
     job.arguments["value_bytes"] = 800
     job.conf["spark.shuffle.compress"] = "false"
     running = start_job(job)
     open_all(gates, "map", "reduce")
     gates.wait_reached("between-0")
-    os.truncate(min(daemon.directory.rglob("*.data")), 1000)
+    os.truncate(min(daemon.directory.rglob("[0-9]*.data")), 1000)
     open_all(gates)
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)

@@ -57,13 +57,15 @@ struct SimFile {
     is_data: bool,
 }
 
-/// A write to a partition's file.
+/// Bytes that went to a file of merged data, one after another.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// The file.
     pub path: PathBuf,
-    /// Where the written bytes end.
-    pub end: u64,
+    /// Where they begin.
+    offset: u64,
+    /// What was written.
+    pub bytes: Vec<u8>,
 }
 
 /// How many calls failed since it was last asked.
@@ -132,7 +134,7 @@ impl Disk {
         }
     }
 
-    /// What was written to partitions' files since the last call of this function.
+    /// What was written to files of merged data since the last call of this function.
     pub fn take_written(&self) -> Vec<Written> {
         std::mem::take(&mut self.state().written)
     }
@@ -210,6 +212,25 @@ fn is_named(path: &Path, name: &str) -> bool {
     path.file_name().is_some_and(|found| found == name)
 }
 
+impl SimFile {
+    /// What continues the write before, which was short, is one with it.
+    fn note_written(&self, offset: u64, mut bytes: Vec<u8>) {
+        let written = &mut self.disk.state().written;
+        match written.last_mut() {
+            Some(last)
+                if last.path == self.path && last.offset + last.bytes.len() as u64 == offset =>
+            {
+                last.bytes.append(&mut bytes);
+            }
+            _ => written.push(Written {
+                path: self.path.clone(),
+                offset,
+                bytes,
+            }),
+        }
+    }
+}
+
 impl File for SimFile {
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
         let behind_all = self.is_data && self.disk.has(Bug::TornTailForgotten);
@@ -224,8 +245,8 @@ impl File for SimFile {
                 if let Ok(count) = written
                     && self.is_data
                 {
-                    let (path, end) = (self.path.clone(), offset + count as u64);
-                    self.disk.state().written.push(Written { path, end });
+                    let bytes = parts.iter().flat_map(|part| part.iter().copied());
+                    self.note_written(offset, bytes.take(count).collect());
                 }
                 let all = parts.iter().map(|part| part.len()).sum();
                 match self.disk.has(Bug::ShortWriteTakenForWhole) {

@@ -63,11 +63,12 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Store(PlantedBug::DuplicateCheckDropped),
         Self::Store(PlantedBug::AckBeforeWrite),
         Self::Store(PlantedBug::FailedWriteAcknowledged),
         Self::Store(PlantedBug::FailedWriteDropsAll),
+        Self::Store(PlantedBug::PiecesMixedUp),
         Self::Store(PlantedBug::LateAppend),
         Self::Store(PlantedBug::TailMemoryKept),
         Self::Store(PlantedBug::RegistrationsForgotten),

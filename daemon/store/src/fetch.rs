@@ -2,19 +2,19 @@
 //! Fetch: the layout of a finalized partition, and the bytes of its chunks.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use roaring::RoaringBitmap;
 
 use crate::fs::{File, Open};
+use crate::merge::{FileRun, View};
 use crate::model::chunk::{Placed, cut};
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{MapRange, ReduceId, ShuffleKey};
 use crate::model::segment::LaidSegment;
-use crate::partition::View;
 use crate::register::Generation;
+use crate::resource::home::Place;
 use crate::resource::{Resources, reading};
 use crate::store::Store;
 
@@ -69,8 +69,17 @@ pub struct MergedMeta {
 
 /// A run of a chunk's bytes before the file is opened.
 enum Run {
-    File { offset: u64, length: u64 },
+    File(FileRun),
     Memory(Bytes),
+}
+
+impl Run {
+    fn length(&self) -> u64 {
+        match self {
+            Self::File(run) => run.length,
+            Self::Memory(bytes) => bytes.len() as u64,
+        }
+    }
 }
 
 impl Store {
@@ -103,7 +112,7 @@ impl Store {
         reduce: ReduceId,
         chunk: u32,
     ) -> Result<ChunkData, Refusal> {
-        let (generation, path, runs) = self.view(key, reduce, |generation, view| {
+        let (generation, runs) = self.view(key, reduce, |generation, view| {
             let placed = cut(view.segments, range)
                 .nth(chunk as usize)
                 .ok_or_else(|| {
@@ -111,9 +120,9 @@ impl Store {
                     Code::Malformed.because(detail)
                 })?;
             let runs = runs(view, &placed).ok_or_else(|| generation.refuse(Code::Internal))?;
-            Ok((Arc::clone(generation), view.path.clone(), runs))
+            Ok((Arc::clone(generation), runs))
         })?;
-        open_parts(&self.resources, &generation, path, runs)
+        open_parts(&self.resources, &generation, reduce, runs)
     }
 
     /// Number of chunks and their bitmaps, for Spark's `MergedBlockMetaRequest`.
@@ -142,7 +151,7 @@ impl Store {
     ) -> Result<T, Refusal> {
         let generation = self.generation(key, Code::UnknownShuffle)?;
         let partition = generation.partition(reduce)?;
-        let shown = partition.view(&self.resources, |view| {
+        let shown = partition.view(|view| {
             if view.segments.len() == 0 {
                 let detail = format!("nothing for partition {reduce} of {key}");
                 return Err(Code::UnknownPartition.because(detail));
@@ -162,56 +171,76 @@ pub(crate) fn write_bitmap(chunk: &[Placed], into: &mut Vec<u8>) -> Option<()> {
     maps.serialize_into(into).ok()
 }
 
-/// The runs of a chunk's bytes, adjacent segments joined. A segment is wholly in the file or wholly
-/// in the tail.
+/// The runs of a chunk's bytes. A segment is wholly on disk or wholly in the tail.
 fn runs(view: &View<'_>, chunk: &[Placed]) -> Option<Vec<Run>> {
+    let on_disk = view.extents.bytes();
+    let mut runs = Vec::new();
+    for (offset, length) in joined(chunk, on_disk) {
+        match offset.checked_sub(on_disk) {
+            Some(start) => runs.push(Run::Memory(slice(&view.tail, start, length)?)),
+            None => {
+                let files = view.extents.runs(offset, length);
+                let before = runs.len();
+                runs.extend(files.map(Run::File));
+                let found: u64 = runs.iter().skip(before).map(Run::length).sum();
+                (found == length).then_some(())?;
+            }
+        }
+    }
+    Some(runs)
+}
+
+/// Ranges of the partition's bytes: adjacent segments are one, but none goes over `border`.
+fn joined(chunk: &[Placed], border: u64) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for placed in chunk {
         let length = u64::from(placed.segment.length);
         match joined.last_mut() {
             Some((start, so_far))
-                if *start + *so_far == placed.offset && placed.offset != view.file_bytes =>
+                if *start + *so_far == placed.offset && placed.offset != border =>
             {
                 *so_far += length;
             }
             _ => joined.push((placed.offset, length)),
         }
     }
-    let run = |(offset, length)| match view.tail_range(offset, length) {
-        None => Some(Run::File { offset, length }),
-        Some(range) if range.end <= view.tail.len() => Some(Run::Memory(view.tail.slice(range))),
-        Some(_) => None,
-    };
-    joined.into_iter().map(run).collect()
+    joined
 }
 
-/// Opens the file once, if a run needs it, with no lock held.
+fn slice(tail: &Bytes, start: u64, length: u64) -> Option<Bytes> {
+    let start = usize::try_from(start).ok()?;
+    let end = start.checked_add(usize::try_from(length).ok()?)?;
+    (end <= tail.len()).then(|| tail.slice(start..end))
+}
+
+/// Opens each file once, with no lock held.
 fn open_parts(
     resources: &Resources,
     generation: &Generation,
-    path: Option<PathBuf>,
+    reduce: ReduceId,
     runs: Vec<Run>,
 ) -> Result<ChunkData, Refusal> {
-    let mut file: Option<Arc<dyn File>> = None;
+    let mut open: Vec<(Place, Arc<dyn File>)> = Vec::new();
     let mut parts = Vec::with_capacity(runs.len());
     for run in runs {
         parts.push(match run {
             Run::Memory(bytes) => Part::Memory(bytes),
-            Run::File { offset, length } => {
-                let file = match (&file, &path) {
-                    (Some(file), _) => Arc::clone(file),
-                    (None, Some(path)) => {
-                        let opened = resources.fs().open(path, Open::Read);
-                        Arc::clone(
-                            file.insert(opened.map_err(|error| open_refusal(generation, &error))?),
-                        )
+            Run::File(run) => {
+                let known = open.iter().find(|(place, _)| *place == run.place);
+                let file = match known {
+                    Some((_, file)) => Arc::clone(file),
+                    None => {
+                        let path = generation.home.path(resources, run.place, reduce);
+                        let opened = resources.fs().open(&path, Open::Read);
+                        let file = opened.map_err(|error| open_refusal(generation, &error))?;
+                        open.push((run.place, Arc::clone(&file)));
+                        file
                     }
-                    (None, None) => return Err(generation.refuse(Code::Internal)),
                 };
                 Part::File {
                     file,
-                    offset,
-                    length,
+                    offset: run.offset,
+                    length: run.length,
                 }
             }
         });

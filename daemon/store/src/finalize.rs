@@ -3,9 +3,9 @@
 
 use roaring::RoaringBitmap;
 
+use crate::merge::Frozen;
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{ReduceId, ShuffleKey};
-use crate::partition::Frozen;
 use crate::register::{Generation, Phase};
 use crate::resource::home::Home;
 use crate::resource::{Resources, locked, reading, writing};
@@ -72,7 +72,7 @@ impl Store {
         let mut statuses = Vec::with_capacity(partitions.len());
         for (reduce, partition) in partitions {
             let status = partition
-                .view(&self.resources, |view| MergeStatus {
+                .view(|view| MergeStatus {
                     reduce,
                     maps: view.segments.maps().clone(),
                     bytes: view.segments.bytes(),

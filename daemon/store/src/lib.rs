@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The merge store.
 //!
-//! Per application, shuffle, generation (merge id) and reduce partition it keeps a memory tail, an
-//! append-only data file behind it, and an index of segments. Calls block: the server makes them
-//! from its blocking pool. No network, no async, nothing of the wire format.
+//! Per application, shuffle, generation (merge id) and reduce partition it keeps a memory tail, the
+//! runs of bytes in append-only files that were written before it, and an index of segments. Calls
+//! block: the server makes them from its blocking pool. No network, no async, nothing of the wire
+//! format.
 //!
 //! ```text
 //! <dir>/lodestone-<incarnation>/                    one per disk and daemon start
 //!   <application>-s<shuffle>-m<merge>-<n>/          one per registered generation
-//!     <reduceId>.data                               whole segments, one after another
+//!     spill.data                                    whole segments of many partitions
+//!     <reduceId>.data                               of one partition that became large
 //!   executors-<n>                                   who registered with Spark's own protocol
 //! <parent of localDir>/<mergeDir>/<00..3f>/         Spark's own push: names and places are Spark's
 //!   shuffleMerged_<app>_<shuffle>_<merge>_<reduce>.data|.index|.meta
@@ -17,8 +19,9 @@
 //! # Invariants
 //!
 //! * In one partition at most one segment per map index is visible; it is whole or absent.
-//! * `file bytes` = sum of the lengths of the segments written out; bytes of the file beyond are
-//!   never read, and the next write-out overwrites them.
+//! * The extents of a partition hold the segments that were written out, whole and in the order of
+//!   the index. Bytes of a file that are in no extent are never read, and those behind its last
+//!   extent are overwritten by the next write.
 //! * A tail is at most 256 KiB ([`WRITE_OUT_BYTES`]); all tails and all metadata together stay
 //!   under `memory_bytes`.
 //! * No file descriptor is kept per partition.
@@ -30,16 +33,17 @@
 //!
 //! # Locks
 //!
-//! registrations -> applications -> one application -> partitions of one shuffle -> one partition.
-//! Each is released before disk work, except that of the one partition that is written, and the
-//! first, which is held while an executor is written down.
+//! registrations -> applications -> one application -> partitions of one shuffle -> one partition ->
+//! a file that partitions share. Each is released before disk work, except those of what is written,
+//! and the first, which is held while an executor is written down. Who writes several partitions
+//! together holds the locks of all; only one thread does so at a time.
 
 pub mod fs;
 
 mod fetch;
 mod finalize;
+mod merge;
 mod model;
-mod partition;
 mod push;
 mod register;
 mod remove;
@@ -49,6 +53,7 @@ mod store;
 
 pub use fetch::{ChunkData, MergedMeta, Part};
 pub use finalize::{FinalizeSummary, MergeStatus};
+pub use merge::WRITE_OUT_BYTES;
 pub use model::chunk::CHUNK_BYTES;
 pub use model::code::{Class, Code, Refusal};
 pub use model::id::{
@@ -57,7 +62,6 @@ pub use model::id::{
 };
 pub use model::ledger::Ledger;
 pub use model::segment::{LaidSegment, SegmentHeader};
-pub use partition::WRITE_OUT_BYTES;
 pub use register::ShuffleSpec;
 pub use resource::Environment;
 pub use resource::clock::{Clock, OsClock};

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, RwLock};
 
 use crate::finalize::FinalizeSummary;
+use crate::merge::{PARTITION_BYTES, Partition};
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{AppAttempt, AppId, MergeId, ReduceId, ShuffleId, ShuffleKey};
-use crate::partition::{PARTITION_BYTES, Partition};
 use crate::resource::home::Home;
 use crate::resource::planted::{self, Bug};
 use crate::resource::{Resources, locked, reading, writing};
@@ -229,7 +229,7 @@ impl Store {
             return Err(Code::Overloaded.because("no memory for another shuffle"));
         }
         let number = self.next_home.fetch_add(1, Relaxed);
-        let home = Home::ours(key, number);
+        let home = Home::ours(key, number, self.resources.disks.len());
         let now_ms = self.resources.now_ms();
         let mut replaced = Vec::new();
         let outcome = self.with_application(&key.app, attempt, |state| {

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use crate::fs::Lock;
 use crate::model::id::{AppId, Incarnation};
-use crate::partition::Partition;
 use crate::register::Application;
 use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
@@ -205,40 +204,5 @@ impl Store {
 
     pub(crate) fn all_applications(&self) -> Vec<Arc<Application>> {
         reading(&self.applications).values().cloned().collect()
-    }
-
-    /// If memory is short, writes out the largest tails until it is not. One thread does so at a
-    /// time; the others go on, and write their own partitions through should the rest of the room
-    /// go too.
-    pub(crate) fn relieve_memory(&self) {
-        if !self.resources.budget.is_pressed() {
-            return;
-        }
-        let Some(_turn) = self.resources.budget.try_relieve() else {
-            return;
-        };
-        let mut tails: Vec<(usize, Arc<Partition>)> = Vec::new();
-        for application in self.all_applications() {
-            for generation in application.generations() {
-                tails.extend(
-                    generation
-                        .all_partitions()
-                        .into_iter()
-                        .filter_map(|partition| {
-                            let bytes = partition.tail_hint();
-                            (bytes > 0).then_some((bytes, partition))
-                        }),
-                );
-            }
-        }
-        tails.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-        for (_, partition) in tails {
-            if self.resources.budget.is_relieved() {
-                return;
-            }
-            // A failure is logged and taken note of where it happens; the next tail may fare
-            // better.
-            let _ = partition.write_out(&self.resources);
-        }
     }
 }

@@ -27,7 +27,8 @@ pub(super) const MAX_CHUNKS: usize = 32;
 const MAX_BYTES: u64 = 8 << 20;
 
 /// File ranges from this size on are announced to the kernel, which then reads them in one go instead of
-/// in steps of its read-ahead window.
+/// in steps of its read-ahead window; smaller ones if a chunk has several, which the disk can then take in
+/// its own order.
 const READ_AHEAD_BYTES: u64 = 128 << 10;
 
 /// One chunk that was asked for.
@@ -233,13 +234,15 @@ fn opened(job: &Job, service: &Service) -> Result<ChunkData, Refusal> {
         return Err(Code::DiskFailed.because("the disk did not give these bytes before"));
     }
     let data = job.open(&service.store)?;
+    let is_file = |part: &&Part| matches!(part, Part::File { .. });
+    let several = data.parts.iter().filter(is_file).nth(1).is_some();
     for part in &data.parts {
         if let Part::File {
             file,
             offset,
             length,
         } = part
-            && *length >= READ_AHEAD_BYTES
+            && (several || *length >= READ_AHEAD_BYTES)
             && let Some(fd) = file.fd()
         {
             // Only advice: what it says about errors is of no use to anyone.

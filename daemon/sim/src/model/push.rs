@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Push: which code each segment of a batch must get, and what is merged after it.
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -66,33 +67,63 @@ impl Model {
 }
 
 impl Model {
-    /// Hears of writes that worked: the first segments of those partitions are on file now.
+    /// Hears of writes that worked: segments whose bytes are in them are on file now.
     pub fn written(&mut self, writes: &[Written]) {
         for write in writes {
-            if let Some(partition) = self.partition_of(&write.path) {
-                let mut end = 0;
-                // Behind a segment that may be gone, nobody knows where the others are.
-                for laid in partition.iter_mut().take_while(|laid| laid.sure) {
-                    end += u64::from(laid.segment.length);
-                    laid.on_file |= end <= write.end;
-                }
+            if let Some(shuffle) = self.shuffle_of(&write.path) {
+                shuffle.written(&write.bytes);
             }
         }
     }
 
-    /// The partition of a file: `<application>-s<shuffle>-m<merge>-<n>/<reduceId>.data`.
-    fn partition_of(&mut self, path: &Path) -> Option<&mut Vec<Laid>> {
-        let reduce: u32 = path.file_stem()?.to_str()?.parse().ok()?;
+    /// The shuffle of a file: `<application>-s<shuffle>-m<merge>-<n>/<name>.data`.
+    fn shuffle_of(&mut self, path: &Path) -> Option<&mut Shuffle> {
         let dir = path.parent()?.file_name()?.to_str()?;
         let (name, _) = dir.rsplit_once('-')?;
         let (name, merge) = name.rsplit_once("-m")?;
         let (app, shuffle) = name.rsplit_once("-s")?;
         let application = self.applications.get_mut(app)?;
         let shuffle = application.shuffles.get_mut(&shuffle.parse().ok()?)?;
-        if shuffle.merge.to_string() != merge {
-            return None;
+        (shuffle.merge.to_string() == merge).then_some(shuffle)
+    }
+}
+
+/// So many bytes tell one segment from all others.
+const TELLING_BYTES: usize = 16;
+
+impl Shuffle {
+    /// Looks for segments in what was written. A tail is written as a whole and in order, so what
+    /// stands before a segment that is found there is on file too: also what is too short to be told
+    /// from others.
+    fn written(&mut self, bytes: &[u8]) {
+        let mut waiting: HashMap<&[u8], (u32, usize, &Bytes)> = HashMap::new();
+        for (reduce, laid) in &self.laid {
+            for (at, laid) in laid.iter().enumerate().filter(|(_, laid)| !laid.on_file) {
+                if let Some(start) = laid.bytes.get(..TELLING_BYTES) {
+                    waiting.insert(start, (*reduce, at, &laid.bytes));
+                }
+            }
         }
-        shuffle.laid.get_mut(&reduce)
+        let mut found: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut rest = bytes;
+        while let Some(start) = rest.get(..TELLING_BYTES) {
+            let skipped = match waiting.get(start) {
+                Some((reduce, at, whole)) if rest.starts_with(whole) => {
+                    let last = found.entry(*reduce).or_default();
+                    *last = (*last).max(*at);
+                    whole.len()
+                }
+                _ => 1,
+            };
+            rest = rest.get(skipped..).unwrap_or_default();
+        }
+        for (reduce, last) in found {
+            let laid = self.laid.get_mut(&reduce).into_iter().flatten();
+            // Behind a segment that may be gone, nobody knows which were in the tail.
+            for laid in laid.take(last + 1).take_while(|laid| laid.sure) {
+                laid.on_file = true;
+            }
+        }
     }
 }
 

@@ -26,6 +26,9 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::Store(PlantedBug::FailedWriteDropsAll) => {
             (500, &["segment of a map that is there", "is not shown"])
         }
+        Bug::Store(PlantedBug::PiecesMixedUp) => {
+            (100, &["other bytes than were pushed", "cannot be read"])
+        }
         Bug::Store(PlantedBug::LateAppend) => (10, &["codes of a late push"]),
         Bug::Store(PlantedBug::TailMemoryKept) => (10, &["bytes are kept of removed shuffles"]),
         Bug::Store(PlantedBug::RegistrationsForgotten) => (10, &["is None, may be"]),

@@ -88,9 +88,9 @@ impl Budget {
         self.tails.load(Relaxed) > self.room() / 2
     }
 
-    /// True if enough was written out.
-    pub(crate) fn is_relieved(&self) -> bool {
-        self.tails.load(Relaxed) <= self.room() / 4
+    /// How much of the tails should be written out once that has begun.
+    pub(crate) fn surplus(&self) -> u64 {
+        self.tails.load(Relaxed).saturating_sub(self.room() / 4)
     }
 
     /// The right to write out other partitions' tails: for one thread at a time, the others go on.
@@ -117,8 +117,9 @@ mod tests {
         assert!(!budget.try_take_tail(501));
         assert!(budget.try_take_tail(500));
         assert!(budget.is_pressed());
+        assert_eq!(budget.surplus(), 375);
         budget.return_tail(375);
-        assert!(budget.is_relieved());
+        assert_eq!(budget.surplus(), 0);
         assert!(!budget.metadata_is_full());
         budget.resize_metadata(1000, 1200);
         assert!(budget.metadata_is_full());

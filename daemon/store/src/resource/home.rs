@@ -3,12 +3,13 @@
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use super::Resources;
 use super::disk::{DiskIndex, code_of};
-use super::incarnation::{data_file_name, remove_data_dir};
-use crate::fs::{Access, File, Open};
+use super::incarnation::{SPILL_NAME, data_file_name, remove_data_dir};
+use super::planted::{self, Bug};
+use super::{Resources, locked};
+use crate::fs::{Access, File, Open, write_all_at};
 use crate::model::code::Code;
 use crate::model::id::{ReduceId, ShuffleKey};
 use crate::spark::dirs::{HashedDirs, MergedFile};
@@ -17,18 +18,50 @@ use crate::spark::dirs::{HashedDirs, MergedFile};
 /// for any filesystem.
 const NAME_CHARS_MAX: usize = 96;
 
+/// A file of a generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The one on that disk into which all partitions may be written.
+    Spill(DiskIndex),
+    /// A partition's own.
+    Own(DiskIndex),
+}
+
 /// The directories of one generation.
 #[derive(Debug)]
 pub(crate) enum Home {
     /// A directory of its own on each of our disks, partitions spread over the disks.
-    Ours { dir_name: String, spread: u64 },
+    Ours {
+        dir_name: String,
+        spread: u64,
+        spills: Vec<Spill>,
+    },
     /// The application's merge directories, where Spark's executors look for merged files.
     Spark { dirs: HashedDirs, key: ShuffleKey },
 }
 
+/// The end of a file that many partitions are written to. To make a file costs a filesystem more
+/// than to write some tens of kilobytes: ten thousand partitions that are driven out of memory must
+/// not be ten thousand files.
+///
+/// The lock is held while something is written; the kernel lets one writer at a time into a file as
+/// well.
+#[derive(Debug, Default)]
+pub(crate) struct Spill {
+    end: Mutex<u64>,
+}
+
+impl Place {
+    pub(crate) fn disk(self) -> DiskIndex {
+        match self {
+            Self::Spill(disk) | Self::Own(disk) => disk,
+        }
+    }
+}
+
 impl Home {
     /// `number` is unique in the life of the store, so that no two generations share a directory.
-    pub(crate) fn ours(key: &ShuffleKey, number: u64) -> Self {
+    pub(crate) fn ours(key: &ShuffleKey, number: u64, disks: usize) -> Self {
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || "._-".contains(c) {
                 c
@@ -47,11 +80,12 @@ impl Home {
         Self::Ours {
             dir_name,
             spread: number,
+            spills: std::iter::repeat_with(Spill::default).take(disks).collect(),
         }
     }
 
-    /// The disk for a new file.
-    pub(crate) fn place(&self, resources: &Resources, reduce: ReduceId) -> Result<DiskIndex, Code> {
+    /// A disk that takes writes, for what comes next of a partition.
+    pub(crate) fn disk(&self, resources: &Resources, reduce: ReduceId) -> Result<DiskIndex, Code> {
         match self {
             Self::Ours { spread, .. } => resources.disks.place(
                 spread.wrapping_add(u64::from(reduce.0)),
@@ -61,54 +95,80 @@ impl Home {
         }
     }
 
-    /// Ok if a partition with its file at `place`, or with none yet, can be written out.
-    pub(crate) fn check(
-        &self,
-        resources: &Resources,
-        reduce: ReduceId,
-        place: Option<DiskIndex>,
-    ) -> Result<(), Code> {
-        match (self, place) {
-            (Self::Ours { .. }, Some(disk)) => resources.disks.check(disk, &resources.environment),
-            (Self::Ours { .. }, None) => self.place(resources, reduce).map(|_| ()),
-            (Self::Spark { .. }, _) => Ok(()),
-        }
-    }
-
     /// Notes a failed write and says what to answer.
-    pub(crate) fn report(
-        &self,
-        resources: &Resources,
-        place: DiskIndex,
-        error: &io::Error,
-    ) -> Code {
+    pub(crate) fn report(&self, resources: &Resources, disk: DiskIndex, error: &io::Error) -> Code {
         match self {
-            Self::Ours { .. } => resources.disks.report(place, error, &resources.environment),
+            Self::Ours { .. } => resources.disks.report(disk, error, &resources.environment),
             Self::Spark { .. } => code_of(error),
         }
     }
 
-    /// How many places are worth trying for a new file.
-    pub(crate) fn places(&self, resources: &Resources) -> usize {
+    /// How many places are worth trying for one write.
+    pub(crate) fn tries(&self, resources: &Resources) -> usize {
         match self {
-            Self::Ours { .. } => resources.disks.len(),
+            // A partition's own file, which stays where it is, may be the first to fail.
+            Self::Ours { .. } => resources.disks.len() + 1,
             Self::Spark { .. } => 1,
         }
     }
 
-    pub(crate) fn data_path(
+    pub(crate) fn path(&self, resources: &Resources, place: Place, reduce: ReduceId) -> PathBuf {
+        match self {
+            Self::Ours { dir_name, .. } => {
+                let dir = resources.disks.root(place.disk()).join(dir_name);
+                match place {
+                    Place::Spill(_) => dir.join(SPILL_NAME),
+                    Place::Own(_) => dir.join(data_file_name(reduce)),
+                }
+            }
+            Self::Spark { dirs, key } => dirs.merged(key, reduce, MergedFile::Data),
+        }
+    }
+
+    /// Writes `slices` to the end of the file that the partitions of a disk share, and says where
+    /// they begin.
+    pub(crate) fn spill(
         &self,
         resources: &Resources,
-        place: DiskIndex,
-        reduce: ReduceId,
-    ) -> PathBuf {
-        match self {
-            Self::Ours { dir_name, .. } => resources
-                .disks
-                .root(place)
-                .join(dir_name)
-                .join(data_file_name(reduce)),
-            Self::Spark { dirs, key } => dirs.merged(key, reduce, MergedFile::Data),
+        disk: DiskIndex,
+        slices: &[&[u8]],
+    ) -> io::Result<u64> {
+        let Self::Ours { spills, .. } = self else {
+            return Err(ErrorKind::Unsupported.into());
+        };
+        let spill = spills.get(usize::from(disk)).ok_or(ErrorKind::NotFound)?;
+        let path = self.path(resources, Place::Spill(disk), ReduceId(0));
+        let mut end = locked(&spill.end);
+        let offset = *end;
+        *end = self.append(resources, &path, offset, slices)?;
+        Ok(offset)
+    }
+
+    /// Writes `slices` at `end`, where a file ends that is made if that is 0, and says where it ends
+    /// now. After an error nothing of them counts.
+    pub(crate) fn append(
+        &self,
+        resources: &Resources,
+        path: &Path,
+        end: u64,
+        slices: &[&[u8]],
+    ) -> io::Result<u64> {
+        let file = match end {
+            0 => self.create(resources, path),
+            _ => resources.fs().open(path, Open::Write),
+        }?;
+        let length: u64 = slices.iter().map(|slice| slice.len() as u64).sum();
+        match write_all_at(file.as_ref(), slices, end) {
+            Err(error) if !planted::is(Bug::FailedWriteAcknowledged) => {
+                // Cut back at once: what is torn must not fill a full disk. What cannot be cut back
+                // or removed now is never looked at, and goes with the directory.
+                drop(match end {
+                    0 => resources.fs().remove_file(path),
+                    _ => file.set_size(end),
+                });
+                Err(error)
+            }
+            _ => Ok(end + length),
         }
     }
 

@@ -9,7 +9,8 @@
 //!   LODESTONE             marker, written after the lock is held: the directory is ours to remove
 //!   probe                 only while a bad disk is tried
 //!   executors-<n>         see `spark/registrations.rs`
-//!   <shuffle>/<n>.data    see `partition.rs`
+//!   <shuffle>/<n>.data    one large partition (`merge/write_out.rs`)
+//!   <shuffle>/spill.data  what was driven out of memory of others
 //! ```
 //!
 //! Removal goes by names: a file that this daemon cannot have made stays, and so does its
@@ -31,6 +32,9 @@ const MARKER_NAME: &str = "LODESTONE";
 const MARKER: &[u8] = b"lodestone store 1\n";
 const LOCK_NAME: &str = "lock";
 const DATA_SUFFIX: &str = ".data";
+
+/// The name of the file that partitions share in their shuffle's directory.
+pub(crate) const SPILL_NAME: &str = "spill.data";
 
 /// Why the store could not be opened. The text says which directory, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -206,8 +210,11 @@ pub(crate) fn remove_data_dir(fs: &dyn Fs, dir: &Path) {
 }
 
 fn is_data_file(name: Option<&str>) -> bool {
-    name.and_then(|name| name.strip_suffix(DATA_SUFFIX))
-        .is_some_and(|stem| !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_digit()))
+    let is_number = |stem: &str| !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_digit());
+    name == Some(SPILL_NAME)
+        || name
+            .and_then(|name| name.strip_suffix(DATA_SUFFIX))
+            .is_some_and(is_number)
 }
 
 /// The name of a partition's file in its shuffle's directory.

@@ -20,6 +20,8 @@ pub enum Bug {
     FailedWriteAcknowledged,
     /// A write that failed takes along what is in the file already.
     FailedWriteDropsAll,
+    /// Of tails that are written together, all are looked for where the first one is.
+    PiecesMixedUp,
     /// Segments are appended to a finalized partition.
     LateAppend,
     /// The memory of a removed partition's tail is not given back.

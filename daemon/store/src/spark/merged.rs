@@ -12,11 +12,11 @@ use std::path::Path;
 use super::dirs::{HashedDirs, MergedFile};
 use crate::fetch::write_bitmap;
 use crate::fs::write_all_at;
+use crate::merge::{Frozen, Partition};
 use crate::model::chunk::cut;
 use crate::model::code::Code;
 use crate::model::id::{MapRange, ReduceId, ShuffleKey};
 use crate::model::segment::Segments;
-use crate::partition::{Frozen, Partition};
 use crate::resource::Resources;
 use crate::resource::disk::code_of;
 
@@ -36,7 +36,7 @@ pub(crate) fn publish(
     }
     // A block may have come between the two.
     partition.write_out(resources)?;
-    let (index, meta) = partition.view(resources, |view| describe(view.segments))??;
+    let (index, meta) = partition.view(|view| describe(view.segments))??;
     let (index_path, meta_path) = paths(dirs, key, reduce);
     let outcome = write_file(resources, partition, &index_path, &index)
         .and_then(|()| write_file(resources, partition, &meta_path, &meta));

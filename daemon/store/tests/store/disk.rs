@@ -161,27 +161,92 @@ fn a_failing_disk_is_told_from_a_full_one_and_load_finds_it_well_again() {
 }
 
 #[test]
-fn files_are_spread_over_disks_and_new_ones_avoid_a_bad_disk() {
+fn partitions_are_spread_over_disks_and_go_on_elsewhere_when_one_is_bad() {
     let world = World::with(2, 64 * MIB).registered();
-    for reduce in 0..10 {
-        assert_eq!(world.push(0, reduce, &payload(0, reduce, LARGE)), Code::Ok);
-    }
-    assert_eq!(world.data_files("/disk0").len(), 5);
-    assert_eq!(world.data_files("/disk1").len(), 5);
+    let push_all = |map| {
+        for reduce in 0..10 {
+            let bytes = payload(map, reduce, LARGE);
+            assert_eq!(world.push(map, reduce, &bytes), Code::Ok);
+        }
+    };
+    push_all(0);
+    assert_eq!(world.data_bytes("/disk0"), 5 * LARGE);
+    assert_eq!(world.data_bytes("/disk1"), 5 * LARGE);
     world.fs.break_dir(Path::new("/disk0"), Errno::IO);
-    let codes: Vec<_> = (0..10)
-        .map(|reduce| world.push(1, reduce, &payload(1, reduce, LARGE)))
-        .collect();
-    let refused = codes
-        .iter()
-        .filter(|code| **code == Code::DiskFailed)
-        .count();
-    assert_eq!(refused, 5, "partitions stay on their disk: {codes:?}");
-    for reduce in 10..20 {
-        assert_eq!(world.push(0, reduce, &payload(0, reduce, LARGE)), Code::Ok);
-    }
-    assert_eq!(world.data_files("/disk1").len(), 15);
+    push_all(1);
+    assert_eq!(world.data_bytes("/disk0"), 5 * LARGE);
+    assert_eq!(world.data_bytes("/disk1"), 15 * LARGE);
     assert_eq!(world.store.load().state, State::Serving);
+    world.fs.mend(Path::new("/disk0"));
+    world.clock.advance_ms(5_000);
+    push_all(2);
+    assert_eq!(world.data_bytes("/disk0"), 10 * LARGE);
+    world.store.finalize(&key()).unwrap();
+    for reduce in 0..10 {
+        let all = [0, 1, 2].map(|map| payload(map, reduce, LARGE));
+        assert_eq!(world.fetch(reduce), all.concat());
+    }
+}
+
+#[test]
+fn a_large_partition_has_a_file_of_its_own_behind_what_it_shares() {
+    let world = World::new().registered();
+    for map in 0..6 {
+        for reduce in 0..3 {
+            let bytes = payload(map, reduce, LARGE);
+            assert_eq!(world.push(map, reduce, &bytes), Code::Ok);
+        }
+        assert_eq!(world.push(map + 6, 0, b"in the tail"), Code::Ok);
+    }
+    let files = world.data_files(DISK);
+    assert_eq!(files.len(), 4, "one for all, and one each: {files:?}");
+    world.store.finalize(&key()).unwrap();
+    for reduce in 1..3 {
+        let all: Vec<_> = (0..6).flat_map(|map| payload(map, reduce, LARGE)).collect();
+        assert_eq!(world.fetch(reduce), all);
+    }
+    assert_eq!(world.maps(0), [0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]);
+    assert_eq!(world.fetch(0).len(), 6 * (LARGE + 11));
+    let range = MapRange::new(1, 4).unwrap();
+    let some: Vec<_> = (1..4).flat_map(|map| payload(map, 1, LARGE)).collect();
+    assert_eq!(fetch(&world.store, range, 1).concat(), some);
+}
+
+#[test]
+fn a_large_partition_whose_disk_fails_goes_on_elsewhere_and_comes_back() {
+    let world = World::with(2, 64 * MIB).registered();
+    let push = |map| assert_eq!(world.push(map, 0, &payload(map, 0, 3 * LARGE)), Code::Ok);
+    push(0);
+    world.fs.fault_at(0, Fault::Torn(1000, Errno::NOSPC));
+    push(1);
+    push(2);
+    world.clock.advance_ms(5_000);
+    push(3);
+    world.store.finalize(&key()).unwrap();
+    let all: Vec<_> = (0..4).flat_map(|map| payload(map, 0, 3 * LARGE)).collect();
+    assert_eq!(world.fetch(0), all);
+    let held = [world.data_bytes("/disk0"), world.data_bytes("/disk1")];
+    assert_eq!(held, [6 * LARGE, 6 * LARGE]);
+}
+
+#[test]
+fn tails_that_cannot_be_written_together_are_written_one_by_one_to_another_disk() {
+    let world = World::with(2, 2 * MIB).registered();
+    let mut pushed = 0;
+    // Even partitions are at home on the first disk, odd ones on the other.
+    while world.data_bytes("/disk0") + world.data_bytes("/disk1") == 0 {
+        world.fs.forget_faults();
+        world.fs.fault_at(0, Fault::Torn(5_000, Errno::IO));
+        let bytes = payload(0, pushed, 20_000);
+        assert_eq!(world.push(0, pushed, &bytes), Code::Ok);
+        pushed += 1;
+    }
+    assert_eq!(world.data_bytes("/disk0"), 0, "the first write was torn");
+    let summary = world.store.finalize(&key()).unwrap();
+    assert_eq!(summary.lost_segments, 0);
+    for reduce in 0..pushed {
+        assert_eq!(world.fetch(reduce), payload(0, reduce, 20_000));
+    }
 }
 
 #[test]
@@ -254,9 +319,9 @@ fn pressure_writes_out_the_largest_tails_first() {
         );
         reduce += 1;
     }
-    let small = |path: &std::path::PathBuf| world.fs.content(path).unwrap().len() == 10_000;
-    assert!(
-        !world.data_files(DISK).iter().any(small),
+    assert_eq!(
+        world.data_bytes(DISK) % 200_000,
+        0,
         "small tails could stay"
     );
 }
@@ -288,7 +353,8 @@ fn finalized_tails_are_written_out_under_pressure_and_their_layout_stays() {
             .push_batch(&other, MapIndex(1), MapId(1), &[header], &bytes);
         assert_eq!(codes.unwrap(), [Code::Ok]);
     }
-    assert!(world.data_files(DISK).len() > 8);
+    let files = world.data_files(DISK);
+    assert_eq!(files.len(), 2, "of both shuffles: {files:?}");
     assert_eq!((0..8).map(layout).collect::<Vec<_>>(), before);
     (0..8).for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 150_000)));
 }
@@ -341,14 +407,26 @@ fn metadata_alone_cannot_pass_the_budget() {
 }
 
 #[test]
-fn ten_thousand_partitions_keep_no_file_open() {
+fn ten_thousand_small_partitions_share_a_file_on_each_disk_and_keep_none_open() {
     let world = World::with(2, 8 * MIB).registered();
-    for reduce in 0..10_000 {
-        assert_eq!(world.push(0, reduce, &payload(0, reduce, 4_000)), Code::Ok);
+    for map in 0..3 {
+        for reduce in 0..10_000 {
+            let bytes = payload(map, reduce, 1_500);
+            assert_eq!(world.push(map, reduce, &bytes), Code::Ok);
+        }
     }
     let (open, most) = world.fs.open_files();
-    assert!(world.data_files("/disk0").len() > 1_000);
     assert_eq!((open, most), (0, 1));
+    assert_eq!(world.data_files("/disk0").len(), 1);
+    assert_eq!(world.data_files("/disk1").len(), 1);
+    assert!(world.data_bytes("/disk0") > 10_000_000);
+    let writes = world.fs.writes();
+    assert!(writes < 30_000 / 100, "{writes} writes for 30,000 segments");
+    world.store.finalize(&key()).unwrap();
+    for reduce in 0..10_000 {
+        let all = [0, 1, 2].map(|map| payload(map, reduce, 1_500));
+        assert_eq!(world.fetch(reduce), all.concat());
+    }
 }
 
 #[test]

@@ -88,6 +88,15 @@ impl World {
             .collect()
     }
 
+    /// Bytes in the `.data` files on a disk.
+    pub(crate) fn data_bytes(&self, disk: &str) -> usize {
+        let files = self.data_files(disk);
+        let sizes = files
+            .iter()
+            .map(|path| self.fs.content(path).unwrap().len());
+        sizes.sum()
+    }
+
     /// The `.data` files on a disk.
     pub(crate) fn data_files(&self, disk: &str) -> Vec<PathBuf> {
         let mut files = self.fs.below(Path::new(disk));

@@ -1,38 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One merged partition: memory tail, append-only file, segment index.
+//! One merged partition: memory tail, runs of bytes on disk, segment index.
 //!
-//! The partition's bytes are the file's first `file_bytes` followed by the tail. Segments are
-//! appended to the tail; when it would reach 256 KiB, tail and segment go to the file in one
-//! positioned write at `file_bytes`, which advances only when every byte was taken. A write that
-//! fails takes the segments of the tail out of the index: their originals exist, and a torn byte is
-//! never visible.
+//! The partition's bytes are those of its extents followed by the tail. Segments are appended to the
+//! tail; when it would reach 256 KiB, tail and segment go to disk in one positioned write, and the
+//! extents grow only when every byte was taken. A write that fails takes the segments of the tail out
+//! of the index: their originals exist, and a torn byte is never visible.
 //!
-//! The file is opened for each write and closed again: ten thousand partitions need no descriptors.
+//! Files are opened for each write and closed again: ten thousand partitions need no descriptors.
 
-use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 
-use crate::fs::{Open, write_all_at};
+use super::extents::Extents;
+use super::tail::{Tail, WRITE_OUT_BYTES};
+use super::write_out::OwnFile;
 use crate::model::code::Code;
 use crate::model::id::ReduceId;
 use crate::model::ledger::Ledger;
 use crate::model::segment::{LaidSegment, Segments};
 use crate::resource::Resources;
-use crate::resource::disk::DiskIndex;
-use crate::resource::home::Home;
+use crate::resource::home::{Home, Place};
 use crate::resource::pages::{PAGE_BYTES, PagedBytes};
 use crate::resource::planted::{self, Bug};
 
-/// A tail that would reach this size is written out.
-pub const WRITE_OUT_BYTES: usize = 256 * 1024;
-
 /// What a partition costs beside its segments, for the budget: the struct, its map entry,
 /// allocations.
-pub(crate) const PARTITION_BYTES: usize = 320;
+pub(crate) const PARTITION_BYTES: usize = 352;
 
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -44,31 +39,25 @@ pub(crate) struct Partition {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     Open,
     Frozen,
     Removed,
 }
 
-enum Tail {
-    Growing(PagedBytes),
-    /// After finalize: readers share it.
-    Frozen(Bytes),
-}
-
-struct Inner {
-    phase: Phase,
-    segments: Segments,
-    /// The first segments of the index, those in the file.
-    on_file: usize,
-    /// Sum of the lengths of the segments in the file.
-    file_bytes: u64,
-    tail: Tail,
+pub(super) struct Inner {
+    pub(super) phase: Phase,
+    pub(super) segments: Segments,
+    /// The first segments of the index, those on disk.
+    pub(super) on_file: usize,
+    /// Where those are.
+    pub(super) extents: Extents,
+    pub(super) tail: Tail,
     /// What the tail has of the budget.
     tail_taken: usize,
-    /// Where the file is, once there is one.
-    place: Option<DiskIndex>,
-    failed_writes: u32,
+    /// Its own file, once there is one.
+    pub(super) own: Option<OwnFile>,
+    pub(super) failed_writes: u32,
     /// Segments that were merged, and dropped again when they could not be written.
     lost: Ledger,
 }
@@ -86,44 +75,22 @@ impl std::fmt::Debug for Inner {
         f.debug_struct("Inner")
             .field("phase", &self.phase)
             .field("segments", &self.segments.len())
-            .field("file_bytes", &self.file_bytes)
+            .field("extents", &self.extents)
             .finish_non_exhaustive()
-    }
-}
-
-impl Tail {
-    fn len(&self) -> usize {
-        match self {
-            Self::Growing(paged) => paged.len(),
-            Self::Frozen(bytes) => bytes.len(),
-        }
-    }
-
-    /// Its bytes, with `more` behind them.
-    fn slices<'a>(&'a self, more: &'a [u8]) -> Vec<&'a [u8]> {
-        let mut slices: Vec<_> = match self {
-            Self::Growing(paged) => paged.slices().collect(),
-            Self::Frozen(bytes) => vec![bytes],
-        };
-        slices.push(more);
-        slices
     }
 }
 
 /// A frozen partition, as a reader sees it.
 pub(crate) struct View<'a> {
     pub(crate) segments: &'a Segments,
-    pub(crate) file_bytes: u64,
-    /// The file, if anything is in it.
-    pub(crate) path: Option<PathBuf>,
+    pub(crate) extents: &'a Extents,
     pub(crate) tail: Bytes,
 }
 
-impl View<'_> {
-    /// Where a range of the partition's bytes is in the tail; the rest is in the file.
-    pub(crate) fn tail_range(&self, offset: u64, length: u64) -> Option<Range<usize>> {
-        let start = usize::try_from(offset.checked_sub(self.file_bytes)?).ok()?;
-        Some(start..start + usize::try_from(length).ok()?)
+impl Inner {
+    /// Heap memory of what says where the segments are.
+    fn index_bytes(&self) -> usize {
+        self.segments.heap_bytes() + self.extents.heap_bytes()
     }
 }
 
@@ -133,10 +100,10 @@ impl Partition {
             phase: Phase::Open,
             segments: Segments::default(),
             on_file: 0,
-            file_bytes: 0,
+            extents: Extents::default(),
             tail: Tail::Growing(PagedBytes::default()),
             tail_taken: 0,
-            place: None,
+            own: None,
             failed_writes: 0,
             lost: Ledger::default(),
         };
@@ -152,14 +119,24 @@ impl Partition {
         &self.home
     }
 
+    pub(crate) fn reduce(&self) -> ReduceId {
+        self.reduce
+    }
+
     pub(crate) fn tail_hint(&self) -> usize {
         self.tail_hint.load(Relaxed)
     }
 
     /// A thread that panicked here may have left index and bytes disagreeing: such a partition is
     /// lost.
-    fn lock(&self) -> Result<MutexGuard<'_, Inner>, Code> {
+    pub(super) fn lock(&self) -> Result<MutexGuard<'_, Inner>, Code> {
         self.inner.lock().map_err(|_| Code::Internal)
+    }
+
+    /// Its lock, if it is there and has something in memory.
+    pub(super) fn lock_with_tail(&self) -> Option<MutexGuard<'_, Inner>> {
+        let inner = self.lock().ok()?;
+        (inner.phase != Phase::Removed && inner.tail.len() > 0).then_some(inner)
     }
 
     /// Appends a segment whose checksum was verified.
@@ -202,17 +179,14 @@ impl Partition {
         if resources.budget.metadata_is_full() {
             return Err(Code::Overloaded);
         }
-        self.home.check(resources, self.reduce, inner.place)?;
+        // What no disk would take is not taken into memory either.
+        self.home.disk(resources, self.reduce)?;
         if self.grow_tail(resources, inner, bytes) {
             self.index(resources, inner, segment);
         } else if !planted::is(Bug::AckBeforeWrite) {
-            let written = self.write_out_locked(resources, inner, bytes);
-            if !planted::is(Bug::FailedWriteAcknowledged) {
-                written?;
-            }
+            self.write_out_locked(resources, inner, bytes)?;
             self.index(resources, inner, segment);
             inner.on_file = inner.segments.len();
-            inner.file_bytes += u64::from(segment.length);
         }
         Ok(())
     }
@@ -246,88 +220,7 @@ impl Partition {
         true
     }
 
-    /// Writes the tail to the file and gives its memory back. Waits for the partition's lock.
-    pub(crate) fn write_out(&self, resources: &Resources) -> Result<(), Code> {
-        let mut inner = self.lock()?;
-        match inner.phase {
-            Phase::Removed => Ok(()),
-            Phase::Open | Phase::Frozen => self.write_out_locked(resources, &mut inner, &[]),
-        }
-    }
-
-    /// Writes the tail, and `more` behind it, to the end of the file. If that fails the segments of
-    /// an open partition's tail are dropped; a frozen partition keeps its tail, because its layout
-    /// is final.
-    fn write_out_locked(
-        &self,
-        resources: &Resources,
-        inner: &mut Inner,
-        more: &[u8],
-    ) -> Result<(), Code> {
-        let tail_bytes = inner.tail.len() as u64;
-        if tail_bytes == 0 && more.is_empty() {
-            return Ok(());
-        }
-        match self.write_at_end(resources, inner, more) {
-            Ok(()) => {
-                inner.file_bytes += tail_bytes;
-                inner.on_file = inner.segments.len();
-                self.clear_tail(resources, inner);
-                Ok(())
-            }
-            Err(code) => {
-                if inner.phase == Phase::Open {
-                    self.drop_tail(resources, inner, code);
-                }
-                Err(code)
-            }
-        }
-    }
-
-    /// Tries the places for a new file one after another; a file that is there stays where it is.
-    fn write_at_end(
-        &self,
-        resources: &Resources,
-        inner: &mut Inner,
-        more: &[u8],
-    ) -> Result<(), Code> {
-        let mut refusal = Code::DiskFailed;
-        for _ in 0..self.home.places(resources) {
-            let place = match inner.place {
-                Some(place) => {
-                    self.home.check(resources, self.reduce, inner.place)?;
-                    place
-                }
-                None => self.home.place(resources, self.reduce)?,
-            };
-            let path = self.home.data_path(resources, place, self.reduce);
-            let file = match inner.place {
-                Some(_) => resources.fs().open(&path, Open::Write),
-                None => self.home.create(resources, &path),
-            };
-            let written = file.and_then(|file| {
-                write_all_at(file.as_ref(), &inner.tail.slices(more), inner.file_bytes)
-                    // Cut back at once: what is torn must not fill a full disk.
-                    .inspect_err(|_| drop(file.set_size(inner.file_bytes)))
-            });
-            let Err(error) = written else {
-                inner.place = Some(place);
-                return Ok(());
-            };
-            inner.failed_writes += 1;
-            refusal = self.home.report(resources, place, &error);
-            tracing::warn!(path = %path.display(), %refusal, %error, "write out a partition");
-            if inner.place.is_some() {
-                return Err(refusal);
-            }
-            // Made by us and empty of anything visible. If it cannot be removed now, it goes with
-            // the shuffle's directory.
-            let _ = resources.fs().remove_file(&path);
-        }
-        Err(refusal)
-    }
-
-    fn clear_tail(&self, resources: &Resources, inner: &mut Inner) {
+    pub(super) fn clear_tail(&self, resources: &Resources, inner: &mut Inner) {
         let empty = match inner.phase {
             Phase::Open => Tail::Growing(PagedBytes::default()),
             Phase::Frozen | Phase::Removed => Tail::Frozen(Bytes::new()),
@@ -340,9 +233,10 @@ impl Partition {
         self.tail_hint.store(0, Relaxed);
     }
 
-    fn drop_tail(&self, resources: &Resources, inner: &mut Inner, code: Code) {
+    pub(super) fn drop_tail(&self, resources: &Resources, inner: &mut Inner, code: Code) {
         if planted::is(Bug::FailedWriteDropsAll) {
-            (inner.on_file, inner.file_bytes) = (0, 0);
+            inner.on_file = 0;
+            inner.extents.clear();
         }
         let dropped = inner.segments.len() - inner.on_file;
         let before = inner.segments.heap_bytes();
@@ -363,14 +257,15 @@ impl Partition {
         let mut inner = self.lock()?;
         if inner.phase == Phase::Open {
             inner.phase = Phase::Frozen;
-            let before = inner.segments.heap_bytes();
+            let before = inner.index_bytes();
             inner.segments.shrink();
+            inner.extents.shrink();
             resources
                 .budget
-                .resize_metadata(before, inner.segments.heap_bytes());
+                .resize_metadata(before, inner.index_bytes());
             self.settle_tail(resources, &mut inner);
-            let index_bytes = inner.segments.bytes();
-            assert_eq!(inner.file_bytes + inner.tail.len() as u64, index_bytes);
+            let held = inner.extents.bytes() + inner.tail.len() as u64;
+            assert_eq!(held, inner.segments.bytes());
         }
         Ok(Frozen {
             bytes: inner.segments.bytes(),
@@ -381,7 +276,7 @@ impl Partition {
 
     /// Copies what is left in memory to one piece of the right size, which readers can share.
     fn settle_tail(&self, resources: &Resources, inner: &mut Inner) {
-        let bytes: Bytes = inner.tail.slices(&[]).concat().into();
+        let bytes: Bytes = inner.tail.slices().concat().into();
         let length = bytes.len();
         if let Tail::Growing(paged) = std::mem::replace(&mut inner.tail, Tail::Frozen(bytes)) {
             resources.pages.take_back(paged);
@@ -392,30 +287,21 @@ impl Partition {
 
     /// Shows a frozen partition to `read`. Holds the partition's lock meanwhile: no disk work in
     /// it.
-    pub(crate) fn view<T>(
-        &self,
-        resources: &Resources,
-        read: impl FnOnce(&View<'_>) -> T,
-    ) -> Result<T, Code> {
+    pub(crate) fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> Result<T, Code> {
         let inner = self.lock()?;
         match (inner.phase, &inner.tail) {
-            (Phase::Frozen, Tail::Frozen(tail)) => {
-                let path = inner
-                    .place
-                    .map(|place| self.home.data_path(resources, place, self.reduce));
-                Ok(read(&View {
-                    segments: &inner.segments,
-                    file_bytes: inner.file_bytes,
-                    path,
-                    tail: tail.clone(),
-                }))
-            }
+            (Phase::Frozen, Tail::Frozen(tail)) => Ok(read(&View {
+                segments: &inner.segments,
+                extents: &inner.extents,
+                tail: tail.clone(),
+            })),
             (Phase::Removed, _) => Err(Code::UnknownShuffle),
             _ => Err(Code::NotFinalized),
         }
     }
 
-    /// Forgets everything and removes the file. Readers that have it open keep it.
+    /// Forgets everything and removes its own file. Readers that have it open keep it; what is in
+    /// the shared file goes with the shuffle.
     pub(crate) fn remove(&self, resources: &Resources) {
         // A poisoned partition still has a file to remove, and memory to give back.
         let mut inner = self
@@ -426,16 +312,18 @@ impl Partition {
             return;
         }
         inner.phase = Phase::Removed;
-        let held = std::mem::take(&mut inner.segments);
+        let before = inner.index_bytes();
+        inner.segments = Segments::default();
+        inner.extents = Extents::default();
         resources
             .budget
-            .resize_metadata(held.heap_bytes(), Segments::default().heap_bytes());
+            .resize_metadata(before, inner.index_bytes());
         resources.budget.resize_metadata(PARTITION_BYTES, 0);
         if !planted::is(Bug::TailMemoryKept) {
             self.clear_tail(resources, &mut inner);
         }
-        if let Some(place) = inner.place.take() {
-            let path = self.home.data_path(resources, place, self.reduce);
+        if let Some(own) = inner.own.take() {
+            let path = self.home.path(resources, Place::Own(own.disk), self.reduce);
             if let Err(error) = resources.fs().remove_file(&path) {
                 tracing::warn!(path = %path.display(), %error, "remove a partition's file");
             }

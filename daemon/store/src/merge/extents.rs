@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where on disk the bytes of a partition are: a list of runs, in the order of the partition.
+
+use crate::resource::home::Place;
+
+/// One run of a partition's bytes.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    place: Place,
+    /// Where it starts in the file.
+    offset: u64,
+    /// Where it ends in the partition.
+    end: u64,
+}
+
+/// A run of bytes in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileRun {
+    pub(crate) place: Place,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+/// The runs that make up what was written of a partition.
+#[derive(Debug, Default)]
+pub(crate) struct Extents {
+    list: Vec<Extent>,
+}
+
+impl Extents {
+    /// Bytes in all of them.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.list.last().map_or(0, |last| last.end)
+    }
+
+    /// Appends a run; one that continues the last is joined with it.
+    pub(crate) fn push(&mut self, run: FileRun) {
+        let start = self.bytes();
+        let end = start + run.length;
+        let before = self
+            .list
+            .len()
+            .checked_sub(2)
+            .and_then(|at| self.list.get(at));
+        let last_start = before.map_or(0, |before| before.end);
+        if let Some(last) = self.list.last_mut()
+            && last.place == run.place
+            && last.offset + (last.end - last_start) == run.offset
+        {
+            last.end = end;
+            return;
+        }
+        if self.list.len() == self.list.capacity() {
+            self.list.reserve_exact(1.max(self.list.len() / 4));
+        }
+        let (place, offset) = (run.place, run.offset);
+        self.list.push(Extent { place, offset, end });
+    }
+
+    /// The runs that hold a range of the partition's bytes; nothing beyond [`Extents::bytes`].
+    pub(crate) fn runs(&self, offset: u64, length: u64) -> impl Iterator<Item = FileRun> {
+        let first = self.list.partition_point(|extent| extent.end <= offset);
+        let before = first.checked_sub(1).and_then(|at| self.list.get(at));
+        let mut start = before.map_or(0, |before| before.end);
+        let until = offset + length;
+        self.list.iter().skip(first).map_while(move |extent| {
+            let from = start.max(offset);
+            let to = extent.end.min(until);
+            let run = FileRun {
+                place: extent.place,
+                offset: extent.offset + (from - start),
+                length: to.checked_sub(from).filter(|length| *length > 0)?,
+            };
+            start = extent.end;
+            Some(run)
+        })
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    /// Gives back what was reserved for growth.
+    pub(crate) fn shrink(&mut self) {
+        self.list.shrink_to_fit();
+    }
+
+    /// Heap memory of the list.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.list.capacity() * size_of::<Extent>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(place: Place, offset: u64, length: u64) -> FileRun {
+        FileRun {
+            place,
+            offset,
+            length,
+        }
+    }
+
+    fn sample() -> Extents {
+        let mut extents = Extents::default();
+        extents.push(run(Place::Spill(0), 1000, 10));
+        extents.push(run(Place::Spill(0), 1010, 10));
+        extents.push(run(Place::Spill(0), 5000, 30));
+        extents.push(run(Place::Own(1), 0, 50));
+        extents
+    }
+
+    #[test]
+    fn a_range_is_found_in_the_runs_that_hold_it() {
+        let extents = sample();
+        assert_eq!(extents.bytes(), 100);
+        let runs = |offset, length| extents.runs(offset, length).collect::<Vec<_>>();
+        let all = [
+            run(Place::Spill(0), 1000, 20),
+            run(Place::Spill(0), 5000, 30),
+            run(Place::Own(1), 0, 50),
+        ];
+        assert_eq!(runs(0, 100), all);
+        assert_eq!(runs(5, 5), [run(Place::Spill(0), 1005, 5)]);
+        assert_eq!(runs(20, 30), [run(Place::Spill(0), 5000, 30)]);
+        assert_eq!(
+            runs(49, 2),
+            [run(Place::Spill(0), 5029, 1), run(Place::Own(1), 0, 1)]
+        );
+        assert_eq!(runs(90, 10), [run(Place::Own(1), 40, 10)]);
+    }
+
+    #[test]
+    fn what_was_not_written_is_in_no_run() {
+        let extents = sample();
+        assert_eq!(extents.runs(100, 5).count(), 0);
+        let held: u64 = extents.runs(95, 20).map(|run| run.length).sum();
+        assert_eq!(held, 5);
+        assert_eq!(Extents::default().runs(0, 1).count(), 0);
+    }
+}

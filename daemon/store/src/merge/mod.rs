@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Merge: segments of many maps become one partition, in memory first, then on disk.
+//!
+//! ```text
+//! segment --append--> tail (memory) --write-out--> extents: runs of bytes in files
+//!                                    \
+//!                                     alone: 256 KiB are full
+//!                                     together with others: memory is short
+//! ```
+
+mod extents;
+mod partition;
+mod relief;
+mod tail;
+mod write_out;
+
+pub(crate) use extents::FileRun;
+pub(crate) use partition::{Frozen, PARTITION_BYTES, Partition, View};
+pub use tail::WRITE_OUT_BYTES;

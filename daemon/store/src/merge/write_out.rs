@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the bytes of a partition go when they leave memory.
+//!
+//! The first half mebibyte goes to a file that the partitions of the shuffle share on a disk: most
+//! partitions of most shuffles never have more, and need no file. What comes after that goes to a
+//! file of the partition's own, so that a disk with a head reads a large partition in one go.
+
+use super::extents::FileRun;
+use super::partition::{Inner, Partition, Phase};
+use crate::model::code::Code;
+use crate::resource::Resources;
+use crate::resource::disk::DiskIndex;
+use crate::resource::home::{Home, Place};
+
+/// Bytes of a partition that go to the shared file.
+const SHARED_BYTES: u64 = 512 * 1024;
+
+/// A partition's own file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnFile {
+    pub(super) disk: DiskIndex,
+    bytes: u64,
+}
+
+impl Partition {
+    /// Writes the tail to disk and gives its memory back. Waits for the partition's lock.
+    pub(crate) fn write_out(&self, resources: &Resources) -> Result<(), Code> {
+        let mut inner = self.lock()?;
+        match inner.phase {
+            Phase::Removed => Ok(()),
+            Phase::Open | Phase::Frozen => self.write_out_locked(resources, &mut inner, &[]),
+        }
+    }
+
+    /// Writes the tail, and `more` behind it. If that fails the segments of an open partition's tail
+    /// are dropped; a frozen partition keeps its tail, because its layout is final.
+    pub(super) fn write_out_locked(
+        &self,
+        resources: &Resources,
+        inner: &mut Inner,
+        more: &[u8],
+    ) -> Result<(), Code> {
+        if inner.tail.len() == 0 && more.is_empty() {
+            return Ok(());
+        }
+        match self.write(resources, inner, more) {
+            Ok(()) => {
+                self.leave_memory(resources, inner);
+                Ok(())
+            }
+            Err(code) => {
+                if inner.phase == Phase::Open {
+                    self.drop_tail(resources, inner, code);
+                }
+                Err(code)
+            }
+        }
+    }
+
+    /// Tries one place after another, until one takes the bytes or there is none left.
+    fn write(&self, resources: &Resources, inner: &mut Inner, more: &[u8]) -> Result<(), Code> {
+        let length = (inner.tail.len() + more.len()) as u64;
+        let mut refusal = Code::DiskFailed;
+        for _ in 0..self.home().tries(resources) {
+            let place = self.place(resources, inner, length)?;
+            let mut slices = inner.tail.slices();
+            slices.push(more);
+            let written = match (place, inner.own) {
+                (Place::Spill(disk), _) => self.home().spill(resources, disk, &slices),
+                (Place::Own(_), own) => {
+                    let path = self.home().path(resources, place, self.reduce());
+                    let end = own.map_or(0, |own| own.bytes);
+                    let appended = self.home().append(resources, &path, end, &slices);
+                    appended.map(|_| end)
+                }
+            };
+            match written {
+                Ok(offset) => {
+                    let run = FileRun {
+                        place,
+                        offset,
+                        length,
+                    };
+                    self.note_written(resources, inner, run);
+                    return Ok(());
+                }
+                Err(error) => {
+                    inner.failed_writes += 1;
+                    refusal = self.home().report(resources, place.disk(), &error);
+                    let reduce = self.reduce();
+                    tracing::warn!(%reduce, ?place, %refusal, %error, "write out a partition");
+                }
+            }
+            if refusal == Code::Overloaded {
+                break;
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Where the next `length` bytes go.
+    pub(super) fn place(
+        &self,
+        resources: &Resources,
+        inner: &Inner,
+        length: u64,
+    ) -> Result<Place, Code> {
+        let Home::Ours { .. } = self.home() else {
+            return Ok(Place::Own(0));
+        };
+        if let Some(own) = inner.own
+            && resources
+                .disks
+                .check(own.disk, &resources.environment)
+                .is_ok()
+        {
+            return Ok(Place::Own(own.disk));
+        }
+        let disk = self.home().disk(resources, self.reduce())?;
+        let is_large = inner.extents.bytes() + length > SHARED_BYTES;
+        Ok(match inner.own {
+            None if is_large => Place::Own(disk),
+            // Of a file on a bad disk the rest is elsewhere.
+            _ => Place::Spill(disk),
+        })
+    }
+
+    /// Takes note of where the next bytes of the partition are.
+    pub(super) fn note_written(&self, resources: &Resources, inner: &mut Inner, run: FileRun) {
+        if let Place::Own(disk) = run.place {
+            let bytes = run.offset + run.length;
+            inner.own = Some(OwnFile { disk, bytes });
+        }
+        let before = inner.extents.heap_bytes();
+        inner.extents.push(run);
+        let after = inner.extents.heap_bytes();
+        resources.budget.resize_metadata(before, after);
+    }
+
+    /// The tail was written.
+    pub(super) fn leave_memory(&self, resources: &Resources, inner: &mut Inner) {
+        inner.on_file = inner.segments.len();
+        self.clear_tail(resources, inner);
+    }
+}
