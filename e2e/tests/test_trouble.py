@@ -159,7 +159,7 @@ def test_a_file_of_the_daemon_that_is_cut_costs_the_blocks_in_it_and_the_disk_is
     daemon = start_daemon()
     job = keyed_rows(gates, services=daemon.host_port, passes=2)
     # A partition is so large that it has a file of its own, and small enough for one chunk.
-    job.arguments["value_bytes"] = 800
+    job.arguments["value_bytes"] = 1200
     job.conf["spark.shuffle.compress"] = "false"
     running = start_job(job)
     open_all(gates, "map", "reduce")

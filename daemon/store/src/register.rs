@@ -229,7 +229,7 @@ impl Store {
             return Err(Code::Overloaded.because("no memory for another shuffle"));
         }
         let number = self.next_home.fetch_add(1, Relaxed);
-        let home = Home::ours(key, number, self.resources.disks.len());
+        let home = Home::ours(key, number, spec.num_maps, self.resources.disks.len());
         let now_ms = self.resources.now_ms();
         let mut replaced = Vec::new();
         let outcome = self.with_application(&key.app, attempt, |state| {

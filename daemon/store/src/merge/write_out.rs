@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where the bytes of a partition go when they leave memory.
 //!
-//! The first half mebibyte goes to a file that the partitions of the shuffle share on a disk: most
-//! partitions of most shuffles never have more, and need no file. What comes after that goes to a
-//! file of the partition's own, so that a disk with a head reads a large partition in one go.
+//! A partition that is expected to stay small goes to a file that the partitions of the shuffle share
+//! on a disk: most partitions of most shuffles need no file. One that is expected to become large, or
+//! did so all the same, has a file of its own, which a disk with a head reads in one go.
 
 use super::extents::FileRun;
 use super::partition::{Inner, Partition, Phase};
@@ -12,8 +12,8 @@ use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::{Home, Place};
 
-/// Bytes of a partition that go to the shared file.
-const SHARED_BYTES: u64 = 512 * 1024;
+/// Up to this size a partition is small.
+const SMALL_BYTES: u64 = 1024 * 1024;
 
 /// A partition's own file.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +105,7 @@ impl Partition {
         inner: &Inner,
         length: u64,
     ) -> Result<Place, Code> {
-        let Home::Ours { .. } = self.home() else {
+        let Home::Ours { num_maps, .. } = self.home() else {
             return Ok(Place::Own(0));
         };
         if let Some(own) = inner.own
@@ -117,7 +117,11 @@ impl Partition {
             return Ok(Place::Own(own.disk));
         }
         let disk = self.home().disk(resources, self.reduce())?;
-        let is_large = inner.extents.bytes() + length > SHARED_BYTES;
+        let bytes = inner.extents.bytes() + length;
+        // What is being written through is not in the index yet.
+        let maps = inner.segments.len() as u64 + 1;
+        let expected = bytes.max(bytes.saturating_mul(u64::from(*num_maps)) / maps);
+        let is_large = expected > SMALL_BYTES;
         Ok(match inner.own {
             None if is_large => Place::Own(disk),
             // Of a file on a bad disk the rest is elsewhere.

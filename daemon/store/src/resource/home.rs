@@ -34,6 +34,7 @@ pub(crate) enum Home {
     Ours {
         dir_name: String,
         spread: u64,
+        num_maps: u32,
         spills: Vec<Spill>,
     },
     /// The application's merge directories, where Spark's executors look for merged files.
@@ -61,7 +62,7 @@ impl Place {
 
 impl Home {
     /// `number` is unique in the life of the store, so that no two generations share a directory.
-    pub(crate) fn ours(key: &ShuffleKey, number: u64, disks: usize) -> Self {
+    pub(crate) fn ours(key: &ShuffleKey, number: u64, num_maps: u32, disks: usize) -> Self {
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || "._-".contains(c) {
                 c
@@ -80,6 +81,7 @@ impl Home {
         Self::Ours {
             dir_name,
             spread: number,
+            num_maps,
             spills: std::iter::repeat_with(Spill::default).take(disks).collect(),
         }
     }

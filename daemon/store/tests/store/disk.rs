@@ -189,33 +189,53 @@ fn partitions_are_spread_over_disks_and_go_on_elsewhere_when_one_is_bad() {
 }
 
 #[test]
-fn a_large_partition_has_a_file_of_its_own_behind_what_it_shares() {
-    let world = World::new().registered();
-    for map in 0..6 {
+fn a_partition_that_will_be_large_has_a_file_of_its_own_from_the_start() {
+    let world = World::new().registered_for(100);
+    for map in 0..3 {
+        for reduce in 0..3 {
+            let bytes = payload(map, reduce, 50_000 * reduce as usize);
+            assert!(bytes.is_empty() || world.push(map, reduce, &bytes) == Code::Ok);
+        }
+    }
+    assert_eq!(world.data_files(DISK).len(), 1);
+    assert_eq!(
+        world.data_bytes(DISK),
+        300_000,
+        "of the one that filled its tail"
+    );
+}
+
+#[test]
+fn a_small_partition_that_became_large_has_a_file_of_its_own_behind_what_it_shares() {
+    let world = World::new().registered_for(12);
+    for reduce in 0..3 {
+        (0..6).for_each(|map| assert_eq!(world.push(map, reduce, b"small"), Code::Ok));
+    }
+    for map in 6..12 {
         for reduce in 0..3 {
             let bytes = payload(map, reduce, LARGE);
             assert_eq!(world.push(map, reduce, &bytes), Code::Ok);
         }
-        assert_eq!(world.push(map + 6, 0, b"in the tail"), Code::Ok);
     }
     let files = world.data_files(DISK);
     assert_eq!(files.len(), 4, "one for all, and one each: {files:?}");
     world.store.finalize(&key()).unwrap();
-    for reduce in 1..3 {
-        let all: Vec<_> = (0..6).flat_map(|map| payload(map, reduce, LARGE)).collect();
+    for reduce in 0..3 {
+        assert_eq!(world.maps(reduce), (0..12).collect::<Vec<_>>());
+        let large = (6..12).flat_map(|map| payload(map, reduce, LARGE));
+        let all: Vec<_> = b"small".repeat(6).into_iter().chain(large).collect();
         assert_eq!(world.fetch(reduce), all);
     }
-    assert_eq!(world.maps(0), [0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]);
-    assert_eq!(world.fetch(0).len(), 6 * (LARGE + 11));
-    let range = MapRange::new(1, 4).unwrap();
-    let some: Vec<_> = (1..4).flat_map(|map| payload(map, 1, LARGE)).collect();
+    let range = MapRange::new(5, 10).unwrap();
+    let some: Vec<_> = (6..10).flat_map(|map| payload(map, 1, LARGE)).collect();
+    let some = [b"small", &some[..]].concat();
     assert_eq!(fetch(&world.store, range, 1).concat(), some);
 }
 
 #[test]
 fn a_large_partition_whose_disk_fails_goes_on_elsewhere_and_comes_back() {
     let world = World::with(2, 64 * MIB).registered();
-    let push = |map| assert_eq!(world.push(map, 0, &payload(map, 0, 3 * LARGE)), Code::Ok);
+    let push = |map| assert_eq!(world.push(map, 0, &payload(map, 0, 5 * LARGE)), Code::Ok);
     push(0);
     world.fs.fault_at(0, Fault::Torn(1000, Errno::NOSPC));
     push(1);
@@ -223,15 +243,15 @@ fn a_large_partition_whose_disk_fails_goes_on_elsewhere_and_comes_back() {
     world.clock.advance_ms(5_000);
     push(3);
     world.store.finalize(&key()).unwrap();
-    let all: Vec<_> = (0..4).flat_map(|map| payload(map, 0, 3 * LARGE)).collect();
+    let all: Vec<_> = (0..4).flat_map(|map| payload(map, 0, 5 * LARGE)).collect();
     assert_eq!(world.fetch(0), all);
     let held = [world.data_bytes("/disk0"), world.data_bytes("/disk1")];
-    assert_eq!(held, [6 * LARGE, 6 * LARGE]);
+    assert_eq!(held, [10 * LARGE, 10 * LARGE]);
 }
 
 #[test]
 fn tails_that_cannot_be_written_together_are_written_one_by_one_to_another_disk() {
-    let world = World::with(2, 2 * MIB).registered();
+    let world = World::with(2, 2 * MIB).registered_for(1);
     let mut pushed = 0;
     // Even partitions are at home on the first disk, odd ones on the other.
     while world.data_bytes("/disk0") + world.data_bytes("/disk1") == 0 {
@@ -328,7 +348,7 @@ fn pressure_writes_out_the_largest_tails_first() {
 
 #[test]
 fn finalized_tails_are_written_out_under_pressure_and_their_layout_stays() {
-    let world = World::with(1, 4 * MIB).registered();
+    let world = World::with(1, 4 * MIB).registered_for(2);
     for reduce in 0..8 {
         world.push(0, reduce, &payload(0, reduce, 150_000));
     }
@@ -344,7 +364,11 @@ fn finalized_tails_are_written_out_under_pressure_and_their_layout_stays() {
         shuffle: ShuffleId(8),
         ..key()
     };
-    world.store.register_shuffle(&other, spec()).unwrap();
+    let spec = ShuffleSpec {
+        num_maps: 2,
+        ..spec()
+    };
+    world.store.register_shuffle(&other, spec).unwrap();
     for reduce in 0..20 {
         let bytes = payload(1, reduce, 150_000);
         let header = header(reduce, &bytes);
@@ -408,7 +432,7 @@ fn metadata_alone_cannot_pass_the_budget() {
 
 #[test]
 fn ten_thousand_small_partitions_share_a_file_on_each_disk_and_keep_none_open() {
-    let world = World::with(2, 8 * MIB).registered();
+    let world = World::with(2, 8 * MIB).registered_for(3);
     for map in 0..3 {
         for reduce in 0..10_000 {
             let bytes = payload(map, reduce, 1_500);

@@ -55,6 +55,13 @@ impl World {
         self
     }
 
+    /// Registers it for so few maps that the store expects partitions to stay small.
+    pub(crate) fn registered_for(self, num_maps: u32) -> Self {
+        let spec = ShuffleSpec { num_maps, ..spec() };
+        self.store.register_shuffle(&key(), spec).unwrap();
+        self
+    }
+
     pub(crate) fn push(&self, map: u32, reduce: u32, bytes: &[u8]) -> Code {
         self.push_attempt(map, i64::from(map) + 1000, reduce, bytes)
     }
