@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 pub use rustix::io::Errno;
 
@@ -28,6 +28,20 @@ pub enum Fault {
 #[derive(Clone, Debug, Default)]
 pub struct FakeFs {
     state: Arc<Mutex<State>>,
+    gate: Arc<Gate>,
+}
+
+/// Where writes wait while it is closed.
+#[derive(Debug, Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    opened: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct GateState {
+    closed: bool,
+    waiting: usize,
 }
 
 #[derive(Debug, Default)]
@@ -132,6 +146,29 @@ impl FakeFs {
         locked(&self.state).faults.clear();
     }
 
+    /// Lets writes wait until [`FakeFs::release_writes`].
+    pub fn hold_writes(&self) {
+        locked(&self.gate.state).closed = true;
+    }
+
+    /// Ends what [`FakeFs::hold_writes`] began.
+    pub fn release_writes(&self) {
+        locked(&self.gate.state).closed = false;
+        self.gate.opened.notify_all();
+    }
+
+    /// Writes that wait.
+    pub fn held_writes(&self) -> usize {
+        locked(&self.gate.state).waiting
+    }
+
+    fn pass_gate(&self) {
+        let mut gate = locked(&self.gate.state);
+        gate.waiting += 1;
+        let passed = self.gate.opened.wait_while(gate, |gate| gate.closed);
+        passed.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
+    }
+
     /// Lets everything that changes something below `dir` fail until [`FakeFs::mend`].
     pub fn break_dir(&self, dir: &Path, error: Errno) {
         locked(&self.state).broken.insert(dir.into(), error);
@@ -222,6 +259,7 @@ impl File for FakeFile {
         if !self.writable {
             return Err(Errno::BADF.into());
         }
+        self.fs.pass_gate();
         let mut state = locked(&self.fs.state);
         let number = state.writes;
         state.writes += 1;

@@ -286,7 +286,8 @@ impl Partition {
     }
 
     /// Shows a frozen partition to `read`. Holds the partition's lock meanwhile: no disk work in
-    /// it.
+    /// it. Never waits for a disk itself: nobody writes a frozen partition of a registered shuffle
+    /// under its lock.
     pub(crate) fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> Result<T, Code> {
         let inner = self.lock()?;
         match (inner.phase, &inner.tail) {

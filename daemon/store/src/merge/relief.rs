@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 
+use bytes::Bytes;
+
 use super::extents::FileRun;
 use super::partition::{Inner, Partition};
 use crate::resource::Resources;
@@ -28,10 +30,17 @@ struct Candidate {
     partition: Arc<Partition>,
 }
 
-/// A partition under its lock.
-struct Locked<'a> {
+/// What is written of one partition.
+struct Piece<'a> {
     partition: &'a Partition,
-    inner: MutexGuard<'a, Inner>,
+    tail: HeldTail<'a>,
+}
+
+enum HeldTail<'a> {
+    /// Under the partition's lock, so that nobody appends meanwhile.
+    Open(MutexGuard<'a, Inner>),
+    /// Final. The lock is free: readers do not wait for the disk.
+    Frozen(Bytes),
 }
 
 impl Store {
@@ -116,68 +125,117 @@ fn batches(chosen: &[Candidate]) -> impl Iterator<Item = &[Candidate]> {
 /// Writes out partitions of one generation: those whose next bytes go to the file that they share on
 /// a disk in one write, each other alone. A failure is logged and taken note of where it happens.
 fn write_out_together(resources: &Resources, candidates: &[Candidate]) {
-    let mut by_disk: BTreeMap<DiskIndex, Vec<Locked<'_>>> = BTreeMap::new();
+    let mut by_disk: BTreeMap<DiskIndex, Vec<Piece<'_>>> = BTreeMap::new();
     for candidate in candidates {
         let partition = candidate.partition.as_ref();
         let Some(mut inner) = partition.lock_with_tail() else {
             continue;
         };
-        let length = inner.tail.len() as u64;
-        match partition.place(resources, &inner, length) {
-            Ok(Place::Spill(disk)) => {
-                let group = by_disk.entry(disk).or_default();
-                group.push(Locked { partition, inner });
+        let Ok(place) = partition.place(resources, &inner, inner.tail.len() as u64) else {
+            let _ = partition.write_out_locked(resources, &mut inner, &[]);
+            continue;
+        };
+        let tail = match inner.tail.frozen() {
+            Some(bytes) => {
+                if let Place::Own(_) = place {
+                    let end = inner.own_bytes();
+                    drop(inner);
+                    partition.write_frozen(resources, place, end, &bytes);
+                    continue;
+                }
+                HeldTail::Frozen(bytes)
             }
-            _ => {
-                let _ = partition.write_out_locked(resources, &mut inner, &[]);
+            None => {
+                if let Place::Own(_) = place {
+                    let _ = partition.write_out_locked(resources, &mut inner, &[]);
+                    continue;
+                }
+                HeldTail::Open(inner)
             }
-        }
+        };
+        let pieces = by_disk.entry(place.disk()).or_default();
+        pieces.push(Piece { partition, tail });
     }
-    for (disk, group) in by_disk {
-        spill(resources, disk, group);
+    for (disk, pieces) in by_disk {
+        spill(resources, disk, pieces);
     }
 }
 
-fn spill(resources: &Resources, disk: DiskIndex, group: Vec<Locked<'_>>) {
-    let Some(home) = group.first().map(|locked| locked.partition.home()) else {
+fn spill(resources: &Resources, disk: DiskIndex, pieces: Vec<Piece<'_>>) {
+    let Some(first) = pieces.first().map(|piece| piece.partition) else {
         return;
     };
-    let slices: Vec<&[u8]> = group
+    let slices: Vec<&[u8]> = pieces
         .iter()
-        .flat_map(|locked| locked.inner.tail.slices())
+        .flat_map(|piece| piece.tail.slices())
         .collect();
-    let written = home.spill(resources, disk, &slices);
-    let mut offset = match written {
-        Ok(offset) => offset,
-        Err(error) => {
-            let code = home.report(resources, disk, &error);
-            tracing::warn!(disk, %code, %error, "write out partitions together");
-            // Each for itself: there may be another disk, and if not each drops what it must.
-            for Locked {
-                partition,
-                mut inner,
-            } in group
-            {
-                let _ = partition.write_out_locked(resources, &mut inner, &[]);
+    match first.home().spill(resources, disk, &slices) {
+        Ok(mut offset) => {
+            for piece in pieces {
+                let length = piece.tail.len() as u64;
+                let run = FileRun {
+                    place: Place::Spill(disk),
+                    offset,
+                    length,
+                };
+                piece.written(resources, run);
+                if !planted::is(Bug::PiecesMixedUp) {
+                    offset += length;
+                }
             }
-            return;
         }
-    };
-    for Locked {
-        partition,
-        mut inner,
-    } in group
-    {
-        let length = inner.tail.len() as u64;
-        let run = FileRun {
-            place: Place::Spill(disk),
-            offset,
-            length,
-        };
-        partition.note_written(resources, &mut inner, run);
-        partition.leave_memory(resources, &mut inner);
-        if !planted::is(Bug::PiecesMixedUp) {
-            offset += length;
+        Err(error) => {
+            if !pieces.iter().all(Piece::is_removed) {
+                let code = first.home().report(resources, disk, &error);
+                tracing::warn!(disk, %code, %error, "write out partitions together");
+            }
+            pieces
+                .into_iter()
+                .for_each(|piece| piece.not_written(resources));
+        }
+    }
+}
+
+impl HeldTail<'_> {
+    fn slices(&self) -> Vec<&[u8]> {
+        match self {
+            Self::Open(inner) => inner.tail.slices(),
+            Self::Frozen(bytes) => vec![bytes],
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Open(inner) => inner.tail.len(),
+            Self::Frozen(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl Piece<'_> {
+    fn written(self, resources: &Resources, run: FileRun) {
+        match self.tail {
+            HeldTail::Open(mut inner) => {
+                self.partition.note_written(resources, &mut inner, run);
+                self.partition.leave_memory(resources, &mut inner);
+            }
+            HeldTail::Frozen(_) => self.partition.settle_frozen(resources, run),
+        }
+    }
+
+    /// Files go only when all partitions of a shuffle do. What is under its lock is there.
+    fn is_removed(&self) -> bool {
+        match self.tail {
+            HeldTail::Open(_) => false,
+            HeldTail::Frozen(_) => self.partition.is_removed(),
+        }
+    }
+
+    /// Each for itself: there may be another disk, and if not each drops what it must. What is final
+    /// stays in memory until the next time.
+    fn not_written(self, resources: &Resources) {
+        if let HeldTail::Open(mut inner) = self.tail {
+            let _ = self.partition.write_out_locked(resources, &mut inner, &[]);
         }
     }
 }

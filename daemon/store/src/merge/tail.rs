@@ -22,6 +22,14 @@ impl Tail {
         }
     }
 
+    /// Its bytes, if they are final.
+    pub(super) fn frozen(&self) -> Option<Bytes> {
+        match self {
+            Self::Growing(_) => None,
+            Self::Frozen(bytes) => Some(bytes.clone()),
+        }
+    }
+
     /// Its bytes, in order.
     pub(super) fn slices(&self) -> Vec<&[u8]> {
         match self {

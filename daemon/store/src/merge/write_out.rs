@@ -5,6 +5,8 @@
 //! on a disk: most partitions of most shuffles need no file. One that is expected to become large, or
 //! did so all the same, has a file of its own, which a disk with a head reads in one go.
 
+use bytes::Bytes;
+
 use super::extents::FileRun;
 use super::partition::{Inner, Partition, Phase};
 use crate::model::code::Code;
@@ -65,11 +67,11 @@ impl Partition {
             let place = self.place(resources, inner, length)?;
             let mut slices = inner.tail.slices();
             slices.push(more);
-            let written = match (place, inner.own) {
-                (Place::Spill(disk), _) => self.home().spill(resources, disk, &slices),
-                (Place::Own(_), own) => {
+            let written = match place {
+                Place::Spill(disk) => self.home().spill(resources, disk, &slices),
+                Place::Own(_) => {
                     let path = self.home().path(resources, place, self.reduce());
-                    let end = own.map_or(0, |own| own.bytes);
+                    let end = inner.own_bytes();
                     let appended = self.home().append(resources, &path, end, &slices);
                     appended.map(|_| end)
                 }
@@ -145,5 +147,49 @@ impl Partition {
     pub(super) fn leave_memory(&self, resources: &Resources, inner: &mut Inner) {
         inner.on_file = inner.segments.len();
         self.clear_tail(resources, inner);
+    }
+
+    /// Writes the tail of a finalized partition to its own file, which ends at `end`, without its
+    /// lock: nobody else writes it, as only one thread relieves memory. A failure leaves it in memory.
+    pub(super) fn write_frozen(&self, resources: &Resources, place: Place, end: u64, tail: &Bytes) {
+        let path = self.home().path(resources, place, self.reduce());
+        match self.home().append(resources, &path, end, &[tail]) {
+            Ok(_) => {
+                let run = FileRun {
+                    place,
+                    offset: end,
+                    length: tail.len() as u64,
+                };
+                self.settle_frozen(resources, run);
+            }
+            Err(_) if self.is_removed() => {}
+            Err(error) => {
+                let refusal = self.home().report(resources, place.disk(), &error);
+                tracing::warn!(path = %path.display(), %refusal, %error, "write out a partition");
+            }
+        }
+    }
+
+    /// The tail of a finalized partition was written. If it was removed meanwhile, the write may have
+    /// made its files anew.
+    pub(super) fn settle_frozen(&self, resources: &Resources, run: FileRun) {
+        match self.lock() {
+            Ok(mut inner) if inner.phase == Phase::Frozen => {
+                self.note_written(resources, &mut inner, run);
+                self.leave_memory(resources, &mut inner);
+            }
+            _ => self.home().remove(resources),
+        }
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        self.lock().is_ok_and(|inner| inner.phase == Phase::Removed)
+    }
+}
+
+impl Inner {
+    /// Where its own file ends.
+    pub(super) fn own_bytes(&self) -> u64 {
+        self.own.map_or(0, |own| own.bytes)
     }
 }

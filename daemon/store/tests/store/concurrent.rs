@@ -2,9 +2,10 @@
 //! Many threads at once, and random schedules.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use lodestone_store::fs::fake::{Errno, Fault};
 use lodestone_store::*;
@@ -148,6 +149,75 @@ fn removing_while_others_push_and_fetch_leaves_no_file_and_no_memory() {
         assert_eq!(world.data_files(DISK).len(), 0);
         assert_eq!(world.store.load().memory_used, 0);
     }
+}
+
+/// A finalized shuffle whose tails are just being written out, as long as the disk is held.
+fn with_held_relief(then: impl FnOnce(&World)) {
+    let world = Arc::new(World::with(1, 4 * MIB).registered_for(2));
+    for reduce in 0..8 {
+        world.push(0, reduce, &payload(0, reduce, 150_000));
+    }
+    world.store.finalize(&key()).unwrap();
+    world.fs.hold_writes();
+    let pusher = {
+        let world = world.clone();
+        thread::spawn(move || {
+            let other = ShuffleKey {
+                shuffle: ShuffleId(8),
+                ..key()
+            };
+            world.store.register_shuffle(&other, spec()).unwrap();
+            for reduce in 0..20 {
+                let bytes = payload(1, reduce, 100_000);
+                let segments = [header(reduce, &bytes)];
+                let codes =
+                    world
+                        .store
+                        .push_batch(&other, MapIndex(1), MapId(1), &segments, &bytes);
+                assert_eq!(codes.unwrap(), [Code::Ok]);
+            }
+        })
+    };
+    while world.fs.held_writes() == 0 {
+        thread::yield_now();
+    }
+    let (done, is_done) = mpsc::channel();
+    let releasing = world.clone();
+    let watchdog = thread::spawn(move || {
+        let in_time = is_done.recv_timeout(Duration::from_secs(20)).is_ok();
+        releasing.fs.release_writes();
+        in_time
+    });
+    then(&world);
+    let _ = done.send(());
+    assert!(watchdog.join().unwrap(), "it waited for the disk");
+    pusher.join().unwrap();
+    assert_eq!(world.store.load().state, State::Serving);
+    let mut files = world.data_files(DISK);
+    files.retain(|path| path.to_string_lossy().contains("-s7-"));
+    if world.store.finalize(&key()).is_ok() {
+        assert_eq!(files.len(), 1, "{files:?}");
+        (0..8).for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 150_000)));
+    } else {
+        assert!(files.is_empty(), "of a removed shuffle: {files:?}");
+    }
+}
+
+#[test]
+fn readers_of_a_finalized_shuffle_do_not_wait_while_it_is_written_out() {
+    with_held_relief(|world| {
+        (0..8).for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 150_000)));
+    });
+}
+
+#[test]
+fn a_shuffle_that_is_removed_while_it_is_written_out_leaves_no_file() {
+    with_held_relief(|world| {
+        world
+            .store
+            .remove_shuffle(&app(), AppAttempt::NONE, ShuffleId(7), None)
+            .unwrap();
+    });
 }
 
 proptest! {
