@@ -91,6 +91,16 @@ impl Store {
         checked.map_err(|code| generation.refuse(code))
     }
 
+    /// How many chunks [`Store::layout`] has.
+    pub fn chunk_count(
+        &self,
+        key: &ShuffleKey,
+        range: MapRange,
+        reduce: ReduceId,
+    ) -> Result<usize, Refusal> {
+        self.view(key, reduce, |_, view| Ok(cut(view.segments, range).count()))
+    }
+
     /// The chunks of a partition over the selected map indexes, and the segments in each.
     pub fn layout(
         &self,

@@ -80,12 +80,10 @@ pub(super) fn chunks(call: &Call, message: FetchChunks) -> Result<StreamHandle, 
         let count = match known.get(&wanted.reduce_id) {
             Some(&count) => count,
             None => {
-                let layout = call
-                    .service
-                    .store
-                    .layout(&key, range, ReduceId(wanted.reduce_id))?;
-                known.insert(wanted.reduce_id, layout.len());
-                layout.len()
+                let reduce = ReduceId(wanted.reduce_id);
+                let count = call.service.store.chunk_count(&key, range, reduce)?;
+                known.insert(wanted.reduce_id, count);
+                count
             }
         };
         if wanted.chunk as usize >= count {
