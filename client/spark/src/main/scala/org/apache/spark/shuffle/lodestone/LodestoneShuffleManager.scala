@@ -10,7 +10,7 @@ import org.apache.spark.shuffle.lodestone.driver.{
 }
 import org.apache.spark.shuffle.lodestone.embedded.HostService
 import org.apache.spark.shuffle.lodestone.fetch.{MergedReads, ReadRange}
-import org.apache.spark.shuffle.lodestone.push.{BlockPusher, DiskProbe, MapOutput}
+import org.apache.spark.shuffle.lodestone.push.{BlockPusher, DiskProbe, DiskSpeed, MapOutput}
 import org.apache.spark.shuffle.lodestone.push.{PushingShuffleWriter, RecordCounts}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
@@ -129,8 +129,8 @@ private[spark] object LodestoneShuffleManager {
     private val driver =
       new RpcDriverLink(SparkEnv.get, settings, answer => host.foreach(_.planned(answer)))
     private def localDirs = SparkEnv.get.blockManager.diskBlockManager.localDirs.toSeq
-    val pusher =
-      new BlockPusher(settings, client, driver, () => DiskProbe.readMicros(localDirs))
+    private val disk = new DiskSpeed(() => DiskProbe.readMicros(localDirs))
+    val pusher = new BlockPusher(settings, client, driver, () => disk.readMicros())
     val reads = new MergedReads(settings, client, driver)
     host.foreach(_.announce())
 

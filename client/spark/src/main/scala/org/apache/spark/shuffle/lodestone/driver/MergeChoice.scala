@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.driver
 
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, Mode, Reason}
 import org.apache.spark.shuffle.lodestone.driver.services.{Demand, Placement, Service}
+import org.apache.spark.shuffle.lodestone.push.DiskSpeed
 
 /**
  * Whether a shuffle gains by being merged.
@@ -27,7 +28,7 @@ private[driver] final class MergeChoice(conf: LodestoneConf) {
   def apply(numMaps: Int, sample: MapSample): Verdict = conf.mode match {
     case Mode.Merge => Merge(conf.pushMaxBlockSizeBytes)
     case Mode.Auto =>
-      val slow = sample.diskReadMicros >= SlowReadMicros
+      val slow = sample.diskReadMicros >= DiskSpeed.SlowMicros
       val even = if (slow) conf.pushMaxBlockSizeBytes else EvenBlockBytes
       if (sample.blocks * numMaps < MinBlocks * sample.maps) {
         Leave(Reason.FewBlocks)
@@ -64,7 +65,4 @@ private[driver] object MergeChoice {
 
   /** Around a mean below the limit, blocks vary; holes among merged ones cost requests. */
   private val Tolerance = 4
-
-  /** Ten times what a solid disk takes, less than half of what a seek takes. */
-  val SlowReadMicros = 2000L
 }

@@ -50,7 +50,10 @@ private[lodestone] final class BlockPusher(
   private val shuffles = new ConcurrentHashMap[ShuffleGeneration, ShufflePush]()
   private val lanes = new ConcurrentHashMap[String, Semaphore]()
   private val workers = newWorkers()
-  private lazy val measuredReadMicros = conf.mode match {
+  // Before there is much to write: a disk is known best while it has nothing to do.
+  if (conf.mode == Mode.Auto) workers.execute(() => diskReadMicros())
+
+  private def measuredReadMicros = conf.mode match {
     case Mode.Auto => diskReadMicros()
     case Mode.Merge => DiskProbe.Unknown
   }

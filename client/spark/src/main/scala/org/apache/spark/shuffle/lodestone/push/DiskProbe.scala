@@ -14,7 +14,7 @@ import org.slf4j.LoggerFactory
 
 /**
  * What a small read at random takes on a local disk, past the page cache: a seek, or none. Asked
- * once per executor, off the task threads; a megabyte is written for it.
+ * some times per executor, off the task threads; a megabyte is written for it.
  */
 private[lodestone] object DiskProbe {
 

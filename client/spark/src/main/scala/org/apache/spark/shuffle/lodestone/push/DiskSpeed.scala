@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push
+
+/**
+ * What a small read takes on a local disk that has nothing else to do: the least of some
+ * measurements. A disk that is busy writing looks like one that turns, as long as it is busy; one
+ * that turns looks so whenever it is asked. So a disk that seems slow is measured again.
+ */
+private[lodestone] final class DiskSpeed(measure: () => Long) {
+  import DiskSpeed._
+
+  private var least = DiskProbe.Unknown
+  private var left = Measurements
+
+  /** Blocks while it measures. */
+  def readMicros(): Long = synchronized {
+    if (left > 0 && (least == DiskProbe.Unknown || least >= SlowMicros)) {
+      val now = measure()
+      left = if (now == DiskProbe.Unknown) 0 else left - 1
+      least = if (least == DiskProbe.Unknown) now else math.min(least, now)
+    }
+    least
+  }
+}
+
+private[lodestone] object DiskSpeed {
+
+  /** Ten times what a solid disk takes, less than half of what a seek takes. */
+  val SlowMicros = 2000L
+
+  /** One takes a third of a second on a disk that turns. */
+  val Measurements = 4
+}
