@@ -22,13 +22,13 @@ LEASE_S, LEASE_GRACE_S = 10, 20
 def test_of_a_killed_application_nothing_is_left_after_its_lease_but_what_others_put_there(
     start_daemon, start_job, gates
 ):
-    daemon = start_daemon()
+    daemon = start_daemon(memory="32MiB")
     conf = {
         "spark.lodestone.services": daemon.host_port,
         "spark.lodestone.lease.ttl": f"{LEASE_S}s",
     }
-    # Enough for files: up to 256 KiB of a partition stay in memory.
-    sizes = {"partitions": 2, "rows": 30000, "value_bytes": 64}
+    # More than stays in memory.
+    sizes = {"partitions": 2, "rows": 240000, "value_bytes": 64}
     running = start_job(Job("keyed_rows", {"gates": gates.address, **sizes}, conf=conf))
     gates.open_all(but=("reduce-0",))
     gates.wait_reached("reduce-0")

@@ -156,10 +156,10 @@ def test_a_daemon_restarted_before_finalize_is_not_mistaken_for_the_old_one(
 def test_a_file_of_the_daemon_that_is_cut_costs_the_blocks_in_it_and_the_disk_is_blamed(
     start_daemon, start_job, gates, plain_answer
 ):
-    daemon = start_daemon()
+    # More than stays in memory. A partition is so large that it has a file of its own, and small enough for one chunk.
+    daemon = start_daemon(memory="32MiB")
     job = keyed_rows(gates, services=daemon.host_port, passes=2)
-    # A partition is so large that it has a file of its own, and small enough for one chunk.
-    job.arguments["value_bytes"] = 1200
+    job.arguments["value_bytes"] = 1300
     job.conf["spark.shuffle.compress"] = "false"
     running = start_job(job)
     open_all(gates, "map", "reduce")
@@ -195,7 +195,7 @@ def test_a_daemon_frozen_for_ten_seconds_delays_the_job_by_seconds(
 def test_a_daemon_with_a_full_disk_refuses_and_the_job_goes_on(
     start_daemon, start_job, plain_answer, small_disk
 ):
-    daemon = start_daemon(directory=small_disk / "service", memory="128MiB")
+    daemon = start_daemon(directory=small_disk / "service", memory="32MiB")
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": 240000, "value_bytes": 1600}
     job = Job("keyed_rows", arguments, conf={"spark.lodestone.services": daemon.host_port})
     outcome = start_job(job).wait()

@@ -13,12 +13,11 @@ use crate::connection::unreadable::Unreadable;
 use crate::explain::reports::Reports;
 use crate::metrics::Metrics;
 
-/// Sixty-fourths of `--memory`. A pool is never waited for by someone who holds memory of the same pool, nor
-/// chunks' by someone who holds layouts': that is why the two are apart.
-const STORE_SHARE: u64 = 32;
+/// Sixty-fourths of `--memory`. A pool is never waited for by someone who holds memory of the same pool. What
+/// is sent from memory is the store's as long as it is on its way.
+const STORE_SHARE: u64 = 36;
 const UPLOAD_SHARE: u64 = 16;
 const LAYOUT_SHARE: u64 = 11;
-const CHUNK_SHARE: u64 = 4;
 const REPORT_SHARE: u64 = 1;
 
 /// This part of the memory for uploads stays at hand when nothing comes in, up to a limit.
@@ -37,8 +36,6 @@ pub struct Shares {
     pub upload_bytes: u64,
     /// For layouts that are told.
     pub layout_bytes: u64,
-    /// For parts of chunks that are still in memory.
-    pub chunk_bytes: u64,
     /// For what drivers report of their applications.
     pub report_bytes: u64,
 }
@@ -51,7 +48,6 @@ impl Shares {
             store_bytes: of(STORE_SHARE),
             upload_bytes: of(UPLOAD_SHARE),
             layout_bytes: of(LAYOUT_SHARE),
-            chunk_bytes: of(CHUNK_SHARE),
             report_bytes: of(REPORT_SHARE),
         }
     }
@@ -124,8 +120,6 @@ pub struct Service {
     pub bodies: Arc<Bodies>,
     /// Memory for layouts that are told.
     pub layouts: Pool,
-    /// Memory for parts of chunks that are still in memory.
-    pub chunks: Pool,
     /// Blocks that a disk did not give.
     pub unreadable: Unreadable,
     /// What drivers said of their applications.
@@ -149,7 +143,6 @@ impl Service {
             uploads: Pool::new(shares.upload_bytes - kept_bytes),
             bodies: Bodies::new(kept_bytes as usize),
             layouts: Pool::new(shares.layout_bytes),
-            chunks: Pool::new(shares.chunk_bytes),
             unreadable: Unreadable::default(),
             reports: Reports::new(shares.report_bytes),
             metrics: Metrics::default(),
@@ -183,7 +176,7 @@ impl Service {
             State::DiskFull => hello::State::DiskFull,
             State::DiskFailed => hello::State::DiskFailed,
         };
-        let on_the_way = [&self.uploads, &self.layouts, &self.chunks];
+        let on_the_way = [&self.uploads, &self.layouts];
         let used: u64 = on_the_way.iter().map(|pool| pool.used_bytes()).sum();
         let limit: u64 = on_the_way.iter().map(|pool| pool.capacity_bytes()).sum();
         let (used, limit) = (

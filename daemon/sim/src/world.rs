@@ -118,7 +118,6 @@ impl World {
             store_bytes: self.memory_bytes,
             upload_bytes: TRANSIT_BYTES,
             layout_bytes: TRANSIT_BYTES,
-            chunk_bytes: TRANSIT_BYTES,
             report_bytes: TRANSIT_BYTES,
         };
         let service = Service::new(store?, shares);

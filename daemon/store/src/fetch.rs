@@ -187,17 +187,17 @@ fn runs(view: &View<'_>, chunk: &[Placed]) -> Option<Vec<Run>> {
     let mut runs = Vec::new();
     for (offset, length) in joined(chunk, on_disk) {
         match offset.checked_sub(on_disk) {
-            Some(start) => runs.push(Run::Memory(slice(&view.tail, start, length)?)),
-            None => {
-                let files = view.extents.runs(offset, length);
-                let before = runs.len();
-                runs.extend(files.map(Run::File));
-                let found: u64 = runs.iter().skip(before).map(Run::length).sum();
-                (found == length).then_some(())?;
+            Some(start) => {
+                let start = usize::try_from(start).ok()?;
+                let end = start.checked_add(usize::try_from(length).ok()?)?;
+                runs.extend(view.tail.as_ref()?.share(start..end).map(Run::Memory));
             }
+            None => runs.extend(view.extents.runs(offset, length).map(Run::File)),
         }
     }
-    Some(runs)
+    let wanted: u64 = chunk.iter().map(|p| u64::from(p.segment.length)).sum();
+    let found: u64 = runs.iter().map(Run::length).sum();
+    (found == wanted).then_some(runs)
 }
 
 /// Ranges of the partition's bytes: adjacent segments are one, but none goes over `border`.
@@ -215,12 +215,6 @@ fn joined(chunk: &[Placed], border: u64) -> Vec<(u64, u64)> {
         }
     }
     joined
-}
-
-fn slice(tail: &Bytes, start: u64, length: u64) -> Option<Bytes> {
-    let start = usize::try_from(start).ok()?;
-    let end = start.checked_add(usize::try_from(length).ok()?)?;
-    (end <= tail.len()).then(|| tail.slice(start..end))
 }
 
 /// Opens each file once, with no lock held.

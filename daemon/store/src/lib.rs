@@ -22,8 +22,8 @@
 //! * The extents of a partition hold the segments that were written out, whole and in the order of
 //!   the index. Bytes of a file that are in no extent are never read, and those behind its last
 //!   extent are overwritten by the next write.
-//! * A tail is at most 256 KiB ([`WRITE_OUT_BYTES`]); all tails and all metadata together stay
-//!   under `memory_bytes`.
+//! * All tails and all metadata together stay under `memory_bytes`, also those that are just being
+//!   sent to readers.
 //! * No file descriptor is kept per partition.
 //! * After finalize the layout of a shuffle does not change until it is removed.
 //! * Only files that this store made are removed (exception: Spark's `RemoveBlocks`, which names
@@ -53,7 +53,6 @@ mod store;
 
 pub use fetch::{ChunkData, MergedMeta, Part};
 pub use finalize::{FinalizeSummary, MergeStatus};
-pub use merge::WRITE_OUT_BYTES;
 pub use model::chunk::CHUNK_BYTES;
 pub use model::code::{Class, Code, Refusal};
 pub use model::id::{

@@ -176,6 +176,9 @@ impl Store {
             }
         }
         self.remove_all(&generations);
+        if reading(&self.applications).is_empty() {
+            self.resources.pages.release();
+        }
         true
     }
 

@@ -112,13 +112,14 @@ impl Store {
             .flat_map(|dir| incarnation::leftovers(dir, fs))
             .collect();
         let earlier = Earlier::read(fs, leftovers.iter().map(|leftover| leftover.root.as_path()));
+        let budget = Arc::new(Budget::new(config.memory_bytes));
         let root = roots.first().cloned().unwrap_or_default();
         let store = Arc::new(Self {
             registrations: Registrations::new(root, earlier.number),
             resources: Resources {
                 disks: Disks::new(roots),
-                budget: Budget::new(config.memory_bytes),
-                pages: Pages::default(),
+                pages: Pages::new(Arc::clone(&budget)),
+                budget,
                 environment,
             },
             applications: RwLock::default(),

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use lodestone_store::{ChunkData, Code, Part, Refusal, WRITE_OUT_BYTES};
+use lodestone_store::{ChunkData, Code, Part, Refusal};
 use lodestone_wire::Frame;
 use lodestone_wire::frame::{self, ChunkFailure, StreamFailure, StreamHead};
 use tokio::io::Interest;
@@ -18,7 +18,7 @@ use tokio::task::spawn_blocking;
 use super::streams::Job;
 use super::writer::writable_in_time;
 use super::{ChunkHead, CloseReason, Hold, sendfile};
-use crate::service::{Reserved, Service};
+use crate::service::Service;
 
 /// Chunks of one burst.
 pub(super) const MAX_CHUNKS: usize = 32;
@@ -61,8 +61,6 @@ enum State {
     Full,
     /// Others have waited long enough.
     Pause,
-    /// Another chunk may be opened once there is memory for what of it is in memory.
-    NeedsMemory,
 }
 
 impl Burst {
@@ -81,11 +79,9 @@ impl Burst {
 
     /// Sends all. On an error the connection cannot go on.
     pub(super) async fn run(mut self) -> Result<(), CloseReason> {
-        let mut memory = self.memory().await;
-        let mut may_open = true;
         loop {
             let going = spawn_blocking(move || {
-                let state = self.go(may_open);
+                let state = self.go();
                 (self, state)
             });
             let (burst, state) = going.await.map_err(|_| CloseReason::Panic)?;
@@ -93,44 +89,18 @@ impl Burst {
             match state? {
                 State::Done => return Ok(()),
                 State::Pause => {}
-                State::Full => {
-                    memory.shrink_to(self.in_memory());
-                    may_open = false;
-                    writable_in_time(&self.socket).await?;
-                }
-                State::NeedsMemory => {
-                    // First what is held goes back: who holds some of a pool must not wait for more.
-                    drop(memory);
-                    memory = self.memory().await;
-                    may_open = true;
-                }
+                State::Full => writable_in_time(&self.socket).await?,
             }
         }
     }
 
-    /// The store copies at most one memory tail into a chunk.
-    async fn memory(&self) -> Reserved {
-        self.service.chunks.reserve(WRITE_OUT_BYTES as u64).await
-    }
-
-    /// Of the current chunk.
-    fn in_memory(&self) -> u64 {
-        let memory = |part: &Part| match part {
-            Part::Memory(bytes) => bytes.len() as u64,
-            Part::File { .. } => 0,
-        };
-        let pieces = self.current.iter().flat_map(|current| &current.pieces);
-        pieces.map(memory).sum()
-    }
-
     /// Waits for the disk, and never for the client.
-    fn go(&mut self, may_open: bool) -> Result<State, CloseReason> {
+    fn go(&mut self) -> Result<State, CloseReason> {
         let mut left = MAX_BYTES;
         loop {
             let mut current = match self.current.take() {
                 Some(current) => current,
                 None if self.waiting.is_empty() => return Ok(State::Done),
-                None if !may_open => return Ok(State::NeedsMemory),
                 None if left == 0 => return Ok(State::Pause),
                 None => match self.waiting.pop_front() {
                     Some(wanted) => self.open(wanted),

@@ -10,8 +10,8 @@ use lodestone_wire::Frame;
 use lodestone_wire::frame::ChunkId;
 use lodestone_wire::spark::fetch::StreamHandle;
 
-/// Goes to the file at once, and not to a memory tail.
-const LARGE: usize = 300_000;
+/// Three of these are more than the store's memory.
+const LARGE: usize = 3_000_000;
 
 /// The only data file below the daemon's directory.
 fn data_file(daemon: &Daemon) -> PathBuf {
@@ -39,11 +39,14 @@ fn ask_for(client: &mut Client, handle: &StreamHandle, chunk_index: i32) {
 
 #[test]
 fn a_chunk_that_broke_off_is_refused_when_it_is_asked_for_again_and_the_others_are_sent() {
-    let daemon = Daemon::start(&[]);
+    let daemon = Daemon::start(&["--memory", "16MiB"]);
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
-    client.register(&key, 1, 2);
-    client.push(&key, 0, 1, &[(0, &[7; LARGE]), (1, b"well")]);
+    client.register(&key, 3, 2);
+    for map in 0..3 {
+        client.push(&key, map, 1, &[(0, &vec![7; LARGE])]);
+    }
+    client.push(&key, 0, 1, &[(1, b"well")]);
     client.finalize(&key);
     let file = data_file(&daemon);
     let handle = client.open(&key, ALL_MAPS, &[(0, 0)]);

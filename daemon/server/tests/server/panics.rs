@@ -57,11 +57,16 @@ fn a_handler_that_panics_costs_its_own_connection_only() {
         ..Environment::os()
     });
     let (mut victim, mut bystander) = (daemon.connect(), daemon.connect());
-    victim.register(&daemon.key(1), 1, 1);
+    victim.register(&daemon.key(1), 4, 1);
     bystander.register(&daemon.key(2), 1, 1);
+    // Three quarters of the store's memory; what comes then must go to the disk.
+    let block = vec![7; 4 << 20];
+    for map in 0..3 {
+        let codes = victim.push(&daemon.key(1), map, 1, &[(0, &block)]);
+        assert_eq!(codes, [Status::Ok]);
+    }
     trap.armed.store(true, Ordering::SeqCst);
-    // Larger than a memory tail: it must go to the disk.
-    let (meta, body) = batch(&daemon.key(1), 0, 1, &[(0, &vec![7; 1 << 20])]);
+    let (meta, body) = batch(&daemon.key(1), 3, 1, &[(0, &block)]);
     victim.send_upload(&meta, &body);
     assert_eq!(victim.receive(), None, "the connection is closed");
     trap.armed.store(false, Ordering::SeqCst);

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lodestone_store::{Clock, Environment, ManualClock};
+use lodestone_store::{AppAttempt, AppId, Clock, Environment, ManualClock};
 use lodestone_wire::Message;
 use lodestone_wire::extension::finalize::FinalizeMerge;
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
@@ -36,13 +36,19 @@ fn a_request_that_stops_in_the_middle_is_given_up_and_its_memory_comes_back() {
 
 #[test]
 fn a_reader_that_stops_reading_is_given_up_and_its_memory_comes_back() {
-    let daemon = Inside::start(Environment::os());
+    // All that it asks for is in memory.
+    let daemon = Inside::with_memory(Environment::os(), 256 << 20);
     let mut client = daemon.connect();
     let key = daemon.key(1);
     client.ask_for_more_than_sockets_hold(&key);
     daemon.jump_over_idle_time();
     daemon.wait_for_nobody();
-    assert_eq!(daemon.service.chunks.used_bytes(), 0);
+    let app = AppId::new(key.app.as_str()).unwrap();
+    let store = &daemon.service.store;
+    store
+        .end_application(&app, AppAttempt(key.app_attempt))
+        .unwrap();
+    assert_eq!(store.load().memory_used, 0);
     daemon.stop();
 }
 

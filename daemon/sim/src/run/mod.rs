@@ -175,11 +175,7 @@ impl Run {
         }
         for _ in 0..STEPS {
             self.step()?;
-            if !self
-                .pending
-                .iter()
-                .any(|p| matches!(p, Pending::Chunk { .. }))
-            {
+            if !self.sends_a_chunk() {
                 check::no_open_files(&self.world)?;
             }
         }
@@ -189,6 +185,11 @@ impl Run {
         let writes = self.world.disk.fake.writes();
         self.tally.insert("disk writes", writes);
         Ok(())
+    }
+
+    fn sends_a_chunk(&self) -> bool {
+        let is_chunk = |pending: &Pending| matches!(pending, Pending::Chunk { .. });
+        self.pending.iter().any(is_chunk)
     }
 
     fn count(&mut self, what: &'static str) {

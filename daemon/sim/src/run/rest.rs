@@ -9,7 +9,7 @@ use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::{AppId, Message};
 
-use super::{Judged, Pending, Run};
+use super::{Judged, Run};
 use std::path::Path;
 
 use crate::check;
@@ -83,11 +83,7 @@ impl Run {
                 self.finish_one()?;
             }
         }
-        match self
-            .pending
-            .iter()
-            .any(|p| matches!(p, Pending::Chunk { .. }))
-        {
+        match self.sends_a_chunk() {
             true => Err("a chunk was not sent".to_owned()),
             false => Ok(()),
         }

@@ -37,7 +37,14 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::ReleasedReadAsEmpty => (10, &["no refusal, must be UnknownShuffle"]),
         Bug::UnknownPartitionAsEmpty => (10, &["unknown, and shown as empty"]),
         Bug::ChecksumUnchecked => (10, &["must be ChecksumMismatch"]),
-        Bug::StaleGenerationMerged => (50, &["no refusal", "was refused: StaleMerge"]),
+        Bug::StaleGenerationMerged => {
+            let parts = &[
+                "no refusal",
+                "was refused: StaleMerge",
+                "must be UnknownShuffle",
+            ];
+            (50, parts)
+        }
         Bug::OtherAttemptAccepted => (10, &["is Ok, must be OtherAttempt"]),
         Bug::OneCodeForAll => (10, &["must be", "nothing is wrong"]),
         Bug::TornTailForgotten => (500, &["other bytes than were pushed", "cannot be read"]),

@@ -20,7 +20,11 @@ use lodestone_wire::{AppId, Message, spark};
 
 const CONNECTION: u64 = 1;
 const ALL_MAPS: u32 = i32::MAX.unsigned_abs();
-/// A segment of this size goes to the file at once, with the tail before it.
+
+/// No room for a large segment.
+const LITTLE_MEMORY: u64 = 256 << 10;
+
+/// A segment of this size goes to disk at once, with what is in memory before it.
 const LARGE: usize = 300_000;
 
 /// A daemon, a client, and the model between them.
@@ -35,7 +39,7 @@ impl Scene {
         let machine = Machine {
             seed: 5,
             disks: 1,
-            memory_bytes: 8 << 20,
+            memory_bytes: LITTLE_MEMORY,
             bug: None,
         };
         let mut scene = Self {

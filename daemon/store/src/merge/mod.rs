@@ -4,8 +4,8 @@
 //! ```text
 //! segment --append--> tail (memory) --write-out--> extents: runs of bytes in files
 //!                                    \
-//!                                     alone: 256 KiB are full
-//!                                     together with others: memory is short
+//!                                     with others: memory becomes short
+//!                                     alone: there is none left
 //! ```
 
 mod extents;
@@ -16,4 +16,3 @@ mod write_out;
 
 pub(crate) use extents::FileRun;
 pub(crate) use partition::{Frozen, PARTITION_BYTES, Partition, View};
-pub use tail::WRITE_OUT_BYTES;

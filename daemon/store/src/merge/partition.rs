@@ -2,19 +2,17 @@
 //! One merged partition: memory tail, runs of bytes on disk, segment index.
 //!
 //! The partition's bytes are those of its extents followed by the tail. Segments are appended to the
-//! tail; when it would reach 256 KiB, tail and segment go to disk in one positioned write, and the
-//! extents grow only when every byte was taken. A write that fails takes the segments of the tail out
-//! of the index: their originals exist, and a torn byte is never visible.
+//! tail, and stay there as long as there is memory. When there is none, tail and segment go to disk in
+//! one positioned write, and the extents grow only when every byte was taken. A write that fails takes
+//! the segments of the tail out of the index: their originals exist, and a torn byte is never visible.
 //!
 //! Files are opened for each write and closed again: ten thousand partitions need no descriptors.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use bytes::Bytes;
-
 use super::extents::Extents;
-use super::tail::{Tail, WRITE_OUT_BYTES};
+use super::tail::Tail;
 use super::write_out::OwnFile;
 use crate::model::code::Code;
 use crate::model::id::ReduceId;
@@ -22,12 +20,15 @@ use crate::model::ledger::Ledger;
 use crate::model::segment::{LaidSegment, Segments};
 use crate::resource::Resources;
 use crate::resource::home::{Home, Place};
-use crate::resource::pages::{PAGE_BYTES, PagedBytes};
+use crate::resource::pages::PagedBytes;
 use crate::resource::planted::{self, Bug};
 
 /// What a partition costs beside its segments, for the budget: the struct, its map entry,
 /// allocations.
 pub(crate) const PARTITION_BYTES: usize = 352;
+
+/// From this size on a segment is written by itself as cheaply as together with others.
+const LARGE_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -53,8 +54,6 @@ pub(super) struct Inner {
     /// Where those are.
     pub(super) extents: Extents,
     pub(super) tail: Tail,
-    /// What the tail has of the budget.
-    tail_taken: usize,
     /// Its own file, once there is one.
     pub(super) own: Option<OwnFile>,
     pub(super) failed_writes: u32,
@@ -84,7 +83,7 @@ impl std::fmt::Debug for Inner {
 pub(crate) struct View<'a> {
     pub(crate) segments: &'a Segments,
     pub(crate) extents: &'a Extents,
-    pub(crate) tail: Bytes,
+    pub(crate) tail: Option<Arc<PagedBytes>>,
 }
 
 impl Inner {
@@ -101,8 +100,7 @@ impl Partition {
             segments: Segments::default(),
             on_file: 0,
             extents: Extents::default(),
-            tail: Tail::Growing(PagedBytes::default()),
-            tail_taken: 0,
+            tail: Tail::default(),
             own: None,
             failed_writes: 0,
             lost: Ledger::default(),
@@ -199,37 +197,20 @@ impl Partition {
             .resize_metadata(before, inner.segments.heap_bytes());
     }
 
-    /// Copies the segment to the tail, unless that makes the tail large enough to write out or
-    /// there is no memory for it.
+    /// Copies the segment to the tail, if there is memory for it. A large one is not worth a copy that
+    /// will be driven out again soon.
     fn grow_tail(&self, resources: &Resources, inner: &mut Inner, bytes: &[u8]) -> bool {
-        let Tail::Growing(tail) = &mut inner.tail else {
-            return false;
-        };
-        let length = tail.len() + bytes.len();
-        if length >= WRITE_OUT_BYTES {
+        if bytes.len() >= LARGE_BYTES && resources.budget.surplus() > 0 {
             return false;
         }
-        let capacity = length.next_multiple_of(PAGE_BYTES);
-        if !resources.budget.try_take_tail(capacity - inner.tail_taken) {
-            return false;
-        }
-        inner.tail_taken = capacity;
-        resources.pages.grow(tail, length);
-        tail.append(bytes);
-        self.tail_hint.store(length, Relaxed);
-        true
+        let has_grown = inner.tail.try_append(&resources.pages, bytes);
+        self.tail_hint.store(inner.tail.len(), Relaxed);
+        has_grown
     }
 
-    pub(super) fn clear_tail(&self, resources: &Resources, inner: &mut Inner) {
-        let empty = match inner.phase {
-            Phase::Open => Tail::Growing(PagedBytes::default()),
-            Phase::Frozen | Phase::Removed => Tail::Frozen(Bytes::new()),
-        };
-        if let Tail::Growing(paged) = std::mem::replace(&mut inner.tail, empty) {
-            resources.pages.take_back(paged);
-        }
-        resources.budget.return_tail(inner.tail_taken);
-        inner.tail_taken = 0;
+    /// Its memory goes back as soon as no reader has it.
+    pub(super) fn clear_tail(&self, inner: &mut Inner) {
+        drop(inner.tail.take());
         self.tail_hint.store(0, Relaxed);
     }
 
@@ -246,7 +227,7 @@ impl Partition {
         resources
             .budget
             .resize_metadata(before, inner.segments.heap_bytes());
-        self.clear_tail(resources, inner);
+        self.clear_tail(inner);
         if dropped > 0 {
             tracing::warn!(reduce = %self.reduce, dropped, %code, "segments dropped from memory");
         }
@@ -263,7 +244,6 @@ impl Partition {
             resources
                 .budget
                 .resize_metadata(before, inner.index_bytes());
-            self.settle_tail(resources, &mut inner);
             let held = inner.extents.bytes() + inner.tail.len() as u64;
             assert_eq!(held, inner.segments.bytes());
         }
@@ -274,30 +254,19 @@ impl Partition {
         })
     }
 
-    /// Copies what is left in memory to one piece of the right size, which readers can share.
-    fn settle_tail(&self, resources: &Resources, inner: &mut Inner) {
-        let bytes: Bytes = inner.tail.slices().concat().into();
-        let length = bytes.len();
-        if let Tail::Growing(paged) = std::mem::replace(&mut inner.tail, Tail::Frozen(bytes)) {
-            resources.pages.take_back(paged);
-        }
-        resources.budget.return_tail(inner.tail_taken - length);
-        inner.tail_taken = length;
-    }
-
     /// Shows a frozen partition to `read`. Holds the partition's lock meanwhile: no disk work in
     /// it. Never waits for a disk itself: nobody writes a frozen partition of a registered shuffle
     /// under its lock.
     pub(crate) fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> Result<T, Code> {
         let inner = self.lock()?;
-        match (inner.phase, &inner.tail) {
-            (Phase::Frozen, Tail::Frozen(tail)) => Ok(read(&View {
+        match inner.phase {
+            Phase::Frozen => Ok(read(&View {
                 segments: &inner.segments,
                 extents: &inner.extents,
-                tail: tail.clone(),
+                tail: inner.tail.shared(),
             })),
-            (Phase::Removed, _) => Err(Code::UnknownShuffle),
-            _ => Err(Code::NotFinalized),
+            Phase::Removed => Err(Code::UnknownShuffle),
+            Phase::Open => Err(Code::NotFinalized),
         }
     }
 
@@ -320,9 +289,10 @@ impl Partition {
             .budget
             .resize_metadata(before, inner.index_bytes());
         resources.budget.resize_metadata(PARTITION_BYTES, 0);
-        if !planted::is(Bug::TailMemoryKept) {
-            self.clear_tail(resources, &mut inner);
+        if planted::is(Bug::TailMemoryKept) {
+            let _ = resources.budget.try_take_tail(inner.tail.len());
         }
+        self.clear_tail(&mut inner);
         if let Some(own) = inner.own.take() {
             let path = self.home.path(resources, Place::Own(own.disk), self.reduce);
             if let Err(error) = resources.fs().remove_file(&path) {

@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 
-use bytes::Bytes;
-
 use super::extents::FileRun;
-use super::partition::{Inner, Partition};
+use super::partition::{Inner, Partition, Phase};
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::Place;
+use crate::resource::pages::PagedBytes;
 use crate::resource::planted::{self, Bug};
 use crate::store::Store;
 
@@ -40,7 +39,7 @@ enum HeldTail<'a> {
     /// Under the partition's lock, so that nobody appends meanwhile.
     Open(MutexGuard<'a, Inner>),
     /// Final. The lock is free: readers do not wait for the disk.
-    Frozen(Bytes),
+    Frozen(Arc<PagedBytes>),
 }
 
 impl Store {
@@ -135,17 +134,17 @@ fn write_out_together(resources: &Resources, candidates: &[Candidate]) {
             let _ = partition.write_out_locked(resources, &mut inner, &[]);
             continue;
         };
-        let tail = match inner.tail.frozen() {
-            Some(bytes) => {
+        let tail = match (inner.phase, inner.tail.shared()) {
+            (Phase::Frozen, Some(paged)) => {
                 if let Place::Own(_) = place {
                     let end = inner.own_bytes();
                     drop(inner);
-                    partition.write_frozen(resources, place, end, &bytes);
+                    partition.write_frozen(resources, place, end, &paged);
                     continue;
                 }
-                HeldTail::Frozen(bytes)
+                HeldTail::Frozen(paged)
             }
-            None => {
+            _ => {
                 if let Place::Own(_) = place {
                     let _ = partition.write_out_locked(resources, &mut inner, &[]);
                     continue;
@@ -200,14 +199,14 @@ impl HeldTail<'_> {
     fn slices(&self) -> Vec<&[u8]> {
         match self {
             Self::Open(inner) => inner.tail.slices(),
-            Self::Frozen(bytes) => vec![bytes],
+            Self::Frozen(paged) => paged.slices().collect(),
         }
     }
 
     fn len(&self) -> usize {
         match self {
             Self::Open(inner) => inner.tail.len(),
-            Self::Frozen(bytes) => bytes.len(),
+            Self::Frozen(paged) => paged.len(),
         }
     }
 }
@@ -217,7 +216,7 @@ impl Piece<'_> {
         match self.tail {
             HeldTail::Open(mut inner) => {
                 self.partition.note_written(resources, &mut inner, run);
-                self.partition.leave_memory(resources, &mut inner);
+                self.partition.leave_memory(&mut inner);
             }
             HeldTail::Frozen(_) => self.partition.settle_frozen(resources, run),
         }

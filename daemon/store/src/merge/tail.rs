@@ -1,40 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What of a partition is in memory.
 
-use bytes::Bytes;
+use std::sync::Arc;
 
-use crate::resource::pages::PagedBytes;
+use crate::resource::pages::{PagedBytes, Pages};
 
-/// A tail that would reach this size is written out.
-pub const WRITE_OUT_BYTES: usize = 256 * 1024;
-
-pub(super) enum Tail {
-    Growing(PagedBytes),
-    /// After finalize: readers share it.
-    Frozen(Bytes),
-}
+/// Once the partition is finalized readers share it.
+#[derive(Debug, Default)]
+pub(super) struct Tail(Option<Arc<PagedBytes>>);
 
 impl Tail {
     pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Growing(paged) => paged.len(),
-            Self::Frozen(bytes) => bytes.len(),
-        }
-    }
-
-    /// Its bytes, if they are final.
-    pub(super) fn frozen(&self) -> Option<Bytes> {
-        match self {
-            Self::Growing(_) => None,
-            Self::Frozen(bytes) => Some(bytes.clone()),
-        }
+        self.0.as_ref().map_or(0, |paged| paged.len())
     }
 
     /// Its bytes, in order.
     pub(super) fn slices(&self) -> Vec<&[u8]> {
-        match self {
-            Self::Growing(paged) => paged.slices().collect(),
-            Self::Frozen(bytes) => vec![bytes],
-        }
+        self.0.iter().flat_map(|paged| paged.slices()).collect()
+    }
+
+    /// Copies `bytes` to the end, or says that there is no memory, or that it is shared already.
+    pub(super) fn try_append(&mut self, pages: &Arc<Pages>, bytes: &[u8]) -> bool {
+        let paged = self
+            .0
+            .get_or_insert_with(|| Arc::new(PagedBytes::new(pages)));
+        Arc::get_mut(paged).is_some_and(|paged| paged.try_append(bytes))
+    }
+
+    pub(super) fn shared(&self) -> Option<Arc<PagedBytes>> {
+        self.0.clone()
+    }
+
+    /// Its bytes, which leave it.
+    pub(super) fn take(&mut self) -> Option<Arc<PagedBytes>> {
+        self.0.take()
     }
 }

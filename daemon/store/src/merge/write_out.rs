@@ -5,14 +5,13 @@
 //! on a disk: most partitions of most shuffles need no file. One that is expected to become large, or
 //! did so all the same, has a file of its own, which a disk with a head reads in one go.
 
-use bytes::Bytes;
-
 use super::extents::FileRun;
 use super::partition::{Inner, Partition, Phase};
 use crate::model::code::Code;
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::{Home, Place};
+use crate::resource::pages::PagedBytes;
 
 /// Up to this size a partition is small.
 const SMALL_BYTES: u64 = 1024 * 1024;
@@ -47,7 +46,7 @@ impl Partition {
         }
         match self.write(resources, inner, more) {
             Ok(()) => {
-                self.leave_memory(resources, inner);
+                self.leave_memory(inner);
                 Ok(())
             }
             Err(code) => {
@@ -144,16 +143,23 @@ impl Partition {
     }
 
     /// The tail was written.
-    pub(super) fn leave_memory(&self, resources: &Resources, inner: &mut Inner) {
+    pub(super) fn leave_memory(&self, inner: &mut Inner) {
         inner.on_file = inner.segments.len();
-        self.clear_tail(resources, inner);
+        self.clear_tail(inner);
     }
 
     /// Writes the tail of a finalized partition to its own file, which ends at `end`, without its
     /// lock: nobody else writes it, as only one thread relieves memory. A failure leaves it in memory.
-    pub(super) fn write_frozen(&self, resources: &Resources, place: Place, end: u64, tail: &Bytes) {
+    pub(super) fn write_frozen(
+        &self,
+        resources: &Resources,
+        place: Place,
+        end: u64,
+        tail: &PagedBytes,
+    ) {
         let path = self.home().path(resources, place, self.reduce());
-        match self.home().append(resources, &path, end, &[tail]) {
+        let slices: Vec<_> = tail.slices().collect();
+        match self.home().append(resources, &path, end, &slices) {
             Ok(_) => {
                 let run = FileRun {
                     place,
@@ -176,7 +182,7 @@ impl Partition {
         match self.lock() {
             Ok(mut inner) if inner.phase == Phase::Frozen => {
                 self.note_written(resources, &mut inner, run);
-                self.leave_memory(resources, &mut inner);
+                self.leave_memory(&mut inner);
             }
             _ => self.home().remove(resources),
         }

@@ -3,8 +3,8 @@
 //! them).
 //!
 //! Metadata cannot be written out, so it comes first: what is left of the limit is the *room* for
-//! tails. Above half of the room one thread writes out the largest tails until a quarter is in use;
-//! a tail that would pass the whole room is not grown, its partition is written through to disk.
+//! tails. Above three quarters of the room one thread writes out the largest tails until half is in
+//! use; a tail that would pass the whole room is not grown, its partition is written through to disk.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
@@ -85,12 +85,12 @@ impl Budget {
 
     /// True if tails should be written out.
     pub(crate) fn is_pressed(&self) -> bool {
-        self.tails.load(Relaxed) > self.room() / 2
+        self.tails.load(Relaxed) > self.room() / 4 * 3
     }
 
     /// How much of the tails should be written out once that has begun.
     pub(crate) fn surplus(&self) -> u64 {
-        self.tails.load(Relaxed).saturating_sub(self.room() / 4)
+        self.tails.load(Relaxed).saturating_sub(self.room() / 2)
     }
 
     /// The right to write out other partitions' tails: for one thread at a time, the others go on.
@@ -117,13 +117,13 @@ mod tests {
         assert!(!budget.try_take_tail(501));
         assert!(budget.try_take_tail(500));
         assert!(budget.is_pressed());
-        assert_eq!(budget.surplus(), 375);
-        budget.return_tail(375);
+        assert_eq!(budget.surplus(), 250);
+        budget.return_tail(250);
         assert_eq!(budget.surplus(), 0);
         assert!(!budget.metadata_is_full());
         budget.resize_metadata(1000, 1200);
         assert!(budget.metadata_is_full());
-        assert_eq!(budget.used(), 1325);
+        assert_eq!(budget.used(), 1450);
     }
 
     #[test]

@@ -46,8 +46,8 @@ impl Environment {
 pub(crate) struct Resources {
     pub(crate) environment: Environment,
     pub(crate) disks: Disks,
-    pub(crate) budget: Budget,
-    pub(crate) pages: Pages,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) pages: Arc<Pages>,
 }
 
 impl Resources {

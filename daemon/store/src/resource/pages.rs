@@ -1,97 +1,173 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory for tails, in pages of one size that are used again.
+//! Memory for tails: pages of two sizes, taken from the budget, and used again.
 //!
 //! Growing each tail in one piece (a `Vec`) was tried first: with thousands of tails that grow and go,
 //! the allocator's holes took as much memory again as the budget allowed.
 
-use std::sync::Mutex;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
+
+use super::budget::Budget;
 use super::locked;
 
-/// Size of a page: what an almost empty tail wastes at most, and what is copied without a break.
-pub(crate) const PAGE_BYTES: usize = 4096;
+/// Size of the first pages of a tail: what an almost empty tail wastes at most.
+pub(crate) const SMALL_PAGE_BYTES: usize = 4 << 10;
 
-/// Free pages that are kept beyond as many as are in use.
-const SPARE_PAGES: usize = 256;
+/// Size of the pages behind those: what is sent, or copied, without a break.
+const LARGE_PAGE_BYTES: usize = 64 << 10;
 
-type Page = Box<[u8; PAGE_BYTES]>;
+/// This many small pages come first.
+const SMALL_PAGES: usize = 16;
 
-/// The pages that nobody uses at the moment, and how many are in use.
-#[derive(Debug, Default)]
+/// Bytes in the small pages.
+const SMALL_PART: usize = SMALL_PAGES * SMALL_PAGE_BYTES;
+
+type Page = Box<[u8]>;
+
+/// The pages that nobody uses at the moment. They are kept until [`Pages::release`], because fresh
+/// memory costs the kernel more than to copy something into it; with those in use they are never more
+/// than the budget had in use at its most.
+#[derive(Debug)]
 pub(crate) struct Pages {
+    budget: Arc<Budget>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    free: Vec<Page>,
-    in_use: usize,
+    small: Vec<Page>,
+    large: Vec<Page>,
 }
 
-/// Bytes in pages, appended at the end.
-#[derive(Debug, Default)]
+/// Bytes in pages, appended at the end. The pages go back when it is dropped.
+#[derive(Debug)]
 pub(crate) struct PagedBytes {
+    from: Arc<Pages>,
     pages: Vec<Page>,
     length: usize,
 }
 
-impl Pages {
-    /// Adds pages so that `bytes` fit. The caller has taken their memory from the budget.
-    pub(crate) fn grow(&self, paged: &mut PagedBytes, bytes: usize) {
-        let count = bytes.div_ceil(PAGE_BYTES).saturating_sub(paged.pages.len());
-        {
-            let mut state = locked(&self.state);
-            state.in_use += count;
-            let kept = state.free.len().saturating_sub(count);
-            paged.pages.extend(state.free.drain(kept..));
-        }
-        let needed = bytes.div_ceil(PAGE_BYTES);
-        while paged.pages.len() < needed {
-            paged.pages.push(Box::new([0; PAGE_BYTES]));
+/// A part of one page, shared with whoever sends it.
+struct Share {
+    paged: Arc<PagedBytes>,
+    page: usize,
+    range: Range<usize>,
+}
+
+/// Where a byte is: which page, and where in it.
+fn position(at: usize) -> (usize, usize) {
+    match at.checked_sub(SMALL_PART) {
+        None => (at / SMALL_PAGE_BYTES, at % SMALL_PAGE_BYTES),
+        Some(at) => (SMALL_PAGES + at / LARGE_PAGE_BYTES, at % LARGE_PAGE_BYTES),
+    }
+}
+
+/// Memory of the pages that so many bytes need.
+fn capacity(length: usize) -> usize {
+    match length.checked_sub(SMALL_PART) {
+        None => length.next_multiple_of(SMALL_PAGE_BYTES),
+        Some(rest) => SMALL_PART + rest.next_multiple_of(LARGE_PAGE_BYTES),
+    }
+}
+
+fn page_bytes(page: usize) -> usize {
+    if page < SMALL_PAGES {
+        SMALL_PAGE_BYTES
+    } else {
+        LARGE_PAGE_BYTES
+    }
+}
+
+impl State {
+    fn free(&mut self, bytes: usize) -> &mut Vec<Page> {
+        match bytes {
+            LARGE_PAGE_BYTES => &mut self.large,
+            _ => &mut self.small,
         }
     }
+}
 
-    /// Takes the pages back, and gives free ones to the allocator when they are more than those in use.
-    pub(crate) fn take_back(&self, mut paged: PagedBytes) {
-        let surplus = {
+impl Pages {
+    pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
+        Arc::new(Self {
+            budget,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Adds pages so that `length` bytes fit, or says that there is no memory.
+    fn grow(&self, pages: &mut Vec<Page>, now: usize, length: usize) -> bool {
+        let more = capacity(length) - now;
+        if !self.budget.try_take_tail(more) {
+            return false;
+        }
+        let mut left = more;
+        {
             let mut state = locked(&self.state);
-            assert!(
-                state.in_use >= paged.pages.len(),
-                "more pages returned than given"
-            );
-            state.in_use -= paged.pages.len();
-            state.free.append(&mut paged.pages);
-            let kept = state.free.len().min(state.in_use + SPARE_PAGES);
-            state.free.split_off(kept)
-        };
-        drop(surplus);
+            while left > 0
+                && let Some(page) = state.free(page_bytes(pages.len())).pop()
+            {
+                left -= page.len();
+                pages.push(page);
+            }
+        }
+        while left > 0 {
+            let page = vec![0; page_bytes(pages.len())].into_boxed_slice();
+            left -= page.len();
+            pages.push(page);
+        }
+        true
+    }
+
+    fn take_back(&self, pages: Vec<Page>) {
+        let mut bytes = 0;
+        {
+            let mut state = locked(&self.state);
+            for page in pages {
+                bytes += page.len();
+                state.free(page.len()).push(page);
+            }
+        }
+        self.budget.return_tail(bytes);
+    }
+
+    /// Gives free pages to the allocator.
+    pub(crate) fn release(&self) {
+        let free = std::mem::take(&mut *locked(&self.state));
+        drop(free);
     }
 
     #[cfg(test)]
-    fn free(&self) -> usize {
-        locked(&self.state).free.len()
+    fn free_bytes(&self) -> usize {
+        let state = locked(&self.state);
+        state.small.len() * SMALL_PAGE_BYTES + state.large.len() * LARGE_PAGE_BYTES
     }
 }
 
 impl PagedBytes {
+    pub(crate) fn new(from: &Arc<Pages>) -> Self {
+        Self {
+            from: Arc::clone(from),
+            pages: Vec::new(),
+            length: 0,
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    /// Memory of the pages.
-    pub(crate) fn capacity(&self) -> usize {
-        self.pages.len() * PAGE_BYTES
-    }
-
-    /// Copies `bytes` to the end; there must be pages for them.
-    pub(crate) fn append(&mut self, mut bytes: &[u8]) {
-        assert!(
-            self.length + bytes.len() <= self.capacity(),
-            "pages come before bytes"
-        );
-        let first = self.length / PAGE_BYTES;
-        let mut start = self.length % PAGE_BYTES;
-        self.length += bytes.len();
+    /// Copies `bytes` to the end, or says that there is no memory for them.
+    pub(crate) fn try_append(&mut self, mut bytes: &[u8]) -> bool {
+        let length = self.length + bytes.len();
+        let now = capacity(self.length);
+        if !self.from.grow(&mut self.pages, now, length) {
+            return false;
+        }
+        let (first, mut start) = position(self.length);
+        self.length = length;
         for page in self.pages.iter_mut().skip(first) {
             let room = page.get_mut(start..).unwrap_or_default();
             let (now, later) = bytes.split_at(bytes.len().min(room.len()));
@@ -100,16 +176,50 @@ impl PagedBytes {
             }
             (bytes, start) = (later, 0);
         }
+        true
     }
 
     /// The bytes, page by page.
     pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.length;
         self.pages.iter().map_while(move |page| {
-            let count = rest.min(PAGE_BYTES);
+            let count = rest.min(page.len());
             rest -= count;
             page.get(..count).filter(|slice| !slice.is_empty())
         })
+    }
+
+    /// A range of the bytes, shared and not copied; shorter if the range goes over the end.
+    pub(crate) fn share(self: &Arc<Self>, range: Range<usize>) -> impl Iterator<Item = Bytes> {
+        let end = range.end.min(self.length);
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let (page, start) = position(at);
+            let count = (page_bytes(page) - start).min(end - at);
+            at += count;
+            Some(Bytes::from_owner(Share {
+                paged: Arc::clone(self),
+                page,
+                range: start..start + count,
+            }))
+        })
+    }
+}
+
+impl AsRef<[u8]> for Share {
+    fn as_ref(&self) -> &[u8] {
+        let page = self.paged.pages.get(self.page);
+        page.and_then(|page| page.get(self.range.clone()))
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for PagedBytes {
+    fn drop(&mut self) {
+        self.from.take_back(std::mem::take(&mut self.pages));
     }
 }
 
@@ -117,33 +227,76 @@ impl PagedBytes {
 mod tests {
     use super::*;
 
+    fn pages(limit: u64) -> (Arc<Budget>, Arc<Pages>) {
+        let budget = Arc::new(Budget::new(limit));
+        (Arc::clone(&budget), Pages::new(budget))
+    }
+
     #[test]
     fn bytes_come_out_as_they_went_in_over_page_boundaries() {
-        let pages = Pages::default();
-        let mut paged = PagedBytes::default();
-        let bytes: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
+        let (budget, pages) = pages(1 << 20);
+        let mut paged = PagedBytes::new(&pages);
+        let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
         let mut so_far = 0;
-        for length in [0, 1, 4094, 1, 4096, 5000, 6808] {
-            pages.grow(&mut paged, so_far + length);
-            paged.append(&bytes[so_far..so_far + length]);
+        for length in [
+            0, 1, 4094, 1, 4096, 5000, 52_000, 344, 65_536, 150_000, 18_928,
+        ] {
+            assert!(paged.try_append(&bytes[so_far..so_far + length]));
             so_far += length;
             assert_eq!(paged.len(), so_far);
             assert_eq!(paged.slices().collect::<Vec<_>>().concat(), bytes[..so_far]);
         }
-        assert_eq!((so_far, paged.capacity()), (20_000, 5 * PAGE_BYTES));
+        assert_eq!(so_far, bytes.len());
+        assert_eq!(budget.used(), (SMALL_PART + 4 * LARGE_PAGE_BYTES) as u64);
+        let paged = Arc::new(paged);
+        for range in [0..1, 4095..4097, 60_000..70_000, 65_536..65_537, 0..300_000] {
+            let shared: Vec<Bytes> = paged.share(range.clone()).collect();
+            assert_eq!(shared.concat(), bytes[range]);
+        }
+        assert_eq!(paged.share(299_999..300_001).next().unwrap().len(), 1);
+        assert_eq!(paged.share(300_000..300_001).count(), 0);
     }
 
     #[test]
-    fn pages_are_used_again_and_surplus_goes_back() {
-        let pages = Pages::default();
-        let mut large = PagedBytes::default();
-        pages.grow(&mut large, 1_000 * PAGE_BYTES);
-        pages.take_back(large);
-        assert_eq!(pages.free(), SPARE_PAGES);
-        let mut small = PagedBytes::default();
-        pages.grow(&mut small, 10 * PAGE_BYTES);
-        assert_eq!(pages.free(), SPARE_PAGES - 10);
-        pages.take_back(small);
-        assert_eq!(pages.free(), SPARE_PAGES);
+    fn what_does_not_fit_the_budget_is_not_appended() {
+        let (budget, pages) = pages(10 * SMALL_PAGE_BYTES as u64);
+        let mut paged = PagedBytes::new(&pages);
+        assert!(paged.try_append(&[1; 5_000]));
+        assert!(!paged.try_append(&[2; 50_000]));
+        assert_eq!(paged.slices().collect::<Vec<_>>().concat(), [1; 5_000]);
+        assert!(paged.try_append(&[3; 3_000]));
+        assert_eq!(budget.used(), 2 * SMALL_PAGE_BYTES as u64);
+    }
+
+    #[test]
+    fn memory_goes_back_when_the_last_reader_let_go() {
+        let (budget, pages) = pages(10 << 20);
+        let mut paged = PagedBytes::new(&pages);
+        assert!(paged.try_append(&[7; 1_000_000]));
+        let paged = Arc::new(paged);
+        let last = paged.share(999_000..1_000_000).next().unwrap();
+        drop(paged);
+        assert!(budget.used() >= 1_000_000);
+        assert_eq!(last, vec![7; last.len()]);
+        drop(last);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn pages_are_used_again_until_they_are_released() {
+        let (_, pages) = pages(64 << 20);
+        let append = |bytes: usize| {
+            let mut paged = PagedBytes::new(&pages);
+            assert!(paged.try_append(&vec![0; bytes]));
+            paged
+        };
+        drop(append(10 << 20));
+        assert_eq!(pages.free_bytes(), 10 << 20);
+        let held = append(200_000);
+        assert_eq!(pages.free_bytes(), (10 << 20) - capacity(200_000));
+        pages.release();
+        assert_eq!(pages.free_bytes(), 0);
+        drop(held);
+        assert_eq!(pages.free_bytes(), capacity(200_000));
     }
 }

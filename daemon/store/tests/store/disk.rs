@@ -9,7 +9,7 @@ use lodestone_store::*;
 use crate::world::*;
 
 /// A segment of this size reaches the file at once.
-const LARGE: usize = WRITE_OUT_BYTES;
+const LARGE: usize = LARGE_BYTES;
 
 #[test]
 fn a_short_write_is_continued_until_all_is_written() {
@@ -162,7 +162,7 @@ fn a_failing_disk_is_told_from_a_full_one_and_load_finds_it_well_again() {
 
 #[test]
 fn partitions_are_spread_over_disks_and_go_on_elsewhere_when_one_is_bad() {
-    let world = World::with(2, 64 * MIB).registered();
+    let world = World::with(2, LITTLE_MEMORY).registered();
     let push_all = |map| {
         for reduce in 0..10 {
             let bytes = payload(map, reduce, LARGE);
@@ -189,20 +189,39 @@ fn partitions_are_spread_over_disks_and_go_on_elsewhere_when_one_is_bad() {
 }
 
 #[test]
-fn a_partition_that_will_be_large_has_a_file_of_its_own_from_the_start() {
-    let world = World::new().registered_for(100);
-    for map in 0..3 {
+fn what_fits_into_memory_never_touches_the_disk() {
+    let world = World::with(1, 8 * MIB).registered();
+    let before = world.fs.writes();
+    for map in 0..5 {
         for reduce in 0..3 {
-            let bytes = payload(map, reduce, 50_000 * reduce as usize);
-            assert!(bytes.is_empty() || world.push(map, reduce, &bytes) == Code::Ok);
+            let bytes = payload(map, reduce, LARGE_BYTES + 1000 * map as usize);
+            assert_eq!(world.push(map, reduce, &bytes), Code::Ok);
         }
     }
-    assert_eq!(world.data_files(DISK).len(), 1);
-    assert_eq!(
-        world.data_bytes(DISK),
-        300_000,
-        "of the one that filled its tail"
-    );
+    world.store.finalize(&key()).unwrap();
+    assert_eq!(world.fs.writes(), before);
+    assert!(world.data_files(DISK).is_empty());
+    for reduce in 0..3 {
+        let all: Vec<_> = (0..5)
+            .flat_map(|map| payload(map, reduce, LARGE_BYTES + 1000 * map as usize))
+            .collect();
+        assert_eq!(world.fetch(reduce), all);
+    }
+    let range = MapRange::new(1, 3).unwrap();
+    let some: Vec<_> = (1..3)
+        .flat_map(|map| payload(map, 2, LARGE_BYTES + 1000 * map as usize))
+        .collect();
+    assert_eq!(fetch(&world.store, range, 2).concat(), some);
+}
+
+#[test]
+fn a_partition_that_will_be_large_has_a_file_of_its_own_from_the_start() {
+    let world = World::new().registered_for(100);
+    assert_eq!(world.push(0, 1, b"in memory"), Code::Ok);
+    assert_eq!(world.push(0, 2, &payload(0, 2, LARGE_BYTES)), Code::Ok);
+    let files = world.data_files(DISK);
+    assert_eq!(files.len(), 1);
+    assert!(files[0].ends_with("2.data"), "{files:?}");
 }
 
 #[test]
@@ -234,7 +253,7 @@ fn a_small_partition_that_became_large_has_a_file_of_its_own_behind_what_it_shar
 
 #[test]
 fn a_large_partition_whose_disk_fails_goes_on_elsewhere_and_comes_back() {
-    let world = World::with(2, 64 * MIB).registered();
+    let world = World::with(2, LITTLE_MEMORY).registered();
     let push = |map| assert_eq!(world.push(map, 0, &payload(map, 0, 5 * LARGE)), Code::Ok);
     push(0);
     world.fs.fault_at(0, Fault::Torn(1000, Errno::NOSPC));
@@ -271,7 +290,7 @@ fn tails_that_cannot_be_written_together_are_written_one_by_one_to_another_disk(
 
 #[test]
 fn a_new_file_that_fails_on_one_disk_is_written_to_the_next_at_once() {
-    let world = World::with(2, 64 * MIB).registered();
+    let world = World::with(2, LITTLE_MEMORY).registered();
     world.push(0, 0, b"in the tail");
     world.fs.fault_at(0, Fault::Torn(10, Errno::NOSPC));
     assert_eq!(world.push(1, 0, &payload(1, 0, LARGE)), Code::Ok);
@@ -350,7 +369,7 @@ fn pressure_writes_out_the_largest_tails_first() {
 fn finalized_tails_are_written_out_under_pressure_and_their_layout_stays() {
     let world = World::with(1, 4 * MIB).registered_for(2);
     for reduce in 0..8 {
-        world.push(0, reduce, &payload(0, reduce, 150_000));
+        world.push(0, reduce, &payload(0, reduce, 160_000));
     }
     world.store.finalize(&key()).unwrap();
     let layout = |reduce| {
@@ -380,7 +399,7 @@ fn finalized_tails_are_written_out_under_pressure_and_their_layout_stays() {
     let files = world.data_files(DISK);
     assert_eq!(files.len(), 2, "of both shuffles: {files:?}");
     assert_eq!((0..8).map(layout).collect::<Vec<_>>(), before);
-    (0..8).for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 150_000)));
+    (0..8).for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 160_000)));
 }
 
 #[test]

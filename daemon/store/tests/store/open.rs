@@ -53,9 +53,9 @@ fn a_directory_that_cannot_be_used_is_named_with_what_to_do() {
 
 #[test]
 fn closing_removes_what_was_made() {
-    let world = World::with(2, MIB).registered();
+    let world = World::with(2, LITTLE_MEMORY).registered();
     for reduce in 0..4 {
-        world.push(0, reduce, &payload(0, reduce, WRITE_OUT_BYTES));
+        world.push(0, reduce, &payload(0, reduce, LARGE_BYTES));
     }
     let incarnation = format!("/disk1/lodestone-{}", world.store.incarnation());
     assert!(
@@ -72,18 +72,18 @@ fn closing_removes_what_was_made() {
 #[test]
 fn leftovers_of_a_crash_are_removed_and_nothing_else_is() {
     let dirs = || vec![PathBuf::from(DISK)];
-    let crashed = World::on(FakeFs::with_dirs([DISK]), dirs(), MIB, 1).registered();
-    crashed.push(0, 0, &payload(0, 0, WRITE_OUT_BYTES));
+    let crashed = World::on(FakeFs::with_dirs([DISK]), dirs(), LITTLE_MEMORY, 1).registered();
+    crashed.push(0, 0, &payload(0, 0, LARGE_BYTES));
     let fs = crashed.fs.clone();
     let root = format!("{DISK}/lodestone-{}", crashed.store.incarnation());
     fs.crash();
-    let living = World::on(fs.clone(), dirs(), MIB, 2).registered();
+    let living = World::on(fs.clone(), dirs(), LITTLE_MEMORY, 2).registered();
     assert!(
         !fs.below(Path::new(DISK))
             .iter()
             .any(|path| path.starts_with(&root))
     );
-    living.push(0, 0, &payload(0, 0, WRITE_OUT_BYTES));
+    living.push(0, 0, &payload(0, 0, LARGE_BYTES));
 
     let foreign = [
         "lodestone-0123456789abcdef/kept",
@@ -96,7 +96,7 @@ fn leftovers_of_a_crash_are_removed_and_nothing_else_is() {
     foreign
         .iter()
         .for_each(|path| fs.add_file(path, b"lodestone store 1\n"));
-    let third = World::on(fs.clone(), dirs(), MIB, 3);
+    let third = World::on(fs.clone(), dirs(), LITTLE_MEMORY, 3);
     assert!(foreign.iter().all(|path| fs.content(path).is_some()));
     assert_eq!(
         third.data_files(DISK).len(),
@@ -104,14 +104,14 @@ fn leftovers_of_a_crash_are_removed_and_nothing_else_is() {
         "the living daemon keeps its file"
     );
     living.store.finalize(&key()).unwrap();
-    assert_eq!(living.fetch(0), payload(0, 0, WRITE_OUT_BYTES));
+    assert_eq!(living.fetch(0), payload(0, 0, LARGE_BYTES));
 }
 
 #[test]
 fn a_foreign_file_in_a_crashed_daemons_directory_stays() {
     let dirs = || vec![PathBuf::from(DISK)];
-    let crashed = World::on(FakeFs::with_dirs([DISK]), dirs(), MIB, 1).registered();
-    crashed.push(0, 0, &payload(0, 0, WRITE_OUT_BYTES));
+    let crashed = World::on(FakeFs::with_dirs([DISK]), dirs(), LITTLE_MEMORY, 1).registered();
+    crashed.push(0, 0, &payload(0, 0, LARGE_BYTES));
     let root = PathBuf::from(format!("{DISK}/lodestone-{}", crashed.store.incarnation()));
     let data = crashed.data_files(DISK).pop().unwrap();
     let foreign = [root.join("notes"), data.with_file_name("notes.data")];
@@ -119,7 +119,7 @@ fn a_foreign_file_in_a_crashed_daemons_directory_stays() {
         .iter()
         .for_each(|path| crashed.fs.add_file(path, b"mine"));
     crashed.fs.crash();
-    let next = World::on(crashed.fs.clone(), dirs(), MIB, 2);
+    let next = World::on(crashed.fs.clone(), dirs(), LITTLE_MEMORY, 2);
     assert!(foreign.iter().all(|path| next.fs.content(path).is_some()));
     assert_eq!(next.fs.content(&data), None);
 }

@@ -91,7 +91,7 @@ fn executors_are_known_after_a_clean_end_and_nothing_else_is_left() {
     let first = start(&fs, 1);
     register(&fs, &first, "1");
     first.register_shuffle(&key(), spec()).unwrap();
-    let bytes = payload(0, 0, WRITE_OUT_BYTES);
+    let bytes = payload(0, 0, LARGE_BYTES);
     let header = header(0, &bytes);
     first
         .push_batch(&key(), MapIndex(0), MapId(1), &[header], &bytes)

@@ -249,7 +249,7 @@ fn a_partition_with_many_failed_writes_is_given_up() {
     let world = world();
     world.fs.break_dir(Path::new("/data0"), Errno::IO);
     world.fs.break_dir(Path::new("/data1"), Errno::IO);
-    let large = Bytes::from(payload(0, 3, WRITE_OUT_BYTES));
+    let large = Bytes::from(payload(0, 3, LARGE_BYTES));
     let push = || {
         world
             .store
@@ -272,7 +272,7 @@ fn a_block_that_a_full_disk_does_not_take_is_refused_with_that_reason() {
     let world = world();
     world.fs.break_dir(Path::new("/data0"), Errno::NOSPC);
     world.fs.break_dir(Path::new("/data1"), Errno::NOSPC);
-    let large = Bytes::from(payload(0, 3, WRITE_OUT_BYTES));
+    let large = Bytes::from(payload(0, 3, LARGE_BYTES));
     let pushed = world
         .store
         .push_block(&key(), MapIndex(0), ReduceId(3), &large);

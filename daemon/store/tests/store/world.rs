@@ -11,6 +11,12 @@ use lodestone_store::*;
 pub(crate) const DISK: &str = "/disk0";
 pub(crate) const MIB: u64 = 1024 * 1024;
 
+/// Memory for small segments only.
+pub(crate) const LITTLE_MEMORY: u64 = 256 * 1024;
+
+/// A segment that has no room in that: it goes to disk at once, with what is in memory before it.
+pub(crate) const LARGE_BYTES: usize = 256 * 1024;
+
 pub(crate) struct World {
     pub(crate) fs: FakeFs,
     pub(crate) clock: Arc<ManualClock>,
@@ -18,9 +24,9 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// One roomy disk.
+    /// One roomy disk, little memory.
     pub(crate) fn new() -> Self {
-        Self::with(1, 64 * MIB)
+        Self::with(1, LITTLE_MEMORY)
     }
 
     pub(crate) fn with(disks: usize, memory_bytes: u64) -> Self {

@@ -31,8 +31,12 @@ pub(crate) struct Inside {
 
 impl Inside {
     pub(crate) fn start(environment: Environment) -> Self {
+        Self::with_memory(environment, MEMORY_BYTES)
+    }
+
+    pub(crate) fn with_memory(environment: Environment, memory_bytes: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let shares = Shares::of(MEMORY_BYTES);
+        let shares = Shares::of(memory_bytes);
         let config = StoreConfig {
             dirs: vec![dir.path().to_owned()],
             memory_bytes: shares.store_bytes,
