@@ -28,7 +28,7 @@ def test_of_a_killed_application_nothing_is_left_after_its_lease_but_what_others
         "spark.lodestone.lease.ttl": f"{LEASE_S}s",
     }
     # More than stays in memory.
-    sizes = {"partitions": 2, "rows": 240000, "value_bytes": 64}
+    sizes = {"partitions": 16, "rows": 240000, "value_bytes": 64}
     running = start_job(Job("keyed_rows", {"gates": gates.address, **sizes}, conf=conf))
     gates.open_all(but=("reduce-0",))
     gates.wait_reached("reduce-0")
