@@ -27,7 +27,7 @@ use crate::resource::planted::{self, Bug};
 /// allocations.
 pub(crate) const PARTITION_BYTES: usize = 352;
 
-/// From this size on a segment is written by itself as cheaply as together with others.
+/// From this size on bytes are written by themselves as cheaply as together with others.
 const LARGE_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -200,7 +200,12 @@ impl Partition {
     /// Copies the segment to the tail, if there is memory for it. A large one is not worth a copy that
     /// will be driven out again soon.
     fn grow_tail(&self, resources: &Resources, inner: &mut Inner, bytes: &[u8]) -> bool {
-        if bytes.len() >= LARGE_BYTES && resources.budget.surplus() > 0 {
+        let must_leave = match self.home.as_ref() {
+            Home::Ours { .. } => bytes.len() >= LARGE_BYTES && resources.budget.surplus() > 0,
+            // Executors read the file: all of it must be there when finalize is answered.
+            Home::Spark { .. } => inner.tail.len() + bytes.len() >= LARGE_BYTES,
+        };
+        if must_leave {
             return false;
         }
         let has_grown = inner.tail.try_append(&resources.pages, bytes);

@@ -19,7 +19,10 @@ fn executor(merge_dir: Option<&str>) -> ExecutorInfo {
 }
 
 fn world() -> World {
-    let world = World::new();
+    with_executor(World::new())
+}
+
+fn with_executor(world: World) -> World {
     LOCAL_DIRS
         .iter()
         .for_each(|dir| world.fs.add_dir(Path::new(dir)));
@@ -282,6 +285,24 @@ fn a_block_that_a_full_disk_does_not_take_is_refused_with_that_reason() {
         refusal.detail,
         "shufflePush_7_0_0_3 was not merged: DiskFull"
     );
+}
+
+#[test]
+fn what_spark_pushes_goes_to_its_file_before_finalize_has_to_wait_for_it() {
+    let world = with_executor(World::with(1, 64 * MIB));
+    let push = |map| {
+        let block = Bytes::from(payload(map, 3, 100_000));
+        let pushed = world
+            .store
+            .push_block(&key(), MapIndex(map), ReduceId(3), &block);
+        assert_eq!(pushed, Ok(Code::Ok));
+    };
+    (0..10).for_each(push);
+    let written = merged_file(&world, "data").unwrap().len();
+    assert!(written >= 1_000_000 - LARGE_BYTES, "{written} bytes");
+    world.store.merge_statuses(&key()).unwrap();
+    let all: Vec<_> = (0..10).flat_map(|map| payload(map, 3, 100_000)).collect();
+    assert_eq!(merged_file(&world, "data").unwrap(), all);
 }
 
 #[test]

@@ -60,7 +60,7 @@ private[spark] object DaemonProcess {
   private val StopTimeoutS = 15
 
   /** Starts a daemon that keeps its data below `directory`; `port` 0 takes a free one. */
-  def start(directory: File, port: Int = 0, extra: Seq[String] = Nil): DaemonProcess = {
+  def start(directory: File, port: Int = 0, memory: String = "128MiB"): DaemonProcess = {
     require(directory.isDirectory || directory.mkdirs(), s"cannot make $directory")
     val binary = new File(sys.props("lodestone.binary"))
     require(binary.canExecute, s"$binary is missing: run `make build` first")
@@ -72,7 +72,7 @@ private[spark] object DaemonProcess {
       "--dir",
       directory.getPath,
       "--memory",
-      "128MiB") ++ extra
+      memory)
     val process = new ProcessBuilder(command: _*)
       .redirectError(new File(directory.getPath + ".log"))
       .start()

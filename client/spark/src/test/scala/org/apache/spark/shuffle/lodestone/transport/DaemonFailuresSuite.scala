@@ -24,7 +24,7 @@ import org.apache.spark.shuffle.lodestone.wire._
 final class DaemonFailuresSuite {
   @TempDir var directory: Path = _
   private val generation = ShuffleGeneration(3, 0)
-  private val blockBytes = 300000
+  private val blockBytes = 2500000
   private var daemon: DaemonProcess = _
   private var clients = List.empty[ServiceClient]
 
@@ -36,7 +36,7 @@ final class DaemonFailuresSuite {
   }
 
   private def startOn(port: Int): DaemonProcess =
-    DaemonProcess.start(directory.resolve("daemon").toFile, port)
+    DaemonProcess.start(directory.resolve("daemon").toFile, port, memory = "16MiB")
 
   private def newClient(timeoutMs: Long = 10000): ServiceClient = {
     val client = new ServiceClient(Application("app-1", -1), timeoutMs)
@@ -71,7 +71,7 @@ final class DaemonFailuresSuite {
     client.pushBatch(service, generation, mapIndex, 100L + mapIndex, segments, body)(())
   }
 
-  /** Some partitions of one block of the first map each, which is one chunk and has its file. */
+  /** Some partitions of one block of the first map each, which is one chunk. */
   private def merge(client: ServiceClient, partitions: Int): Unit = {
     await(client.registerShuffle(service, generation, numMaps = 2, partitions))
     (0 until partitions).foreach { reduceId =>
@@ -81,12 +81,12 @@ final class DaemonFailuresSuite {
     ()
   }
 
-  /** The merged data of one partition: the file that begins as its block does. */
-  private def fileOf(reduceId: Int): Path = {
-    val start = block(reduceId).take(100).toSeq
+  /** Four of these blocks are more than the daemon has memory for: one that has a file. */
+  private def onDisk(): (Int, Path) = {
     val all = Files.walk(directory).toArray.toSeq.map(_.asInstanceOf[Path])
     val files = all.filter(file => Files.isRegularFile(file) && Files.size(file) == blockBytes)
-    files.find(Files.readAllBytes(_).take(100).toSeq == start).get
+    val content = ByteBuffer.wrap(Files.readAllBytes(files.head))
+    ((0 until 4).find(id => ByteBuffer.wrap(block(id)) == content).get, files.head)
   }
 
   /** Reads these partitions, and remembers what came of each. */
@@ -133,25 +133,27 @@ final class DaemonFailuresSuite {
 
   @Test def `a chunk whose file is lost fails alone`(): Unit = {
     val client = newClient()
-    merge(client, partitions = 3)
-    Files.delete(fileOf(1))
-    val reads = read(client, 3)
-    assertEquals(Set(0, 2), reads.intact)
-    assertEquals(Map(1 -> FailureClass.ServerDisk), reads.failures)
+    merge(client, partitions = 4)
+    val (lost, path) = onDisk()
+    Files.delete(path)
+    val reads = read(client, 4)
+    assertEquals((0 until 4).toSet - lost, reads.intact)
+    assertEquals(Map(lost -> FailureClass.ServerDisk), reads.failures)
     assertFalse(isSuspect(client), "the others of its chunks would not be read")
   }
 
   @Test def `a damaged chunk is asked for twice and the others once`(): Unit = {
     val client = newClient()
-    merge(client, partitions = 3)
-    val file = new RandomAccessFile(fileOf(1).toFile, "rw")
+    merge(client, partitions = 4)
+    val (damaged, path) = onDisk()
+    val file = new RandomAccessFile(path.toFile, "rw")
     file.seek(777)
-    file.write(~block(1)(777))
+    file.write(~block(damaged)(777))
     file.close()
-    val reads = read(client, 3)
-    assertEquals(Set(0, 2), reads.intact)
-    assertEquals(Map(1 -> FailureClass.Corrupt), reads.failures)
-    assertEquals(Seq(1, 2, 1), reads.arrivals)
+    val reads = read(client, 4)
+    assertEquals((0 until 4).toSet - damaged, reads.intact)
+    assertEquals(Map(damaged -> FailureClass.Corrupt), reads.failures)
+    assertEquals((0 until 4).map(id => if (id == damaged) 2 else 1), reads.arrivals)
     assertFalse(isSuspect(client))
   }
 
