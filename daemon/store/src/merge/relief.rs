@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 
 use super::extents::FileRun;
-use super::partition::{Inner, Partition, Phase};
+use super::partition::{Inner, Partition};
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::Place;
@@ -134,23 +134,20 @@ fn write_out_together(resources: &Resources, candidates: &[Candidate]) {
             let _ = partition.write_out_locked(resources, &mut inner, &[]);
             continue;
         };
-        let tail = match (inner.phase, inner.tail.shared()) {
-            (Phase::Frozen, Some(paged)) => {
-                if let Place::Own(_) = place {
-                    let end = inner.own_bytes();
-                    drop(inner);
-                    partition.write_frozen(resources, place, end, &paged);
-                    continue;
-                }
-                HeldTail::Frozen(paged)
+        let frozen = inner.frozen_tail(partition.home());
+        let tail = match (place, frozen) {
+            (Place::Own(_), Some(paged)) => {
+                let end = inner.own_bytes();
+                drop(inner);
+                partition.write_frozen(resources, place, end, &paged);
+                continue;
             }
-            _ => {
-                if let Place::Own(_) = place {
-                    let _ = partition.write_out_locked(resources, &mut inner, &[]);
-                    continue;
-                }
-                HeldTail::Open(inner)
+            (Place::Own(_), None) => {
+                let _ = partition.write_out_locked(resources, &mut inner, &[]);
+                continue;
             }
+            (Place::Spill(_), Some(paged)) => HeldTail::Frozen(paged),
+            (Place::Spill(_), None) => HeldTail::Open(inner),
         };
         let pieces = by_disk.entry(place.disk()).or_default();
         pieces.push(Piece { partition, tail });

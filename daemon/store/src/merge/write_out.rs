@@ -5,6 +5,9 @@
 //! on a disk: most partitions of most shuffles need no file. One that is expected to become large, or
 //! did so all the same, has a file of its own, which a disk with a head reads in one go.
 
+use std::io;
+use std::sync::Arc;
+
 use super::extents::FileRun;
 use super::partition::{Inner, Partition, Phase};
 use crate::model::code::Code;
@@ -66,16 +69,7 @@ impl Partition {
             let place = self.place(resources, inner, length)?;
             let mut slices = inner.tail.slices();
             slices.push(more);
-            let written = match place {
-                Place::Spill(disk) => self.home().spill(resources, disk, &slices),
-                Place::Own(_) => {
-                    let path = self.home().path(resources, place, self.reduce());
-                    let end = inner.own_bytes();
-                    let appended = self.home().append(resources, &path, end, &slices);
-                    appended.map(|_| end)
-                }
-            };
-            match written {
+            match self.put(resources, place, inner.own_bytes(), &slices) {
                 Ok(offset) => {
                     let run = FileRun {
                         place,
@@ -97,6 +91,23 @@ impl Partition {
             }
         }
         Err(refusal)
+    }
+
+    /// Writes `slices` to the shared file of a disk or to the partition's own, which ends at `end`, and
+    /// says where they begin.
+    fn put(
+        &self,
+        resources: &Resources,
+        place: Place,
+        end: u64,
+        slices: &[&[u8]],
+    ) -> io::Result<u64> {
+        if let Place::Spill(disk) = place {
+            return self.home().spill(resources, disk, slices);
+        }
+        let path = self.home().path(resources, place, self.reduce());
+        self.home().append(resources, &path, end, slices)?;
+        Ok(end)
     }
 
     /// Where the next `length` bytes go.
@@ -157,13 +168,12 @@ impl Partition {
         end: u64,
         tail: &PagedBytes,
     ) {
-        let path = self.home().path(resources, place, self.reduce());
         let slices: Vec<_> = tail.slices().collect();
-        match self.home().append(resources, &path, end, &slices) {
-            Ok(_) => {
+        match self.put(resources, place, end, &slices) {
+            Ok(offset) => {
                 let run = FileRun {
                     place,
-                    offset: end,
+                    offset,
                     length: tail.len() as u64,
                 };
                 self.settle_frozen(resources, run);
@@ -171,7 +181,8 @@ impl Partition {
             Err(_) if self.is_removed() => {}
             Err(error) => {
                 let refusal = self.home().report(resources, place.disk(), &error);
-                tracing::warn!(path = %path.display(), %refusal, %error, "write out a partition");
+                let reduce = self.reduce();
+                tracing::warn!(%reduce, ?place, %refusal, %error, "write out a partition");
             }
         }
     }
@@ -184,7 +195,9 @@ impl Partition {
                 self.note_written(resources, &mut inner, run);
                 self.leave_memory(&mut inner);
             }
-            _ => self.home().remove(resources),
+            Ok(inner) if inner.phase == Phase::Removed => self.home().remove(resources),
+            // Lost: a thread panicked with it. The files go with the shuffle.
+            _ => {}
         }
     }
 
@@ -194,6 +207,15 @@ impl Partition {
 }
 
 impl Inner {
+    /// Its tail, if nobody but the one who relieves memory changes the partition any more. What Spark's
+    /// executors read as a file is written when it is finalized, under the lock.
+    pub(super) fn frozen_tail(&self, home: &Home) -> Option<Arc<PagedBytes>> {
+        let ours = matches!(home, Home::Ours { .. });
+        (ours && self.phase == Phase::Frozen)
+            .then(|| self.tail.shared())
+            .flatten()
+    }
+
     /// Where its own file ends.
     pub(super) fn own_bytes(&self) -> u64 {
         self.own.map_or(0, |own| own.bytes)

@@ -13,7 +13,7 @@ use super::budget::Budget;
 use super::locked;
 
 /// Size of the first pages of a tail: what an almost empty tail wastes at most.
-pub(crate) const SMALL_PAGE_BYTES: usize = 4 << 10;
+const SMALL_PAGE_BYTES: usize = 4 << 10;
 
 /// Size of the pages behind those: what is sent, or copied, without a break.
 const LARGE_PAGE_BYTES: usize = 64 << 10;
@@ -28,7 +28,7 @@ type Page = Box<[u8]>;
 
 /// The pages that nobody uses at the moment. They are kept until [`Pages::release`], because fresh
 /// memory costs the kernel more than to copy something into it; with those in use they are never more
-/// than the budget had in use at its most.
+/// than the budget's limit.
 #[derive(Debug)]
 pub(crate) struct Pages {
     budget: Arc<Budget>,
@@ -39,6 +39,8 @@ pub(crate) struct Pages {
 struct State {
     small: Vec<Page>,
     large: Vec<Page>,
+    /// Of all pages there are, in use or not.
+    bytes: usize,
 }
 
 /// Bytes in pages, appended at the end. The pages go back when it is dropped.
@@ -87,6 +89,10 @@ impl State {
             _ => &mut self.small,
         }
     }
+
+    fn free_bytes(&self) -> usize {
+        self.small.len() * SMALL_PAGE_BYTES + self.large.len() * LARGE_PAGE_BYTES
+    }
 }
 
 impl Pages {
@@ -104,21 +110,32 @@ impl Pages {
             return false;
         }
         let mut left = more;
-        {
-            let mut state = locked(&self.state);
-            while left > 0
-                && let Some(page) = state.free(page_bytes(pages.len())).pop()
-            {
-                left -= page.len();
-                pages.push(page);
-            }
-        }
         while left > 0 {
-            let page = vec![0; page_bytes(pages.len())].into_boxed_slice();
+            let page = self.page(page_bytes(pages.len()));
             left -= page.len();
             pages.push(page);
         }
         true
+    }
+
+    /// One that is free, or a fresh one. In place of that, free ones of the other size go if need be.
+    fn page(&self, bytes: usize) -> Page {
+        let mut gone = Vec::new();
+        {
+            let mut state = locked(&self.state);
+            if let Some(page) = state.free(bytes).pop() {
+                return page;
+            }
+            state.bytes += bytes;
+            while state.bytes as u64 > self.budget.limit()
+                && let Some(page) = state.large.pop().or_else(|| state.small.pop())
+            {
+                state.bytes -= page.len();
+                gone.push(page);
+            }
+        }
+        drop(gone);
+        vec![0; bytes].into_boxed_slice()
     }
 
     fn take_back(&self, pages: Vec<Page>) {
@@ -135,14 +152,18 @@ impl Pages {
 
     /// Gives free pages to the allocator.
     pub(crate) fn release(&self) {
-        let free = std::mem::take(&mut *locked(&self.state));
+        let free = {
+            let mut state = locked(&self.state);
+            state.bytes -= state.free_bytes();
+            let State { small, large, .. } = &mut *state;
+            [small, large].map(std::mem::take)
+        };
         drop(free);
     }
 
     #[cfg(test)]
     fn free_bytes(&self) -> usize {
-        let state = locked(&self.state);
-        state.small.len() * SMALL_PAGE_BYTES + state.large.len() * LARGE_PAGE_BYTES
+        locked(&self.state).free_bytes()
     }
 }
 
@@ -280,6 +301,27 @@ mod tests {
         assert_eq!(last, vec![7; last.len()]);
         drop(last);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn pages_of_both_sizes_together_stay_under_the_limit() {
+        let limit = 2 << 20;
+        let (_, pages) = pages(limit);
+        let append = |bytes: usize| {
+            let mut paged = PagedBytes::new(&pages);
+            assert!(paged.try_append(&vec![0; bytes]));
+            paged
+        };
+        let many: Vec<_> = (0..400).map(|_| append(SMALL_PAGE_BYTES)).collect();
+        drop(many);
+        let large = append(1_500_000);
+        let held = capacity(large.len()) + pages.free_bytes();
+        assert!(held <= limit as usize, "{held} of {limit}");
+        drop(large);
+        let many: Vec<_> = (0..400).map(|_| append(SMALL_PAGE_BYTES)).collect();
+        let held = 400 * SMALL_PAGE_BYTES + pages.free_bytes();
+        assert!(held <= limit as usize, "{held} of {limit}");
+        drop(many);
     }
 
     #[test]

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push
 
+import scala.util.control.NonFatal
+
+import org.slf4j.LoggerFactory
+
 /**
  * What a small read takes on a local disk that has nothing else to do: the least of some
  * measurements. A disk that is busy writing looks like one that turns, as long as it is busy; one
@@ -9,18 +13,28 @@ package org.apache.spark.shuffle.lodestone.push
 private[lodestone] final class DiskSpeed(measure: () => Long) {
   import DiskSpeed._
 
+  private val log = LoggerFactory.getLogger(classOf[DiskSpeed])
   private var least = DiskProbe.Unknown
   private var left = Measurements
 
-  /** Blocks while it measures. */
+  /** Blocks while it measures; never fails. */
   def readMicros(): Long = synchronized {
     if (left > 0 && (least == DiskProbe.Unknown || least >= SlowMicros)) {
-      val now = measure()
+      val now = measured()
       left = if (now == DiskProbe.Unknown) 0 else left - 1
       least = if (least == DiskProbe.Unknown) now else math.min(least, now)
     }
     least
   }
+
+  private def measured(): Long =
+    try measure()
+    catch {
+      // Such as that of an executor that is about to end.
+      case NonFatal(failure) =>
+        log.warn("The speed of the local disk is not known", failure)
+        DiskProbe.Unknown
+    }
 }
 
 private[lodestone] object DiskSpeed {

@@ -28,4 +28,9 @@ class DiskSpeedSuite {
 
   @Test def `a disk that cannot be measured is asked once`(): Unit =
     assertEquals((Seq.fill(6)(DiskProbe.Unknown), 1), asked(DiskProbe.Unknown, 70))
+
+  @Test def `a measurement that fails harms nobody`(): Unit = {
+    val speed = new DiskSpeed(() => throw new IllegalStateException("the executor is stopping"))
+    assertEquals(DiskProbe.Unknown, speed.readMicros())
+  }
 }
