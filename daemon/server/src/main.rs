@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use clap::Parser;
 use lodestone_server::cli::{Command, Verb};
-use lodestone_server::config::{Config, ConfigError, LogFormat};
+use lodestone_server::config::{Config, ConfigError, LogFormat, Memory};
 use lodestone_server::process::announce::{self, AnnounceError, Announcement, Claim};
+use lodestone_server::process::memory::{self, Kernel};
 use lodestone_server::process::shutdown::{self, Stop};
 use lodestone_server::serve::Admission;
 use lodestone_server::service::{Service, Shares};
@@ -149,13 +150,19 @@ async fn daemon(config: Config) -> Result<(), StartError> {
     };
     let stop = Stop::default();
     shutdown::on_signals(stop.clone())?;
-    let shares = Shares::of(config.memory_bytes);
+    let shares = Shares::of(match config.memory {
+        Memory::Bytes(bytes) => bytes,
+        Memory::Auto => memory::LEAST_BYTES,
+    });
     let store_config = StoreConfig {
         dirs: config.dirs.clone(),
         memory_bytes: shares.store_bytes,
         executor_roots: config.executor_roots.clone(),
     };
     let store = spawn_blocking(move || Store::open(store_config, Environment::os())).await??;
+    if config.memory == Memory::Auto {
+        tokio::spawn(memory::follow(Arc::clone(&store), Kernel::default()));
+    }
     let service = Service::new(Arc::clone(&store), shares);
     let line = ready_line(&listener, admin.as_ref(), &store)?;
     if let Some(listener) = admin {

@@ -258,6 +258,11 @@ impl World {
         Ok(bytes)
     }
 
+    /// The daemon may have more memory from now on, or must do with less; nothing if there is none.
+    pub fn limit_memory(&self, bytes: u64) -> Option<()> {
+        self.store().map(|store| store.limit_memory(bytes))
+    }
+
     /// What the daemon does every few seconds: ends applications without a lease.
     pub fn expire_leases(&self) -> Option<Vec<AppId>> {
         self.store().map(|store| match self.bug {

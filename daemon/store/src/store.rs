@@ -24,7 +24,7 @@ const DIRECTORIES_MAX: usize = 1024;
 pub struct StoreConfig {
     /// One directory per disk.
     pub dirs: Vec<PathBuf>,
-    /// Memory for tails and metadata. (What readers and sockets hold is the server's.)
+    /// Memory for tails and metadata, at first. (What readers and sockets hold is the server's.)
     pub memory_bytes: u64,
     /// If not empty, the local directories that executors register must be below one of these.
     pub executor_roots: Vec<PathBuf>,
@@ -166,6 +166,19 @@ impl Store {
             }
         }
         locked(&self.locks).clear();
+    }
+
+    /// Changes the limit of the memory, as that which the host can spare does. What is over it goes to
+    /// disk.
+    pub fn limit_memory(&self, bytes: u64) {
+        self.resources.budget.set_limit(bytes);
+        self.relieve_memory();
+        self.resources.pages.trim();
+    }
+
+    /// Memory that the store holds, free pages included.
+    pub fn memory_held(&self) -> u64 {
+        self.resources.pages.bytes() + self.resources.budget.metadata()
     }
 
     /// Milliseconds on the store's clock, which never goes back.

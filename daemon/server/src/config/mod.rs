@@ -51,7 +51,7 @@ pub const KEYS: [Key; 10] = [
     key(
         "memory",
         "512MiB",
-        "Memory for merged data and for bytes on their way. At least 16MiB.",
+        "Memory for merged data and for bytes on their way: a size of at least 16MiB, or auto.",
     ),
     key(
         "admin",
@@ -99,6 +99,15 @@ pub enum LogFormat {
     Json,
 }
 
+/// The memory budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// So many bytes.
+    Bytes(u64),
+    /// A little, and what the host can spare.
+    Auto,
+}
+
 /// The checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -107,7 +116,7 @@ pub struct Config {
     /// Data directories.
     pub dirs: Vec<PathBuf>,
     /// The memory budget.
-    pub memory_bytes: u64,
+    pub memory: Memory,
     /// Where operators connect.
     pub admin: Option<SocketAddr>,
     /// The announce file.
@@ -272,14 +281,10 @@ impl Values {
             let problem = "name at least one data directory, as in `--dir /data/lodestone`";
             return Err(bad_value("dir", problem.to_owned()));
         }
-        let memory_bytes = self.needed("memory", size)?;
-        if memory_bytes < MIN_MEMORY_BYTES {
-            return Err(bad_value("memory", "must be at least 16MiB".to_owned()));
-        }
         Ok(Config {
             listen: self.needed("listen", address)?,
             dirs,
-            memory_bytes,
+            memory: self.needed("memory", memory)?,
             admin: self.one("admin", address)?,
             announce: self.one("announce", |text| Ok(PathBuf::from(text)))?,
             idle_exit: self.one("idle-exit", duration)?,
@@ -313,6 +318,17 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     found
         .next()
         .ok_or_else(|| format!("`{text}` has no address; {hint}"))
+}
+
+fn memory(text: &str) -> Result<Memory, String> {
+    if text == "auto" {
+        return Ok(Memory::Auto);
+    }
+    let bytes = size(text).map_err(|problem| format!("{problem}, or auto"))?;
+    if bytes < MIN_MEMORY_BYTES {
+        return Err("must be at least 16MiB, or auto".to_owned());
+    }
+    Ok(Memory::Bytes(bytes))
 }
 
 fn connections(text: &str) -> Result<usize, String> {

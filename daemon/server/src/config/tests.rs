@@ -11,7 +11,7 @@ fn parsed(text: &str) -> Result<Config, ConfigError> {
 fn a_directory_is_enough_and_the_rest_has_the_defaults_of_the_table() {
     let config = parsed("dir = '/data'").unwrap();
     assert_eq!(config.listen, "0.0.0.0:7337".parse().unwrap());
-    assert_eq!(config.memory_bytes, 512 << 20);
+    assert_eq!(config.memory, Memory::Bytes(512 << 20));
     assert_eq!(config.max_connections, 4096);
     assert_eq!(
         (config.admin, config.announce, config.idle_exit),
@@ -38,7 +38,9 @@ fn lists_are_written_with_commas_or_as_arrays() {
 fn a_flag_wins_over_the_file() {
     let mut values = Values::parse("dir = '/a'\nmemory = '1g'", "test.toml").unwrap();
     values.set("memory", "32MiB");
-    assert_eq!(values.check().unwrap().memory_bytes, 32 << 20);
+    assert_eq!(values.check().unwrap().memory, Memory::Bytes(32 << 20));
+    values.set("memory", "auto");
+    assert_eq!(values.check().unwrap().memory, Memory::Auto);
 }
 
 #[test]

@@ -150,7 +150,7 @@ impl Model {
     }
 
     /// From now on any segment that is neither finalized nor on file may be gone with its tail.
-    fn doubt(&mut self) {
+    pub fn doubt(&mut self) {
         let shuffles = self
             .applications
             .values_mut()

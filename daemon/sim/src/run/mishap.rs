@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use lodestone_store::fs::fake::{Errno, Fault};
 
-use super::{Judged, Run};
+use super::{Judged, MEMORY_BYTES, Run};
 use crate::check;
 use crate::client::CONNECTIONS;
 use crate::disk::Death;
@@ -124,7 +124,8 @@ impl Run {
         let Self { climate, dice, .. } = self;
         let kills = 10 * usize::from(climate.kills);
         let faults = 20 * usize::from(climate.disk_faults);
-        match dice.weighted(&[60, 10, kills, kills / 3, 2, faults, faults, faults]) {
+        let memory = 10 * usize::from(climate.memory_changes);
+        match dice.weighted(&[60, 10, kills, kills / 3, 2, memory, faults, faults, faults]) {
             0 => self.time_passes(),
             1 => {
                 let connection = self.dice.bits() % CONNECTIONS;
@@ -145,11 +146,12 @@ impl Run {
                 Ok(())
             }
             4 => self.stop(),
-            5 => {
+            5 => self.memory_changes(),
+            6 => {
                 self.fault_a_write();
                 Ok(())
             }
-            6 => {
+            7 => {
                 let after = self.dice.below(5) as u64;
                 self.world.disk.fail_read(after);
                 Ok(())
@@ -196,6 +198,25 @@ impl Run {
             .note("leases ran out", names.as_bytes(), || format!("{ended:?}"));
         self.model.expire(self.world.now_ms(), &ended)?;
         self.check_floor()
+    }
+
+    /// The host has more memory to spare, or less.
+    fn memory_changes(&mut self) -> Judged {
+        let Some(bytes) = self.dice.pick(&MEMORY_BYTES) else {
+            return Ok(());
+        };
+        self.trace
+            .note("memory", &bytes.to_be_bytes(), || format!("{bytes} bytes"));
+        if self.world.limit_memory(bytes).is_none() {
+            return Ok(());
+        }
+        if let Some(trouble) = self.settle()? {
+            if trouble.writes {
+                self.model.doubt();
+            }
+            self.model.written(&std::mem::take(&mut self.written));
+        }
+        Ok(())
     }
 
     fn fault_a_write(&mut self) {

@@ -28,6 +28,9 @@ use crate::world::{Machine, NoChunk, World};
 /// Draws of one run.
 const STEPS: usize = 400;
 
+/// Memory of a store: too little for all that a run pushes, or enough.
+const MEMORY_BYTES: [u64; 4] = [48 << 10, 48 << 10, 256 << 10, 8 << 20];
+
 /// Uploads and chunks that a daemon works on at a time.
 const PENDING_MAX: usize = 8;
 
@@ -75,6 +78,7 @@ enum Pending {
 struct Climate {
     kills: bool,
     disk_faults: bool,
+    memory_changes: bool,
 }
 
 struct Run {
@@ -129,16 +133,16 @@ impl Run {
     fn new(plan: Plan) -> Self {
         let mut dice = Dice::new(plan.seed);
         let large = dice.chance(6);
-        let memory_bytes = [48 << 10, 48 << 10, 256 << 10, 8 << 20];
         let machine = Machine {
             seed: dice.bits(),
             disks: 1 + dice.below(2),
-            memory_bytes: dice.pick(&memory_bytes).unwrap_or(8 << 20),
+            memory_bytes: dice.pick(&MEMORY_BYTES).unwrap_or(8 << 20),
             bug: plan.bug,
         };
         let climate = Climate {
             kills: dice.chance(50),
             disk_faults: dice.chance(50),
+            memory_changes: dice.chance(30),
         };
         let weather = Weather {
             duplicated: dice.below(12),

@@ -5,6 +5,9 @@
 //! Metadata cannot be written out, so it comes first: what is left of the limit is the *room* for
 //! tails. Above three quarters of the room one thread writes out the largest tails until half is in
 //! use; a tail that would pass the whole room is not grown, its partition is written through to disk.
+//!
+//! The limit may change while the store lives. What is over a new one is written out as under any
+//! pressure; nothing is taken away from anybody.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
@@ -18,7 +21,7 @@ const SLACK_DIVISOR: u64 = 16;
 /// Bytes in use, against a limit.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    limit: u64,
+    limit: AtomicU64,
     tails: AtomicU64,
     metadata: AtomicU64,
     relief: Mutex<()>,
@@ -27,7 +30,7 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) fn new(limit: u64) -> Self {
         Self {
-            limit,
+            limit: limit.into(),
             tails: 0.into(),
             metadata: 0.into(),
             relief: Mutex::new(()),
@@ -35,17 +38,25 @@ impl Budget {
     }
 
     pub(crate) fn limit(&self) -> u64 {
-        self.limit
+        self.limit.load(Relaxed)
+    }
+
+    pub(crate) fn set_limit(&self, limit: u64) {
+        self.limit.store(limit, Relaxed);
+    }
+
+    pub(crate) fn metadata(&self) -> u64 {
+        self.metadata.load(Relaxed)
     }
 
     pub(crate) fn used(&self) -> u64 {
-        self.tails.load(Relaxed) + self.metadata.load(Relaxed)
+        self.tails.load(Relaxed) + self.metadata()
     }
 
     /// Room for tails.
     fn room(&self) -> u64 {
-        let taken = self.metadata.load(Relaxed) + self.limit / SLACK_DIVISOR;
-        self.limit.saturating_sub(taken)
+        let limit = self.limit();
+        limit.saturating_sub(self.metadata() + limit / SLACK_DIVISOR)
     }
 
     /// Takes memory for a tail, or says that there is none.
@@ -69,7 +80,7 @@ impl Budget {
     /// True if metadata must not grow any more.
     pub(crate) fn metadata_is_full(&self) -> bool {
         let (part, of) = METADATA_SHARE;
-        self.metadata.load(Relaxed) >= self.limit / of * part
+        self.metadata() >= self.limit() / of * part
     }
 
     /// Accounts for metadata that went from `before` bytes to `after`.

@@ -90,6 +90,16 @@ impl State {
         }
     }
 
+    /// Moves free pages to `gone`, whose memory is given back without the lock.
+    fn trim(&mut self, limit: u64, gone: &mut Vec<Page>) {
+        while self.bytes as u64 > limit
+            && let Some(page) = self.large.pop().or_else(|| self.small.pop())
+        {
+            self.bytes -= page.len();
+            gone.push(page);
+        }
+    }
+
     fn free_bytes(&self) -> usize {
         self.small.len() * SMALL_PAGE_BYTES + self.large.len() * LARGE_PAGE_BYTES
     }
@@ -127,15 +137,21 @@ impl Pages {
                 return page;
             }
             state.bytes += bytes;
-            while state.bytes as u64 > self.budget.limit()
-                && let Some(page) = state.large.pop().or_else(|| state.small.pop())
-            {
-                state.bytes -= page.len();
-                gone.push(page);
-            }
+            state.trim(self.budget.limit(), &mut gone);
         }
         drop(gone);
         vec![0; bytes].into_boxed_slice()
+    }
+
+    /// Gives free pages to the allocator, until there are no more pages than the limit allows.
+    pub(crate) fn trim(&self) {
+        let mut gone = Vec::new();
+        locked(&self.state).trim(self.budget.limit(), &mut gone);
+    }
+
+    /// Bytes of all pages, in use or free.
+    pub(crate) fn bytes(&self) -> u64 {
+        locked(&self.state).bytes as u64
     }
 
     fn take_back(&self, pages: Vec<Page>) {

@@ -20,6 +20,7 @@ const DISK: &[&str] = &[
     "daemon/store/src/fs/",
     "daemon/server/src/config",
     "daemon/server/src/process/announce",
+    "daemon/server/src/process/memory",
     "daemon/sort/",
     "daemon/bench/",
     "daemon/tidy/",

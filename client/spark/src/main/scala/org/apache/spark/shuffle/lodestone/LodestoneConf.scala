@@ -70,7 +70,7 @@ private[spark] final case class LodestoneConf(
     finalizeTimeoutMs: Long,
     requestTimeoutMs: Long,
     leaseTtlMs: Long,
-    embeddedMemoryBytes: Long,
+    embeddedMemoryBytes: Option[Long],
     embeddedIdleTimeoutMs: Long,
     embeddedBinary: Option[String])
 
@@ -114,8 +114,11 @@ private[spark] object LodestoneConf {
     Prefix + "lease.ttl",
     "120s",
     "How long a service keeps the data of an application whose driver has fallen silent.")
-  val EmbeddedMemory: Key =
-    Key(Prefix + "embedded.memory", "256m", "Memory of a daemon that the plugin starts itself.")
+  val EmbeddedMemory: Key = Key(
+    Prefix + "embedded.memory",
+    "auto",
+    "Memory of a daemon that the plugin starts itself: a size, or `auto`, which is 256m, and " +
+      "what the host can spare.")
   val EmbeddedIdleTimeout: Key = Key(
     Prefix + "embedded.idleTimeout",
     "60s",
@@ -140,8 +143,13 @@ private[spark] object LodestoneConf {
     EmbeddedIdleTimeout,
     EmbeddedBinary)
 
+  private val Auto = "auto"
   private val Kib = 1024L
   private val Mib = 1024L * Kib
+
+  /** What a daemon needs, and what it may have where each container pays for what runs in it. */
+  private val MinDaemonBytes = 16 * Mib
+  private val ContainedDaemonBytes = 256 * Mib
 
   /** A batch travels as one UploadStream, whose body the protocol limits to 64 MiB. */
   private val MaxBatchBytes = 64L * Mib
@@ -178,7 +186,7 @@ private[spark] object LodestoneConf {
       finalizeTimeoutMs = millis(conf, FinalizeTimeout, 0, MaxWaitMs),
       requestTimeoutMs = millis(conf, RequestTimeout, MinRequestTimeoutMs, MaxWaitMs),
       leaseTtlMs = millis(conf, LeaseTtl, MinLeaseMs, MaxLeaseMs),
-      embeddedMemoryBytes = bytes(conf, EmbeddedMemory, 16 * Mib, Long.MaxValue),
+      embeddedMemoryBytes = embeddedMemory(conf),
       embeddedIdleTimeoutMs = millis(conf, EmbeddedIdleTimeout, 1000, MaxIdleMs),
       embeddedBinary = Some(text(conf, EmbeddedBinary)).filter(_.nonEmpty))
   }
@@ -226,6 +234,17 @@ private[spark] object LodestoneConf {
     }
   }
 
+  /** Nothing: that is the daemon's to find out. */
+  private def embeddedMemory(conf: SparkConf): Option[Long] =
+    if (text(conf, EmbeddedMemory).toLowerCase(Locale.ROOT) != Auto) {
+      Some(bytes(conf, EmbeddedMemory, MinDaemonBytes, Long.MaxValue, s"256m, or '$Auto'"))
+    } else if (conf.get("spark.master", "") == "yarn") {
+      // YARN adds up the processes of a container, and kills them all when they take too much.
+      Some(ContainedDaemonBytes)
+    } else {
+      None
+    }
+
   /** A number without a unit is refused: `3` would be 3 ms to one reader and 3 s to the next. */
   private def millis(conf: SparkConf, key: Key, min: Long, max: Long): Long = {
     val value = text(conf, key).toLowerCase(Locale.ROOT)
@@ -238,7 +257,10 @@ private[spark] object LodestoneConf {
     }
   }
 
-  private def bytes(conf: SparkConf, key: Key, min: Long, max: Long): Long = {
+  private def bytes(conf: SparkConf, key: Key, min: Long, max: Long): Long =
+    bytes(conf, key, min, max, key.default)
+
+  private def bytes(conf: SparkConf, key: Key, min: Long, max: Long, example: String): Long = {
     val value = text(conf, key).toLowerCase(Locale.ROOT)
     val number = parsed(value, "\\d+(b|k|kb|m|mb|g|gb|t|tb)") {
       JavaUtils.byteStringAs(_, ByteUnit.BYTE)
@@ -246,7 +268,7 @@ private[spark] object LodestoneConf {
     number.filter(n => n >= min && n <= max).getOrElse {
       val range =
         if (max == Long.MaxValue) s"of at least ${min}b" else s"between ${min}b and ${max}b"
-      refuse(key, value, s"a size with a unit $range, such as ${key.default}")
+      refuse(key, value, s"a size with a unit $range, such as $example")
     }
   }
 

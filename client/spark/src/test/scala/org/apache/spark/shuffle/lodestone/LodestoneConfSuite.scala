@@ -26,9 +26,16 @@ class LodestoneConfSuite {
     assertEquals(3000L, conf.finalizeTimeoutMs)
     assertEquals(5000L, conf.requestTimeoutMs)
     assertEquals(120000L, conf.leaseTtlMs)
-    assertEquals(256L << 20, conf.embeddedMemoryBytes)
+    assertEquals(None, conf.embeddedMemoryBytes)
     assertEquals(60000L, conf.embeddedIdleTimeoutMs)
     assertEquals(None, conf.embeddedBinary)
+  }
+
+  @Test def `a daemon of a YARN container takes no more than the container has room for`(): Unit = {
+    assertEquals(Some(256L << 20), read("spark.master" -> "yarn").embeddedMemoryBytes)
+    val key = "spark.lodestone.embedded.memory"
+    assertEquals(Some(1L << 30), read("spark.master" -> "yarn", key -> "1g").embeddedMemoryBytes)
+    assertEquals(None, read("spark.master" -> "spark://a:7077").embeddedMemoryBytes)
   }
 
   @Test def `services are a list or a name`(): Unit = {

@@ -16,7 +16,7 @@ private[spark] final case class DaemonCommand(
     binary: Path,
     host: String,
     dirs: Seq[Path],
-    memoryBytes: Long,
+    memoryBytes: Option[Long],
     idleExitMs: Long,
     announce: Path,
     log: Path) {
@@ -29,7 +29,7 @@ private[spark] final case class DaemonCommand(
     "--dir",
     dirs.mkString(","),
     "--memory",
-    s"${memoryBytes / DaemonCommand.BytesPerKib}KiB",
+    memoryBytes.fold("auto")(bytes => s"${bytes / DaemonCommand.BytesPerKib}KiB"),
     "--idle-exit",
     s"${TimeUnit.MILLISECONDS.toSeconds(idleExitMs)}s",
     "--announce",

@@ -27,7 +27,7 @@ class EmbeddedDaemonSuite {
     binary = binary,
     host = "127.0.0.1",
     dirs = Seq(dir.resolve("a"), dir.resolve("b")),
-    memoryBytes = 256L << 20,
+    memoryBytes = Some(256L << 20),
     idleExitMs = 60000,
     announce = dir.resolve("x.announce"),
     log = dir.resolve("x.log"))

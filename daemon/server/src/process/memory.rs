@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `memory = auto`: more memory as long as the host has some to spare.
+//!
+//! Merged data that has no room in memory goes to files, whose pages the kernel would keep in the same
+//! memory, if it is free, at the cost of another copy and of writing them to a disk. So a daemon that
+//! may take what nobody uses keeps it instead, and gives it back when somebody does.
+
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lodestone_store::Store;
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::service::Shares;
+
+/// What a daemon with `auto` has in any case.
+pub const LEAST_BYTES: u64 = 256 << 20;
+
+/// How often the host is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The daemon takes no more than this part of the host's memory,
+const MOST_PART: u64 = 4;
+
+/// and leaves this part of it free for what others need at once.
+const RESERVE_PART: u64 = 8;
+
+/// Of what is free beyond that it takes at most this part at a time.
+const STEP_PART: u64 = 2;
+
+/// The host's memory, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostMemory {
+    /// All of it.
+    pub total: u64,
+    /// What can be had without driving out anything but cached files.
+    pub available: u64,
+}
+
+/// Where the kernel tells of memory.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    proc: PathBuf,
+    groups: PathBuf,
+}
+
+impl Default for Kernel {
+    fn default() -> Self {
+        Self {
+            proc: "/proc".into(),
+            groups: "/sys/fs/cgroup".into(),
+        }
+    }
+}
+
+impl Kernel {
+    /// The host's memory; nothing where the kernel does not say, or where a control group has a limit
+    /// of its own: a container's memory belongs to the one who sized it, not to us.
+    pub fn host_memory(&self) -> Option<HostMemory> {
+        let text = read_to_string(self.proc.join("meminfo")).ok()?;
+        let bytes = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+            kib.checked_mul(1024)
+        };
+        let memory = HostMemory {
+            total: bytes("MemTotal:")?,
+            available: bytes("MemAvailable:")?,
+        };
+        (!self.is_limited_below(memory.total)).then_some(memory)
+    }
+
+    fn is_limited_below(&self, total: u64) -> bool {
+        let own = read_to_string(self.proc.join("self/cgroup")).unwrap_or_default();
+        own.lines().any(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+                return false;
+            };
+            let (root, file) = match controllers {
+                "" => (self.groups.clone(), "memory.max"),
+                "memory" => (self.groups.join("memory"), "memory.limit_in_bytes"),
+                _ => return false,
+            };
+            let own = root.join(path.trim_start_matches('/'));
+            // Inside of a container the path may be one that only the host knows; the root is there.
+            let above = own.ancestors().take_while(|dir| dir.starts_with(&root));
+            let mut limits = above.filter_map(|dir| number(&dir.join(file)));
+            limits.any(|limit| limit < total)
+        })
+    }
+}
+
+fn number(file: &Path) -> Option<u64> {
+    read_to_string(file).ok()?.trim().parse().ok()
+}
+
+impl HostMemory {
+    /// How much a daemon may hold that holds so much.
+    pub fn limit(self, held: u64) -> u64 {
+        let reserve = self.total / RESERVE_PART;
+        let wanted = match self.available.checked_sub(reserve) {
+            Some(spare) => held + spare / STEP_PART,
+            None => held.saturating_sub(reserve - self.available),
+        };
+        wanted.min(self.total / MOST_PART)
+    }
+}
+
+/// Lets the store's limit follow the host's memory.
+pub async fn follow(store: Arc<Store>, kernel: Kernel) {
+    let mut ticks = interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let (store, kernel) = (Arc::clone(&store), kernel.clone());
+        let looked = spawn_blocking(move || look(&store, &kernel)).await;
+        match looked {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => tracing::error!(%error, "looking at the host's memory failed"),
+        }
+    }
+}
+
+/// Says whether it makes sense to look again.
+fn look(store: &Store, kernel: &Kernel) -> bool {
+    let least = Shares::of(LEAST_BYTES).store_bytes;
+    let host = kernel.host_memory();
+    let limit = host.map_or(0, |host| host.limit(store.memory_held()));
+    store.limit_memory(limit.max(least));
+    host.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn host(total: u64, available: u64) -> HostMemory {
+        HostMemory { total, available }
+    }
+
+    /// A directory that looks like what the kernel shows: `meminfo`, and limits of control groups.
+    fn kernel(own: &str, limits: &[(&str, &str)]) -> (tempfile::TempDir, Kernel) {
+        let dir = tempfile::tempdir().unwrap();
+        let kernel = Kernel {
+            proc: dir.path().join("proc"),
+            groups: dir.path().join("groups"),
+        };
+        fs::create_dir_all(kernel.proc.join("self")).unwrap();
+        let meminfo =
+            "MemTotal:       16777216 kB\nMemFree:         123 kB\nMemAvailable:    8388608 kB\n";
+        fs::write(kernel.proc.join("meminfo"), meminfo).unwrap();
+        fs::write(kernel.proc.join("self/cgroup"), own).unwrap();
+        for (file, limit) in limits {
+            let file = kernel.groups.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, limit).unwrap();
+        }
+        (dir, kernel)
+    }
+
+    #[test]
+    fn a_daemon_takes_half_of_what_the_host_can_spare() {
+        assert_eq!(host(16 * GIB, 6 * GIB).limit(0), 2 * GIB);
+        assert_eq!(host(16 * GIB, 6 * GIB).limit(GIB), 3 * GIB);
+        assert_eq!(host(16 * GIB, 16 * GIB).limit(0), 4 * GIB);
+        assert_eq!(host(16 * GIB, 3 * GIB).limit(4 * GIB), 4 * GIB);
+    }
+
+    #[test]
+    fn a_host_that_is_short_of_memory_gets_it_back() {
+        assert_eq!(host(16 * GIB, 2 * GIB).limit(3 * GIB), 3 * GIB);
+        assert_eq!(host(16 * GIB, GIB).limit(3 * GIB), 2 * GIB);
+        assert_eq!(host(16 * GIB, 0).limit(GIB), 0);
+    }
+
+    #[test]
+    fn without_a_control_groups_limit_the_hosts_memory_counts() {
+        let all = host(16 * GIB, 8 * GIB);
+        let none = "9223372036854771712\n";
+        for (own, limits) in [
+            ("0::/\n", vec![]),
+            (
+                "0::/user.slice/a\n",
+                vec![("user.slice/a/memory.max", "max\n")],
+            ),
+            (
+                "4:memory:/a\n3:cpu:/\n0::/\n",
+                vec![("memory/a/memory.limit_in_bytes", none)],
+            ),
+        ] {
+            let (_dir, kernel) = kernel(own, &limits);
+            assert_eq!(kernel.host_memory(), Some(all), "{own}");
+        }
+    }
+
+    #[test]
+    fn a_control_groups_limit_is_left_to_whom_it_was_given() {
+        for (own, limits) in [
+            ("0::/\n", ("memory.max", "1073741824\n")),
+            ("0::/pod/a\n", ("pod/memory.max", "1073741824\n")),
+            (
+                "4:memory:/unseen/from/here\n0::/\n",
+                ("memory/memory.limit_in_bytes", "1073741824\n"),
+            ),
+        ] {
+            let (_dir, kernel) = kernel(own, &[limits]);
+            assert_eq!(kernel.host_memory(), None, "{own}");
+        }
+    }
+
+    #[test]
+    fn this_host_says_what_it_has_or_nothing() {
+        if let Some(memory) = Kernel::default().host_memory() {
+            assert!(memory.available <= memory.total && memory.total > 1 << 20);
+        }
+    }
+}
