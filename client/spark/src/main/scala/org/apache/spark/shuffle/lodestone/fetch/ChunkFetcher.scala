@@ -5,6 +5,8 @@ import java.io.IOException
 import java.nio.ByteBuffer
 import java.util.concurrent.ConcurrentHashMap
 
+import io.netty.buffer.{ByteBuf, Unpooled}
+import io.netty.util.ReferenceCountUtil
 import org.roaringbitmap.RoaringBitmap
 
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
@@ -20,7 +22,7 @@ import org.apache.spark.shuffle.lodestone.transport.{
   ServiceLocation,
   WantedChunk
 }
-import org.apache.spark.shuffle.lodestone.wire.{ChunkRef, Crc32c, LaidSegment, MapRange}
+import org.apache.spark.shuffle.lodestone.wire.{ChunkRef, Crc32c, MapRange}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
 
 /** Whom a task asks, and for which part of the shuffle. */
@@ -111,12 +113,18 @@ private[fetch] final class ChunkFetcher(
 
     override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
       val chunk = chunks(index)
-      val damage = ChunkFetcher.damage(chunk.chunk, data.nioByteBuffer())
-      if (damage.isEmpty) {
-        tally.chunk(chunk.chunk.laidBytes, chunk.chunk.segments.length)
-        listener.onBlockFetchSuccess(chunk.blockId, ChunkFetcher.wanted(chunk.chunk, data))
+      val bytes = ChunkFetcher.bytesOf(data)
+      try {
+        val damage = ChunkFetcher.damage(chunk.chunk, bytes)
+        if (damage.isEmpty) {
+          tally.chunk(chunk.chunk.laidBytes, chunk.chunk.segments.length)
+          val wanted = ChunkFetcher.wanted(chunk.chunk, bytes).getOrElse(data)
+          listener.onBlockFetchSuccess(chunk.blockId, wanted)
+        }
+        damage.map(new DamagedChunkException(_))
+      } finally {
+        bytes.release()
       }
-      damage.map(new DamagedChunkException(_))
     }
 
     override def failed(index: Int, cause: Throwable): Unit = {
@@ -156,45 +164,41 @@ private[fetch] final class ChunkFetcher(
 
 private[fetch] object ChunkFetcher {
 
+  /** In the pieces in which they came: Spark's own way to look at them puts a copy together. */
+  def bytesOf(data: ManagedBuffer): ByteBuf = data.convertToNetty() match {
+    case bytes: ByteBuf => bytes
+    case other =>
+      ReferenceCountUtil.release(other)
+      Unpooled.wrappedBuffer(data.nioByteBuffer())
+  }
+
   /** What is wrong with the bytes of a chunk, if anything is. */
-  def damage(chunk: AcceptedChunk, data: ByteBuffer): Option[String] =
-    if (data.remaining() != chunk.laidBytes) {
-      Some(s"chunk ${chunk.index} has ${data.remaining()} bytes instead of ${chunk.laidBytes}")
+  def damage(chunk: AcceptedChunk, bytes: ByteBuf): Option[String] =
+    if (bytes.readableBytes() != chunk.laidBytes) {
+      Some(s"chunk ${chunk.index} has ${bytes.readableBytes()} bytes instead of ${chunk.laidBytes}")
     } else {
-      val broken = slices(chunk, data).find { case (segment, bytes) =>
-        Crc32c.of(bytes) != segment.crc32c
-      }
-      broken.map { case (segment, _) =>
-        s"the block of map ${segment.mapIndex} has another checksum"
-      }
+      val crc = new Crc32c(bytes.nioBuffers())
+      val broken = chunk.laid.find(segment => crc.next(segment.length) != segment.crc32c)
+      broken.map(segment => s"the block of map ${segment.mapIndex} has another checksum")
     }
 
-  /** The segments that are read; copied where others lie between them, which is rare. */
-  def wanted(chunk: AcceptedChunk, data: ManagedBuffer): ManagedBuffer =
+  /** A copy of the segments that are read, where others lie between them, which is rare. */
+  def wanted(chunk: AcceptedChunk, bytes: ByteBuf): Option[ManagedBuffer] =
     if (chunk.leftOut.isEmpty) {
-      data
+      None
     } else {
       val kept = ByteBuffer.allocate(Math.toIntExact(chunk.sizeBytes))
-      slices(chunk, data.nioByteBuffer()).zipWithIndex.foreach { case ((_, bytes), i) =>
-        if (!chunk.leftOut.contains(i)) kept.put(bytes)
+      var start = bytes.readerIndex()
+      chunk.laid.zipWithIndex.foreach { case (segment, i) =>
+        if (!chunk.leftOut.contains(i)) {
+          kept.limit(kept.position() + segment.length)
+          bytes.getBytes(start, kept)
+        }
+        start += segment.length
       }
       kept.flip()
-      new NioManagedBuffer(kept)
+      Some(new NioManagedBuffer(kept))
     }
-
-  /** The bytes of each segment, in the order in which they lie in the chunk. */
-  private def slices(
-      chunk: AcceptedChunk,
-      data: ByteBuffer): Iterator[(LaidSegment, ByteBuffer)] = {
-    var start = data.position()
-    chunk.laid.iterator.map { segment =>
-      val bytes = data.duplicate()
-      bytes.limit(start + segment.length)
-      bytes.position(start)
-      start += segment.length
-      (segment, bytes)
-    }
-  }
 
   /** One after another, as Spark's `MergedBlockMeta` reads them. */
   private def serialized(bitmaps: Seq[RoaringBitmap]): ByteBuffer = {

@@ -22,8 +22,6 @@ private[fetch] final case class Layouts(
 private[fetch] final class LayoutRequest(client: ServiceClient) {
   import LayoutRequest._
 
-  private val log = LoggerFactory.getLogger(classOf[LayoutRequest])
-
   /** @param blocks how many blocks the task reads in all */
   def ask(
       generation: ShuffleGeneration,
@@ -85,6 +83,9 @@ private[fetch] final class LayoutRequest(client: ServiceClient) {
 }
 
 private[fetch] object LayoutRequest {
+
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[LayoutRequest])
 
   /** About so many segments in one answer, some MB; a service refuses several times as many. */
   private val MaxSegments = 100000

@@ -24,7 +24,7 @@ import org.apache.spark.storage.BlockManagerId
  * shuffle off, the DAG scheduler asserts and takes the whole application down.
  */
 private[fetch] final class MergedFailure(generation: ShuffleGeneration, driver: DriverLink) {
-  private val log = LoggerFactory.getLogger(classOf[MergedFailure])
+  import MergedFailure.log
 
   /** The records, with failures of merged chunks translated. No closures: this runs per record. */
   def guard[T](records: Iterator[T]): Iterator[T] = new Iterator[T] {
@@ -75,4 +75,10 @@ private[fetch] final class MergedFailure(generation: ShuffleGeneration, driver: 
       // be the whole application, or the answer.
       case NonFatal(failure) => log.warn(s"The driver was not told: $generation is wrong", failure)
     }
+}
+
+private[fetch] object MergedFailure {
+
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[MergedFailure])
 }

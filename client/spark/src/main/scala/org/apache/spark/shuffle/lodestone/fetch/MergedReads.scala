@@ -39,7 +39,8 @@ private[lodestone] final class MergedReads(
     client: ServiceClient,
     driver: DriverLink) {
 
-  private val log = LoggerFactory.getLogger(classOf[MergedReads])
+  import MergedReads.log
+
   private val results = new MergeResults(driver)
   private val layouts = new LayoutRequest(client)
 
@@ -144,4 +145,10 @@ private[lodestone] final class MergedReads(
       // A report that is lost costs a number in a table; a task must not fail for it.
       case NonFatal(failure) => log.debug("A task's report was not sent", failure)
     }
+}
+
+private[fetch] object MergedReads {
+
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[MergedReads])
 }

@@ -5,7 +5,8 @@ import java.io.{File, IOException}
 import java.nio.channels.FileChannel
 import java.nio.file.StandardOpenOption
 import java.util.concurrent.{ArrayBlockingQueue, ConcurrentHashMap, RejectedExecutionException}
-import java.util.concurrent.{Semaphore, ThreadPoolExecutor, TimeoutException, TimeUnit}
+import java.util.concurrent.{Semaphore, ThreadFactory, ThreadPoolExecutor, TimeoutException}
+import java.util.concurrent.TimeUnit
 
 import scala.concurrent.Await
 import scala.util.Random
@@ -49,7 +50,8 @@ private[lodestone] final class BlockPusher(
   private val budget = new ByteBudget(conf.pushMemoryBytes)
   private val shuffles = new ConcurrentHashMap[ShuffleGeneration, ShufflePush]()
   private val lanes = new ConcurrentHashMap[String, Semaphore]()
-  private val workers = newWorkers()
+  private val memory = new BodyMemory
+  private val workers = newWorkers(whenIdle = () => memory.clear())
   // Before there is much to write: a disk is known best while it has nothing to do.
   if (conf.mode == Mode.Auto) workers.execute(() => diskReadMicros())
 
@@ -201,7 +203,7 @@ private[lodestone] final class BlockPusher(
 
     private def read(file: FileChannel, request: PushRequest): Option[PushBody] =
       try {
-        Some(PushBody.read(file, request, map.records))
+        Some(PushBody.read(file, request, map.records, memory))
       } catch {
         case failure @ (_: IOException | _: OutOfDirectMemoryError) =>
           unreadable(failure, request.reduceIds.length)
@@ -252,8 +254,13 @@ private[lodestone] object BlockPusher {
 
   private def nameOf(map: MapOutput): String = s"map ${map.mapIndex} of ${map.generation}"
 
-  private def newWorkers(): ThreadPoolExecutor = {
-    val threads = DaemonThreads.named("push")
+  private def newWorkers(whenIdle: () => Unit): ThreadPoolExecutor = {
+    val named = DaemonThreads.named("push")
+    val threads: ThreadFactory = work =>
+      named.newThread { () =>
+        try work.run()
+        finally whenIdle()
+      }
     val queue = new ArrayBlockingQueue[Runnable](MaxWaitingMaps)
     val pool =
       new ThreadPoolExecutor(Workers, Workers, IdleWorkerSeconds, TimeUnit.SECONDS, queue, threads)

@@ -28,7 +28,8 @@ private[push] final class Transfer(
     shuffle: ShufflePush,
     ledger: PushLedger,
     whenOver: () => Unit) {
-  private val log = LoggerFactory.getLogger(classOf[Transfer])
+  import Transfer.log
+
   private val service = merge.services(serviceIndex)
 
   def start(): Unit =
@@ -63,4 +64,10 @@ private[push] final class Transfer(
       case Pushes.GoOn =>
     }
   }
+}
+
+private[push] object Transfer {
+
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[Transfer])
 }

@@ -26,7 +26,7 @@ private[transport] final class ChunkRequest(
     deadlines: Deadlines,
     repeats: Repeats,
     receiver: ChunkReceiver) {
-  private val log = LoggerFactory.getLogger(classOf[ChunkRequest])
+  import ChunkRequest.log
 
   def start(): Unit =
     if (chunks.nonEmpty) new Round(chunks.indices.toArray, Repeats.MaxRepeats).start()
@@ -82,4 +82,10 @@ private[transport] final class ChunkRequest(
       }
     }
   }
+}
+
+private[transport] object ChunkRequest {
+
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[ChunkRequest])
 }

@@ -8,9 +8,34 @@ import java.util.zip.CRC32C
 private[lodestone] object Crc32c {
 
   /** Of the remaining bytes, which it consumes. */
-  def of(bytes: ByteBuffer): Int = {
-    val crc = new CRC32C
-    crc.update(bytes)
+  def of(bytes: ByteBuffer): Int = new Crc32c(Array(bytes)).next(bytes.remaining())
+}
+
+/**
+ * Of one part after another of bytes that lie in several pieces, as they come from a network: to put
+ * them together would be a copy of all of them. Consumes the pieces.
+ */
+private[lodestone] final class Crc32c(pieces: Array[ByteBuffer]) {
+  private val crc = new CRC32C
+  private var piece = 0
+
+  /** Of the next `length` bytes; there must be so many. */
+  def next(length: Int): Int = {
+    crc.reset()
+    var left = length
+    while (left > 0) {
+      val bytes = pieces(piece)
+      if (bytes.hasRemaining) {
+        val end = bytes.limit()
+        val count = math.min(left, bytes.remaining())
+        bytes.limit(bytes.position() + count)
+        crc.update(bytes)
+        bytes.limit(end)
+        left -= count
+      } else {
+        piece += 1
+      }
+    }
     crc.getValue.toInt
   }
 }

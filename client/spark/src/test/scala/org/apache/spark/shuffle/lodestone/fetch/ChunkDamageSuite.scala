@@ -3,10 +3,10 @@ package org.apache.spark.shuffle.lodestone.fetch
 
 import java.nio.ByteBuffer
 
+import io.netty.buffer.{ByteBuf, Unpooled}
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.Assertions._
 
-import org.apache.spark.network.buffer.NioManagedBuffer
 import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment}
 
 class ChunkDamageSuite {
@@ -20,40 +20,60 @@ class ChunkDamageSuite {
 
   private def bytes: Array[Byte] = blocks.reduce(_ ++ _)
 
+  private def damage(chunk: AcceptedChunk, bytes: Array[Byte]): Option[String] =
+    ChunkFetcher.damage(chunk, Unpooled.wrappedBuffer(bytes))
+
+  /** As a network brings them. */
+  private def inPieces(bytes: Array[Byte], ends: Int*): ByteBuf = {
+    val starts = 0 +: ends
+    val pieces = starts.zip(ends :+ bytes.length).map { case (from, until) =>
+      bytes.slice(from, until)
+    }
+    Unpooled.wrappedBuffer(pieces: _*)
+  }
+
   @Test def `an intact chunk is handed over, also from the middle of a larger buffer`(): Unit = {
-    assertEquals(None, ChunkFetcher.damage(chunk, ByteBuffer.wrap(bytes)))
-    val larger = ByteBuffer.wrap(Array[Byte](1, 2, 3) ++ bytes)
-    larger.position(3)
+    assertEquals(None, damage(chunk, bytes))
+    val larger = Unpooled.wrappedBuffer(Array[Byte](1, 2, 3) ++ bytes)
+    larger.skipBytes(3)
     assertEquals(None, ChunkFetcher.damage(chunk, larger.slice()))
     assertEquals(None, ChunkFetcher.damage(chunk, larger))
+  }
+
+  @Test def `it does not matter where the network cuts a chunk`(): Unit = {
+    val whole = bytes
+    for (first <- whole.indices; second <- first until whole.length) {
+      assertEquals(None, ChunkFetcher.damage(chunk, inPieces(whole, first, second)))
+    }
+    val damaged = whole
+    damaged(whole.length - 1) = '!'
+    assertTrue(ChunkFetcher.damage(chunk, inPieces(damaged, 5, 12)).isDefined)
   }
 
   @Test def `one flipped bit anywhere is found`(): Unit =
     bytes.indices.foreach { at =>
       val damaged = bytes
       damaged(at) = (damaged(at) ^ 0x10).toByte
-      assertTrue(ChunkFetcher.damage(chunk, ByteBuffer.wrap(damaged)).isDefined, s"byte $at")
+      assertTrue(damage(chunk, damaged).isDefined, s"byte $at")
     }
 
   @Test def `a chunk that is too short or too long is refused`(): Unit = {
-    assertTrue(ChunkFetcher.damage(chunk, ByteBuffer.wrap(bytes.dropRight(1))).isDefined)
-    assertTrue(ChunkFetcher.damage(chunk, ByteBuffer.wrap(bytes :+ 0.toByte)).isDefined)
+    assertTrue(damage(chunk, bytes.dropRight(1)).isDefined)
+    assertTrue(damage(chunk, bytes :+ 0.toByte).isDefined)
   }
 
   @Test def `what is left out of a chunk is checked, and not handed over`(): Unit = {
     val without = chunk.copy(leftOut = Set(0, 2))
-    assertEquals(None, ChunkFetcher.damage(without, ByteBuffer.wrap(bytes)))
-    val wanted = ChunkFetcher.wanted(without, new NioManagedBuffer(ByteBuffer.wrap(bytes)))
-    assertEquals(ByteBuffer.wrap(blocks(1)), wanted.nioByteBuffer())
+    assertEquals(None, damage(without, bytes))
+    val wanted = ChunkFetcher.wanted(without, inPieces(bytes, 4, 13))
+    assertEquals(Some(ByteBuffer.wrap(blocks(1))), wanted.map(_.nioByteBuffer()))
     val damaged = bytes
     damaged(0) = 'F'
-    assertTrue(ChunkFetcher.damage(without, ByteBuffer.wrap(damaged)).isDefined)
+    assertTrue(damage(without, damaged).isDefined)
   }
 
-  @Test def `a chunk of which all is read is handed over as it is`(): Unit = {
-    val buffer = new NioManagedBuffer(ByteBuffer.wrap(bytes))
-    assertSame(buffer, ChunkFetcher.wanted(chunk, buffer))
-  }
+  @Test def `a chunk of which all is read is handed over as it is`(): Unit =
+    assertEquals(None, ChunkFetcher.wanted(chunk, Unpooled.wrappedBuffer(bytes)))
 
   @Test def `the checksum is the one of the protocol`(): Unit =
     assertEquals(0xe3069283, Crc32c.of(ByteBuffer.wrap("123456789".getBytes)))
