@@ -14,8 +14,8 @@ use crate::connection;
 use crate::process::shutdown::Stop;
 use crate::service::Service;
 
-/// How often leases are looked at. The shortest lease has 10 s.
-const LEASE_CHECK_EVERY: Duration = Duration::from_secs(2);
+/// How often leases and free memory are looked at. The shortest lease has 10 s.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Pause after an accept that failed, for instance because file descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ pub struct Admission {
 /// Serves until `stop` is thrown or nobody needs the daemon any more, then finishes what is in work. The
 /// store stays open.
 pub async fn run(listener: TcpListener, service: Arc<Service>, admission: Admission, stop: &Stop) {
-    let leases = tokio::spawn(expire_leases(Arc::clone(&service)));
+    let leases = tokio::spawn(look_after(Arc::clone(&service)));
     let places = Arc::new(Semaphore::new(admission.max_connections));
     let mut connections = JoinSet::new();
     let mut stopped = stop.watch();
@@ -133,13 +133,18 @@ async fn idle_for(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
     }
 }
 
-async fn expire_leases(service: Arc<Service>) {
-    let mut ticks = interval(LEASE_CHECK_EVERY);
+/// Ends applications without a lease, and gives back memory that nobody needs.
+async fn look_after(service: Arc<Service>) {
+    let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let store = Arc::clone(&service.store);
-        match spawn_blocking(move || store.expire_leases()).await {
+        let looked = spawn_blocking(move || {
+            store.give_back_idle_memory();
+            store.expire_leases()
+        });
+        match looked.await {
             Ok(expired) => {
                 service
                     .metrics

@@ -176,6 +176,11 @@ impl Store {
         self.resources.pages.trim();
     }
 
+    /// Gives memory back that was not needed for some minutes.
+    pub fn give_back_idle_memory(&self) {
+        self.resources.pages.give_back_idle(self.now_ms());
+    }
+
     /// Memory that the store holds, free pages included.
     pub fn memory_held(&self) -> u64 {
         self.resources.pages.bytes() + self.resources.budget.metadata()

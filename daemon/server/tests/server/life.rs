@@ -215,3 +215,26 @@ fn pushing_ten_times_the_memory_loses_nothing_and_stays_within_bounds() {
         "{taken} bytes over the memory at rest"
     );
 }
+
+#[test]
+fn memory_goes_back_to_the_system_when_the_last_application_has_ended() {
+    let daemon = Daemon::start(&["--memory", "512MiB"]);
+    let key = key(&daemon, 9);
+    let mut client = Client::connect(&daemon);
+    let (maps, partitions) = (50, 40);
+    client.register(&key, maps, partitions);
+    let segment = vec![7; 100_000];
+    for map in 0..maps {
+        let parts: Vec<(u32, &[u8])> = (0..partitions)
+            .map(|reduce| (reduce, segment.as_slice()))
+            .collect();
+        client.push(&key, map, 1, &parts);
+    }
+    let pushed = u64::from(maps * partitions) * segment.len() as u64;
+    let busy = daemon.resident_bytes();
+    assert!(busy > pushed, "{busy} with {pushed} bytes in memory");
+    let (app, app_attempt) = (key.app.clone(), key.app_attempt);
+    let _: Done = client.ask(&EndApplication { app, app_attempt });
+    let idle = daemon.resident_bytes();
+    assert!(idle < pushed / 4, "{idle} of {busy} are left");
+}

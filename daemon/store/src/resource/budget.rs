@@ -45,6 +45,11 @@ impl Budget {
         self.limit.store(limit, Relaxed);
     }
 
+    /// What is left of the limit for memory that tails use, or did.
+    pub(crate) fn for_pages(&self) -> u64 {
+        self.limit().saturating_sub(self.metadata())
+    }
+
     pub(crate) fn metadata(&self) -> u64 {
         self.metadata.load(Relaxed)
     }

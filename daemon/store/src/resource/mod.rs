@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the store is given or must share out: filesystem, clock, randomness, disks, memory.
 
+pub(crate) mod allocator;
 pub(crate) mod budget;
 pub(crate) mod clock;
 pub(crate) mod disk;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 
 use super::budget::Budget;
-use super::locked;
+use super::{allocator, locked};
 
 /// Size of the first pages of a tail: what an almost empty tail wastes at most.
 const SMALL_PAGE_BYTES: usize = 4 << 10;
@@ -23,6 +23,12 @@ const SMALL_PAGES: usize = 16;
 
 /// Bytes in the small pages.
 const SMALL_PART: usize = SMALL_PAGES * SMALL_PAGE_BYTES;
+
+/// Pages that nobody needed for so long are given back, also while applications are there.
+const IDLE_MS: u64 = 300_000;
+
+/// What is freed of so little stays with the allocator.
+const WORTH_GIVING_BACK: usize = 1 << 20;
 
 type Page = Box<[u8]>;
 
@@ -41,6 +47,11 @@ struct State {
     large: Vec<Page>,
     /// Of all pages there are, in use or not.
     bytes: usize,
+    /// Of those that are free.
+    free_bytes: usize,
+    /// The least that was free since then: nobody needed it.
+    idle_bytes: usize,
+    idle_since_ms: u64,
 }
 
 /// Bytes in pages, appended at the end. The pages go back when it is dropped.
@@ -82,6 +93,14 @@ fn page_bytes(page: usize) -> usize {
     }
 }
 
+fn give_back(pages: Vec<Page>) {
+    let bytes: usize = pages.iter().map(|page| page.len()).sum();
+    drop(pages);
+    if bytes >= WORTH_GIVING_BACK {
+        allocator::give_back();
+    }
+}
+
 impl State {
     fn free(&mut self, bytes: usize) -> &mut Vec<Page> {
         match bytes {
@@ -90,18 +109,28 @@ impl State {
         }
     }
 
+    fn take(&mut self, bytes: usize) -> Option<Page> {
+        let page = self.free(bytes).pop()?;
+        self.free_bytes -= page.len();
+        self.idle_bytes = self.idle_bytes.min(self.free_bytes);
+        Some(page)
+    }
+
+    fn give(&mut self, page: Page) {
+        self.free_bytes += page.len();
+        self.free(page.len()).push(page);
+    }
+
     /// Moves free pages to `gone`, whose memory is given back without the lock.
     fn trim(&mut self, limit: u64, gone: &mut Vec<Page>) {
         while self.bytes as u64 > limit
-            && let Some(page) = self.large.pop().or_else(|| self.small.pop())
+            && let Some(page) = self
+                .take(LARGE_PAGE_BYTES)
+                .or_else(|| self.take(SMALL_PAGE_BYTES))
         {
             self.bytes -= page.len();
             gone.push(page);
         }
-    }
-
-    fn free_bytes(&self) -> usize {
-        self.small.len() * SMALL_PAGE_BYTES + self.large.len() * LARGE_PAGE_BYTES
     }
 }
 
@@ -133,20 +162,37 @@ impl Pages {
         let mut gone = Vec::new();
         {
             let mut state = locked(&self.state);
-            if let Some(page) = state.free(bytes).pop() {
+            if let Some(page) = state.take(bytes) {
                 return page;
             }
             state.bytes += bytes;
-            state.trim(self.budget.limit(), &mut gone);
+            state.trim(self.budget.for_pages(), &mut gone);
         }
         drop(gone);
         vec![0; bytes].into_boxed_slice()
     }
 
-    /// Gives free pages to the allocator, until there are no more pages than the limit allows.
+    /// Gives free pages back to the system, until there are no more pages than the limit allows.
     pub(crate) fn trim(&self) {
         let mut gone = Vec::new();
-        locked(&self.state).trim(self.budget.limit(), &mut gone);
+        locked(&self.state).trim(self.budget.for_pages(), &mut gone);
+        give_back(gone);
+    }
+
+    /// Gives pages back that were free all the time since five minutes.
+    pub(crate) fn give_back_idle(&self, now_ms: u64) {
+        let mut gone = Vec::new();
+        {
+            let mut state = locked(&self.state);
+            if now_ms < state.idle_since_ms + IDLE_MS {
+                return;
+            }
+            let busy = state.bytes - state.idle_bytes;
+            state.trim(busy as u64, &mut gone);
+            state.idle_since_ms = now_ms;
+            state.idle_bytes = state.free_bytes;
+        }
+        give_back(gone);
     }
 
     /// Bytes of all pages, in use or free.
@@ -160,26 +206,22 @@ impl Pages {
             let mut state = locked(&self.state);
             for page in pages {
                 bytes += page.len();
-                state.free(page.len()).push(page);
+                state.give(page);
             }
         }
         self.budget.return_tail(bytes);
     }
 
-    /// Gives free pages to the allocator.
+    /// Gives all free pages back to the system.
     pub(crate) fn release(&self) {
-        let free = {
-            let mut state = locked(&self.state);
-            state.bytes -= state.free_bytes();
-            let State { small, large, .. } = &mut *state;
-            [small, large].map(std::mem::take)
-        };
-        drop(free);
+        let mut gone = Vec::new();
+        locked(&self.state).trim(0, &mut gone);
+        give_back(gone);
     }
 
     #[cfg(test)]
     fn free_bytes(&self) -> usize {
-        locked(&self.state).free_bytes()
+        locked(&self.state).free_bytes
     }
 }
 
@@ -338,6 +380,27 @@ mod tests {
         let held = 400 * SMALL_PAGE_BYTES + pages.free_bytes();
         assert!(held <= limit as usize, "{held} of {limit}");
         drop(many);
+    }
+
+    #[test]
+    fn pages_that_nobody_needed_for_five_minutes_are_given_back() {
+        let (_, pages) = pages(64 << 20);
+        let append = |bytes: usize| {
+            let mut paged = PagedBytes::new(&pages);
+            assert!(paged.try_append(&vec![0; bytes]));
+            paged
+        };
+        drop(append(10 << 20));
+        pages.give_back_idle(IDLE_MS);
+        assert_eq!(pages.free_bytes(), 10 << 20, "they were in use since");
+        drop(append(4 << 20));
+        pages.give_back_idle(2 * IDLE_MS - 1);
+        assert_eq!(pages.free_bytes(), 10 << 20, "it is too early");
+        pages.give_back_idle(2 * IDLE_MS);
+        assert_eq!(pages.free_bytes(), 4 << 20, "these were needed");
+        assert_eq!(pages.bytes(), 4 << 20);
+        pages.give_back_idle(3 * IDLE_MS);
+        assert_eq!(pages.free_bytes(), 0);
     }
 
     #[test]
