@@ -19,7 +19,8 @@ private[fetch] final case class AcceptedChunk(
     laid: Array[LaidSegment],
     leftOut: Set[Int] = Set.empty) {
   val segments: Array[LaidSegment] =
-    laid.indices.filterNot(leftOut.contains).map(laid(_)).toArray
+    if (leftOut.isEmpty) laid
+    else laid.indices.filterNot(leftOut.contains).map(laid(_)).toArray
   val sizeBytes: Long = segments.foldLeft(0L)(_ + _.length)
   val laidBytes: Long = laid.foldLeft(0L)(_ + _.length)
 
@@ -73,6 +74,9 @@ private[fetch] object FetchPlan {
   /** Where less of a chunk than one part in so many is wanted, its originals are less to move. */
   private val MinWantedPart = 4
 
+  /** Spark counts attempts from 0. */
+  private val NoAttempt = Long.MinValue
+
   /**
    * A segment is read if it is an original of this task, of the same map attempt, and not in an
    * earlier chunk. The others in its chunk are left out: segments are whole frames, so that what
@@ -80,10 +84,8 @@ private[fetch] object FetchPlan {
    */
   def apply(originals: Blocks, layouts: Seq[(ServiceLocation, PartitionLayout)]): FetchPlan = {
     val wanted = attempts(originals)
-    val offered = mutable.HashSet.empty[Long]
     val merged = layouts.flatMap { case (service, layout) =>
       val chunks = layout.chunks.zipWithIndex.flatMap { case (chunk, index) =>
-        offered ++= chunk.segments.map(segment => key(layout.reduceId, segment.mapIndex))
         accepted(layout.reduceId, index, chunk.segments, wanted)
       }
       if (chunks.isEmpty) None
@@ -93,25 +95,48 @@ private[fetch] object FetchPlan {
       merged,
       select(originals)(wanted.contains, others = true),
       select(originals)(!wanted.contains(_), others = false),
-      offered.count(wanted.contains))
+      if (wanted.isEmpty) 0 else offered(layouts, wanted.contains))
   }
 
-  /** Takes what is read from the chunk out of `wanted`. */
+  /** How many of those blocks are in the layouts. */
+  private def offered(
+      layouts: Seq[(ServiceLocation, PartitionLayout)],
+      block: Long => Boolean): Int = {
+    val found = mutable.HashSet.empty[Long]
+    for ((_, layout) <- layouts; chunk <- layout.chunks; segment <- chunk.segments) {
+      val offer = key(layout.reduceId, segment.mapIndex)
+      if (block(offer)) found += offer
+    }
+    found.size
+  }
+
+  /** Takes what is read from the chunk out of `wanted`. This runs per segment: no sets, no boxes. */
   private def accepted(
       reduceId: Int,
       index: Int,
       laid: Array[LaidSegment],
       wanted: mutable.LongMap[Long]): Option[AcceptedChunk] = {
-    val taken = mutable.HashSet.empty[Long]
-    val leftOut = laid.indices.filterNot { i =>
+    val leftOut = Set.newBuilder[Int]
+    var taken = 0
+    var i = 0
+    while (i < laid.length) {
       val block = key(reduceId, laid(i).mapIndex)
-      wanted.get(block).contains(laid(i).mapId) && taken.add(block)
+      val attempt = wanted.getOrElse(block, NoAttempt)
+      if (attempt != NoAttempt && attempt == laid(i).mapId) {
+        wanted -= block
+        taken += 1
+      } else {
+        leftOut += i
+      }
+      i += 1
     }
-    val chunk = AcceptedChunk(index, laid, leftOut.toSet)
-    if (taken.nonEmpty && chunk.sizeBytes * MinWantedPart >= chunk.laidBytes) {
-      taken.foreach(wanted.remove)
+    val chunk = AcceptedChunk(index, laid, leftOut.result())
+    if (taken > 0 && chunk.sizeBytes * MinWantedPart >= chunk.laidBytes) {
       Some(chunk)
     } else {
+      chunk.segments.foreach { segment =>
+        wanted.update(key(reduceId, segment.mapIndex), segment.mapId)
+      }
       None
     }
   }

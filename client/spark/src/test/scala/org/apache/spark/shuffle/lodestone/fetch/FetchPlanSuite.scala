@@ -75,9 +75,12 @@ class FetchPlanSuite {
   }
 
   @Test def `a map that Spark knows nothing of is left out`(): Unit = {
-    val plan = FetchPlan(originals((0, 0)), Seq(layout(0, Seq(segment(0), segment(7)))))
-    assertEquals(Seq(Seq(0)), mapsOf(plan))
-    assertEquals(0, FetchPlan.countOf(plan.originals))
+    for (attempt <- Seq(attempt(7), -1L, Long.MinValue)) {
+      val unknown = segment(7).copy(mapId = attempt)
+      val plan = FetchPlan(originals((0, 0)), Seq(layout(0, Seq(segment(0), unknown))))
+      assertEquals(Seq(Seq(0)), mapsOf(plan))
+      assertEquals(0, FetchPlan.countOf(plan.originals))
+    }
     assertEquals(0, plan.rejectedBlocks)
   }
 
