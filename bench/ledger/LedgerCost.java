@@ -103,7 +103,7 @@ public final class LedgerCost {
     long sum = 0;
     for (int i = 0; i < RECORDS; i++) {
       Segment segment = new Segment(i & 1023, 10_000, 100, i);
-      sum += hash ? Ledger.of(i >> 10, i, segment).checksum() : segment.crc32c();
+      sum += hash ? Ledger.of(i >> 10, i, 0, segment).checksum() : segment.crc32c();
     }
     return sum;
   }

@@ -278,6 +278,10 @@ impl File for SimFile {
         self.disk.change(|| self.inner.set_size(bytes))
     }
 
+    fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.disk.change(|| self.inner.punch(offset, length))
+    }
+
     fn size(&self) -> io::Result<u64> {
         self.inner.size()
     }

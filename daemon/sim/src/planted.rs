@@ -2,7 +2,7 @@
 //! Bugs planted on purpose, to show that the simulation finds them.
 //!
 //! Most stand between the network and the real handlers, or between the store and the disk: they
-//! change a request, an answer or a call as the bug would. Seven are inside the store, behind its
+//! change a request, an answer or a call as the bug would. Twelve are inside the store, behind its
 //! feature `planted`.
 
 use std::collections::{HashMap, HashSet};
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use lodestone_server::handler::{self, Answer, Call, Upload};
 use lodestone_store::PlantedBug;
 use lodestone_wire::extension::MergeKey;
-use lodestone_wire::extension::fetch::{ChunkLayout, ChunkLayoutReply, FetchChunks};
+use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayout, SegmentLayoutReply};
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
@@ -63,7 +63,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 30] = [
         Self::Store(PlantedBug::DuplicateCheckDropped),
         Self::Store(PlantedBug::AckBeforeWrite),
         Self::Store(PlantedBug::FailedWriteAcknowledged),
@@ -72,6 +72,10 @@ impl Bug {
         Self::Store(PlantedBug::LateAppend),
         Self::Store(PlantedBug::TailMemoryKept),
         Self::Store(PlantedBug::RegistrationsForgotten),
+        Self::Store(PlantedBug::LedgerUnchecked),
+        Self::Store(PlantedBug::UncommittedShown),
+        Self::Store(PlantedBug::AbortedKept),
+        Self::Store(PlantedBug::BatchTakenTwice),
         Self::IncarnationIgnored,
         Self::FinalizedTwice,
         Self::ReleasedReadAsEmpty,
@@ -141,14 +145,14 @@ impl Handlers {
                 }
                 answer
             }
-            Some(Bug::ReleasedReadAsEmpty) => match (ChunkLayout::from_bytes(body), response) {
+            Some(Bug::ReleasedReadAsEmpty) => match (SegmentLayout::from_bytes(body), response) {
                 (Ok(_), refused) if is_refused(refused, Status::UnknownShuffle) => {
                     Answer::Response(empty_layout(call))
                 }
                 _ => answer,
             },
             Some(Bug::UnknownPartitionAsEmpty) => {
-                let Ok(mut reply) = ChunkLayoutReply::from_bytes(response) else {
+                let Ok(mut reply) = SegmentLayoutReply::from_bytes(response) else {
                     return answer;
                 };
                 for partition in &mut reply.partitions {
@@ -236,8 +240,8 @@ fn with_our_incarnation(call: &Call, body: &Bytes) -> Option<Bytes> {
     let ours = |key: &mut MergeKey| key.incarnation = call.service.incarnation();
     renamed::<RegisterShuffle>(body, |message| ours(&mut message.key))
         .or_else(|| renamed::<FinalizeMerge>(body, |message| ours(&mut message.key)))
-        .or_else(|| renamed::<ChunkLayout>(body, |message| ours(&mut message.key)))
-        .or_else(|| renamed::<FetchChunks>(body, |message| ours(&mut message.key)))
+        .or_else(|| renamed::<SegmentLayout>(body, |message| ours(&mut message.key)))
+        .or_else(|| renamed::<FetchSegments>(body, |message| ours(&mut message.key)))
 }
 
 fn is_refused(response: &[u8], code: Status) -> bool {
@@ -257,7 +261,7 @@ fn nothing_finalized(call: &Call) -> Bytes {
 }
 
 fn empty_layout(call: &Call) -> Bytes {
-    ChunkLayoutReply {
+    SegmentLayoutReply {
         incarnation: call.service.incarnation(),
         partitions: Vec::new(),
     }

@@ -3,7 +3,9 @@
 
 use std::fmt::Debug;
 
-use lodestone_wire::extension::{fetch, finalize, hello, lease, push, register, remove, status};
+use lodestone_wire::extension::{
+    commit, fetch, finalize, hello, lease, push, register, remove, status,
+};
 use lodestone_wire::{Message, spark};
 
 /// Longest message in the story.
@@ -69,7 +71,7 @@ pub fn words(message: &[u8]) -> String {
             .ok()
             .map(|message| format!("{message:?}"))
     }
-    let shows: [Show; 16] = [
+    let shows: [Show; 18] = [
         shown::<hello::Hello>,
         shown::<hello::HelloReply>,
         shown::<lease::RenewLease>,
@@ -77,11 +79,13 @@ pub fn words(message: &[u8]) -> String {
         shown::<register::RegisterShuffle>,
         shown::<push::PushBatch>,
         shown::<push::PushBatchReply>,
+        shown::<commit::CommitMap>,
+        shown::<commit::AbortMap>,
         shown::<finalize::FinalizeMerge>,
         shown::<finalize::FinalizeMergeReply>,
-        shown::<fetch::ChunkLayout>,
-        shown::<fetch::ChunkLayoutReply>,
-        shown::<fetch::FetchChunks>,
+        shown::<fetch::SegmentLayout>,
+        shown::<fetch::SegmentLayoutReply>,
+        shown::<fetch::FetchSegments>,
         shown::<spark::fetch::StreamHandle>,
         shown::<spark::remove::RemoveShuffleMerge>,
         shown::<remove::EndApplication>,

@@ -18,41 +18,41 @@
 //!
 //! # Invariants
 //!
-//! * In one partition at most one segment per map index is visible; it is whole or absent.
+//! * A segment is whole or absent. In a partition of a merged shuffle at most one per map index is
+//!   visible; in one of a remote shuffle those of attempts that committed are, and only those.
+//! * What a remote shuffle took stays until its attempt is aborted, whatever the disks do.
 //! * The extents of a partition hold the segments that were written out, whole and in the order of
 //!   the index. Bytes of a file that are in no extent are never read, and those behind its last
 //!   extent are overwritten by the next write.
 //! * All tails and all metadata together stay under `memory_bytes`, also those that are just being
 //!   sent to readers.
 //! * No file descriptor is kept per partition.
-//! * After finalize the layout of a shuffle does not change until it is removed.
+//! * The list of a partition's segments only grows; after finalize it does not change at all.
 //! * Only files that this store made are removed (exception: Spark's `RemoveBlocks`, which names
 //!   them).
-//! * Nothing is ever fsynced: an ack says "in the daemon's memory or the page cache", because the
-//!   originals are still on the executor.
+//! * Nothing is ever fsynced: an ack says "in the daemon's memory or the page cache".
 //!
 //! # Locks
 //!
-//! registrations -> applications -> one application -> partitions of one shuffle -> one partition ->
-//! a file that partitions share. Each is released before disk work, except those of what is written,
-//! and the first, which is held while an executor is written down. Who writes several partitions
-//! together holds the locks of all; only one thread does so at a time.
+//! registrations -> applications -> one application -> partitions of one shuffle -> one map attempt ->
+//! one partition -> a file that partitions share. Each is released before disk work, except those of
+//! what is written and of who pushes it, and the first, which is held while an executor is written
+//! down. Who writes several partitions together holds the locks of all; only one thread does so at a
+//! time.
 
 pub mod fs;
 
-mod fetch;
-mod finalize;
+mod life;
 mod merge;
 mod model;
-mod push;
-mod register;
-mod remove;
 mod resource;
 mod spark;
 mod store;
 
-pub use fetch::{ChunkData, MergedMeta, Part};
-pub use finalize::{FinalizeSummary, MergeStatus};
+pub use life::fetch::{ChunkData, Part};
+pub use life::finalize::{FinalizeSummary, MergeStatus};
+pub use life::push::Batch;
+pub use life::register::ShuffleSpec;
 pub use model::chunk::CHUNK_BYTES;
 pub use model::code::{Class, Code, Refusal};
 pub use model::id::{
@@ -60,12 +60,13 @@ pub use model::id::{
     ShuffleKey,
 };
 pub use model::ledger::Ledger;
-pub use model::segment::{LaidSegment, SegmentHeader};
-pub use register::ShuffleSpec;
+pub use model::mode::Mode;
+pub use model::segment::{LaidRun, LaidSegment, SegmentHeader};
 pub use resource::Environment;
 pub use resource::clock::{Clock, OsClock};
 pub use resource::incarnation::OpenError;
 pub use resource::random::{OsRandom, Random};
+pub use spark::chunks::MergedMeta;
 pub use spark::diagnose::{CorruptionCause, SuspectBlock};
 pub use spark::executors::ExecutorInfo;
 pub use store::{State, Store, StoreConfig, StoreLoad};

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
 use crate::fs::Lock;
+use crate::life::register::Application;
 use crate::model::id::{AppId, Incarnation};
-use crate::register::Application;
 use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
 use crate::resource::incarnation::{self, Leftover, OpenError};

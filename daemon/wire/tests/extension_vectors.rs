@@ -7,17 +7,19 @@ mod vectors;
 
 use std::fmt::{Debug, Write};
 
+use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::explain::{
     ExplainApplication, Explanation, ReportApplication, ReportKept,
 };
 use lodestone_wire::extension::fetch::{
-    Chunk, ChunkLayout, ChunkLayoutReply, ChunkRef, FetchChunks, LaidSegment, PartitionLayout,
+    FetchSegments, LaidRun, LaidSegment, PartitionLayout, SegmentLayout, SegmentLayoutReply,
+    SegmentRun, WantedChunk,
 };
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::hello::{Hello, HelloReply, Load, State};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
-use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::register::{Mode, RegisterShuffle};
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::{Done, Refused, Status};
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
@@ -104,7 +106,7 @@ fn greetings(book: &mut Book) {
     let client_name = "lodestone-spark/0.1.0 spark/4.1.2";
     book.add(
         "plain",
-        &format!("protocolVersion=1 clientName='{client_name}'"),
+        &format!("protocolVersion=2 clientName='{client_name}'"),
         Hello {
             protocol_version: PROTOCOL_VERSION,
             client_name: client_name.into(),
@@ -120,7 +122,7 @@ fn greetings(book: &mut Book) {
     );
     book.add(
         "plain",
-        &format!("protocolVersion=1 serverVersion=0.1.0 incarnation=0x0123456789abcdef {LOAD}"),
+        &format!("protocolVersion=2 serverVersion=0.1.0 incarnation=0x0123456789abcdef {LOAD}"),
         HelloReply {
             protocol_version: PROTOCOL_VERSION,
             server_version: "0.1.0".into(),
@@ -130,7 +132,7 @@ fn greetings(book: &mut Book) {
     );
     book.add(
         "edges",
-        &format!("protocolVersion=1 serverVersion='' incarnation=-1 {EDGE_LOAD}"),
+        &format!("protocolVersion=2 serverVersion='' incarnation=-1 {EDGE_LOAD}"),
         HelloReply {
             protocol_version: PROTOCOL_VERSION,
             server_version: String::new(),
@@ -192,9 +194,10 @@ fn leases(book: &mut Book) {
 fn registrations(book: &mut Book) {
     book.add(
         "plain",
-        &format!("{KEY} numMaps=1000 numPartitions=200 format=spark-stream"),
+        &format!("{KEY} mode=0 numMaps=1000 numPartitions=200 format=spark-stream"),
         RegisterShuffle {
             key: key(),
+            mode: Mode::Merge,
             num_maps: 1000,
             num_partitions: 200,
             format: "spark-stream".into(),
@@ -202,9 +205,10 @@ fn registrations(book: &mut Book) {
     );
     book.add(
         "edges",
-        &format!("{EDGE_KEY} numMaps=2147483647 numPartitions=0 format=''"),
+        &format!("{EDGE_KEY} mode=1 numMaps=2147483647 numPartitions=0 format=''"),
         RegisterShuffle {
             key: edge_key(),
+            mode: Mode::Remote,
             num_maps: i32::MAX as u32,
             num_partitions: 0,
             format: String::new(),
@@ -219,40 +223,43 @@ fn pushes(book: &mut Book) {
         records,
         crc32c: Crc32c(crc),
     };
-    let batch = |key, map_index, map_id, segments| PushBatch {
+    let batch = |key, map_index, map_id, first_sequence, segments| PushBatch {
         key,
         map_index,
         map_id,
+        first_sequence,
         segments,
     };
     let two = vec![segment(3, 5, 2, 0x9a71_bb4c), segment(4, 1, -1, 0)];
     book.add(
         "two-segments",
         &format!(
-            "{KEY} mapIndex=7 mapId=42 segments=[{{reduceId=3 length=5 records=2 \
+            "{KEY} mapIndex=7 mapId=42 firstSequence=100 segments=[{{reduceId=3 length=5 records=2 \
              crc32c=0x9a71bb4c}},{{reduceId=4 length=1 records=-1 crc32c=0x00000000}}]"
         ),
-        batch(key(), 7, 42, two),
+        batch(key(), 7, 42, 100, two),
     );
-    let no_segments = format!("{KEY} mapIndex=0 mapId=-9223372036854775808 segments=[]");
+    let no_segments =
+        format!("{KEY} mapIndex=0 mapId=-9223372036854775808 firstSequence=0 segments=[]");
     book.add(
         "no-segments",
         &no_segments,
-        batch(key(), 0, i64::MIN, vec![]),
+        batch(key(), 0, i64::MIN, 0, vec![]),
     );
     let max = i32::MAX as u32;
     book.add(
         "edges",
         &format!(
             "{EDGE_KEY} mapIndex=2147483647 mapId=9223372036854775807 \
-             segments=[{{reduceId=2147483647 length=2147483647 records=9223372036854775807 \
-             crc32c=0xffffffff}}]"
+             firstSequence=2147483647 segments=[{{reduceId=2147483647 length=2147483647 \
+             records=2147483647 crc32c=0xffffffff}}]"
         ),
         batch(
             edge_key(),
             max,
             i64::MAX,
-            vec![segment(max, max, i64::MAX, u32::MAX)],
+            max,
+            vec![segment(max, max, i32::MAX, u32::MAX)],
         ),
     );
     book.add(
@@ -302,7 +309,7 @@ fn finalizations(book: &mut Book) {
 
 fn layouts(book: &mut Book) {
     let max = i32::MAX as u32;
-    let ask = |key, map_start, map_end, reduce_ids| ChunkLayout {
+    let ask = |key, map_start, map_end, reduce_ids| SegmentLayout {
         key,
         map_start,
         map_end,
@@ -316,38 +323,41 @@ fn layouts(book: &mut Book) {
         &no_partitions,
         ask(edge_key(), 10, 20, vec![]),
     );
-    let laid = |map_index, map_id, length, records, crc| LaidSegment {
+    let laid = |map_index, map_id, sequence, length, records, crc| LaidSegment {
         map_index,
         map_id,
+        sequence,
         length,
         records,
         crc32c: Crc32c(crc),
     };
+    let first = LaidRun {
+        first: 0,
+        segments: vec![laid(7, 42, 0, 5, 2, 0x9a71_bb4c), laid(8, 43, 1, 1, -1, 0)],
+    };
+    let second = LaidRun {
+        first: 9,
+        segments: vec![laid(max, i64::MAX, max, max, i32::MAX, u32::MAX)],
+    };
     let known = PartitionLayout {
         reduce_id: 3,
         code: Status::Ok,
-        chunks: vec![
-            Chunk {
-                segments: vec![laid(7, 42, 5, 2, 0x9a71_bb4c), laid(8, 43, 1, -1, 0)],
-            },
-            Chunk {
-                segments: vec![laid(max, i64::MAX, max, i64::MAX, u32::MAX)],
-            },
-        ],
+        runs: vec![first, second],
     };
     let unknown = PartitionLayout {
         reduce_id: 4,
         code: Status::UnknownPartition,
-        chunks: vec![],
+        runs: vec![],
     };
     book.add(
         "known-and-unknown",
-        "incarnation=7 partitions=[{reduceId=3 code=OK chunks=[[{mapIndex=7 mapId=42 length=5 \
-         records=2 crc32c=0x9a71bb4c},{mapIndex=8 mapId=43 length=1 records=-1 \
-         crc32c=0x00000000}],[{mapIndex=2147483647 mapId=9223372036854775807 length=2147483647 \
-         records=9223372036854775807 crc32c=0xffffffff}]]},{reduceId=4 code=UNKNOWN_PARTITION \
-         chunks=[]}]",
-        ChunkLayoutReply {
+        "incarnation=7 partitions=[{reduceId=3 code=OK runs=[{first=0 segments=[{mapIndex=7 \
+         mapId=42 sequence=0 length=5 records=2 crc32c=0x9a71bb4c},{mapIndex=8 mapId=43 \
+         sequence=1 length=1 records=-1 crc32c=0x00000000}]},{first=9 \
+         segments=[{mapIndex=2147483647 mapId=9223372036854775807 sequence=2147483647 \
+         length=2147483647 records=2147483647 crc32c=0xffffffff}]}]},{reduceId=4 \
+         code=UNKNOWN_PARTITION runs=[]}]",
+        SegmentLayoutReply {
             incarnation: 7,
             partitions: vec![known, unknown],
         },
@@ -355,7 +365,7 @@ fn layouts(book: &mut Book) {
     book.add(
         "no-partitions",
         "incarnation=-1 partitions=[]",
-        ChunkLayoutReply {
+        SegmentLayoutReply {
             incarnation: -1,
             partitions: vec![],
         },
@@ -363,33 +373,86 @@ fn layouts(book: &mut Book) {
 }
 
 fn fetches(book: &mut Book) {
-    let chunks = |pairs: &[(u32, u32)]| {
-        pairs
+    let chunk = |reduce_id, runs: &[(u32, u32)]| WantedChunk {
+        reduce_id,
+        runs: runs
             .iter()
-            .map(|&(reduce_id, chunk)| ChunkRef { reduce_id, chunk })
-            .collect()
+            .map(|&(first, count)| SegmentRun { first, count })
+            .collect(),
     };
     book.add(
         "three-chunks",
         &format!(
-            "{KEY} mapStart=0 mapEnd=2147483647 chunks=[{{reduceId=3 chunk=0}},\
-             {{reduceId=3 chunk=1}},{{reduceId=9 chunk=0}}]"
+            "{KEY} chunks=[{{reduceId=3 runs=[{{first=0 count=7}}]}},{{reduceId=3 \
+             runs=[{{first=7 count=1}},{{first=9 count=2}}]}},{{reduceId=9 runs=[{{first=0 \
+             count=1}}]}}]"
         ),
-        FetchChunks {
+        FetchSegments {
             key: key(),
-            map_start: 0,
-            map_end: i32::MAX as u32,
-            chunks: chunks(&[(3, 0), (3, 1), (9, 0)]),
+            chunks: vec![
+                chunk(3, &[(0, 7)]),
+                chunk(3, &[(7, 1), (9, 2)]),
+                chunk(9, &[(0, 1)]),
+            ],
+        },
+    );
+    book.add(
+        "edges",
+        &format!(
+            "{EDGE_KEY} chunks=[{{reduceId=2147483647 runs=[{{first=2147483647 \
+             count=2147483647}}]}},{{reduceId=0 runs=[]}}]"
+        ),
+        FetchSegments {
+            key: edge_key(),
+            chunks: vec![
+                chunk(i32::MAX as u32, &[(i32::MAX as u32, i32::MAX as u32)]),
+                chunk(0, &[]),
+            ],
         },
     );
     book.add(
         "no-chunks",
-        &format!("{EDGE_KEY} mapStart=2147483647 mapEnd=2147483647 chunks=[]"),
-        FetchChunks {
+        &format!("{KEY} chunks=[]"),
+        FetchSegments {
+            key: key(),
+            chunks: vec![],
+        },
+    );
+}
+
+fn commits(book: &mut Book) {
+    book.add(
+        "plain",
+        &format!("{KEY} mapIndex=7 mapId=42 segments=200 checksum=0123456789abcdef"),
+        CommitMap {
+            key: key(),
+            map_index: 7,
+            map_id: 42,
+            segments: 200,
+            checksum: 0x0123_4567_89ab_cdef,
+        },
+    );
+    book.add(
+        "edges",
+        &format!(
+            "{EDGE_KEY} mapIndex=2147483647 mapId=-9223372036854775808 \
+             segments=9223372036854775807 checksum=ffffffffffffffff"
+        ),
+        CommitMap {
             key: edge_key(),
-            map_start: i32::MAX as u32,
-            map_end: i32::MAX as u32,
-            chunks: chunks(&[]),
+            map_index: i32::MAX as u32,
+            map_id: i64::MIN,
+            segments: i64::MAX,
+            checksum: -1,
+        },
+    );
+    book.add(
+        "plain",
+        &format!("{KEY} mapIndex=7 mapId=42"),
+        AbortMap {
+            key: key(),
+            map_index: 7,
+            map_id: 42,
         },
     );
 }
@@ -495,6 +558,7 @@ fn the_extension_has_exactly_the_golden_bytes() {
     finalizations(&mut book);
     layouts(&mut book);
     fetches(&mut book);
+    commits(&mut book);
     ends(&mut book);
     explanations(&mut book);
     if std::env::var_os("LODESTONE_BLESS").is_some() {
@@ -520,7 +584,7 @@ fn bytes_after_the_last_field_are_refused() {
         let refused = match name.split('.').next().unwrap() {
             "Hello" => Hello::from_bytes(&longer).is_err(),
             "PushBatch" => PushBatch::from_bytes(&longer).is_err(),
-            "ChunkLayoutReply" => ChunkLayoutReply::from_bytes(&longer).is_err(),
+            "SegmentLayoutReply" => SegmentLayoutReply::from_bytes(&longer).is_err(),
             "Done" => Done::from_bytes(&longer).is_err(),
             _ => continue,
         };

@@ -8,8 +8,9 @@ mod counting;
 use bytes::{Bytes, BytesMut};
 use lodestone_wire::codec::MAX_AMPLIFICATION;
 use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::fetch::{
-    Chunk, ChunkLayout, ChunkLayoutReply, FetchChunks, LaidSegment, PartitionLayout,
+    FetchSegments, LaidRun, LaidSegment, PartitionLayout, SegmentLayout, SegmentLayoutReply,
 };
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
@@ -59,9 +60,11 @@ fn decode_as_anything(bytes: &[u8]) {
         PushBatchReply,
         FinalizeMerge,
         FinalizeMergeReply,
-        ChunkLayout,
-        ChunkLayoutReply,
-        FetchChunks,
+        SegmentLayout,
+        SegmentLayoutReply,
+        FetchSegments,
+        CommitMap,
+        AbortMap,
         EndApplication,
         Done,
         Refused,
@@ -94,7 +97,7 @@ fn index() -> impl Strategy<Value = u32> {
 }
 
 fn status() -> impl Strategy<Value = Status> {
-    (0..20u8).prop_map(|number| Status::try_from(number).unwrap())
+    (0..22u8).prop_map(|number| Status::try_from(number).unwrap())
 }
 
 prop_compose! {
@@ -105,23 +108,28 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn segment()(reduce_id in index(), length in index(), records: i64, crc: u32) -> Segment {
+    fn segment()(reduce_id in index(), length in index(), records: i32, crc: u32) -> Segment {
         Segment { reduce_id, length, records, crc32c: Crc32c(crc) }
     }
 }
 
 prop_compose! {
-    fn laid()(map_index in index(), map_id: i64, length in index(), records: i64, crc: u32)
-             -> LaidSegment {
-        LaidSegment { map_index, map_id, length, records, crc32c: Crc32c(crc) }
+    fn laid()(map_index in index(), map_id: i64, sequence in index(), length in index(),
+              records: i32, crc: u32) -> LaidSegment {
+        LaidSegment { map_index, map_id, sequence, length, records, crc32c: Crc32c(crc) }
+    }
+}
+
+prop_compose! {
+    fn run()(first in index(), segments in vec(laid(), 0..5)) -> LaidRun {
+        LaidRun { first, segments }
     }
 }
 
 prop_compose! {
     fn partition()(reduce_id in index(), code in status(),
-                   chunks in vec(vec(laid(), 0..5).prop_map(|segments| Chunk { segments }), 0..5))
-                  -> PartitionLayout {
-        PartitionLayout { reduce_id, code, chunks }
+                   runs in vec(run(), 0..5)) -> PartitionLayout {
+        PartitionLayout { reduce_id, code, runs }
     }
 }
 
@@ -141,16 +149,17 @@ fn round_trip<M: Message + PartialEq + std::fmt::Debug>(message: &M) {
 proptest! {
     #[test]
     fn random_batches_come_back_and_no_cut_one_is_accepted(
-        key in key(), map_index in index(), map_id: i64, segments in vec(segment(), 0..20),
+        key in key(), map_index in index(), map_id: i64, first_sequence in index(),
+        segments in vec(segment(), 0..20),
     ) {
-        round_trip(&PushBatch { key, map_index, map_id, segments });
+        round_trip(&PushBatch { key, map_index, map_id, first_sequence, segments });
     }
 
     #[test]
     fn random_layouts_come_back_and_no_cut_one_is_accepted(
         incarnation: i64, partitions in vec(partition(), 0..5),
     ) {
-        round_trip(&ChunkLayoutReply { incarnation, partitions });
+        round_trip(&SegmentLayoutReply { incarnation, partitions });
     }
 
     #[test]

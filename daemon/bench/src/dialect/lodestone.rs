@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The extension, as the plugin speaks it.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use lodestone_wire::extension::fetch::{ChunkLayout, ChunkLayoutReply, ChunkRef, FetchChunks};
+use lodestone_wire::extension::fetch::{
+    FetchSegments, LaidRun, SegmentLayout, SegmentLayoutReply, SegmentRun, WantedChunk,
+};
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
-use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::register::{Mode, RegisterShuffle};
 use lodestone_wire::extension::status::{Done, Status};
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
 use lodestone_wire::{AppId, Frame, Message};
 
-use super::{Expect, FetchWords, NO_ATTEMPT, Part, Planned, PushWords, Shuffle, Verdict, read};
+use super::{
+    CHUNK_BYTES, Expect, FetchWords, NO_ATTEMPT, Part, Planned, PushWords, Shuffle, Verdict, read,
+};
 use crate::error::{LinkError, Wrong};
 use crate::net::link::ask_message;
 use crate::workload::payload::Payload;
@@ -45,6 +50,7 @@ pub(crate) async fn register(
         address,
         &RegisterShuffle {
             key,
+            mode: Mode::Merge,
             num_maps: workload.maps,
             num_partitions: workload.partitions,
             format: "spark-stream".to_owned(),
@@ -115,6 +121,7 @@ impl PushWords for Words {
             key: self.key.clone(),
             map_index: run.map,
             map_id: run.map.into(),
+            first_sequence: 0,
             segments: run.blocks().map(segment).collect(),
         }
         .to_bytes()
@@ -140,7 +147,7 @@ impl PushWords for Words {
 
 impl FetchWords for Words {
     fn layout(&self, part: Part, request_id: i64) -> Option<Frame> {
-        let message = ChunkLayout {
+        let message = SegmentLayout {
             key: self.key.clone(),
             map_start: MAPS.0,
             map_end: MAPS.1,
@@ -155,7 +162,7 @@ impl FetchWords for Words {
             Some(Frame::RpcResponse { body, .. }) => body,
             other => return Err(Wrong::Unexpected(format!("{other:?}"))),
         };
-        let reply: ChunkLayoutReply = read("the layout of a partition", &body)?;
+        let reply: SegmentLayoutReply = read("the layout of a partition", &body)?;
         let layout = match <[_; 1]>::try_from(reply.partitions) {
             Ok([layout]) if layout.reduce_id == part.partition => layout,
             _ => {
@@ -170,32 +177,43 @@ impl FetchWords for Words {
                 why: layout.code.name().to_owned(),
             });
         }
-        let wanted = part.share(layout.chunks.len() as u32);
-        let chunks = (0..).zip(layout.chunks);
-        let chunks = chunks.filter(|(index, _)| wanted.contains(index));
-        let planned = chunks.map(|(index, chunk)| {
-            let lengths = chunk.segments.iter().map(|one| u64::from(one.length));
-            let segments = chunk.segments.iter().map(|one| (one.map_index, one.length));
-            Planned {
-                index,
-                bytes: lengths.sum(),
-                expect: Expect::Segments(segments.collect()),
-            }
-        });
-        Ok(planned.collect())
+        let planned: Vec<Planned> = layout.runs.iter().flat_map(cut).collect();
+        let wanted = part.share(planned.len() as u32);
+        let planned = (0..).zip(planned).filter(|(at, _)| wanted.contains(at));
+        Ok(planned.map(|(_, chunk)| chunk).collect())
     }
 
     fn open(&self, part: Part, planned: &[Planned]) -> Bytes {
-        let chunk = |chunk: &Planned| ChunkRef {
+        let chunk = |chunk: &Planned| WantedChunk {
             reduce_id: part.partition,
-            chunk: chunk.index,
+            runs: vec![SegmentRun {
+                first: chunk.index,
+                count: chunk.expect.count(),
+            }],
         };
-        FetchChunks {
+        FetchSegments {
             key: self.key.clone(),
-            map_start: MAPS.0,
-            map_end: MAPS.1,
             chunks: planned.iter().map(chunk).collect(),
         }
         .to_bytes()
     }
+}
+
+/// Chunks of the size that the plugin asks for.
+fn cut(run: &LaidRun) -> Vec<Planned> {
+    let mut planned: Vec<Planned> = Vec::new();
+    for (place, segment) in (run.first..).zip(&run.segments) {
+        if planned.last().is_none_or(|last| last.bytes >= CHUNK_BYTES) {
+            planned.push(Planned {
+                index: place,
+                bytes: 0,
+                expect: Expect::Segments(VecDeque::new()),
+            });
+        }
+        if let Some(last) = planned.last_mut() {
+            last.bytes += u64::from(segment.length);
+            last.expect.add(segment.map_index, segment.length);
+        }
+    }
+    planned
 }

@@ -35,7 +35,7 @@ pub const CHUNK_BYTES: u64 = 2 << 20;
 pub enum Dialect {
     /// One upload for each block, `MergedBlockMeta`, `FetchShuffleBlockChunks`.
     Spark,
-    /// Batches, `ChunkLayout`, `FetchChunks`.
+    /// Batches, `SegmentLayout`, `FetchSegments`.
     Lodestone,
     /// Bytes to a file, and back.
     Bare,
@@ -73,7 +73,7 @@ impl Part {
 /// A chunk that is going to be fetched, and what must be in it.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Its index in the partition.
+    /// Its index in the partition, or the place of its first segment.
     pub index: u32,
     /// About how large it is.
     pub bytes: u64,
@@ -110,6 +110,21 @@ impl Expect {
             Ok(())
         } else {
             Err(Wrong::Misplaced(block))
+        }
+    }
+
+    /// One more segment behind the others.
+    pub(crate) fn add(&mut self, map: u32, length: u32) {
+        if let Self::Segments(segments) = self {
+            segments.push_back((map, length));
+        }
+    }
+
+    /// How many segments are still to come, where that is known one by one.
+    pub(crate) fn count(&self) -> u32 {
+        match self {
+            Self::Segments(segments) => segments.len() as u32,
+            _ => 0,
         }
     }
 

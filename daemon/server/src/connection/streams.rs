@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lodestone_store::{
-    AppAttempt, AppId, ChunkData, Code, MapId, MapRange, MergeId, ReduceId, Refusal, ShuffleId,
-    ShuffleKey, Store,
+    AppAttempt, AppId, ChunkData, Code, MapId, MergeId, ReduceId, Refusal, ShuffleId, ShuffleKey,
+    Store,
 };
 
 use super::unreadable::Name;
@@ -19,12 +19,23 @@ pub const MAX_STREAMS: usize = 4096;
 /// Chunks in one stream.
 pub const MAX_CHUNKS: usize = 65_536;
 
-/// Blocks in all streams of one connection: at 32 bytes each, 8 MiB.
+/// Blocks in all streams of one connection, and runs of places in those: at 32 bytes each, 8 MiB.
 pub const MAX_BLOCKS: usize = 262_144;
 
 /// One element of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Block {
+    /// Segments of a partition.
+    Segments {
+        /// The shuffle.
+        shuffle: ShuffleId,
+        /// Its generation.
+        merge: MergeId,
+        /// The partition.
+        reduce: ReduceId,
+        /// Where they are, in order.
+        places: Box<[Range<u32>]>,
+    },
     /// A chunk of a merged partition.
     Merged {
         /// The shuffle.
@@ -33,7 +44,7 @@ pub enum Block {
         merge: MergeId,
         /// The partition.
         reduce: ReduceId,
-        /// Index in the layout.
+        /// Its index.
         chunk: u32,
     },
     /// Contiguous partitions of one map output.
@@ -61,6 +72,14 @@ impl Block {
             shuffle,
             map,
             reduces: ReduceId(reduce)..ReduceId(reduce + 1),
+        }
+    }
+
+    /// What it takes of the limit of its connection.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Segments { places, .. } => 1 + places.len(),
+            _ => 1,
         }
     }
 
@@ -104,10 +123,14 @@ pub struct Source {
     pub attempt: Option<AppAttempt>,
     /// The executor whose originals are meant.
     pub exec: String,
-    /// Map indexes that merged chunks are cut over.
-    pub range: MapRange,
     /// The blocks, in stream order.
     pub blocks: Vec<Block>,
+}
+
+impl Source {
+    fn weight(&self) -> usize {
+        self.blocks.iter().map(Block::weight).sum()
+    }
 }
 
 /// One chunk to be opened and sent.
@@ -125,7 +148,6 @@ impl Job {
             app: source.app.clone(),
             attempt: source.attempt,
             exec: source.exec.clone(),
-            range: source.range,
             block: source.blocks.get(self.index)?.clone(),
         })
     }
@@ -134,28 +156,31 @@ impl Job {
     pub fn open(&self, store: &Store) -> Result<ChunkData, Refusal> {
         let source = self.source.as_ref();
         let (app, exec) = (&source.app, &source.exec);
-        match source.blocks.get(self.index).cloned() {
+        let key = |shuffle, merge| ShuffleKey {
+            app: app.clone(),
+            attempt: source.attempt,
+            shuffle,
+            merge,
+        };
+        match source.blocks.get(self.index) {
+            Some(Block::Segments {
+                shuffle,
+                merge,
+                reduce,
+                places,
+            }) => store.segments(&key(*shuffle, *merge), *reduce, places),
             Some(Block::Merged {
                 shuffle,
                 merge,
                 reduce,
                 chunk,
-            }) => {
-                let (app, attempt) = (app.clone(), source.attempt);
-                let key = ShuffleKey {
-                    app,
-                    attempt,
-                    shuffle,
-                    merge,
-                };
-                store.chunk(&key, source.range, reduce, chunk)
-            }
+            }) => store.chunk(&key(*shuffle, *merge), *reduce, *chunk),
             Some(Block::Original {
                 shuffle,
                 map,
                 reduces,
-            }) => store.original_blocks(app, exec, shuffle, map, reduces),
-            Some(Block::Rdd { rdd, split }) => store.rdd_block(app, exec, rdd, split),
+            }) => store.original_blocks(app, exec, *shuffle, *map, reduces.clone()),
+            Some(Block::Rdd { rdd, split }) => store.rdd_block(app, exec, *rdd, *split),
             None => Err(Code::Malformed.because(format!("no chunk {} in the stream", self.index))),
         }
     }
@@ -170,7 +195,7 @@ struct Stream {
 #[derive(Debug, Default)]
 struct Table {
     streams: HashMap<i64, Stream>,
-    blocks: usize,
+    weight: usize,
 }
 
 /// The streams of one connection: handlers open them, the reader takes chunks.
@@ -186,11 +211,12 @@ impl SharedStreams {
             return Err(Code::TooLarge.because(detail));
         }
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if table.streams.len() >= MAX_STREAMS || table.blocks + count > MAX_BLOCKS {
+        let weight = source.weight();
+        if table.streams.len() >= MAX_STREAMS || table.weight + weight > MAX_BLOCKS {
             return Err(Code::Overloaded.because("too many open streams on this connection"));
         }
         if count > 0 {
-            table.blocks += count;
+            table.weight += weight;
             table.streams.insert(
                 id,
                 Stream {
@@ -221,10 +247,9 @@ impl SharedStreams {
             source: Arc::clone(&stream.source),
             index: expected,
         };
-        let count = stream.source.blocks.len();
-        if stream.next == count {
+        if stream.next == stream.source.blocks.len() {
             table.streams.remove(&id);
-            table.blocks -= count;
+            table.weight -= job.source.weight();
         }
         Ok(job)
     }
@@ -240,7 +265,6 @@ mod tests {
             app: AppId::new("app").unwrap(),
             attempt: None,
             exec: String::new(),
-            range: MapRange::ALL,
             blocks: (0..blocks as i32).map(block).collect(),
         }
     }

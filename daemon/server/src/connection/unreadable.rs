@@ -6,20 +6,19 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use lodestone_store::{AppAttempt, AppId, MapRange};
+use lodestone_store::{AppAttempt, AppId};
 
 use super::streams::Block;
 
 /// Past this the one found first is forgotten: it costs another connection then.
 const REMEMBERED: usize = 1024;
 
-/// A block, and what it is cut over.
+/// A block, whoever asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) app: AppId,
     pub(super) attempt: Option<AppAttempt>,
     pub(super) exec: String,
-    pub(super) range: MapRange,
     pub(super) block: Block,
 }
 

@@ -2,6 +2,7 @@
 //! Dispatch: which handler takes which message, and how refusals travel. Handlers block (they call the
 //! store) and run on the blocking pool.
 
+mod commit;
 mod explain;
 mod fetch;
 mod finalize;
@@ -52,13 +53,14 @@ pub enum Answer {
 
 /// Whether the request is one whose answer can be large.
 pub fn has_large_answer(body: &[u8]) -> bool {
-    body.first() == Some(&ext::fetch::ChunkLayout::ID)
+    body.first() == Some(&ext::fetch::SegmentLayout::ID)
 }
 
 /// Carries out an RPC.
 pub fn rpc(call: &Call, body: &[u8]) -> Answer {
     use ext::remove as ext_remove;
-    use ext::{explain as ext_explain, fetch as ext_fetch, finalize as ext_finalize};
+    use ext::{commit as ext_commit, explain as ext_explain};
+    use ext::{fetch as ext_fetch, finalize as ext_finalize};
     let Some(&id) = body.first() else {
         return Answer::Failure("empty request".to_owned());
     };
@@ -66,9 +68,11 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         ext::hello::Hello::ID => extension(call, body, hello::hello),
         ext::lease::RenewLease::ID => extension(call, body, lease::renew),
         ext::register::RegisterShuffle::ID => extension(call, body, register::shuffle),
+        ext_commit::CommitMap::ID => extension(call, body, commit::map),
+        ext_commit::AbortMap::ID => extension(call, body, commit::abort),
         ext_finalize::FinalizeMerge::ID => extension(call, body, finalize::merge),
-        ext_fetch::ChunkLayout::ID => extension(call, body, fetch::layout),
-        ext_fetch::FetchChunks::ID => extension(call, body, fetch::chunks),
+        ext_fetch::SegmentLayout::ID => extension(call, body, fetch::layout),
+        ext_fetch::FetchSegments::ID => extension(call, body, fetch::segments),
         ext_remove::EndApplication::ID => extension(call, body, remove::application),
         ext_explain::ReportApplication::ID => extension(call, body, explain::report),
         ext_explain::ExplainApplication::ID => extension(call, body, explain::application),

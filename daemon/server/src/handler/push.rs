@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Push: batches of the plugin, single blocks of Spark.
 
-use lodestone_store::{Code, MapId, MapIndex, ReduceId, Refusal, SegmentHeader};
+use lodestone_store::{Batch, Code, MapId, MapIndex, ReduceId, Refusal, SegmentHeader};
 use lodestone_wire::Message;
 use lodestone_wire::extension::push::{MAX_SEGMENTS, PushBatch, PushBatchReply};
 use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
@@ -57,13 +57,19 @@ pub(super) fn batch(
         crc: segment.crc32c.0,
     };
     let segments: Vec<_> = batch.segments.iter().map(header).collect();
-    let (map_index, map_id) = (MapIndex(batch.map_index), MapId(batch.map_id));
-    let store = &call.service.store;
-    let codes = store
-        .push_batch(&key, map_index, map_id, &segments, body)
-        .inspect_err(|_| {
-            call.service.metrics.push_refused_total.add(1);
-        })?;
+    let taken = call.service.store.push_batch(
+        &key,
+        &Batch {
+            map_index: MapIndex(batch.map_index),
+            map_id: MapId(batch.map_id),
+            first_sequence: batch.first_sequence,
+            segments: &segments,
+            body,
+        },
+    );
+    let codes = taken.inspect_err(|_| {
+        call.service.metrics.push_refused_total.add(1);
+    })?;
     count_upload(call, body);
     codes.iter().for_each(|&code| count_segment(call, code));
     Ok(PushBatchReply {

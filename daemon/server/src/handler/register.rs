@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Register: shuffles of the plugin, executors of Spark.
 
-use lodestone_store::{AppAttempt, Code, ExecutorInfo, Refusal, ShuffleSpec};
-use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_store::{AppAttempt, Code, ExecutorInfo, Mode, Refusal, ShuffleSpec};
+use lodestone_wire::extension::register::{self as wire, RegisterShuffle};
 use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::register::{
     GetLocalDirsForExecutors, LocalDirsForExecutors, RegisterExecutor,
@@ -13,6 +13,10 @@ use super::{Call, app_id, merge_key};
 pub(super) fn shuffle(call: &Call, message: RegisterShuffle) -> Result<Done, Refusal> {
     let key = merge_key(call, &message.key)?;
     let spec = ShuffleSpec {
+        mode: match message.mode {
+            wire::Mode::Merge => Mode::Merge,
+            wire::Mode::Remote => Mode::Remote,
+        },
         num_maps: message.num_maps,
         num_partitions: message.num_partitions,
         format: message.format,

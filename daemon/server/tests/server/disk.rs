@@ -4,7 +4,7 @@
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 
-use crate::support::client::{ALL_MAPS, key};
+use crate::support::client::key;
 use crate::support::{Client, Daemon};
 use lodestone_wire::Frame;
 use lodestone_wire::frame::ChunkId;
@@ -49,7 +49,7 @@ fn a_chunk_that_broke_off_is_refused_when_it_is_asked_for_again_and_the_others_a
     client.push(&key, 0, 1, &[(1, b"well")]);
     client.finalize(&key);
     let file = data_file(&daemon);
-    let handle = client.open(&key, ALL_MAPS, &[(0, 0)]);
+    let handle = client.open(&key, &[(0, &[(0, 3)])]);
     OpenOptions::new()
         .write(true)
         .open(file)
@@ -61,7 +61,7 @@ fn a_chunk_that_broke_off_is_refused_when_it_is_asked_for_again_and_the_others_a
     assert!((1000..LARGE).contains(&received), "{received} bytes came");
 
     let mut again = Client::connect(&daemon);
-    let handle = again.open(&key, ALL_MAPS, &[(0, 0), (1, 0)]);
+    let handle = again.open(&key, &[(0, &[(0, 3)]), (1, &[(0, 1)])]);
     ask_for(&mut again, &handle, 0);
     match again.receive() {
         Some(Frame::ChunkFetchFailure(failure)) => {

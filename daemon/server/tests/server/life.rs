@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From register to remove, over a real socket, with exact bytes.
 
-use crate::support::client::{ALL_MAPS, app, batch, key};
+use crate::support::client::{app, batch, key};
 use crate::support::{Client, Daemon, Random};
 use lodestone_wire::Frame;
 use lodestone_wire::Message;
-use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::hello::{Hello, HelloReply, State};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::{Done, Refused, Status};
+use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
 use lodestone_wire::spark::ShuffleKey;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 
@@ -57,26 +57,29 @@ fn a_shuffle_lives_from_register_to_remove_with_exact_bytes() {
 fn a_range_of_maps_and_a_download(client: &mut Client, key: &MergeKey, large: &[Vec<u8>]) {
     let layout = client.layout(key, (10, 12), &[0, 2]);
     assert_eq!(layout.partitions[1].code, Status::UnknownPartition);
-    let maps = layout.partitions[0].chunks[0]
-        .segments
-        .iter()
-        .map(|segment| segment.map_index);
-    assert_eq!(maps.collect::<Vec<_>>(), [10, 11]);
-    let handle = client.open(key, (10, 12), &[(0, 0)]);
+    let [run] = layout.partitions[0].runs.as_slice() else {
+        panic!("{layout:?}");
+    };
+    let maps: Vec<_> = run.segments.iter().map(|s| s.map_index).collect();
+    assert_eq!((run.first, maps), (10, vec![10, 11]));
+    let handle = client.open(key, &[(0, &[(10, 2)]), (0, &[(3, 1), (5, 1), (39, 1)])]);
     assert_eq!(
         client.take(&handle),
-        [[&large[10][..], &large[11]].concat()]
+        [
+            [&large[10][..], &large[11]].concat(),
+            [&large[3][..], &large[5], &large[39]].concat()
+        ]
     );
-    let handle = client.open(key, ALL_MAPS, &[(0, 1), (0, 0)]);
+    let handle = client.open(key, &[(0, &[(21, 19)]), (0, &[(0, 21)])]);
     assert_eq!(
         client.download(&handle, 0),
         large[21..].concat(),
-        "chunk 1, as a stream"
+        "chunk 0, as a stream"
     );
     assert_eq!(
         client.download(&handle, 1),
         large[..21].concat(),
-        "chunk 0, as a stream"
+        "chunk 1, as a stream"
     );
 }
 
@@ -107,7 +110,7 @@ fn hello_and_lease_tell_who_the_daemon_is_and_how_busy() {
     let mut client = Client::connect(&daemon);
     let client_name = "test/1 spark/none".to_owned();
     let reply: HelloReply = client.ask(&Hello {
-        protocol_version: 1,
+        protocol_version: PROTOCOL_VERSION,
         client_name,
     });
     assert_eq!(reply.incarnation, daemon.incarnation());

@@ -15,6 +15,7 @@ mod life;
 mod panics;
 mod process;
 mod refusals;
+mod remote;
 mod spark;
 mod support;
 mod timeouts;

@@ -3,11 +3,11 @@
 
 use crate::support::client::{ALL_MAPS, app, batch, key, read};
 use crate::support::{Client, Daemon};
-use lodestone_wire::extension::fetch::{ChunkLayout, ChunkRef, FetchChunks};
+use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayout, SegmentRun, WantedChunk};
 use lodestone_wire::extension::finalize::FinalizeMerge;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
-use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::register::{Mode, RegisterShuffle};
 use lodestone_wire::extension::status::{Refused, Status};
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
 use lodestone_wire::frame::{ChunkId, StreamId};
@@ -15,9 +15,9 @@ use lodestone_wire::spark::finalize::FinalizeShuffleMerge;
 use lodestone_wire::spark::{SASL_TAG, ShuffleKey};
 use lodestone_wire::{AppId, Frame, Message};
 
-fn layout_of(key: &MergeKey, reduce_id: u32) -> ChunkLayout {
+fn layout_of(key: &MergeKey, reduce_id: u32) -> SegmentLayout {
     let (map_start, map_end) = ALL_MAPS;
-    ChunkLayout {
+    SegmentLayout {
         key: key.clone(),
         map_start,
         map_end,
@@ -25,14 +25,12 @@ fn layout_of(key: &MergeKey, reduce_id: u32) -> ChunkLayout {
     }
 }
 
-fn fetch_of(key: &MergeKey, reduce_id: u32, chunk: u32) -> FetchChunks {
-    let (map_start, map_end) = ALL_MAPS;
-    let chunks = vec![ChunkRef { reduce_id, chunk }];
-    FetchChunks {
+fn fetch_of(key: &MergeKey, reduce_id: u32, runs: &[(u32, u32)]) -> FetchSegments {
+    let run = |&(first, count): &(u32, u32)| SegmentRun { first, count };
+    let runs = runs.iter().map(run).collect();
+    FetchSegments {
         key: key.clone(),
-        map_start,
-        map_end,
-        chunks,
+        chunks: vec![WantedChunk { reduce_id, runs }],
     }
 }
 
@@ -60,7 +58,7 @@ fn another_protocol_version_is_refused_and_both_are_named() {
     };
     let refused: Refused = client.ask(&hello);
     assert_eq!(refused.code, Status::VersionMismatch);
-    assert!(refused.detail.contains("99") && refused.detail.contains("version 1"));
+    assert!(refused.detail.contains("99") && refused.detail.contains("version 2"));
     still_talks(&mut client);
 }
 
@@ -98,14 +96,34 @@ fn the_unknown_is_refused_and_never_empty() {
     let layout = client.layout(&known, ALL_MAPS, &[1]);
     assert_eq!(layout.partitions[0].code, Status::UnknownPartition);
     assert_eq!(
-        client.refusal(&fetch_of(&known, 1, 0)),
+        client.refusal(&fetch_of(&known, 1, &[(0, 1)])),
         Status::UnknownPartition
     );
-    assert_eq!(
-        client.refusal(&fetch_of(&known, 0, 1)),
-        Status::Malformed,
-        "no such chunk"
-    );
+    still_talks(&mut client);
+}
+
+#[test]
+fn places_that_no_segment_has_are_refused() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register(&key, 4, 4);
+    for map in 0..3 {
+        client.push(&key, map, 1, &[(0, b"bytes")]);
+    }
+    client.finalize(&key);
+    let bad: [&[(u32, u32)]; 6] = [
+        &[(0, 4)],
+        &[(3, 1)],
+        &[],
+        &[(0, 0)],
+        &[(1, 1), (0, 1)],
+        &[(0, 2), (1, i32::MAX as u32)],
+    ];
+    for runs in bad {
+        let refused = client.refusal(&fetch_of(&key, 0, runs));
+        assert_eq!(refused, Status::Malformed, "{runs:?}");
+    }
     still_talks(&mut client);
 }
 
@@ -130,6 +148,7 @@ fn what_was_said_to_another_incarnation_is_refused() {
     let format = "spark-stream".to_owned();
     let register = RegisterShuffle {
         key: stale.clone(),
+        mode: Mode::Merge,
         num_maps: 4,
         num_partitions: 4,
         format,
@@ -251,7 +270,7 @@ fn chunks_come_in_order_from_streams_that_are_open() {
     client.register(&key, 1, 2);
     client.push(&key, 0, 1, &[(0, b"zero"), (1, b"one")]);
     client.finalize(&key);
-    let handle = client.open(&key, ALL_MAPS, &[(0, 0), (1, 0)]);
+    let handle = client.open(&key, &[(0, &[(0, 1)]), (1, &[(0, 1)])]);
     let chunk = |chunk_index| ChunkId {
         stream_id: handle.stream_id,
         chunk_index,

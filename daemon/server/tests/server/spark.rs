@@ -324,7 +324,7 @@ fn executors_are_told_where_files_are() {
     // Spark and the plugin share a port and a connection.
     let client_name = String::new();
     let _: lodestone_wire::extension::hello::HelloReply = client.ask(&Hello {
-        protocol_version: 1,
+        protocol_version: lodestone_wire::extension::PROTOCOL_VERSION,
         client_name,
     });
 }

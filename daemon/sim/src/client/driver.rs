@@ -4,7 +4,7 @@
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::finalize::FinalizeMerge;
 use lodestone_wire::extension::lease::RenewLease;
-use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::register::{Mode, RegisterShuffle};
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 use lodestone_wire::{AppId, Message, spark};
@@ -40,6 +40,7 @@ impl Clients {
         let slot = self.slot(driver, at);
         let register = RegisterShuffle {
             key,
+            mode: slot.mode,
             num_maps: slot.maps,
             num_partitions: slot.partitions + u32::from(dice.chance(3)),
             format: "spark-stream".to_owned(),
@@ -152,7 +153,12 @@ impl Driver {
 
     pub(super) fn new_slot(&mut self, dice: &mut Dice) -> Slot {
         self.next_shuffle += 1;
+        let mode = match dice.chance(40) {
+            true => Mode::Remote,
+            false => Mode::Merge,
+        };
         Slot {
+            mode,
             shuffle: self.next_shuffle,
             merge: 0,
             maps: 1 + dice.below(8) as u32,

@@ -4,6 +4,7 @@
 use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::push::{Crc32c, PushBatch, Segment};
+use lodestone_wire::extension::register::Mode;
 
 use super::{Clients, Slot};
 use crate::dice::Dice;
@@ -12,9 +13,10 @@ use crate::network::{Network, Packet};
 impl Clients {
     pub(super) fn push(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
         let (driver, at) = self.choose(dice, |slot| !slot.finalized);
+        let slot = *self.slot(driver, at);
         let Slot {
             maps, partitions, ..
-        } = *self.slot(driver, at);
+        } = slot;
         if self.slot(driver, at).registered != self.told && dice.chance(80) {
             self.register_slot(connection, driver, at, dice, network);
         }
@@ -22,16 +24,20 @@ impl Clients {
             true => self.key_of(driver, at),
             false => self.key(dice, |slot| slot.registered != 0),
         };
+        if slot.mode == Mode::Remote {
+            self.push_attempt(connection, (slot, key), dice, network);
+            return;
+        }
         let map_index = dice.below(maps as usize) as u32;
         let map_id = i64::from(map_index) * 10 + i64::from(dice.chance(20));
         let (mut segments, mut body) = (Vec::new(), Vec::new());
         for reduce_id in 0..partitions {
             if dice.chance(60) {
-                let bytes = self.content(&key, map_id, reduce_id);
+                let bytes = self.content(&key, (map_id, 0), reduce_id);
                 segments.push(Segment {
                     reduce_id,
                     length: bytes.len() as u32,
-                    records: (bytes.len() / 10) as i64,
+                    records: (bytes.len() / 10) as i32,
                     crc32c: Crc32c(crc32c::crc32c(&bytes)),
                 });
                 body.extend_from_slice(&bytes);
@@ -42,6 +48,7 @@ impl Clients {
             key,
             map_index,
             map_id,
+            first_sequence: 0,
             segments,
         };
         let packet = Packet::Upload {
@@ -52,7 +59,7 @@ impl Clients {
     }
 
     /// Damages some batches on their way, and makes some that no client should send.
-    fn spoil(&self, segments: &mut Vec<Segment>, body: &mut Vec<u8>, dice: &mut Dice) {
+    pub(super) fn spoil(&self, segments: &mut Vec<Segment>, body: &mut Vec<u8>, dice: &mut Dice) {
         match dice.below(100) {
             0..4 => {
                 let at = dice.below(body.len());
@@ -81,10 +88,15 @@ impl Clients {
         }
     }
 
-    /// The bytes of a block: the same whenever the same attempt pushes it.
-    fn content(&self, key: &MergeKey, map_id: i64, reduce: u32) -> Vec<u8> {
+    /// The bytes of a segment: the same whenever the same attempt pushes it.
+    pub(super) fn content(
+        &self,
+        key: &MergeKey,
+        (map_id, sequence): (i64, u32),
+        reduce: u32,
+    ) -> Vec<u8> {
         let name = format!(
-            "{} {} {} {} {map_id} {reduce}",
+            "{} {} {} {} {map_id} {sequence} {reduce}",
             key.app, key.app_attempt, key.shuffle_id, key.merge_id
         );
         let mut dice = Dice::new(self.seed ^ u64::from(crc32c::crc32c(name.as_bytes())));

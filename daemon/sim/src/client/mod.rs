@@ -3,6 +3,7 @@
 //! know of the daemon only what it told them, are wrong about it now and then, and repeat
 //! themselves.
 
+mod attempt;
 mod driver;
 mod executor;
 mod mapper;
@@ -11,8 +12,10 @@ mod reader;
 use std::collections::{BTreeMap, VecDeque};
 
 use lodestone_server::handler::Answer;
-use lodestone_wire::extension::fetch::{ChunkLayout, ChunkLayoutReply, LaidSegment};
+use lodestone_wire::extension::fetch::{LaidSegment, SegmentLayout, SegmentLayoutReply};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
+use lodestone_wire::extension::register::Mode;
 use lodestone_wire::extension::status::Status;
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
 use lodestone_wire::spark::fetch::StreamHandle;
@@ -22,8 +25,9 @@ use crate::dice::Dice;
 use crate::model::refusal;
 use crate::network::{Envelope, Network, Packet};
 
+use attempt::{Attempt, AttemptKey};
 pub use executor::{EXECUTOR_DIRS, EXECUTOR_ROOT, every_executor};
-pub use reader::{full_fetch, full_layout};
+pub use reader::{fetch_one, full_fetch, full_layout};
 
 /// Connections that the clients have between them.
 pub const CONNECTIONS: u64 = 4;
@@ -45,6 +49,8 @@ pub struct Clients {
     told_before: Vec<i64>,
     /// Keys of shuffles that were replaced.
     past: Vec<MergeKey>,
+    /// Attempts of remote shuffles, as their writers see them.
+    attempts: BTreeMap<AttemptKey, Attempt>,
     sent: VecDeque<Envelope>,
     asked: BTreeMap<u64, Asked>,
     requests: u64,
@@ -60,6 +66,7 @@ struct Driver {
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
+    mode: Mode,
     shuffle: i32,
     merge: i32,
     maps: u32,
@@ -74,9 +81,10 @@ struct Slot {
 #[derive(Debug)]
 enum Asked {
     Hello,
-    Layout(ChunkLayout),
+    Layout(SegmentLayout),
     Stream(Vec<Vec<LaidSegment>>),
     Chunk(Vec<LaidSegment>),
+    Pushed(AttemptKey, PushBatch),
 }
 
 impl Clients {
@@ -91,6 +99,7 @@ impl Clients {
             told: 0,
             told_before: Vec::new(),
             past: Vec::new(),
+            attempts: BTreeMap::new(),
             sent: VecDeque::new(),
             asked: BTreeMap::new(),
             requests: 0,
@@ -104,7 +113,7 @@ impl Clients {
             self.hello(connection, dice, network);
             return;
         }
-        match dice.weighted(&[44, 6, 6, 16, 4, 2, 1, 8, 5, 4]) {
+        match dice.weighted(&[44, 6, 6, 16, 4, 2, 1, 8, 5, 4, 10]) {
             0 => self.push(connection, dice, network),
             1 => self.register(connection, dice, network),
             2 => self.finalize(connection, dice, network),
@@ -114,6 +123,7 @@ impl Clients {
             6 => self.end_application(connection, dice, network),
             7 => self.repeat(dice, network),
             8 => self.replace(dice),
+            10 => self.end_attempt(connection, dice, network),
             _ => self.executor(connection, dice, network),
         }
     }
@@ -242,8 +252,13 @@ impl Clients {
                 }
             }
             Some(Asked::Layout(layout)) => {
-                if let Ok(reply) = ChunkLayoutReply::from_bytes(response) {
+                if let Ok(reply) = SegmentLayoutReply::from_bytes(response) {
                     self.fetch(connection, layout, reply, dice, network);
+                }
+            }
+            Some(Asked::Pushed(attempt, batch)) => {
+                if let Ok(reply) = PushBatchReply::from_bytes(response) {
+                    self.acknowledge(&attempt, &batch, &reply);
                 }
             }
             Some(Asked::Stream(chunks)) => {

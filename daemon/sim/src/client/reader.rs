@@ -4,7 +4,10 @@
 use bytes::Bytes;
 use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
-use lodestone_wire::extension::fetch::{ChunkLayout, ChunkLayoutReply, ChunkRef, FetchChunks};
+use lodestone_wire::extension::fetch::{
+    FetchSegments, LaidSegment, PartitionLayout, SegmentLayout, SegmentLayoutReply, SegmentRun,
+    WantedChunk,
+};
 
 use super::{Asked, Clients};
 use crate::dice::Dice;
@@ -22,7 +25,7 @@ impl Clients {
             _ => (dice.below(3) as u32, 3 + dice.below(5) as u32),
         };
         let reduce_ids = (0..7).filter(|_| dice.chance(60)).collect::<Vec<u32>>();
-        let layout = ChunkLayout {
+        let layout = SegmentLayout {
             key,
             map_start: maps.0,
             map_end: maps.1,
@@ -36,33 +39,27 @@ impl Clients {
     pub(super) fn fetch(
         &mut self,
         connection: u64,
-        layout: ChunkLayout,
-        reply: ChunkLayoutReply,
+        layout: SegmentLayout,
+        reply: SegmentLayoutReply,
         dice: &mut Dice,
         network: &mut Network,
     ) {
-        let (mut refs, mut shown) = (Vec::new(), Vec::new());
-        for partition in reply.partitions {
-            let reduce_id = partition.reduce_id;
-            for (chunk, laid) in (0..).zip(partition.chunks) {
-                refs.push(ChunkRef { reduce_id, chunk });
-                shown.push(laid.segments);
+        let (mut chunks, mut shown) = (Vec::new(), Vec::new());
+        for partition in &reply.partitions {
+            for (chunk, segments) in cut(partition, dice) {
+                chunks.push(chunk);
+                shown.push(segments);
             }
         }
         if dice.chance(4) {
-            let reduce_id = dice.below(8) as u32;
-            refs.push(ChunkRef {
-                reduce_id,
-                chunk: 9,
-            });
+            let (reduce_id, first) = (dice.below(8) as u32, dice.below(9) as u32);
+            let count = dice.below(9) as u32;
+            let runs = vec![SegmentRun { first, count }];
+            chunks.push(WantedChunk { reduce_id, runs });
             shown.push(Vec::new());
         }
-        let fetch = FetchChunks {
-            key: layout.key,
-            map_start: layout.map_start,
-            map_end: layout.map_end,
-            chunks: refs,
-        };
+        let key = layout.key;
+        let fetch = FetchSegments { key, chunks };
         let packet = Packet::Rpc(fetch.to_bytes());
         self.send(
             connection,
@@ -91,9 +88,41 @@ impl Clients {
     }
 }
 
+/// Chunks of a partition, some longer than others, and now and then without a segment.
+fn cut(partition: &PartitionLayout, dice: &mut Dice) -> Vec<(WantedChunk, Vec<LaidSegment>)> {
+    let mut chunks: Vec<(WantedChunk, Vec<LaidSegment>)> = Vec::new();
+    for run in &partition.runs {
+        for (first, segment) in (run.first..).zip(&run.segments) {
+            if dice.chance(5) {
+                continue;
+            }
+            if chunks.is_empty() || dice.chance(30) {
+                let (reduce_id, runs) = (partition.reduce_id, Vec::new());
+                chunks.push((WantedChunk { reduce_id, runs }, Vec::new()));
+            }
+            if let Some((chunk, segments)) = chunks.last_mut() {
+                add(&mut chunk.runs, first, dice.chance(80));
+                segments.push(segment.clone());
+            }
+        }
+    }
+    chunks
+}
+
+/// One more place, in the last run if it may and can be.
+fn add(runs: &mut Vec<SegmentRun>, place: u32, joined: bool) {
+    match runs.last_mut() {
+        Some(last) if joined && last.first + last.count == place => last.count += 1,
+        _ => runs.push(SegmentRun {
+            first: place,
+            count: 1,
+        }),
+    }
+}
+
 /// What the simulation asks for at the end of a run: everything that there must be.
 pub fn full_layout(key: &MergeKey, partitions: u32) -> Bytes {
-    let layout = ChunkLayout {
+    let layout = SegmentLayout {
         key: key.clone(),
         map_start: 0,
         map_end: ALL_MAPS,
@@ -102,16 +131,29 @@ pub fn full_layout(key: &MergeKey, partitions: u32) -> Bytes {
     layout.to_bytes()
 }
 
-/// A stream over all chunks of a layout.
-pub fn full_fetch(key: &MergeKey, layout: &ChunkLayoutReply) -> FetchChunks {
+/// A stream over all segments of a layout, those of a run in one chunk.
+pub fn full_fetch(key: &MergeKey, layout: &SegmentLayoutReply) -> FetchSegments {
     let chunks = layout.partitions.iter().flat_map(|partition| {
         let reduce_id = partition.reduce_id;
-        (0..partition.chunks.len() as u32).map(move |chunk| ChunkRef { reduce_id, chunk })
+        partition.runs.iter().map(move |run| WantedChunk {
+            reduce_id,
+            runs: vec![SegmentRun {
+                first: run.first,
+                count: run.segments.len() as u32,
+            }],
+        })
     });
-    FetchChunks {
+    FetchSegments {
         key: key.clone(),
-        map_start: 0,
-        map_end: ALL_MAPS,
         chunks: chunks.collect(),
+    }
+}
+
+/// A stream of one chunk, which is one segment.
+pub fn fetch_one(key: &MergeKey, reduce_id: u32, first: u32) -> FetchSegments {
+    let runs = vec![SegmentRun { first, count: 1 }];
+    FetchSegments {
+        key: key.clone(),
+        chunks: vec![WantedChunk { reduce_id, runs }],
     }
 }

@@ -7,7 +7,7 @@ use lodestone_server::handler::Answer;
 use lodestone_store::Ledger;
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
-use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::register::{Mode, RegisterShuffle};
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::{Done, Status};
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
@@ -61,12 +61,14 @@ impl Model {
             let Some(current) = application.shuffles.get(&key.shuffle_id) else {
                 return Err(Status::TooLate);
             };
-            let same = current.maps == request.num_maps
+            let same = current.mode == request.mode
+                && current.maps == request.num_maps
                 && current.partitions == request.num_partitions
                 && current.format == request.format;
             return same.then_some(()).ok_or(Status::Malformed);
         }
         let shuffle = Shuffle {
+            mode: request.mode,
             merge: key.merge_id,
             maps: request.num_maps,
             partitions: request.num_partitions,
@@ -74,6 +76,7 @@ impl Model {
             totals: None,
             laid: BTreeMap::new(),
             acknowledged: Ledger::default(),
+            attempts: BTreeMap::new(),
         };
         application.removed.remove(&key.shuffle_id);
         application.shuffles.insert(key.shuffle_id, shuffle);
@@ -82,7 +85,10 @@ impl Model {
 
     pub(super) fn finalize(&mut self, request: &FinalizeMerge, answer: &Answer) -> Judged {
         let incarnation = self.incarnation;
-        let found = self.shuffle(&request.key, Status::UnknownShuffle);
+        let found = match self.shuffle(&request.key, Status::UnknownShuffle) {
+            Ok(shuffle) if shuffle.mode == Mode::Remote => Err(Status::Malformed),
+            other => other,
+        };
         let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
         let reply: Option<FinalizeMergeReply> = refused_or(answer, incarnation, expected)?;
         let (Some(reply), Ok(shuffle)) = (reply, found) else {

@@ -6,16 +6,14 @@ use std::ops::Range;
 use lodestone_server::handler::Answer;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::fetch::{
-    ChunkLayout, ChunkLayoutReply, FetchChunks, LaidSegment, PartitionLayout,
+    FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
+use lodestone_wire::extension::register::Mode;
 use lodestone_wire::extension::status::Status;
 use lodestone_wire::spark::fetch::StreamHandle;
 
 use super::refusal::{Judged, agree, breach, refusal, refused_or};
-use super::{Laid, Model, Shuffle, Stream};
-
-/// Where a chunk may end: `docs/protocol.md` section 4.
-const CHUNK_BYTES: u64 = 2 << 20;
+use super::{AttemptState, Laid, Model, Shuffle, Stream};
 
 /// What opening a chunk must lead to.
 #[derive(Debug, PartialEq)]
@@ -31,12 +29,15 @@ pub enum Chunk {
 }
 
 impl Model {
-    pub(super) fn layout(&mut self, request: &ChunkLayout, answer: &Answer) -> Judged {
+    pub(super) fn layout(&mut self, request: &SegmentLayout, answer: &Answer) -> Judged {
         let incarnation = self.incarnation;
         let maps = request.map_start..request.map_end;
-        let found = self.finalized(&request.key, &maps);
+        let found = match maps.start > maps.end {
+            true if request.key.incarnation == incarnation => Err(Status::Malformed),
+            _ => self.readable(&request.key),
+        };
         let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
-        let reply: Option<ChunkLayoutReply> = refused_or(answer, incarnation, expected)?;
+        let reply: Option<SegmentLayoutReply> = refused_or(answer, incarnation, expected)?;
         let (Some(reply), Ok(shuffle)) = (reply, found) else {
             return Ok(());
         };
@@ -54,15 +55,11 @@ impl Model {
         }
     }
 
-    fn finalized(&mut self, key: &MergeKey, maps: &Range<u32>) -> Result<&mut Shuffle, Status> {
-        if key.incarnation != self.incarnation {
-            return Err(Status::StaleIncarnation);
-        }
-        if maps.start > maps.end {
-            return Err(Status::Malformed);
-        }
+    fn readable(&mut self, key: &MergeKey) -> Result<&mut Shuffle, Status> {
         match self.shuffle(key, Status::UnknownShuffle) {
-            Ok(shuffle) if shuffle.totals.is_none() => Err(Status::NotFinalized),
+            Ok(shuffle) if shuffle.mode == Mode::Merge && shuffle.totals.is_none() => {
+                Err(Status::NotFinalized)
+            }
             other => other,
         }
     }
@@ -70,19 +67,19 @@ impl Model {
     pub(super) fn fetch(
         &mut self,
         connection: u64,
-        request: &FetchChunks,
+        request: &FetchSegments,
         answer: &Answer,
     ) -> Judged {
         let incarnation = self.incarnation;
-        let maps = request.map_start..request.map_end;
-        let wanted = request.chunks.iter().map(|c| (c.reduce_id, c.chunk));
-        let chunks: Vec<(u32, u32)> = wanted.collect();
-        let expected = match self.finalized(&request.key, &maps) {
+        let chunks = &request.chunks;
+        let expected = match self.readable(&request.key) {
             Err(code) => Err(code),
-            Ok(shuffle) => chunks.iter().try_fold((), |(), (reduce, chunk)| {
-                match shuffle.chunk(&maps, *reduce, *chunk) {
+            Ok(shuffle) => chunks.iter().try_for_each(|wanted| {
+                match shuffle.chunk(wanted) {
                     // What the daemon says decides; the bytes are compared when they come.
                     Chunk::Open => refusal(answer).map_or(Ok(()), |found| Err(found.code)),
+                    // Only whoever takes it is told.
+                    Chunk::Refused(Status::Aborted) => Ok(()),
                     Chunk::Refused(code) => Err(code),
                     _ => Ok(()),
                 }
@@ -98,8 +95,7 @@ impl Model {
         if !chunks.is_empty() {
             let stream = Stream {
                 key: request.key.clone(),
-                maps: (maps.start, maps.end),
-                chunks,
+                chunks: chunks.clone(),
                 next: 0,
             };
             self.streams.insert((connection, handle.stream_id), stream);
@@ -116,17 +112,17 @@ impl Model {
         if usize::try_from(index) != Ok(stream.next) {
             return Chunk::Closed;
         }
-        let chunk = stream.chunks.get(stream.next).copied();
+        let wanted = stream.chunks.get(stream.next).cloned();
         stream.next += 1;
-        let (key, maps) = (stream.key.clone(), stream.maps.0..stream.maps.1);
+        let key = stream.key.clone();
         if stream.next == stream.chunks.len() {
             self.streams.remove(&place);
         }
-        let Some((reduce, chunk)) = chunk else {
+        let Some(wanted) = wanted else {
             return Chunk::Closed;
         };
-        match self.finalized(&key, &maps) {
-            Ok(shuffle) => shuffle.chunk(&maps, reduce, chunk),
+        match self.readable(&key) {
+            Ok(shuffle) => shuffle.chunk(&wanted),
             Err(code) => Chunk::Refused(code),
         }
     }
@@ -136,11 +132,13 @@ impl Shuffle {
     /// Compares a partition's layout with what was pushed, and learns which of the segments that
     /// are not sure are there.
     fn check_partition(&mut self, maps: &Range<u32>, found: &PartitionLayout) -> Judged {
-        check_cuts(found)?;
+        if self.mode == Mode::Remote {
+            return self.check_attempts(maps, found);
+        }
         let laid = self.laid.entry(found.reduce_id).or_default();
         match found.code {
             Status::UnknownPartition => {
-                agree("chunks", &found.chunks.len(), &0)?;
+                agree("runs", &found.runs.len(), &0)?;
                 let sure = laid.iter().filter(|laid| laid.sure).count();
                 agree("segments of an unknown partition", &sure, &0)?;
                 laid.clear();
@@ -149,7 +147,7 @@ impl Shuffle {
             Status::Ok if laid.is_empty() => return breach("unknown, and shown as empty"),
             code => agree("code", &code, &Status::Ok)?,
         }
-        let shown = found.chunks.iter().flat_map(|chunk| &chunk.segments);
+        let shown = found.runs.iter().flat_map(|run| &run.segments);
         let mut shown = shown.peekable();
         let mut missing = None;
         laid.retain_mut(|laid| {
@@ -171,13 +169,37 @@ impl Shuffle {
         match shown.next() {
             Some(shown) => breach(format!("shows what is not there: {shown:?}")),
             None if laid.is_empty() => breach("nothing is there, and it is not unknown"),
-            None => Ok(()),
+            None => check_runs(laid, |laid| maps.contains(&laid.segment.map_index), found),
         }
     }
 
+    /// Compares a partition of a remote shuffle with what its attempts committed.
+    fn check_attempts(&self, maps: &Range<u32>, found: &PartitionLayout) -> Judged {
+        let laid = self.laid.get(&found.reduce_id).map(Vec::as_slice);
+        let laid = laid.unwrap_or_default();
+        if laid.is_empty() {
+            agree("runs", &found.runs.len(), &0)?;
+            return agree("code", &found.code, &Status::UnknownPartition);
+        }
+        agree("code", &found.code, &Status::Ok)?;
+        let is_shown = |laid: &Laid| {
+            let id = (laid.segment.map_index, laid.segment.map_id);
+            let attempt = self.attempts.get(&id);
+            let committed = attempt.is_some_and(|one| one.state == AttemptState::Committed);
+            committed && !laid.gone && maps.contains(&laid.segment.map_index)
+        };
+        check_runs(laid, is_shown, found)?;
+        let expected = laid
+            .iter()
+            .filter(|laid| is_shown(laid))
+            .map(|laid| &laid.segment);
+        let shown = found.runs.iter().flat_map(|run| &run.segments);
+        agree("segments", &shown.collect::<Vec<_>>(), &expected.collect())
+    }
+
     /// What a chunk of a finalized partition must be.
-    fn chunk(&self, maps: &Range<u32>, reduce: u32, chunk: u32) -> Chunk {
-        let laid = self.laid.get(&reduce).map(Vec::as_slice);
+    fn chunk(&self, wanted: &WantedChunk) -> Chunk {
+        let laid = self.laid.get(&wanted.reduce_id).map(Vec::as_slice);
         let laid = laid.unwrap_or_default();
         if laid.is_empty() {
             return Chunk::Refused(Status::UnknownPartition);
@@ -185,44 +207,44 @@ impl Shuffle {
         if laid.iter().any(|laid| !laid.sure) {
             return Chunk::Open;
         }
-        let mut chunks: Vec<Vec<&Laid>> = Vec::new();
-        let mut bytes = CHUNK_BYTES;
-        for laid in laid
-            .iter()
-            .filter(|laid| maps.contains(&laid.segment.map_index))
-        {
-            if bytes >= CHUNK_BYTES {
-                chunks.push(Vec::new());
-                bytes = 0;
-            }
-            bytes += u64::from(laid.segment.length);
-            chunks.last_mut().into_iter().for_each(|c| c.push(laid));
+        let places = wanted.runs.iter().map(|run| {
+            let first = run.first as usize;
+            first..first + run.count as usize
+        });
+        let places: Vec<Range<usize>> = places.collect();
+        let in_order = places.is_sorted_by(|one, next| one.end <= next.start);
+        if places.is_empty() || places.iter().any(Range::is_empty) || !in_order {
+            return Chunk::Refused(Status::Malformed);
         }
-        match chunks.get(chunk as usize) {
+        let segments = places.into_iter().map(|places| laid.get(places));
+        match segments.collect::<Option<Vec<&[Laid]>>>() {
             None => Chunk::Refused(Status::Malformed),
-            Some(chunk) => {
-                let bytes: Vec<&[u8]> = chunk.iter().map(|laid| laid.bytes.as_ref()).collect();
+            Some(segments) if segments.iter().copied().flatten().any(|laid| laid.gone) => {
+                Chunk::Refused(Status::Aborted)
+            }
+            Some(segments) => {
+                let bytes = segments.concat();
+                let bytes: Vec<&[u8]> = bytes.iter().map(|laid| laid.bytes.as_ref()).collect();
                 Chunk::Bytes(bytes.concat())
             }
         }
     }
 }
 
-/// Every chunk but the last reaches its size, and none does without its last segment.
-fn check_cuts(partition: &PartitionLayout) -> Judged {
-    let length = |segments: &[LaidSegment]| {
-        let lengths = segments.iter().map(|s| u64::from(s.length));
-        lengths.sum::<u64>()
-    };
-    for (at, chunk) in partition.chunks.iter().enumerate() {
-        let Some((_, but_last)) = chunk.segments.split_last() else {
-            return breach("a chunk without segments");
-        };
-        let is_last = at + 1 == partition.chunks.len();
-        let whole = length(&chunk.segments) >= CHUNK_BYTES;
-        if length(but_last) >= CHUNK_BYTES || (!whole && !is_last) {
-            return breach(format!("chunk {at} is cut at the wrong place"));
+/// Each run starts where its first segment is, and ends where the next one is not shown. Where it is
+/// open which segments there are, so are their places.
+fn check_runs(laid: &[Laid], is_shown: impl Fn(&Laid) -> bool, found: &PartitionLayout) -> Judged {
+    if laid.iter().any(|laid| !laid.sure) {
+        return Ok(());
+    }
+    let shown = (0_u32..).zip(laid).filter(|(_, laid)| is_shown(laid));
+    let mut expected: Vec<(u32, usize)> = Vec::new();
+    for (place, _) in shown {
+        match expected.last_mut() {
+            Some((first, count)) if *first + *count as u32 == place => *count += 1,
+            _ => expected.push((place, 1)),
         }
     }
-    Ok(())
+    let runs = found.runs.iter().map(|run| (run.first, run.segments.len()));
+    agree("places", &runs.collect(), &expected)
 }

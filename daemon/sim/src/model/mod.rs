@@ -2,11 +2,12 @@
 //! What a daemon must answer. It hears every request that the daemon hears, in the same order, and
 //! judges every answer. No files, no memory, no speed: lists of segments.
 //!
-//! The only thing it does not know is which segments of a tail a failed write took along. Such a
-//! segment is no longer *sure*: it may be served, whole, or be absent; the first layout that shows
-//! or omits it decides for good.
+//! The only thing it does not know is which segments of a merged tail a failed write took along. Such
+//! a segment is no longer *sure*: it may be served, whole, or be absent; the first layout that shows
+//! or omits it decides for good. Of remote shuffles nothing is ever taken along.
 
 mod application;
+mod commit;
 mod executors;
 mod fetch;
 mod push;
@@ -18,8 +19,9 @@ use bytes::Bytes;
 use lodestone_server::handler::Answer;
 use lodestone_store::Ledger;
 use lodestone_wire::Message;
-use lodestone_wire::extension::fetch::LaidSegment;
+use lodestone_wire::extension::fetch::{LaidSegment, WantedChunk};
 use lodestone_wire::extension::finalize::FinalizeMergeReply;
+use lodestone_wire::extension::register::Mode;
 use lodestone_wire::extension::status::Status;
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION, hello, register};
 use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
@@ -46,10 +48,13 @@ struct Laid {
     on_file: bool,
     /// False if it was not on file when a disk failed.
     sure: bool,
+    /// Its attempt was aborted: only its place is left.
+    gone: bool,
 }
 
 #[derive(Debug)]
 struct Shuffle {
+    mode: Mode,
     merge: i32,
     maps: u32,
     partitions: u32,
@@ -59,6 +64,25 @@ struct Shuffle {
     laid: BTreeMap<u32, Vec<Laid>>,
     /// Every segment that was answered with OK, lost since or not.
     acknowledged: Ledger,
+    /// Of a remote shuffle.
+    attempts: BTreeMap<(u32, i64), Attempt>,
+}
+
+/// A map attempt of a remote shuffle.
+#[derive(Debug, Default)]
+struct Attempt {
+    state: AttemptState,
+    ledger: Ledger,
+    /// How many segments were taken of each batch.
+    batches: BTreeMap<u32, usize>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum AttemptState {
+    #[default]
+    Open,
+    Committed,
+    Aborted,
 }
 
 #[derive(Debug)]
@@ -73,8 +97,7 @@ struct Application {
 #[derive(Debug)]
 struct Stream {
     key: MergeKey,
-    maps: (u32, u32),
-    chunks: Vec<(u32, u32)>,
+    chunks: Vec<WantedChunk>,
     next: usize,
 }
 
@@ -149,13 +172,27 @@ impl Model {
         keys
     }
 
+    /// Places whose segments were aborted: key, partition, place.
+    pub fn aborted(&self) -> Vec<(MergeKey, u32, u32)> {
+        let mut found = Vec::new();
+        for (key, _) in self.shuffles() {
+            let application = self.applications.get(key.app.as_str());
+            let shuffle = application.and_then(|one| one.shuffles.get(&key.shuffle_id));
+            for (reduce, laid) in shuffle.iter().flat_map(|shuffle| &shuffle.laid) {
+                let gone = (0..).zip(laid).filter(|(_, laid)| laid.gone);
+                found.extend(gone.map(|(place, _)| (key.clone(), *reduce, place)));
+            }
+        }
+        found
+    }
+
     /// From now on any segment that is neither finalized nor on file may be gone with its tail.
     pub fn doubt(&mut self) {
         let shuffles = self
             .applications
             .values_mut()
             .flat_map(|application| application.shuffles.values_mut())
-            .filter(|shuffle| shuffle.totals.is_none());
+            .filter(|shuffle| shuffle.mode == Mode::Merge && shuffle.totals.is_none());
         for laid in shuffles.flat_map(|shuffle| shuffle.laid.values_mut().flatten()) {
             laid.sure = laid.on_file;
         }
@@ -170,7 +207,7 @@ impl Model {
         answer: &Answer,
         trouble: Trouble,
     ) -> Judged {
-        use lodestone_wire::extension::{fetch, finalize, lease, remove};
+        use lodestone_wire::extension::{commit, fetch, finalize, lease, remove};
         if trouble.writes {
             self.doubt();
         }
@@ -180,9 +217,11 @@ impl Model {
             Some(&register::RegisterShuffle::ID) => {
                 self.register(now_ms, decoded(request)?, answer)
             }
+            Some(&commit::CommitMap::ID) => self.commit(&decoded(request)?, answer),
+            Some(&commit::AbortMap::ID) => self.abort(&decoded(request)?, answer),
             Some(&finalize::FinalizeMerge::ID) => self.finalize(&decoded(request)?, answer),
-            Some(&fetch::ChunkLayout::ID) => self.layout(&decoded(request)?, answer),
-            Some(&fetch::FetchChunks::ID) => self.fetch(connection, &decoded(request)?, answer),
+            Some(&fetch::SegmentLayout::ID) => self.layout(&decoded(request)?, answer),
+            Some(&fetch::FetchSegments::ID) => self.fetch(connection, &decoded(request)?, answer),
             Some(&RegisterExecutor::ID) => self.register_executor(request, answer, trouble),
             Some(&GetLocalDirsForExecutors::ID) => self.local_dirs(request, answer),
             Some(&remove::EndApplication::ID) => self.end_application(&decoded(request)?, answer),

@@ -9,6 +9,7 @@ use lodestone_server::handler::Answer;
 use lodestone_store::{Ledger, MapId, MapIndex, ReduceId};
 use lodestone_wire::extension::fetch::LaidSegment;
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply, Segment};
+use lodestone_wire::extension::register::Mode;
 use lodestone_wire::extension::status::Status;
 
 use super::refusal::{Judged, agree, breach, refused_or};
@@ -55,6 +56,9 @@ impl Model {
         agree("incarnation", &reply.incarnation, &incarnation)?;
         agree("codes", &reply.codes.len(), &batch.segments.len())?;
         match found {
+            Ok(shuffle) if shuffle.mode == Mode::Remote => {
+                shuffle.take(&batch, body, &reply.codes, trouble)
+            }
             Ok(shuffle) if shuffle.totals.is_none() => {
                 shuffle.merge(&batch, body, &reply.codes, trouble)
             }
@@ -133,9 +137,11 @@ impl Shuffle {
         let mut reduces: Vec<u32> = batch.segments.iter().map(|s| s.reduce_id).collect();
         reduces.sort_unstable();
         reduces.dedup();
+        let merged = self.mode == Mode::Merge;
         batch.map_index >= self.maps
             || batch.segments.iter().any(bad)
-            || reduces.len() < batch.segments.len()
+            || (merged && reduces.len() < batch.segments.len())
+            || (merged && batch.first_sequence != 0)
             || sum(batch) != body.len() as u64
     }
 
@@ -146,47 +152,69 @@ impl Shuffle {
         codes: &[Status],
         trouble: Trouble,
     ) -> Judged {
-        let mut start = 0;
-        for (segment, code) in batch.segments.iter().zip(codes) {
-            let end = start + segment.length as usize;
-            let laid = Laid {
-                segment: LaidSegment {
-                    map_index: batch.map_index,
-                    map_id: batch.map_id,
-                    length: segment.length,
-                    records: segment.records,
-                    crc32c: segment.crc32c,
-                },
-                bytes: body.slice(start..end),
-                on_file: false,
-                sure: !trouble.writes,
-            };
-            start = end;
+        for (at, (mut laid, code)) in pieces(batch, body).zip(codes).enumerate() {
+            laid.sure = !trouble.writes;
+            laid.segment.sequence = 0;
+            let reduce_id = batch.segments.get(at).map_or(0, |s| s.reduce_id);
             if *code == Status::Ok {
-                self.acknowledge(segment.reduce_id, &laid.segment);
+                self.acknowledged = self.acknowledged.and(one(reduce_id, &laid.segment));
             }
-            let partition = self.laid.entry(segment.reduce_id).or_default();
+            let partition = self.laid.entry(reduce_id).or_default();
             append(partition, laid, *code, trouble).map_err(|text| {
-                let (map, reduce) = (batch.map_index, segment.reduce_id);
-                format!("map {map} in partition {reduce}: {text}")
+                let map = batch.map_index;
+                format!("map {map} in partition {reduce_id}: {text}")
             })?;
         }
         Ok(())
     }
 }
 
-impl Shuffle {
-    fn acknowledge(&mut self, reduce_id: u32, segment: &LaidSegment) {
-        let held = lodestone_store::LaidSegment {
-            map_index: MapIndex(segment.map_index),
-            map_id: MapId(segment.map_id),
-            length: segment.length,
-            records: segment.records,
-            crc: segment.crc32c.0,
-        };
-        let one = Ledger::of(ReduceId(reduce_id), [held]);
-        self.acknowledged = self.acknowledged.and(one);
-    }
+/// The segments of a batch, with their bytes.
+pub(super) fn pieces<'a>(batch: &'a PushBatch, body: &'a Bytes) -> impl Iterator<Item = Laid> + 'a {
+    let mut start = 0;
+    let sequences = batch.first_sequence..;
+    sequences
+        .zip(&batch.segments)
+        .map(move |(sequence, segment)| {
+            let end = start + segment.length as usize;
+            let bytes = body.slice(start..end);
+            start = end;
+            Laid {
+                segment: LaidSegment {
+                    map_index: batch.map_index,
+                    map_id: batch.map_id,
+                    sequence,
+                    length: segment.length,
+                    records: segment.records,
+                    crc32c: segment.crc32c,
+                },
+                bytes,
+                on_file: false,
+                sure: true,
+                gone: false,
+            }
+        })
+}
+
+/// The ledger of one segment.
+pub(super) fn one(reduce_id: u32, segment: &LaidSegment) -> Ledger {
+    let held = lodestone_store::LaidSegment {
+        map_index: MapIndex(segment.map_index),
+        map_id: MapId(segment.map_id),
+        sequence: segment.sequence,
+        length: segment.length,
+        records: segment.records,
+        crc: segment.crc32c.0,
+    };
+    Ledger::of(ReduceId(reduce_id), [held])
+}
+
+/// What a disk that is full or fails leads to.
+pub(super) fn is_disk(code: Status) -> bool {
+    matches!(
+        code,
+        Status::DiskFull | Status::DiskFailed | Status::Overloaded
+    )
 }
 
 fn append(partition: &mut Vec<Laid>, laid: Laid, code: Status, trouble: Trouble) -> Judged {
@@ -195,10 +223,6 @@ fn append(partition: &mut Vec<Laid>, laid: Laid, code: Status, trouble: Trouble)
     }
     let map = laid.segment.map_index;
     let there = partition.iter().position(|p| p.segment.map_index == map);
-    let is_disk = matches!(
-        code,
-        Status::DiskFull | Status::DiskFailed | Status::Overloaded
-    );
     let other = there.and_then(|at| partition.get(at));
     if let Some(other) = other {
         let same = other.segment.map_id == laid.segment.map_id;
@@ -206,7 +230,7 @@ fn append(partition: &mut Vec<Laid>, laid: Laid, code: Status, trouble: Trouble)
             true => Status::Duplicate,
             false => Status::OtherAttempt,
         };
-        if other.sure || (code != Status::Ok && !is_disk) {
+        if other.sure || (code != Status::Ok && !is_disk(code)) {
             return agree("segment of a map that is there", &code, &expected);
         }
         // It was in a tail that a failed write took along.
@@ -217,7 +241,7 @@ fn append(partition: &mut Vec<Laid>, laid: Laid, code: Status, trouble: Trouble)
             partition.push(laid);
             Ok(())
         }
-        _ if is_disk && trouble.writes => Ok(()),
+        code if is_disk(code) && trouble.writes => Ok(()),
         code => breach(format!("refused with {code:?}, and nothing is wrong")),
     }
 }

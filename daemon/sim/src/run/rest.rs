@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use lodestone_server::handler::Answer;
-use lodestone_wire::extension::fetch::ChunkLayoutReply;
+use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayoutReply};
 use lodestone_wire::extension::finalize::FinalizeMerge;
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::spark::fetch::StreamHandle;
@@ -57,36 +57,44 @@ impl Run {
         }
     }
 
-    /// Reads every segment of every shuffle.
+    /// Reads every segment of every shuffle, and those that must not be there.
     pub(super) fn read_everything(&mut self) -> Judged {
         for (key, partitions) in self.model.shuffles() {
             self.ask(&FinalizeMerge { key: key.clone() }.to_bytes())?;
             let layout = crate::client::full_layout(&key, partitions);
             let answer = self.ask(&layout)?.unwrap_or_default();
-            let Ok(layout) = ChunkLayoutReply::from_bytes(&answer) else {
+            let Ok(layout) = SegmentLayoutReply::from_bytes(&answer) else {
                 continue;
             };
-            let fetch = crate::client::full_fetch(&key, &layout);
-            let answer = self.ask(&fetch.to_bytes())?.unwrap_or_default();
-            let Ok(handle) = StreamHandle::from_bytes(&answer) else {
-                continue;
-            };
-            let stream = handle.stream_id;
-            for index in 0..handle.num_chunks.cast_signed() {
-                let packet = Packet::Chunk { stream, index };
-                let envelope = Envelope {
-                    connection: LAST,
-                    request: 0,
-                    packet,
-                };
-                self.chunk(envelope, stream, index)?;
-                self.finish_one()?;
-            }
+            self.read(&crate::client::full_fetch(&key, &layout))?;
+        }
+        for (key, reduce, place) in self.model.aborted() {
+            self.read(&crate::client::fetch_one(&key, reduce, place))?;
         }
         match self.sends_a_chunk() {
             true => Err("a chunk was not sent".to_owned()),
             false => Ok(()),
         }
+    }
+
+    /// Takes all chunks of a stream.
+    fn read(&mut self, fetch: &FetchSegments) -> Judged {
+        let answer = self.ask(&fetch.to_bytes())?.unwrap_or_default();
+        let Ok(handle) = StreamHandle::from_bytes(&answer) else {
+            return Ok(());
+        };
+        let stream = handle.stream_id;
+        for index in 0..handle.num_chunks.cast_signed() {
+            let packet = Packet::Chunk { stream, index };
+            let envelope = Envelope {
+                connection: LAST,
+                request: 0,
+                packet,
+            };
+            self.chunk(envelope, stream, index)?;
+            self.finish_one()?;
+        }
+        Ok(())
     }
 
     /// Ends every application, and the daemon; starts another one, and looks for what was left.

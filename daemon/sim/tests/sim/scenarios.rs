@@ -9,10 +9,12 @@ use lodestone_sim::model::{Chunk, Model, Trouble, refusal};
 use lodestone_sim::world::{Machine, World};
 use lodestone_store::fs::fake::{Errno, Fault};
 use lodestone_wire::extension::MergeKey;
-use lodestone_wire::extension::fetch::{ChunkLayout, ChunkLayoutReply, ChunkRef, FetchChunks};
+use lodestone_wire::extension::fetch::{
+    FetchSegments, SegmentLayout, SegmentLayoutReply, SegmentRun, WantedChunk,
+};
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
-use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::register::{Mode, RegisterShuffle};
 use lodestone_wire::extension::status::{Done, Status};
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
@@ -92,6 +94,7 @@ impl Scene {
     fn register(&mut self, key: &MergeKey) {
         let register = RegisterShuffle {
             key: key.clone(),
+            mode: Mode::Merge,
             num_maps: 10,
             num_partitions: 4,
             format: "spark-stream".to_owned(),
@@ -119,17 +122,17 @@ impl Scene {
 
     /// The maps in partition 0.
     fn layout(&mut self, key: &MergeKey) -> Result<Vec<u32>, Status> {
-        let layout = ChunkLayout {
+        let layout = SegmentLayout {
             key: key.clone(),
             map_start: 0,
             map_end: ALL_MAPS,
             reduce_ids: vec![0],
         };
-        let reply: ChunkLayoutReply = self.ask(&layout)?;
+        let reply: SegmentLayoutReply = self.ask(&layout)?;
         let partition = &reply.partitions[0];
         match partition.code {
             Status::Ok => {
-                let segments = partition.chunks.iter().flat_map(|chunk| &chunk.segments);
+                let segments = partition.runs.iter().flat_map(|run| &run.segments);
                 Ok(segments.map(|segment| segment.map_index).collect())
             }
             code => Err(code),
@@ -137,13 +140,12 @@ impl Scene {
     }
 
     fn open_stream(&mut self, key: &MergeKey) -> Result<i64, Status> {
-        let fetch = FetchChunks {
+        let count = self.layout(key)?.len() as u32;
+        let fetch = FetchSegments {
             key: key.clone(),
-            map_start: 0,
-            map_end: ALL_MAPS,
-            chunks: vec![ChunkRef {
+            chunks: vec![WantedChunk {
                 reduce_id: 0,
-                chunk: 0,
+                runs: vec![SegmentRun { first: 0, count }],
             }],
         };
         self.ask::<StreamHandle>(&fetch)
@@ -267,16 +269,14 @@ fn a_released_shuffle_is_refused_and_never_read_as_empty() {
 fn a_request_that_names_no_partition_of_an_unknown_shuffle_is_refused_too() {
     let mut scene = Scene::new();
     let key = scene.key(0);
-    let mut layout = ChunkLayout {
+    let mut layout = SegmentLayout {
         key: key.clone(),
         map_start: 0,
         map_end: ALL_MAPS,
         reduce_ids: Vec::new(),
     };
-    let mut fetch = FetchChunks {
+    let mut fetch = FetchSegments {
         key: key.clone(),
-        map_start: 0,
-        map_end: ALL_MAPS,
         chunks: Vec::new(),
     };
     assert_eq!(
@@ -285,13 +285,13 @@ fn a_request_that_names_no_partition_of_an_unknown_shuffle_is_refused_too() {
     );
     scene.register(&key);
     assert_eq!(
-        scene.ask::<ChunkLayoutReply>(&layout),
+        scene.ask::<SegmentLayoutReply>(&layout),
         Err(Status::NotFinalized)
     );
     scene.finalize(&key).unwrap();
     scene.remove(&key);
     assert_eq!(
-        scene.ask::<ChunkLayoutReply>(&layout),
+        scene.ask::<SegmentLayoutReply>(&layout),
         Err(Status::UnknownShuffle)
     );
     assert_eq!(
@@ -301,7 +301,7 @@ fn a_request_that_names_no_partition_of_an_unknown_shuffle_is_refused_too() {
     layout.key.merge_id = 7;
     fetch.key.merge_id = 7;
     assert_eq!(
-        scene.ask::<ChunkLayoutReply>(&layout),
+        scene.ask::<SegmentLayoutReply>(&layout),
         Err(Status::UnknownShuffle)
     );
     assert_eq!(
@@ -397,6 +397,7 @@ fn one_segment(key: &MergeKey, map: u32, bytes: &[u8]) -> PushBatch {
         key: key.clone(),
         map_index: map,
         map_id: i64::from(map),
+        first_sequence: 0,
         segments: vec![Segment {
             reduce_id: 0,
             length: bytes.len() as u32,

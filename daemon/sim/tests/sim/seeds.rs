@@ -11,7 +11,7 @@ const FIXED: u64 = 2_500;
 const FRESH: u64 = 500;
 
 /// What a simulation that is worth its name comes to.
-const REACHED: [&str; 28] = [
+const REACHED: [&str; 30] = [
     "OK",
     "DUPLICATE",
     "OTHER_ATTEMPT",
@@ -28,6 +28,8 @@ const REACHED: [&str; 28] = [
     "DISK_FAILED",
     "MALFORMED",
     "VERSION_MISMATCH",
+    "LEDGER_MISMATCH",
+    "ABORTED",
     "chunk read",
     "chunk not read",
     "chunk not opened",

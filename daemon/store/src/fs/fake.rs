@@ -63,7 +63,14 @@ enum Node {
     File(Content),
 }
 
-type Content = Arc<Mutex<Vec<u8>>>;
+type Content = Arc<Mutex<Bytes>>;
+
+#[derive(Clone, Debug, Default)]
+struct Bytes {
+    bytes: Vec<u8>,
+    /// Of those, in holes.
+    punched: u64,
+}
 
 #[derive(Debug)]
 struct FakeFile {
@@ -104,14 +111,17 @@ impl FakeFs {
         if let Some(parent) = path.parent() {
             self.add_dir(parent);
         }
-        let node = Node::File(Arc::new(Mutex::new(content.to_vec())));
+        let node = Node::File(Arc::new(Mutex::new(Bytes {
+            bytes: content.to_vec(),
+            punched: 0,
+        })));
         locked(&self.state).nodes.insert(path.into(), node);
     }
 
     /// The content of a file, if there is one.
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
         match locked(&self.state).nodes.get(path)? {
-            Node::File(content) => Some(locked(content).clone()),
+            Node::File(content) => Some(locked(content).bytes.clone()),
             Node::Directory => None,
         }
     }
@@ -234,7 +244,10 @@ impl State {
         let files = self.nodes.iter().filter(|(path, _)| path.starts_with(dir));
         let used = files.map(|(_, node)| match node {
             Node::Directory => 0,
-            Node::File(content) => locked(content).len() as u64,
+            Node::File(content) => {
+                let content = locked(content);
+                content.bytes.len() as u64 - content.punched
+            }
         });
         (*capacity, used.sum())
     }
@@ -275,6 +288,7 @@ impl File for FakeFile {
         };
         let (capacity, used) = state.usage(&self.path);
         let mut content = locked(&self.content);
+        let content = &mut content.bytes;
         let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
         let room = usize::try_from(capacity.saturating_sub(used)).unwrap_or(usize::MAX);
         let fitting = (content.len() + room).saturating_sub(start);
@@ -297,7 +311,7 @@ impl File for FakeFile {
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         let content = locked(&self.content);
         let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
-        let from = content.get(start..).unwrap_or_default();
+        let from = content.bytes.get(start..).unwrap_or_default();
         let count = from.len().min(into.len());
         if let (Some(to), Some(from)) = (into.get_mut(..count), from.get(..count)) {
             to.copy_from_slice(from);
@@ -308,12 +322,26 @@ impl File for FakeFile {
     fn set_size(&self, bytes: u64) -> io::Result<()> {
         locked(&self.fs.state).check(&self.path)?;
         let size = usize::try_from(bytes).map_err(|_| Errno::FBIG)?;
-        locked(&self.content).resize(size, 0);
+        locked(&self.content).bytes.resize(size, 0);
+        Ok(())
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
+        if !self.writable {
+            return Err(Errno::BADF.into());
+        }
+        locked(&self.fs.state).check(&self.path)?;
+        let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
+        let end = start + usize::try_from(length).map_err(|_| Errno::FBIG)?;
+        let mut content = locked(&self.content);
+        let hole = content.bytes.get_mut(start..end).ok_or(Errno::INVAL)?;
+        hole.fill(0);
+        content.punched += length;
         Ok(())
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(locked(&self.content).len() as u64)
+        Ok(locked(&self.content).bytes.len() as u64)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -331,7 +359,7 @@ impl Fs for FakeFs {
             (Some(Node::Directory), _) => return Err(ErrorKind::IsADirectory.into()),
             (Some(Node::File(content)), _) => {
                 if how == Open::Create {
-                    locked(content).clear();
+                    *locked(content) = Bytes::default();
                 }
                 Arc::clone(content)
             }

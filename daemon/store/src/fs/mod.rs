@@ -72,6 +72,8 @@ pub trait File: Send + Sync + Debug {
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Cuts or extends the file.
     fn set_size(&self, bytes: u64) -> io::Result<()>;
+    /// Gives the space of these bytes back to the disk, where it can; what is read there is of no use.
+    fn punch(&self, offset: u64, length: u64) -> io::Result<()>;
     /// Current size in bytes.
     fn size(&self) -> io::Result<u64>;
     /// For `sendfile`; `None` where there is no descriptor behind it.

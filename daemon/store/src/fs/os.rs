@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, OFlags, flock, statvfs};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, statvfs};
 
 use super::{Access, Entry, File, Fs, Kind, Lock, Open, Space};
 
@@ -38,6 +38,15 @@ impl File for OsFile {
 
     fn set_size(&self, bytes: u64) -> io::Result<()> {
         self.0.set_len(bytes)
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(&self.0, how, offset, length) {
+            // A filesystem without holes keeps the bytes.
+            Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+            other => Ok(other?),
+        }
     }
 
     fn size(&self) -> io::Result<u64> {

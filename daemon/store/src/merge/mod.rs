@@ -8,6 +8,7 @@
 //!                                     alone: there is none left
 //! ```
 
+mod abort;
 mod extents;
 mod partition;
 mod relief;

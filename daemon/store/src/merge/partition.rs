@@ -17,6 +17,7 @@ use super::write_out::OwnFile;
 use crate::model::code::Code;
 use crate::model::id::ReduceId;
 use crate::model::ledger::Ledger;
+use crate::model::mode::Mode;
 use crate::model::segment::{LaidSegment, Segments};
 use crate::resource::Resources;
 use crate::resource::home::{Home, Place};
@@ -33,6 +34,7 @@ const LARGE_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub(crate) struct Partition {
     reduce: ReduceId,
+    mode: Mode,
     home: Arc<Home>,
     /// Bytes in the tail: a hint, for finding the largest tails without taking locks.
     tail_hint: AtomicUsize,
@@ -94,10 +96,10 @@ impl Inner {
 }
 
 impl Partition {
-    pub(crate) fn new(reduce: ReduceId, home: Arc<Home>) -> Self {
+    pub(crate) fn new(reduce: ReduceId, mode: Mode, home: Arc<Home>) -> Self {
         let inner = Inner {
             phase: Phase::Open,
-            segments: Segments::default(),
+            segments: Segments::new(mode),
             on_file: 0,
             extents: Extents::default(),
             tail: Tail::default(),
@@ -107,6 +109,7 @@ impl Partition {
         };
         Self {
             reduce,
+            mode,
             home,
             tail_hint: 0.into(),
             inner: Mutex::new(inner),
@@ -119,6 +122,11 @@ impl Partition {
 
     pub(crate) fn reduce(&self) -> ReduceId {
         self.reduce
+    }
+
+    /// Whether what cannot be written now may be dropped: it has an original.
+    pub(super) fn may_drop(&self, inner: &Inner) -> bool {
+        self.mode == Mode::Merge && inner.phase == Phase::Open
     }
 
     pub(crate) fn tail_hint(&self) -> usize {
@@ -177,8 +185,10 @@ impl Partition {
         if resources.budget.metadata_is_full() {
             return Err(Code::Overloaded);
         }
-        // What no disk would take is not taken into memory either.
-        self.home.disk(resources, self.reduce)?;
+        if self.mode == Mode::Merge {
+            // What no disk would take is not taken into memory either: it would be dropped soon.
+            self.home.disk(resources, self.reduce)?;
+        }
         if self.grow_tail(resources, inner, bytes) {
             self.index(resources, inner, segment);
         } else if !planted::is(Bug::AckBeforeWrite) {
@@ -209,8 +219,12 @@ impl Partition {
             return false;
         }
         let has_grown = inner.tail.try_append(&resources.pages, bytes);
-        self.tail_hint.store(inner.tail.len(), Relaxed);
+        self.note_tail(inner);
         has_grown
+    }
+
+    pub(super) fn note_tail(&self, inner: &Inner) {
+        self.tail_hint.store(inner.tail.len(), Relaxed);
     }
 
     /// Its memory goes back as soon as no reader has it.
@@ -259,19 +273,19 @@ impl Partition {
         })
     }
 
-    /// Shows a frozen partition to `read`. Holds the partition's lock meanwhile: no disk work in
-    /// it. Never waits for a disk itself: nobody writes a frozen partition of a registered shuffle
-    /// under its lock.
+    /// Shows a partition that may be read to `read`. Holds its lock meanwhile: no disk work in it.
+    /// Never waits for a disk where the partition is frozen: nobody writes those of a registered
+    /// shuffle under their lock.
     pub(crate) fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> Result<T, Code> {
         let inner = self.lock()?;
         match inner.phase {
-            Phase::Frozen => Ok(read(&View {
+            Phase::Removed => Err(Code::UnknownShuffle),
+            Phase::Open if self.mode == Mode::Merge => Err(Code::NotFinalized),
+            Phase::Open | Phase::Frozen => Ok(read(&View {
                 segments: &inner.segments,
                 extents: &inner.extents,
                 tail: inner.tail.shared(),
             })),
-            Phase::Removed => Err(Code::UnknownShuffle),
-            Phase::Open => Err(Code::NotFinalized),
         }
     }
 
@@ -288,7 +302,7 @@ impl Partition {
         }
         inner.phase = Phase::Removed;
         let before = inner.index_bytes();
-        inner.segments = Segments::default();
+        inner.segments = Segments::new(self.mode);
         inner.extents = Extents::default();
         resources
             .budget

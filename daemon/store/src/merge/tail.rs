@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What of a partition is in memory.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::resource::pages::{PagedBytes, Pages};
@@ -25,6 +26,16 @@ impl Tail {
             .0
             .get_or_insert_with(|| Arc::new(PagedBytes::new(pages)));
         Arc::get_mut(paged).is_some_and(|paged| paged.try_append(bytes))
+    }
+
+    /// Keeps only these ranges, or says that it cannot: readers share it.
+    pub(super) fn try_keep(&mut self, ranges: &[Range<usize>]) -> bool {
+        let Some(paged) = self.0.as_mut() else {
+            return ranges.is_empty();
+        };
+        Arc::get_mut(paged)
+            .map(|paged| paged.keep(ranges))
+            .is_some()
     }
 
     pub(super) fn shared(&self) -> Option<Arc<PagedBytes>> {

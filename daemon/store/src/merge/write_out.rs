@@ -36,8 +36,9 @@ impl Partition {
         }
     }
 
-    /// Writes the tail, and `more` behind it. If that fails the segments of an open partition's tail
-    /// are dropped; a frozen partition keeps its tail, because its layout is final.
+    /// Writes the tail, and `more` behind it. If that fails the segments of a tail that has originals
+    /// are dropped; a frozen partition keeps its tail, because its layout is final, and a remote one,
+    /// because there is nothing else.
     pub(super) fn write_out_locked(
         &self,
         resources: &Resources,
@@ -53,7 +54,7 @@ impl Partition {
                 Ok(())
             }
             Err(code) => {
-                if inner.phase == Phase::Open {
+                if self.may_drop(inner) {
                     self.drop_tail(resources, inner, code);
                 }
                 Err(code)

@@ -1,35 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cutting a partition into chunks: whole segments, in layout order, until 2 MiB are reached.
+//! Cutting a partition into the chunks of Spark's own protocol: whole segments, in order of arrival,
+//! until 2 MiB are reached.
 
-use super::id::MapRange;
-use super::segment::{LaidSegment, Segments};
+use super::place::{Placed, placed};
+use super::segment::Segments;
 
 /// A chunk ends at the first segment boundary at or past this many bytes. Spark's default
-/// (`spark.shuffle.push.server.minChunkSizeInMergedShuffleFile`), and part of our protocol.
+/// (`spark.shuffle.push.server.minChunkSizeInMergedShuffleFile`).
 pub const CHUNK_BYTES: u64 = 2 * 1024 * 1024;
 
-/// A segment and where it starts in the partition's bytes (file first, then the memory tail).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
-    pub(crate) offset: u64,
-    pub(crate) segment: LaidSegment,
-}
-
-/// The chunks of the segments that `range` selects.
-pub(crate) fn cut(segments: &Segments, range: MapRange) -> impl Iterator<Item = Vec<Placed>> {
-    let mut offset = 0;
-    let mut selected = segments
-        .iter()
-        .map(move |segment| {
-            let placed = Placed { offset, segment };
-            offset += u64::from(segment.length);
-            placed
-        })
-        .filter(move |placed| range.contains(placed.segment.map_index));
+/// The chunks of a partition.
+pub(crate) fn cut(segments: &Segments) -> impl Iterator<Item = Vec<Placed>> {
+    let mut all = placed(segments);
     std::iter::from_fn(move || {
         let mut chunk = Vec::new();
         let mut bytes = 0;
-        for placed in selected.by_ref() {
+        for placed in all.by_ref() {
             bytes += u64::from(placed.segment.length);
             chunk.push(placed);
             if bytes >= CHUNK_BYTES {
@@ -43,21 +29,22 @@ pub(crate) fn cut(segments: &Segments, range: MapRange) -> impl Iterator<Item = 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MapId, MapIndex};
+    use crate::{LaidSegment, MapId, MapIndex, Mode};
 
-    fn lengths(of: &[u32], range: MapRange) -> Vec<Vec<(u64, u32)>> {
-        let mut segments = Segments::default();
+    fn lengths(of: &[u32]) -> Vec<Vec<(u64, u32)>> {
+        let mut segments = Segments::new(Mode::Merge);
         for (map, &length) in (0..).zip(of) {
             let map_index = MapIndex(map);
             segments.push(&LaidSegment {
                 map_index,
                 map_id: MapId(1),
+                sequence: 0,
                 length,
                 records: 1,
                 crc: 0,
             });
         }
-        cut(&segments, range)
+        cut(&segments)
             .map(|chunk| chunk.iter().map(|p| (p.offset, p.segment.length)).collect())
             .collect()
     }
@@ -66,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_chunk_ends_at_the_first_boundary_at_or_past_two_mebibytes() {
-        let exact = lengths(&[MIB, MIB, 1], MapRange::ALL);
+        let exact = lengths(&[MIB, MIB, 1]);
         assert_eq!(
             exact,
             [
@@ -74,19 +61,10 @@ mod tests {
                 vec![(2 * u64::from(MIB), 1)]
             ]
         );
-        let short = lengths(&[MIB, MIB - 1, 1, 1], MapRange::ALL);
+        let short = lengths(&[MIB, MIB - 1, 1, 1]);
         assert_eq!(short.iter().map(Vec::len).collect::<Vec<_>>(), [3, 1]);
-        let large = lengths(&[5 * MIB, 1], MapRange::ALL);
+        let large = lengths(&[5 * MIB, 1]);
         assert_eq!(large.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
-    }
-
-    #[test]
-    fn a_map_range_cuts_over_the_selected_segments_only() {
-        let range = MapRange::new(1, 4).unwrap();
-        let cut = lengths(&[MIB, MIB, MIB, 7, MIB], range);
-        let mib = u64::from(MIB);
-        assert_eq!(cut, [vec![(mib, MIB), (2 * mib, MIB)], vec![(3 * mib, 7)]]);
-        assert!(lengths(&[1, 2], MapRange::new(7, 9).unwrap()).is_empty());
-        assert!(lengths(&[], MapRange::ALL).is_empty());
+        assert!(lengths(&[]).is_empty());
     }
 }

@@ -48,6 +48,10 @@ pub enum Code {
     OtherAttempt = 18,
     /// A bug of the server.
     Internal = 19,
+    /// What is held of a map attempt is not what it pushed.
+    LedgerMismatch = 20,
+    /// The map attempt was aborted.
+    Aborted = 21,
 }
 
 /// What the caller must do about a [`Code`].
@@ -83,7 +87,9 @@ impl Code {
             | Self::StaleMerge
             | Self::StaleAttempt
             | Self::TooLarge
-            | Self::OtherAttempt => Class::GiveUp,
+            | Self::OtherAttempt
+            | Self::LedgerMismatch
+            | Self::Aborted => Class::GiveUp,
             Self::Malformed | Self::VersionMismatch => Class::Fatal,
         }
     }

@@ -41,7 +41,7 @@ fn hash(reduce: ReduceId, segment: &LaidSegment) -> u64 {
         segment.map_id.0.cast_unsigned(),
         pair(segment.map_index.0, reduce.0),
         pair(segment.length, segment.crc),
-        segment.records.cast_unsigned(),
+        pair(segment.sequence, segment.records.cast_unsigned()),
     ]
     .into_iter()
     .fold(0, |sofar, word| mix(sofar ^ word))
@@ -64,6 +64,7 @@ mod tests {
         LaidSegment {
             map_index: MapIndex(map),
             map_id: MapId(7_000_000_000),
+            sequence: 0,
             length: 10,
             records: -1,
             crc: 5,
@@ -78,9 +79,10 @@ mod tests {
             one,
             Ledger::of(ReduceId(1), [segment(1)]).and(Ledger::of(ReduceId(1), [segment(2)]))
         );
-        let changes: [fn(&mut LaidSegment); 5] = [
+        let changes: [fn(&mut LaidSegment); 6] = [
             |s| s.map_index.0 = 3,
             |s| s.map_id.0 += 1,
+            |s| s.sequence = 1,
             |s| s.length = 11,
             |s| s.records = 0,
             |s| s.crc = 6,
@@ -98,6 +100,6 @@ mod tests {
     fn the_checksum_is_the_one_of_the_protocol() {
         let ledger = Ledger::of(ReduceId(3), [segment(1), segment(2)]);
         assert_eq!(ledger.segments, 2);
-        assert_eq!(format!("{:016x}", ledger.checksum), "1ba9a0cd3efe510a");
+        assert_eq!(format!("{:016x}", ledger.checksum), "a0b26d251a03772f");
     }
 }

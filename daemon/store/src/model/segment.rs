@@ -7,6 +7,7 @@
 use roaring::RoaringBitmap;
 
 use super::id::{MapId, MapIndex, ReduceId};
+use super::mode::Mode;
 
 /// What a pusher says of one segment of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct SegmentHeader {
     /// Bytes of it in the body; never 0.
     pub length: u32,
     /// Records in it, -1 if unknown.
-    pub records: i64,
+    pub records: i32,
     /// CRC-32C of its bytes.
     pub crc: u32,
 }
@@ -28,12 +29,23 @@ pub struct LaidSegment {
     pub map_index: MapIndex,
     /// The attempt of that map that wrote it.
     pub map_id: MapId,
+    /// Which one of the attempt's it is; 0 where an attempt has one for each partition.
+    pub sequence: u32,
     /// Its length in bytes.
     pub length: u32,
     /// Records in it, -1 if unknown.
-    pub records: i64,
+    pub records: i32,
     /// CRC-32C of its bytes (0 for blocks pushed by Spark's own protocol, which carries none).
     pub crc: u32,
+}
+
+/// Segments at places that follow one another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaidRun {
+    /// Place of the first one in its partition.
+    pub first: u32,
+    /// The segments.
+    pub segments: Vec<LaidSegment>,
 }
 
 /// A `LaidSegment` without padding.
@@ -41,26 +53,38 @@ pub struct LaidSegment {
 #[repr(C, packed(4))]
 struct Packed {
     map_id: i64,
-    records: i64,
     map_index: u32,
+    sequence: u32,
     length: u32,
+    records: i32,
     crc: u32,
 }
+
+/// In place of the sequence of a segment whose attempt was aborted. On the wire sequences have 31 bits.
+const GONE: u32 = u32::MAX;
 
 /// Growth step of the index, in parts of its length: small, because slack is wasted budget.
 const GROWTH_DIVISOR: usize = 8;
 
-/// The segments of one partition in order of arrival; at most one per map index.
-#[derive(Default)]
+/// The segments of one partition in order of arrival.
 pub(crate) struct Segments {
     entries: Vec<Packed>,
-    maps: RoaringBitmap,
+    /// The map indexes that have a segment, where each has at most one.
+    maps: Option<RoaringBitmap>,
 }
 
 impl Segments {
-    /// The attempt that wrote the segment of this map, if there is one.
+    /// None yet. A merged shuffle has at most one per map index, a remote one any number of any attempt.
+    pub(crate) fn new(mode: Mode) -> Self {
+        Self {
+            entries: Vec::new(),
+            maps: (mode == Mode::Merge).then(RoaringBitmap::new),
+        }
+    }
+
+    /// The attempt that wrote the one segment of this map, if there is one.
     pub(crate) fn writer_of(&self, map: MapIndex) -> Option<MapId> {
-        if !self.maps.contains(map.0) {
+        if !self.maps.as_ref()?.contains(map.0) {
             return None;
         }
         self.entries
@@ -70,17 +94,20 @@ impl Segments {
     }
 
     pub(crate) fn push(&mut self, segment: &LaidSegment) {
-        let fresh = self.maps.insert(segment.map_index.0);
-        assert!(fresh, "a partition holds one segment per map index");
+        if let Some(maps) = &mut self.maps {
+            let fresh = maps.insert(segment.map_index.0);
+            assert!(fresh, "a partition holds one segment per map index");
+        }
         if self.entries.len() == self.entries.capacity() {
             self.entries
                 .reserve_exact(4.max(self.entries.len() / GROWTH_DIVISOR));
         }
         self.entries.push(Packed {
             map_id: segment.map_id.0,
-            records: segment.records,
             map_index: segment.map_index.0,
+            sequence: segment.sequence,
             length: segment.length,
+            records: segment.records,
             crc: segment.crc,
         });
     }
@@ -88,8 +115,36 @@ impl Segments {
     /// Forgets all but the first `count` segments.
     pub(crate) fn truncate(&mut self, count: usize) {
         for entry in self.entries.drain(count.min(self.entries.len())..) {
-            self.maps.remove(entry.map_index);
+            if let Some(maps) = &mut self.maps {
+                maps.remove(entry.map_index);
+            }
         }
+    }
+
+    /// Marks the segments of an attempt as gone. Those from `in_memory` on leave no bytes behind if
+    /// `closed_up`; where the bytes of the others are is returned: how far from the first one, and how many.
+    pub(crate) fn abort(
+        &mut self,
+        (map_index, map_id): (MapIndex, MapId),
+        in_memory: usize,
+        closed_up: bool,
+    ) -> Vec<(u64, u64)> {
+        let mut left = Vec::new();
+        let mut offset = 0;
+        for (place, entry) in self.entries.iter_mut().enumerate() {
+            let length = u64::from(entry.length);
+            let is_its = entry.map_index == map_index.0 && entry.map_id == map_id.0;
+            if is_its && entry.sequence != GONE {
+                entry.sequence = GONE;
+                if place >= in_memory && closed_up {
+                    entry.length = 0;
+                } else {
+                    left.push((offset, length));
+                }
+            }
+            offset += length;
+        }
+        left
     }
 
     /// Gives back what was reserved for growth.
@@ -102,14 +157,18 @@ impl Segments {
     }
 
     /// The map indexes that have a segment.
-    pub(crate) fn maps(&self) -> &RoaringBitmap {
-        &self.maps
+    pub(crate) fn maps(&self) -> RoaringBitmap {
+        match &self.maps {
+            Some(maps) => maps.clone(),
+            None => self.iter().map(|segment| segment.map_index.0).collect(),
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = LaidSegment> {
         self.entries.iter().map(|e| LaidSegment {
             map_index: MapIndex(e.map_index),
             map_id: MapId(e.map_id),
+            sequence: e.sequence,
             length: e.length,
             records: e.records,
             crc: e.crc,
@@ -123,7 +182,15 @@ impl Segments {
 
     /// Heap memory of the index.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Packed>() + self.maps.serialized_size()
+        let maps = self.maps.as_ref().map_or(0, RoaringBitmap::serialized_size);
+        self.entries.capacity() * size_of::<Packed>() + maps
+    }
+}
+
+impl LaidSegment {
+    /// Its attempt was aborted: nothing of it may be read.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.sequence == GONE
     }
 }
 
@@ -135,6 +202,7 @@ mod tests {
         LaidSegment {
             map_index: MapIndex(map),
             map_id: MapId(i64::from(map) + 7_000_000_000),
+            sequence: map + 3,
             length: 10,
             records: -1,
             crc: map,
@@ -143,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_settled_index_takes_at_most_32_bytes_per_segment_and_a_growing_one_34() {
-        let mut segments = Segments::default();
+        let mut segments = Segments::new(Mode::Merge);
         for map in 0..10_000 {
             segments.push(&segment(map));
             assert!(map < 100 || segments.heap_bytes() <= 34 * segments.len());
@@ -154,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_is_pushed_is_what_is_read() {
-        let mut segments = Segments::default();
+        let mut segments = Segments::new(Mode::Merge);
         segments.push(&segment(3));
         segments.push(&segment(1));
         assert_eq!(
@@ -170,8 +238,38 @@ mod tests {
     }
 
     #[test]
+    fn an_attempt_has_any_number_of_segments_until_it_is_aborted() {
+        let mut segments = Segments::new(Mode::Remote);
+        let of = |map: u32, map_id: i64, sequence: u32, length: u32| LaidSegment {
+            map_id: MapId(map_id),
+            sequence,
+            length,
+            ..segment(map)
+        };
+        for pushed in [
+            of(1, 7, 0, 10),
+            of(2, 9, 0, 20),
+            of(1, 7, 1, 30),
+            of(1, 8, 0, 40),
+        ] {
+            segments.push(&pushed);
+        }
+        let attempt = (MapIndex(1), MapId(7));
+        let mut closed_up = Segments::new(Mode::Remote);
+        segments.iter().for_each(|segment| closed_up.push(&segment));
+        assert_eq!(segments.abort(attempt, 1, false), [(0, 10), (30, 30)]);
+        assert_eq!(segments.bytes(), 100);
+        assert_eq!(closed_up.abort(attempt, 1, true), [(0, 10)]);
+        assert_eq!(closed_up.bytes(), 70);
+        for segments in [segments, closed_up] {
+            let gone: Vec<bool> = segments.iter().map(|s| s.is_gone()).collect();
+            assert_eq!(gone, [true, false, true, false]);
+        }
+    }
+
+    #[test]
     fn a_truncated_index_takes_the_dropped_maps_again() {
-        let mut segments = Segments::default();
+        let mut segments = Segments::new(Mode::Merge);
         (0..5).for_each(|map| segments.push(&segment(map)));
         segments.truncate(2);
         assert_eq!(segments.maps().iter().collect::<Vec<_>>(), [0, 1]);

@@ -24,6 +24,9 @@ const SMALL_PAGES: usize = 16;
 /// Bytes in the small pages.
 const SMALL_PART: usize = SMALL_PAGES * SMALL_PAGE_BYTES;
 
+/// What is moved in one step when a gap is closed up: rare, so that a small buffer on the stack will do.
+const MOVE_BYTES: usize = 1024;
+
 /// Pages that nobody needed for so long are given back, also while applications are there.
 const IDLE_MS: u64 = 300_000;
 
@@ -82,6 +85,14 @@ fn capacity(length: usize) -> usize {
     match length.checked_sub(SMALL_PART) {
         None => length.next_multiple_of(SMALL_PAGE_BYTES),
         Some(rest) => SMALL_PART + rest.next_multiple_of(LARGE_PAGE_BYTES),
+    }
+}
+
+/// How many pages so many bytes need.
+fn pages_for(length: usize) -> usize {
+    match length.checked_sub(SMALL_PART) {
+        None => length.div_ceil(SMALL_PAGE_BYTES),
+        Some(rest) => SMALL_PAGES + rest.div_ceil(LARGE_PAGE_BYTES),
     }
 }
 
@@ -258,6 +269,47 @@ impl PagedBytes {
         true
     }
 
+    /// Keeps only these ranges, which are in order, and closes up the gaps.
+    pub(crate) fn keep(&mut self, ranges: &[Range<usize>]) {
+        let mut end = 0;
+        for range in ranges {
+            let mut from = range.start;
+            while from < range.end {
+                let moved = self.move_down(from, end, range.end - from);
+                from += moved;
+                end += moved;
+            }
+        }
+        self.length = end;
+        let gone = self.pages.split_off(pages_for(end));
+        self.from.take_back(gone);
+    }
+
+    /// Moves bytes down to `to`, as many as one step can, and says how many.
+    fn move_down(&mut self, from: usize, to: usize, most: usize) -> usize {
+        let mut step = [0; MOVE_BYTES];
+        let ((source, start), (target, place)) = (position(from), position(to));
+        let count = most
+            .min(step.len())
+            .min(page_bytes(source) - start)
+            .min(page_bytes(target) - place);
+        let bytes = self
+            .pages
+            .get(source)
+            .and_then(|page| page.get(start..start + count));
+        if let (Some(step), Some(bytes)) = (step.get_mut(..count), bytes) {
+            step.copy_from_slice(bytes);
+        }
+        let room = self
+            .pages
+            .get_mut(target)
+            .and_then(|page| page.get_mut(place..place + count));
+        if let (Some(room), Some(step)) = (room, step.get(..count)) {
+            room.copy_from_slice(step);
+        }
+        count
+    }
+
     /// The bytes, page by page.
     pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.length;
@@ -304,6 +356,11 @@ impl Drop for PagedBytes {
 
 #[cfg(test)]
 mod tests {
+    #![expect(
+        clippy::single_range_in_vec_init,
+        reason = "a list of ranges, of which there may be one"
+    )]
+
     use super::*;
 
     fn pages(limit: u64) -> (Arc<Budget>, Arc<Pages>) {
@@ -334,6 +391,33 @@ mod tests {
         }
         assert_eq!(paged.share(299_999..300_001).next().unwrap().len(), 1);
         assert_eq!(paged.share(300_000..300_001).count(), 0);
+    }
+
+    #[test]
+    fn gaps_are_closed_up_and_their_memory_goes_back() {
+        let (budget, pages) = pages(1 << 20);
+        let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
+        let kept: [&[Range<usize>]; 5] = [
+            &[],
+            &[0..300_000],
+            &[1..2, 4_095..4_097, 60_000..70_000, 299_999..300_000],
+            &[100..65_536, 65_536..200_000],
+            &[150_000..300_000],
+        ];
+        for ranges in kept {
+            let mut paged = PagedBytes::new(&pages);
+            assert!(paged.try_append(&bytes));
+            paged.keep(ranges);
+            let expected: Vec<&[u8]> = ranges.iter().map(|r| &bytes[r.clone()]).collect();
+            let expected = expected.concat();
+            assert_eq!(paged.len(), expected.len());
+            assert_eq!(paged.slices().collect::<Vec<_>>().concat(), expected);
+            assert_eq!(budget.used(), capacity(expected.len()) as u64);
+            assert!(paged.try_append(b"more"));
+            let more = [expected.as_slice(), b"more"].concat();
+            assert_eq!(paged.slices().collect::<Vec<_>>().concat(), more);
+        }
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]

@@ -28,6 +28,14 @@ pub enum Bug {
     TailMemoryKept,
     /// What executors said to an earlier start is not taken over.
     RegistrationsForgotten,
+    /// A map attempt commits whatever it pushed.
+    LedgerUnchecked,
+    /// Readers are shown attempts that have not committed.
+    UncommittedShown,
+    /// What is held of an aborted attempt stays.
+    AbortedKept,
+    /// A batch that comes again is taken again.
+    BatchTakenTwice,
 }
 
 #[cfg(feature = "planted")]

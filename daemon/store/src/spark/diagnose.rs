@@ -2,8 +2,8 @@
 //! Why a reader found an original block corrupt: its checksum, the writer's and one computed now
 //! are compared.
 
-use crate::fetch::Part;
 use crate::fs::{Open, read_exact_at};
+use crate::life::fetch::Part;
 use crate::model::id::{AppId, MapId, ReduceId, ShuffleId};
 use crate::store::Store;
 

@@ -9,13 +9,13 @@
 
 use std::path::Path;
 
+use super::chunks::write_bitmap;
 use super::dirs::{HashedDirs, MergedFile};
-use crate::fetch::write_bitmap;
 use crate::fs::write_all_at;
 use crate::merge::{Frozen, Partition};
 use crate::model::chunk::cut;
 use crate::model::code::Code;
-use crate::model::id::{MapRange, ReduceId, ShuffleKey};
+use crate::model::id::{ReduceId, ShuffleKey};
 use crate::model::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::disk::code_of;
@@ -70,7 +70,7 @@ fn describe(segments: &Segments) -> Result<(Vec<u8>, Vec<u8>), Code> {
     let mut end: u64 = 0;
     let mut index = end.to_be_bytes().to_vec();
     let mut meta = Vec::new();
-    for chunk in cut(segments, MapRange::ALL) {
+    for chunk in cut(segments) {
         end += chunk
             .iter()
             .map(|placed| u64::from(placed.segment.length))

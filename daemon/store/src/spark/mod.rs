@@ -2,6 +2,7 @@
 //! What Spark's own protocol needs of the store: executors and their directories, pushes without
 //! map ids, merged files under Spark's names, original shuffle files.
 
+pub(crate) mod chunks;
 pub(crate) mod diagnose;
 pub(crate) mod dirs;
 pub(crate) mod executors;

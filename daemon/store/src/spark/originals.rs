@@ -11,8 +11,8 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::fetch::{ChunkData, Part};
 use crate::fs::{Open, read_exact_at};
+use crate::life::fetch::{ChunkData, Part};
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{AppId, MapId, ReduceId, ShuffleId};
 use crate::resource::disk::code_of;

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use crate::life::register::Generation;
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{MapId, MapIndex, ReduceId, ShuffleKey};
 use crate::model::segment::LaidSegment;
-use crate::register::Generation;
 use crate::resource::home::Home;
 use crate::resource::locked;
 use crate::store::Store;
@@ -60,6 +60,7 @@ impl Store {
         let segment = LaidSegment {
             map_index,
             map_id,
+            sequence: 0,
             length,
             records: -1,
             crc: 0,

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use super::executors::ExecutorInfo;
 use crate::fs::{Fs, Kind, Open, read_exact_at, write_all_at};
+use crate::life::register::Application;
 use crate::model::id::{AppAttempt, AppId};
-use crate::register::Application;
 use crate::resource::planted::{self, Bug};
 use crate::resource::{locked, reading};
 use crate::store::Store;

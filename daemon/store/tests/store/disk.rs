@@ -420,7 +420,7 @@ fn finalized_tails_are_written_out_under_pressure_and_their_layout_stays() {
         let header = header(reduce, &bytes);
         let codes = world
             .store
-            .push_batch(&other, MapIndex(1), MapId(1), &[header], &bytes);
+            .push_batch(&other, &batch(1, 1, &[header], &bytes));
         assert_eq!(codes.unwrap(), [Code::Ok]);
     }
     let files = world.data_files(DISK);
@@ -448,7 +448,7 @@ fn finalized_tails_survive_a_disk_that_fails_under_pressure() {
         let header = header(reduce, &bytes);
         let codes = world
             .store
-            .push_batch(&other, MapIndex(1), MapId(1), &[header], &bytes);
+            .push_batch(&other, &batch(1, 1, &[header], &bytes));
         refused |= codes.unwrap() == [Code::DiskFull];
         assert!(world.store.load().memory_used <= 4 * MIB);
     }
@@ -508,6 +508,7 @@ fn what_was_acknowledged_and_could_not_be_kept_is_told_when_the_shuffle_is_final
         let segment = LaidSegment {
             map_index: MapIndex(map),
             map_id: MapId(i64::from(map) + 1000),
+            sequence: 0,
             length: header.length,
             records: header.records,
             crc: header.crc,

@@ -32,7 +32,7 @@ fn what_was_pushed_is_what_is_fetched() {
     let body = Bytes::from_static(b"firstsecond one");
     let codes = world
         .store
-        .push_batch(&key(), MapIndex(2), MapId(9), &segments, &body)
+        .push_batch(&key(), &batch(2, 9, &segments, &body))
         .unwrap();
     assert_eq!(codes, [Code::Ok, Code::Ok]);
     assert_eq!(world.push(5, 3, b"third"), Code::Ok);
@@ -41,18 +41,15 @@ fn what_was_pushed_is_what_is_fetched() {
     assert_eq!((summary.bytes, summary.lost_segments), (20, 0));
     assert_eq!(world.fetch(0), b"first");
     assert_eq!(world.fetch(3), b"second onethird");
-    let layout = world
-        .store
-        .layout(&key(), MapRange::ALL, ReduceId(3))
-        .unwrap();
     let first = LaidSegment {
         map_index: MapIndex(2),
         map_id: MapId(9),
+        sequence: 0,
         length: 10,
         records: 1,
         crc: crc32c::crc32c(b"second one"),
     };
-    assert_eq!(layout[0][0], first);
+    assert_eq!(world.segments(3)[0], first);
 }
 
 #[test]
@@ -75,7 +72,7 @@ fn a_damaged_segment_is_refused_and_its_neighbours_are_merged() {
     let push = || {
         world
             .store
-            .push_batch(&key(), MapIndex(0), MapId(1), &segments, &body)
+            .push_batch(&key(), &batch(0, 1, &segments, &body))
             .unwrap()
     };
     assert_eq!(push(), [Code::Ok, Code::ChecksumMismatch, Code::Ok]);
@@ -94,7 +91,7 @@ fn a_malformed_batch_has_no_effect() {
         refused(
             world
                 .store
-                .push_batch(&key(), MapIndex(map), MapId(1), segments, &body),
+                .push_batch(&key(), &batch(map, 1, segments, &body)),
         )
     };
     let good = header(0, b"aa");
@@ -161,11 +158,10 @@ fn unknown_is_refused_and_never_empty() {
         refused(world.store.merged_meta(&key(), ReduceId(1))),
         Code::UnknownPartition
     );
-    let chunk = |number| {
-        world
-            .store
-            .chunk(&key(), MapRange::ALL, ReduceId(0), number)
-    };
+    let place = |place| at(&world.store, 0, place);
+    assert_eq!(refused(place(1..2)), Code::Malformed);
+    assert_eq!(read(&place(0..1).unwrap()), b"x");
+    let chunk = |number| world.store.chunk(&key(), ReduceId(0), number);
     assert_eq!(refused(chunk(1)), Code::Malformed);
     assert_eq!(read(&chunk(0).unwrap()), b"x");
     let unregistered = ShuffleKey {
@@ -175,7 +171,7 @@ fn unknown_is_refused_and_never_empty() {
     let (body, segments) = (Bytes::from_static(b"x"), [header(0, b"x")]);
     let push = world
         .store
-        .push_batch(&unregistered, MapIndex(0), MapId(0), &segments, &body);
+        .push_batch(&unregistered, &batch(0, 0, &segments, &body));
     assert_eq!(refused(push), Code::UnknownShuffle);
 }
 
@@ -212,7 +208,7 @@ fn a_higher_merge_id_replaces_the_older_generation_and_its_files() {
     let (body, segments) = (Bytes::from_static(b"x"), [header(0, b"x")]);
     let push = world
         .store
-        .push_batch(&key(), MapIndex(0), MapId(0), &segments, &body);
+        .push_batch(&key(), &batch(0, 0, &segments, &body));
     refuse(push.map(|_| ()));
     refuse(
         world
@@ -232,9 +228,7 @@ fn a_higher_attempt_replaces_the_older_one_and_its_files() {
     let (body, segments) = (Bytes::from_static(b"x"), [header(0, b"x")]);
     let push = |attempt| {
         let key = other_attempt(attempt);
-        world
-            .store
-            .push_batch(&key, MapIndex(0), MapId(0), &segments, &body)
+        world.store.push_batch(&key, &batch(0, 0, &segments, &body))
     };
     assert_eq!(push(1).unwrap(), [Code::Ok]);
     world
@@ -259,10 +253,7 @@ fn a_removed_shuffle_is_unknown_its_files_are_gone_and_late_pushes_are_told() {
     world.push(0, 1, b"tail");
     world.store.finalize(&key()).unwrap();
     assert!(world.store.load().memory_used > idle);
-    let open = world
-        .store
-        .chunk(&key(), MapRange::ALL, ReduceId(0), 0)
-        .unwrap();
+    let open = at(&world.store, 0, 0..1).unwrap();
     world
         .store
         .remove_shuffle(&app(), AppAttempt::NONE, ShuffleId(7), None)

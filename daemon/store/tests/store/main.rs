@@ -11,6 +11,7 @@ mod disk;
 mod life;
 mod open;
 mod os;
+mod remote;
 mod restart;
 mod spark;
 mod world;

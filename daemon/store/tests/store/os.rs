@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lodestone_store::*;
 
-use crate::world::{fetch, header, key, payload, read, spec};
+use crate::world::{at, batch, fetch, header, key, payload, read, spec};
 
 fn open(dirs: &[PathBuf]) -> Arc<Store> {
     let config = StoreConfig {
@@ -33,7 +33,7 @@ fn a_shuffle_lives_and_dies_on_real_disks() {
             .collect();
         let body = Bytes::from(segments.concat());
         let codes = store
-            .push_batch(&key(), MapIndex(map), MapId(1), &headers, &body)
+            .push_batch(&key(), &batch(map, 1, &headers, &body))
             .unwrap();
         assert_eq!(codes, [Code::Ok; 6]);
     }
@@ -46,7 +46,7 @@ fn a_shuffle_lives_and_dies_on_real_disks() {
             .collect();
         assert_eq!(fetch(&store, MapRange::ALL, reduce).concat(), expected);
     }
-    let open = store.chunk(&key(), MapRange::ALL, ReduceId(0), 0).unwrap();
+    let open = at(&store, 0, 0..40).unwrap();
     assert!(
         open.parts
             .iter()

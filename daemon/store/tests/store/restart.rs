@@ -94,7 +94,7 @@ fn executors_are_known_after_a_clean_end_and_nothing_else_is_left() {
     let bytes = payload(0, 0, LARGE_BYTES);
     let header = header(0, &bytes);
     first
-        .push_batch(&key(), MapIndex(0), MapId(1), &[header], &bytes)
+        .push_batch(&key(), &batch(0, 1, &[header], &bytes))
         .unwrap();
     first.close();
     let left = fs.below(Path::new(DISK));

@@ -122,10 +122,7 @@ fn finalized_files_have_the_names_places_and_bytes_that_spark_reads() {
             bitmaps: meta.into()
         }
     );
-    let chunk = world
-        .store
-        .chunk(&fetch_key, MapRange::ALL, ReduceId(3), 1)
-        .unwrap();
+    let chunk = world.store.chunk(&fetch_key, ReduceId(3), 1).unwrap();
     assert_eq!(read(&chunk), blocks[2]);
 }
 

@@ -77,28 +77,30 @@ impl World {
         let body = Bytes::copy_from_slice(bytes);
         let codes = self
             .store
-            .push_batch(&key(), MapIndex(map), MapId(map_id), &[header], &body)
+            .push_batch(&key(), &batch(map, map_id, &[header], &body))
             .unwrap();
         assert_eq!(codes.len(), 1);
         codes[0]
     }
 
-    /// All bytes of a partition, chunk by chunk.
+    /// All bytes of a partition.
     pub(crate) fn fetch(&self, reduce: u32) -> Vec<u8> {
         fetch(&self.store, MapRange::ALL, reduce).concat()
     }
 
-    /// The map indexes in a partition, in order of arrival.
-    pub(crate) fn maps(&self, reduce: u32) -> Vec<u32> {
+    /// The segments of a partition, in order of arrival.
+    pub(crate) fn segments(&self, reduce: u32) -> Vec<LaidSegment> {
         let layout = self
             .store
             .layout(&key(), MapRange::ALL, ReduceId(reduce))
             .unwrap();
-        layout
-            .concat()
-            .iter()
-            .map(|segment| segment.map_index.0)
-            .collect()
+        layout.into_iter().flat_map(|run| run.segments).collect()
+    }
+
+    /// The map indexes in a partition, in order of arrival.
+    pub(crate) fn maps(&self, reduce: u32) -> Vec<u32> {
+        let segments = self.segments(reduce);
+        segments.iter().map(|s| s.map_index.0).collect()
     }
 
     /// Bytes in the `.data` files on a disk.
@@ -133,9 +135,26 @@ pub(crate) fn key() -> ShuffleKey {
 
 pub(crate) fn spec() -> ShuffleSpec {
     ShuffleSpec {
+        mode: Mode::Merge,
         num_maps: 100_000,
         num_partitions: 20_000,
         format: "spark-stream".into(),
+    }
+}
+
+/// A batch of a merged shuffle.
+pub(crate) fn batch<'a>(
+    map: u32,
+    map_id: i64,
+    segments: &'a [SegmentHeader],
+    body: &'a [u8],
+) -> Batch<'a> {
+    Batch {
+        map_index: MapIndex(map),
+        map_id: MapId(map_id),
+        first_sequence: 0,
+        segments,
+        body,
     }
 }
 
@@ -187,29 +206,33 @@ pub(crate) fn read(data: &ChunkData) -> Vec<u8> {
     bytes
 }
 
-/// The chunks of a partition, each checked against its layout.
+/// The bytes of these places of a partition, in one chunk.
+pub(crate) fn at(
+    store: &Store,
+    reduce: u32,
+    places: std::ops::Range<u32>,
+) -> Result<ChunkData, Refusal> {
+    store.segments(&key(), ReduceId(reduce), std::slice::from_ref(&places))
+}
+
+/// The bytes of the selected segments of a partition, run by run, each checked against its layout.
 pub(crate) fn fetch(store: &Store, range: MapRange, reduce: u32) -> Vec<Vec<u8>> {
     let layout = store.layout(&key(), range, ReduceId(reduce)).unwrap();
-    (0..)
-        .zip(layout)
-        .map(|(number, segments)| {
-            let bytes = read(
-                &store
-                    .chunk(&key(), range, ReduceId(reduce), number)
-                    .unwrap(),
+    let run_bytes = |run: LaidRun| {
+        let places = run.first..run.first + run.segments.len() as u32;
+        let bytes = read(&at(store, reduce, places).unwrap());
+        let mut rest = bytes.as_slice();
+        for segment in run.segments {
+            let (segment_bytes, after) = rest.split_at(segment.length as usize);
+            assert_eq!(
+                crc32c::crc32c(segment_bytes),
+                segment.crc,
+                "bytes are not as laid out"
             );
-            let mut rest = bytes.as_slice();
-            for segment in segments {
-                let (segment_bytes, after) = rest.split_at(segment.length as usize);
-                assert_eq!(
-                    crc32c::crc32c(segment_bytes),
-                    segment.crc,
-                    "bytes are not as laid out"
-                );
-                rest = after;
-            }
-            assert!(rest.is_empty());
-            bytes
-        })
-        .collect()
+            rest = after;
+        }
+        assert!(rest.is_empty());
+        bytes
+    };
+    layout.into_iter().map(run_bytes).collect()
 }

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which chunks there are, and a stream over some of them.
+//! Which segments there are, and a stream over some of them, by their places.
 //!
 //! ```text
-//! ChunkLayout      74  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
-//!                      i32 mapStart, i32 mapEnd, i32[] reduceIds
-//! ChunkLayoutReply 75  i64 incarnation, PartitionLayout[]
-//! PartitionLayout      i32 reduceId, i8 code, Chunk[]
-//! Chunk                LaidSegment[]
-//! LaidSegment          i32 mapIndex, i64 mapId, i32 length, i64 records, i32 crc32c
-//! FetchChunks      76  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
-//!                      i32 mapStart, i32 mapEnd, ChunkRef[]
-//! ChunkRef             i32 reduceId, i32 chunk
+//! SegmentLayout      86  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
+//!                        i32 mapStart, i32 mapEnd, i32[] reduceIds
+//! SegmentLayoutReply 87  i64 incarnation, PartitionLayout[]
+//! PartitionLayout        i32 reduceId, i8 code, LaidRun[]
+//! LaidRun                i32 first, LaidSegment[]
+//! LaidSegment            i32 mapIndex, i64 mapId, i32 sequence, i32 length, i32 records, i32 crc32c
+//! FetchSegments      88  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
+//!                        WantedChunk[]
+//! WantedChunk            i32 reduceId, SegmentRun[]
+//! SegmentRun             i32 first, i32 count
 //! ```
 //!
-//! `FetchChunks` is answered with Spark's `StreamHandle`.
+//! `FetchSegments` is answered with Spark's `StreamHandle`.
 
 use super::MergeKey;
 use super::push::Crc32c;
 use super::status::Status;
 use crate::codec::{message, record};
 
-message! { strict, 74;
-    /// Asks how partitions are laid out.
-    pub struct ChunkLayout {
+message! { strict, 86;
+    /// Asks which segments partitions have.
+    pub struct SegmentLayout {
         /// Which shuffle.
         pub key: MergeKey,
         /// First map index that counts.
@@ -34,9 +35,9 @@ message! { strict, 74;
     }
 }
 
-message! { strict, 75;
+message! { strict, 87;
     /// The layouts, in the order asked.
-    pub struct ChunkLayoutReply {
+    pub struct SegmentLayoutReply {
         /// Incarnation of the daemon.
         pub incarnation: i64,
         /// One per partition asked.
@@ -45,61 +46,71 @@ message! { strict, 75;
 }
 
 record! {
-    /// How one partition is laid out.
+    /// What one partition has.
     pub struct PartitionLayout {
         /// The partition.
         pub reduce_id: u32,
-        /// `OK`, or `UNKNOWN_PARTITION` with no chunks.
+        /// `OK`, or `UNKNOWN_PARTITION` with no runs.
         pub code: Status,
-        /// The chunks, in index order.
-        pub chunks: Vec<Chunk>,
+        /// Segments of the selected maps, in the order of their places.
+        pub runs: Vec<LaidRun>,
     }
 }
 
 record! {
-    /// What one chunk holds.
-    pub struct Chunk {
-        /// Its segments, in the order of their bytes.
+    /// Segments at places that follow one another.
+    pub struct LaidRun {
+        /// Place of the first one.
+        pub first: u32,
+        /// The segments.
         pub segments: Vec<LaidSegment>,
     }
 }
 
 record! {
-    /// One segment of a chunk.
+    /// One segment of a partition.
     pub struct LaidSegment {
         /// Index of the map partition.
         pub map_index: u32,
         /// Spark's task attempt id.
         pub map_id: i64,
+        /// Which one of the attempt's it is: see `PushBatch`.
+        pub sequence: u32,
         /// Bytes.
         pub length: u32,
         /// Records, -1 when not counted.
-        pub records: i64,
+        pub records: i32,
         /// Checksum of its bytes.
         pub crc32c: Crc32c,
     }
 }
 
-message! { strict, 76;
-    /// Opens a stream over chunks of the same layout.
-    pub struct FetchChunks {
+message! { strict, 88;
+    /// Opens a stream of chunks that the reader cuts.
+    pub struct FetchSegments {
         /// Which shuffle.
         pub key: MergeKey,
-        /// As in the layout.
-        pub map_start: u32,
-        /// As in the layout.
-        pub map_end: u32,
         /// The chunks, in the order in which the stream gives them.
-        pub chunks: Vec<ChunkRef>,
+        pub chunks: Vec<WantedChunk>,
     }
 }
 
 record! {
-    /// One chunk of one partition.
-    pub struct ChunkRef {
+    /// Segments of one partition, one after another.
+    pub struct WantedChunk {
         /// The partition.
         pub reduce_id: u32,
-        /// Index of the chunk in its layout.
-        pub chunk: u32,
+        /// Places in its layout.
+        pub runs: Vec<SegmentRun>,
+    }
+}
+
+record! {
+    /// Places that follow one another.
+    pub struct SegmentRun {
+        /// The first one.
+        pub first: u32,
+        /// How many.
+        pub count: u32,
     }
 }

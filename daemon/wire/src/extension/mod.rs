@@ -4,6 +4,7 @@
 //! Requests travel as `RpcRequest` bodies (`PushBatch`: as the `meta` of an `UploadStream`), answers as
 //! `RpcResponse` bodies. Bytes after the last field are an error: fields are never added to a message.
 
+pub mod commit;
 pub mod explain;
 pub mod fetch;
 pub mod finalize;
@@ -18,7 +19,7 @@ use crate::codec::record;
 use crate::id::AppId;
 
 /// The version of the extension that this crate speaks.
-pub const PROTOCOL_VERSION: i32 = 1;
+pub const PROTOCOL_VERSION: i32 = 2;
 
 /// First type id of the extension; Spark's are below.
 pub const FIRST_ID: u8 = 64;

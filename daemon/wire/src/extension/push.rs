@@ -2,9 +2,9 @@
 //! Many segments of one map attempt in one body, and one code for each.
 //!
 //! ```text
-//! PushBatch      70  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
-//!                    i32 mapIndex, i64 mapId, Segment[]
-//! Segment            i32 reduceId, i32 length, i64 records, i32 crc32c
+//! PushBatch      85  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
+//!                    i32 mapIndex, i64 mapId, i32 firstSequence, Segment[]
+//! Segment            i32 reduceId, i32 length, i32 records, i32 crc32c
 //! PushBatchReply 71  i64 incarnation, bytes codes
 //! ```
 //!
@@ -36,7 +36,7 @@ impl Field for Crc32c {
     }
 }
 
-message! { strict, 70;
+message! { strict, 85;
     /// Segments of one map attempt.
     pub struct PushBatch {
         /// Which shuffle.
@@ -45,6 +45,9 @@ message! { strict, 70;
         pub map_index: u32,
         /// Spark's task attempt id.
         pub map_id: i64,
+        /// Number of the first segment among all that the attempt pushes, anywhere; the others count on
+        /// from there. 0 in merge mode.
+        pub first_sequence: u32,
         /// The segments, in the order of their bytes in the body.
         pub segments: Vec<Segment>,
     }
@@ -58,7 +61,7 @@ record! {
         /// Bytes.
         pub length: u32,
         /// Records, -1 when the writer cannot count them.
-        pub records: i64,
+        pub records: i32,
         /// Checksum of its bytes.
         pub crc32c: Crc32c,
     }

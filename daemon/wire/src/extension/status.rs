@@ -104,6 +104,10 @@ statuses! {
     18 OtherAttempt "OTHER_ATTEMPT" GiveUp,
     /// A bug of the server; its log says more.
     19 Internal "INTERNAL" Reroute,
+    /// What is held of a map attempt is not what it pushed.
+    20 LedgerMismatch "LEDGER_MISMATCH" GiveUp,
+    /// The map attempt was aborted.
+    21 Aborted "ABORTED" GiveUp,
 }
 
 impl Field for Status {
@@ -148,8 +152,8 @@ mod tests {
             assert_eq!(*status as usize, number);
             assert_eq!(Status::try_from(number as u8), Ok(*status));
         }
-        assert_eq!(Status::ALL.len(), 20);
-        assert_eq!(Status::try_from(20), Err(Problem::UnknownValue(20)));
+        assert_eq!(Status::ALL.len(), 22);
+        assert_eq!(Status::try_from(22), Err(Problem::UnknownValue(22)));
         assert_eq!(Status::try_from(255), Err(Problem::UnknownValue(255)));
     }
 

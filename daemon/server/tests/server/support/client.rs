@@ -6,10 +6,12 @@ use std::net::TcpStream;
 
 use bytes::{Bytes, BytesMut};
 use lodestone_wire::extension::MergeKey;
-use lodestone_wire::extension::fetch::{ChunkLayout, ChunkLayoutReply, ChunkRef, FetchChunks};
+use lodestone_wire::extension::fetch::{
+    FetchSegments, LaidSegment, SegmentLayout, SegmentLayoutReply, SegmentRun, WantedChunk,
+};
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
-use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::register::{Mode, RegisterShuffle};
 use lodestone_wire::extension::status::{Done, Refused, Status};
 use lodestone_wire::frame::{ChunkId, StreamId};
 use lodestone_wire::spark::fetch::StreamHandle;
@@ -63,6 +65,7 @@ pub(crate) fn batch(
             key: key.clone(),
             map_index,
             map_id,
+            first_sequence: 0,
             segments,
         },
         body,
@@ -187,10 +190,21 @@ impl Client {
     }
 
     pub(crate) fn register(&mut self, key: &MergeKey, num_maps: u32, num_partitions: u32) {
+        self.register_as(Mode::Merge, key, num_maps, num_partitions);
+    }
+
+    pub(crate) fn register_as(
+        &mut self,
+        mode: Mode,
+        key: &MergeKey,
+        num_maps: u32,
+        num_partitions: u32,
+    ) {
         let format = "spark-stream".to_owned();
         let key = key.clone();
         let _: Done = self.ask(&RegisterShuffle {
             key,
+            mode,
             num_maps,
             num_partitions,
             format,
@@ -218,9 +232,9 @@ impl Client {
         key: &MergeKey,
         maps: (u32, u32),
         reduce_ids: &[u32],
-    ) -> ChunkLayoutReply {
+    ) -> SegmentLayoutReply {
         let (key, reduce_ids) = (key.clone(), reduce_ids.to_vec());
-        self.ask(&ChunkLayout {
+        self.ask(&SegmentLayout {
             key,
             map_start: maps.0,
             map_end: maps.1,
@@ -228,21 +242,38 @@ impl Client {
         })
     }
 
-    pub(crate) fn open(
+    /// Opens a stream of chunks: partition, and runs of places (first, count).
+    pub(crate) fn open(&mut self, key: &MergeKey, chunks: &[(u32, &[(u32, u32)])]) -> StreamHandle {
+        let run = |&(first, count): &(u32, u32)| SegmentRun { first, count };
+        let chunk = |&(reduce_id, runs): &(u32, &[(u32, u32)])| WantedChunk {
+            reduce_id,
+            runs: runs.iter().map(run).collect(),
+        };
+        self.ask(&FetchSegments {
+            key: key.clone(),
+            chunks: chunks.iter().map(chunk).collect(),
+        })
+    }
+
+    /// Opens a stream over all of a partition, so many segments in a chunk.
+    pub(crate) fn open_partition(
         &mut self,
         key: &MergeKey,
-        maps: (u32, u32),
-        chunks: &[(u32, u32)],
-    ) -> StreamHandle {
-        let chunk = |&(reduce_id, chunk): &(u32, u32)| ChunkRef { reduce_id, chunk };
-        let chunks = chunks.iter().map(chunk).collect();
-        let key = key.clone();
-        self.ask(&FetchChunks {
-            key,
-            map_start: maps.0,
-            map_end: maps.1,
-            chunks,
-        })
+        reduce: u32,
+        in_a_chunk: u32,
+    ) -> (StreamHandle, Vec<Vec<LaidSegment>>) {
+        let layout = self.layout(key, ALL_MAPS, &[reduce]);
+        let [run] = layout.partitions[0].runs.as_slice() else {
+            panic!("all places follow one another: {layout:?}");
+        };
+        let chunks: Vec<_> = run.segments.chunks(in_a_chunk as usize).collect();
+        let runs: Vec<_> = (0..)
+            .zip(&chunks)
+            .map(|(at, chunk)| [(at * in_a_chunk, chunk.len() as u32)])
+            .collect();
+        let wanted: Vec<_> = runs.iter().map(|runs| (reduce, runs.as_slice())).collect();
+        let handle = self.open(key, &wanted);
+        (handle, chunks.into_iter().map(<[_]>::to_vec).collect())
     }
 
     /// Makes a partition of 64 MiB and asks for all of it, without reading a byte of the answers.
@@ -254,9 +285,8 @@ impl Client {
             assert_eq!(codes, [Status::Ok]);
         }
         self.finalize(key);
-        let chunks = self.layout(key, ALL_MAPS, &[0]).partitions[0].chunks.len() as u32;
-        let wanted: Vec<_> = (0..chunks).map(|chunk| (0, chunk)).collect();
-        let stream_id = self.open(key, ALL_MAPS, &wanted).stream_id;
+        let (handle, _) = self.open_partition(key, 0, 2);
+        let (stream_id, chunks) = (handle.stream_id, handle.num_chunks);
         let request = |chunk_index| {
             let chunk = ChunkId {
                 stream_id,
@@ -305,16 +335,11 @@ impl Client {
 
     /// All bytes of a partition by (mapIndex, mapId), each checked against its checksum.
     pub(crate) fn partition(&mut self, key: &MergeKey, reduce: u32) -> Vec<(u32, i64, Bytes)> {
-        let layout = self.layout(key, ALL_MAPS, &[reduce]);
-        let chunks = &layout.partitions[0].chunks;
-        let wanted: Vec<_> = (0..chunks.len() as u32)
-            .map(|chunk| (reduce, chunk))
-            .collect();
-        let handle = self.open(key, ALL_MAPS, &wanted);
+        let (handle, chunks) = self.open_partition(key, reduce, 3);
         let bodies = self.take(&handle);
         let mut found = Vec::new();
         for (chunk, mut body) in chunks.iter().zip(bodies) {
-            for segment in &chunk.segments {
+            for segment in chunk {
                 let bytes = body.split_to(segment.length as usize);
                 assert_eq!(
                     crc32c::crc32c(&bytes),

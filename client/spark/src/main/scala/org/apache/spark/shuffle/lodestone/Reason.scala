@@ -96,7 +96,7 @@ private[spark] object Reason {
   case object NotFinalized
       extends Reason("FINALIZE_FAILED", "the service did not finalize the shuffle in time")
   case object LayoutFailed
-      extends Reason("LAYOUT_FAILED", "the service did not tell the chunk layout")
+      extends Reason("LAYOUT_FAILED", "the service did not tell the segments")
   case object FetchRestarted
       extends Reason("FETCH_SERVICE_RESTARTED", "the service was restarted and lost its data")
   case object FetchSuspect

@@ -22,19 +22,16 @@ import org.apache.spark.shuffle.lodestone.transport.{
   ServiceLocation,
   WantedChunk
 }
-import org.apache.spark.shuffle.lodestone.wire.{ChunkRef, Crc32c, MapRange}
+import org.apache.spark.shuffle.lodestone.wire.{ChunkPlaces, Crc32c}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
 
-/** Whom a task asks, and for which part of the shuffle. */
-private[fetch] final case class MergedSource(
-    client: ServiceClient,
-    generation: ShuffleGeneration,
-    maps: MapRange)
+/** Whom a task asks, and for which shuffle. */
+private[fetch] final case class MergedSource(client: ServiceClient, generation: ShuffleGeneration)
 
 /**
  * What Spark's fetch iterator of one reduce task fetches with. Merged blocks come from the services:
- * chunk `i` of the iterator is the `i`-th accepted chunk of its partition, and what is read of it is
- * handed over only if the length and the checksum of each segment are right. All else goes the executor's own way.
+ * chunk `i` of the iterator is the `i`-th of its partition's plan, and is handed over only if the
+ * length and the checksum of each segment are right. All else goes the executor's own way.
  */
 private[fetch] final class ChunkFetcher(
     source: MergedSource,
@@ -94,9 +91,9 @@ private[fetch] final class ChunkFetcher(
       case Some(reason) => receiver.refuseAll(reason)
       case None =>
         val wanted = chunks.map { chunk =>
-          WantedChunk(ChunkRef(chunk.reduceId, chunk.chunk.index), chunk.chunk.laidBytes)
+          WantedChunk(ChunkPlaces(chunk.reduceId, chunk.chunk.runs), chunk.chunk.sizeBytes)
         }
-        source.client.fetchChunks(service, source.generation, source.maps, wanted, receiver)
+        source.client.fetchChunks(service, source.generation, wanted, receiver)
     }
   }
 
@@ -117,9 +114,8 @@ private[fetch] final class ChunkFetcher(
       try {
         val damage = ChunkFetcher.damage(chunk.chunk, bytes)
         if (damage.isEmpty) {
-          tally.chunk(chunk.chunk.laidBytes, chunk.chunk.segments.length)
-          val wanted = ChunkFetcher.wanted(chunk.chunk, bytes).getOrElse(data)
-          listener.onBlockFetchSuccess(chunk.blockId, wanted)
+          tally.chunk(chunk.chunk.sizeBytes, chunk.chunk.segments.length)
+          listener.onBlockFetchSuccess(chunk.blockId, data)
         }
         damage.map(new DamagedChunkException(_))
       } finally {
@@ -159,7 +155,7 @@ private[fetch] final class ChunkFetcher(
   /** Neither the services' connections nor the executor's own are this task's. */
   override def close(): Unit = ()
 
-  private case class FetchedChunk(blockId: String, reduceId: Int, chunk: AcceptedChunk)
+  private case class FetchedChunk(blockId: String, reduceId: Int, chunk: MergedChunk)
 }
 
 private[fetch] object ChunkFetcher {
@@ -173,31 +169,13 @@ private[fetch] object ChunkFetcher {
   }
 
   /** What is wrong with the bytes of a chunk, if anything is. */
-  def damage(chunk: AcceptedChunk, bytes: ByteBuf): Option[String] =
-    if (bytes.readableBytes() != chunk.laidBytes) {
-      Some(s"chunk ${chunk.index} has ${bytes.readableBytes()} bytes instead of ${chunk.laidBytes}")
+  def damage(chunk: MergedChunk, bytes: ByteBuf): Option[String] =
+    if (bytes.readableBytes() != chunk.sizeBytes) {
+      Some(s"a chunk has ${bytes.readableBytes()} bytes instead of ${chunk.sizeBytes}")
     } else {
       val crc = new Crc32c(bytes.nioBuffers())
-      val broken = chunk.laid.find(segment => crc.next(segment.length) != segment.crc32c)
+      val broken = chunk.segments.find(segment => crc.next(segment.length) != segment.crc32c)
       broken.map(segment => s"the block of map ${segment.mapIndex} has another checksum")
-    }
-
-  /** A copy of the segments that are read, where others lie between them, which is rare. */
-  def wanted(chunk: AcceptedChunk, bytes: ByteBuf): Option[ManagedBuffer] =
-    if (chunk.leftOut.isEmpty) {
-      None
-    } else {
-      val kept = ByteBuffer.allocate(Math.toIntExact(chunk.sizeBytes))
-      var start = bytes.readerIndex()
-      chunk.laid.zipWithIndex.foreach { case (segment, i) =>
-        if (!chunk.leftOut.contains(i)) {
-          kept.limit(kept.position() + segment.length)
-          bytes.getBytes(start, kept)
-        }
-        start += segment.length
-      }
-      kept.flip()
-      Some(new NioManagedBuffer(kept))
     }
 
   /** One after another, as Spark's `MergedBlockMeta` reads them. */

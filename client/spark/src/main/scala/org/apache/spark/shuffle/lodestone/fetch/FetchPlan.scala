@@ -3,49 +3,21 @@ package org.apache.spark.shuffle.lodestone.fetch
 
 import scala.collection.mutable
 
-import org.roaringbitmap.RoaringBitmap
-
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
-import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, PartitionLayout}
+import org.apache.spark.shuffle.lodestone.wire.PartitionLayout
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
-
-/**
- * A chunk as it is laid out, and the places in it of segments that are left out: of attempts that
- * Spark did not accept, or of blocks that this task does not read or has elsewhere. All else below
- * is of the segments that are read.
- */
-private[fetch] final case class AcceptedChunk(
-    index: Int,
-    laid: Array[LaidSegment],
-    leftOut: Set[Int] = Set.empty) {
-  val segments: Array[LaidSegment] =
-    if (leftOut.isEmpty) laid
-    else laid.indices.filterNot(leftOut.contains).map(laid(_)).toArray
-  val sizeBytes: Long = segments.foldLeft(0L)(_ + _.length)
-  val laidBytes: Long = laid.foldLeft(0L)(_ + _.length)
-
-  /** Records in it, where each of its map tasks counted them. */
-  def records: Option[Long] =
-    if (segments.exists(_.records < 0)) None else Some(segments.foldLeft(0L)(_ + _.records))
-
-  def maps: RoaringBitmap = {
-    val bitmap = new RoaringBitmap
-    segments.foreach(segment => bitmap.add(segment.mapIndex))
-    bitmap
-  }
-}
 
 /** What is read merged of one partition. */
 private[fetch] final case class MergedPartition(
     service: ServiceLocation,
     reduceId: Int,
-    chunks: IndexedSeq[AcceptedChunk]) {
+    chunks: IndexedSeq[MergedChunk]) {
   def sizeBytes: Long = chunks.iterator.map(_.sizeBytes).sum
 }
 
 /**
  * Where each block of a reduce task comes from. The blocks are those of `MapOutputTracker`, no more
- * and no fewer: an accepted chunk stands for exactly the originals of the segments read from it.
+ * and no fewer: a chunk stands for exactly the originals of its segments.
  *
  * @param replaced
  *   the originals that the chunks stand for, for the case that a chunk fails
@@ -71,25 +43,18 @@ private[fetch] object FetchPlan {
     case _ => None
   }
 
-  /** Where less of a chunk than one part in so many is wanted, its originals are less to move. */
-  private val MinWantedPart = 4
-
   /** Spark counts attempts from 0. */
   private val NoAttempt = Long.MinValue
 
   /**
-   * A segment is read if it is an original of this task, of the same map attempt, and not in an
-   * earlier chunk. The others in its chunk are left out: segments are whole frames, so that what
-   * remains is a stream all the same.
+   * A segment is read if it is an original of this task, of the same map attempt, and was not met
+   * before. Segments are whole frames: those of a chunk are a stream, whatever lay between them.
    */
   def apply(originals: Blocks, layouts: Seq[(ServiceLocation, PartitionLayout)]): FetchPlan = {
     val wanted = attempts(originals)
     val merged = layouts.flatMap { case (service, layout) =>
-      val chunks = layout.chunks.zipWithIndex.flatMap { case (chunk, index) =>
-        accepted(layout.reduceId, index, chunk.segments, wanted)
-      }
-      if (chunks.isEmpty) None
-      else Some(MergedPartition(service, layout.reduceId, chunks.toIndexedSeq))
+      val chunks = take(layout, wanted)
+      if (chunks.isEmpty) None else Some(MergedPartition(service, layout.reduceId, chunks))
     }
     FetchPlan(
       merged,
@@ -103,42 +68,32 @@ private[fetch] object FetchPlan {
       layouts: Seq[(ServiceLocation, PartitionLayout)],
       block: Long => Boolean): Int = {
     val found = mutable.HashSet.empty[Long]
-    for ((_, layout) <- layouts; chunk <- layout.chunks; segment <- chunk.segments) {
+    for ((_, layout) <- layouts; run <- layout.runs; segment <- run.segments) {
       val offer = key(layout.reduceId, segment.mapIndex)
       if (block(offer)) found += offer
     }
     found.size
   }
 
-  /** Takes what is read from the chunk out of `wanted`. This runs per segment: no sets, no boxes. */
-  private def accepted(
-      reduceId: Int,
-      index: Int,
-      laid: Array[LaidSegment],
-      wanted: mutable.LongMap[Long]): Option[AcceptedChunk] = {
-    val leftOut = Set.newBuilder[Int]
-    var taken = 0
-    var i = 0
-    while (i < laid.length) {
-      val block = key(reduceId, laid(i).mapIndex)
-      val attempt = wanted.getOrElse(block, NoAttempt)
-      if (attempt != NoAttempt && attempt == laid(i).mapId) {
-        wanted -= block
-        taken += 1
-      } else {
-        leftOut += i
+  /** Takes what is read of the partition out of `wanted`. This runs per segment: no sets. */
+  private def take(
+      layout: PartitionLayout,
+      wanted: mutable.LongMap[Long]): IndexedSeq[MergedChunk] = {
+    val cut = new ChunkCut
+    layout.runs.foreach { run =>
+      var i = 0
+      while (i < run.segments.length) {
+        val segment = run.segments(i)
+        val block = key(layout.reduceId, segment.mapIndex)
+        val attempt = wanted.getOrElse(block, NoAttempt)
+        if (attempt != NoAttempt && attempt == segment.mapId) {
+          wanted -= block
+          cut.add(run.first + i, segment)
+        }
+        i += 1
       }
-      i += 1
     }
-    val chunk = AcceptedChunk(index, laid, leftOut.result())
-    if (taken > 0 && chunk.sizeBytes * MinWantedPart >= chunk.laidBytes) {
-      Some(chunk)
-    } else {
-      chunk.segments.foreach { segment =>
-        wanted.update(key(reduceId, segment.mapIndex), segment.mapId)
-      }
-      None
-    }
+    cut.result()
   }
 
   /** The accepted attempt of each block. Blocks of other kinds are none of ours and stay as they are. */

@@ -55,7 +55,7 @@ private[fetch] final class LayoutRequest(client: ServiceClient) {
       Future.successful(missing(reduceIds, Reason.FetchSuspect))
     } else {
       client
-        .chunkLayout(service, generation, maps, reduceIds, segments)
+        .layout(service, generation, maps, reduceIds, segments)
         .map(reply => Layouts(reply.partitions.toSeq.map(service -> _), Map.empty))(SameThread)
         .recover { case failure =>
           log.warn(

@@ -61,7 +61,7 @@ private[lodestone] final class MergedReads(
       val env = SparkEnv.get
       val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, plan.replaced, tally)
       val own = env.blockManager.blockStoreClient
-      val source = MergedSource(client, generation, range.maps)
+      val source = MergedSource(client, generation)
       val fetcher = new ChunkFetcher(source, plan.merged, own, tracker, tally)
       val failures = new MergedFailure(generation, driver)
       Some(new MergedShuffleReader(handle, plan, fetcher, tracker, failures, context, metrics))

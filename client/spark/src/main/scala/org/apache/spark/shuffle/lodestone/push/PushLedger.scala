@@ -31,7 +31,7 @@ private[push] final class PushLedger(
     blocks += 1
     bytes += segment.length
     acknowledged(serviceIndex) =
-      acknowledged(serviceIndex).and(Ledger.of(mapIndex, mapId, segment))
+      acknowledged(serviceIndex).and(Ledger.of(mapIndex, mapId, sequence = 0, segment))
   }
 
   def failed(reason: Reason, count: Int): Unit = synchronized {

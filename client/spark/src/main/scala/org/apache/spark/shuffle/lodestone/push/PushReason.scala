@@ -32,7 +32,9 @@ private[push] object PushReason {
     case Status.Overloaded => Reason.PushOverloaded
     case Status.Draining => Reason.PushDraining
     case Status.Internal => Reason.PushServiceError
-    case Status.Malformed | Status.VersionMismatch | Status.TooLarge => Reason.PushRefused
+    case Status.Malformed | Status.VersionMismatch | Status.TooLarge | Status.LedgerMismatch |
+        Status.Aborted =>
+      Reason.PushRefused
     case Status.Ok | Status.Duplicate => throw new AssertionError(s"$status is no failure")
   }
 }

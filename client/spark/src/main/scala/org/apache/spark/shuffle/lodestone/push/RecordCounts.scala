@@ -18,12 +18,13 @@ private[lodestone] final class RecordCounts private (partitioner: Option[Partiti
     }
 
   /** -1 where it is not known. */
-  def of(reduceId: Int): Long =
-    if (partitioner.isDefined) counts(reduceId) else RecordCounts.Unknown
+  def of(reduceId: Int): Int =
+    if (partitioner.isDefined && counts(reduceId) <= Int.MaxValue) counts(reduceId).toInt
+    else RecordCounts.Unknown
 }
 
 private[lodestone] object RecordCounts {
-  val Unknown: Long = -1L
+  val Unknown: Int = -1
 
   def apply(partitioner: Partitioner): RecordCounts = new RecordCounts(Some(partitioner))
 

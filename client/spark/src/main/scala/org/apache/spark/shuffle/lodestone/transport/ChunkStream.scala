@@ -8,10 +8,10 @@ import scala.collection.mutable
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.network.client.{ChunkReceivedCallback, TransportClient}
 import org.apache.spark.shuffle.lodestone.HostPort
-import org.apache.spark.shuffle.lodestone.wire.ChunkRef
+import org.apache.spark.shuffle.lodestone.wire.ChunkPlaces
 
-/** One chunk of a layout, and how many bytes it has. */
-private[spark] final case class WantedChunk(ref: ChunkRef, sizeBytes: Long)
+/** One chunk, and how many bytes it has. */
+private[spark] final case class WantedChunk(places: ChunkPlaces, sizeBytes: Long)
 
 /** Who gets the chunks of a request: each index once, on a network thread or the timer's. */
 private[spark] trait ChunkReceiver {

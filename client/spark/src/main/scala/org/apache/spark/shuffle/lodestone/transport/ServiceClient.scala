@@ -48,7 +48,12 @@ private[spark] final class ServiceClient(
       numMaps: Int,
       numPartitions: Int): Future[Done] = {
     val shuffle = shuffleAt(service, generation)
-    val message = RegisterShuffle(shuffle, numMaps, numPartitions, RegisterShuffle.SparkStream)
+    val message = RegisterShuffle(
+      shuffle,
+      ShuffleMode.Merge,
+      numMaps,
+      numPartitions,
+      RegisterShuffle.SparkStream)
     rpc(addressOf(service), message, Done)
   }
 
@@ -66,7 +71,8 @@ private[spark] final class ServiceClient(
       mapId: Long,
       segments: Array[Segment],
       body: ManagedBuffer)(sending: => Unit): Future[PushBatchReply] = {
-    val batch = PushBatch(shuffleAt(service, generation), mapIndex, mapId, segments)
+    val batch =
+      PushBatch(shuffleAt(service, generation), mapIndex, mapId, firstSequence = 0, segments)
     val address = addressOf(service)
     repeats(address, passingFlaw) { () =>
       sending
@@ -85,15 +91,15 @@ private[spark] final class ServiceClient(
     rpc(addressOf(service), FinalizeMerge(shuffleAt(service, generation)), FinalizeMergeReply)
 
   /** @param segments about how many there are in the answer */
-  def chunkLayout(
+  def layout(
       service: ServiceLocation,
       generation: ShuffleGeneration,
       maps: MapRange,
       reduceIds: Array[Int],
-      segments: Int): Future[ChunkLayoutReply] = {
-    val message = ChunkLayout(shuffleAt(service, generation), maps, reduceIds)
-    val answerBytes = segments.toLong * ChunkLayoutReply.SegmentBytes
-    rpc(addressOf(service), message, ChunkLayoutReply, answerBytes).transform {
+      segments: Int): Future[SegmentLayoutReply] = {
+    val message = SegmentLayout(shuffleAt(service, generation), maps, reduceIds)
+    val answerBytes = segments.toLong * SegmentLayoutReply.SegmentBytes
+    rpc(addressOf(service), message, SegmentLayoutReply, answerBytes).transform {
       case Success(reply) if !reply.partitions.map(_.reduceId).sameElements(reduceIds) =>
         Failure(new MalformedMessageException("the layout of other partitions was told"))
       case outcome => outcome
@@ -102,21 +108,17 @@ private[spark] final class ServiceClient(
 
   /** The longest that a request with an answer of so many segments may take. */
   def longestLayoutMs(segments: Int): Long =
-    deadlines.longestMs(segments.toLong * ChunkLayoutReply.SegmentBytes)
+    deadlines.longestMs(segments.toLong * SegmentLayoutReply.SegmentBytes)
 
-  /**
-   * Every chunk is given to `receiver` or failed, exactly once. `chunks` are those of the layout that
-   * was told for the same `maps`.
-   */
+  /** Every chunk is given to `receiver` or failed, exactly once. */
   def fetchChunks(
       service: ServiceLocation,
       generation: ShuffleGeneration,
-      maps: MapRange,
       chunks: Array[WantedChunk],
       receiver: ChunkReceiver): Unit = {
     val address = addressOf(service)
     def open(wanted: Array[WantedChunk]): Future[(TransportClient, OpenStream)] = {
-      val message = FetchChunks(shuffleAt(service, generation), maps, wanted.map(_.ref)).encode()
+      val message = FetchSegments(shuffleAt(service, generation), wanted.map(_.places)).encode()
       @volatile var opener: TransportClient = null
       val opened = request(address, OpenStream, message.remaining().toLong) { (client, callback) =>
         opener = client

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.wire
 
-/** One whole block on its way; `records` is -1 where the writer cannot count them. */
-private[spark] final case class Segment(reduceId: Int, length: Int, records: Long, crc32c: Int)
+/** One segment on its way; `records` is -1 where the writer cannot count them. */
+private[spark] final case class Segment(reduceId: Int, length: Int, records: Int, crc32c: Int)
 
-/** The meta of an UploadStream whose body holds the segments one after another. */
+/**
+ * The meta of an UploadStream whose body holds the segments one after another. They are numbered from
+ * `firstSequence` on, among all that the attempt pushes; in merge mode that is 0 for each batch.
+ */
 private[spark] final case class PushBatch(
     shuffle: ShuffleAddress,
     mapIndex: Int,
     mapId: Long,
+    firstSequence: Int,
     segments: Array[Segment])
     extends Message {
   override def typeId: Int = PushBatch.typeId
@@ -16,28 +20,30 @@ private[spark] final case class PushBatch(
     shuffle.write(out)
     out.int(mapIndex)
     out.long(mapId)
+    out.int(firstSequence)
     out.seq(segments) { segment =>
       out.int(segment.reduceId)
       out.int(segment.length)
-      out.long(segment.records)
+      out.int(segment.records)
       out.int(segment.crc32c)
     }
   }
 }
 
-private[spark] object PushBatch extends Codec[PushBatch](70) {
+private[spark] object PushBatch extends Codec[PushBatch](85) {
 
   /** docs/protocol.md, section 2: segments in one batch. */
   val MaxSegments = 65536
 
-  private val SegmentBytes = 20
+  private val SegmentBytes = 16
 
   override private[wire] def read(in: WireReader): PushBatch =
     PushBatch(
       ShuffleAddress.read(in),
       in.int(),
       in.long(),
-      in.seq(SegmentBytes)(Segment(in.int(), in.int(), in.long(), in.int())))
+      in.int(),
+      in.seq(SegmentBytes)(Segment(in.int(), in.int(), in.int(), in.int())))
 }
 
 /** One status per segment, in the order of the request. */

@@ -20,8 +20,23 @@ private[spark] object ShuffleAddress {
     ShuffleAddress(Application.read(in), in.long(), in.int(), in.int())
 }
 
+/** Whether executors keep what they push. */
+private[spark] sealed abstract class ShuffleMode(val code: Byte)
+
+private[spark] object ShuffleMode {
+  case object Merge extends ShuffleMode(0)
+  case object Remote extends ShuffleMode(1)
+
+  def of(code: Byte): ShuffleMode = code match {
+    case Merge.code => Merge
+    case Remote.code => Remote
+    case other => throw new MalformedMessageException(s"unknown mode $other of a shuffle")
+  }
+}
+
 private[spark] final case class RegisterShuffle(
     shuffle: ShuffleAddress,
+    mode: ShuffleMode,
     numMaps: Int,
     numPartitions: Int,
     format: String)
@@ -29,17 +44,23 @@ private[spark] final case class RegisterShuffle(
   override def typeId: Int = RegisterShuffle.typeId
   override private[wire] def write(out: WireWriter): Unit = {
     shuffle.write(out)
+    out.byte(mode.code.toInt)
     out.int(numMaps)
     out.int(numPartitions)
     out.string(format)
   }
 }
 
-private[spark] object RegisterShuffle extends Codec[RegisterShuffle](68) {
+private[spark] object RegisterShuffle extends Codec[RegisterShuffle](84) {
 
   /** Segments are whole blocks, as Spark's own writers made them. */
   val SparkStream = "spark-stream"
 
   override private[wire] def read(in: WireReader): RegisterShuffle =
-    RegisterShuffle(ShuffleAddress.read(in), in.int(), in.int(), in.string())
+    RegisterShuffle(
+      ShuffleAddress.read(in),
+      ShuffleMode.of(in.byte()),
+      in.int(),
+      in.int(),
+      in.string())
 }

@@ -32,6 +32,8 @@ private[spark] object Status {
   case object TooLarge extends Status(17, "TOO_LARGE")
   case object OtherAttempt extends Status(18, "OTHER_ATTEMPT")
   case object Internal extends Status(19, "INTERNAL")
+  case object LedgerMismatch extends Status(20, "LEDGER_MISMATCH")
+  case object Aborted extends Status(21, "ABORTED")
 
   /** Indexed by code. */
   val all: Vector[Status] = Vector(
@@ -54,7 +56,9 @@ private[spark] object Status {
     Draining,
     TooLarge,
     OtherAttempt,
-    Internal)
+    Internal,
+    LedgerMismatch,
+    Aborted)
 
   def of(code: Byte): Status =
     all.lift(

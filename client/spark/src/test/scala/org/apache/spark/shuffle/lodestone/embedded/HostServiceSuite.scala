@@ -102,8 +102,8 @@ class HostServiceSuite {
       }
       val result = ask(GetMergeResult(id)).asInstanceOf[MergePlan]
       assertEquals(Seq(service), result.services.toSeq)
-      val layout = await(client.chunkLayout(service, id, MapRange.All, Array(3), 2)).partitions.head
-      assertEquals(Seq(0, 1), layout.chunks.flatMap(_.segments).map(_.mapIndex).toSeq.sorted)
+      val layout = await(client.layout(service, id, MapRange.All, Array(3), 2)).partitions.head
+      assertEquals(Seq(0, 1), layout.runs.flatMap(_.segments).map(_.mapIndex).toSeq.sorted)
       coordinator.removed(1)
       val refusal = refusalOf(client, service)
       assertEquals(Status.UnknownShuffle, refusal)
@@ -120,7 +120,7 @@ class HostServiceSuite {
     while (refusal.isEmpty) {
       assertTrue(System.nanoTime() < deadline, "the shuffle was not removed from the service")
       refusal = Await.ready(
-        client.chunkLayout(service, id, MapRange.All, Array(3), 2),
+        client.layout(service, id, MapRange.All, Array(3), 2),
         30.seconds).value.get.failed
         .toOption
         .collect { case refused: RefusedException => refused.status }

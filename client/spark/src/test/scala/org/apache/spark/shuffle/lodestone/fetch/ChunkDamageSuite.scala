@@ -7,20 +7,20 @@ import io.netty.buffer.{ByteBuf, Unpooled}
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.Assertions._
 
-import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment}
+import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment, SegmentRun}
 
 class ChunkDamageSuite {
 
   private val blocks = Seq("first block", "second", "the third block").map(_.getBytes)
-  private val chunk = AcceptedChunk(
-    4,
+  private val chunk = MergedChunk(
+    Array(SegmentRun(4, 3)),
     blocks.zipWithIndex.map { case (bytes, map) =>
-      LaidSegment(map, 100L + map, bytes.length, -1L, Crc32c.of(ByteBuffer.wrap(bytes)))
+      LaidSegment(map, 100L + map, 0, bytes.length, -1, Crc32c.of(ByteBuffer.wrap(bytes)))
     }.toArray)
 
   private def bytes: Array[Byte] = blocks.reduce(_ ++ _)
 
-  private def damage(chunk: AcceptedChunk, bytes: Array[Byte]): Option[String] =
+  private def damage(chunk: MergedChunk, bytes: Array[Byte]): Option[String] =
     ChunkFetcher.damage(chunk, Unpooled.wrappedBuffer(bytes))
 
   /** As a network brings them. */
@@ -61,19 +61,6 @@ class ChunkDamageSuite {
     assertTrue(damage(chunk, bytes.dropRight(1)).isDefined)
     assertTrue(damage(chunk, bytes :+ 0.toByte).isDefined)
   }
-
-  @Test def `what is left out of a chunk is checked, and not handed over`(): Unit = {
-    val without = chunk.copy(leftOut = Set(0, 2))
-    assertEquals(None, damage(without, bytes))
-    val wanted = ChunkFetcher.wanted(without, inPieces(bytes, 4, 13))
-    assertEquals(Some(ByteBuffer.wrap(blocks(1))), wanted.map(_.nioByteBuffer()))
-    val damaged = bytes
-    damaged(0) = 'F'
-    assertTrue(damage(without, damaged).isDefined)
-  }
-
-  @Test def `a chunk of which all is read is handed over as it is`(): Unit =
-    assertEquals(None, ChunkFetcher.wanted(chunk, Unpooled.wrappedBuffer(bytes)))
 
   @Test def `the checksum is the one of the protocol`(): Unit =
     assertEquals(0xe3069283, Crc32c.of(ByteBuffer.wrap("123456789".getBytes)))

@@ -7,7 +7,7 @@ import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.Assertions._
 
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
-import org.apache.spark.shuffle.lodestone.wire.{Chunk, LaidSegment, PartitionLayout, Status}
+import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Status}
 import org.apache.spark.storage.{BlockId, BlockManagerId, RDDBlockId, ShuffleBlockId}
 
 class FetchPlanSuite {
@@ -27,10 +27,17 @@ class FetchPlanSuite {
       .toSeq
       .map { case (host, list) => host -> list.map { case (reduce, map) => block(reduce, map) } }
 
-  private def segment(map: Int): LaidSegment = LaidSegment(map, attempt(map), 10, -1L, 0)
+  private def segment(map: Int): LaidSegment = LaidSegment(map, attempt(map), 0, 10, -1, 0)
 
-  private def layout(reduce: Int, chunks: Seq[LaidSegment]*): (ServiceLocation, PartitionLayout) =
-    service -> PartitionLayout(reduce, Status.Ok, chunks.map(c => Chunk(c.toArray)).toArray)
+  /** One run of places after the other, with a gap of ten places between them. */
+  private def layout(reduce: Int, runs: Seq[LaidSegment]*): (ServiceLocation, PartitionLayout) = {
+    val starts = runs.scanLeft(0)((first, run) => first + run.size + 10)
+    val laid = starts.zip(runs).map { case (first, run) => LaidRun(first, run.toArray) }
+    service -> PartitionLayout(reduce, Status.Ok, laid.toArray)
+  }
+
+  private def placesOf(chunk: MergedChunk): Seq[(Int, Int)] =
+    chunk.runs.toSeq.map(run => (run.first, run.count))
 
   private def blocksOf(blocks: FetchPlan.Blocks): Set[(BlockId, Int)] =
     blocks.flatMap { case (_, list) => list.map { case (id, _, map) => (id, map) } }.toSet
@@ -48,30 +55,29 @@ class FetchPlanSuite {
     assertEquals(0, plan.rejectedBlocks)
   }
 
-  @Test def `an attempt that Spark did not accept is left out of its chunk`(): Unit = {
+  @Test def `an attempt that Spark did not accept is not fetched`(): Unit = {
     val stale = segment(1).copy(mapId = 999L)
     val plan = FetchPlan(
-      originals((0, 0), (0, 1), (0, 2)),
-      Seq(layout(0, Seq(stale), Seq(segment(0), stale, segment(2)))))
-    assertEquals(Seq(Seq(0, 2)), mapsOf(plan))
+      originals((0, 0), (0, 1), (0, 2), (0, 3)),
+      Seq(layout(0, Seq(stale, segment(0), stale, segment(2)), Seq(segment(3), stale))))
+    assertEquals(Seq(Seq(0, 2, 3)), mapsOf(plan))
     val chunk = plan.merged.head.chunks.head
-    assertEquals(1, chunk.index, "the service's number of the chunk")
-    assertEquals(Set(1), chunk.leftOut)
-    assertEquals((20L, 30L), (chunk.sizeBytes, chunk.laidBytes))
+    assertEquals(Seq((1, 1), (3, 1), (14, 1)), placesOf(chunk))
+    assertEquals(30L, chunk.sizeBytes)
     assertEquals(Set((ShuffleBlockId(1, 101, 0), 1)), blocksOf(plan.originals))
     assertEquals(1, plan.rejectedBlocks)
   }
 
-  @Test def `a chunk of which less than a quarter is wanted is left alone`(): Unit = {
-    def planWith(staleBytes: Int): FetchPlan =
-      FetchPlan(
-        originals((0, 0), (0, 1)),
-        Seq(layout(0, Seq(segment(0), LaidSegment(1, 999L, staleBytes, -1L, 0)))))
-    assertEquals(Seq(Seq(0)), mapsOf(planWith(staleBytes = 30)))
-    val alone = planWith(staleBytes = 31)
-    assertEquals(Nil, mapsOf(alone))
-    assertEquals(2, FetchPlan.countOf(alone.originals))
-    assertEquals(2, alone.rejectedBlocks)
+  @Test def `a chunk ends with the segment that brings it to two mebibytes`(): Unit = {
+    val mib = 1 << 20
+    val lengths = Seq(mib, mib - 1, 1, 5 * mib, mib, mib, 7)
+    val segments = lengths.zipWithIndex.map { case (length, map) =>
+      segment(map).copy(length = length)
+    }
+    val plan = FetchPlan(originals(lengths.indices.map((0, _)): _*), Seq(layout(0, segments)))
+    assertEquals(Seq(Seq(0, 1, 2), Seq(3), Seq(4, 5), Seq(6)), mapsOf(plan))
+    val places = plan.merged.head.chunks.map(placesOf)
+    assertEquals(Seq(Seq((0, 3)), Seq((3, 1)), Seq((4, 2)), Seq((6, 1))), places)
   }
 
   @Test def `a map that Spark knows nothing of is left out`(): Unit = {
@@ -88,13 +94,14 @@ class FetchPlanSuite {
     val twice = FetchPlan(
       originals((0, 0), (0, 1)),
       Seq(layout(0, Seq(segment(0)), Seq(segment(0), segment(1)))))
-    assertEquals(Seq(Seq(0), Seq(1)), mapsOf(twice))
+    assertEquals(Seq(Seq(0, 1)), mapsOf(twice))
+    assertEquals(Seq((0, 1), (12, 1)), placesOf(twice.merged.head.chunks.head))
     assertEquals(Nil, twice.originals)
     val within = FetchPlan(originals((0, 0)), Seq(layout(0, Seq(segment(0), segment(0)))))
     assertEquals(Seq(Seq(0)), mapsOf(within))
   }
 
-  @Test def `an empty chunk is no chunk`(): Unit =
+  @Test def `a layout without segments is no chunk`(): Unit =
     assertEquals(Nil, mapsOf(FetchPlan(originals((0, 0)), Seq(layout(0, Nil)))))
 
   @Test def `blocks of another kind stay as they are`(): Unit = {

@@ -97,10 +97,10 @@ final class UnhelpfulServiceSuite {
         (0 until partitions).map(reduceId => (ShuffleBlockId(3, 100, reduceId), 10L, 0)))
     private val tracker = new OriginalsTracker(new SparkConf(false), null, originals, tally)
     private val merged = (0 until partitions).map { reduceId =>
-      val segments = Array(LaidSegment(0, 100, 10, -1, 0))
-      MergedPartition(service, reduceId, IndexedSeq(AcceptedChunk(0, segments)))
+      val segments = Array(LaidSegment(0, 100, 0, 10, -1, 0))
+      MergedPartition(service, reduceId, IndexedSeq(MergedChunk(Array(SegmentRun(0, 1)), segments)))
     }
-    private val source = MergedSource(client, generation, MapRange.All)
+    private val source = MergedSource(client, generation)
     private val fetcher = new ChunkFetcher(source, merged, null, tracker, tally)
     private val listener = new BlockFetchingListener {
       override def onBlockFetchSuccess(id: String, data: ManagedBuffer): Unit =
@@ -135,7 +135,7 @@ final class UnhelpfulServiceSuite {
     (5 until partitions).foreach(task.ask)
     val reasons = Map("FETCH_TIMED_OUT" -> 5L, "FETCH_SERVICE_SUSPECT" -> (partitions - 5L))
     assertEquals(reasons, task.fallBack(partitions - 5))
-    assertAtMost(5, FetchChunks.typeId)
+    assertAtMost(5, FetchSegments.typeId)
   }
 
   @Test def `tasks that come after do not ask at all`(): Unit = {
@@ -145,7 +145,7 @@ final class UnhelpfulServiceSuite {
     val second = new Task
     (0 until partitions).foreach(second.ask)
     assertEquals(Map("FETCH_SERVICE_SUSPECT" -> partitions.toLong), second.fallBack(partitions))
-    assertAtMost(1, FetchChunks.typeId)
+    assertAtMost(1, FetchSegments.typeId)
   }
 
   @Test def `the layout is asked for once by a task, and not by the next`(): Unit = {
@@ -156,7 +156,7 @@ final class UnhelpfulServiceSuite {
     assertEquals(Set(Reason.FetchTimedOut), first.missing.values.toSet)
     assertEquals(partitions, first.missing.size)
     assertEquals(Set(Reason.FetchSuspect), ask().missing.values.toSet)
-    assertAtMost(1, ChunkLayout.typeId)
+    assertAtMost(1, SegmentLayout.typeId)
   }
 
   @Test def `a chunk that does not come from a service that lives is given up too`(): Unit = {
@@ -170,7 +170,7 @@ final class UnhelpfulServiceSuite {
     assertEquals(Map("FETCH_TIMED_OUT" -> 1L), task.fallBack(1))
     over.countDown()
     assertFalse(patient.isSuspect(service), "it answered others all the time")
-    assertAtMost(1, FetchChunks.typeId)
+    assertAtMost(1, FetchSegments.typeId)
     assertTrue(requests(Hello.typeId) > 4, "it showed no sign of life")
   }
 
@@ -180,7 +180,7 @@ final class UnhelpfulServiceSuite {
     (1 to 2).foreach { asked =>
       task.ask(asked)
       assertEquals(Map("FETCH_OVERLOADED" -> asked.toLong), task.fallBack(1))
-      assertEquals(2 * asked, requests(FetchChunks.typeId))
+      assertEquals(2 * asked, requests(FetchSegments.typeId))
     }
     assertFalse(client.isSuspect(service), "it answers")
   }
@@ -191,6 +191,6 @@ final class UnhelpfulServiceSuite {
     val range = ReadRange(0, Int.MaxValue, 0, partitions)
     val told = new LayoutRequest(client).ask(generation, plan, range, blocks = partitions)
     assertEquals(Set(Reason.FetchOverloaded), told.missing.values.toSet)
-    assertEquals(2, requests(ChunkLayout.typeId))
+    assertEquals(2, requests(SegmentLayout.typeId))
   }
 }

@@ -116,7 +116,7 @@ final class BlockPusherSuite {
     val lengths = batch.segments.toSeq.map(segment => segment.reduceId -> segment.length)
     assertEquals(Seq(0 -> 10, 2 -> 300, 3 -> 20), lengths)
     assertEquals(Seq(10, 300, 20), batch.segments.map(_.records).toSeq)
-    val ledger = batch.segments.map(Ledger.of(4, 1L << 40, _)).reduce(_.and(_))
+    val ledger = batch.segments.map(Ledger.of(4, 1L << 40, 0, _)).reduce(_.and(_))
     assertEquals(Map(0 -> ledger), acknowledged)
     val checksum = Crc32c.of(ByteBuffer.wrap(body, 10, 300))
     assertEquals(checksum, batch.segments(1).crc32c)

@@ -116,9 +116,9 @@ final class DaemonFailuresSuite {
 
     def run(): Reads = {
       val chunks = Array.tabulate(partitions) { id =>
-        WantedChunk(ChunkRef(id, 0), blockBytes.toLong)
+        WantedChunk(ChunkPlaces(id, Array(SegmentRun(0, 1))), blockBytes.toLong)
       }
-      client.fetchChunks(from, generation, MapRange.All, chunks, this)
+      client.fetchChunks(from, generation, chunks, this)
       assertTrue(left.await(30, TimeUnit.SECONDS), "not every chunk arrived or failed")
       this
     }
@@ -165,7 +165,7 @@ final class DaemonFailuresSuite {
     daemon = startOn(daemon.port)
     assertEquals(
       FailureClass.MissingData,
-      failureOf(client.chunkLayout(old, generation, MapRange.All, Array(0), 1)))
+      failureOf(client.layout(old, generation, MapRange.All, Array(0), 1)))
     assertEquals(FailureClass.MissingData, failureOf(client.finalizeMerge(old, generation)))
     assertFalse(isSuspect(client), "the new daemon has done nothing wrong")
   }
@@ -254,7 +254,7 @@ final class DaemonFailuresSuite {
     merge(client, partitions = 1)
     daemon.freeze()
     val asked = (1 to 20).map { _ =>
-      client.chunkLayout(service, generation, MapRange.All, Array(0), 1)
+      client.layout(service, generation, MapRange.All, Array(0), 1)
     }
     assertEquals(Seq.fill(20)(FailureClass.Silence), asked.map(failureOf))
     assertTrue(isSuspect(client))

@@ -46,6 +46,9 @@ final class ServiceClientSuite {
 
   private def await[T](future: Future[T]): T = Await.result(future, 20.seconds)
 
+  private def wanted(place: Int, sizeBytes: Long): WantedChunk =
+    WantedChunk(ChunkPlaces(0, Array(SegmentRun(place, 1))), sizeBytes)
+
   private class Answering(answer: ByteBuffer => Option[Message]) extends RpcHandler {
     override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit =
       answer(in).foreach(message => out.onSuccess(message.encode()))
@@ -166,7 +169,7 @@ final class ServiceClientSuite {
           peer: TransportClient,
           in: ByteBuffer,
           out: RpcResponseCallback): Unit = {
-        FetchChunks.decode(in)
+        FetchSegments.decode(in)
         val chunks = new java.util.ArrayList[ManagedBuffer]()
         chunks.add(new NioManagedBuffer(ByteBuffer.wrap(Array[Byte](5, 6))))
         chunks.add(new NioManagedBuffer(ByteBuffer.wrap(Array[Byte](7))) {
@@ -181,8 +184,7 @@ final class ServiceClientSuite {
     client().fetchChunks(
       service,
       generation,
-      MapRange.All,
-      Array(WantedChunk(ChunkRef(0, 0), 2), WantedChunk(ChunkRef(0, 1), 1)),
+      Array(wanted(0, 2), wanted(1, 1)),
       new ChunkReceiver {
         override def received(
             index: Int,

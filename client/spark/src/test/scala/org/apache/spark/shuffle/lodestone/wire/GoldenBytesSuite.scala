@@ -20,9 +20,11 @@ final class GoldenBytesSuite {
     "PushBatchReply" -> PushBatchReply,
     "FinalizeMerge" -> FinalizeMerge,
     "FinalizeMergeReply" -> FinalizeMergeReply,
-    "ChunkLayout" -> ChunkLayout,
-    "ChunkLayoutReply" -> ChunkLayoutReply,
-    "FetchChunks" -> FetchChunks,
+    "SegmentLayout" -> SegmentLayout,
+    "SegmentLayoutReply" -> SegmentLayoutReply,
+    "FetchSegments" -> FetchSegments,
+    "CommitMap" -> CommitMap,
+    "AbortMap" -> AbortMap,
     "EndApplication" -> EndApplication,
     "ReportApplication" -> ReportApplication,
     "ExplainApplication" -> ExplainApplication,
@@ -49,15 +51,21 @@ final class GoldenBytesSuite {
   }
 
   @Test def theFieldsOfRequestsAreWhereTheProtocolPutsThem(): Unit = {
-    assertGolden("Hello.plain", Hello(1, "lodestone-spark/0.1.0 spark/4.1.2"))
+    assertGolden("Hello.plain", Hello(2, "lodestone-spark/0.1.0 spark/4.1.2"))
     assertGolden("RenewLease.plain", RenewLease(plain.app, plain.incarnation, 60000))
-    assertGolden("RegisterShuffle.plain", RegisterShuffle(plain, 1000, 200, "spark-stream"))
+    assertGolden(
+      "RegisterShuffle.plain",
+      RegisterShuffle(plain, ShuffleMode.Merge, 1000, 200, "spark-stream"))
     val segments = Array(Segment(3, 5, 2, 0x9a71bb4c), Segment(4, 1, -1, 0))
-    assertGolden("PushBatch.two-segments", PushBatch(plain, 7, 42, segments))
+    assertGolden("PushBatch.two-segments", PushBatch(plain, 7, 42, 100, segments))
     assertGolden("FinalizeMerge.plain", FinalizeMerge(plain))
-    assertGolden("ChunkLayout.all-maps", ChunkLayout(plain, MapRange.All, Array(0, 1, 199)))
-    val chunks = Array(ChunkRef(3, 0), ChunkRef(3, 1), ChunkRef(9, 0))
-    assertGolden("FetchChunks.three-chunks", FetchChunks(plain, MapRange.All, chunks))
+    assertGolden("SegmentLayout.all-maps", SegmentLayout(plain, MapRange.All, Array(0, 1, 199)))
+    def chunk(reduceId: Int, runs: (Int, Int)*): ChunkPlaces =
+      ChunkPlaces(reduceId, runs.map { case (first, count) => SegmentRun(first, count) }.toArray)
+    val chunks = Array(chunk(3, (0, 7)), chunk(3, (7, 1), (9, 2)), chunk(9, (0, 1)))
+    assertGolden("FetchSegments.three-chunks", FetchSegments(plain, chunks))
+    assertGolden("CommitMap.plain", CommitMap(plain, 7, 42, Ledger(200, 0x0123456789abcdefL)))
+    assertGolden("AbortMap.plain", AbortMap(plain, 7, 42))
     assertGolden("EndApplication.plain", EndApplication(plain.app))
     val report = "{\"totals\":{\"shuffles\":1}}"
     assertGolden("ReportApplication.plain", ReportApplication(plain.app, ended = true, report))
@@ -66,7 +74,7 @@ final class GoldenBytesSuite {
 
   @Test def theFieldsOfAnswersAreWhereTheProtocolPutsThem(): Unit = {
     val load = Load(0, 1, 2, 3, 4, 5, 6)
-    assertGolden("HelloReply.plain", HelloReply(1, "0.1.0", plain.incarnation, load))
+    assertGolden("HelloReply.plain", HelloReply(2, "0.1.0", plain.incarnation, load))
     assertGolden("LeaseReply.plain", LeaseReply(7, 60000, load))
     val statuses = Array[Status](Status.Ok, Status.Duplicate, Status.OtherAttempt)
     assertGolden("PushBatchReply.three-codes", PushBatchReply(7, statuses))
@@ -80,11 +88,14 @@ final class GoldenBytesSuite {
     assertGolden("Explanation.two-attempts", Explanation(7, Array(first, second)))
     val detail = "shuffle 5 was never registered"
     assertGolden("Refused.plain", Refused(Status.UnknownShuffle, 7, detail))
-    val segments = Array(LaidSegment(7, 42, 5, 2, 0x9a71bb4c), LaidSegment(8, 43, 1, -1, 0))
-    val last = LaidSegment(Int.MaxValue, Long.MaxValue, Int.MaxValue, Long.MaxValue, -1)
-    val known = PartitionLayout(3, Status.Ok, Array(Chunk(segments), Chunk(Array(last))))
+    val segments = Array(LaidSegment(7, 42, 0, 5, 2, 0x9a71bb4c), LaidSegment(8, 43, 1, 1, -1, 0))
+    val max = Int.MaxValue
+    val last = LaidRun(9, Array(LaidSegment(max, Long.MaxValue, max, max, max, -1)))
+    val known = PartitionLayout(3, Status.Ok, Array(LaidRun(0, segments), last))
     val unknown = PartitionLayout(4, Status.UnknownPartition, Array.empty)
-    assertGolden("ChunkLayoutReply.known-and-unknown", ChunkLayoutReply(7, Array(known, unknown)))
+    assertGolden(
+      "SegmentLayoutReply.known-and-unknown",
+      SegmentLayoutReply(7, Array(known, unknown)))
     assertTrue(load.serving)
   }
 }

@@ -29,25 +29,37 @@ final class RoundTripSuite {
     random.nextInt())
   private def status() = Status.all(random.nextInt(Status.all.size))
   private def few = random.nextInt(5)
-  private def chunk() = Chunk(Array.fill(few)(LaidSegment(
+  private def run() = LaidRun(
     random.nextInt(),
-    random.nextLong(),
+    Array.fill(few)(LaidSegment(
+      random.nextInt(),
+      random.nextLong(),
+      random.nextInt(),
+      random.nextInt(),
+      random.nextInt(),
+      random.nextInt())))
+  private def places() = ChunkPlaces(
     random.nextInt(),
-    random.nextLong(),
-    random.nextInt())))
+    Array.fill(few)(SegmentRun(random.nextInt(), random.nextInt())))
 
   private def messages(): Seq[(Codec[_ <: Message], Message)] = Seq(
     Hello -> Hello(random.nextInt(), text()),
     HelloReply -> HelloReply(random.nextInt(), text(), random.nextLong(), load()),
     RenewLease -> RenewLease(app(), random.nextLong(), random.nextLong()),
     LeaseReply -> LeaseReply(random.nextLong(), random.nextLong(), load()),
-    RegisterShuffle -> RegisterShuffle(shuffle(), random.nextInt(), random.nextInt(), text()),
+    RegisterShuffle -> RegisterShuffle(
+      shuffle(),
+      ShuffleMode.of(random.nextInt(2).toByte),
+      random.nextInt(),
+      random.nextInt(),
+      text()),
     PushBatch -> PushBatch(
       shuffle(),
       random.nextInt(),
       random.nextLong(),
+      random.nextInt(),
       Array.fill(few)(
-        Segment(random.nextInt(), random.nextInt(), random.nextLong(), random.nextInt()))),
+        Segment(random.nextInt(), random.nextInt(), random.nextInt(), random.nextInt()))),
     PushBatchReply -> PushBatchReply(random.nextLong(), Array.fill(few)(status())),
     FinalizeMerge -> FinalizeMerge(shuffle()),
     FinalizeMergeReply -> FinalizeMergeReply(
@@ -57,17 +69,20 @@ final class RoundTripSuite {
       random.nextLong(),
       random.nextLong(),
       random.nextLong()),
-    ChunkLayout -> ChunkLayout(
+    SegmentLayout -> SegmentLayout(
       shuffle(),
       MapRange(random.nextInt(), random.nextInt()),
       Array.fill(few)(random.nextInt())),
-    ChunkLayoutReply -> ChunkLayoutReply(
+    SegmentLayoutReply -> SegmentLayoutReply(
       random.nextLong(),
-      Array.fill(few)(PartitionLayout(random.nextInt(), status(), Array.fill(few)(chunk())))),
-    FetchChunks -> FetchChunks(
+      Array.fill(few)(PartitionLayout(random.nextInt(), status(), Array.fill(few)(run())))),
+    FetchSegments -> FetchSegments(shuffle(), Array.fill(few)(places())),
+    CommitMap -> CommitMap(
       shuffle(),
-      MapRange.All,
-      Array.fill(few)(ChunkRef(random.nextInt(), random.nextInt()))),
+      random.nextInt(),
+      random.nextLong(),
+      Ledger(random.nextLong(), random.nextLong())),
+    AbortMap -> AbortMap(shuffle(), random.nextInt(), random.nextLong()),
     OpenStream -> OpenStream(random.nextLong(), random.nextInt()),
     EndApplication -> EndApplication(app()),
     Done -> Done(random.nextLong()),

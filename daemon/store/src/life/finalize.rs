@@ -3,10 +3,11 @@
 
 use roaring::RoaringBitmap;
 
+use super::register::{Generation, Phase};
 use crate::merge::Frozen;
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{ReduceId, ShuffleKey};
-use crate::register::{Generation, Phase};
+use crate::model::mode::Mode;
 use crate::resource::home::Home;
 use crate::resource::{Resources, locked, reading, writing};
 use crate::spark;
@@ -74,7 +75,7 @@ impl Store {
             let status = partition
                 .view(|view| MergeStatus {
                     reduce,
-                    maps: view.segments.maps().clone(),
+                    maps: view.segments.maps(),
                     bytes: view.segments.bytes(),
                 })
                 .map_err(|code| generation.refuse(code))?;
@@ -90,6 +91,10 @@ impl Generation {
     /// Holds this generation's summary lock, so that a repeated request waits for the first; pushes
     /// of other shuffles, and fetches, need none of its locks for longer than one partition takes.
     pub(crate) fn finalize(&self, resources: &Resources) -> Result<FinalizeSummary, Refusal> {
+        if self.mode() == Mode::Remote {
+            let detail = format!("{} is remote: its maps commit one by one", self.key);
+            return Err(Code::Malformed.because(detail));
+        }
         let mut summary = locked(&self.summary);
         if let Some(summary) = *summary {
             return Ok(summary);

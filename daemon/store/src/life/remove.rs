@@ -5,9 +5,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::register::{Application, ApplicationState, GENERATION_BYTES, Generation, Phase};
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{AppAttempt, AppId, MergeId, ShuffleId, ShuffleKey};
-use crate::register::{Application, ApplicationState, GENERATION_BYTES, Generation, Phase};
 use crate::resource::home::Home;
 use crate::resource::{Resources, locked, reading, writing};
 use crate::spark;
@@ -218,6 +218,7 @@ impl Generation {
                 spark::merged::remove(resources, dirs, key, *reduce);
             }
         }
+        self.attempts.remove(&resources.budget);
         self.home.remove(resources);
         resources.budget.resize_metadata(GENERATION_BYTES, 0);
     }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, RwLock};
 
-use crate::finalize::FinalizeSummary;
+use super::attempts::Attempts;
+use super::finalize::FinalizeSummary;
 use crate::merge::{PARTITION_BYTES, Partition};
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{AppAttempt, AppId, MergeId, ReduceId, ShuffleId, ShuffleKey};
+use crate::model::mode::Mode;
 use crate::resource::home::Home;
 use crate::resource::planted::{self, Bug};
 use crate::resource::{Resources, locked, reading, writing};
@@ -28,11 +30,13 @@ pub(crate) const GENERATION_BYTES: usize = 1024;
 /// What the driver says of a shuffle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShuffleSpec {
+    /// Whether executors keep what they push.
+    pub mode: Mode,
     /// Map tasks; every map index is below.
     pub num_maps: u32,
     /// Reduce partitions; every reduce id is below.
     pub num_partitions: u32,
-    /// Tag of what segments hold (`spark-stream` in merge mode).
+    /// Tag of what segments hold such as `spark-stream`.
     pub format: String,
 }
 
@@ -63,6 +67,8 @@ pub(crate) struct Generation {
     pub(crate) spec: Option<ShuffleSpec>,
     pub(crate) home: Arc<Home>,
     pub(crate) partitions: RwLock<Partitions>,
+    /// Of remote mode.
+    pub(crate) attempts: Attempts,
     /// The answer to finalize; its lock makes a repeated finalize wait for the first.
     pub(crate) summary: Mutex<Option<FinalizeSummary>>,
 }
@@ -175,7 +181,8 @@ impl Generation {
                 return Err(Code::Overloaded);
             }
             resources.budget.resize_metadata(0, PARTITION_BYTES);
-            let partition = Arc::new(Partition::new(reduce, Arc::clone(&self.home)));
+            let home = Arc::clone(&self.home);
+            let partition = Arc::new(Partition::new(reduce, self.mode(), home));
             partitions.by_reduce.insert(reduce, Arc::clone(&partition));
             Ok(partition)
         };
@@ -185,13 +192,42 @@ impl Generation {
     /// The partition that holds something for this reduce id.
     pub(crate) fn partition(&self, reduce: ReduceId) -> Result<Arc<Partition>, Refusal> {
         let partitions = reading(&self.partitions);
-        partitions
-            .check_finalized()
-            .map_err(|code| self.refuse(code))?;
+        self.check_readable(&partitions)?;
         partitions.by_reduce.get(&reduce).cloned().ok_or_else(|| {
             Code::UnknownPartition
                 .because(format!("nothing for partition {reduce} of {}", self.key))
         })
+    }
+
+    /// A remote shuffle is read while it is written: attempts that are wanted have committed.
+    pub(crate) fn check_readable(&self, partitions: &Partitions) -> Result<(), Refusal> {
+        let readable = match partitions.phase {
+            Phase::Finalized => Ok(()),
+            Phase::Removed => Err(Code::UnknownShuffle),
+            Phase::Open if self.mode() == Mode::Remote => Ok(()),
+            Phase::Open | Phase::Finalizing => Err(Code::NotFinalized),
+        };
+        readable.map_err(|code| self.refuse(code))
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.spec.as_ref().map_or(Mode::Merge, |spec| spec.mode)
+    }
+
+    /// As they were registered; as many as there can be where Spark pushes by itself.
+    pub(crate) fn num_maps(&self) -> u32 {
+        self.spec.as_ref().map_or(u32::MAX, |spec| spec.num_maps)
+    }
+
+    /// The attempts of a remote shuffle.
+    pub(crate) fn attempts(&self) -> Result<&Attempts, Refusal> {
+        match self.mode() {
+            Mode::Remote => Ok(&self.attempts),
+            Mode::Merge => {
+                let detail = format!("{} is merged: its maps do not commit", self.key);
+                Err(Code::Malformed.because(detail))
+            }
+        }
     }
 
     pub(crate) fn refuse(&self, code: Code) -> Refusal {
@@ -200,14 +236,6 @@ impl Generation {
 }
 
 impl Partitions {
-    pub(crate) fn check_finalized(&self) -> Result<(), Code> {
-        match self.phase {
-            Phase::Finalized => Ok(()),
-            Phase::Removed => Err(Code::UnknownShuffle),
-            Phase::Open | Phase::Finalizing => Err(Code::NotFinalized),
-        }
-    }
-
     fn check_open(&self) -> Result<(), Code> {
         let late = planted::is(Bug::LateAppend) && self.phase == Phase::Finalized;
         if self.phase == Phase::Open || late {
@@ -350,6 +378,7 @@ impl ApplicationState {
             spec,
             home: Arc::new(home),
             partitions: RwLock::default(),
+            attempts: Attempts::default(),
             summary: Mutex::default(),
         });
         resources.budget.resize_metadata(0, GENERATION_BYTES);

@@ -15,12 +15,12 @@ private[spark] object MapRange {
   private[wire] def read(in: WireReader): MapRange = MapRange(in.int(), in.int())
 }
 
-private[spark] final case class ChunkLayout(
+private[spark] final case class SegmentLayout(
     shuffle: ShuffleAddress,
     maps: MapRange,
     reduceIds: Array[Int])
     extends Message {
-  override def typeId: Int = ChunkLayout.typeId
+  override def typeId: Int = SegmentLayout.typeId
   override private[wire] def write(out: WireWriter): Unit = {
     shuffle.write(out)
     maps.write(out)
@@ -28,68 +28,74 @@ private[spark] final case class ChunkLayout(
   }
 }
 
-private[spark] object ChunkLayout extends Codec[ChunkLayout](74) {
-  override private[wire] def read(in: WireReader): ChunkLayout =
-    ChunkLayout(ShuffleAddress.read(in), MapRange.read(in), in.ints())
+private[spark] object SegmentLayout extends Codec[SegmentLayout](86) {
+  override private[wire] def read(in: WireReader): SegmentLayout =
+    SegmentLayout(ShuffleAddress.read(in), MapRange.read(in), in.ints())
 }
 
-/** One block within a chunk. */
+/** One segment of a partition; `sequence` is its number among those of the attempt. */
 private[spark] final case class LaidSegment(
     mapIndex: Int,
     mapId: Long,
+    sequence: Int,
     length: Int,
-    records: Long,
+    records: Int,
     crc32c: Int)
 
-/** One chunk: the blocks in it, in the order of their bytes. */
-private[spark] final case class Chunk(segments: Array[LaidSegment]) {
-  def sizeBytes: Long = segments.foldLeft(0L)(_ + _.length)
-}
+/** Segments at places that follow one another, from `first` on. */
+private[spark] final case class LaidRun(first: Int, segments: Array[LaidSegment])
 
-/** `status` is UnknownPartition, with no chunks, where nothing was pushed for the partition. */
-private[spark] final case class PartitionLayout(reduceId: Int, status: Status, chunks: Array[Chunk])
+/** `status` is UnknownPartition, with no runs, where nothing was pushed for the partition. */
+private[spark] final case class PartitionLayout(
+    reduceId: Int,
+    status: Status,
+    runs: Array[LaidRun])
 
 /** In the order asked. */
-private[spark] final case class ChunkLayoutReply(
+private[spark] final case class SegmentLayoutReply(
     incarnation: Long,
     partitions: Array[PartitionLayout])
     extends Message {
-  override def typeId: Int = ChunkLayoutReply.typeId
+  override def typeId: Int = SegmentLayoutReply.typeId
   override private[wire] def write(out: WireWriter): Unit = {
     out.long(incarnation)
     out.seq(partitions) { partition =>
       out.int(partition.reduceId)
       out.byte(partition.status.code.toInt)
-      out.seq(partition.chunks)(chunk => out.seq(chunk.segments)(writeSegment(out, _)))
+      out.seq(partition.runs) { run =>
+        out.int(run.first)
+        out.seq(run.segments)(writeSegment(out, _))
+      }
     }
   }
 
   private def writeSegment(out: WireWriter, segment: LaidSegment): Unit = {
     out.int(segment.mapIndex)
     out.long(segment.mapId)
+    out.int(segment.sequence)
     out.int(segment.length)
-    out.long(segment.records)
+    out.int(segment.records)
     out.int(segment.crc32c)
   }
 }
 
-private[spark] object ChunkLayoutReply extends Codec[ChunkLayoutReply](75) {
+private[spark] object SegmentLayoutReply extends Codec[SegmentLayoutReply](87) {
   val SegmentBytes = 28
-  private val MinChunkBytes = 4
+  private val MinRunBytes = 8
   private val MinPartitionBytes = 9
 
-  override private[wire] def read(in: WireReader): ChunkLayoutReply =
-    ChunkLayoutReply(
+  override private[wire] def read(in: WireReader): SegmentLayoutReply =
+    SegmentLayoutReply(
       in.long(),
       in.seq(MinPartitionBytes) {
         PartitionLayout(
           in.int(),
           Status.of(in.byte()),
-          in.seq(MinChunkBytes)(Chunk(readSegments(in))))
+          in.seq(MinRunBytes)(LaidRun(in.int(), readSegments(in))))
       })
 
   private def readSegments(in: WireReader): Array[LaidSegment] =
     in.seq(SegmentBytes) {
-      LaidSegment(in.int(), in.long(), in.int(), in.long(), in.int())
+      LaidSegment(in.int(), in.long(), in.int(), in.int(), in.int(), in.int())
     }
 }

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fetch: the layout of a finalized partition, and the bytes of its chunks.
+//! Fetch: which segments a partition has, and their bytes.
 
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use roaring::RoaringBitmap;
 
+use super::register::Generation;
 use crate::fs::{File, Open};
 use crate::merge::{FileRun, View};
-use crate::model::chunk::{Placed, cut};
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{MapRange, ReduceId, ShuffleKey};
-use crate::model::segment::LaidSegment;
-use crate::register::Generation;
+use crate::model::mode::Mode;
+use crate::model::place::{Placed, at, selected};
+use crate::model::segment::{LaidRun, LaidSegment, Segments};
 use crate::resource::home::Place;
+use crate::resource::planted::{self, Bug};
 use crate::resource::{Resources, reading};
 use crate::store::Store;
 
@@ -58,15 +60,6 @@ impl ChunkData {
     }
 }
 
-/// Spark's description of a merged partition: the content of its `.meta` file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MergedMeta {
-    /// Chunks; never 0.
-    pub num_chunks: u32,
-    /// One serialized bitmap of map indexes per chunk.
-    pub bitmaps: Bytes,
-}
-
 /// A run of a chunk's bytes before the file is opened.
 enum Run {
     File(FileRun),
@@ -83,77 +76,77 @@ impl Run {
 }
 
 impl Store {
-    /// Refuses unless the shuffle is there and finalized. For requests that name no partition:
+    /// Refuses unless the shuffle is there and may be read. For requests that name no partition:
     /// nothing asked of an unknown shuffle is still refused, and not answered with nothing.
-    pub fn check_finalized(&self, key: &ShuffleKey) -> Result<(), Refusal> {
+    pub fn check_readable(&self, key: &ShuffleKey) -> Result<(), Refusal> {
         let generation = self.generation(key, Code::UnknownShuffle)?;
-        let checked = reading(&generation.partitions).check_finalized();
-        checked.map_err(|code| generation.refuse(code))
+        generation.check_readable(&reading(&generation.partitions))
     }
 
-    /// How many chunks [`Store::layout`] has.
-    pub fn chunk_count(
-        &self,
-        key: &ShuffleKey,
-        range: MapRange,
-        reduce: ReduceId,
-    ) -> Result<usize, Refusal> {
-        self.view(key, reduce, |_, view| Ok(cut(view.segments, range).count()))
+    /// How many places a partition has.
+    pub fn segment_count(&self, key: &ShuffleKey, reduce: ReduceId) -> Result<u32, Refusal> {
+        self.view(key, reduce, |_, view| Ok(view.segments.len() as u32))
     }
 
-    /// The chunks of a partition over the selected map indexes, and the segments in each.
+    /// The segments of the selected map indexes, by their places. Of a remote shuffle only those of
+    /// attempts that committed: whoever wants another one's must be told that it is not there.
     pub fn layout(
         &self,
         key: &ShuffleKey,
         range: MapRange,
         reduce: ReduceId,
-    ) -> Result<Vec<Vec<LaidSegment>>, Refusal> {
-        let segments = |chunk: Vec<Placed>| chunk.into_iter().map(|p| p.segment).collect();
-        self.view(key, reduce, |_, view| {
-            Ok(cut(view.segments, range).map(segments).collect())
+    ) -> Result<Vec<LaidRun>, Refusal> {
+        self.view(key, reduce, |generation, view| {
+            let in_range = |segment: &LaidSegment| range.contains(segment.map_index);
+            if generation.mode() == Mode::Merge || planted::is(Bug::UncommittedShown) {
+                return Ok(selected(view.segments, in_range));
+            }
+            let shown = generation.attempts.shown();
+            let is_shown = |segment: &LaidSegment| {
+                in_range(segment) && shown.contains(&(segment.map_index, segment.map_id))
+            };
+            Ok(selected(view.segments, is_shown))
         })
     }
 
-    /// The bytes of one chunk of [`Store::layout`] with the same range.
-    pub fn chunk(
+    /// The bytes of the segments at these places, which are in order, one segment after another.
+    pub fn segments(
         &self,
         key: &ShuffleKey,
-        range: MapRange,
         reduce: ReduceId,
-        chunk: u32,
+        places: &[Range<u32>],
+    ) -> Result<ChunkData, Refusal> {
+        self.data(key, reduce, |segments| {
+            let found = at(segments, places).ok_or_else(|| {
+                let detail = format!("places of partition {reduce} of {key} have no segment");
+                Code::Malformed.because(detail)
+            })?;
+            if found.iter().any(|placed| placed.segment.is_gone()) {
+                let detail = format!("a segment of partition {reduce} of {key} was aborted");
+                return Err(Code::Aborted.because(detail));
+            }
+            Ok(found)
+        })
+    }
+
+    /// The bytes of chosen segments, one after another.
+    pub(crate) fn data(
+        &self,
+        key: &ShuffleKey,
+        reduce: ReduceId,
+        choose: impl FnOnce(&Segments) -> Result<Vec<Placed>, Refusal>,
     ) -> Result<ChunkData, Refusal> {
         let (generation, runs) = self.view(key, reduce, |generation, view| {
-            let placed = cut(view.segments, range)
-                .nth(chunk as usize)
-                .ok_or_else(|| {
-                    let detail = format!("no chunk {chunk} in partition {reduce} of {key}");
-                    Code::Malformed.because(detail)
-                })?;
+            let placed = choose(view.segments)?;
             let runs = runs(view, &placed).ok_or_else(|| generation.refuse(Code::Internal))?;
             Ok((Arc::clone(generation), runs))
         })?;
         open_parts(&self.resources, &generation, reduce, runs)
     }
 
-    /// Number of chunks and their bitmaps, for Spark's `MergedBlockMetaRequest`.
-    pub fn merged_meta(&self, key: &ShuffleKey, reduce: ReduceId) -> Result<MergedMeta, Refusal> {
-        self.view(key, reduce, |generation, view| {
-            let mut meta = Vec::new();
-            let mut num_chunks = 0;
-            for chunk in cut(view.segments, MapRange::ALL) {
-                write_bitmap(&chunk, &mut meta).ok_or_else(|| generation.refuse(Code::Internal))?;
-                num_chunks += 1;
-            }
-            Ok(MergedMeta {
-                num_chunks,
-                bitmaps: meta.into(),
-            })
-        })
-    }
-
-    /// Shows a frozen partition that is not empty. An empty one is unknown: a reader must never
+    /// Shows a partition that is not empty and may be read. An empty one is unknown: a reader must never
     /// take nothing for all there is.
-    fn view<T>(
+    pub(crate) fn view<T>(
         &self,
         key: &ShuffleKey,
         reduce: ReduceId,
@@ -170,15 +163,6 @@ impl Store {
         });
         shown.map_err(|code| generation.refuse(code))?
     }
-}
-
-/// Appends the bitmap of the chunk's map indexes; writing to memory does not fail.
-pub(crate) fn write_bitmap(chunk: &[Placed], into: &mut Vec<u8>) -> Option<()> {
-    let maps: RoaringBitmap = chunk
-        .iter()
-        .map(|placed| placed.segment.map_index.0)
-        .collect();
-    maps.serialize_into(into).ok()
 }
 
 /// The runs of a chunk's bytes. A segment is wholly on disk or wholly in the tail.

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+/** Makes a map attempt visible, if what the service holds of it is what was acknowledged. */
+private[spark] final case class CommitMap(
+    shuffle: ShuffleAddress,
+    mapIndex: Int,
+    mapId: Long,
+    acknowledged: Ledger)
+    extends Message {
+  override def typeId: Int = CommitMap.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    shuffle.write(out)
+    out.int(mapIndex)
+    out.long(mapId)
+    out.long(acknowledged.segments)
+    out.long(acknowledged.checksum)
+  }
+}
+
+private[spark] object CommitMap extends Codec[CommitMap](89) {
+  override private[wire] def read(in: WireReader): CommitMap =
+    CommitMap(ShuffleAddress.read(in), in.int(), in.long(), Ledger(in.long(), in.long()))
+}
+
+/** Drops what the service holds of a map attempt. */
+private[spark] final case class AbortMap(shuffle: ShuffleAddress, mapIndex: Int, mapId: Long)
+    extends Message {
+  override def typeId: Int = AbortMap.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    shuffle.write(out)
+    out.int(mapIndex)
+    out.long(mapId)
+  }
+}
+
+private[spark] object AbortMap extends Codec[AbortMap](90) {
+  override private[wire] def read(in: WireReader): AbortMap =
+    AbortMap(ShuffleAddress.read(in), in.int(), in.long())
+}

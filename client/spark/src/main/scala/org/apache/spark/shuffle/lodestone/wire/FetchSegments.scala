@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+/** Places of a layout that follow one another. */
+private[spark] final case class SegmentRun(first: Int, count: Int)
+
+/** Segments of one partition, which come as one chunk. */
+private[spark] final case class ChunkPlaces(reduceId: Int, runs: Array[SegmentRun])
+
+/** Opens a stream of these chunks; the answer is Spark's own StreamHandle. */
+private[spark] final case class FetchSegments(
+    shuffle: ShuffleAddress,
+    chunks: Array[ChunkPlaces])
+    extends Message {
+  override def typeId: Int = FetchSegments.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    shuffle.write(out)
+    out.seq(chunks) { chunk =>
+      out.int(chunk.reduceId)
+      out.seq(chunk.runs) { run =>
+        out.int(run.first)
+        out.int(run.count)
+      }
+    }
+  }
+}
+
+private[spark] object FetchSegments extends Codec[FetchSegments](88) {
+  private val MinChunkBytes = 8
+  private val RunBytes = 8
+
+  override private[wire] def read(in: WireReader): FetchSegments =
+    FetchSegments(
+      ShuffleAddress.read(in),
+      in.seq(MinChunkBytes) {
+        ChunkPlaces(in.int(), in.seq(RunBytes)(SegmentRun(in.int(), in.int())))
+      })
+}
+
+/** Spark's answer to whatever opens a stream (its message 3). */
+private[spark] final case class OpenStream(streamId: Long, numChunks: Int) extends Message {
+  override def typeId: Int = OpenStream.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    out.long(streamId)
+    out.int(numChunks)
+  }
+}
+
+private[spark] object OpenStream extends Codec[OpenStream](3) {
+  override private[wire] def read(in: WireReader): OpenStream = OpenStream(in.long(), in.int())
+}

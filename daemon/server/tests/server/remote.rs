@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Map attempts of remote shuffles, over a real socket.
+
+use crate::support::client::{ALL_MAPS, batch, key, read};
+use crate::support::{Client, Daemon};
+use lodestone_store::{LaidSegment, Ledger, MapId, MapIndex, ReduceId};
+use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::commit::{AbortMap, CommitMap};
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
+use lodestone_wire::extension::register::Mode;
+use lodestone_wire::extension::status::{Done, Status};
+
+fn push(client: &mut Client, batch: &PushBatch, body: &[u8]) -> Vec<Status> {
+    let id = client.send_upload(batch, body);
+    read::<PushBatchReply>(&client.answer_to(id)).codes
+}
+
+/// The commit that a writer sends which got an answer for each of these batches.
+fn commit_of(key: &MergeKey, batches: &[PushBatch]) -> CommitMap {
+    let mut ledger = Ledger::default();
+    for batch in batches {
+        for (sequence, segment) in (batch.first_sequence..).zip(&batch.segments) {
+            let laid = LaidSegment {
+                map_index: MapIndex(batch.map_index),
+                map_id: MapId(batch.map_id),
+                sequence,
+                length: segment.length,
+                records: segment.records,
+                crc: segment.crc32c.0,
+            };
+            ledger = ledger.and(Ledger::of(ReduceId(segment.reduce_id), [laid]));
+        }
+    }
+    CommitMap {
+        key: key.clone(),
+        map_index: batches[0].map_index,
+        map_id: batches[0].map_id,
+        segments: ledger.segments.cast_signed(),
+        checksum: ledger.checksum.cast_signed(),
+    }
+}
+
+#[test]
+fn an_attempt_is_pushed_while_it_runs_commits_and_is_read() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register_as(Mode::Remote, &key, 2, 4);
+    let (first, first_body) = batch(&key, 0, 10, &[(1, b"one"), (1, b"two"), (3, b"three")]);
+    let (mut second, second_body) = batch(&key, 0, 10, &[(1, b"four")]);
+    second.first_sequence = 3;
+    assert_eq!(push(&mut client, &first, &first_body), [Status::Ok; 3]);
+    assert_eq!(push(&mut client, &second, &second_body), [Status::Ok]);
+    assert_eq!(
+        push(&mut client, &first, &first_body),
+        [Status::Duplicate; 3]
+    );
+    let layout = client.layout(&key, ALL_MAPS, &[1, 2]);
+    assert_eq!(layout.partitions[0].code, Status::Ok);
+    assert!(layout.partitions[0].runs.is_empty(), "it has not committed");
+    assert_eq!(layout.partitions[1].code, Status::UnknownPartition);
+    let short = commit_of(&key, std::slice::from_ref(&first));
+    assert_eq!(client.refusal(&short), Status::LedgerMismatch);
+    let commit = commit_of(&key, &[first, second]);
+    for _ in 0..2 {
+        let _: Done = client.ask(&commit);
+    }
+    let read: Vec<_> = client.partition(&key, 1);
+    let bodies: Vec<&[u8]> = read.iter().map(|(.., bytes)| bytes.as_ref()).collect();
+    assert_eq!(bodies, [&b"one"[..], b"two", b"four"]);
+}
+
+#[test]
+fn an_aborted_attempt_is_gone_and_takes_nothing_more() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register_as(Mode::Remote, &key, 2, 4);
+    let (pushed, body) = batch(&key, 0, 10, &[(1, b"one")]);
+    assert_eq!(push(&mut client, &pushed, &body), [Status::Ok]);
+    let commit = commit_of(&key, std::slice::from_ref(&pushed));
+    let _: Done = client.ask(&commit);
+    let abort = AbortMap {
+        key: key.clone(),
+        map_index: 0,
+        map_id: 10,
+    };
+    for _ in 0..2 {
+        let _: Done = client.ask(&abort);
+    }
+    assert!(
+        client.layout(&key, ALL_MAPS, &[1]).partitions[0]
+            .runs
+            .is_empty()
+    );
+    assert_eq!(push(&mut client, &pushed, &body), [Status::Aborted]);
+    assert_eq!(client.refusal(&commit), Status::Aborted);
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Map attempts of remote shuffles: they push batch after batch, count what was acknowledged, and
+//! commit or abort, sometimes too early, too late, or twice.
+
+use std::collections::BTreeSet;
+
+use lodestone_store::{LaidSegment, Ledger, MapId, MapIndex, ReduceId};
+use lodestone_wire::Message;
+use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::commit::{AbortMap, CommitMap};
+use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
+use lodestone_wire::extension::status::Status;
+
+use super::{Asked, Clients, Slot};
+use crate::dice::Dice;
+use crate::network::{Network, Packet};
+
+/// Application, incarnation, shuffle, generation, map, attempt.
+pub(super) type AttemptKey = (String, i64, i32, i32, u32, i64);
+
+/// What its writer knows.
+#[derive(Debug, Default)]
+pub(super) struct Attempt {
+    next: u32,
+    acknowledged: BTreeSet<u32>,
+    ledger: Ledger,
+}
+
+fn key_of(key: &MergeKey, map_index: u32, map_id: i64) -> AttemptKey {
+    let app = key.app.as_str().to_owned();
+    (
+        app,
+        key.incarnation,
+        key.shuffle_id,
+        key.merge_id,
+        map_index,
+        map_id,
+    )
+}
+
+impl Clients {
+    pub(super) fn push_attempt(
+        &mut self,
+        connection: u64,
+        (slot, key): (Slot, MergeKey),
+        dice: &mut Dice,
+        network: &mut Network,
+    ) {
+        let map_index = dice.below(slot.maps as usize) as u32;
+        let map_id = i64::from(map_index) * 10 + i64::from(dice.chance(20));
+        let name = key_of(&key, map_index, map_id);
+        let first_sequence = self.attempts.entry(name.clone()).or_default().next;
+        let (mut segments, mut body) = (Vec::new(), Vec::new());
+        let mut reduce_id = 0;
+        while reduce_id < slot.partitions {
+            if dice.chance(60) {
+                let sequence = first_sequence + segments.len() as u32;
+                let bytes = self.content(&key, (map_id, sequence), reduce_id);
+                segments.push(Segment {
+                    reduce_id,
+                    length: bytes.len() as u32,
+                    records: (bytes.len() / 10) as i32,
+                    crc32c: Crc32c(crc32c::crc32c(&bytes)),
+                });
+                body.extend_from_slice(&bytes);
+            }
+            // Now and then several of one partition.
+            reduce_id += u32::from(!dice.chance(20));
+        }
+        self.spoil(&mut segments, &mut body, dice);
+        let batch = PushBatch {
+            key,
+            map_index,
+            map_id,
+            first_sequence,
+            segments,
+        };
+        if let Some(attempt) = self.attempts.get_mut(&name) {
+            attempt.next += batch.segments.len() as u32;
+        }
+        let packet = Packet::Upload {
+            meta: batch.to_bytes(),
+            body: body.into(),
+        };
+        let asked = Some(Asked::Pushed(name, batch));
+        self.send(connection, packet, asked, dice, network);
+    }
+
+    /// What a daemon took counts, once.
+    pub(super) fn acknowledge(
+        &mut self,
+        name: &AttemptKey,
+        batch: &PushBatch,
+        reply: &PushBatchReply,
+    ) {
+        let Some(attempt) = self.attempts.get_mut(name) else {
+            return;
+        };
+        let pushed = (batch.first_sequence..).zip(&batch.segments);
+        for ((sequence, segment), code) in pushed.zip(&reply.codes) {
+            let taken = matches!(code, Status::Ok | Status::Duplicate);
+            if taken && attempt.acknowledged.insert(sequence) {
+                let laid = LaidSegment {
+                    map_index: MapIndex(batch.map_index),
+                    map_id: MapId(batch.map_id),
+                    sequence,
+                    length: segment.length,
+                    records: segment.records,
+                    crc: segment.crc32c.0,
+                };
+                let one = Ledger::of(ReduceId(segment.reduce_id), [laid]);
+                attempt.ledger = attempt.ledger.and(one);
+            }
+        }
+    }
+
+    pub(super) fn end_attempt(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
+        let at = dice.below(self.attempts.len().max(1));
+        let Some((name, attempt)) = self.attempts.iter().nth(at) else {
+            return;
+        };
+        let (app, incarnation, shuffle_id, merge_id, map_index, map_id) = name.clone();
+        let driver = self
+            .drivers
+            .iter()
+            .find(|driver| driver.app.as_str() == app);
+        let Some(driver) = driver else {
+            return;
+        };
+        let key = MergeKey {
+            app: driver.app.clone(),
+            app_attempt: driver.attempt,
+            incarnation,
+            shuffle_id,
+            merge_id,
+        };
+        let mut ledger = attempt.ledger;
+        match dice.below(20) {
+            0 => ledger.segments += 1,
+            1 => ledger.checksum ^= 1,
+            _ => {}
+        }
+        let message = match dice.chance(75) {
+            true => CommitMap {
+                key,
+                map_index,
+                map_id,
+                segments: ledger.segments.cast_signed(),
+                checksum: ledger.checksum.cast_signed(),
+            }
+            .to_bytes(),
+            false => AbortMap {
+                key,
+                map_index,
+                map_id,
+            }
+            .to_bytes(),
+        };
+        self.send(connection, Packet::Rpc(message), None, dice, network);
+    }
+}

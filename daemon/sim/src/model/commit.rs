@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Attempts of remote shuffles: what is taken of them, and when it counts.
+
+use bytes::Bytes;
+use lodestone_server::handler::Answer;
+use lodestone_store::Ledger;
+use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::commit::{AbortMap, CommitMap};
+use lodestone_wire::extension::push::PushBatch;
+use lodestone_wire::extension::register::Mode;
+use lodestone_wire::extension::status::{Done, Status};
+
+use super::push::{is_disk, one, pieces};
+use super::refusal::{Judged, agree, breach, refused_or};
+use super::{AttemptState, Model, Shuffle, Trouble};
+
+impl Model {
+    pub(super) fn commit(&mut self, request: &CommitMap, answer: &Answer) -> Judged {
+        let incarnation = self.incarnation;
+        let pushed = Ledger {
+            segments: request.segments.cast_unsigned(),
+            checksum: request.checksum.cast_unsigned(),
+        };
+        let id = (request.map_index, request.map_id);
+        let expected =
+            self.remote(&request.key, request.map_index)
+                .and_then(|shuffle| match shuffle.attempts.get_mut(&id) {
+                    None if pushed.segments == 0 => Ok(()),
+                    None => Err(Status::LedgerMismatch),
+                    Some(attempt) if attempt.state == AttemptState::Aborted => Err(Status::Aborted),
+                    Some(attempt) if attempt.ledger != pushed => Err(Status::LedgerMismatch),
+                    Some(attempt) => {
+                        attempt.state = AttemptState::Committed;
+                        Ok(())
+                    }
+                });
+        refused_or::<Done>(answer, incarnation, expected).map(|_| ())
+    }
+
+    pub(super) fn abort(&mut self, request: &AbortMap, answer: &Answer) -> Judged {
+        let incarnation = self.incarnation;
+        let id = (request.map_index, request.map_id);
+        let found = self.remote(&request.key, request.map_index);
+        let expected = found.map(|shuffle| {
+            let attempt = shuffle.attempts.entry(id).or_default();
+            attempt.state = AttemptState::Aborted;
+            attempt.ledger = Ledger::default();
+            for laid in shuffle.laid.values_mut().flatten() {
+                if (laid.segment.map_index, laid.segment.map_id) == id {
+                    laid.gone = true;
+                }
+            }
+        });
+        refused_or::<Done>(answer, incarnation, expected).map(|_| ())
+    }
+
+    fn remote(&mut self, key: &MergeKey, map_index: u32) -> Result<&mut Shuffle, Status> {
+        match self.shuffle(key, Status::UnknownShuffle) {
+            Ok(shuffle) if shuffle.mode == Mode::Merge || map_index >= shuffle.maps => {
+                Err(Status::Malformed)
+            }
+            other => other,
+        }
+    }
+}
+
+impl Shuffle {
+    /// Judges what became of a batch: a prefix is taken, once.
+    pub(super) fn take(
+        &mut self,
+        batch: &PushBatch,
+        body: &Bytes,
+        codes: &[Status],
+        trouble: Trouble,
+    ) -> Judged {
+        let attempt = self
+            .attempts
+            .entry((batch.map_index, batch.map_id))
+            .or_default();
+        let count = batch.segments.len();
+        let before = match attempt.state {
+            AttemptState::Aborted => {
+                return agree("codes", &codes.to_vec(), &vec![Status::Aborted; count]);
+            }
+            AttemptState::Committed => count,
+            AttemptState::Open => {
+                let taken = attempt.batches.get(&batch.first_sequence);
+                taken.copied().unwrap_or(0).min(count)
+            }
+        };
+        let mut refused = None;
+        for (at, (laid, code)) in pieces(batch, body).zip(codes).enumerate() {
+            if at < before {
+                agree("code of what is there", code, &Status::Duplicate)?;
+                continue;
+            }
+            if let Some(refused) = refused {
+                agree("code behind a refused segment", code, &refused)?;
+                continue;
+            }
+            let intact = crc32c::crc32c(&laid.bytes) == laid.segment.crc32c.0;
+            match *code {
+                Status::ChecksumMismatch if !intact => refused = Some(*code),
+                other if !intact => return breach(format!("damaged, and answered {other:?}")),
+                Status::Ok => {
+                    let reduce_id = batch.segments.get(at).map_or(0, |s| s.reduce_id);
+                    attempt.ledger = attempt.ledger.and(one(reduce_id, &laid.segment));
+                    attempt.batches.insert(batch.first_sequence, at + 1);
+                    self.laid.entry(reduce_id).or_default().push(laid);
+                }
+                code if is_disk(code) && trouble.writes => refused = Some(code),
+                code => return breach(format!("refused with {code:?}, and nothing is wrong")),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The map attempts of a generation, in remote mode.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use crate::model::attempt::Attempt;
+use crate::model::code::Code;
+use crate::model::id::{MapId, MapIndex};
+use crate::resource::budget::Budget;
+use crate::resource::{locked, reading, writing};
+
+/// Attempts of one generation. A map task is tried a few times; what is far beyond that is an error of
+/// the caller's.
+const ATTEMPTS_PER_MAP: usize = 64;
+
+/// Which map, and which try.
+pub(crate) type AttemptId = (MapIndex, MapId);
+
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    all: Mutex<All>,
+    /// Those that committed: what readers are shown.
+    committed: RwLock<BTreeSet<AttemptId>>,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    by_id: BTreeMap<AttemptId, Arc<Mutex<Attempt>>>,
+    /// The shuffle was removed.
+    ended: bool,
+}
+
+impl Attempts {
+    /// The attempt, if anything was heard of it.
+    pub(crate) fn find(&self, id: AttemptId) -> Option<Arc<Mutex<Attempt>>> {
+        locked(&self.all).by_id.get(&id).cloned()
+    }
+
+    /// The attempt, which is new if nothing was heard of it.
+    pub(crate) fn open(
+        &self,
+        budget: &Budget,
+        id: AttemptId,
+        num_maps: u32,
+    ) -> Result<Arc<Mutex<Attempt>>, Code> {
+        let mut all = locked(&self.all);
+        if all.ended {
+            return Err(Code::TooLate);
+        }
+        if let Some(known) = all.by_id.get(&id) {
+            return Ok(Arc::clone(known));
+        }
+        if budget.metadata_is_full() || all.by_id.len() >= num_maps as usize * ATTEMPTS_PER_MAP {
+            return Err(Code::Overloaded);
+        }
+        let attempt = Attempt::default();
+        budget.resize_metadata(0, attempt.bytes());
+        let attempt = Arc::new(Mutex::new(attempt));
+        all.by_id.insert(id, Arc::clone(&attempt));
+        Ok(attempt)
+    }
+
+    /// Changes an attempt, and what is accounted for it.
+    pub(crate) fn change<T>(
+        &self,
+        budget: &Budget,
+        attempt: &Mutex<Attempt>,
+        change: impl FnOnce(&mut Attempt) -> T,
+    ) -> Result<T, Code> {
+        // A thread that panicked here may have left ledger and partitions disagreeing: such an
+        // attempt never commits.
+        let mut attempt = attempt.lock().map_err(|_| Code::Internal)?;
+        let before = attempt.bytes();
+        let outcome = change(&mut attempt);
+        budget.resize_metadata(before, attempt.bytes());
+        Ok(outcome)
+    }
+
+    pub(crate) fn show(&self, id: AttemptId) {
+        writing(&self.committed).insert(id);
+    }
+
+    pub(crate) fn hide(&self, id: AttemptId) {
+        writing(&self.committed).remove(&id);
+    }
+
+    pub(crate) fn shown(&self) -> RwLockReadGuard<'_, BTreeSet<AttemptId>> {
+        reading(&self.committed)
+    }
+
+    /// Ends and forgets all of them. Waits for pushes that are at work.
+    pub(crate) fn remove(&self, budget: &Budget) {
+        let all = {
+            let mut all = locked(&self.all);
+            all.ended = true;
+            std::mem::take(&mut all.by_id)
+        };
+        for attempt in all.into_values() {
+            let mut attempt = attempt.lock().unwrap_or_else(PoisonError::into_inner);
+            budget.resize_metadata(attempt.bytes(), 0);
+            attempt.end();
+        }
+        writing(&self.committed).clear();
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Commit and abort: the end of a map attempt in remote mode.
+
+use std::sync::Arc;
+
+use super::attempts::{AttemptId, Attempts};
+use super::register::Generation;
+use crate::model::code::{Code, Refusal};
+use crate::model::id::{MapId, MapIndex, ShuffleKey};
+use crate::model::ledger::Ledger;
+use crate::resource::planted::{self, Bug};
+use crate::store::Store;
+
+impl Store {
+    /// Shows an attempt to readers, if what is held of it is what it pushed.
+    pub fn commit_map(
+        &self,
+        key: &ShuffleKey,
+        map_index: MapIndex,
+        map_id: MapId,
+        pushed: Ledger,
+    ) -> Result<(), Refusal> {
+        let (generation, id) = self.attempt_of(key, map_index, map_id)?;
+        let attempts = generation.attempts()?;
+        let Some(attempt) = attempts.find(id) else {
+            return match pushed.segments {
+                0 => Ok(()),
+                _ => Err(mismatch(&generation, id, pushed, Ledger::default())),
+            };
+        };
+        let outcome = attempts.change(&self.resources.budget, &attempt, |attempt| {
+            let held = attempt.ledger();
+            let pushed = match planted::is(Bug::LedgerUnchecked) {
+                true => held,
+                false => pushed,
+            };
+            let committed = attempt.commit(pushed);
+            // Under the attempt's lock: an abort that comes now hides it again.
+            if committed.is_ok() {
+                attempts.show(id);
+            }
+            (committed, held)
+        });
+        let (committed, held) = outcome.map_err(|code| generation.refuse(code))?;
+        committed.map_err(|code| match code {
+            Code::LedgerMismatch => mismatch(&generation, id, pushed, held),
+            code => generation.refuse(code),
+        })
+    }
+
+    /// Drops what is held of an attempt, and takes nothing more of it.
+    pub fn abort_map(
+        &self,
+        key: &ShuffleKey,
+        map_index: MapIndex,
+        map_id: MapId,
+    ) -> Result<(), Refusal> {
+        let (generation, id) = self.attempt_of(key, map_index, map_id)?;
+        let attempts = generation.attempts()?;
+        let aborted = self.abort(&generation, attempts, id);
+        aborted.map_err(|code| generation.refuse(code))
+    }
+
+    fn abort(
+        &self,
+        generation: &Generation,
+        attempts: &Attempts,
+        id: AttemptId,
+    ) -> Result<(), Code> {
+        let budget = &self.resources.budget;
+        // Known from now on, also if it was not before: what is on its way comes too late.
+        let attempt = attempts.open(budget, id, generation.num_maps())?;
+        attempts.change(budget, &attempt, |attempt| {
+            attempts.hide(id);
+            attempt.abort();
+        })?;
+        if planted::is(Bug::AbortedKept) {
+            return Ok(());
+        }
+        for partition in generation.all_partitions() {
+            partition.abort(&self.resources, id)?;
+        }
+        Ok(())
+    }
+
+    fn attempt_of(
+        &self,
+        key: &ShuffleKey,
+        map_index: MapIndex,
+        map_id: MapId,
+    ) -> Result<(Arc<Generation>, AttemptId), Refusal> {
+        let generation = self.generation(key, Code::UnknownShuffle)?;
+        let maps = generation.num_maps();
+        if map_index.0 >= maps {
+            return Err(Code::Malformed.because(format!("map index {map_index} of {maps} maps")));
+        }
+        Ok((generation, (map_index, map_id)))
+    }
+}
+
+fn mismatch(generation: &Generation, id: AttemptId, pushed: Ledger, held: Ledger) -> Refusal {
+    let (map_index, map_id) = id;
+    let shuffle = &generation.key;
+    let (said, has) = (pushed.segments, held.segments);
+    let detail = format!(
+        "attempt {map_id} of map {map_index} of {shuffle} pushed {said} segments, {has} are held"
+    );
+    tracing::warn!(detail, ?pushed, ?held, "a map attempt does not commit");
+    Code::LedgerMismatch.because(detail)
+}

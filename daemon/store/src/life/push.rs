@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Push: a batch of whole segments of one map attempt.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::register::{Generation, ShuffleSpec};
+use crate::merge::Partition;
+use crate::model::code::{Code, Refusal};
+use crate::model::id::{MapId, MapIndex, ReduceId, ShuffleKey};
+use crate::model::ledger::Ledger;
+use crate::model::mode::Mode;
+use crate::model::segment::{LaidSegment, SegmentHeader};
+use crate::resource::planted::{self, Bug};
+use crate::store::Store;
+
+/// Segments of one attempt: their numbers have 31 bits on the wire.
+const SEQUENCES_MAX: usize = 1 << 31;
+
+/// Whose segments these are, and which.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// The map.
+    pub map_index: MapIndex,
+    /// Its attempt.
+    pub map_id: MapId,
+    /// Number of the first segment among all that the attempt pushes; 0 where each has one for each
+    /// partition.
+    pub first_sequence: u32,
+    /// The segments, in the order of their bytes.
+    pub segments: &'a [SegmentHeader],
+    /// The bytes.
+    pub body: &'a [u8],
+}
+
+impl Store {
+    /// Takes the segments of a batch. One code per segment, in order; a refusal as a whole has no
+    /// effect at all.
+    pub fn push_batch(&self, key: &ShuffleKey, batch: &Batch<'_>) -> Result<Vec<Code>, Refusal> {
+        let generation = match self.generation(key, Code::TooLate) {
+            // Late is an answer per segment, whether it is late for all or only for some.
+            Err(refusal) if refusal.code == Code::TooLate => {
+                return Ok(vec![Code::TooLate; batch.segments.len()]);
+            }
+            other => other?,
+        };
+        let Some(spec) = &generation.spec else {
+            return Err(Code::Malformed.because(format!("{key} belongs to Spark's own push")));
+        };
+        check_batch(spec, batch)?;
+        let reduces = batch.segments.iter().map(|segment| segment.reduce);
+        let partitions = match generation.open_partitions(&self.resources, reduces) {
+            Ok(partitions) => partitions,
+            Err(code) => return Ok(vec![code; batch.segments.len()]),
+        };
+        Ok(match spec.mode {
+            Mode::Merge => self.merge_batch(batch, &partitions),
+            Mode::Remote => self.take_batch(&generation, batch, &partitions),
+        })
+    }
+
+    /// Each segment for itself: what is refused has an original.
+    fn merge_batch(&self, batch: &Batch<'_>, partitions: &[Arc<Partition>]) -> Vec<Code> {
+        let merge = |(segment, partition): (Piece<'_>, &Arc<Partition>)| {
+            let code = self.append(partition, &segment);
+            self.relieve_memory();
+            code
+        };
+        batch
+            .pieces(Mode::Merge)
+            .zip(partitions)
+            .map(merge)
+            .collect()
+    }
+
+    /// A prefix, which grows when the batch comes again. The attempt's lock is held meanwhile: its
+    /// batches wait for one another, those of others do not.
+    fn take_batch(
+        &self,
+        generation: &Generation,
+        batch: &Batch<'_>,
+        partitions: &[Arc<Partition>],
+    ) -> Vec<Code> {
+        let count = batch.segments.len();
+        let budget = &self.resources.budget;
+        let id = (batch.map_index, batch.map_id);
+        let attempt = match generation.attempts.open(budget, id, generation.num_maps()) {
+            Ok(attempt) => attempt,
+            Err(code) => return vec![code; count],
+        };
+        let taken = generation.attempts.change(budget, &attempt, |attempt| {
+            let before = match planted::is(Bug::BatchTakenTwice) {
+                true => 0,
+                false => attempt.taken(batch.first_sequence, count as u32)? as usize,
+            };
+            let mut codes = vec![Code::Duplicate; before.min(count)];
+            let mut more = Ledger::default();
+            for (piece, partition) in batch.pieces(Mode::Remote).zip(partitions).skip(before) {
+                let code = self.append(partition, &piece);
+                if code != Code::Ok {
+                    codes.resize(count, code);
+                    break;
+                }
+                more = more.and(Ledger::of(piece.reduce, [piece.segment]));
+                codes.push(Code::Ok);
+                self.relieve_memory();
+            }
+            let all = before as u64 + more.segments;
+            attempt.take(batch.first_sequence, all as u32, more);
+            Ok(codes)
+        });
+        match taken {
+            Ok(Ok(codes)) => codes,
+            Ok(Err(code)) | Err(code) => vec![code; count],
+        }
+    }
+
+    fn append(&self, partition: &Partition, piece: &Piece<'_>) -> Code {
+        if crc32c::crc32c(piece.bytes) != piece.segment.crc {
+            return Code::ChecksumMismatch;
+        }
+        partition.append(&self.resources, &piece.segment, piece.bytes)
+    }
+}
+
+/// One segment of a batch.
+struct Piece<'a> {
+    reduce: ReduceId,
+    segment: LaidSegment,
+    bytes: &'a [u8],
+}
+
+impl<'a> Batch<'a> {
+    /// Segments of a merged shuffle have no number: there is one of each map in each partition.
+    fn pieces(&self, mode: Mode) -> impl Iterator<Item = Piece<'a>> {
+        let (map_index, map_id) = (self.map_index, self.map_id);
+        let mut rest = self.body;
+        let first = self.first_sequence;
+        let sequences = (first..).map(move |number| match mode {
+            Mode::Merge => 0,
+            Mode::Remote => number,
+        });
+        sequences.zip(self.segments).map(move |(sequence, header)| {
+            let (bytes, after) = rest.split_at(header.length as usize);
+            rest = after;
+            let segment = LaidSegment {
+                map_index,
+                map_id,
+                sequence,
+                length: header.length,
+                records: header.records,
+                crc: header.crc,
+            };
+            Piece {
+                reduce: header.reduce,
+                segment,
+                bytes,
+            }
+        })
+    }
+}
+
+/// What makes a batch malformed as a whole, looked at before anything is done.
+fn check_batch(spec: &ShuffleSpec, batch: &Batch<'_>) -> Result<(), Refusal> {
+    let malformed = |detail: String| Err(Code::Malformed.because(detail));
+    let (map_index, segments, body) = (batch.map_index, batch.segments, batch.body);
+    if map_index.0 >= spec.num_maps {
+        return malformed(format!("map index {map_index} of {} maps", spec.num_maps));
+    }
+    for segment in segments {
+        if segment.reduce.0 >= spec.num_partitions {
+            let (reduce, count) = (segment.reduce, spec.num_partitions);
+            return malformed(format!("reduce id {reduce} of {count} partitions"));
+        }
+        if segment.length == 0 {
+            return malformed(format!("empty segment for partition {}", segment.reduce));
+        }
+    }
+    let total: u64 = segments
+        .iter()
+        .map(|segment| u64::from(segment.length))
+        .sum();
+    if total != body.len() as u64 {
+        return malformed(format!(
+            "segments sum up to {total}, the body has {}",
+            body.len()
+        ));
+    }
+    let past_end = batch.first_sequence as usize + segments.len();
+    match spec.mode {
+        Mode::Merge if has_repeats(segments) => {
+            malformed("two segments of one map for the same partition".into())
+        }
+        Mode::Merge if batch.first_sequence != 0 => {
+            malformed("segments of a merged shuffle have no sequence".into())
+        }
+        Mode::Remote if past_end > SEQUENCES_MAX => {
+            malformed(format!("segment number {past_end} of one map attempt"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn has_repeats(segments: &[SegmentHeader]) -> bool {
+    // Clients send runs of partitions: almost always in order.
+    if segments.is_sorted_by(|a, b| a.reduce < b.reduce) {
+        return false;
+    }
+    let mut seen: HashSet<ReduceId> = HashSet::with_capacity(segments.len());
+    !segments.iter().all(|segment| seen.insert(segment.reduce))
+}

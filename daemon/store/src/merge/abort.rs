@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The segments of an attempt that never was are taken out, and their space goes back: memory is closed
+//! up, and where they are in files there are holes.
+
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+
+use super::extents::FileRun;
+use super::partition::{Inner, Partition, Phase};
+use crate::fs::Open;
+use crate::model::code::Code;
+use crate::model::id::{MapId, MapIndex};
+use crate::resource::Resources;
+
+/// Disks give back whole blocks: smaller holes are none.
+const HOLE_BYTES_MIN: u64 = 4096;
+
+impl Partition {
+    /// Takes the segments of an attempt out.
+    pub(crate) fn abort(
+        &self,
+        resources: &Resources,
+        attempt: (MapIndex, MapId),
+    ) -> Result<(), Code> {
+        let holes = {
+            let mut inner = self.lock()?;
+            if inner.phase == Phase::Removed {
+                return Ok(());
+            }
+            let holes = inner.abort(attempt);
+            self.note_tail(&inner);
+            holes
+        };
+        for hole in holes {
+            match self.punch(resources, hole) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    let reduce = self.reduce();
+                    tracing::warn!(%reduce, ?hole, %error, "give space of an aborted attempt back");
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn punch(&self, resources: &Resources, hole: FileRun) -> io::Result<()> {
+        let path = self.home().path(resources, hole.place, self.reduce());
+        let file = resources.fs().open(&path, Open::Write)?;
+        file.punch(hole.offset, hole.length)
+    }
+}
+
+impl Inner {
+    /// Marks the segments as gone, closes up the tail, and says where in files their bytes are. Readers
+    /// that share the tail keep it from being closed up: the bytes stay then, and nobody finds them.
+    fn abort(&mut self, attempt: (MapIndex, MapId)) -> Vec<FileRun> {
+        let (map_index, map_id) = attempt;
+        let is_its = |segment: &crate::LaidSegment| {
+            segment.map_index == map_index && segment.map_id == map_id
+        };
+        let in_tail = self.segments.iter().skip(self.on_file);
+        let mut kept: Vec<Range<usize>> = Vec::new();
+        let mut end = 0;
+        for segment in in_tail {
+            let start = end;
+            end += segment.length as usize;
+            match kept.last_mut() {
+                _ if is_its(&segment) => {}
+                Some(last) if last.end == start => last.end = end,
+                _ => kept.push(start..end),
+            }
+        }
+        let all_kept = kept.iter().map(|range| range.len()).sum::<usize>() == end;
+        let closed_up = all_kept || self.tail.try_keep(&kept);
+        let on_disk = self.extents.bytes();
+        let left = self.segments.abort(attempt, self.on_file, closed_up);
+        let on_disk = left.into_iter().filter(|(offset, _)| *offset < on_disk);
+        let runs = on_disk.flat_map(|(offset, length)| self.extents.runs(offset, length));
+        joined(runs)
+    }
+}
+
+/// Runs that follow one another are one hole.
+fn joined(runs: impl Iterator<Item = FileRun>) -> Vec<FileRun> {
+    let mut holes: Vec<FileRun> = Vec::new();
+    for run in runs {
+        match holes.last_mut() {
+            Some(last) if last.place == run.place && last.offset + last.length == run.offset => {
+                last.length += run.length;
+            }
+            _ => holes.push(run),
+        }
+    }
+    holes.retain(|hole| hole.length >= HOLE_BYTES_MIN);
+    holes
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A map attempt in remote mode: what was taken of it, and whether it counts.
+
+use std::collections::BTreeMap;
+
+use super::code::Code;
+use super::ledger::Ledger;
+
+/// What an attempt costs beside its batches, for the budget: the struct, its map entries,
+/// allocations.
+pub(crate) const ATTEMPT_BYTES: usize = 192;
+
+/// What a batch costs.
+const BATCH_BYTES: usize = 16;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Open,
+    Committed,
+    Aborted,
+    /// The shuffle was removed.
+    Ended,
+}
+
+/// One attempt of one map task.
+#[derive(Debug, Default)]
+pub(crate) struct Attempt {
+    state: State,
+    ledger: Ledger,
+    /// How many segments were taken of each batch, by the number of its first one.
+    batches: BTreeMap<u32, u32>,
+}
+
+impl Attempt {
+    /// How many segments of this batch, which may have come before, were taken already.
+    pub(crate) fn taken(&self, first: u32, segments: u32) -> Result<u32, Code> {
+        match self.state {
+            State::Open => Ok(self.batches.get(&first).copied().unwrap_or(0)),
+            // A late repetition: an attempt commits when all it pushed was answered.
+            State::Committed => Ok(segments),
+            State::Aborted => Err(Code::Aborted),
+            State::Ended => Err(Code::TooLate),
+        }
+    }
+
+    /// Takes note of what was taken, now or before, of a batch.
+    pub(crate) fn take(&mut self, first: u32, taken: u32, more: Ledger) {
+        if taken > 0 {
+            self.batches.insert(first, taken);
+        }
+        self.ledger = self.ledger.and(more);
+    }
+
+    /// The attempt is over, and this is what it pushed.
+    pub(crate) fn commit(&mut self, pushed: Ledger) -> Result<(), Code> {
+        match self.state {
+            State::Open | State::Committed => {}
+            State::Aborted => return Err(Code::Aborted),
+            State::Ended => return Err(Code::UnknownShuffle),
+        }
+        if self.ledger != pushed {
+            return Err(Code::LedgerMismatch);
+        }
+        self.state = State::Committed;
+        self.batches.clear();
+        Ok(())
+    }
+
+    /// The attempt never was.
+    pub(crate) fn abort(&mut self) {
+        *self = Self {
+            state: State::Aborted,
+            ..Self::default()
+        };
+    }
+
+    /// The shuffle goes.
+    pub(crate) fn end(&mut self) {
+        *self = Self {
+            state: State::Ended,
+            ..Self::default()
+        };
+    }
+
+    /// What was taken of it.
+    pub(crate) fn ledger(&self) -> Ledger {
+        self.ledger
+    }
+
+    /// Memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        ATTEMPT_BYTES + self.batches.len() * BATCH_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(segments: u64, checksum: u64) -> Ledger {
+        Ledger { segments, checksum }
+    }
+
+    #[test]
+    fn a_batch_that_comes_again_goes_on_where_it_ended() {
+        let mut attempt = Attempt::default();
+        assert_eq!(attempt.taken(0, 10), Ok(0));
+        attempt.take(0, 4, ledger(4, 44));
+        assert_eq!(attempt.taken(0, 10), Ok(4));
+        attempt.take(0, 10, ledger(6, 6));
+        assert_eq!(attempt.taken(0, 10), Ok(10));
+        assert_eq!(attempt.taken(10, 3), Ok(0), "another batch");
+        assert_eq!(attempt.commit(ledger(10, 50)), Ok(()));
+        assert_eq!(attempt.taken(10, 3), Ok(3), "late, and so a repetition");
+    }
+
+    #[test]
+    fn only_what_was_pushed_is_committed_and_it_may_be_said_again() {
+        let mut attempt = Attempt::default();
+        attempt.take(0, 2, ledger(2, 7));
+        let held = attempt.bytes();
+        assert_eq!(attempt.commit(ledger(2, 8)), Err(Code::LedgerMismatch));
+        assert_eq!(attempt.commit(ledger(1, 7)), Err(Code::LedgerMismatch));
+        assert_eq!(attempt.commit(ledger(2, 7)), Ok(()));
+        assert_eq!(attempt.commit(ledger(2, 7)), Ok(()));
+        assert_eq!(attempt.commit(ledger(3, 7)), Err(Code::LedgerMismatch));
+        assert!(attempt.bytes() < held);
+    }
+
+    #[test]
+    fn nothing_comes_after_an_abort() {
+        let mut attempt = Attempt::default();
+        attempt.take(0, 2, ledger(2, 7));
+        attempt.abort();
+        assert_eq!(attempt.taken(2, 1), Err(Code::Aborted));
+        assert_eq!(attempt.commit(ledger(2, 7)), Err(Code::Aborted));
+        assert_eq!(attempt.commit(ledger(0, 0)), Err(Code::Aborted));
+        assert_eq!(attempt.ledger(), Ledger::default());
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Places: what a segment is called by those who read it. The list of a partition's segments only grows,
+//! so a place means the same segment for ever.
+
+use std::ops::Range;
+
+use super::segment::{LaidRun, LaidSegment, Segments};
+
+/// A segment and where it starts in the partition's bytes (files first, then the memory tail).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) offset: u64,
+    pub(crate) segment: LaidSegment,
+}
+
+/// All segments, and where they start.
+pub(crate) fn placed(segments: &Segments) -> impl Iterator<Item = Placed> {
+    let mut offset = 0;
+    segments.iter().map(move |segment| {
+        let placed = Placed { offset, segment };
+        offset += u64::from(segment.length);
+        placed
+    })
+}
+
+/// The segments that are wanted, in runs of places that follow one another.
+pub(crate) fn selected(
+    segments: &Segments,
+    is_wanted: impl Fn(&LaidSegment) -> bool,
+) -> Vec<LaidRun> {
+    let mut runs: Vec<LaidRun> = Vec::new();
+    for (place, segment) in (0..).zip(segments.iter()) {
+        if segment.is_gone() || !is_wanted(&segment) {
+            continue;
+        }
+        match runs.last_mut() {
+            Some(run) if run.end() == place => run.segments.push(segment),
+            _ => runs.push(LaidRun {
+                first: place,
+                segments: vec![segment],
+            }),
+        }
+    }
+    runs
+}
+
+/// The segments at these places, or nothing if one of the places has none. Places are in order.
+pub(crate) fn at(segments: &Segments, places: &[Range<u32>]) -> Option<Vec<Placed>> {
+    let count: usize = places.iter().map(|run| run.len()).sum();
+    if !places.is_sorted_by(|one, next| one.end <= next.start) {
+        return None;
+    }
+    let mut found = Vec::with_capacity(count);
+    let mut all = (0_u32..).zip(placed(segments));
+    for run in places {
+        let within = all.by_ref().skip_while(|(place, _)| *place < run.start);
+        found.extend(within.take(run.len()).map(|(_, placed)| placed));
+    }
+    (found.len() == count).then_some(found)
+}
+
+impl LaidRun {
+    /// The place behind it.
+    fn end(&self) -> u32 {
+        self.first + self.segments.len() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(
+        clippy::single_range_in_vec_init,
+        reason = "a list of ranges, of which there may be one"
+    )]
+
+    use super::*;
+    use crate::{MapId, MapIndex, MapRange, Mode};
+
+    /// Segments of the maps 0, 1, ... with these lengths.
+    fn segments(lengths: &[u32]) -> Segments {
+        let mut segments = Segments::new(Mode::Merge);
+        for (map, &length) in (0..).zip(lengths) {
+            segments.push(&LaidSegment {
+                map_index: MapIndex(map),
+                map_id: MapId(1),
+                sequence: 0,
+                length,
+                records: 1,
+                crc: 0,
+            });
+        }
+        segments
+    }
+
+    fn shown(runs: &[LaidRun]) -> Vec<(u32, Vec<u32>)> {
+        let maps = |run: &LaidRun| run.segments.iter().map(|s| s.map_index.0).collect();
+        runs.iter().map(|run| (run.first, maps(run))).collect()
+    }
+
+    #[test]
+    fn a_map_range_selects_runs_of_places() {
+        let mut all = segments(&[1, 1, 1]);
+        let mut again = all.iter().next().unwrap();
+        again.map_index = MapIndex(9);
+        all.push(&again);
+        again.map_index = MapIndex(7);
+        all.push(&again);
+        let maps =
+            |range: MapRange| shown(&selected(&all, |segment| range.contains(segment.map_index)));
+        assert_eq!(maps(MapRange::ALL), [(0, vec![0, 1, 2, 9, 7])]);
+        let some = MapRange::new(1, 8).unwrap();
+        assert_eq!(maps(some), [(1, vec![1, 2]), (4, vec![7])]);
+        assert!(maps(MapRange::new(3, 7).unwrap()).is_empty());
+    }
+
+    #[test]
+    fn what_is_gone_is_not_selected_and_its_places_stay_empty() {
+        let mut all = Segments::new(Mode::Remote);
+        segments(&[1, 1, 1]).iter().for_each(|one| all.push(&one));
+        all.abort((MapIndex(1), MapId(1)), 0, true);
+        assert_eq!(
+            shown(&selected(&all, |_| true)),
+            [(0, vec![0]), (2, vec![2])]
+        );
+        let offsets: Vec<_> = at(&all, &[0..3])
+            .unwrap()
+            .iter()
+            .map(|p| p.offset)
+            .collect();
+        assert_eq!(offsets, [0, 1, 1]);
+    }
+
+    #[test]
+    fn segments_are_found_where_they_start() {
+        let all = segments(&[10, 20, 30, 40]);
+        let offsets = |places: &[Range<u32>]| {
+            at(&all, places).map(|found| found.iter().map(|p| p.offset).collect::<Vec<_>>())
+        };
+        assert_eq!(offsets(&[0..4]).unwrap(), [0, 10, 30, 60]);
+        assert_eq!(offsets(&[1..2, 3..4]).unwrap(), [10, 60]);
+        assert_eq!(offsets(&[0..1, 1..3]).unwrap(), [0, 10, 30]);
+        assert_eq!(offsets(&[]).unwrap(), [0; 0]);
+        assert_eq!(offsets(&[3..5]), None);
+        assert_eq!(offsets(&[2..3, 1..2]), None, "not in order");
+    }
+}

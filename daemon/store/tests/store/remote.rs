@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Remote shuffles: what of a map attempt counts, and when.
+
+use crate::world::*;
+
+use lodestone_store::fs::fake::{Errno, Fault};
+use lodestone_store::*;
+
+/// A map attempt, as its writer sees it.
+struct Attempt<'a> {
+    world: &'a World,
+    map: u32,
+    map_id: i64,
+    next: u32,
+    acknowledged: Ledger,
+}
+
+impl World {
+    fn remote(self) -> Self {
+        let spec = ShuffleSpec {
+            mode: Mode::Remote,
+            num_maps: 10,
+            num_partitions: 100,
+            ..spec()
+        };
+        self.store.register_shuffle(&key(), spec).unwrap();
+        self
+    }
+
+    fn attempt(&self, map: u32, map_id: i64) -> Attempt<'_> {
+        Attempt {
+            world: self,
+            map,
+            map_id,
+            next: 0,
+            acknowledged: Ledger::default(),
+        }
+    }
+
+    /// Partition, attempt and number of each visible segment.
+    fn shown(&self, reduce: u32) -> Vec<(u32, i64, u32)> {
+        let segments = self.segments(reduce);
+        let named = |s: &LaidSegment| (s.map_index.0, s.map_id.0, s.sequence);
+        segments.iter().map(named).collect()
+    }
+}
+
+impl Attempt<'_> {
+    /// Pushes a batch that begins with this number.
+    fn push_from(&mut self, first: u32, parts: &[(u32, &[u8])]) -> Vec<Code> {
+        let segments: Vec<_> = parts.iter().map(|(r, bytes)| header(*r, bytes)).collect();
+        let body: Vec<u8> = parts.iter().flat_map(|(_, bytes)| bytes.to_vec()).collect();
+        let batch = Batch {
+            first_sequence: first,
+            ..batch(self.map, self.map_id, &segments, &body)
+        };
+        let codes = self.world.store.push_batch(&key(), &batch).unwrap();
+        for ((sequence, header), code) in (first..).zip(&segments).zip(&codes) {
+            if *code == Code::Ok {
+                let segment = LaidSegment {
+                    map_index: MapIndex(self.map),
+                    map_id: MapId(self.map_id),
+                    sequence,
+                    length: header.length,
+                    records: header.records,
+                    crc: header.crc,
+                };
+                let one = Ledger::of(header.reduce, [segment]);
+                self.acknowledged = self.acknowledged.and(one);
+            }
+        }
+        codes
+    }
+
+    fn push(&mut self, parts: &[(u32, &[u8])]) -> Vec<Code> {
+        let first = self.next;
+        self.next += parts.len() as u32;
+        self.push_from(first, parts)
+    }
+
+    fn commit(&self) -> Result<(), Code> {
+        self.commit_as(self.acknowledged)
+    }
+
+    fn commit_as(&self, ledger: Ledger) -> Result<(), Code> {
+        let (map, map_id) = (MapIndex(self.map), MapId(self.map_id));
+        let committed = self.world.store.commit_map(&key(), map, map_id, ledger);
+        committed.map_err(|refusal| refusal.code)
+    }
+
+    fn abort(&self) {
+        let (map, map_id) = (MapIndex(self.map), MapId(self.map_id));
+        self.world.store.abort_map(&key(), map, map_id).unwrap();
+    }
+}
+
+#[test]
+fn an_attempt_is_read_when_it_has_committed_and_not_before() {
+    let world = World::new().remote();
+    let (mut first, mut second) = (world.attempt(0, 10), world.attempt(1, 11));
+    assert_eq!(first.push(&[(3, b"one"), (4, b"two")]), [Code::Ok; 2]);
+    assert_eq!(second.push(&[(3, b"other")]), [Code::Ok]);
+    assert_eq!(first.push(&[(3, b"three")]), [Code::Ok]);
+    assert_eq!(world.shown(3), []);
+    first.commit().unwrap();
+    first.commit().unwrap();
+    assert_eq!(world.shown(3), [(0, 10, 0), (0, 10, 2)]);
+    assert_eq!(world.fetch(3), b"onethree");
+    second.commit().unwrap();
+    assert_eq!(world.fetch(3), b"oneotherthree");
+    assert_eq!(world.fetch(4), b"two");
+    let none = world.store.layout(&key(), MapRange::ALL, ReduceId(5));
+    assert_eq!(none.unwrap_err().code, Code::UnknownPartition);
+}
+
+#[test]
+fn a_batch_that_comes_twice_is_taken_once() {
+    let world = World::new().remote();
+    let mut attempt = world.attempt(0, 10);
+    let batch: [(u32, &[u8]); 2] = [(1, b"aa"), (1, b"bb")];
+    assert_eq!(attempt.push_from(0, &batch), [Code::Ok; 2]);
+    assert_eq!(attempt.push_from(0, &batch), [Code::Duplicate; 2]);
+    attempt.commit().unwrap();
+    assert_eq!(attempt.push_from(0, &batch), [Code::Duplicate; 2]);
+    assert_eq!(world.fetch(1), b"aabb");
+}
+
+#[test]
+fn what_is_not_all_that_was_pushed_does_not_commit() {
+    let world = World::new().remote();
+    let mut attempt = world.attempt(0, 10);
+    attempt.push(&[(1, b"aa"), (2, b"bb")]);
+    let held = attempt.acknowledged;
+    let more = Ledger {
+        segments: held.segments + 1,
+        ..held
+    };
+    let other = Ledger {
+        checksum: held.checksum ^ 1,
+        ..held
+    };
+    for wrong in [more, other, Ledger::default()] {
+        assert_eq!(attempt.commit_as(wrong), Err(Code::LedgerMismatch));
+    }
+    assert_eq!(world.shown(1), []);
+    attempt.commit().unwrap();
+    let unheard = world.attempt(5, 99);
+    assert_eq!(unheard.commit_as(held), Err(Code::LedgerMismatch));
+    assert_eq!(unheard.commit_as(Ledger::default()), Ok(()));
+}
+
+#[test]
+fn an_aborted_attempt_leaves_nothing_in_memory_and_nothing_comes_after_it() {
+    let world = World::with(1, 8 * MIB).remote();
+    let mut kept = world.attempt(0, 10);
+    let mut gone = world.attempt(0, 11);
+    let bytes = payload(0, 1, 100_000);
+    kept.push(&[(1, &bytes), (2, b"kept")]);
+    let before = world.store.load().memory_used;
+    for _ in 0..20 {
+        assert_eq!(gone.push(&[(1, &bytes), (2, b"gone")]), [Code::Ok; 2]);
+    }
+    kept.push(&[(1, b"behind"), (2, b"behind")]);
+    assert!(world.store.load().memory_used > before + 2_000_000);
+    gone.abort();
+    let left = world.store.load().memory_used - before;
+    assert!(left < 10_000, "{left} bytes of an aborted attempt");
+    assert_eq!(gone.push(&[(1, b"late")]), [Code::Aborted]);
+    assert_eq!(gone.commit(), Err(Code::Aborted));
+    gone.abort();
+    kept.commit().unwrap();
+    assert_eq!(world.fetch(1), [bytes.as_slice(), b"behind"].concat());
+    assert_eq!(world.fetch(2), b"keptbehind");
+    let unheard = world.attempt(7, 70);
+    unheard.abort();
+    assert_eq!(world.attempt(7, 70).push(&[(1, b"late")]), [Code::Aborted]);
+}
+
+#[test]
+fn space_of_an_aborted_attempt_on_disk_is_given_back_and_others_are_read_as_before() {
+    let world = World::new().remote();
+    world.fs.set_capacity(DISK.as_ref(), 100 * MIB);
+    let bytes = |map: u32, n: u32| payload(map, n, LARGE_BYTES);
+    let (mut kept, mut gone) = (world.attempt(0, 10), world.attempt(1, 11));
+    for n in 0..4 {
+        assert_eq!(kept.push(&[(1, &bytes(0, n))]), [Code::Ok]);
+        assert_eq!(gone.push(&[(1, &bytes(1, n))]), [Code::Ok]);
+    }
+    kept.commit().unwrap();
+    let before = world.store.load().disk_free;
+    let places = world
+        .store
+        .layout(&key(), MapRange::ALL, ReduceId(1))
+        .unwrap();
+    gone.abort();
+    let freed = world.store.load().disk_free - before;
+    assert_eq!(freed, 4 * LARGE_BYTES as u64);
+    let now = world
+        .store
+        .layout(&key(), MapRange::ALL, ReduceId(1))
+        .unwrap();
+    assert_eq!(now, places, "places mean the same for ever");
+    let all: Vec<u8> = (0..4).flat_map(|n| bytes(0, n)).collect();
+    assert_eq!(world.fetch(1), all);
+    let read = at(&world.store, 1, 1..2);
+    assert_eq!(read.unwrap_err().code, Code::Aborted);
+}
+
+#[test]
+fn bytes_that_a_reader_has_stay_when_another_attempt_is_aborted() {
+    let world = World::with(1, 8 * MIB).remote();
+    let (mut gone, mut kept) = (world.attempt(0, 10), world.attempt(1, 11));
+    let bytes = payload(1, 1, 50_000);
+    gone.push(&[(1, &payload(0, 1, 50_000))]);
+    kept.push(&[(1, &bytes)]);
+    kept.commit().unwrap();
+    let open = at(&world.store, 1, 1..2).unwrap();
+    gone.abort();
+    assert_eq!(read(&open), bytes);
+    drop(open);
+    assert_eq!(world.fetch(1), bytes);
+    let mut next = world.attempt(2, 12);
+    assert_eq!(next.push(&[(1, b"next")]), [Code::Ok]);
+    next.commit().unwrap();
+    assert_eq!(world.fetch(1), [bytes.as_slice(), b"next"].concat());
+}
+
+#[test]
+fn what_a_full_disk_refuses_is_refused_and_what_was_taken_stays() {
+    let world = World::new().remote();
+    world.fs.set_capacity(DISK.as_ref(), 600_000);
+    let mut attempt = world.attempt(0, 10);
+    let mut taken = Vec::new();
+    let refused = loop {
+        let bytes = payload(0, attempt.next, 30_000);
+        let codes = attempt.push(&[(1, &bytes)]);
+        match codes[0] {
+            Code::Ok => taken.extend(bytes),
+            code => break code,
+        }
+        assert!(taken.len() < 2_000_000, "nothing is ever refused");
+    };
+    assert_eq!(refused, Code::DiskFull);
+    assert!(taken.len() > 600_000, "memory is used as well");
+    attempt.commit().unwrap();
+    assert_eq!(world.fetch(1), taken);
+}
+
+#[test]
+fn a_batch_of_which_the_rest_was_refused_goes_on_where_it_ended() {
+    let world = World::new().remote();
+    let mut attempt = world.attempt(0, 10);
+    let large = payload(0, 1, LARGE_BYTES);
+    let batch: [(u32, &[u8]); 3] = [(1, b"small"), (1, &large), (2, b"last")];
+    world.fs.fault_at(0, Fault::Torn(1_000, Errno::IO));
+    let codes = attempt.push_from(0, &batch);
+    assert_eq!(codes, [Code::Ok, Code::DiskFailed, Code::DiskFailed]);
+    world.clock.advance_ms(10_000);
+    let codes = attempt.push_from(0, &batch);
+    assert_eq!(codes, [Code::Duplicate, Code::Ok, Code::Ok]);
+    attempt.commit().unwrap();
+    assert_eq!(world.fetch(1), [b"small", large.as_slice()].concat());
+    assert_eq!(world.fetch(2), b"last");
+}
+
+#[test]
+fn a_damaged_segment_ends_its_batch_which_is_repeated() {
+    let world = World::new().remote();
+    let mut segments = [header(1, b"aa"), header(1, b"bb"), header(2, b"cc")];
+    segments[1].crc ^= 1;
+    let push = |segments: &[SegmentHeader]| {
+        let pushed = batch(0, 10, segments, b"aabbcc");
+        world.store.push_batch(&key(), &pushed).unwrap()
+    };
+    let damaged = Code::ChecksumMismatch;
+    assert_eq!(push(&segments), [Code::Ok, damaged, damaged]);
+    segments[1].crc ^= 1;
+    assert_eq!(push(&segments), [Code::Duplicate, Code::Ok, Code::Ok]);
+}
+
+#[test]
+fn two_attempts_of_a_map_may_both_commit_and_are_told_apart() {
+    let world = World::new().remote();
+    let (mut one, mut two) = (world.attempt(0, 10), world.attempt(0, 11));
+    one.push(&[(1, b"one")]);
+    two.push(&[(1, b"two")]);
+    one.commit().unwrap();
+    two.commit().unwrap();
+    assert_eq!(world.shown(1), [(0, 10, 0), (0, 11, 0)]);
+    one.abort();
+    assert_eq!(world.shown(1), [(0, 11, 0)]);
+    assert_eq!(world.fetch(1), b"two");
+}
+
+#[test]
+fn merged_and_remote_shuffles_are_not_taken_for_each_other() {
+    let world = World::new().remote();
+    assert_eq!(
+        world.store.finalize(&key()).unwrap_err().code,
+        Code::Malformed
+    );
+    let merged = World::new().registered();
+    let attempt = merged.attempt(0, 10);
+    assert_eq!(attempt.commit(), Err(Code::Malformed));
+    let segments = [header(1, b"a")];
+    let numbered = Batch {
+        first_sequence: 1,
+        ..batch(0, 1, &segments, b"a")
+    };
+    let refused = merged.store.push_batch(&key(), &numbered).unwrap_err();
+    assert_eq!(refused.code, Code::Malformed);
+    let outside = world.attempt(10, 1);
+    assert_eq!(outside.commit(), Err(Code::Malformed), "of ten maps");
+}
+
+#[test]
+fn memory_is_at_its_floor_when_a_remote_shuffle_is_removed() {
+    let world = World::with(1, 8 * MIB);
+    let floor = world.store.load().memory_used;
+    let world = world.remote();
+    for map in 0..10 {
+        let mut attempt = world.attempt(map, i64::from(map));
+        for n in 0..30 {
+            attempt.push(&[(n, &payload(map, n, 1_000)), (n + 1, b"x")]);
+        }
+        match map % 3 {
+            0 => attempt.commit().unwrap(),
+            1 => attempt.abort(),
+            _ => {}
+        }
+    }
+    let removed = world
+        .store
+        .remove_shuffle(&app(), AppAttempt::NONE, ShuffleId(7), None);
+    removed.unwrap();
+    assert_eq!(world.store.load().memory_used, floor);
+    let late = world.attempt(0, 0).push(&[(1, b"late")]);
+    assert_eq!(late, [Code::TooLate]);
+}
