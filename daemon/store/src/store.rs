@@ -176,7 +176,7 @@ impl Store {
         self.resources.pages.trim();
     }
 
-    /// Gives memory back that was not needed for some minutes.
+    /// Gives memory back that was not needed for half an hour.
     pub fn give_back_idle_memory(&self) {
         self.resources.pages.give_back_idle(self.now_ms());
     }

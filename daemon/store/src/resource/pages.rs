@@ -28,7 +28,7 @@ const SMALL_PART: usize = SMALL_PAGES * SMALL_PAGE_BYTES;
 const MOVE_BYTES: usize = 1024;
 
 /// Pages that nobody needed for so long are given back, also while applications are there.
-const IDLE_MS: u64 = 300_000;
+const IDLE_MS: u64 = 1_800_000;
 
 /// What is freed of so little stays with the allocator.
 const WORTH_GIVING_BACK: usize = 1 << 20;
@@ -190,7 +190,7 @@ impl Pages {
         give_back(gone);
     }
 
-    /// Gives pages back that were free all the time since five minutes.
+    /// Gives pages back that were free all the time for half an hour.
     pub(crate) fn give_back_idle(&self, now_ms: u64) {
         let mut gone = Vec::new();
         {
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_nobody_needed_for_five_minutes_are_given_back() {
+    fn pages_that_nobody_needed_for_half_an_hour_are_given_back() {
         let (_, pages) = pages(64 << 20);
         let append = |bytes: usize| {
             let mut paged = PagedBytes::new(&pages);

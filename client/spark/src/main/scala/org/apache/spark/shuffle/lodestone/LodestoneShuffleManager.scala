@@ -11,13 +11,15 @@ import org.apache.spark.shuffle.lodestone.driver.{
 import org.apache.spark.shuffle.lodestone.embedded.HostService
 import org.apache.spark.shuffle.lodestone.fetch.{MergedReads, ReadRange}
 import org.apache.spark.shuffle.lodestone.push.{BlockPusher, DiskProbe, DiskSpeed, MapOutput}
-import org.apache.spark.shuffle.lodestone.push.{PushingShuffleWriter, RecordCounts}
+import org.apache.spark.shuffle.lodestone.push.{CountingShuffleWriter, PushingShuffleWriter}
+import org.apache.spark.shuffle.lodestone.push.RecordCounts
+import org.apache.spark.shuffle.lodestone.push.records.MapWriters
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.SortShuffleManager
 
 /**
- * The value of `spark.shuffle.manager`. Map outputs are written by Spark's own writers, and kept;
+ * The value of `spark.shuffle.manager`. Map outputs are written as Spark's own writers do, and kept;
  * what Lodestone adds hangs on [[LodestoneHandle]]. Spark makes this object before there is a
  * SparkEnv: all else is made when it is first needed. In local mode one object is both sides.
  */
@@ -30,6 +32,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
 
   private val coordinator = new OnDemand[DriverCoordinator]
   private val executor = new OnDemand[ExecutorSide]
+  private val writers = new OnDemand[MapWriters]
 
   override def registerShuffle[K, V, C](
       shuffleId: Int,
@@ -54,12 +57,16 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       context: TaskContext,
       metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle match {
     case merging: LodestoneHandle[_, _, _] =>
-      val inner = super.getWriter[K, V](merging.inner, mapId, context, metrics)
       val side = executorSide(merging.app)
       val records = RecordCounts(merging.dependency)
+      val inner = writers.get(new MapWriters(conf, shuffleBlockResolver))
+        .writer[K, V](merging.inner, mapId, context, metrics, records)
+        .getOrElse {
+          val sparks = super.getWriter[K, V](merging.inner, mapId, context, metrics)
+          new CountingShuffleWriter(sparks, records)
+        }
       new PushingShuffleWriter(
         inner,
-        records,
         lengths =>
           side.pusher.push(MapOutput(
             generationOf(merging),
@@ -101,6 +108,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
   override def unregisterShuffle(shuffleId: Int): Boolean = {
     executor.ifMade(_.removed(shuffleId))
     coordinator.ifMade(_.removed(shuffleId))
+    writers.ifMade(_.removed(shuffleId))
     super.unregisterShuffle(shuffleId)
   }
 

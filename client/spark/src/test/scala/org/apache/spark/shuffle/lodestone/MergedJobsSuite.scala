@@ -4,28 +4,19 @@ package org.apache.spark.shuffle.lodestone
 import java.io.File
 import java.nio.file.Path
 import java.util.concurrent.ConcurrentLinkedQueue
-import java.util.concurrent.atomic.{AtomicInteger, LongAdder}
+import java.util.concurrent.atomic.LongAdder
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.{FetchFailed, HashPartitioner, Partitioner, ShuffleDependency}
+import org.apache.spark.{FetchFailed, HashPartitioner, ShuffleDependency}
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
-import org.apache.spark.shuffle.lodestone.fetch.{BrokenOriginalCodec, MapRangeRDD, ReadRange}
-
-/** Says something else each time: what is counted for one partition is written to another. */
-private final class FicklePartitioner(override val numPartitions: Int) extends Partitioner {
-  override def getPartition(key: Any): Int =
-    Math.floorMod(key.hashCode + FicklePartitioner.asked.getAndIncrement(), numPartitions)
-}
-
-private object FicklePartitioner {
-  private val asked = new AtomicInteger
-}
+import org.apache.spark.shuffle.lodestone.fetch.{BrokenOriginalCodec, ForgetfulSerializer}
+import org.apache.spark.shuffle.lodestone.fetch.{MapRangeRDD, ReadRange}
 
 /** Whole jobs in local mode, where one JVM is driver and executor, with a real daemon. */
 final class MergedJobsSuite {
@@ -209,8 +200,15 @@ final class MergedJobsSuite {
 
   @Test def aChunkWithOtherThanTheWrittenNumberOfRecordsIsRefused(): Unit = {
     val job = (spark: SparkContext) =>
-      new ShuffledRDD[Int, Int, Int](pairs(spark), new FicklePartitioner(8)).collect().sorted.toSeq
-    assertEquals(withSpark()(job), withSpark(merging: _*)(job))
+      new ShuffledRDD[Int, Int, Int](pairs(spark), new HashPartitioner(8))
+        .setSerializer(new ForgetfulSerializer(spark.getConf))
+        .collect()
+        .sorted
+        .toSeq
+    val expected = withSpark()(job)
+    ForgetfulSerializer.armed.set(true)
+    assertEquals(expected, withSpark(merging: _*)(job))
+    assertFalse(ForgetfulSerializer.armed.get, "no record was lost")
     assertTrue(LodestoneReport.json().contains("RECORDS_MISMATCH"), LodestoneReport.json())
   }
 

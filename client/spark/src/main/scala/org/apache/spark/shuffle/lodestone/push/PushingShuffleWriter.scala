@@ -4,14 +4,13 @@ package org.apache.spark.shuffle.lodestone.push
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.ShuffleWriter
 
-/** Spark's own writer, whose output is handed on for pushing once it is committed. */
+/** A writer whose output is handed on for pushing once it is committed. */
 private[lodestone] final class PushingShuffleWriter[K, V](
     inner: ShuffleWriter[K, V],
-    records: RecordCounts,
     committed: Array[Long] => Unit)
     extends ShuffleWriter[K, V] {
 
-  override def write(rows: Iterator[Product2[K, V]]): Unit = inner.write(records.counting(rows))
+  override def write(records: Iterator[Product2[K, V]]): Unit = inner.write(records)
 
   override def stop(success: Boolean): Option[MapStatus] = {
     val status = inner.stop(success)

@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.push
 
 import org.apache.spark.{Partitioner, ShuffleDependency}
 
-/** How many records a map task writes for each partition, counted on their way to Spark's writer. */
+/** How many records a map task writes for each partition, counted on their way to its writer. */
 private[lodestone] final class RecordCounts private (partitioner: Option[Partitioner]) {
   private val counts = new Array[Long](partitioner.fold(0)(_.numPartitions))
 
@@ -16,6 +16,9 @@ private[lodestone] final class RecordCounts private (partitioner: Option[Partiti
         }
       case None => records
     }
+
+  /** One more, of a map task that does not combine. */
+  def add(partition: Int): Unit = counts(partition) += 1
 
   /** -1 where it is not known. */
   def of(reduceId: Int): Int =
