@@ -11,8 +11,12 @@ import org.apache.spark.SparkConf
 import org.apache.spark.serializer._
 
 /** Loses a record of the first stream that it reads once it is armed. */
-final class ForgetfulSerializer(conf: SparkConf) extends KryoSerializer(conf) {
-  override def newInstance(): SerializerInstance = new ForgetfulInstance(super.newInstance())
+final class ForgetfulSerializer(conf: SparkConf) extends Serializer with Serializable {
+  private val kryo = new KryoSerializer(conf)
+
+  override def newInstance(): SerializerInstance = new ForgetfulInstance(kryo.newInstance())
+
+  override def supportsRelocationOfSerializedObjects: Boolean = true
 }
 
 object ForgetfulSerializer {

@@ -15,7 +15,9 @@ import org.apache.spark.util.collection.unsafe.sort.RadixSort
  * page, offset. When Spark has no more memory for it `relieve` takes what there is, in the order of
  * partitions, and the pages are free again.
  *
- * The layout is that of Spark's `ShuffleExternalSorter`, with the same limits.
+ * The layout is that of Spark's `ShuffleExternalSorter`, with the same limits. Other than that one it
+ * goes on when Spark has no memory at all for it, with one small page of its own: what Spark writes
+ * without sorting, it writes without asking for memory.
  *
  * @param mostRecords
  *   at which memory counts as short (`spark.shuffle.spill.numElementsForceSpillThreshold`)
@@ -30,40 +32,42 @@ private[push] final class RecordPages(
   private val lengthBytes = UnsafeAlignedOffset.getUaoSize
   private val mostPageBytes = math.min(1L << OffsetBits, memory.pageSizeBytes())
   private val pages = ArrayBuffer.empty[MemoryBlock]
+  private var ownPage: Option[MemoryBlock] = None
   private var page: MemoryBlock = _
   private var cursor = 0L
   private var nextPageBytes = FirstPageBytes
-  private var pointers: LongArray = allocateArray(FirstPointers)
+  private val firstPointers =
+    new LongArray(MemoryBlock.fromLongArray(new Array[Long](FirstPointers)))
+  private var pointers = firstPointers
   private var count = 0
   private var peak = 0L
 
   def insert(record: Array[Byte], length: Int, partition: Int): Unit = {
+    if (length <= 0) throw new IllegalStateException("a record without bytes cannot be read again")
     if (count >= mostRecords) giveAway()
     makeRoomForPointer()
     val needed = length + lengthBytes
     if (page == null || cursor + needed > page.getBaseOffset + page.size()) nextPage(needed)
     val base = page.getBaseObject
-    val address = memory.encodePageNumberAndOffset(page, cursor)
     UnsafeAlignedOffset.putSize(base, cursor, length)
     Platform.copyMemory(record, Platform.BYTE_ARRAY_OFFSET, base, cursor + lengthBytes, length)
+    pointers.set(count, pack(partition, pages.length - 1, cursor - page.getBaseOffset))
     cursor += needed
-    pointers.set(count, pack(address, partition))
     count += 1
   }
 
   /** All that is here. They are only valid until the next call of anything else. */
   def sorted(): SortedRecords = {
     val first = RadixSort.sort(pointers, count.toLong, FirstKeyByte, LastKeyByte, false, false)
-    new SortedRecords(memory, pointers, first, count)
+    new SortedRecords(pages, pointers, first, count)
   }
 
   /** Gives all memory back, also in the middle. */
   def free(): Unit = {
     freePages()
-    if (pointers != null) {
-      freeArray(pointers)
-      pointers = null
-    }
+    count = 0
+    if (pointers ne firstPointers) freeArray(pointers)
+    pointers = firstPointers
   }
 
   /** The most memory that it had. */
@@ -87,18 +91,46 @@ private[push] final class RecordPages(
 
   private def freePages(): Unit = {
     peak = peakBytes
-    pages.foreach(freePage)
+    pages.filterNot(ownPage.contains).foreach(freePage)
     pages.clear()
     page = null
   }
 
   /** To ask for the page may give away all that there is. */
   private def nextPage(needed: Int): Unit = {
-    val fresh = allocatePage(math.max(needed.toLong, nextPageBytes))
-    nextPageBytes = math.min(mostPageBytes, nextPageBytes * 2)
+    if (pages.length == MostPages) giveAway()
+    val fresh = managedPage(needed).getOrElse {
+      if (pages.nonEmpty) giveAway()
+      pageOfOurOwn(needed)
+    }
     pages += fresh
     page = fresh
     cursor = fresh.getBaseOffset
+  }
+
+  /** Twice as large as the last one, or as small as it may be. */
+  private def managedPage(needed: Int): Option[MemoryBlock] = {
+    val large = allocate(math.max(needed.toLong, nextPageBytes))
+    nextPageBytes =
+      if (large.isDefined) math.min(mostPageBytes, nextPageBytes * 2) else FirstPageBytes
+    large.orElse(allocate(needed.toLong))
+  }
+
+  private def allocate(bytes: Long): Option[MemoryBlock] =
+    try {
+      Some(allocatePage(bytes))
+    } catch {
+      case _: SparkOutOfMemoryError => None
+    }
+
+  /** The same again and again; a record that is larger has a larger one. */
+  private def pageOfOurOwn(needed: Int): MemoryBlock = {
+    val bytes = math.max(needed.toLong, FirstPageBytes)
+    val page = ownPage.filter(_.size() >= bytes).getOrElse {
+      MemoryBlock.fromLongArray(new Array[Long](((bytes + 7) / 8).toInt))
+    }
+    ownPage = Some(page)
+    page
   }
 
   /** The sort needs as much room again as there are pointers. To ask for it may give all away. */
@@ -107,22 +139,24 @@ private[push] final class RecordPages(
       try {
         Some(allocateArray(pointers.size() * 2))
       } catch {
-        case _: TooLargePageException => None
-        case noMemory: SparkOutOfMemoryError => if (isFull) throw noMemory else None
+        case _: TooLargePageException | _: SparkOutOfMemoryError => None
       }
     larger match {
-      case Some(array) if isFull =>
-        Platform.copyMemory(
-          pointers.getBaseObject,
-          pointers.getBaseOffset,
-          array.getBaseObject,
-          array.getBaseOffset,
-          count * 8L)
-        freeArray(pointers)
-        pointers = array
+      case Some(array) if isFull => replacePointers(array)
       case Some(array) => freeArray(array)
       case None => if (isFull) giveAway()
     }
+  }
+
+  private def replacePointers(larger: LongArray): Unit = {
+    Platform.copyMemory(
+      pointers.getBaseObject,
+      pointers.getBaseOffset,
+      larger.getBaseObject,
+      larger.getBaseOffset,
+      count * 8L)
+    if (pointers ne firstPointers) freeArray(pointers)
+    pointers = larger
   }
 
   private def isFull: Boolean = count >= pointers.size() / 2
@@ -131,20 +165,16 @@ private[push] final class RecordPages(
 private[push] object RecordPages {
 
   /** As `spark.shuffle.sort.initialBufferSize`. */
-  private val FirstPointers = 4096L
+  private val FirstPointers = 4096
 
   /** Of a pointer, the bytes that hold the partition. */
   private val FirstKeyByte = 5
   private val LastKeyByte = 7
 
-  /** Spark's `PackedRecordPointer`: 24 bits of partition, 13 of page, 27 of offset. */
+  /** As Spark's `PackedRecordPointer`: 24 bits of partition, 13 of page, 27 of offset. */
+  private val PartitionShift = 40
   private val OffsetBits = 27
-  private val PageOffsetBits = 51
-  private val OffsetMask = (1L << OffsetBits) - 1
-  private val PageMask = (1L << 13) - 1
-
-  /** Most partitions that a pointer can tell apart. */
-  val MaxPartitions: Int = 1 << 24
+  private val MostPages = 1 << (PartitionShift - OffsetBits)
 
   /**
    * The least that Spark keeps for the next task. Pages double from there to Spark's own size: that one
@@ -152,20 +182,19 @@ private[push] object RecordPages {
    */
   private val FirstPageBytes = 1L << 20
 
-  private def pack(address: Long, partition: Int): Long = {
-    val page = address >>> PageOffsetBits
-    (partition.toLong << 40) | (page << OffsetBits) | (address & OffsetMask)
-  }
+  private def pack(partition: Int, page: Int, offset: Long): Long =
+    (partition.toLong << PartitionShift) | (page.toLong << OffsetBits) | offset
 
-  private[records] def partitionOf(pointer: Long): Int = (pointer >>> 40).toInt
+  private[records] def partitionOf(pointer: Long): Int = (pointer >>> PartitionShift).toInt
 
-  private[records] def addressOf(pointer: Long): Long =
-    (((pointer >>> OffsetBits) & PageMask) << PageOffsetBits) | (pointer & OffsetMask)
+  private[records] def pageOf(pointer: Long): Int = (pointer >>> OffsetBits).toInt & (MostPages - 1)
+
+  private[records] def offsetOf(pointer: Long): Long = pointer & ((1L << OffsetBits) - 1)
 }
 
 /** Records in the order of their partitions; within one, as they came. */
 private[push] final class SortedRecords(
-    memory: TaskMemoryManager,
+    pages: collection.IndexedSeq[MemoryBlock],
     pointers: LongArray,
     first: Int,
     count: Int) {
@@ -180,10 +209,11 @@ private[push] final class SortedRecords(
 
   /** Gives the next record away. */
   def next(to: RecordSink): Unit = {
-    val address = RecordPages.addressOf(pointers.get(at))
+    val pointer = pointers.get(at)
     at += 1
-    val base = memory.getPage(address)
-    val offset = memory.getOffsetInPage(address)
+    val page = pages(RecordPages.pageOf(pointer))
+    val base = page.getBaseObject
+    val offset = page.getBaseOffset + RecordPages.offsetOf(pointer)
     val length = UnsafeAlignedOffset.getSize(base, offset)
     to.record(base, offset + lengthBytes, length)
   }

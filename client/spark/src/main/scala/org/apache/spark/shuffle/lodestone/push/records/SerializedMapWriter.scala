@@ -51,6 +51,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
   override def stop(success: Boolean): Option[MapStatus] =
     if (stopped || !success) {
       stopped = true
+      pages.free()
       None
     } else {
       stopped = true

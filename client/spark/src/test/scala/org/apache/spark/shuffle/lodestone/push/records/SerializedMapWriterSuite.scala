@@ -10,8 +10,9 @@ import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.{HashPartitioner, SparkConf, SparkContext, SparkException}
+import org.apache.spark.{HashPartitioner, SparkConf, SparkContext, SparkException, TaskContext}
 import org.apache.spark.executor.TaskMetrics
+import org.apache.spark.memory.{MemoryConsumer, MemoryMode}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.shuffle.lodestone.{DaemonProcess, LodestoneShuffleManager}
@@ -101,6 +102,33 @@ final class SerializedMapWriterSuite {
     assertEquals(20000L, all.map(_.shuffleWriteMetrics.recordsWritten).sum)
   }
 
+  @Test def `memory off the heap serves as well`(): Unit =
+    assertSame(
+      300,
+      "spark.memory.offHeap.enabled" -> "true",
+      "spark.memory.offHeap.size" -> "64m",
+      "spark.shuffle.spill.numElementsForceSpillThreshold" -> "1000")
+
+  @Test def `a task whose memory others have writes all the same`(): Unit = {
+    val job = (partitions: Int) =>
+      (spark: SparkContext) =>
+        spark
+          .parallelize(0 until 50000, 2)
+          .mapPartitions { rows =>
+            Hoarder.take()
+            rows.map(n => (n * 31 % 5003, s"row $n " + "x" * (n % 50)))
+          }
+          .partitionBy(new HashPartitioner(partitions))
+          .map { case (key, value) => s"$key $value" }
+          .collect()
+          .sorted
+          .toSeq
+    val expected = withSpark(lodestone = false)(job(100))
+    Seq(100, 300).foreach { partitions =>
+      assertEquals(expected, withSpark(lodestone = true)(job(partitions)))
+    }
+  }
+
   @Test def `records larger than a page are written`(): Unit = {
     val job = (spark: SparkContext) =>
       spark
@@ -161,5 +189,23 @@ final class SerializedMapWriterSuite {
     assertTrue(named("shuffle_0_").nonEmpty)
     spark.env.shuffleManager.unregisterShuffle(0)
     assertEquals(Nil, named("shuffle_0_").map(_.getName))
+  }
+}
+
+/** Takes all the memory that its task can have, and gives none of it away. */
+private object Hoarder {
+  def take(): Unit = {
+    val memory = TaskContext.get().taskMemoryManager()
+    val hoarder = new MemoryConsumer(memory, MemoryMode.ON_HEAP) {
+      override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
+    }
+    var taken = 0L
+    var more = 1L
+    while (more > 0) {
+      more = hoarder.acquireMemory(1L << 40)
+      taken += more
+    }
+    TaskContext.get().addTaskCompletionListener[Unit](_ => hoarder.freeMemory(taken))
+    ()
   }
 }
