@@ -127,7 +127,13 @@ def check(plugin_jar: Path, spark_jars: list[Path]) -> list[str]:
 
 def core_jars(folder: Path) -> list[Path]:
     """The Spark jars that the plugin touches, in a pyspark/jars folder."""
-    patterns = ["spark-core_*", "spark-network-*", "spark-common-utils*", "spark-launcher*"]
+    patterns = [
+        "spark-core_*",
+        "spark-network-*",
+        "spark-common-utils*",
+        "spark-launcher*",
+        "spark-unsafe_*",
+    ]
     return [jar for pattern in patterns for jar in sorted(folder.glob(pattern + ".jar"))]
 
 
