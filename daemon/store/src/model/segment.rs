@@ -122,7 +122,8 @@ impl Segments {
     }
 
     /// Marks the segments of an attempt as gone. Those from `in_memory` on leave no bytes behind if
-    /// `closed_up`; where the bytes of the others are is returned: how far from the first one, and how many.
+    /// `closed_up`, also where they left some behind before; where the bytes of the others are is
+    /// returned: how far from the first one, and how many.
     pub(crate) fn abort(
         &mut self,
         (map_index, map_id): (MapIndex, MapId),
@@ -134,13 +135,12 @@ impl Segments {
         for (place, entry) in self.entries.iter_mut().enumerate() {
             let length = u64::from(entry.length);
             let is_its = entry.map_index == map_index.0 && entry.map_id == map_id.0;
-            if is_its && entry.sequence != GONE {
+            if is_its && place >= in_memory && closed_up {
                 entry.sequence = GONE;
-                if place >= in_memory && closed_up {
-                    entry.length = 0;
-                } else {
-                    left.push((offset, length));
-                }
+                entry.length = 0;
+            } else if is_its && entry.sequence != GONE {
+                entry.sequence = GONE;
+                left.push((offset, length));
             }
             offset += length;
         }

@@ -226,6 +226,26 @@ fn bytes_that_a_reader_has_stay_when_another_attempt_is_aborted() {
 }
 
 #[test]
+fn an_abort_that_is_repeated_when_readers_let_go_leaves_the_others_where_they_are() {
+    let world = World::with(1, 8 * MIB).remote();
+    let (mut gone, mut kept) = (world.attempt(0, 10), world.attempt(1, 11));
+    let bytes = payload(1, 1, 50_000);
+    gone.push(&[(1, &payload(0, 1, 50_000))]);
+    kept.push(&[(1, &bytes), (1, b"behind")]);
+    kept.commit().unwrap();
+    let open = at(&world.store, 1, 1..2).unwrap();
+    gone.abort();
+    drop(open);
+    let before = world.store.load().memory_used;
+    gone.abort();
+    assert!(
+        world.store.load().memory_used < before,
+        "it is closed up now"
+    );
+    assert_eq!(world.fetch(1), [bytes.as_slice(), b"behind"].concat());
+}
+
+#[test]
 fn what_a_full_disk_refuses_is_refused_and_what_was_taken_stays() {
     let world = World::new().remote();
     world.fs.set_capacity(DISK.as_ref(), 600_000);
