@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fetch: layouts, and streams over segments.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use lodestone_store::{Code, LaidRun, LaidSegment, MapRange, ReduceId, Refusal};
@@ -78,23 +77,15 @@ fn on_the_wire(run: &LaidRun) -> ext::LaidRun {
 pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHandle, Refusal> {
     let key = merge_key(call, &message.key)?;
     call.service.store.check_readable(&key)?;
-    let mut known: HashMap<u32, u32> = HashMap::new();
     let mut blocks = Vec::with_capacity(message.chunks.len());
     for wanted in &message.chunks {
-        let reduce = ReduceId(wanted.reduce_id);
-        let count = match known.get(&wanted.reduce_id) {
-            Some(&count) => count,
-            None => {
-                let count = call.service.store.segment_count(&key, reduce)?;
-                known.insert(wanted.reduce_id, count);
-                count
-            }
-        };
+        let (reduce, places) = (ReduceId(wanted.reduce_id), places(wanted));
+        call.service.store.check_places(&key, reduce, &places)?;
         blocks.push(Block::Segments {
             shuffle: key.shuffle,
             merge: key.merge,
             reduce,
-            places: places(wanted, count)?,
+            places,
         });
     }
     let (app, attempt) = (key.app.clone(), key.attempt);
@@ -109,25 +100,9 @@ pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHand
     )
 }
 
-/// The places of a chunk, in a partition that has `count` of them.
-fn places(wanted: &WantedChunk, count: u32) -> Result<Box<[Range<u32>]>, Refusal> {
+fn places(wanted: &WantedChunk) -> Box<[Range<u32>]> {
     let run = |run: &ext::SegmentRun| run.first..run.first.saturating_add(run.count);
-    let places: Box<[_]> = wanted.runs.iter().map(run).collect();
-    let reduce = wanted.reduce_id;
-    let malformed = |what: &str| {
-        let detail = format!("a chunk of partition {reduce}, which has {count} segments, {what}");
-        Err(Code::Malformed.because(detail))
-    };
-    if places.is_empty() || places.iter().any(Range::is_empty) {
-        return malformed("has an empty run");
-    }
-    if !places.is_sorted_by(|one, next| one.end <= next.start) {
-        return malformed("has runs that are not in order");
-    }
-    if places.last().is_some_and(|last| last.end > count) {
-        return malformed("goes beyond them");
-    }
-    Ok(places)
+    wanted.runs.iter().map(run).collect()
 }
 
 /// Opens a stream for a client of Spark's own protocol, which names no attempt.

@@ -13,7 +13,7 @@ use crate::merge::{FileRun, View};
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{MapRange, ReduceId, ShuffleKey};
 use crate::model::mode::Mode;
-use crate::model::place::{Placed, at, selected};
+use crate::model::place::{Placed, are_places, at, selected};
 use crate::model::segment::{LaidRun, LaidSegment, Segments};
 use crate::resource::home::Place;
 use crate::resource::planted::{self, Bug};
@@ -83,9 +83,16 @@ impl Store {
         generation.check_readable(&reading(&generation.partitions))
     }
 
-    /// How many places a partition has.
-    pub fn segment_count(&self, key: &ShuffleKey, reduce: ReduceId) -> Result<u32, Refusal> {
-        self.view(key, reduce, |_, view| Ok(view.segments.len() as u32))
+    /// Refuses unless these are places of the partition, none of its runs empty, and in order.
+    pub fn check_places(
+        &self,
+        key: &ShuffleKey,
+        reduce: ReduceId,
+        places: &[Range<u32>],
+    ) -> Result<(), Refusal> {
+        self.view(key, reduce, |_, view| {
+            check(key, reduce, view.segments, places)
+        })
     }
 
     /// The segments of the selected map indexes, by their places. Of a remote shuffle only those of
@@ -117,10 +124,8 @@ impl Store {
         places: &[Range<u32>],
     ) -> Result<ChunkData, Refusal> {
         self.data(key, reduce, |segments| {
-            let found = at(segments, places).ok_or_else(|| {
-                let detail = format!("places of partition {reduce} of {key} have no segment");
-                Code::Malformed.because(detail)
-            })?;
+            check(key, reduce, segments, places)?;
+            let found = at(segments, places);
             if found.iter().any(|placed| placed.segment.is_gone()) {
                 let detail = format!("a segment of partition {reduce} of {key} was aborted");
                 return Err(Code::Aborted.because(detail));
@@ -163,6 +168,19 @@ impl Store {
         });
         shown.map_err(|code| generation.refuse(code))?
     }
+}
+
+fn check(
+    key: &ShuffleKey,
+    reduce: ReduceId,
+    segments: &Segments,
+    places: &[Range<u32>],
+) -> Result<(), Refusal> {
+    are_places(segments, places).map_err(|what| {
+        let count = segments.len();
+        let detail = format!("a chunk of {key}, partition {reduce} of {count} segments, {what}");
+        Code::Malformed.because(detail)
+    })
 }
 
 /// The runs of a chunk's bytes. A segment is wholly on disk or wholly in the tail.

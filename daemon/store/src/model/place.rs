@@ -44,19 +44,32 @@ pub(crate) fn selected(
     runs
 }
 
-/// The segments at these places, or nothing if one of the places has none. Places are in order.
-pub(crate) fn at(segments: &Segments, places: &[Range<u32>]) -> Option<Vec<Placed>> {
-    let count: usize = places.iter().map(|run| run.len()).sum();
-    if !places.is_sorted_by(|one, next| one.end <= next.start) {
-        return None;
+/// What is wrong with these runs of places, if anything is.
+pub(crate) fn are_places(segments: &Segments, places: &[Range<u32>]) -> Result<(), &'static str> {
+    if places.is_empty() || places.iter().any(Range::is_empty) {
+        return Err("has an empty run");
     }
-    let mut found = Vec::with_capacity(count);
+    if !places.is_sorted_by(|one, next| one.end <= next.start) {
+        return Err("has runs that are not in order");
+    }
+    if places
+        .last()
+        .is_some_and(|last| last.end as usize > segments.len())
+    {
+        return Err("goes beyond them");
+    }
+    Ok(())
+}
+
+/// The segments at these places, which [`are_places`].
+pub(crate) fn at(segments: &Segments, places: &[Range<u32>]) -> Vec<Placed> {
+    let mut found = Vec::with_capacity(places.iter().map(|run| run.len()).sum());
     let mut all = (0_u32..).zip(placed(segments));
     for run in places {
         let within = all.by_ref().skip_while(|(place, _)| *place < run.start);
         found.extend(within.take(run.len()).map(|(_, placed)| placed));
     }
-    (found.len() == count).then_some(found)
+    found
 }
 
 impl LaidRun {
@@ -122,11 +135,7 @@ mod tests {
             shown(&selected(&all, |_| true)),
             [(0, vec![0]), (2, vec![2])]
         );
-        let offsets: Vec<_> = at(&all, &[0..3])
-            .unwrap()
-            .iter()
-            .map(|p| p.offset)
-            .collect();
+        let offsets: Vec<_> = at(&all, &[0..3]).iter().map(|p| p.offset).collect();
         assert_eq!(offsets, [0, 1, 1]);
     }
 
@@ -134,12 +143,16 @@ mod tests {
     fn segments_are_found_where_they_start() {
         let all = segments(&[10, 20, 30, 40]);
         let offsets = |places: &[Range<u32>]| {
-            at(&all, places).map(|found| found.iter().map(|p| p.offset).collect::<Vec<_>>())
+            are_places(&all, places).ok()?;
+            let found = at(&all, places);
+            Some(found.iter().map(|p| p.offset).collect::<Vec<_>>())
         };
         assert_eq!(offsets(&[0..4]).unwrap(), [0, 10, 30, 60]);
         assert_eq!(offsets(&[1..2, 3..4]).unwrap(), [10, 60]);
         assert_eq!(offsets(&[0..1, 1..3]).unwrap(), [0, 10, 30]);
-        assert_eq!(offsets(&[]).unwrap(), [0; 0]);
+        assert_eq!(at(&all, &[]), []);
+        assert_eq!(offsets(&[]), None, "no run");
+        assert_eq!(offsets(&[1..1]), None, "an empty run");
         assert_eq!(offsets(&[3..5]), None);
         assert_eq!(offsets(&[2..3, 1..2]), None, "not in order");
     }
