@@ -42,30 +42,54 @@ private[push] object FrameEncoder {
     } else {
       new StreamEncoder(streams)
     }
+}
 
-  /** What is copied at once, from where Spark has it to where a stream can take it. */
-  private[records] val CopyBytes = 32 * 1024
+/** Collects the records of a block in pieces, and makes frames of those. */
+private[records] abstract class PieceEncoder(pieceBytes: Int) extends FrameEncoder {
+  private val piece = new Array[Byte](pieceBytes)
+  private var filled = 0
+
+  /** The next piece of the block: the first `length` of these bytes. */
+  protected def encode(bytes: Array[Byte], length: Int): Unit
+
+  override def record(base: AnyRef, offset: Long, length: Int): Unit = {
+    var done = 0
+    while (done < length) {
+      if (filled == piece.length) flush()
+      val now = math.min(piece.length - filled, length - done)
+      Platform.copyMemory(base, offset + done, piece, Platform.BYTE_ARRAY_OFFSET + filled, now)
+      filled += now
+      done += now
+    }
+  }
+
+  override def close(): Unit = flush()
+
+  private def flush(): Unit = {
+    if (filled > 0) encode(piece, filled)
+    filled = 0
+  }
+}
+
+private[records] object PieceEncoder {
+
+  /** Enough for a stream to be called rarely. */
+  val Bytes: Int = 32 * 1024
 }
 
 /** Any codec, and encryption: with the streams that Spark makes. */
-private[records] final class StreamEncoder(streams: SerializerManager) extends FrameEncoder {
-  private val copied = new Array[Byte](FrameEncoder.CopyBytes)
+private[records] final class StreamEncoder(streams: SerializerManager)
+    extends PieceEncoder(PieceEncoder.Bytes) {
   private var inner: OutputStream = _
 
   override def open(block: ShuffleBlockId, out: OutputStream): Unit =
     inner = streams.wrapStream(block, new UnclosedStream(out))
 
-  override def record(base: AnyRef, offset: Long, length: Int): Unit = {
-    var done = 0
-    while (done < length) {
-      val now = math.min(copied.length, length - done)
-      Platform.copyMemory(base, offset + done, copied, Platform.BYTE_ARRAY_OFFSET, now)
-      inner.write(copied, 0, now)
-      done += now
-    }
-  }
+  override protected def encode(bytes: Array[Byte], length: Int): Unit =
+    inner.write(bytes, 0, length)
 
   override def close(): Unit = {
+    super.close()
     inner.close()
     inner = null
   }
@@ -81,30 +105,12 @@ private[records] final class UnclosedStream(out: OutputStream) extends OutputStr
 }
 
 /** Neither compressed nor encrypted. */
-private[records] final class PlainEncoder extends FrameEncoder {
-  private val copied = new Array[Byte](FrameEncoder.CopyBytes)
+private[records] final class PlainEncoder extends PieceEncoder(PieceEncoder.Bytes) {
   private var out: OutputStream = _
-  private var filled = 0
 
   override def open(block: ShuffleBlockId, out: OutputStream): Unit = this.out = out
 
-  override def record(base: AnyRef, offset: Long, length: Int): Unit = {
-    var done = 0
-    while (done < length) {
-      if (filled == copied.length) flush()
-      val now = math.min(copied.length - filled, length - done)
-      Platform.copyMemory(base, offset + done, copied, Platform.BYTE_ARRAY_OFFSET + filled, now)
-      filled += now
-      done += now
-    }
-  }
-
-  override def close(): Unit = flush()
-
-  private def flush(): Unit = {
-    if (filled > 0) out.write(copied, 0, filled)
-    filled = 0
-  }
+  override protected def encode(bytes: Array[Byte], length: Int): Unit = out.write(bytes, 0, length)
 }
 
 /**
@@ -112,52 +118,33 @@ private[records] final class PlainEncoder extends FrameEncoder {
  * head and compressed, or if that is not smaller raw, bytes. (Its empty last block is left out: readers
  * that allow for concatenated streams, as Spark's do, look for the end of the bytes.)
  */
-private[records] final class Lz4Encoder(blockBytes: Int) extends FrameEncoder {
+private[records] final class Lz4Encoder(blockBytes: Int) extends PieceEncoder(blockBytes) {
   import Lz4Encoder._
 
-  private val raw = new Array[Byte](blockBytes)
   private val packed = new Array[Byte](HeadBytes + compressor.maxCompressedLength(blockBytes))
   private val level = math.max(0, 32 - Integer.numberOfLeadingZeros(blockBytes - 1) - BaseLevel)
-  private var filled = 0
   private var out: OutputStream = _
   Magic.copyToArray(packed)
 
   override def open(block: ShuffleBlockId, out: OutputStream): Unit = this.out = out
 
-  override def record(base: AnyRef, offset: Long, length: Int): Unit = {
-    var done = 0
-    while (done < length) {
-      if (filled == raw.length) flush()
-      val now = math.min(raw.length - filled, length - done)
-      Platform.copyMemory(base, offset + done, raw, Platform.BYTE_ARRAY_OFFSET + filled, now)
-      filled += now
-      done += now
-    }
-  }
-
-  override def close(): Unit = {
-    if (filled > 0) flush()
-    out = null
-  }
-
-  private def flush(): Unit = {
-    val check = hash.hash(raw, 0, filled, Seed) & CheckMask
-    val packedBytes = compressor.compress(raw, 0, filled, packed, HeadBytes)
-    if (packedBytes < filled) {
-      head(MethodLz4, packedBytes, check)
+  override protected def encode(raw: Array[Byte], length: Int): Unit = {
+    val check = hash.hash(raw, 0, length, Seed) & CheckMask
+    val packedBytes = compressor.compress(raw, 0, length, packed, HeadBytes)
+    if (packedBytes < length) {
+      head(MethodLz4, packedBytes, length, check)
       out.write(packed, 0, HeadBytes + packedBytes)
     } else {
-      head(MethodRaw, filled, check)
+      head(MethodRaw, length, length, check)
       out.write(packed, 0, HeadBytes)
-      out.write(raw, 0, filled)
+      out.write(raw, 0, length)
     }
-    filled = 0
   }
 
-  private def head(method: Int, packedBytes: Int, check: Int): Unit = {
+  private def head(method: Int, packedBytes: Int, rawBytes: Int, check: Int): Unit = {
     packed(Magic.length) = (method | level).toByte
     littleEndian(packedBytes, Magic.length + 1)
-    littleEndian(filled, Magic.length + 5)
+    littleEndian(rawBytes, Magic.length + 5)
     littleEndian(check, Magic.length + 9)
   }
 
