@@ -46,7 +46,8 @@ ALL = [
         plain=sized(maps=1000, records=10_000, partitions=1000),
         # 2.5 MB in 50 x 50 blocks.
         throttled=sized(maps=50, records=500, partitions=50),
-        warm_up=sized(maps=200, records=5_000, partitions=500),
+        # All of it: what most of these tasks' time goes to runs once a task, and is compiled after thousands of them.
+        warm_up=sized(maps=1000, records=10_000, partitions=1000),
     ),
     Workload(
         "sql",

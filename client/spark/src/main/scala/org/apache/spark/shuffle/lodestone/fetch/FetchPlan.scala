@@ -52,15 +52,19 @@ private[fetch] object FetchPlan {
    */
   def apply(originals: Blocks, layouts: Seq[(ServiceLocation, PartitionLayout)]): FetchPlan = {
     val wanted = attempts(originals)
+    val allOurs = wanted.size == countOf(originals)
     val merged = layouts.flatMap { case (service, layout) =>
       val chunks = take(layout, wanted)
       if (chunks.isEmpty) None else Some(MergedPartition(service, layout.reduceId, chunks))
     }
-    FetchPlan(
-      merged,
-      select(originals)(wanted.contains, others = true),
-      select(originals)(!wanted.contains(_), others = false),
-      if (wanted.isEmpty) 0 else offered(layouts, wanted.contains))
+    // The usual case, in which nothing need be told apart block by block.
+    if (wanted.isEmpty && allOurs) FetchPlan(merged, Nil, originals, 0)
+    else
+      FetchPlan(
+        merged,
+        select(originals)(wanted.contains, others = true),
+        select(originals)(!wanted.contains(_), others = false),
+        offered(layouts, wanted.contains))
   }
 
   /** How many of those blocks are in the layouts. */
