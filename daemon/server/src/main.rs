@@ -188,7 +188,7 @@ async fn daemon(config: Config) -> Result<(), StartError> {
     )
     .await;
     announced(announcement.as_ref(), Announcement::withdraw)?;
-    spawn_blocking(move || store.close()).await?;
+    spawn_blocking(move || store.hand_over()).await?;
     tracing::info!("stopped");
     Ok(())
 }

@@ -135,9 +135,9 @@ pub struct Service {
 impl Service {
     /// Shares the budget out around a store that has its part already.
     pub fn new(store: Arc<Store>, shares: Shares) -> Arc<Self> {
-        // Stream ids of another daemon start must not fit; the id of this start is random.
+        // Stream ids of another daemon start must not fit.
         let kept_bytes = (shares.upload_bytes / KEPT_PART).min(MOST_KEPT_BYTES);
-        let first_stream = store.incarnation().as_i64() & 0x00ff_ffff_ffff_0000;
+        let first_stream = store.life().cast_signed() & 0x00ff_ffff_ffff_0000;
         Arc::new(Self {
             store,
             uploads: Pool::new(shares.upload_bytes - kept_bytes),
@@ -152,7 +152,7 @@ impl Service {
         })
     }
 
-    /// The id of this daemon start.
+    /// Under which clients know the daemon's shuffles.
     pub fn incarnation(&self) -> i64 {
         self.store.incarnation().as_i64()
     }

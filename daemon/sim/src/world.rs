@@ -15,11 +15,19 @@ use lodestone_store::{
     StoreConfig,
 };
 
+use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::status::Status;
+
+use crate::client::full_layout;
 use crate::disk::Disk;
+use crate::model::refusal;
 use crate::planted::{Bug, Handlers};
 
 /// Memory for what is on its way: no message of the simulation is near it.
 const TRANSIT_BYTES: u64 = 64 << 20;
+
+/// The connection of the simulation itself.
+const OWN_CONNECTION: u64 = 98;
 
 /// What one read of a file may give, so that a chunk is read in several.
 const READ_BYTES: usize = 64 << 10;
@@ -144,7 +152,7 @@ impl World {
     /// Stops the daemon in good order. Says whether it was killed before it was done.
     pub fn stop(&mut self) -> bool {
         if let Some(daemon) = self.daemon.take() {
-            daemon.service.store.close();
+            daemon.service.store.hand_over();
         }
         let was_killed = self.disk.is_dead();
         self.disk.bury();
@@ -184,6 +192,18 @@ impl World {
             connection,
         };
         Some(work(&mut daemon.handlers, &call))
+    }
+
+    /// Whether the daemon has this shuffle, as far as its answer tells.
+    pub fn knows(&mut self, key: &MergeKey) -> bool {
+        let answer = self.rpc(OWN_CONNECTION, &full_layout(key, 1));
+        let refused = answer.as_ref().and_then(refusal);
+        refused.is_none_or(|refused| {
+            !matches!(
+                refused.code,
+                Status::UnknownShuffle | Status::UnknownApplication
+            )
+        })
     }
 
     /// Carries out an RPC; nothing if there is no daemon.

@@ -12,6 +12,7 @@
 //!     spill.data                                    whole segments of many partitions
 //!     <reduceId>.data                               of one partition that became large
 //!   executors-<n>                                   who registered with Spark's own protocol
+//!   handover                                        what a start that was stopped leaves to the next
 //! <parent of localDir>/<mergeDir>/<00..3f>/         Spark's own push: names and places are Spark's
 //!   shuffleMerged_<app>_<shuffle>_<merge>_<reduce>.data|.index|.meta
 //! ```
@@ -42,6 +43,7 @@
 
 pub mod fs;
 
+mod handover;
 mod life;
 mod merge;
 mod model;

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
-use crate::fs::Lock;
+use crate::fs::{Fs, Lock};
+use crate::handover::{Adopted, forget};
 use crate::life::register::Application;
 use crate::model::id::{AppId, Incarnation};
+use crate::model::mode::Mode;
 use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
 use crate::resource::incarnation::{self, Leftover, OpenError};
@@ -66,9 +68,13 @@ pub struct Store {
     pub(crate) applications: RwLock<BTreeMap<AppId, Arc<Application>>>,
     /// Number of the next generation's directory.
     pub(crate) next_home: AtomicU64,
+    /// The data directories, without links and dots.
+    pub(crate) dirs: Vec<String>,
     pub(crate) executor_roots: Vec<PathBuf>,
     pub(crate) registrations: Registrations,
     incarnation: Incarnation,
+    /// Of this start; an incarnation may have several.
+    life: u64,
     /// Held until the store is closed.
     locks: Mutex<Vec<Box<dyn Lock>>>,
 }
@@ -83,35 +89,22 @@ impl Store {
         if config.dirs.len() > DIRECTORIES_MAX {
             return Err(OpenError::TooManyDirectories(config.dirs.len()));
         }
-        let incarnation = incarnation::draw(environment.random.as_ref())?;
         let fs = environment.fs.as_ref();
-        let mut seen = Vec::new();
-        let (mut roots, mut locks) = (Vec::new(), Vec::new());
-        for dir in &config.dirs {
-            let canonical = fs.canonical(dir).unwrap_or_else(|_| dir.clone());
-            let made = if seen.contains(&canonical) {
-                Err(OpenError::GivenTwice(dir.clone()))
-            } else {
-                seen.push(canonical);
-                incarnation::create(dir, incarnation, &environment)
-            };
-            match made {
-                Ok((root, lock)) => {
-                    roots.push(root);
-                    locks.push(lock);
-                }
-                Err(error) => {
-                    roots.iter().for_each(|root| incarnation::remove(fs, root));
-                    return Err(error);
-                }
-            }
-        }
-        let leftovers: Vec<_> = config
+        let dirs = named_once(&config.dirs, fs)?;
+        let mut leftovers: Vec<_> = config
             .dirs
             .iter()
-            .flat_map(|dir| incarnation::leftovers(dir, fs))
+            .map(|dir| incarnation::leftovers(dir, fs))
             .collect();
-        let earlier = Earlier::read(fs, leftovers.iter().map(|leftover| leftover.root.as_path()));
+        let mut adopted = Adopted::find(&dirs, &mut leftovers, fs)?;
+        let leftovers: Vec<_> = leftovers.into_iter().flatten().collect();
+        let (incarnation, roots, locks) = match &mut adopted {
+            Some(adopted) => adopted.take_place(),
+            None => make_place(&config.dirs, &environment)?,
+        };
+        let life = environment.random.next_u64().map_err(OpenError::NoRandom)?;
+        let earlier_roots = leftovers.iter().map(|leftover| &leftover.root);
+        let earlier = Earlier::read(fs, earlier_roots.chain(roots.first()).map(PathBuf::as_path));
         let budget = Arc::new(Budget::new(config.memory_bytes));
         let root = roots.first().cloned().unwrap_or_default();
         let store = Arc::new(Self {
@@ -124,11 +117,16 @@ impl Store {
             },
             applications: RwLock::default(),
             next_home: AtomicU64::new(0),
+            dirs,
             executor_roots: config.executor_roots,
             incarnation,
+            life,
             locks: Mutex::new(locks),
         });
         store.follow(earlier, &leftovers);
+        if let Some(adopted) = adopted {
+            store.go_on(adopted);
+        }
         Ok(store)
     }
 
@@ -157,14 +155,43 @@ impl Store {
     pub fn close(&self) {
         let executors = self.known_registrations().len();
         writing(&self.applications).clear();
-        for root in self.resources.disks.roots() {
-            let fs = self.resources.fs();
-            if executors > 0 && self.registrations.are_in(root) {
-                incarnation::remove_data(fs, root);
-            } else {
-                incarnation::remove(fs, root);
+        let fs = self.resources.fs();
+        // Notes that were written half, and cannot be removed, may turn out whole: what they name stays
+        // for the next start, which will see.
+        if self
+            .resources
+            .disks
+            .roots()
+            .all(|root| forget(root, fs).is_ok())
+        {
+            for root in self.resources.disks.roots() {
+                if executors > 0 && self.registrations.are_in(root) {
+                    incarnation::remove_data(fs, root);
+                } else {
+                    incarnation::remove(fs, root);
+                }
             }
         }
+        locked(&self.locks).clear();
+    }
+
+    /// Ends as [`Store::close`] does, but leaves remote shuffles to the next start on the same directories,
+    /// which goes on with them in the place of this one. Writes out what is in memory.
+    pub fn hand_over(&self) {
+        if !self.give() {
+            self.close();
+            return;
+        }
+        for generation in self
+            .all_applications()
+            .iter()
+            .flat_map(|app| app.generations())
+        {
+            if generation.spec.is_some() && generation.mode() == Mode::Merge {
+                generation.remove(&self.resources);
+            }
+        }
+        writing(&self.applications).clear();
         locked(&self.locks).clear();
     }
 
@@ -191,9 +218,14 @@ impl Store {
         self.resources.now_ms()
     }
 
-    /// The id of this daemon start.
+    /// Under which shuffles are known: of this daemon start, or of the one that left them to it.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
+    }
+
+    /// A random number of this daemon start alone.
+    pub fn life(&self) -> u64 {
+        self.life
     }
 
     /// How busy the store is. Tries disks that were taken out, so that a service which is avoided
@@ -224,4 +256,41 @@ impl Store {
     pub(crate) fn all_applications(&self) -> Vec<Arc<Application>> {
         reading(&self.applications).values().cloned().collect()
     }
+}
+
+/// The directories, each by its one name.
+fn named_once(dirs: &[PathBuf], fs: &dyn Fs) -> Result<Vec<String>, OpenError> {
+    let mut named = Vec::new();
+    for dir in dirs {
+        let canonical = fs.canonical(dir).unwrap_or_else(|_| dir.clone());
+        let name = canonical.to_string_lossy().into_owned();
+        if named.contains(&name) {
+            return Err(OpenError::GivenTwice(dir.clone()));
+        }
+        named.push(name);
+    }
+    Ok(named)
+}
+
+/// This start's name, and its directories.
+pub(crate) type Place = (Incarnation, Vec<PathBuf>, Vec<Box<dyn Lock>>);
+
+/// Makes a new incarnation's directory on each disk.
+fn make_place(dirs: &[PathBuf], environment: &Environment) -> Result<Place, OpenError> {
+    let incarnation = incarnation::draw(environment.random.as_ref())?;
+    let (mut roots, mut locks) = (Vec::new(), Vec::new());
+    for dir in dirs {
+        match incarnation::create(dir, incarnation, environment) {
+            Ok((root, lock)) => {
+                roots.push(root);
+                locks.push(lock);
+            }
+            Err(error) => {
+                let fs = environment.fs.as_ref();
+                roots.iter().for_each(|root| incarnation::remove(fs, root));
+                return Err(error);
+            }
+        }
+    }
+    Ok((incarnation, roots, locks))
 }

@@ -114,9 +114,21 @@ impl Clients {
         }
     }
 
-    pub(super) fn end_attempt(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
+    /// Most often one of which something was taken by a daemon that may still be there.
+    fn attempt_to_end(&self, dice: &mut Dice) -> Option<(&AttemptKey, &Attempt)> {
+        let is_ripe = |(name, attempt): &(&AttemptKey, &Attempt)| {
+            !attempt.acknowledged.is_empty() && name.1 == self.told
+        };
+        let ripe: Vec<_> = self.attempts.iter().filter(is_ripe).collect();
+        if !ripe.is_empty() && dice.chance(70) {
+            return dice.pick(&ripe);
+        }
         let at = dice.below(self.attempts.len().max(1));
-        let Some((name, attempt)) = self.attempts.iter().nth(at) else {
+        self.attempts.iter().nth(at)
+    }
+
+    pub(super) fn end_attempt(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
+        let Some((name, attempt)) = self.attempt_to_end(dice) else {
             return;
         };
         let (app, incarnation, shuffle_id, merge_id, map_index, map_id) = name.clone();

@@ -15,7 +15,7 @@ use lodestone_wire::spark::remove::RemoveShuffleMerge;
 use super::refusal::{Judged, agree, breach, refused_or};
 use super::{Application, Laid, Model, Shuffle};
 
-const FIRST_LEASE_MS: u64 = 120_000;
+pub(super) const FIRST_LEASE_MS: u64 = 120_000;
 const LEASE_MS: (i64, i64) = (10_000, 3_600_000);
 
 impl Model {

@@ -10,6 +10,7 @@ mod application;
 mod commit;
 mod executors;
 mod fetch;
+mod handover;
 mod push;
 mod refusal;
 
@@ -110,20 +111,28 @@ pub struct Model {
     streams: BTreeMap<(u64, i64), Stream>,
     stream_ids: BTreeSet<i64>,
     executors: executors::Executors,
+    /// By daemons that were stopped, the last one last.
+    left: Vec<handover::Left>,
 }
 
 impl Model {
-    /// A daemon starts: it knows nothing but executors, and has a name that no daemon before it had.
-    pub fn start(&mut self, incarnation: i64, is_troubled: bool) -> Judged {
+    /// A daemon starts. It goes on with what one that was stopped has left, under the same name; or it
+    /// knows nothing but executors, and has a name that no daemon before it had. Says whether it may
+    /// have less than was left.
+    pub fn start(&mut self, incarnation: i64, now_ms: u64, is_troubled: bool) -> Judged<bool> {
         self.end();
         self.executors.start(is_troubled);
         self.incarnation = incarnation;
+        if let Some(is_sure) = self.go_on(incarnation, now_ms, is_troubled)? {
+            return Ok(!is_sure);
+        }
         agree(
             "a new incarnation",
             &self.earlier.insert(incarnation),
             &true,
         )?;
-        agree("an incarnation that is not 0", &(incarnation != 0), &true)
+        agree("an incarnation that is not 0", &(incarnation != 0), &true)?;
+        Ok(false)
     }
 
     /// A daemon ends, one way or another.

@@ -74,6 +74,7 @@ impl Run {
         self.trouble_until_ms = 0;
         self.untidy = failures.changes > 0;
         let Some(incarnation) = incarnation else {
+            self.model.doubt_left();
             if self.world.start_was_killed() {
                 self.count("killed in its start");
             } else {
@@ -85,7 +86,15 @@ impl Run {
         self.count("started");
         self.incarnation = Some(incarnation);
         let is_troubled = failures.changes + failures.reads > 0;
-        self.model.start(incarnation, is_troubled)?;
+        let may_lack = self
+            .model
+            .start(incarnation, self.world.now_ms(), is_troubled)?;
+        if !self.model.holds_nothing() {
+            self.count("went on with what was left");
+        }
+        if may_lack {
+            self.forget_lost();
+        }
         check::foreign(&self.world, &self.foreign)?;
         match is_troubled {
             false => check::leftovers(&self.world, Some(incarnation), &self.foreign),
@@ -98,14 +107,27 @@ impl Run {
         let was_killed = self.world.stop();
         self.untidy |= was_killed;
         self.trace.note("stop", &[], String::new);
-        self.model.end();
         let failures = self.world.disk.take_failures();
+        let was_bad = self.world.now_ms() < self.trouble_until_ms;
+        let was_calm = !was_killed && !was_bad && failures.changes + failures.reads == 0;
+        self.model.stop(was_calm);
         check::foreign(&self.world, &self.foreign)?;
         match self.incarnation.take() {
+            Some(_) if self.model.leaves_something() => Ok(()),
             Some(own) if !self.untidy && failures.changes == 0 => {
                 check::no_data(&self.world, own, &self.foreign)
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Looks which shuffles there are, where that is not certain.
+    fn forget_lost(&mut self) {
+        for (key, _) in self.model.shuffles() {
+            if !self.world.knows(&key) {
+                self.count("lost with a stop");
+                self.model.lost(&key);
+            }
         }
     }
 
@@ -125,7 +147,7 @@ impl Run {
         let kills = 10 * usize::from(climate.kills);
         let faults = 20 * usize::from(climate.disk_faults);
         let memory = 10 * usize::from(climate.memory_changes);
-        match dice.weighted(&[60, 10, kills, kills / 3, 2, memory, faults, faults, faults]) {
+        match dice.weighted(&[60, 10, kills, kills / 3, 5, memory, faults, faults, faults]) {
             0 => self.time_passes(),
             1 => {
                 let connection = self.dice.bits() % CONNECTIONS;

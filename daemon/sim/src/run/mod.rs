@@ -12,6 +12,7 @@ use bytes::Bytes;
 use lodestone_server::handler::{Answer, Upload};
 use lodestone_store::{ChunkData, plant};
 use lodestone_wire::Message;
+use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::push::PushBatchReply;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 
@@ -253,9 +254,31 @@ impl Run {
         };
         let now_ms = self.world.now_ms();
         self.model.rpc(now_ms, connection, body, &answer, trouble)?;
+        if refusal(&answer).is_none() {
+            self.attempt_ended(body);
+        }
         self.clients
             .hear(envelope, &answer, &mut self.dice, &mut self.network);
         Ok(Some(answer))
+    }
+
+    fn attempt_ended(&mut self, request: &[u8]) {
+        if AbortMap::from_bytes(request).is_ok() {
+            self.forget_open_chunks();
+        }
+        if CommitMap::from_bytes(request).is_ok_and(|commit| commit.segments > 0) {
+            self.count("committed what it pushed");
+        }
+    }
+
+    /// What is aborted goes at once, also from under a reader, who finds out by its checksum. (Nobody
+    /// wants what is aborted: Spark never accepted it.)
+    fn forget_open_chunks(&mut self) {
+        for pending in &mut self.pending {
+            if let Pending::Chunk { expected, .. } = pending {
+                *expected = None;
+            }
+        }
     }
 
     fn one_way(&mut self, envelope: &Envelope, body: &Bytes) -> Judged {
@@ -365,6 +388,8 @@ impl Run {
                     Some(trouble) => {
                         self.model.upload(&meta, &body, &answer, trouble)?;
                         self.model.written(&self.written);
+                        self.clients
+                            .hear(&envelope, &answer, &mut self.dice, &mut self.network);
                         Ok(())
                     }
                     None => Ok(()),

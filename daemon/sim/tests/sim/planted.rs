@@ -36,7 +36,12 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::Store(PlantedBug::LedgerUnchecked) => (10, &["must be LedgerMismatch"]),
         Bug::Store(PlantedBug::UncommittedShown) => (10, &["places", "segments"]),
         Bug::Store(PlantedBug::AbortedKept) => (500, &["Aborted"]),
-        Bug::Store(PlantedBug::BatchTakenTwice) => (50, &["code of what is there"]),
+        Bug::Store(PlantedBug::BatchTakenTwice) => (50, &["code of what is there", "must be"]),
+        Bug::Store(PlantedBug::HandoverBelievedTwice) => (500, &["a new incarnation"]),
+        Bug::Store(PlantedBug::HandoverWithoutMemory) => (
+            100,
+            &["other bytes than were pushed", "cannot be read", "chunk"],
+        ),
         Bug::IncarnationIgnored => (10, &["must be StaleIncarnation"]),
         Bug::FinalizedTwice => (10, &["totals of a repeated finalize"]),
         Bug::ReleasedReadAsEmpty => (10, &["no refusal, must be UnknownShuffle"]),

@@ -55,7 +55,9 @@ impl Scene {
 
     fn start(&mut self) {
         self.incarnation = self.world.start().unwrap();
-        self.model.start(self.incarnation, false).unwrap();
+        self.model
+            .start(self.incarnation, self.world.now_ms(), false)
+            .unwrap();
     }
 
     fn kill_and_restart(&mut self) {

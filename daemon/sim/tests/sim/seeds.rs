@@ -11,7 +11,7 @@ const FIXED: u64 = 2_500;
 const FRESH: u64 = 500;
 
 /// What a simulation that is worth its name comes to.
-const REACHED: [&str; 30] = [
+const REACHED: [&str; 33] = [
     "OK",
     "DUPLICATE",
     "OTHER_ATTEMPT",
@@ -42,6 +42,9 @@ const REACHED: [&str; 30] = [
     "did not start",
     "request lost at a closed port",
     "nothing held",
+    "committed what it pushed",
+    "went on with what was left",
+    "lost with a stop",
 ];
 
 fn seed(seed: u64) -> Report {

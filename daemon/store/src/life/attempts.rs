@@ -89,6 +89,28 @@ impl Attempts {
         reading(&self.committed)
     }
 
+    /// All of them, also those that were aborted.
+    pub(crate) fn notes(&self) -> Result<Vec<(AttemptId, Attempt)>, Code> {
+        let all = locked(&self.all);
+        all.by_id
+            .iter()
+            .map(|(id, attempt)| match attempt.lock() {
+                Ok(attempt) => Ok((*id, attempt.clone())),
+                Err(_) => Err(Code::Internal),
+            })
+            .collect()
+    }
+
+    /// As it was noted.
+    pub(crate) fn restore(&self, budget: &Budget, id: AttemptId, attempt: Attempt) {
+        budget.resize_metadata(0, attempt.bytes());
+        if attempt.is_committed() {
+            self.show(id);
+        }
+        let attempt = Arc::new(Mutex::new(attempt));
+        locked(&self.all).by_id.insert(id, attempt);
+    }
+
     /// Ends and forgets all of them. Waits for pushes that are at work.
     pub(crate) fn remove(&self, budget: &Budget) {
         let all = {

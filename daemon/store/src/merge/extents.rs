@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where on disk the bytes of a partition are: a list of runs, in the order of the partition.
 
+use serde::{Deserialize, Serialize};
+
 use crate::resource::home::Place;
 
 /// One run of a partition's bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Extent {
     place: Place,
     /// Where it starts in the file.
@@ -22,7 +24,7 @@ pub(crate) struct FileRun {
 }
 
 /// The runs that make up what was written of a partition.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Extents {
     list: Vec<Extent>,
 }

@@ -10,10 +10,12 @@
 
 mod abort;
 mod extents;
+mod note;
 mod partition;
 mod relief;
 mod tail;
 mod write_out;
 
 pub(crate) use extents::FileRun;
+pub(crate) use note::PartitionNote;
 pub(crate) use partition::{Frozen, PARTITION_BYTES, Partition, View};

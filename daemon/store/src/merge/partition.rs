@@ -90,7 +90,7 @@ pub(crate) struct View<'a> {
 
 impl Inner {
     /// Heap memory of what says where the segments are.
-    fn index_bytes(&self) -> usize {
+    pub(super) fn index_bytes(&self) -> usize {
         self.segments.heap_bytes() + self.extents.heap_bytes()
     }
 }

@@ -8,6 +8,8 @@
 use std::io;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::extents::FileRun;
 use super::partition::{Inner, Partition, Phase};
 use crate::model::code::Code;
@@ -20,7 +22,7 @@ use crate::resource::pages::PagedBytes;
 const SMALL_BYTES: u64 = 1024 * 1024;
 
 /// A partition's own file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct OwnFile {
     pub(super) disk: DiskIndex,
     bytes: u64,

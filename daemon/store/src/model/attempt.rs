@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::code::Code;
 use super::ledger::Ledger;
 
@@ -13,7 +15,7 @@ pub(crate) const ATTEMPT_BYTES: usize = 192;
 /// What a batch costs.
 const BATCH_BYTES: usize = 16;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
     #[default]
     Open,
@@ -24,7 +26,7 @@ enum State {
 }
 
 /// One attempt of one map task.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Attempt {
     state: State,
     ledger: Ledger,
@@ -81,6 +83,11 @@ impl Attempt {
             state: State::Ended,
             ..Self::default()
         };
+    }
+
+    /// Readers are shown it.
+    pub(crate) fn is_committed(&self) -> bool {
+        self.state == State::Committed
     }
 
     /// What was taken of it.

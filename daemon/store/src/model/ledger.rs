@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The ledger: which segments there are, whatever their order, in a few numbers that two sides can compare.
 
+use serde::{Deserialize, Serialize};
+
 use super::id::ReduceId;
 use super::segment::LaidSegment;
 
 /// How many segments, and the sum of a hash of each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// Segments.
     pub segments: u64,

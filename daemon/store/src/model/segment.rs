@@ -5,6 +5,7 @@
 //! about two more in the bitmap. Offsets are not stored, they are the running sum of the lengths.
 
 use roaring::RoaringBitmap;
+use serde::{Deserialize, Serialize};
 
 use super::id::{MapId, MapIndex, ReduceId};
 use super::mode::Mode;
@@ -49,7 +50,7 @@ pub struct LaidRun {
 }
 
 /// A `LaidSegment` without padding.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 #[repr(C, packed(4))]
 struct Packed {
     map_id: i64,
@@ -67,9 +68,12 @@ const GONE: u32 = u32::MAX;
 const GROWTH_DIVISOR: usize = 8;
 
 /// The segments of one partition in order of arrival.
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Segments {
     entries: Vec<Packed>,
-    /// The map indexes that have a segment, where each has at most one.
+    /// The map indexes that have a segment, where each has at most one. (Only remote shuffles, which have
+    /// none of these, are handed over.)
+    #[serde(skip)]
     maps: Option<RoaringBitmap>,
 }
 

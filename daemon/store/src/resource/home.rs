@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use serde::{Deserialize, Serialize};
+
 use super::disk::{DiskIndex, code_of};
 use super::incarnation::{SPILL_NAME, data_file_name, remove_data_dir};
 use super::planted::{self, Bug};
@@ -19,7 +21,7 @@ use crate::spark::dirs::{HashedDirs, MergedFile};
 const NAME_CHARS_MAX: usize = 96;
 
 /// A file of a generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Place {
     /// The one on that disk into which all partitions may be written.
     Spill(DiskIndex),
@@ -50,6 +52,15 @@ pub(crate) enum Home {
 #[derive(Debug, Default)]
 pub(crate) struct Spill {
     end: Mutex<u64>,
+}
+
+/// A home, for the next start of the daemon.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HomeNote {
+    dir_name: String,
+    spread: u64,
+    num_maps: u32,
+    spill_ends: Vec<u64>,
 }
 
 impl Place {
@@ -83,6 +94,43 @@ impl Home {
             spread: number,
             num_maps,
             spills: std::iter::repeat_with(Spill::default).take(disks).collect(),
+        }
+    }
+
+    /// Of a registered shuffle.
+    pub(crate) fn note(&self) -> Option<HomeNote> {
+        match self {
+            Self::Ours {
+                dir_name,
+                spread,
+                num_maps,
+                spills,
+            } => Some(HomeNote {
+                dir_name: dir_name.clone(),
+                spread: *spread,
+                num_maps: *num_maps,
+                spill_ends: spills.iter().map(|spill| *locked(&spill.end)).collect(),
+            }),
+            Self::Spark { .. } => None,
+        }
+    }
+
+    /// Its directory's name on each of our disks.
+    pub(crate) fn dir_name(&self) -> Option<&str> {
+        match self {
+            Self::Ours { dir_name, .. } => Some(dir_name),
+            Self::Spark { .. } => None,
+        }
+    }
+
+    /// As it was noted.
+    pub(crate) fn of(note: HomeNote) -> Self {
+        let spill = |end: u64| Spill { end: end.into() };
+        Self::Ours {
+            dir_name: note.dir_name,
+            spread: note.spread,
+            num_maps: note.num_maps,
+            spills: note.spill_ends.into_iter().map(spill).collect(),
         }
     }
 

@@ -9,6 +9,7 @@
 //!   LODESTONE             marker, written after the lock is held: the directory is ours to remove
 //!   probe                 only while a bad disk is tried
 //!   executors-<n>         see `spark/registrations.rs`
+//!   handover              see `handover/mod.rs`
 //!   <shuffle>/<n>.data    one large partition (`merge/write_out.rs`)
 //!   <shuffle>/spill.data  what was driven out of memory of others
 //! ```
@@ -16,6 +17,8 @@
 //! Removal goes by names: a file that this daemon cannot have made stays, and so does its
 //! directory.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -27,7 +30,7 @@ use crate::fs::{Access, Fs, Kind, Lock, Open, read_exact_at, write_all_at};
 use crate::model::id::Incarnation;
 use crate::spark::registrations;
 
-const PREFIX: &str = "lodestone-";
+pub(crate) const PREFIX: &str = "lodestone-";
 const MARKER_NAME: &str = "LODESTONE";
 const MARKER: &[u8] = b"lodestone store 1\n";
 const LOCK_NAME: &str = "lock";
@@ -136,7 +139,18 @@ fn refused(dir: &Path, source: io::Error) -> OpenError {
 /// The directory of an incarnation that has ended. Nobody else takes it while this is held.
 pub(crate) struct Leftover {
     pub(crate) root: PathBuf,
-    _lock: Box<dyn Lock>,
+    lock: Box<dyn Lock>,
+}
+
+impl Leftover {
+    pub(crate) fn is_named(&self, name: &OsStr) -> bool {
+        self.root.file_name() == Some(name)
+    }
+
+    /// The directory and its lock, for somebody who goes on with it.
+    pub(crate) fn into_parts(self) -> (PathBuf, Box<dyn Lock>) {
+        (self.root, self.lock)
+    }
 }
 
 /// What incarnations that have ended left in `dir`: directories with our name and our marker whose
@@ -157,7 +171,7 @@ pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Vec<Leftover> {
             continue;
         }
         match fs.try_lock(&root.join(LOCK_NAME)) {
-            Ok(Some(_lock)) => found.push(Leftover { root, _lock }),
+            Ok(Some(lock)) => found.push(Leftover { root, lock }),
             Ok(None) => {}
             Err(error) => tracing::warn!(dir = %root.display(), %error, "lock leftovers"),
         }
@@ -188,8 +202,14 @@ pub(crate) fn remove(fs: &dyn Fs, root: &Path) {
 
 /// Removes the shuffles of an incarnation.
 pub(crate) fn remove_data(fs: &dyn Fs, root: &Path) {
+    remove_data_except(fs, root, &BTreeSet::new());
+}
+
+/// Removes the shuffles of an incarnation, but for those with these directories.
+pub(crate) fn remove_data_except(fs: &dyn Fs, root: &Path, kept: &BTreeSet<String>) {
     for entry in fs.list(root).unwrap_or_default() {
-        if entry.kind == Kind::Directory {
+        let is_kept = entry.name.to_str().is_some_and(|name| kept.contains(name));
+        if entry.kind == Kind::Directory && !is_kept {
             remove_data_dir(fs, &root.join(&entry.name));
         }
     }

@@ -36,6 +36,10 @@ pub enum Bug {
     AbortedKept,
     /// A batch that comes again is taken again.
     BatchTakenTwice,
+    /// What a daemon that was stopped has left is believed by more than one start.
+    HandoverBelievedTwice,
+    /// What is in memory is not written out before it is left to the next start.
+    HandoverWithoutMemory,
 }
 
 #[cfg(feature = "planted")]

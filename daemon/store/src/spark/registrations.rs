@@ -59,6 +59,9 @@ pub(crate) struct Log {
     is_whole: bool,
     bytes: u64,
     rewrite_at: u64,
+    /// Nothing is written until all that an earlier start knew is known again: the first file of this
+    /// one takes the place of the old one.
+    is_held: bool,
 }
 
 impl Log {
@@ -139,6 +142,9 @@ impl Registrations {
 impl Store {
     /// Best effort: an executor that cannot be written down is only unknown after a restart.
     pub(crate) fn write_down(&self, log: &mut Log, registration: &Registration) {
+        if log.is_held {
+            return;
+        }
         let fs = self.resources.fs();
         let known = || self.known_registrations();
         if let Err(error) = self.registrations.add(log, fs, registration, known) {
@@ -177,12 +183,25 @@ impl Store {
             }
             registered.is_ok()
         };
-        registrations
+        self.registrations.turn().is_held = true;
+        let count = registrations
             .into_iter()
             .filter(|_| !planted::is(Bug::RegistrationsForgotten))
             .map(taken)
             .filter(|taken| *taken)
-            .count()
+            .count();
+        let mut log = self.registrations.turn();
+        log.is_held = false;
+        if count > 0 {
+            let known = self.known_registrations();
+            let written = self
+                .registrations
+                .rewrite(&mut log, self.resources.fs(), &known);
+            if let Err(error) = written {
+                tracing::warn!(%error, "a restart would forget executors");
+            }
+        }
+        count
     }
 }
 

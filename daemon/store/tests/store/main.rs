@@ -8,6 +8,7 @@
 
 mod concurrent;
 mod disk;
+mod handover;
 mod life;
 mod open;
 mod os;

@@ -7,16 +7,16 @@ use lodestone_store::fs::fake::{Errno, Fault};
 use lodestone_store::*;
 
 /// A map attempt, as its writer sees it.
-struct Attempt<'a> {
+pub(crate) struct Attempt<'a> {
     world: &'a World,
     map: u32,
     map_id: i64,
-    next: u32,
-    acknowledged: Ledger,
+    pub(crate) next: u32,
+    pub(crate) acknowledged: Ledger,
 }
 
 impl World {
-    fn remote(self) -> Self {
+    pub(crate) fn remote(self) -> Self {
         let spec = ShuffleSpec {
             mode: Mode::Remote,
             num_maps: 10,
@@ -27,7 +27,7 @@ impl World {
         self
     }
 
-    fn attempt(&self, map: u32, map_id: i64) -> Attempt<'_> {
+    pub(crate) fn attempt(&self, map: u32, map_id: i64) -> Attempt<'_> {
         Attempt {
             world: self,
             map,
@@ -38,7 +38,7 @@ impl World {
     }
 
     /// Partition, attempt and number of each visible segment.
-    fn shown(&self, reduce: u32) -> Vec<(u32, i64, u32)> {
+    pub(crate) fn shown(&self, reduce: u32) -> Vec<(u32, i64, u32)> {
         let segments = self.segments(reduce);
         let named = |s: &LaidSegment| (s.map_index.0, s.map_id.0, s.sequence);
         segments.iter().map(named).collect()
@@ -72,13 +72,13 @@ impl Attempt<'_> {
         codes
     }
 
-    fn push(&mut self, parts: &[(u32, &[u8])]) -> Vec<Code> {
+    pub(crate) fn push(&mut self, parts: &[(u32, &[u8])]) -> Vec<Code> {
         let first = self.next;
         self.next += parts.len() as u32;
         self.push_from(first, parts)
     }
 
-    fn commit(&self) -> Result<(), Code> {
+    pub(crate) fn commit(&self) -> Result<(), Code> {
         self.commit_as(self.acknowledged)
     }
 

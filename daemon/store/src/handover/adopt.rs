@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The start that finds what the one before has left.
+
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::notes::{Note, Reader, ShuffleNote, StartNote, damaged};
+use super::{HANDOVER_NAME, forget};
+use crate::fs::{Fs, Lock, Open};
+use crate::life::register::{FIRST_LEASE_MS, Generation, ShuffleSpec};
+use crate::merge::{Partition, PartitionNote};
+use crate::model::attempt::Attempt;
+use crate::model::code::Refusal;
+use crate::model::id::{
+    AppAttempt, AppId, Incarnation, MapId, MapIndex, MergeId, ReduceId, ShuffleId, ShuffleKey,
+};
+use crate::model::mode::Mode;
+use crate::resource::home::Home;
+use crate::resource::incarnation::{self, Leftover, OpenError};
+use crate::resource::planted::{self, Bug};
+use crate::resource::writing;
+use crate::store::{Place, Store};
+
+/// A start that was stopped, and left its directories, its incarnation and its remote shuffles.
+pub(crate) struct Adopted {
+    incarnation: Incarnation,
+    roots: Vec<PathBuf>,
+    locks: Vec<Box<dyn Lock>>,
+    next_home: u64,
+    shuffles: Vec<Shuffle>,
+}
+
+struct Shuffle {
+    note: ShuffleNote,
+    attempts: Vec<(u32, i64, Attempt)>,
+    partitions: Vec<PartitionNote>,
+}
+
+impl Adopted {
+    /// What this start is, and where.
+    pub(crate) fn take_place(&mut self) -> Place {
+        let roots = std::mem::take(&mut self.roots);
+        (self.incarnation, roots, std::mem::take(&mut self.locks))
+    }
+
+    /// Looks among what earlier starts left in each of the directories `dirs`; what is found is taken
+    /// out of `leftovers`. Whatever is found or not, no later start will find it.
+    pub(crate) fn find(
+        dirs: &[String],
+        leftovers: &mut [Vec<Leftover>],
+        fs: &dyn Fs,
+    ) -> Result<Option<Self>, OpenError> {
+        let roots: Vec<PathBuf> = leftovers
+            .iter()
+            .flatten()
+            .map(|leftover| leftover.root.clone())
+            .collect();
+        let adopted = roots
+            .iter()
+            .find_map(|root| Self::at(root, dirs, leftovers, fs));
+        for root in roots
+            .iter()
+            .filter(|_| !planted::is(Bug::HandoverBelievedTwice))
+        {
+            let forgotten = forget(root, fs);
+            forgotten.map_err(|source| OpenError::Unusable {
+                dir: root.clone(),
+                source,
+            })?;
+        }
+        Ok(adopted)
+    }
+
+    fn at(
+        root: &Path,
+        dirs: &[String],
+        leftovers: &mut [Vec<Leftover>],
+        fs: &dyn Fs,
+    ) -> Option<Self> {
+        let path = root.join(HANDOVER_NAME);
+        let (start, shuffles) = match read(&path, fs) {
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::NotFound => return None,
+            Err(error) => {
+                let path = path.display();
+                tracing::error!(%path, %error, "remote shuffles are lost: unreadable");
+                return None;
+            }
+        };
+        if start.dirs != dirs {
+            let before = &start.dirs;
+            tracing::error!(?before, now = ?dirs, "remote shuffles are lost: other directories");
+            return None;
+        }
+        let name = root.file_name()?;
+        let incarnation = incarnation_of(name.to_str()?)?;
+        let is_there = |of_dir: &Vec<Leftover>| of_dir.iter().any(|one| one.is_named(name));
+        if !leftovers.iter().all(is_there) {
+            return None;
+        }
+        let mut adopted = Self {
+            incarnation,
+            roots: Vec::new(),
+            locks: Vec::new(),
+            next_home: start.next_home,
+            shuffles,
+        };
+        for of_dir in leftovers {
+            for taken in of_dir.extract_if(.., |one| one.is_named(name)) {
+                let (root, lock) = taken.into_parts();
+                adopted.roots.push(root);
+                adopted.locks.push(lock);
+            }
+        }
+        Some(adopted)
+    }
+}
+
+fn read(path: &Path, fs: &dyn Fs) -> io::Result<(StartNote, Vec<Shuffle>)> {
+    let mut notes = Reader::new(fs.open(path, Open::Read)?);
+    let Note::Start(start) = notes.next()? else {
+        return Err(damaged("the first note is missing"));
+    };
+    let (mut shuffles, mut attempts, mut partitions) = (Vec::new(), Vec::new(), Vec::new());
+    loop {
+        match notes.next()? {
+            Note::Attempt(map_index, map_id, attempt) => {
+                attempts.push((map_index, map_id, attempt))
+            }
+            Note::Partition(partition) => partitions.push(partition),
+            Note::Shuffle(note) => shuffles.push(Shuffle {
+                note,
+                attempts: std::mem::take(&mut attempts),
+                partitions: std::mem::take(&mut partitions),
+            }),
+            Note::Lost => {
+                attempts.clear();
+                partitions.clear();
+            }
+            Note::Start(_) => return Err(damaged("there are two first notes")),
+            Note::End => return Ok((start, shuffles)),
+        }
+    }
+}
+
+fn incarnation_of(name: &str) -> Option<Incarnation> {
+    let hex = name.strip_prefix(incarnation::PREFIX)?;
+    let number = u64::from_str_radix(hex, 16).ok()?;
+    NonZeroU64::new(number).map(Incarnation)
+}
+
+impl Store {
+    /// Goes on with the shuffles of a start that was stopped.
+    pub(crate) fn go_on(&self, adopted: Adopted) {
+        self.next_home.fetch_max(adopted.next_home, Relaxed);
+        for shuffle in adopted.shuffles {
+            let name = format!("{} of {}", shuffle.note.shuffle, shuffle.note.app);
+            match self.go_on_with(shuffle) {
+                Ok(()) => tracing::info!(shuffle = name, "taken over from the start before"),
+                Err(refusal) => tracing::error!(shuffle = name, %refusal, "this shuffle is lost"),
+            }
+        }
+        self.remove_lost();
+    }
+
+    /// What could not be noted, and not be removed, before the stop.
+    fn remove_lost(&self) {
+        let kept: BTreeSet<String> = self
+            .all_applications()
+            .iter()
+            .flat_map(|application| application.generations())
+            .filter_map(|generation| generation.home.dir_name().map(str::to_owned))
+            .collect();
+        for root in self.resources.disks.roots() {
+            incarnation::remove_data_except(self.resources.fs(), root, &kept);
+        }
+    }
+
+    fn go_on_with(&self, shuffle: Shuffle) -> Result<(), Refusal> {
+        let Shuffle {
+            note,
+            attempts,
+            partitions,
+        } = shuffle;
+        let app = AppId::new(&note.app)?;
+        let attempt = AppAttempt(note.attempt);
+        let key = ShuffleKey {
+            app: app.clone(),
+            attempt: Some(attempt),
+            shuffle: ShuffleId(note.shuffle),
+            merge: MergeId(note.merge),
+        };
+        let spec = ShuffleSpec {
+            mode: Mode::Remote,
+            num_maps: note.num_maps,
+            num_partitions: note.num_partitions,
+            format: note.format,
+        };
+        let home = Home::of(note.home);
+        let lease_until_ms = self.now_ms() + FIRST_LEASE_MS;
+        self.with_application(&app, attempt, |state| {
+            state.attempt = state.attempt.max(attempt);
+            // Its driver had no chance to renew it while nobody was here.
+            state.lease_until_ms = Some(lease_until_ms);
+            let generation = state.start(&self.resources, &key, Some(spec), home);
+            self.fill(&generation, attempts, partitions);
+        });
+        Ok(())
+    }
+
+    fn fill(
+        &self,
+        generation: &Generation,
+        attempts: Vec<(u32, i64, Attempt)>,
+        partitions: Vec<PartitionNote>,
+    ) {
+        for (map_index, map_id, attempt) in attempts {
+            let id = (MapIndex(map_index), MapId(map_id));
+            generation
+                .attempts
+                .restore(&self.resources.budget, id, attempt);
+        }
+        let mut all = writing(&generation.partitions);
+        for note in partitions {
+            let reduce: ReduceId = note.reduce();
+            let home = Arc::clone(&generation.home);
+            let partition = Partition::of(note, &self.resources, home);
+            all.by_reduce.insert(reduce, Arc::new(partition));
+        }
+    }
+}

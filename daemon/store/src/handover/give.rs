@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The end of a start that leaves something to the next one.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::HANDOVER_NAME;
+use super::notes::{Note, ShuffleNote, StartNote, Writer};
+use crate::fs::Open;
+use crate::life::register::{Generation, ShuffleSpec};
+use crate::model::code::Code;
+use crate::model::mode::Mode;
+use crate::resource::Resources;
+use crate::store::Store;
+
+impl Store {
+    /// Writes out what remote shuffles have in memory, and notes where all of it is, for the next start
+    /// on the same directories. False: there is nothing to leave, or it could not be written; what
+    /// there is goes with [`Store::close`] then. Nothing may be at work any more.
+    pub(crate) fn give(&self) -> bool {
+        let generations = self.all_remote();
+        let root = self.resources.disks.roots().next();
+        let Some(path) = root.map(|root| root.join(HANDOVER_NAME)) else {
+            return false;
+        };
+        if generations.is_empty() {
+            return false;
+        }
+        let written = self.write_notes(&path, &generations);
+        if let Err(error) = &written {
+            tracing::error!(%error, "remote shuffles cannot be left to the next start");
+        }
+        written.is_ok_and(|shuffles| shuffles > 0)
+    }
+
+    fn write_notes(&self, path: &Path, generations: &[Arc<Generation>]) -> io::Result<usize> {
+        let file = self.resources.fs().open(path, Open::Create)?;
+        let mut notes = Writer::new(file);
+        notes.add(&Note::Start(StartNote {
+            dirs: self.dirs.clone(),
+            next_home: self.next_home.load(Relaxed),
+        }))?;
+        let mut shuffles = 0;
+        for generation in generations {
+            if self.note_shuffle(&mut notes, generation)? {
+                shuffles += 1;
+            }
+        }
+        notes.finish()?;
+        Ok(shuffles)
+    }
+
+    /// False: it is lost.
+    fn note_shuffle(&self, notes: &mut Writer, generation: &Generation) -> io::Result<bool> {
+        let outcome = note_parts(notes, generation, &self.resources)?;
+        match outcome.and_then(|()| shuffle_note(generation).ok_or(Code::Internal)) {
+            Ok(note) => {
+                notes.add(&Note::Shuffle(note))?;
+                Ok(true)
+            }
+            Err(code) => {
+                let shuffle = &generation.key;
+                tracing::error!(%shuffle, %code, "lost: not all of it could be written");
+                notes.add(&Note::Lost)?;
+                generation.remove(&self.resources);
+                Ok(false)
+            }
+        }
+    }
+
+    fn all_remote(&self) -> Vec<Arc<Generation>> {
+        self.all_applications()
+            .iter()
+            .flat_map(|application| application.generations())
+            .filter(|generation| generation.mode() == Mode::Remote)
+            .collect()
+    }
+}
+
+/// Its attempts and partitions, all of whose data is on disk then.
+fn note_parts(
+    notes: &mut Writer,
+    generation: &Generation,
+    resources: &Resources,
+) -> io::Result<Result<(), Code>> {
+    let attempts = match generation.attempts.notes() {
+        Ok(attempts) => attempts,
+        Err(code) => return Ok(Err(code)),
+    };
+    for ((map_index, map_id), attempt) in attempts {
+        notes.add(&Note::Attempt(map_index.0, map_id.0, attempt))?;
+    }
+    for partition in generation.all_partitions() {
+        match partition.note(resources) {
+            Ok(note) => notes.add(&Note::Partition(note))?,
+            Err(code) => return Ok(Err(code)),
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn shuffle_note(generation: &Generation) -> Option<ShuffleNote> {
+    let ShuffleSpec {
+        mode: _,
+        num_maps,
+        num_partitions,
+        format,
+    } = generation.spec.clone()?;
+    let key = &generation.key;
+    Some(ShuffleNote {
+        app: key.app.as_str().to_owned(),
+        attempt: key.attempt?.0,
+        shuffle: key.shuffle.0,
+        merge: key.merge.0,
+        num_maps,
+        num_partitions,
+        format,
+        home: generation.home.note()?,
+    })
+}

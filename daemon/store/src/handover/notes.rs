@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The file: notes one after another, each as length and CRC-32C (big-endian) and bytes.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fs::{File, read_exact_at, write_all_at};
+use crate::merge::PartitionNote;
+use crate::model::attempt::Attempt;
+use crate::resource::home::HomeNote;
+
+/// Bytes of notes that are written, or read, at once.
+const BUFFER_BYTES: usize = 1024 * 1024;
+
+/// A larger note was not written here: it would be the index of a partition of 100 million segments.
+const NOTE_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024 - 1;
+
+/// Length and checksum.
+const HEAD_BYTES: usize = 8;
+
+/// One thing to know.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Note {
+    /// The first one.
+    Start(StartNote),
+    /// Map index, map id; of the shuffle that comes.
+    Attempt(u32, i64, Attempt),
+    /// Of the shuffle that comes.
+    Partition(PartitionNote),
+    /// The attempts and partitions since the last one are this one's.
+    Shuffle(ShuffleNote),
+    /// They are of no use.
+    Lost,
+    /// The last one.
+    End,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct StartNote {
+    /// The data directories, in the order of the disks that notes name.
+    pub(super) dirs: Vec<String>,
+    /// Number of the next generation's directory.
+    pub(super) next_home: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct ShuffleNote {
+    pub(super) app: String,
+    pub(super) attempt: i32,
+    pub(super) shuffle: i32,
+    pub(super) merge: i32,
+    pub(super) num_maps: u32,
+    pub(super) num_partitions: u32,
+    pub(super) format: String,
+    pub(super) home: HomeNote,
+}
+
+/// Writes notes.
+pub(super) struct Writer {
+    file: Arc<dyn File>,
+    buffer: Vec<u8>,
+    end: u64,
+}
+
+impl Writer {
+    pub(super) fn new(file: Arc<dyn File>) -> Self {
+        Self {
+            file,
+            buffer: Vec::new(),
+            end: 0,
+        }
+    }
+
+    pub(super) fn add(&mut self, note: &Note) -> io::Result<()> {
+        let bytes = postcard::to_stdvec(note).map_err(io::Error::other)?;
+        let length = u32::try_from(bytes.len()).map_err(|_| ErrorKind::FileTooLarge)?;
+        self.buffer.extend_from_slice(&length.to_be_bytes());
+        self.buffer
+            .extend_from_slice(&crc32c::crc32c(&bytes).to_be_bytes());
+        self.buffer.extend_from_slice(&bytes);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Nothing follows.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.add(&Note::End)?;
+        self.flush()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        write_all_at(self.file.as_ref(), &[&self.buffer], self.end)?;
+        self.end += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// Reads notes.
+pub(super) struct Reader {
+    file: Arc<dyn File>,
+    at: u64,
+}
+
+impl Reader {
+    pub(super) fn new(file: Arc<dyn File>) -> Self {
+        Self { file, at: 0 }
+    }
+
+    /// The next one. Damage and a missing end are errors.
+    pub(super) fn next(&mut self) -> io::Result<Note> {
+        let mut head = [0; HEAD_BYTES];
+        read_exact_at(self.file.as_ref(), &mut head, self.at)?;
+        let [a, b, c, d, e, f, g, h] = head;
+        let length = u32::from_be_bytes([a, b, c, d]) as usize;
+        let crc = u32::from_be_bytes([e, f, g, h]);
+        let left = self.file.size()?.saturating_sub(self.at) as usize;
+        if length > NOTE_BYTES_MAX || length > left {
+            return Err(damaged("a note is longer than the file"));
+        }
+        let mut bytes = vec![0; length];
+        read_exact_at(self.file.as_ref(), &mut bytes, self.at + HEAD_BYTES as u64)?;
+        if crc32c::crc32c(&bytes) != crc {
+            return Err(damaged("a note has another checksum"));
+        }
+        self.at += (HEAD_BYTES + length) as u64;
+        postcard::from_bytes(&bytes).map_err(io::Error::other)
+    }
+}
+
+pub(super) fn damaged(what: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what)
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the next start of the daemon must know of a partition.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::extents::Extents;
+use super::partition::{Inner, PARTITION_BYTES, Partition};
+use super::write_out::OwnFile;
+use crate::model::code::Code;
+use crate::model::id::ReduceId;
+use crate::model::mode::Mode;
+use crate::model::segment::Segments;
+use crate::resource::Resources;
+use crate::resource::home::Home;
+use crate::resource::planted::{self, Bug};
+
+/// A partition of which nothing is in memory.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct PartitionNote {
+    reduce: u32,
+    own: Option<OwnFile>,
+    extents: Extents,
+    segments: Segments,
+}
+
+impl PartitionNote {
+    pub(crate) fn reduce(&self) -> ReduceId {
+        ReduceId(self.reduce)
+    }
+}
+
+impl Partition {
+    /// Writes out what is in memory, and says what is where.
+    pub(crate) fn note(&self, resources: &Resources) -> Result<PartitionNote, Code> {
+        if !planted::is(Bug::HandoverWithoutMemory) {
+            self.write_out(resources)?;
+        }
+        let inner = self.lock()?;
+        Ok(PartitionNote {
+            reduce: self.reduce().0,
+            own: inner.own,
+            extents: inner.extents.clone(),
+            segments: inner.segments.clone(),
+        })
+    }
+
+    /// As it was noted.
+    pub(crate) fn of(note: PartitionNote, resources: &Resources, home: Arc<Home>) -> Self {
+        let partition = Self::new(ReduceId(note.reduce), Mode::Remote, home);
+        resources.budget.resize_metadata(0, PARTITION_BYTES);
+        if let Ok(mut inner) = partition.lock() {
+            inner.restore(note);
+            resources.budget.resize_metadata(0, inner.index_bytes());
+        }
+        partition
+    }
+}
+
+impl Inner {
+    fn restore(&mut self, note: PartitionNote) {
+        self.on_file = note.segments.len();
+        self.segments = note.segments;
+        self.extents = note.extents;
+        self.own = note.own;
+    }
+}

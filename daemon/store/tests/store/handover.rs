@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A start that is stopped leaves its remote shuffles to the next one, once.
+
+use std::path::PathBuf;
+
+use lodestone_store::fs::Fs;
+use lodestone_store::fs::fake::{Errno, FakeFs};
+use lodestone_store::*;
+
+use crate::world::*;
+
+const NOTES: &str = "handover";
+
+fn dirs(disks: usize) -> Vec<PathBuf> {
+    (0..disks)
+        .map(|n| PathBuf::from(format!("/disk{n}")))
+        .collect()
+}
+
+/// The start after this one, on the same disks.
+fn next_start(before: &World, disks: usize, seed: u64) -> World {
+    World::on(before.fs.clone(), dirs(disks), LITTLE_MEMORY, seed)
+}
+
+fn handed_over(before: &World, disks: usize, seed: u64) -> World {
+    before.store.hand_over();
+    next_start(before, disks, seed)
+}
+
+fn notes_file(fs: &FakeFs) -> Option<PathBuf> {
+    let files = fs.below(DISK.as_ref());
+    files.into_iter().find(|path| path.ends_with(NOTES))
+}
+
+#[test]
+fn committed_attempts_are_read_from_the_next_start_in_the_same_places() {
+    for disks in [1, 3] {
+        let first = World::with(disks, LITTLE_MEMORY).remote();
+        let large = payload(1, 3, LARGE_BYTES);
+        let mut one = first.attempt(1, 100);
+        one.push(&[(3, &large), (3, b"small"), (4, b"other")]);
+        one.commit().unwrap();
+        let mut two = first.attempt(2, 200);
+        two.push(&[(3, b"of the second map")]);
+        two.commit().unwrap();
+        let before = (first.segments(3), first.fetch(3), first.fetch(4));
+        let next = handed_over(&first, disks, 2);
+        assert_eq!(next.store.incarnation(), first.store.incarnation());
+        assert_eq!((next.segments(3), next.fetch(3), next.fetch(4)), before);
+        assert_eq!(notes_file(&next.fs), None, "they could be believed again");
+    }
+}
+
+#[test]
+fn an_attempt_that_was_pushing_goes_on_where_it_was() {
+    let first = World::new().remote();
+    let mut before = first.attempt(1, 100);
+    assert_eq!(before.push(&[(3, b"a"), (3, b"b")]), [Code::Ok; 2]);
+    let (sent, acknowledged) = (before.next, before.acknowledged);
+    let next = handed_over(&first, 1, 2);
+    assert_eq!(next.shown(3), [], "it has not committed");
+    let mut after = next.attempt(1, 100);
+    assert_eq!(
+        after.push(&[(3, b"a"), (3, b"b")]),
+        [Code::Duplicate; 2],
+        "a batch whose answer was lost"
+    );
+    after.next = sent;
+    after.acknowledged = acknowledged;
+    assert_eq!(after.push(&[(3, b"c")]), [Code::Ok]);
+    after.commit().unwrap();
+    assert_eq!(next.fetch(3), b"abc");
+}
+
+#[test]
+fn an_attempt_that_was_aborted_stays_so() {
+    let first = World::new().remote();
+    let mut attempt = first.attempt(1, 100);
+    attempt.push(&[(3, b"gone")]);
+    let (map, map_id) = (MapIndex(1), MapId(100));
+    first.store.abort_map(&key(), map, map_id).unwrap();
+    let next = handed_over(&first, 1, 2);
+    assert_eq!(next.attempt(1, 100).push(&[(3, b"late")]), [Code::Aborted]);
+}
+
+#[test]
+fn what_was_left_is_taken_over_once() {
+    let first = World::new().remote();
+    let mut attempt = first.attempt(1, 100);
+    attempt.push(&[(3, b"a")]);
+    attempt.commit().unwrap();
+    let second = handed_over(&first, 1, 2);
+    second.fs.crash();
+    let third = next_start(&second, 1, 3);
+    assert_ne!(third.store.incarnation(), first.store.incarnation());
+    assert_eq!(third.data_files(DISK), Vec::<PathBuf>::new());
+    let layout = third.store.layout(&key(), MapRange::ALL, ReduceId(3));
+    assert_eq!(layout.unwrap_err().code, Code::UnknownApplication);
+}
+
+#[test]
+fn a_start_that_is_stopped_again_and_again_keeps_what_it_has() {
+    let mut world = World::new().remote();
+    for map in 0..4 {
+        let mut attempt = world.attempt(map, 100);
+        attempt.push(&[(3, format!("<{map}>").as_bytes())]);
+        attempt.commit().unwrap();
+        world = handed_over(&world, 1, u64::from(map) + 2);
+    }
+    assert_eq!(world.fetch(3), b"<0><1><2><3>");
+    world
+        .store
+        .end_application(&app(), AppAttempt::NONE)
+        .unwrap();
+    world.store.hand_over();
+    assert_eq!(world.fs.below(DISK.as_ref()), Vec::<PathBuf>::new());
+}
+
+/// Stopped with one committed attempt; where its notes are.
+fn stopped() -> (World, PathBuf) {
+    let first = World::new().remote();
+    let mut attempt = first.attempt(1, 100);
+    attempt.push(&[(3, b"a")]);
+    attempt.commit().unwrap();
+    first.store.hand_over();
+    let notes = notes_file(&first.fs).unwrap();
+    (first, notes)
+}
+
+#[test]
+fn notes_that_are_damaged_or_cut_are_not_believed() {
+    let (first, notes) = stopped();
+    let whole = first.fs.content(&notes).unwrap();
+    for at in 0..whole.len() {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1;
+        for wrong in [flipped, whole[..at].to_vec()] {
+            let (before, notes) = stopped();
+            before.fs.remove_file(&notes).unwrap();
+            before.fs.add_file(&notes, &wrong);
+            let next = next_start(&before, 1, 2);
+            assert_ne!(next.store.incarnation(), before.store.incarnation());
+            assert_eq!(next.data_files(DISK), Vec::<PathBuf>::new());
+        }
+    }
+}
+
+#[test]
+fn on_other_disks_nothing_is_taken_over() {
+    let first = World::with(2, LITTLE_MEMORY).remote();
+    let mut attempt = first.attempt(1, 100);
+    attempt.push(&[(3, b"a")]);
+    attempt.commit().unwrap();
+    first.store.hand_over();
+    let next = next_start(&first, 1, 2);
+    assert_ne!(next.store.incarnation(), first.store.incarnation());
+}
+
+#[test]
+fn a_shuffle_that_cannot_be_written_out_is_lost_and_leaves_nothing() {
+    let first = World::new().remote();
+    let mut attempt = first.attempt(1, 100);
+    attempt.push(&[(3, b"in memory")]);
+    attempt.commit().unwrap();
+    first.fs.break_dir(DISK.as_ref(), Errno::NOSPC);
+    first.store.hand_over();
+    first.fs.mend(DISK.as_ref());
+    let next = next_start(&first, 1, 2);
+    assert_ne!(next.store.incarnation(), first.store.incarnation());
+    assert_eq!(next.data_files(DISK), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn merged_shuffles_are_not_left_to_the_next_start() {
+    let first = World::new().remote();
+    let merged = ShuffleKey {
+        shuffle: ShuffleId(8),
+        ..key()
+    };
+    first.store.register_shuffle(&merged, spec()).unwrap();
+    let bytes = payload(0, 0, LARGE_BYTES);
+    let headers = [header(0, &bytes)];
+    let pushed = batch(0, 1, &headers, &bytes);
+    first.store.push_batch(&merged, &pushed).unwrap();
+    assert_eq!(first.data_files(DISK).len(), 1);
+    let next = handed_over(&first, 1, 2);
+    assert_eq!(next.data_files(DISK), Vec::<PathBuf>::new());
+    let refused = next.store.finalize(&merged).unwrap_err();
+    assert_eq!(refused.code, Code::UnknownShuffle);
+}
