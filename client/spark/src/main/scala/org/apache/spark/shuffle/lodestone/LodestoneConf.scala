@@ -46,7 +46,7 @@ private[spark] object HostPort {
   }
 }
 
-/** Which shuffles are merged. */
+/** Where shuffle data is. */
 private[spark] sealed abstract class Mode(val name: String)
 
 private[spark] object Mode {
@@ -57,13 +57,17 @@ private[spark] object Mode {
   /** Every shuffle that can be. */
   case object Merge extends Mode("merge")
 
-  val all: Seq[Mode] = Seq(Auto, Merge)
+  /** Executors keep none of it. */
+  case object Remote extends Mode("remote")
+
+  val all: Seq[Mode] = Seq(Auto, Merge, Remote)
 }
 
 /** All settings of the plugin, read once and checked. docs/configuration.md describes each. */
 private[spark] final case class LodestoneConf(
     mode: Mode,
     services: ServiceSource,
+    replicas: Int,
     pushMaxBlockSizeBytes: Long,
     pushBatchSizeBytes: Long,
     pushMemoryBytes: Long,
@@ -84,13 +88,19 @@ private[spark] object LodestoneConf {
   val ModeKey: Key = Key(
     Prefix + "mode",
     Mode.Auto.name,
-    "Which shuffles are merged: `merge` takes every one that can be, `auto` those that gain by " +
-      "it, by the number and size of their blocks and the speed of the executors' disks.")
+    "Where shuffle data is: with `merge` executors keep what they write, and push it to be " +
+      "merged; with `auto` only for shuffles that gain by it, by the number and size of their " +
+      "blocks and the speed of the executors' disks; with `remote` services keep it, and " +
+      "executors nothing.")
   val Services: Key = Key(
     Prefix + "services",
     "",
     "Where the shuffle services are: `host:port,host:port`, or `dns:name:port` for every address " +
       "of a name. Unset: the bundled daemon is started on each executor's host.")
+  val Replicas: Key = Key(
+    Prefix + "replicas",
+    "1",
+    "On how many services all data of a remote shuffle is: with 2, one of them may be lost.")
   val PushMaxBlockSize: Key = Key(
     Prefix + "push.maxBlockSize",
     "1m",
@@ -133,6 +143,7 @@ private[spark] object LodestoneConf {
   val keys: Seq[Key] = Seq(
     ModeKey,
     Services,
+    Replicas,
     PushMaxBlockSize,
     PushBatchSize,
     PushMemory,
@@ -180,6 +191,7 @@ private[spark] object LodestoneConf {
     LodestoneConf(
       mode = mode(conf),
       services = serviceSource(conf),
+      replicas = replicas(conf),
       pushMaxBlockSizeBytes = maxBlock,
       pushBatchSizeBytes = batch,
       pushMemoryBytes = bytes(conf, PushMemory, batch, Long.MaxValue),
@@ -211,6 +223,15 @@ private[spark] object LodestoneConf {
     Mode.all.find(_.name == value).getOrElse {
       refuse(ModeKey, value, Mode.all.map(mode => s"'${mode.name}'").mkString(" or "))
     }
+  }
+
+  private def replicas(conf: SparkConf): Int = {
+    val value = text(conf, Replicas)
+    if (!value.matches("[12]")) refuse(Replicas, value, "1 or 2")
+    if (value != Replicas.default && mode(conf) != Mode.Remote) {
+      refuse(Replicas, value, s"${Replicas.default} unless ${ModeKey.name} is remote")
+    }
+    value.toInt
   }
 
   private def serviceSource(conf: SparkConf): ServiceSource = {

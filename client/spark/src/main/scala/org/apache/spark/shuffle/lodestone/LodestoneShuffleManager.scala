@@ -8,19 +8,22 @@ import org.apache.spark.shuffle.lodestone.driver.{
   RpcDriverLink,
   ShuffleGeneration
 }
+import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteDefaults, RemotePlans}
 import org.apache.spark.shuffle.lodestone.embedded.HostService
 import org.apache.spark.shuffle.lodestone.fetch.{MergedReads, ReadRange}
+import org.apache.spark.shuffle.lodestone.fetch.remote.RemoteReads
 import org.apache.spark.shuffle.lodestone.push.{BlockPusher, DiskProbe, DiskSpeed, MapOutput}
 import org.apache.spark.shuffle.lodestone.push.{CountingShuffleWriter, PushingShuffleWriter}
 import org.apache.spark.shuffle.lodestone.push.RecordCounts
 import org.apache.spark.shuffle.lodestone.push.records.MapWriters
+import org.apache.spark.shuffle.lodestone.push.remote.RemoteWrites
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.SortShuffleManager
 
 /**
- * The value of `spark.shuffle.manager`. Map outputs are written as Spark's own writers do, and kept;
- * what Lodestone adds hangs on [[LodestoneHandle]]. Spark makes this object before there is a
+ * The value of `spark.shuffle.manager`. Map outputs are written as Spark's own writers do, and kept,
+ * unless they are remote; what Lodestone adds hangs on [[LodestoneHandle]]. Spark makes this object before there is a
  * SparkEnv: all else is made when it is first needed. In local mode one object is both sides.
  */
 private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Boolean)
@@ -28,7 +31,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
   import LodestoneShuffleManager._
 
   // A wrong setting ends the application before it begins, and not in its first shuffle.
-  if (isDriver) LodestoneConf(conf)
+  if (isDriver && LodestoneConf(conf).mode == Mode.Remote) RemoteDefaults(conf)
 
   private val coordinator = new OnDemand[DriverCoordinator]
   private val executor = new OnDemand[ExecutorSide]
@@ -47,7 +50,8 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
         val numMaps = dependency.rdd.getNumPartitions
         driver.registered(shuffleId, numMaps, dependency.partitioner.numPartitions)
         val base = inner.asInstanceOf[BaseShuffleHandle[K, V, C]]
-        new LodestoneHandle(base, ServiceClient.applicationOf(conf))
+        val isRemote = LodestoneConf(conf).mode == Mode.Remote
+        new LodestoneHandle(base, ServiceClient.applicationOf(conf), isRemote)
     }
   }
 
@@ -56,6 +60,10 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       mapId: Long,
       context: TaskContext,
       metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle match {
+    case remote: LodestoneHandle[K @unchecked, V @unchecked, _] if remote.isRemote =>
+      executorSide(remote.app).writes
+        .writer[K, V](remote, mapId, context, metrics)
+        .getOrElse(super.getWriter(remote.inner, mapId, context, metrics))
     case merging: LodestoneHandle[_, _, _] =>
       val side = executorSide(merging.app)
       val records = RecordCounts(merging.dependency)
@@ -97,6 +105,10 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
         context,
         metrics)
     handle match {
+      case remote: LodestoneHandle[K @unchecked, _, C @unchecked] if remote.isRemote =>
+        executorSide(remote.app).remoteReads
+          .reader[K, C](remote, range, context, metrics)
+          .getOrElse(plainReader(remote.inner))
       case merging: LodestoneHandle[K @unchecked, _, C @unchecked] =>
         executorSide(merging.app).reads
           .reader[K, C](merging.inner, range, context, metrics)
@@ -127,7 +139,7 @@ private[spark] object LodestoneShuffleManager {
   private def generationOf(handle: LodestoneHandle[_, _, _]): ShuffleGeneration =
     ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
 
-  /** What an executor needs once it has a task of a shuffle that may be merged. */
+  /** What an executor needs once it has a task of a shuffle that is not left to Spark. */
   private final class ExecutorSide(conf: SparkConf, app: Application) {
     private val settings = LodestoneConf(conf)
     private val client = new ServiceClient(app, settings.requestTimeoutMs)
@@ -140,11 +152,15 @@ private[spark] object LodestoneShuffleManager {
     private val disk = new DiskSpeed(() => DiskProbe.readMicros(localDirs))
     val pusher = new BlockPusher(settings, client, driver, () => disk.readMicros())
     val reads = new MergedReads(settings, client, driver)
+    private val plans = new RemotePlans(driver)
+    val writes = new RemoteWrites(settings, client, driver, plans)
+    val remoteReads = new RemoteReads(client, driver, plans, RemoteWrites.patienceMs(settings))
     host.foreach(_.announce())
 
     def removed(shuffleId: Int): Unit = {
       pusher.forget(shuffleId)
       reads.removed(shuffleId)
+      plans.forget(shuffleId)
     }
 
     def stop(): Unit = {

@@ -60,6 +60,17 @@ private[spark] object Reason {
         "FINALIZE_EARLY",
         "a reader had waited long enough for map tasks that were still pushing")
 
+  // A remote shuffle is moved, or run again.
+  case object ReplicasMissing extends Reason(
+        "REPLICAS_MISSING",
+        "fewer services took part than there were to be copies")
+  case object RemoteMoved extends Reason(
+        "REMOTE_MOVED",
+        "the shuffle was moved from service to service too often")
+  case object OutputLost extends Reason(
+        "OUTPUT_LOST",
+        "map outputs were not found where they had been pushed; all maps were run again")
+
   // Blocks stay unmerged.
   case object BlockTooLarge
       extends Reason("BLOCK_TOO_LARGE", "the block is above the size worth merging")
@@ -148,6 +159,9 @@ private[spark] object Reason {
     NothingPushed,
     ServiceLeftOut,
     FinalizeEarly,
+    ReplicasMissing,
+    RemoteMoved,
+    OutputLost,
     BlockTooLarge,
     PushTooLate,
     PushOtherAttempt,

@@ -71,6 +71,9 @@ class LodestoneConfSuite {
 
   @Test def `values out of range are refused`(): Unit =
     Seq(
+      "replicas" -> "0",
+      "replicas" -> "3",
+      "replicas" -> "2",
       "push.maxBlockSize" -> "0b",
       "push.maxBlockSize" -> "5m",
       "push.batchSize" -> "65m",
@@ -88,6 +91,15 @@ class LodestoneConfSuite {
       val message = refusal(s"spark.lodestone.$key" -> value)
       assertTrue(message.startsWith(s"spark.lodestone.$key is '$value', but must be "), message)
     }
+
+  @Test def `copies are for remote shuffles`(): Unit = {
+    assertEquals(
+      2,
+      read("spark.lodestone.mode" -> "remote", "spark.lodestone.replicas" -> "2").replicas)
+    assertEquals(
+      "spark.lodestone.replicas is '2', but must be 1 unless spark.lodestone.mode is remote.",
+      refusal("spark.lodestone.mode" -> "merge", "spark.lodestone.replicas" -> "2"))
+  }
 
   @Test def `keys of others are left alone`(): Unit =
     assertEquals(read(), read("spark.lodestones" -> "x", "spark.shuffle.compress" -> "false"))

@@ -9,9 +9,10 @@ import scala.concurrent.duration.{Duration, MILLISECONDS}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.{ShuffleDependency, SparkConf, SparkEnv}
+import org.apache.spark.{MapOutputTrackerMaster, ShuffleDependency, SparkConf, SparkEnv}
 import org.apache.spark.shuffle.lodestone.{DaemonThreads, LodestoneConf, LodestoneReport}
-import org.apache.spark.shuffle.lodestone.{Reason, ServiceSource}
+import org.apache.spark.shuffle.lodestone.{Mode, Reason, ServiceSource}
+import org.apache.spark.shuffle.lodestone.driver.remote.RemoteShuffles
 import org.apache.spark.shuffle.lodestone.driver.services._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
@@ -36,16 +37,27 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
   private val remover = new ShuffleRemover(shuffles, client, report)
   private val finalizer = new MergeFinalizer(settings, shuffles, directory, client, report, loop)
   private val choice = new MergeChoice(settings)
+  private val registration = new Registration(directory, leases, client, loop)
   private val registrar =
     new ShuffleRegistrar(
       shuffles,
       choice,
       directory,
       client,
-      leases,
+      registration,
       remover,
       finalizer,
       report,
+      () => nearHosts(),
+      loop)
+  private val remote =
+    new RemoteShuffles(
+      settings,
+      directory,
+      registration,
+      client,
+      report,
+      () => env.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster],
       () => nearHosts(),
       loop)
   private val endpoint = env.rpcEnv.setupEndpoint(
@@ -55,6 +67,7 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
       loop,
       registrar,
       finalizer,
+      remote,
       directory,
       Some(source).collect { case hosts: EmbeddedHosts => hosts },
       report))
@@ -66,23 +79,35 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
   /** The report as it was when the application ended. */
   @volatile private var lastReport: Option[String] = None
 
-  /** Why the shuffle is not merged, if that is known before it begins. */
-  def obstacle(dependency: ShuffleDependency[_, _, _]): Option[Reason] =
-    ShuffleEligibility.obstacle(conf, dependency).orElse {
-      choice.obstacle(dependency.rdd.getNumPartitions, dependency.partitioner.numPartitions)
-    }
+  /** Why the shuffle is left to Spark, if that is known before it begins. */
+  def obstacle(dependency: ShuffleDependency[_, _, _]): Option[Reason] = settings.mode match {
+    case Mode.Remote => ShuffleEligibility.remoteObstacle(conf)
+    case Mode.Auto | Mode.Merge =>
+      ShuffleEligibility.obstacle(conf, dependency).orElse {
+        choice.obstacle(dependency.rdd.getNumPartitions, dependency.partitioner.numPartitions)
+      }
+  }
 
-  /** The shuffle may be merged. */
+  /** The shuffle may be merged, or in mode remote be remote. */
   def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit = loop.post {
-    val record = report.registered(shuffleId, numMaps, numPartitions)
-    shuffles.add(new ShuffleState(shuffleId, numMaps, numPartitions, record))
+    settings.mode match {
+      case Mode.Remote => remote.registered(shuffleId, numMaps, numPartitions)
+      case Mode.Auto | Mode.Merge =>
+        report.registered(shuffleId, numMaps, numPartitions)
+        shuffles.add(new ShuffleState(shuffleId, numMaps, numPartitions))
+    }
   }
 
   /** The shuffle is plain Spark in every respect. */
   def leftToSpark(shuffleId: Int, reason: Reason): Unit =
     loop.post(report.leftToSpark(shuffleId, reason))
 
-  def removed(shuffleId: Int): Unit = loop.post(remover.removed(shuffleId))
+  def removed(shuffleId: Int): Unit = loop.post {
+    settings.mode match {
+      case Mode.Remote => remote.removed(shuffleId)
+      case Mode.Auto | Mode.Merge => remover.removed(shuffleId)
+    }
+  }
 
   /** Tells the services that the application is over; waits for them a moment, no longer. */
   def stop(): Unit = if (stopped.compareAndSet(false, true)) {

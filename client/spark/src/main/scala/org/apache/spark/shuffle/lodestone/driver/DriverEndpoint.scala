@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.driver
 
 import org.apache.spark.rpc.{RpcCallContext, RpcEnv, ThreadSafeRpcEndpoint}
 import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.remote.RemoteShuffles
 import org.apache.spark.shuffle.lodestone.driver.services.{EmbeddedHosts, ServiceDirectory}
 
 /** Where executors' messages arrive: each becomes an event of the loop. */
@@ -11,6 +12,7 @@ private[driver] final class DriverEndpoint(
     loop: EventLoop,
     registrar: ShuffleRegistrar,
     finalizer: MergeFinalizer,
+    remote: RemoteShuffles,
     directory: ServiceDirectory,
     hosts: Option[EmbeddedHosts],
     report: DriverReport)
@@ -32,6 +34,15 @@ private[driver] final class DriverEndpoint(
     case GetMergePlan(id, sample) =>
       ask(context)(registrar.plan(id, sample, context.reply(_)))
     case GetMergeResult(id) => ask(context)(finalizer.result(id, context.reply(_)))
+    case message: GetRemotePlan => ask(context)(remote.plan(message, context.reply(_)))
+    case GetRemotePlaces(shuffleId) =>
+      ask(context)(remote.places(shuffleId, context.reply(_)))
+    case message: OutputsLost =>
+      val noted = loop.offer { () =>
+        remote.lost(message)
+        context.reply(true)
+      }
+      if (!noted) context.reply(false)
     case message: DistrustMerged =>
       if (!loop.offer(() => context.reply(finalizer.distrust(message)))) context.reply(false)
   }

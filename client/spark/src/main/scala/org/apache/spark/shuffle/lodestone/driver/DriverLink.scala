@@ -3,6 +3,9 @@ package org.apache.spark.shuffle.lodestone.driver
 
 import scala.concurrent.Future
 import scala.concurrent.duration.{DurationLong, FiniteDuration}
+import scala.util.control.NonFatal
+
+import org.slf4j.LoggerFactory
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{RpcEndpointRef, RpcTimeout}
@@ -24,8 +27,36 @@ private[lodestone] trait DriverLink {
   /** One-way. */
   def tell(message: DriverMessage): Unit
 
+  /** One-way, as far as it goes: what is lost costs a number in a table; a task must not fail for it. */
+  final def report(message: DriverMessage): Unit =
+    try {
+      tell(message)
+    } catch {
+      // It goes over Spark's RPC, which throws what it likes when it is stopped or the driver is gone.
+      case NonFatal(failure) => DriverLink.log.debug("A task's report was not sent", failure)
+    }
+
   /** The longest that the driver may take for any of these. */
   def patience: FiniteDuration
+}
+
+private[lodestone] object DriverLink {
+
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[DriverLink])
+}
+
+/** What executors want of the driver for remote shuffles. */
+private[lodestone] trait RemoteDriverLink {
+
+  /** [[RemotePlan]] or [[NotMerged]]. */
+  def remotePlan(asked: GetRemotePlan): Future[DriverMessage]
+
+  /** [[RemotePlan]] or [[NotMerged]]. */
+  def remotePlaces(shuffleId: Int): Future[DriverMessage]
+
+  /** Completes when Spark has forgotten the outputs. */
+  def lost(outputs: OutputsLost): Future[Boolean]
 }
 
 /**
@@ -38,7 +69,8 @@ private[lodestone] final class RpcDriverLink(
     env: SparkEnv,
     conf: LodestoneConf,
     planned: DriverMessage => Unit)
-    extends DriverLink {
+    extends DriverLink
+    with RemoteDriverLink {
   import RpcDriverLink._
 
   private lazy val driver: RpcEndpointRef =
@@ -55,6 +87,18 @@ private[lodestone] final class RpcDriverLink(
     answer.foreach(planned)(SameThread)
     answer
   }
+
+  override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] = {
+    val answer = driver.ask[DriverMessage](asked, timeout)
+    answer.foreach(planned)(SameThread)
+    answer
+  }
+
+  override def remotePlaces(shuffleId: Int): Future[DriverMessage] =
+    driver.ask[DriverMessage](GetRemotePlaces(shuffleId), timeout)
+
+  override def lost(outputs: OutputsLost): Future[Boolean] =
+    driver.ask[Boolean](outputs, timeout)
 
   override def result(generation: ShuffleGeneration): Future[DriverMessage] =
     driver.ask[DriverMessage](GetMergeResult(generation), timeout)

@@ -113,3 +113,63 @@ private[spark] final case class ReadCounts(
     mergedBlocks: Long,
     originals: Long,
     fallbacks: Map[String, Long])
+
+/**
+ * Ask: where do the map tasks of this remote shuffle push? Answer: [[RemotePlan]] or [[NotMerged]].
+ *
+ * @param mergeId
+ *   Spark's `shuffleMergeId`: a higher one than before says that all maps are run again
+ */
+private[spark] final case class GetRemotePlan(
+    shuffleId: Int,
+    mergeId: Int,
+    trouble: Option[ServiceTrouble])
+    extends DriverMessage
+
+/** A service takes nothing more of an executor that knew the shuffle's plan so far; `code`: why. */
+private[spark] final case class ServiceTrouble(
+    epoch: Int,
+    version: Int,
+    service: ServiceLocation,
+    code: String)
+    extends Serializable
+
+/** Ask: where are map outputs read from? Answer: [[RemotePlan]] or [[NotMerged]]. */
+private[spark] final case class GetRemotePlaces(shuffleId: Int) extends DriverMessage
+
+/**
+ * Ask (true = noted): map outputs of this epoch cannot be read any more, because of these services.
+ * They are forgotten before the answer comes.
+ */
+private[spark] final case class OutputsLost(
+    shuffleId: Int,
+    epoch: Int,
+    services: Seq[ServiceLocation],
+    code: String)
+    extends DriverMessage
+
+/**
+ * Where a remote shuffle is pushed to, and read from. `versions` grows when a service can take no
+ * more; `epoch`, which services know as the merge id, when outputs were lost and all maps are run again.
+ * In each version a partition belongs to as many neighbours in the list as there are `replicas`.
+ */
+private[spark] final case class RemotePlan(
+    epoch: Int,
+    numPartitions: Int,
+    replicas: Int,
+    versions: Array[Array[ServiceLocation]])
+    extends DriverMessage {
+
+  /** The version that is pushed to. */
+  def newest: Int = versions.length - 1
+
+  /** Partitions of one group belong to the same services: the index of its first one. */
+  def groupOf(version: Int, reduceId: Int): Int =
+    ((reduceId.toLong * versions(version).length) / numPartitions).toInt
+
+  /** Indexes into the version's services. */
+  def holdersOf(version: Int, group: Int): Seq[Int] = {
+    val count = versions(version).length
+    (0 until math.min(replicas, count)).map(i => (group + i) % count)
+  }
+}

@@ -34,7 +34,6 @@ private[driver] final class ShuffleRecord(
   def began(newMergeId: Int): Unit = {
     mergeId = newMergeId
     sample = None
-    state = ShuffleRecord.Registered
     services = 0
     finalizeMs = 0
     readersWaitedMs = 0
@@ -47,6 +46,7 @@ private[driver] object ShuffleRecord {
   case object Registered extends State("registered")
   case object Merged extends State("merged")
   case object Plain extends State("plain")
+  case object Remote extends State("remote")
 }
 
 /** Sums of what tasks reported: changed by the event loop alone, read by metrics too. */
@@ -107,6 +107,7 @@ private[driver] final class DriverReport {
   @volatile var shuffles = 0L
   @volatile var merged = 0L
   @volatile var plain = 0L
+  @volatile var remote = 0L
 
   /** Sum over all shuffles. */
   @volatile var readersWaitedMs = 0L
@@ -119,6 +120,12 @@ private[driver] final class DriverReport {
     shuffles += 1
     records.put(shuffleId, record)
     record
+  }
+
+  /** A new generation takes the place of the one before. */
+  def began(id: ShuffleGeneration): Unit = records.get(id.shuffleId).foreach { record =>
+    setState(record, ShuffleRecord.Registered)
+    record.began(id.mergeId)
   }
 
   def leftToSpark(shuffleId: Int, reason: Reason): Unit = {
@@ -161,6 +168,13 @@ private[driver] final class DriverReport {
     }
   }
 
+  /** Map tasks push to so many services, and keep nothing. */
+  def remote(id: ShuffleGeneration, services: Int): Unit = of(id).foreach { record =>
+    changes += 1
+    record.services = services
+    setState(record, ShuffleRecord.Remote)
+  }
+
   def chose(id: ShuffleGeneration, sample: MapSample): Unit =
     of(id).foreach(_.sample = Some(sample))
 
@@ -189,8 +203,10 @@ private[driver] final class DriverReport {
   /** For the log, when the application ends. */
   def farewell: String = {
     val left = reasonList(totals)
-    f"lodestone: $merged%,d of $shuffles%,d shuffles merged, ${totals.blocksPushed}%,d blocks " +
-      f"(${totals.bytesPushed}%,d bytes) pushed, ${totals.mergedBlocksRead}%,d blocks read in " +
+    val away = if (remote > 0) f"$remote%,d remote, " else ""
+    f"lodestone: $merged%,d of $shuffles%,d shuffles merged, $away" +
+      f"${totals.blocksPushed}%,d blocks (${totals.bytesPushed}%,d bytes) pushed, " +
+      f"${totals.mergedBlocksRead}%,d blocks read in " +
       f"${totals.chunksRead}%,d chunks, ${totals.originalsRead}%,d read from originals$left; " +
       f"readers waited $readersWaitedMs%,d ms for merges to end"
   }
@@ -207,6 +223,7 @@ private[driver] final class DriverReport {
     def change(of: ShuffleRecord.State, by: Long): Unit = of match {
       case ShuffleRecord.Merged => merged += by
       case ShuffleRecord.Plain => plain += by
+      case ShuffleRecord.Remote => remote += by
       case ShuffleRecord.Registered =>
     }
     change(record.state, -1)

@@ -26,7 +26,7 @@ private[driver] final class MergeChoice(conf: LodestoneConf) {
 
   /** What its first map outputs say, which stand for all. */
   def apply(numMaps: Int, sample: MapSample): Verdict = conf.mode match {
-    case Mode.Merge => Merge(conf.pushMaxBlockSizeBytes)
+    case Mode.Merge | Mode.Remote => Merge(conf.pushMaxBlockSizeBytes)
     case Mode.Auto =>
       val slow = sample.diskReadMicros >= DiskSpeed.SlowMicros
       val even = if (slow) conf.pushMaxBlockSizeBytes else EvenBlockBytes

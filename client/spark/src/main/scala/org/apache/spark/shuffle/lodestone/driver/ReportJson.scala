@@ -18,6 +18,7 @@ private[driver] object ReportJson {
         "shuffles" -> report.shuffles.toString,
         "merged" -> report.merged.toString,
         "plain" -> report.plain.toString,
+        "remote" -> report.remote.toString,
         "readersWaitedMillis" -> report.readersWaitedMs.toString) ++ counts(report.totals))
     obj(
       Seq(

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
-import scala.collection.mutable
 import scala.concurrent.{ExecutionContext, Future}
-import scala.util.{Failure, Success}
-
-import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.services.{
-  Demand,
-  LeaseKeeper,
-  Placement,
-  Service,
-  ServiceDirectory
-}
+import org.apache.spark.shuffle.lodestone.driver.services.{Announcement, Demand, Placement}
+import org.apache.spark.shuffle.lodestone.driver.services.{Registration, Service, ServiceDirectory}
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
 
 /**
  * Makes the plan of a generation when the first map task asks where to push: chooses services and
@@ -26,15 +18,12 @@ private[driver] final class ShuffleRegistrar(
     choice: MergeChoice,
     directory: ServiceDirectory,
     client: ServiceClient,
-    leases: LeaseKeeper,
+    registration: Registration,
     remover: ShuffleRemover,
     finalizer: MergeFinalizer,
     report: DriverReport,
     nearHosts: () => Future[Set[String]],
     loop: EventLoop) {
-  import ShuffleRegistrar._
-
-  private val log = LoggerFactory.getLogger(classOf[ShuffleRegistrar])
   private implicit val events: ExecutionContext = loop.context
 
   def plan(id: ShuffleGeneration, sample: MapSample, reply: SharedAnswer.Reply): Unit =
@@ -67,7 +56,7 @@ private[driver] final class ShuffleRegistrar(
         report.counted(generation.id, Reason.ServiceLeftOut, directory.all.size - found.size)
         nearHosts().onComplete { near =>
           val chosen = Placement.choose(demand, found, near.getOrElse(Set.empty))
-          if (!generation.removed) new Registration(generation, chosen)
+          if (!generation.removed) register(generation, chosen)
         }
       }
     }
@@ -84,53 +73,18 @@ private[driver] final class ShuffleRegistrar(
             older.foreach(remover.replaced)
             val generation = new Generation(id, shuffle.numMaps, shuffle.numPartitions)
             shuffle.generation = Some(generation)
-            shuffle.record.began(id.mergeId)
+            report.began(id)
             Right(generation)
         }
     }
 
-  /**
-   * The answers of the services that were chosen. One that is slow while others have accepted stays
-   * out: maps wait for the plan.
-   */
-  private final class Registration(generation: Generation, chosen: Seq[Service]) {
-    private val accepted = mutable.HashMap.empty[Service, ServiceLocation]
-    private var unanswered = chosen.size
-    private var patient = true
-    private var over = false
-
-    chosen.foreach(register)
-    loop.later(GraceMs) {
-      patient = false
-      look()
+  private def register(generation: Generation, chosen: Seq[Service]): Unit = {
+    val maps = generation.numMaps
+    val shuffle = Announcement(generation.id, ShuffleMode.Merge, maps, generation.numPartitions)
+    registration(shuffle, chosen) { accepted =>
+      report.counted(generation.id, Reason.ServiceLeftOut, chosen.size - accepted.size)
+      registered(generation, accepted)
     }
-
-    private def register(service: Service): Unit = {
-      val location = service.location
-      client
-        .registerShuffle(location, generation.id, generation.numMaps, generation.numPartitions)
-        .onComplete { outcome =>
-          unanswered -= 1
-          outcome match {
-            case Success(_) if over => client.removeShuffle(location, generation.id)
-            case Success(_) =>
-              leases.keep(service)
-              accepted.put(service, location)
-            case Failure(failure) =>
-              directory.failed(service, failure)
-              log.warn(
-                s"${service.address} takes no part in ${generation.id}: ${failure.getMessage}")
-          }
-          look()
-        }
-    }
-
-    private def look(): Unit =
-      if (!over && (unanswered == 0 || (!patient && accepted.nonEmpty))) {
-        over = true
-        report.counted(generation.id, Reason.ServiceLeftOut, chosen.size - accepted.size)
-        registered(generation, chosen.flatMap(accepted.get))
-      }
   }
 
   private def registered(generation: Generation, locations: Seq[ServiceLocation]): Unit =
@@ -150,10 +104,4 @@ private[driver] final class ShuffleRegistrar(
     generation.plan.decide(answer)
     finalizer.check(generation)
   }
-}
-
-private[driver] object ShuffleRegistrar {
-
-  /** When some services accepted, the others have this long. */
-  private val GraceMs = 1000L
 }

@@ -128,8 +128,7 @@ private[driver] final class Generation(
 private[driver] final class ShuffleState(
     val shuffleId: Int,
     val numMaps: Int,
-    val numPartitions: Int,
-    val record: ShuffleRecord) {
+    val numPartitions: Int) {
   var generation: Option[Generation] = None
 }
 

@@ -13,7 +13,12 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.shuffle.lodestone.{DaemonThreads, HostPort, LodestoneConf}
-import org.apache.spark.shuffle.lodestone.driver.{DriverEndpoint, DriverMessage, MergePlan}
+import org.apache.spark.shuffle.lodestone.driver.{
+  DriverEndpoint,
+  DriverMessage,
+  MergePlan,
+  RemotePlan
+}
 import org.apache.spark.shuffle.lodestone.driver.{ServiceFound, ServiceMissing}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.util.RpcUtils
@@ -45,6 +50,7 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
   /** A plan without this host: its daemon has died, or never was. */
   def planned(answer: DriverMessage): Unit = answer match {
     case plan: MergePlan if plan.services.exists(_.host == host) => ()
+    case plan: RemotePlan if plan.versions.last.exists(_.host == host) => ()
     case _ => announce()
   }
 

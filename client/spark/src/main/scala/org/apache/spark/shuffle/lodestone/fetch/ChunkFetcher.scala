@@ -5,6 +5,8 @@ import java.io.IOException
 import java.nio.ByteBuffer
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.util.Success
+
 import io.netty.buffer.{ByteBuf, Unpooled}
 import io.netty.util.ReferenceCountUtil
 import org.roaringbitmap.RoaringBitmap
@@ -14,14 +16,7 @@ import org.apache.spark.network.shuffle._
 import org.apache.spark.network.shuffle.checksum.Cause
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
-import org.apache.spark.shuffle.lodestone.transport.{
-  ChunkReceiver,
-  DamagedChunkException,
-  FailureClass,
-  ServiceClient,
-  ServiceLocation,
-  WantedChunk
-}
+import org.apache.spark.shuffle.lodestone.transport._
 import org.apache.spark.shuffle.lodestone.wire.{ChunkPlaces, Crc32c}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
 
@@ -37,7 +32,8 @@ private[fetch] final class ChunkFetcher(
     source: MergedSource,
     merged: Seq[MergedPartition],
     own: BlockStoreClient,
-    tracker: OriginalsTracker,
+    substitutes: Substitutes,
+    rescue: ChunkRescue,
     tally: ReadTally)
     extends BlockStoreClient {
 
@@ -74,9 +70,9 @@ private[fetch] final class ChunkFetcher(
     if (execId == BlockManagerId.SHUFFLE_MERGER_IDENTIFIER) {
       val chunks = blockIds.map { text =>
         val id = BlockId(text).asInstanceOf[ShuffleBlockChunkId]
-        FetchedChunk(text, id.reduceId, partitions(id.reduceId).chunks(id.chunkId))
+        FetchedChunk(text, id.reduceId, partitions(id.reduceId).chunks(id.chunkId), None)
       }
-      val byService = chunks.groupBy(chunk => partitions(chunk.reduceId).service)
+      val byService = chunks.groupBy(_.chunk.service)
       byService.foreach { case (service, ofService) => fetch(service, ofService, listener) }
     } else {
       own.fetchBlocks(host, port, execId, blockIds, listener, downloadFileManager)
@@ -99,8 +95,12 @@ private[fetch] final class ChunkFetcher(
 
   /** Why the service need not be asked: what was met once is not waited for again. */
   private def obstacle(service: ServiceLocation): Option[Reason] =
-    Option(left.get(service))
-      .orElse(if (source.client.isSuspect(service)) Some(Reason.FetchSuspect) else None)
+    if (rescue.insists) {
+      None
+    } else {
+      Option(left.get(service))
+        .orElse(if (source.client.isSuspect(service)) Some(Reason.FetchSuspect) else None)
+    }
 
   private final class Receiver(
       service: ServiceLocation,
@@ -124,6 +124,17 @@ private[fetch] final class ChunkFetcher(
     }
 
     override def failed(index: Int, cause: Throwable): Unit = {
+      val chunk = chunks(index)
+      val failedNs = chunk.failedNs.getOrElse(System.nanoTime())
+      rescue(chunk.reduceId, chunk.chunk, cause, failedNs).onComplete {
+        case Success(Some(again)) =>
+          val next = chunk.copy(chunk = again, failedNs = Some(failedNs))
+          fetch(again.service, Array(next), listener)
+        case _ => giveUp(index, cause)
+      }(SameThread)
+    }
+
+    private def giveUp(index: Int, cause: Throwable): Unit = {
       val reason = ReadReason.of(cause, otherwise = Reason.ChunkFetchFailed)
       val action = FailureClass.of(cause).action
       if (!action.reads) left.put(service, if (action.penalty) Reason.FetchSuspect else reason)
@@ -136,7 +147,7 @@ private[fetch] final class ChunkFetcher(
     }
 
     private def fail(chunk: FetchedChunk, reason: Reason, cause: Throwable): Unit = {
-      tracker.chunkFailed(chunk.reduceId, reason)
+      substitutes.chunkFailed(chunk.reduceId, service, reason)
       listener.onBlockFetchFailure(chunk.blockId, cause)
     }
   }
@@ -155,7 +166,11 @@ private[fetch] final class ChunkFetcher(
   /** Neither the services' connections nor the executor's own are this task's. */
   override def close(): Unit = ()
 
-  private case class FetchedChunk(blockId: String, reduceId: Int, chunk: MergedChunk)
+  private case class FetchedChunk(
+      blockId: String,
+      reduceId: Int,
+      chunk: MergedChunk,
+      failedNs: Option[Long])
 }
 
 private[fetch] object ChunkFetcher {

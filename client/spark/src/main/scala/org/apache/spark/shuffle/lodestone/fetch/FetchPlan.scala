@@ -8,10 +8,7 @@ import org.apache.spark.shuffle.lodestone.wire.PartitionLayout
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
 
 /** What is read merged of one partition. */
-private[fetch] final case class MergedPartition(
-    service: ServiceLocation,
-    reduceId: Int,
-    chunks: IndexedSeq[MergedChunk]) {
+private[fetch] final case class MergedPartition(reduceId: Int, chunks: IndexedSeq[MergedChunk]) {
   def sizeBytes: Long = chunks.iterator.map(_.sizeBytes).sum
 }
 
@@ -32,8 +29,12 @@ private[fetch] final case class FetchPlan(
 
 private[fetch] object FetchPlan {
 
-  /** As Spark has it: blocks with size and map index, by the address that serves them. */
-  type Blocks = Seq[(BlockManagerId, collection.Seq[(BlockId, Long, Int)])]
+  /** As Spark has it: a block with its size and map index. */
+  type Block = (BlockId, Long, Int)
+  type BlockList = collection.Seq[Block]
+
+  /** Blocks by the address that serves them. */
+  type Blocks = Seq[(BlockManagerId, BlockList)]
 
   def countOf(blocks: Blocks): Int = blocks.iterator.map(_._2.size).sum
 
@@ -54,8 +55,8 @@ private[fetch] object FetchPlan {
     val wanted = attempts(originals)
     val allOurs = wanted.size == countOf(originals)
     val merged = layouts.flatMap { case (service, layout) =>
-      val chunks = take(layout, wanted)
-      if (chunks.isEmpty) None else Some(MergedPartition(service, layout.reduceId, chunks))
+      val chunks = take(service, layout, wanted)
+      if (chunks.isEmpty) None else Some(MergedPartition(layout.reduceId, chunks))
     }
     // The usual case, in which nothing need be told apart block by block.
     if (wanted.isEmpty && allOurs) FetchPlan(merged, Nil, originals, 0)
@@ -81,9 +82,10 @@ private[fetch] object FetchPlan {
 
   /** Takes what is read of the partition out of `wanted`. This runs per segment: no sets. */
   private def take(
+      service: ServiceLocation,
       layout: PartitionLayout,
       wanted: mutable.LongMap[Long]): IndexedSeq[MergedChunk] = {
-    val cut = new ChunkCut
+    val cut = new ChunkCut(service)
     layout.runs.foreach { run =>
       var i = 0
       while (i < run.segments.length) {

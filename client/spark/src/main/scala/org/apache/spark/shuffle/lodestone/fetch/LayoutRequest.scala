@@ -88,7 +88,7 @@ private[fetch] object LayoutRequest {
   private val log = LoggerFactory.getLogger(classOf[LayoutRequest])
 
   /** About so many segments in one answer, some MB; a service refuses several times as many. */
-  private val MaxSegments = 100000
+  val MaxSegments = 100000
 
   private val GraceMs = 1000L
 }

@@ -5,10 +5,12 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.roaringbitmap.RoaringBitmap
 
+import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, SegmentRun}
 
 /** What a task fetches in one piece: segments of one partition, and where they are in its layout. */
 private[fetch] final case class MergedChunk(
+    service: ServiceLocation,
     runs: Array[SegmentRun],
     segments: Array[LaidSegment]) {
   val sizeBytes: Long = segments.foldLeft(0L)(_ + _.length)
@@ -24,8 +26,15 @@ private[fetch] final case class MergedChunk(
   }
 }
 
-/** Cuts the segments that a task wants of a partition into chunks, in the order of their places. */
-private[fetch] final class ChunkCut {
+/**
+ * Cuts the segments that a task wants of a partition into chunks, in the order of their places.
+ *
+ * @param chunkBytes
+ *   at which a chunk is large enough
+ */
+private[fetch] final class ChunkCut(
+    service: ServiceLocation,
+    chunkBytes: Long = ChunkCut.ChunkBytes) {
   private val chunks = Vector.newBuilder[MergedChunk]
   private val runs = ArrayBuffer.empty[SegmentRun]
   private val segments = ArrayBuffer.empty[LaidSegment]
@@ -43,7 +52,7 @@ private[fetch] final class ChunkCut {
     end = place + 1
     segments += segment
     bytes += segment.length
-    if (bytes >= ChunkCut.ChunkBytes) close()
+    if (bytes >= chunkBytes) close()
   }
 
   def result(): IndexedSeq[MergedChunk] = {
@@ -53,7 +62,7 @@ private[fetch] final class ChunkCut {
 
   private def close(): Unit = if (segments.nonEmpty) {
     runs += SegmentRun(first, end - first)
-    chunks += MergedChunk(runs.toArray, segments.toArray)
+    chunks += MergedChunk(service, runs.toArray, segments.toArray)
     runs.clear()
     segments.clear()
     bytes = 0
@@ -67,4 +76,7 @@ private[fetch] object ChunkCut {
    * in flight: what Spark's own service cuts (`minChunkSizeInMergedShuffleFile`).
    */
   val ChunkBytes: Long = 2L << 20
+
+  /** A chunk of its own for each segment. */
+  val OneSegment: Long = 1
 }

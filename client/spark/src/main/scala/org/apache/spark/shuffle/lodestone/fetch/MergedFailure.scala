@@ -23,8 +23,7 @@ import org.apache.spark.storage.BlockManagerId
  * Spark's iterator blames the merger for a broken chunk, and on that, with Spark's own push-based
  * shuffle off, the DAG scheduler asserts and takes the whole application down.
  */
-private[fetch] final class MergedFailure(generation: ShuffleGeneration, driver: DriverLink) {
-  import MergedFailure.log
+private[fetch] final class MergedFailure(shuffleId: Int, wrong: WrongData) {
 
   /** The records, with failures of merged chunks translated. No closures: this runs per record. */
   def guard[T](records: Iterator[T]): Iterator[T] = new Iterator[T] {
@@ -57,16 +56,30 @@ private[fetch] final class MergedFailure(generation: ShuffleGeneration, driver: 
     address != null && address.executorId == BlockManagerId.SHUFFLE_MERGER_IDENTIFIER
 
   private def distrust(reduceId: Int, why: Reason, what: String): Nothing = {
-    tell(reduceId, why)
+    wrong.tell(reduceId, why)
     // Constructing it marks the task; this mark replaces one that names the merger.
-    throw new MetadataFetchFailedException(
-      generation.shuffleId,
-      reduceId,
-      s"$what; the next attempt reads the original blocks.")
+    throw new MetadataFetchFailedException(shuffleId, reduceId, s"$what; ${wrong.remedy}.")
   }
+}
 
-  /** Before the failure is thrown, so that the next attempt cannot be quicker. */
-  private def tell(reduceId: Int, why: Reason): Unit =
+/** What has to be known of wrong data before the stage is repeated. */
+private[fetch] trait WrongData {
+
+  /** Waits until the driver knows: the next attempt must not be quicker. Does not fail. */
+  def tell(reduceId: Int, why: Reason): Unit
+
+  /** What the next attempt does, for the log. */
+  def remedy: String
+}
+
+/** Later attempts leave the merged data alone. */
+private[fetch] final class DistrustedMerge(generation: ShuffleGeneration, driver: DriverLink)
+    extends WrongData {
+  import DistrustedMerge.log
+
+  override val remedy: String = "the next attempt reads the original blocks"
+
+  override def tell(reduceId: Int, why: Reason): Unit =
     try {
       Await.result(driver.distrust(generation, reduceId, why), driver.patience)
     } catch {
@@ -77,8 +90,8 @@ private[fetch] final class MergedFailure(generation: ShuffleGeneration, driver: 
     }
 }
 
-private[fetch] object MergedFailure {
+private[fetch] object DistrustedMerge {
 
   /** One for all: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[MergedFailure])
+  private val log = LoggerFactory.getLogger(classOf[DistrustedMerge])
 }

@@ -54,16 +54,20 @@ private[lodestone] final class MergedReads(
     val tally = new ReadTally
     val plan = planOf(generation, range, context, originals, tally)
     tally.originals(FetchPlan.countOf(plan.originals))
-    context.addTaskCompletionListener[Unit](_ => tell(TaskRead(generation, tally.counts)))
+    context.addTaskCompletionListener[Unit](_ => driver.report(TaskRead(generation, tally.counts)))
     if (plan.merged.isEmpty) {
       None
     } else {
       val env = SparkEnv.get
-      val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, plan.replaced, tally)
+      val originals = new Originals(plan.replaced, tally)
+      val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, originals)
       val own = env.blockManager.blockStoreClient
       val source = MergedSource(client, generation)
-      val fetcher = new ChunkFetcher(source, plan.merged, own, tracker, tally)
-      val failures = new MergedFailure(generation, driver)
+      val fetcher =
+        new ChunkFetcher(source, plan.merged, own, originals, ChunkRescue.Never, tally)
+      val failures = new MergedFailure(
+        handle.shuffleId,
+        new DistrustedMerge(generation, driver))
       Some(new MergedShuffleReader(handle, plan, fetcher, tracker, failures, context, metrics))
     }
   }
@@ -137,14 +141,6 @@ private[lodestone] final class MergedReads(
         range.startPartition,
         range.endPartition)
       .toSeq
-
-  private def tell(message: TaskRead): Unit =
-    try {
-      driver.tell(message)
-    } catch {
-      // A report that is lost costs a number in a table; a task must not fail for it.
-      case NonFatal(failure) => log.debug("A task's report was not sent", failure)
-    }
 }
 
 private[fetch] object MergedReads {

@@ -84,12 +84,14 @@ private[fetch] final class MergedShuffleReader[K, C](
   }
 
   /**
-   * Merged blocks under one address per service. Its host is not a real one: where it equals the
-   * executor's own, Spark looks for merged files on the local disk instead of asking the service.
+   * Merged blocks under one address per service, that of their first chunk. Its host is not a real
+   * one: where it equals the executor's own, Spark looks for merged files on the local disk instead of
+   * asking the service.
    */
   private def addresses: FetchPlan.Blocks = {
     val mergeId = dependency.shuffleMergeId
-    val merged = plan.merged.groupBy(_.service).toSeq.map { case (service, partitions) =>
+    val byService = plan.merged.groupBy(_.chunks.head.service).toSeq
+    val merged = byService.map { case (service, partitions) =>
       val address = BlockManagerId(
         BlockManagerId.SHUFFLE_MERGER_IDENTIFIER,
         MergedShuffleReader.nameOf(service.host),

@@ -1,64 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch
 
-import java.util.concurrent.ConcurrentHashMap
-
 import scala.collection.mutable
 
 import org.roaringbitmap.RoaringBitmap
 
 import org.apache.spark.{MapOutputTracker, MapSizesByExecutorId, SparkConf}
-import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
+import org.apache.spark.storage.BlockManagerId
 
 /**
- * Tells Spark's fetch iterator which originals a failed chunk stands for. Everything else that a
+ * Tells Spark's fetch iterator what to read in the place of a chunk that failed. Everything else that a
  * tracker knows is asked of the executor's own.
  */
 private[fetch] final class OriginalsTracker(
     conf: SparkConf,
     own: MapOutputTracker,
-    replaced: FetchPlan.Blocks,
-    tally: ReadTally)
+    substitutes: Substitutes)
     extends MapOutputTracker(conf) {
 
-  private type BlocksByAddress = Iterator[(BlockManagerId, collection.Seq[(BlockId, Long, Int)])]
-
-  /** Why the last chunk of a partition failed; the iterator then gives up its pending chunks too. */
-  private val failures = new ConcurrentHashMap[Int, Reason]()
-
-  def chunkFailed(reduceId: Int, reason: Reason): Unit = failures.put(reduceId, reason)
-
-  override def getMapSizesForMergeResult(shuffleId: Int, partitionId: Int): BlocksByAddress =
-    fallBack(partitionId, _ => true)
+  override def getMapSizesForMergeResult(
+      shuffleId: Int,
+      partitionId: Int): Iterator[(BlockManagerId, FetchPlan.BlockList)] =
+    substitutes(partitionId, _ => true).iterator
 
   override def getMapSizesForMergeResult(
       shuffleId: Int,
       partitionId: Int,
-      chunkBitmap: RoaringBitmap): BlocksByAddress =
-    fallBack(partitionId, chunkBitmap.contains)
-
-  private def fallBack(reduceId: Int, wanted: Int => Boolean): BlocksByAddress = {
-    val blocks = replaced.map { case (address, list) =>
-      address -> list.filter {
-        case (ShuffleBlockId(_, _, partition), _, mapIndex) =>
-          partition == reduceId && wanted(mapIndex)
-        case _ => false
-      }
-    }
-    val found = blocks.filter(_._2.nonEmpty)
-    val count = FetchPlan.countOf(found)
-    tally.originals(count)
-    tally.fallback(Option(failures.get(reduceId)).getOrElse(Reason.ChunkFetchFailed), count)
-    found.iterator
-  }
+      chunkBitmap: RoaringBitmap): Iterator[(BlockManagerId, FetchPlan.BlockList)] =
+    substitutes(partitionId, chunkBitmap.contains).iterator
 
   override def getMapSizesByExecutorId(
       shuffleId: Int,
       startMapIndex: Int,
       endMapIndex: Int,
       startPartition: Int,
-      endPartition: Int): BlocksByAddress =
+      endPartition: Int): Iterator[(BlockManagerId, FetchPlan.BlockList)] =
     own.getMapSizesByExecutorId(
       shuffleId,
       startMapIndex,

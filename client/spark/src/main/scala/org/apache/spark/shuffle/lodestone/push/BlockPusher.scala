@@ -57,7 +57,7 @@ private[lodestone] final class BlockPusher(
 
   private def measuredReadMicros = conf.mode match {
     case Mode.Auto => diskReadMicros()
-    case Mode.Merge => DiskProbe.Unknown
+    case Mode.Merge | Mode.Remote => DiskProbe.Unknown
   }
 
   /** Never waits and never fails: a map that finds the queue full is not pushed. */

@@ -46,14 +46,11 @@ private[spark] final class ServiceClient(
       service: ServiceLocation,
       generation: ShuffleGeneration,
       numMaps: Int,
-      numPartitions: Int): Future[Done] = {
+      numPartitions: Int,
+      mode: ShuffleMode = ShuffleMode.Merge): Future[Done] = {
     val shuffle = shuffleAt(service, generation)
-    val message = RegisterShuffle(
-      shuffle,
-      ShuffleMode.Merge,
-      numMaps,
-      numPartitions,
-      RegisterShuffle.SparkStream)
+    val format = RegisterShuffle.SparkStream
+    val message = RegisterShuffle(shuffle, mode, numMaps, numPartitions, format)
     rpc(addressOf(service), message, Done)
   }
 
@@ -70,9 +67,10 @@ private[spark] final class ServiceClient(
       mapIndex: Int,
       mapId: Long,
       segments: Array[Segment],
-      body: ManagedBuffer)(sending: => Unit): Future[PushBatchReply] = {
+      body: ManagedBuffer,
+      firstSequence: Int = 0)(sending: => Unit): Future[PushBatchReply] = {
     val batch =
-      PushBatch(shuffleAt(service, generation), mapIndex, mapId, firstSequence = 0, segments)
+      PushBatch(shuffleAt(service, generation), mapIndex, mapId, firstSequence, segments)
     val address = addressOf(service)
     repeats(address, passingFlaw) { () =>
       sending
@@ -84,6 +82,25 @@ private[spark] final class ServiceClient(
       }(SameThread)
     }
   }
+
+  /** Shows the attempt to readers. `acknowledged`: what this service said that it has of it. */
+  def commitMap(
+      service: ServiceLocation,
+      generation: ShuffleGeneration,
+      mapIndex: Int,
+      mapId: Long,
+      acknowledged: Ledger): Future[Done] = {
+    val message = CommitMap(shuffleAt(service, generation), mapIndex, mapId, acknowledged)
+    rpc(addressOf(service), message, Done)
+  }
+
+  /** The service drops what it has of the attempt, and takes nothing more of it. */
+  def abortMap(
+      service: ServiceLocation,
+      generation: ShuffleGeneration,
+      mapIndex: Int,
+      mapId: Long): Future[Done] =
+    rpc(addressOf(service), AbortMap(shuffleAt(service, generation), mapIndex, mapId), Done)
 
   def finalizeMerge(
       service: ServiceLocation,

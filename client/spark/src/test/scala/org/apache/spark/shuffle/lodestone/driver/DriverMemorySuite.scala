@@ -12,9 +12,9 @@ import org.apache.spark.util.SizeEstimator
 class DriverMemorySuite {
   private val services = 20
 
-  private def shuffleOf(maps: Int, partitions: Int, reported: Int): ShuffleState = {
+  private def shuffleOf(maps: Int, partitions: Int, reported: Int): AnyRef = {
     val record = new ShuffleRecord(1, maps, partitions)
-    val shuffle = new ShuffleState(1, maps, partitions, record)
+    val shuffle = new ShuffleState(1, maps, partitions)
     val generation = new Generation(ShuffleGeneration(1, 0), maps, partitions)
     shuffle.generation = Some(generation)
     val locations = Array.tabulate(services)(n => ServiceLocation(s"service-$n.example", 7337, n))
@@ -25,7 +25,7 @@ class DriverMemorySuite {
       record.counts.add(counts)
       generation.report(mapIndex, counts)
     }
-    shuffle
+    (shuffle, record)
   }
 
   private def bytesOf(maps: Int, partitions: Int, reported: Int): Long =

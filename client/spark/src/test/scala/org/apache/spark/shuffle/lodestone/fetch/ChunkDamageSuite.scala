@@ -7,12 +7,14 @@ import io.netty.buffer.{ByteBuf, Unpooled}
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.Assertions._
 
+import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment, SegmentRun}
 
 class ChunkDamageSuite {
 
   private val blocks = Seq("first block", "second", "the third block").map(_.getBytes)
   private val chunk = MergedChunk(
+    ServiceLocation("127.0.0.1", 1, 7),
     Array(SegmentRun(4, 3)),
     blocks.zipWithIndex.map { case (bytes, map) =>
       LaidSegment(map, 100L + map, 0, bytes.length, -1, Crc32c.of(ByteBuffer.wrap(bytes)))

@@ -94,6 +94,10 @@ private[driver] final class ServiceDirectory(
   def failed(location: ServiceLocation, failure: Throwable): Unit =
     find(location.hostPort).foreach(failed(_, failure))
 
+  /** An executor could not do without it any longer: it is asked again before it gets more work. */
+  def doubt(location: ServiceLocation): Unit =
+    find(location.hostPort).foreach(_.state = Service.Unknown)
+
   /** It answered: with the incarnation we know, or it was started again. */
   def answered(service: Service, incarnation: Long, load: Load): Unit = {
     noteLife(service, incarnation)

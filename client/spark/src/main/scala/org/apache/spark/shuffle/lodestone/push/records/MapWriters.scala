@@ -31,7 +31,7 @@ private[lodestone] final class MapWriters(conf: SparkConf, resolver: IndexShuffl
         Some(bypassed.dependency)
       case _ => None
     }
-    dependency.filterNot(MapStatuses.wantsRowChecksums).map { dependency =>
+    dependency.map { dependency =>
       written.computeIfAbsent(handle.shuffleId, _ => new ConcurrentLinkedQueue[Long]).add(mapId)
       new SerializedMapWriter[K, V](dependency, mapId, context, metrics, outputs, counts)
     }

@@ -40,6 +40,7 @@ private[push] final class RecordPages(
     new LongArray(MemoryBlock.fromLongArray(new Array[Long](FirstPointers)))
   private var pointers = firstPointers
   private var count = 0
+  private var inserted = 0L
   private var peak = 0L
 
   def insert(record: Array[Byte], length: Int, partition: Int): Unit = {
@@ -54,7 +55,14 @@ private[push] final class RecordPages(
     pointers.set(count, pack(partition, pages.length - 1, cursor - page.getBaseOffset))
     cursor += needed
     count += 1
+    inserted += needed
   }
+
+  /** Of the records that are here. */
+  def recordBytes: Long = inserted
+
+  /** Does as if memory were short. */
+  def giveAll(): Unit = if (count > 0) giveAway()
 
   /** All that is here. They are only valid until the next call of anything else. */
   def sorted(): SortedRecords = {
@@ -66,6 +74,7 @@ private[push] final class RecordPages(
   def free(): Unit = {
     freePages()
     count = 0
+    inserted = 0
     if (pointers ne firstPointers) freeArray(pointers)
     pointers = firstPointers
   }
@@ -86,6 +95,7 @@ private[push] final class RecordPages(
   private def giveAway(): Unit = {
     relieve(sorted())
     count = 0
+    inserted = 0
     freePages()
   }
 

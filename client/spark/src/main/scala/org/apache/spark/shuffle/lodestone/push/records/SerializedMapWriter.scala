@@ -30,6 +30,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
   private val env = SparkEnv.get
   private val numPartitions = dependency.partitioner.numPartitions
   private val encoder = FrameEncoder(env.conf, env.serializerManager)
+  private val rowChecksums = RowChecksums(dependency)
   private val spills = ArrayBuffer.empty[SpilledRun]
   private val pages = new RecordPages(
     context.taskMemoryManager(),
@@ -56,7 +57,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
     } else {
       stopped = true
       context.taskMetrics().incPeakExecutionMemory(pages.peakBytes)
-      Some(MapStatuses(env.blockManager.shuffleServerId, lengths, mapId))
+      Some(MapStatuses(env.blockManager.shuffleServerId, lengths, mapId, rowChecksums))
     }
 
   override def getPartitionLengths(): Array[Long] = lengths
@@ -74,6 +75,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
       stream.writeValue[Any](row._2)
       stream.flush()
       counts.add(partition)
+      rowChecksums.add(partition, row._1, row._2)
       records += 1
       pages.insert(buffer.bytes, buffer.size(), partition)
     }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.remote
+
+import scala.util.Try
+
+import org.apache.spark.storage.BlockManagerId
+
+/**
+ * Where the output of a committed map attempt is. It travels in Spark's `MapStatus`, in the place of the
+ * executor that wrote it: so it reaches readers exactly for the attempts that Spark accepted, and no
+ * output is forgotten because an executor went away.
+ */
+private[lodestone] final case class RemoteOutput(epoch: Int, parts: Seq[RemotePart]) {
+  import RemoteOutput._
+
+  def location: BlockManagerId = BlockManagerId(ExecutorId, Host, Port, Some(text))
+
+  private def text: String = (epoch.toString +: parts.map(_.text)).mkString(";")
+}
+
+/**
+ * What was pushed by one version of the plan: each service of a group has all of it, but those whose
+ * indexes are in `without`, which have none.
+ */
+private[lodestone] final case class RemotePart(version: Int, without: Seq[Int]) {
+  private[remote] def text: String = (version +: without).mkString("-")
+}
+
+private[lodestone] object RemoteOutput {
+  private val ExecutorId = "lodestone-remote"
+
+  /** No host has such a name (RFC 2606). Nothing ever connects to it. */
+  private val Host = "lodestone-remote.invalid"
+  private val Port = 1
+
+  def isRemote(address: BlockManagerId): Boolean = address.executorId == ExecutorId
+
+  def of(address: BlockManagerId): RemoteOutput = {
+    val text = address.topologyInfo.getOrElse("")
+    parse(text).getOrElse {
+      throw new IllegalStateException(
+        s"a map output is at '$text', which this version of Lodestone does not understand: " +
+          "executors and driver must have the same jar")
+    }
+  }
+
+  private def parse(text: String): Option[RemoteOutput] = Try {
+    val fields = text.split(';')
+    val parts = fields.toSeq.drop(1).map { part =>
+      val numbers = part.split('-').toSeq.map(_.toInt)
+      RemotePart(numbers.head, numbers.tail)
+    }
+    RemoteOutput(fields.head.toInt, parts)
+  }.toOption
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.remote
+
+import scala.collection.mutable
+import scala.concurrent.Future
+import scala.util.Success
+
+import org.apache.spark.shuffle.lodestone.driver._
+
+/** What an executor knows of where remote shuffles are. Only plans are remembered, no refusals. */
+private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
+  import RemotePlans._
+
+  private val known = mutable.HashMap.empty[Int, Known]
+
+  /** For a map task: the newest plan that is known, if it is not of an earlier run of the stage. */
+  def toPush(shuffleId: Int, mergeId: Int): Future[DriverMessage] = synchronized {
+    known.get(shuffleId) match {
+      case Some(Known(plannedFor, answer)) if plannedFor >= mergeId && isPlan(answer) => answer
+      case _ =>
+        remember(shuffleId, mergeId, driver.remotePlan(GetRemotePlan(shuffleId, mergeId, None)))
+    }
+  }
+
+  /** For a map task that met trouble. Others may have met it before, and the plan be there. */
+  def after(trouble: ServiceTrouble, shuffleId: Int, mergeId: Int): Future[DriverMessage] =
+    synchronized {
+      known.get(shuffleId).map(_.answer) match {
+        case Some(answer) if isNewer(answer, trouble.epoch, trouble.version) => answer
+        case _ =>
+          val asked = GetRemotePlan(shuffleId, mergeId, Some(trouble))
+          remember(shuffleId, mergeId, driver.remotePlan(asked))
+      }
+    }
+
+  /** For a reduce task, whose map outputs were pushed by this version of the plan, or earlier ones. */
+  def toRead(shuffleId: Int, epoch: Int, version: Int): Future[DriverMessage] = synchronized {
+    known.get(shuffleId).map(_.answer) match {
+      case Some(answer) if isNewer(answer, epoch, version - 1) => answer
+      case _ => remember(shuffleId, NeverPushed, driver.remotePlaces(shuffleId))
+    }
+  }
+
+  def forget(shuffleId: Int): Unit = synchronized {
+    known.remove(shuffleId)
+    ()
+  }
+
+  private def remember(
+      shuffleId: Int,
+      mergeId: Int,
+      answer: Future[DriverMessage]): Future[DriverMessage] = {
+    val before = known.get(shuffleId).fold(mergeId)(_.mergeId)
+    known.put(shuffleId, Known(math.max(mergeId, before), answer))
+    answer
+  }
+
+  /** One that is on its way counts: most answers are plans. */
+  private def isPlan(answer: Future[DriverMessage]): Boolean = answer.value.forall {
+    case Success(_: RemotePlan) => true
+    case _ => false
+  }
+
+  private def isNewer(answer: Future[DriverMessage], epoch: Int, version: Int): Boolean =
+    answer.value.exists {
+      case Success(plan: RemotePlan) =>
+        plan.epoch > epoch || (plan.epoch == epoch && plan.newest > version)
+      case _ => false
+    }
+}
+
+private[lodestone] object RemotePlans {
+
+  /** This executor had map tasks of the shuffle with that merge id. */
+  private final case class Known(mergeId: Int, answer: Future[DriverMessage])
+
+  private val NeverPushed = -1
+}

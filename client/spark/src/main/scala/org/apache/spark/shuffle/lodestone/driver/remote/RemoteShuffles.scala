@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.remote
+
+import scala.collection.mutable
+import scala.concurrent.{ExecutionContext, Future}
+import scala.util.control.NonFatal
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.MapOutputTrackerMaster
+import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
+import org.apache.spark.shuffle.lodestone.driver._
+import org.apache.spark.shuffle.lodestone.driver.services._
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
+
+/**
+ * Remote shuffles: which services have them, in which version of the plan and in which epoch. All calls
+ * are events of the loop.
+ */
+private[driver] final class RemoteShuffles(
+    conf: LodestoneConf,
+    directory: ServiceDirectory,
+    registration: Registration,
+    client: ServiceClient,
+    report: DriverReport,
+    outputs: () => MapOutputTrackerMaster,
+    nearHosts: () => Future[Set[String]],
+    loop: EventLoop) {
+  import RemoteShuffles._
+
+  private val log = LoggerFactory.getLogger(classOf[RemoteShuffles])
+  private implicit val events: ExecutionContext = loop.context
+  private val shuffles = mutable.HashMap.empty[Int, RemoteShuffle]
+
+  def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit = {
+    report.registered(shuffleId, numMaps, numPartitions)
+    shuffles.put(shuffleId, new RemoteShuffle(shuffleId, numMaps, numPartitions, conf.replicas))
+  }
+
+  /** For a map task. */
+  def plan(message: GetRemotePlan, reply: SharedAnswer.Reply): Unit =
+    shuffles.get(message.shuffleId) match {
+      case None => reply(NotMerged(Reason.UnknownShuffle.code))
+      case Some(shuffle) =>
+        if (shuffle.isRolledBackBy(message.mergeId)) beginEpoch(shuffle)
+        message.trouble.foreach(note(shuffle, _))
+        shuffle.answer match {
+          case Some(answer) => reply(answer)
+          case None => if (shuffle.await(reply)) assign(shuffle, FirstTry)
+        }
+    }
+
+  /** For a reduce task. */
+  def places(shuffleId: Int, reply: SharedAnswer.Reply): Unit =
+    reply(shuffles.get(shuffleId).flatMap(_.places).getOrElse {
+      NotMerged(Reason.UnknownShuffle.code)
+    })
+
+  /** Spark forgets the outputs before this returns: whoever fails next makes it run their maps again. */
+  def lost(message: OutputsLost): Unit = shuffles.get(message.shuffleId).foreach { shuffle =>
+    if (message.epoch == shuffle.id.mergeId) {
+      log.warn(
+        s"${shuffle.id} has lost map outputs (${message.code}) at " +
+          s"${message.services.map(_.hostPort).mkString(", ")}: all of its maps are run again")
+      Reason.of(message.code).foreach(report.counted(shuffle.id, _, 1))
+      message.services.foreach { service =>
+        shuffle.avoid(service)
+        directory.doubt(service)
+      }
+      forgetOutputs(shuffle.shuffleId)
+      beginEpoch(shuffle)
+    }
+  }
+
+  def removed(shuffleId: Int): Unit = shuffles.remove(shuffleId).foreach { shuffle =>
+    drop(shuffle)
+    shuffle.remove()
+    report.removed(shuffleId)
+  }
+
+  private def note(shuffle: RemoteShuffle, trouble: ServiceTrouble): Unit =
+    if (trouble.epoch == shuffle.id.mergeId && shuffle.isUsable(trouble.service)) {
+      shuffle.avoid(trouble.service)
+      Reason.of(trouble.code).foreach(report.counted(shuffle.id, _, 1))
+    }
+
+  private def forgetOutputs(shuffleId: Int): Unit =
+    try {
+      outputs().unregisterAllMapAndMergeOutput(shuffleId)
+    } catch {
+      // Spark has dropped the shuffle: nobody will read it.
+      case NonFatal(failure) => log.info(s"Outputs of shuffle $shuffleId: ${failure.getMessage}")
+    }
+
+  private def beginEpoch(shuffle: RemoteShuffle): Unit = {
+    drop(shuffle)
+    shuffle.beginEpoch()
+    report.began(shuffle.id)
+  }
+
+  private def drop(shuffle: RemoteShuffle): Unit =
+    shuffle.services.foreach(client.removeShuffle(_, shuffle.id))
+
+  /** Makes the next version of the plan. */
+  private def assign(shuffle: RemoteShuffle, attempt: Int): Unit = directory.live { found =>
+    val usable = found.filter(service => shuffle.isUsable(service.location))
+    if (shuffle.removed) {
+      // Those who waited were told.
+    } else if (usable.isEmpty) {
+      leave(shuffle, Reason.NoService)
+    } else if (!shuffle.mayMove) {
+      leave(shuffle, Reason.RemoteMoved)
+    } else {
+      report.counted(shuffle.id, Reason.ServiceLeftOut, directory.all.size - found.size)
+      nearHosts().onComplete { near =>
+        val demand = Demand(shuffle.shuffleId, shuffle.numPartitions, NoBytesKnown)
+        register(shuffle, attempt, Placement.choose(demand, usable, near.getOrElse(Set.empty)))
+      }
+    }
+  }
+
+  private def register(shuffle: RemoteShuffle, attempt: Int, chosen: Seq[Service]): Unit = {
+    val id = shuffle.id
+    val told = Announcement(id, ShuffleMode.Remote, shuffle.numMaps, shuffle.numPartitions)
+    registration(told, chosen) { accepted =>
+      if (shuffle.removed) {
+        accepted.foreach(client.removeShuffle(_, id))
+      } else if (shuffle.id != id) {
+        assign(shuffle, attempt)
+      } else if (accepted.isEmpty && attempt < LastTry) {
+        // Some were started again since they were last asked: that is known now.
+        assign(shuffle, attempt + 1)
+      } else if (accepted.isEmpty) {
+        leave(shuffle, Reason.ServiceRefused)
+      } else {
+        report.counted(id, Reason.ServiceLeftOut, chosen.size - accepted.size)
+        if (accepted.size < conf.replicas) report.counted(id, Reason.ReplicasMissing, 1)
+        shuffle.assign(accepted)
+        report.remote(id, shuffle.services.size)
+      }
+    }
+  }
+
+  private def leave(shuffle: RemoteShuffle, reason: Reason): Unit = {
+    report.decided(shuffle.id, NotMerged(reason.code))
+    shuffle.leave(reason)
+  }
+}
+
+private[driver] object RemoteShuffles {
+  private val FirstTry = 1
+  private val LastTry = 2
+
+  /** Nothing has been written when services are chosen. */
+  private val NoBytesKnown = 0L
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.services
+
+import scala.collection.mutable
+import scala.concurrent.ExecutionContext
+import scala.util.{Failure, Success}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.driver.{EventLoop, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
+
+/** A generation, as services are told of it. */
+private[driver] final case class Announcement(
+    id: ShuffleGeneration,
+    mode: ShuffleMode,
+    numMaps: Int,
+    numPartitions: Int)
+
+/**
+ * Registers a shuffle with services. One that is slow while others have accepted stays out: maps wait
+ * for the plan.
+ */
+private[driver] final class Registration(
+    directory: ServiceDirectory,
+    leases: LeaseKeeper,
+    client: ServiceClient,
+    loop: EventLoop) {
+  import Registration._
+
+  private val log = LoggerFactory.getLogger(classOf[Registration])
+  private implicit val events: ExecutionContext = loop.context
+
+  /** `registered` is called once, with those that accepted, in the order of `chosen`. */
+  def apply(shuffle: Announcement, chosen: Seq[Service])(
+      registered: Seq[ServiceLocation] => Unit): Unit =
+    new Round(shuffle, chosen, registered).start()
+
+  private final class Round(
+      shuffle: Announcement,
+      chosen: Seq[Service],
+      registered: Seq[ServiceLocation] => Unit) {
+    private val accepted = mutable.HashMap.empty[Service, ServiceLocation]
+    private var unanswered = chosen.size
+    private var patient = true
+    private var over = false
+
+    def start(): Unit = {
+      chosen.foreach(register)
+      loop.later(GraceMs) {
+        patient = false
+        look()
+      }
+    }
+
+    private def register(service: Service): Unit = {
+      val location = service.location
+      client
+        .registerShuffle(
+          location,
+          shuffle.id,
+          shuffle.numMaps,
+          shuffle.numPartitions,
+          shuffle.mode)
+        .onComplete { outcome =>
+          unanswered -= 1
+          outcome match {
+            case Success(_) if over => client.removeShuffle(location, shuffle.id)
+            case Success(_) =>
+              leases.keep(service)
+              accepted.put(service, location)
+            case Failure(failure) =>
+              directory.failed(service, failure)
+              log.warn(
+                s"${service.address} takes no part in ${shuffle.id}: ${failure.getMessage}")
+          }
+          look()
+        }
+    }
+
+    private def look(): Unit =
+      if (!over && (unanswered == 0 || (!patient && accepted.nonEmpty))) {
+        over = true
+        registered(chosen.flatMap(accepted.get))
+      }
+  }
+}
+
+private[driver] object Registration {
+
+  /** When some services accepted, the others have this long. */
+  private val GraceMs = 1000L
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.fetch
+
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.storage.ShuffleBlockId
+
+/** What is read in the place of a chunk that could not be fetched. */
+private[fetch] trait Substitutes {
+
+  /** Before the iterator hears of it. On a network thread. */
+  def chunkFailed(reduceId: Int, service: ServiceLocation, reason: Reason): Unit
+
+  /** The blocks of these maps. On the task's thread. */
+  def apply(reduceId: Int, maps: Int => Boolean): FetchPlan.Blocks
+}
+
+/** The blocks that executors have kept. */
+private[fetch] final class Originals(replaced: FetchPlan.Blocks, tally: ReadTally)
+    extends Substitutes {
+
+  /** Why the last chunk of a partition failed; the iterator then gives up its pending chunks too. */
+  private val failures = new ConcurrentHashMap[Int, Reason]()
+
+  override def chunkFailed(reduceId: Int, service: ServiceLocation, reason: Reason): Unit = {
+    failures.put(reduceId, reason)
+    ()
+  }
+
+  override def apply(reduceId: Int, maps: Int => Boolean): FetchPlan.Blocks = {
+    val blocks = replaced.map { case (address, list) =>
+      address -> list.filter {
+        case (ShuffleBlockId(_, _, partition), _, mapIndex) =>
+          partition == reduceId && maps(mapIndex)
+        case _ => false
+      }
+    }
+    val found = blocks.filter(_._2.nonEmpty)
+    val count = FetchPlan.countOf(found)
+    tally.originals(count)
+    tally.fallback(Option(failures.get(reduceId)).getOrElse(Reason.ChunkFetchFailed), count)
+    found
+  }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.fetch.remote
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.concurrent.{Await, TimeoutException}
+import scala.concurrent.duration.FiniteDuration
+import scala.util.control.NonFatal
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.MetadataFetchFailedException
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.{OutputsLost, RemoteDriverLink}
+import org.apache.spark.shuffle.lodestone.fetch.{FetchPlan, Substitutes, WrongData}
+import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+
+/** Services of which a task found out that they have not, or not any more, what was pushed to them. */
+private[remote] final case class LostAt(services: Seq[ServiceLocation], why: Reason)
+
+/**
+ * The end of a reduce task that cannot read its map outputs. First the driver is told, which makes Spark
+ * forget them; then the task fails, which makes Spark run their maps again. The other way round it would
+ * run the reduce task alone, to fail again.
+ */
+private[remote] final class OutputLoss(
+    shuffleId: Int,
+    epoch: Int,
+    driver: RemoteDriverLink,
+    patience: FiniteDuration)
+    extends Substitutes
+    with WrongData {
+  import OutputLoss._
+
+  /** Which service failed the last chunk of a partition. */
+  private val failed = new ConcurrentHashMap[Int, LostAt]()
+
+  def fail(reduceId: Int, lost: LostAt): Nothing = {
+    tell(lost)
+    val where =
+      if (lost.services.isEmpty) "" else s" at ${lost.services.map(_.hostPort).mkString(", ")}"
+    // Constructing it marks the task.
+    throw new MetadataFetchFailedException(
+      shuffleId,
+      reduceId,
+      s"Map outputs for partition $reduceId cannot be read$where: ${lost.why.sentence}; $remedy.")
+  }
+
+  override val remedy: String = "all maps of the shuffle are run again"
+
+  override def tell(reduceId: Int, why: Reason): Unit =
+    tell(LostAt(Option(failed.get(reduceId)).fold(NoService)(_.services), why))
+
+  override def chunkFailed(reduceId: Int, service: ServiceLocation, reason: Reason): Unit = {
+    failed.put(reduceId, LostAt(Seq(service), reason))
+    ()
+  }
+
+  /** There is nothing to read in its place. */
+  override def apply(reduceId: Int, maps: Int => Boolean): FetchPlan.Blocks =
+    fail(
+      reduceId,
+      Option(failed.get(reduceId)).getOrElse(LostAt(NoService, Reason.ChunkFetchFailed)))
+
+  private def tell(lost: LostAt): Unit =
+    try {
+      Await.result(
+        driver.lost(OutputsLost(shuffleId, epoch, lost.services, lost.why.code)),
+        patience)
+      ()
+    } catch {
+      case _: TimeoutException =>
+        log.warn(s"The driver did not note that shuffle $shuffleId has losses")
+      // Without the note the stage fails once more, and the next task tells again.
+      case NonFatal(failure) =>
+        log.warn(s"The driver was not told that shuffle $shuffleId has losses", failure)
+    }
+}
+
+private[remote] object OutputLoss {
+
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[OutputLoss])
+
+  private val NoService: Seq[ServiceLocation] = Nil
+}

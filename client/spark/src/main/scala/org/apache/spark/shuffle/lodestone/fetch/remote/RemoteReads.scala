@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.fetch.remote
+
+import scala.concurrent.Future
+import scala.util.{Failure, Success, Try}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.shuffle._
+import org.apache.spark.shuffle.lodestone.{LodestoneHandle, Reason}
+import org.apache.spark.shuffle.lodestone.driver._
+import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePlans}
+import org.apache.spark.shuffle.lodestone.fetch._
+import org.apache.spark.shuffle.lodestone.transport._
+import org.apache.spark.shuffle.lodestone.wire.PartitionLayout
+
+/** The reading side of remote shuffles on one executor. */
+private[lodestone] final class RemoteReads(
+    client: ServiceClient,
+    driver: DriverLink with RemoteDriverLink,
+    plans: RemotePlans,
+    patienceMs: Long) {
+  import RemoteReads._
+
+  private val patience = new Patience(patienceMs)
+
+  /** None: all outputs that the task reads are where they were written. */
+  def reader[K, C](
+      handle: LodestoneHandle[K, _, C],
+      range: ReadRange,
+      context: TaskContext,
+      metrics: ShuffleReadMetricsReporter): Option[ShuffleReader[K, C]] = {
+    val blocks = blocksOf(handle.shuffleId, range)
+    val (remote, local) = blocks.partition { case (address, _) => RemoteOutput.isRemote(address) }
+    if (remote.isEmpty) {
+      None
+    } else {
+      val outputs = remote.map { case (address, list) => RemoteOutput.of(address) -> list }
+      Some(new ReduceRead(handle, range, outputs, local, context, metrics).reader())
+    }
+  }
+
+  private def blocksOf(shuffleId: Int, range: ReadRange): FetchPlan.Blocks =
+    SparkEnv.get.mapOutputTracker
+      .getMapSizesByExecutorId(
+        shuffleId,
+        range.startMapIndex,
+        range.endMapIndex,
+        range.startPartition,
+        range.endPartition)
+      .toSeq
+
+  /** What one task reads. */
+  private final class ReduceRead[K, C](
+      handle: LodestoneHandle[K, _, C],
+      range: ReadRange,
+      outputs: Seq[(RemoteOutput, FetchPlan.BlockList)],
+      local: FetchPlan.Blocks,
+      context: TaskContext,
+      metrics: ShuffleReadMetricsReporter) {
+    private val epoch = outputs.iterator.map(_._1.epoch).max
+    private val generation = ShuffleGeneration(handle.shuffleId, epoch)
+    private val loss = new OutputLoss(handle.shuffleId, epoch, driver, driver.patience)
+    private val tally = new ReadTally
+
+    /** Segments that cannot be read as one stream come one by one. */
+    private val chunkBytes = {
+      val conf = SparkEnv.get.conf
+      val obstacle = ShuffleEligibility.concatenationObstacle(conf, handle.dependency)
+      if (obstacle.isEmpty) ChunkCut.ChunkBytes else ChunkCut.OneSegment
+    }
+
+    def reader(): ShuffleReader[K, C] = {
+      val plan = planOf()
+      val wanted = new WantedSegments(outputs, plan)
+      val merged = pick(wanted, layoutsOf(wanted))
+      tally.originals(FetchPlan.countOf(local))
+      context.addTaskCompletionListener[Unit] { _ =>
+        driver.report(TaskRead(generation, tally.counts))
+      }
+      val env = SparkEnv.get
+      val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, loss)
+      val source = MergedSource(client, generation)
+      val rescue = new RemoteRescue(client, generation, plan, patience)
+      val own = env.blockManager.blockStoreClient
+      val fetcher = new ChunkFetcher(source, merged, own, loss, rescue, tally)
+      val failures = new MergedFailure(handle.shuffleId, loss)
+      val read = FetchPlan(merged, local, Nil, 0)
+      new MergedShuffleReader(handle.inner, read, fetcher, tracker, failures, context, metrics)
+    }
+
+    /** Outputs of an earlier epoch are lost: the statuses that name them are just being replaced. */
+    private def planOf(): RemotePlan = {
+      val version =
+        outputs.iterator.flatMap(_._1.parts).map(_.version).foldLeft(NoVersion)(math.max)
+      val plan = awaited(plans.toRead(handle.shuffleId, epoch, version)) match {
+        case Success(plan: RemotePlan) => plan
+        case Success(other) =>
+          log.warn(s"The driver does not know where $generation is: $other")
+          loss.fail(range.startPartition, LostAt(Nil, Reason.UnknownShuffle))
+        case Failure(failure) => throw failure
+      }
+      val isOld = outputs.exists(_._1.epoch != plan.epoch)
+      if (isOld || plan.newest < version) {
+        loss.fail(range.startPartition, LostAt(Nil, Reason.OutputLost))
+      }
+      plan
+    }
+
+    private def layoutsOf(wanted: WantedSegments): Seq[SourceLayout] = {
+      var unreachable = Map.empty[ServiceLocation, Reason]
+      var found: Option[Seq[SourceLayout]] = None
+      while (found.isEmpty) {
+        val sources = wanted.sources(unreachable.keySet) match {
+          case Right(sources) => sources
+          case Left(reduceId) =>
+            loss.fail(reduceId, LostAt(unreachable.keys.toSeq, unreachable.values.head))
+        }
+        val answers = sources.toSeq.map { case (service, partitions) =>
+          service -> partitions -> layoutsAt(service, partitions)
+        }
+        val failed = answers.flatMap { case ((service, _), answer) =>
+          awaited(answer).failed.toOption.map(service -> reasonOf(service, _))
+        }
+        unreachable ++= failed
+        if (failed.isEmpty) found = Some(answers.map { case ((service, partitions), answer) =>
+          SourceLayout(service, partitions, awaited(answer).get)
+        })
+      }
+      found.get
+    }
+
+    private def reasonOf(service: ServiceLocation, failure: Throwable): Reason = {
+      log.warn(
+        s"${service.hostPort} did not tell the layout of $generation: ${failure.getMessage}")
+      ReadReason.of(failure, otherwise = Reason.LayoutFailed)
+    }
+
+    private def layoutsAt(
+        service: ServiceLocation,
+        partitions: Map[Int, WantedBlocks]): Future[Seq[PartitionLayout]] = {
+      val perPartition = math.max(1, partitions.valuesIterator.map(_.size).max)
+      val perRequest = math.max(1, LayoutRequest.MaxSegments / perPartition)
+      implicit val context: SameThread.type = SameThread
+      val requests = partitions.keys.toArray.sorted.grouped(perRequest).toSeq
+      val asked = requests.map { part =>
+        patience(() => !this.context.isInterrupted()) { () =>
+          val segments = part.length * perPartition
+          client.layout(service, generation, range.maps, part, segments)
+        }
+      }
+      Future.sequence(asked).map(_.flatMap(_.partitions))
+    }
+
+    /** A block that no service shows is lost: what Spark says is there must be there. */
+    private def pick(wanted: WantedSegments, layouts: Seq[SourceLayout]): Seq[MergedPartition] =
+      wanted.blocks.toSeq.sortBy(_._1).map { case (reduceId, blocks) =>
+        val pick = new PartitionPick(reduceId, blocks, chunkBytes)
+        val sources = layouts.filter(_.wanted.contains(reduceId))
+        for (source <- sources; layout <- source.of(reduceId)) {
+          pick.add(source.service, layout, source.wanted(reduceId), isOnlyOne = sources.size == 1)
+        }
+        if (pick.missing > 0) {
+          log.error(s"${pick.missing} blocks of partition $reduceId of $generation are nowhere")
+          loss.fail(reduceId, LostAt(sources.map(_.service), Reason.OutputLost))
+        }
+        pick.result()
+      }
+
+    private def awaited[T](answer: Future[T]): Try[T] =
+      TaskWait(answer)(context.killTaskIfInterrupted())
+  }
+}
+
+private[remote] object RemoteReads {
+
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[RemoteReads])
+
+  private val NoVersion = -1
+
+  /** What one service has of the partitions for which it was asked. */
+  private final case class SourceLayout(
+      service: ServiceLocation,
+      wanted: Map[Int, WantedBlocks],
+      layouts: Seq[PartitionLayout]) {
+    private val byPartition = layouts.map(layout => layout.reduceId -> layout).toMap
+
+    def of(reduceId: Int): Option[PartitionLayout] = byPartition.get(reduceId)
+  }
+}

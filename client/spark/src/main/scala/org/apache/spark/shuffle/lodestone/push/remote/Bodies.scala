@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push.remote
+
+import java.util.concurrent.atomic.AtomicBoolean
+
+import org.apache.spark.shuffle.lodestone.push.{BodyMemory, ByteBudget}
+import org.apache.spark.shuffle.lodestone.transport.RequestTimer
+
+/** How many bodies of an executor there may be at a time, and the memory of which they are made. */
+private[remote] final class Bodies(val sizeBytes: Int, limitBytes: Long) {
+  import Bodies._
+
+  private val budget = new ByteBudget(limitBytes)
+  private val isClearing = new AtomicBoolean
+  val memory = new BodyMemory
+
+  /** Waits until there is room for one more. */
+  def begin(): Unit = budget.acquire(sizeBytes.toLong)
+
+  def end(): Unit = {
+    budget.release(sizeBytes.toLong)
+    if (budget.used == 0 && isClearing.compareAndSet(false, true)) {
+      RequestTimer.after(IdleMs) {
+        isClearing.set(false)
+        if (budget.used == 0) memory.clear()
+      }
+      ()
+    }
+  }
+}
+
+private[remote] object Bodies {
+
+  /** Between tasks that follow one another memory is kept. */
+  private val IdleMs = 10000L
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push.remote
+
+import scala.concurrent.{Await, TimeoutException}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.{SparkException, TaskContext}
+import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
+import org.apache.spark.shuffle.lodestone.{LodestoneConf, LodestoneHandle}
+import org.apache.spark.shuffle.lodestone.driver._
+import org.apache.spark.shuffle.lodestone.driver.remote.RemotePlans
+import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
+
+/** The writing side of remote shuffles on one executor. */
+private[lodestone] final class RemoteWrites(
+    conf: LodestoneConf,
+    client: ServiceClient,
+    driver: DriverLink,
+    plans: RemotePlans) {
+  import RemoteWrites._
+
+  private val means = PushMeans(client, plans, new Patience(patienceMs(conf)))
+  private val bodies = new Bodies(conf.pushBatchSizeBytes.toInt, conf.pushMemoryBytes)
+
+  /** None: the map task keeps its output. */
+  def writer[K, V](
+      handle: LodestoneHandle[K, V, _],
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): Option[ShuffleWriter[K, V]] = {
+    val mergeId = handle.dependency.shuffleMergeId
+    val attempt = MapAttempt(handle.shuffleId, mergeId, context.partitionId(), mapId)
+    planFor(attempt).map { plan =>
+      val push = new AttemptPush(attempt, plan, means, () => context.killTaskIfInterrupted())
+      new RemoteMapWriter[K, V](handle.dependency, push, bodies, context, metrics, driver.report)
+    }
+  }
+
+  private def planFor(attempt: MapAttempt): Option[RemotePlan] =
+    try {
+      Await.result(plans.toPush(attempt.shuffleId, attempt.mergeId), driver.patience) match {
+        case plan: RemotePlan => Some(plan)
+        case NotMerged(code, _) =>
+          log.info(s"$attempt keeps its output: $code")
+          None
+        case other => throw new IllegalStateException(s"the driver answered $other")
+      }
+    } catch {
+      // An RPC that failed, timed out, or came when the RPC environment had been stopped.
+      case failure @ (_: SparkException | _: TimeoutException | _: IllegalStateException) =>
+        log.warn(s"$attempt keeps its output: the driver did not say where to push it", failure)
+        None
+    }
+}
+
+private[lodestone] object RemoteWrites {
+
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[RemoteWrites])
+
+  /**
+   * How long a service is waited for that may have what no other has: long enough to start it again.
+   * Where there is a copy the wait is for nothing.
+   */
+  def patienceMs(conf: LodestoneConf): Long =
+    if (conf.replicas > 1) conf.requestTimeoutMs / 2 else 6 * conf.requestTimeoutMs
+}

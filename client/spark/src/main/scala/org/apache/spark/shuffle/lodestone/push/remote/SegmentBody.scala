@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push.remote
+
+import java.io.OutputStream
+import java.util.concurrent.atomic.AtomicInteger
+import java.util.zip.CRC32C
+
+import scala.collection.mutable.ArrayBuffer
+
+import io.netty.buffer.{ByteBuf, Unpooled}
+
+import org.apache.spark.network.buffer.{ManagedBuffer, NettyManagedBuffer}
+import org.apache.spark.shuffle.lodestone.push.BodyMemory
+import org.apache.spark.shuffle.lodestone.wire.Segment
+
+/**
+ * Segments one after another, numbered from `firstSequence` on. Each batch that is made of it holds it;
+ * when the last one lets go, `whenFree` gives its memory back.
+ */
+private[remote] final class SegmentBody(
+    bytes: ByteBuf,
+    val segments: Array[Segment],
+    val firstSequence: Int,
+    whenFree: () => Unit) {
+  private val holders = new AtomicInteger(1)
+  private val starts = segments.scanLeft(0)(_ + _.length)
+
+  /** The bytes of `from until until`. References that Spark's transport takes or drops change nothing. */
+  def slice(from: Int, until: Int): ManagedBuffer =
+    new NettyManagedBuffer(bytes.slice(starts(from), starts(until) - starts(from))) {
+      override def retain(): ManagedBuffer = this
+      override def release(): ManagedBuffer = this
+    }
+
+  def hold(): Unit = {
+    holders.incrementAndGet()
+    ()
+  }
+
+  def letGo(): Unit = if (holders.decrementAndGet() == 0) whenFree()
+}
+
+/** Takes segments, in pieces of memory that are used again. */
+private[remote] final class SegmentOutput(memory: BodyMemory) extends OutputStream {
+  private val bytes = Unpooled.compositeBuffer(SegmentOutput.MaxPieces)
+  private val pieces = ArrayBuffer.empty[ByteBuf]
+  private val segments = ArrayBuffer.empty[Segment]
+  private val crc = new CRC32C
+  private var piece: ByteBuf = _
+  private var size = 0
+  private var start = 0
+
+  def sizeBytes: Int = size
+  def count: Int = segments.length
+
+  /** Of the segment that is being written. */
+  def segmentBytes: Int = size - start
+
+  override def write(byte: Int): Unit = write(Array(byte.toByte), 0, 1)
+
+  override def write(from: Array[Byte], offset: Int, length: Int): Unit = {
+    crc.update(from, offset, length)
+    var done = 0
+    while (done < length) {
+      if (piece == null || !piece.isWritable) nextPiece()
+      val now = math.min(piece.writableBytes(), length - done)
+      piece.writeBytes(from, offset + done, now)
+      done += now
+    }
+    size += length
+  }
+
+  /** What was written since the last one is a segment. */
+  def endSegment(reduceId: Int, records: Int): Segment = {
+    val segment = Segment(reduceId, size - start, records, crc.getValue.toInt)
+    segments += segment
+    crc.reset()
+    start = size
+    segment
+  }
+
+  /** All that was written. This output is of no more use. */
+  def result(firstSequence: Int, whenFree: () => Unit): SegmentBody = {
+    for (filled <- pieces) bytes.addComponent(true, filled.retainedDuplicate())
+    new SegmentBody(
+      bytes,
+      segments.toArray,
+      firstSequence,
+      () => {
+        free()
+        whenFree()
+      })
+  }
+
+  def free(): Unit = {
+    bytes.release()
+    pieces.foreach(memory.give)
+    pieces.clear()
+  }
+
+  private def nextPiece(): Unit = {
+    piece = memory.take()
+    pieces += piece
+  }
+}
+
+private[remote] object SegmentOutput {
+
+  /** Past it Netty would copy them together. */
+  private val MaxPieces = Int.MaxValue
+}

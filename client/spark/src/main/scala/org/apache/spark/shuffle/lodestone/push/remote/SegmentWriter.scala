@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push.remote
+
+import java.io.OutputStream
+
+import org.apache.spark.shuffle.lodestone.wire.PushBatch
+import org.apache.spark.storage.ShuffleBlockId
+
+/**
+ * Makes bodies of segments, and pushes those that are full. At most one body of a task is being filled;
+ * the room for it is taken before it is begun, so that nobody who waits for room has any.
+ */
+private[remote] final class SegmentWriter(
+    push: AttemptPush,
+    bodies: Bodies,
+    numPartitions: Int) {
+  private val segmentBytes = bodies.sizeBytes / SegmentWriter.SegmentsPerBody
+  private val written = new Array[Long](numPartitions)
+  private var output: SegmentOutput = _
+  private var group = -1
+  private var nextSequence = 0
+  private var waited = 0L
+
+  /** Bytes of each partition, as they are at the services. */
+  def lengths: Array[Long] = written
+
+  /** How long it waited for room. */
+  def waitedNanos: Long = waited
+
+  def segments: Int = nextSequence
+
+  /** A segment of this partition; `records` writes it, and says how many there are in it. */
+  def add(reduceId: Int)(records: OutputStream => Int): Unit = {
+    beginFor(reduceId)
+    val count = records(output)
+    written(reduceId) += output.endSegment(reduceId, count).length
+  }
+
+  /** The segment that is being written is large enough. */
+  def isSegmentFull: Boolean = output.segmentBytes >= segmentBytes
+
+  def blockOf(reduceId: Int): ShuffleBlockId =
+    ShuffleBlockId(push.attempt.shuffleId, push.attempt.mapId, reduceId)
+
+  /** All segments are on their way when this returns. */
+  def send(): Unit = if (output != null) {
+    val count = output.count
+    val body = output.result(nextSequence, () => bodies.end())
+    output = null
+    nextSequence += count
+    push.push(body)
+  }
+
+  /** What was not sent is not needed. */
+  def close(): Unit = if (output != null) {
+    output.free()
+    output = null
+    bodies.end()
+  }
+
+  private def beginFor(partition: Int): Unit = {
+    val next = push.groupOf(partition)
+    if (output != null && (next != group || isBodyFull)) send()
+    if (output == null) {
+      val from = System.nanoTime()
+      bodies.begin()
+      waited += System.nanoTime() - from
+      output = new SegmentOutput(bodies.memory)
+      group = next
+    }
+  }
+
+  private def isBodyFull: Boolean =
+    output.sizeBytes > bodies.sizeBytes - segmentBytes || output.count >= PushBatch.MaxSegments
+}
+
+private[remote] object SegmentWriter {
+
+  /** A body is full when the next segment might not fit. */
+  private val SegmentsPerBody = 4
+}

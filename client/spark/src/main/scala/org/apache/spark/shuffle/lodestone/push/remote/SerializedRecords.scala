@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push.remote
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.internal.config
+import org.apache.spark.memory.TaskMemoryManager
+import org.apache.spark.serializer.SerializerInstance
+import org.apache.spark.shuffle.lodestone.push.records.{FrameEncoder, RecordBuffer, RecordPages}
+import org.apache.spark.shuffle.lodestone.push.records.SortedRecords
+
+/** Records that can be sorted as bytes: each is serialized once, on its own, and then only copied. */
+private[remote] final class SerializedRecords(
+    serializer: SerializerInstance,
+    numPartitions: Int,
+    memory: TaskMemoryManager,
+    segments: SegmentWriter)
+    extends RecordCollector {
+  private val env = SparkEnv.get
+  private val encoder = FrameEncoder(env.conf, env.serializerManager)
+  private val pages = new RecordPages(
+    memory,
+    env.conf.get(config.SHUFFLE_SPILL_NUM_ELEMENTS_FORCE_SPILL_THRESHOLD),
+    write)
+  private val enoughBytes = RecordCollector.enoughBytes(numPartitions)
+  private val buffer = new RecordBuffer
+  private val stream = serializer.serializeStream(buffer)
+  private implicit val any: ClassTag[Any] = ClassTag.Any
+
+  override def add(partition: Int, key: Any, value: Any): Unit = {
+    buffer.reset()
+    stream.writeKey[Any](key)
+    stream.writeValue[Any](value)
+    stream.flush()
+    pages.insert(buffer.bytes, buffer.size(), partition)
+    if (pages.recordBytes >= enoughBytes) pages.giveAll()
+  }
+
+  override def finish(): Unit = pages.giveAll()
+
+  override def close(): Unit = pages.free()
+
+  override def peakBytes: Long = pages.peakBytes
+
+  private def write(sorted: SortedRecords): Unit = {
+    while (sorted.hasNext) {
+      val partition = sorted.partition
+      segments.add(partition) { out =>
+        encoder.open(segments.blockOf(partition), out)
+        var records = 0
+        while (sorted.hasNext && sorted.partition == partition && !segments.isSegmentFull) {
+          sorted.next(encoder)
+          records += 1
+        }
+        encoder.close()
+        records
+      }
+    }
+    segments.send()
+  }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push.remote
+
+import scala.collection.mutable
+
+import org.apache.spark.shuffle.lodestone.driver.RemotePlan
+import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.wire.{Ledger, Segment}
+
+/** What of one map attempt is at which service. Not for several threads at once. */
+private[remote] final class Shares(attempt: MapAttempt) {
+  import Shares.Share
+
+  private val shares = mutable.LinkedHashMap.empty[ServiceLocation, Share]
+
+  /** Groups, by version, of which something is at a service. */
+  private val used = mutable.LinkedHashSet.empty[(Int, Int)]
+
+  /** Something is about to be sent there. */
+  def touch(location: ServiceLocation): Unit = {
+    of(location)
+    ()
+  }
+
+  def isSpoiled(location: ServiceLocation): Boolean = of(location).isSpoiled
+
+  def add(
+      location: ServiceLocation,
+      version: Int,
+      group: Int,
+      firstSequence: Int,
+      segments: Array[Segment]): Unit = if (segments.nonEmpty) {
+    val share = of(location)
+    var i = 0
+    while (i < segments.length) {
+      val one = Ledger.of(attempt.mapIndex, attempt.mapId, firstSequence + i, segments(i))
+      share.ledger = share.ledger.and(one)
+      i += 1
+    }
+    used += ((version, group))
+  }
+
+  /** Not all that was sent there is there. */
+  def spoil(location: ServiceLocation): Unit = of(location).isSpoiled = true
+
+  def hasAny(location: ServiceLocation): Boolean = of(location).ledger.segments > 0
+
+  def isEmpty: Boolean = shares.values.forall(_.ledger.segments == 0)
+
+  def clear(): Unit = {
+    shares.clear()
+    used.clear()
+  }
+
+  def all: Seq[ServiceLocation] = shares.keys.toSeq
+
+  /** Those that have all that was sent there, and what that is. */
+  def whole: Seq[(ServiceLocation, Ledger)] = shares.toSeq.collect {
+    case (location, share) if !share.isSpoiled && share.ledger.segments > 0 =>
+      location -> share.ledger
+  }
+
+  def spoiled: Seq[ServiceLocation] = shares.toSeq.collect {
+    case (location, share) if share.isSpoiled => location
+  }
+
+  /** Each group is whole at one of its services. */
+  def isCovered(plan: RemotePlan): Boolean = used.forall { case (version, group) =>
+    plan.holdersOf(version, group).exists(holder => isWhole(plan.versions(version)(holder)))
+  }
+
+  /** Versions by which something was pushed. */
+  def versions: Seq[Int] = used.iterator.map(_._1).toSeq.distinct.sorted
+
+  /** Which services of a version have nothing that may be read. */
+  def without(plan: RemotePlan, version: Int): Seq[Int] =
+    plan.versions(version).indices.filterNot(i => isWhole(plan.versions(version)(i)))
+
+  private def isWhole(location: ServiceLocation): Boolean =
+    shares.get(location).forall(!_.isSpoiled)
+
+  private def of(location: ServiceLocation): Share = shares.getOrElseUpdate(location, new Share)
+}
+
+private object Shares {
+  private final class Share {
+    var ledger: Ledger = Ledger.Empty
+    var isSpoiled = false
+  }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push.remote
+
+import java.io.ByteArrayOutputStream
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.serializer.{SerializationStream, SerializerInstance, SerializerManager}
+
+/**
+ * Records of such a serializer for few partitions: each partition has a stream that is open, as it has a
+ * file in Spark's writer, and no object is held.
+ */
+private[remote] final class StreamedRecords(
+    serializer: SerializerInstance,
+    streams: SerializerManager,
+    numPartitions: Int,
+    segments: SegmentWriter)
+    extends RecordCollector {
+  private val open = new Array[PartitionStream](numPartitions)
+  private var buffered = 0L
+  private var peak = 0L
+
+  override def add(partition: Int, key: Any, value: Any): Unit = {
+    if (open(partition) == null) open(partition) = new PartitionStream(partition)
+    buffered += open(partition).add(key, value)
+    peak = math.max(peak, buffered)
+    if (buffered >= RecordCollector.EnoughBytes) finish()
+  }
+
+  override def finish(): Unit = {
+    for (partition <- open.indices if open(partition) != null) {
+      val filled = open(partition)
+      open(partition) = null
+      segments.add(partition)(filled.writeTo)
+    }
+    buffered = 0
+    segments.send()
+  }
+
+  override def close(): Unit = open.indices.foreach(open(_) = null)
+
+  override def peakBytes: Long = peak
+
+  private final class PartitionStream(partition: Int) {
+    private val bytes = new ByteArrayOutputStream
+    private val stream: SerializationStream =
+      serializer.serializeStream(streams.wrapStream(segments.blockOf(partition), bytes))
+    private var records = 0
+
+    /** How many bytes there are more than before, as far as they have left the codec. */
+    def add(key: Any, value: Any): Long = {
+      val before = bytes.size()
+      stream.writeKey(key)(ClassTag.Any)
+      stream.writeValue(value)(ClassTag.Any)
+      records += 1
+      (bytes.size() - before).toLong
+    }
+
+    def writeTo(out: java.io.OutputStream): Int = {
+      stream.close()
+      bytes.writeTo(out)
+      records
+    }
+  }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.transport
+
+import java.util.concurrent.TimeUnit
+
+import scala.concurrent.{Future, Promise}
+import scala.util.{Failure, Try}
+
+/**
+ * For requests to a service whose place no other can take: what fails in a way that passes is sent again,
+ * until it succeeds, is refused for good, or has been tried for long enough. A service that is started
+ * again after it wrote out what it had is waited for like that, as is one that is at its limit.
+ */
+private[lodestone] final class Patience(
+    limitMs: Long,
+    nanoClock: () => Long = () => System.nanoTime()) {
+  import Patience._
+
+  /** @param wanted whether anybody still waits for the answer */
+  def apply[T](wanted: () => Boolean)(send: () => Future[T]): Future[T] = {
+    val answer = Promise[T]()
+    val begunNs = nanoClock()
+    def attempt(pauseMs: Long): Unit =
+      sent(send).onComplete {
+        case Failure(failure) if wanted() && isWorthIt(failure, begunNs) =>
+          RequestTimer.after(pauseMs)(attempt(math.min(pauseMs * 2, LongestPauseMs)))
+          ()
+        case outcome =>
+          answer.complete(outcome)
+          ()
+      }(SameThread)
+    attempt(FirstPauseMs)
+    answer.future
+  }
+
+  /** Whether a failure now, of what was begun then, is worth another attempt. */
+  def isWorthIt(failure: Throwable, begunNs: Long): Boolean =
+    passes(failure) && hasTime(begunNs)
+
+  def hasTime(begunNs: Long): Boolean =
+    nanoClock() - begunNs < TimeUnit.MILLISECONDS.toNanos(limitMs)
+
+  private def sent[T](send: () => Future[T]): Future[T] =
+    Try(send()).recover { case failure => Future.failed[T](failure) }.get
+}
+
+private[lodestone] object Patience {
+  private val FirstPauseMs = 100L
+  private val LongestPauseMs = 2000L
+
+  private def passes(failure: Throwable): Boolean = FailureClass.of(failure) match {
+    case FailureClass.Network | FailureClass.Silence | FailureClass.Straggler |
+        FailureClass.ServerBusy | FailureClass.Corrupt =>
+      true
+    case _ => false
+  }
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+import java.io.File
+import java.nio.file.{Files, Path}
+import java.util.concurrent.atomic.{AtomicInteger, LongAdder}
+
+import scala.collection.mutable.ArrayBuffer
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.junit.jupiter.api.{AfterEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.io.TempDir
+
+import org.apache.spark.{FetchFailed, HashPartitioner, ShuffleDependency}
+import org.apache.spark.{SparkConf, SparkContext, TaskContext}
+import org.apache.spark.rdd.{RDD, ShuffledRDD}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
+import org.apache.spark.shuffle.lodestone.fetch.{MapRangeRDD, ReadRange}
+import org.apache.spark.shuffle.lodestone.transport.RequestTimer
+
+/** Whole jobs whose shuffles are at real daemons, and nowhere else. */
+final class RemoteJobsSuite {
+  @TempDir var directory: Path = _
+
+  private val daemons = ArrayBuffer.empty[DaemonProcess]
+  private val chunks = new LongAdder
+  private val failedReads = new LongAdder
+  private val mapTasks = new LongAdder
+
+  @AfterEach def stopDaemons(): Unit = daemons.foreach(_.stop())
+
+  private def start(count: Int): Unit = (1 to count).foreach { _ =>
+    daemons += DaemonProcess.start(new File(directory.toFile, s"daemon${daemons.size}"))
+  }
+
+  private def withSpark[T](settings: (String, String)*)(job: SparkContext => T): T = {
+    val conf = new SparkConf(false)
+      .setMaster("local[2, 4]")
+      .setAppName("remote-jobs")
+      .set("spark.ui.enabled", "false")
+      .set("spark.driver.host", "127.0.0.1")
+      .set("spark.driver.bindAddress", "127.0.0.1")
+      .set("spark.local.dir", new File(directory.toFile, "local").getPath)
+      // A sixth of what a service is waited for that nobody can do without.
+      .set("spark.lodestone.request.timeout", "500ms")
+      .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+      .setAll(settings)
+    val spark = new SparkContext(conf)
+    spark.addSparkListener(new SparkListener {
+      override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
+        if (end.taskType == "ShuffleMapTask") mapTasks.increment()
+        if (end.reason.isInstanceOf[FetchFailed]) failedReads.increment()
+        // A task that failed may have none.
+        Option(end.taskMetrics).map(_.shuffleReadMetrics).foreach { read =>
+          chunks.add(read.remoteMergedChunksFetched)
+        }
+      }
+    })
+    // Stopping drains the listeners' queue, so the sums are complete afterwards.
+    try job(spark)
+    finally spark.stop()
+  }
+
+  private def remote: Seq[(String, String)] = Seq(
+    "spark.shuffle.manager" -> classOf[LodestoneShuffleManager].getName,
+    "spark.lodestone.mode" -> "remote",
+    "spark.lodestone.services" -> daemons.map(_.hostPort).mkString(","))
+
+  private def pairs(spark: SparkContext): RDD[(Int, Int)] =
+    spark.parallelize(0 until 20000, 6).map(x => (x % 997, x))
+
+  /** Map outputs on the executor's disk. */
+  private def files: Seq[String] = {
+    val local = new File(directory.toFile, "local").toPath
+    if (!Files.exists(local)) Nil
+    else
+      Files.walk(local).map[String](_.getFileName.toString).toArray.toSeq
+        .map(_.toString)
+        .filter(name => name.startsWith("shuffle_") || name.startsWith("temp_shuffle"))
+  }
+
+  private def report = new ObjectMapper().readTree(LodestoneReport.json())
+
+  /** The same result as plain Spark, while executors keep nothing. */
+  private def assertRemote[T](settings: (String, String)*)(job: SparkContext => T): Unit = {
+    val expected = withSpark(settings: _*)(job)
+    mapTasks.reset()
+    val result = withSpark(remote ++ settings: _*) { spark =>
+      val result = job(spark)
+      assertEquals(Nil, files)
+      result
+    }
+    assertEquals(expected, result)
+    assertTrue(chunks.sum() > 0, "nothing was read from services")
+    assertEquals("{}", report.at("/totals/reasons").toString)
+    assertEquals(0, failedReads.sum())
+  }
+
+  private def grouped(spark: SparkContext): Seq[(Int, Seq[Int])] =
+    pairs(spark).groupByKey(8).mapValues(_.toSeq.sorted).collect().sortBy(_._1).toSeq
+
+  private def summed(spark: SparkContext): Seq[(Int, Int)] =
+    pairs(spark).reduceByKey(_ + _, 8).collect().sorted.toSeq
+
+  private def shuffled(spark: SparkContext): Seq[(Int, Int)] =
+    new ShuffledRDD[Int, Int, Int](pairs(spark), new HashPartitioner(8)).collect().sorted.toSeq
+
+  @Test def groupByKeyKeepsNothingOnTheExecutor(): Unit = {
+    start(1)
+    assertRemote()(grouped)
+  }
+
+  @Test def valuesAreCombinedBeforeTheyArePushed(): Unit = {
+    start(1)
+    assertRemote()(summed)
+    assertTrue(report.at("/totals/bytesPushed").asLong < 60000, LodestoneReport.json())
+  }
+
+  @Test def aSortIsInOrder(): Unit = {
+    start(1)
+    assertRemote()(pairs(_).map(_.swap).sortByKey(ascending = false, 8).collect().toSeq)
+  }
+
+  @Test def everyCodecIsReadBack(): Unit = {
+    start(1)
+    Seq("lz4", "zstd", "snappy", "lzf").foreach { codec =>
+      assertRemote("spark.io.compression.codec" -> codec)(shuffled)
+    }
+    assertRemote("spark.shuffle.compress" -> "false")(shuffled)
+  }
+
+  @Test def aSerializerWhoseBytesCannotBeMovedIsRemoteAsWell(): Unit = {
+    start(1)
+    val java = "spark.serializer" -> "org.apache.spark.serializer.JavaSerializer"
+    // For keys and values of primitive types Spark takes Kryo whatever the setting says.
+    def boxed(partitions: Int)(spark: SparkContext) =
+      new ShuffledRDD[(Int, Int), Int, Int](
+        pairs(spark).map { case (key, value) => ((key, key), value) },
+        new HashPartitioner(partitions)).collect().sorted.toSeq
+    // Few partitions and many: streams that stay open, and objects that are sorted.
+    assertRemote(java)(boxed(8))
+    assertRemote(java)(boxed(300))
+    assertRemote(java, "spark.shuffle.spill.numElementsForceSpillThreshold" -> "100")(boxed(300))
+    assertRemote(java) { spark =>
+      pairs(spark).map { case (key, value) => ((key, key), value) }
+        .reduceByKey(_ + _, 8).collect().sorted.toSeq
+    }
+  }
+
+  @Test def encryptedSegmentsAreReadBack(): Unit = {
+    start(1)
+    assertRemote("spark.io.encryption.enabled" -> "true")(shuffled)
+  }
+
+  @Test def severalServicesShareAShuffle(): Unit = {
+    start(3)
+    assertRemote() { spark =>
+      new ShuffledRDD[Int, Int, Int](pairs(spark), new HashPartitioner(40)).collect().sorted.toSeq
+    }
+  }
+
+  @Test def aTaskThatHasNoMemoryPushesEarlier(): Unit = {
+    start(1)
+    assertRemote("spark.shuffle.spill.numElementsForceSpillThreshold" -> "100")(shuffled)
+    // Of six maps and eight partitions.
+    assertTrue(report.at("/totals/blocksPushed").asLong > 1000, LodestoneReport.json())
+  }
+
+  @Test def shufflesOfShufflesAreRemote(): Unit = {
+    start(1)
+    assertRemote() { spark =>
+      pairs(spark).reduceByKey(_ + _, 8).map(_.swap).sortByKey(numPartitions = 4).collect().toSeq
+    }
+  }
+
+  private def rangesOf(spark: SparkContext, ranges: Seq[ReadRange]): Seq[Seq[(Int, Int)]] = {
+    val shuffle = new ShuffleDependency[Int, Int, Int](pairs(spark), new HashPartitioner(8))
+    val tasks = new MapRangeRDD(shuffle, ranges)
+    tasks.mapPartitions(rows => Iterator(rows.toVector.sorted)).collect().toSeq
+  }
+
+  @Test def aTaskReadsJustItsRangeOfMapsAndPartitions(): Unit = {
+    start(2)
+    // Of six maps: parts of a partition, and whole map outputs.
+    val ranges = Seq(ReadRange(0, 2, 3, 4), ReadRange(2, 6, 3, 4), ReadRange(1, 3, 0, 8))
+    assertRemote()(rangesOf(_, ranges))
+  }
+
+  @Test def anAttemptThatFailsLeavesNoRowBehind(): Unit = {
+    start(1)
+    RemoteJobsSuite.failed.set(0)
+    val job = (spark: SparkContext) => {
+      val rows = pairs(spark).mapPartitionsWithIndex { (index, rows) =>
+        val first = TaskContext.get().attemptNumber() == 0
+        rows.zipWithIndex.map { case (row, i) =>
+          if (index == 3 && first && i == 3000) {
+            RemoteJobsSuite.failed.incrementAndGet()
+            throw new IllegalStateException("on purpose")
+          }
+          row
+        }
+      }
+      new ShuffledRDD[Int, Int, Int](rows, new HashPartitioner(8)).collect().sorted.toSeq
+    }
+    assertRemote("spark.shuffle.spill.numElementsForceSpillThreshold" -> "100")(job)
+    assertEquals(2, RemoteJobsSuite.failed.get, "the map task did not fail, once for each side")
+  }
+
+  @Test def withoutAnyServiceExecutorsKeepTheirOutputs(): Unit = {
+    start(1)
+    val settings = remote
+    daemons.head.kill()
+    assertEquals(withSpark()(summed), withSpark(settings: _*)(summed))
+    assertEquals("{\"NO_SERVICE\":1}", report.at("/totals/reasons").toString)
+  }
+
+  @Test def aLostServiceCostsOneRunOfTheMaps(): Unit = {
+    start(2)
+    val expected = withSpark()(spark => wide(spark).collect().sorted.toSeq)
+    mapTasks.reset()
+    val result = withSpark(remote: _*) { spark =>
+      val rows = wide(spark)
+      rows.count()
+      daemons.head.kill()
+      rows.collect().sorted.toSeq
+    }
+    assertEquals(expected, result)
+    assertEquals(12, mapTasks.sum(), "the six maps were not run just twice")
+    assertTrue(failedReads.sum() > 0)
+  }
+
+  @Test def theOnlyServiceIsLostAndTheJobGoesOnWithoutIt(): Unit = {
+    start(1)
+    val result = withSpark(remote: _*) { spark =>
+      val rows = wide(spark)
+      rows.count()
+      daemons.head.kill()
+      rows.collect().sorted.toSeq
+    }
+    assertEquals(withSpark()(spark => wide(spark).collect().sorted.toSeq), result)
+  }
+
+  @Test def withTwoCopiesALostServiceCostsNoRun(): Unit = {
+    start(2)
+    val copies = "spark.lodestone.replicas" -> "2"
+    mapTasks.reset()
+    val result = withSpark(remote :+ copies: _*) { spark =>
+      val rows = wide(spark)
+      rows.count()
+      daemons.head.kill()
+      rows.collect().sorted.toSeq
+    }
+    assertEquals(6, mapTasks.sum(), "maps were run again")
+    assertEquals(0, failedReads.sum())
+    assertEquals(withSpark()(spark => wide(spark).collect().sorted.toSeq), result)
+  }
+
+  private def wide(spark: SparkContext): RDD[(Int, Int)] =
+    new ShuffledRDD[Int, Int, Int](pairs(spark), new HashPartitioner(40))
+
+  @Test def aFrozenServiceIsWaitedFor(): Unit = {
+    start(1)
+    val expected = withSpark()(spark => wide(spark).collect().sorted.toSeq)
+    mapTasks.reset()
+    val result = withSpark(remote: _*) { spark =>
+      val rows = wide(spark)
+      rows.count()
+      daemons.head.freeze()
+      // Longer than a request may take.
+      RequestTimer.after(1500)(daemons.head.thaw())
+      rows.collect().sorted.toSeq
+    }
+    assertEquals(expected, result)
+    assertEquals(6, mapTasks.sum(), "maps were run again")
+    assertEquals(0, failedReads.sum())
+  }
+}
+
+private object RemoteJobsSuite {
+  private val failed = new AtomicInteger
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import java.util.concurrent.CountDownLatch
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
+import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
+import org.apache.spark.scheduler.MapStatus
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
+import org.apache.spark.shuffle.lodestone.driver.remote.RemoteOutput
+import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.wire._
+
+class RemoteShufflesSuite extends DriverHarness {
+
+  private def remote(services: Seq[ScriptedService], extra: (String, String)*): DriverCoordinator =
+    driver(services, ("spark.lodestone.mode" -> "remote") +: extra: _*)
+
+  private def asked(
+      mergeId: Int = 0,
+      trouble: Option[ServiceTrouble] = None,
+      shuffleId: Int = 3): DriverMessage =
+    await(ask[DriverMessage](GetRemotePlan(shuffleId, mergeId, trouble)))
+
+  private def planned(mergeId: Int = 0, trouble: Option[ServiceTrouble] = None): RemotePlan =
+    asked(mergeId, trouble).asInstanceOf[RemotePlan]
+
+  private def troubleAt(
+      plan: RemotePlan,
+      service: ServiceLocation,
+      why: Reason = Reason.PushDiskFull): Option[ServiceTrouble] =
+    Some(ServiceTrouble(plan.epoch, plan.newest, service, why.code))
+
+  private def ports(services: Iterable[ServiceLocation]): Set[Int] = services.map(_.port).toSet
+
+  @Test def `map tasks are told services that know the shuffle as remote`(): Unit = {
+    val one = service(7)
+    remote(Seq(one)).registered(3, numMaps = 10, numPartitions = 20)
+    val plan = planned()
+    assertEquals(Seq(one.address.port), plan.versions.head.map(_.port).toSeq)
+    assertEquals((0, 20, 1), (plan.epoch, plan.numPartitions, plan.replicas))
+    val told = one.next(classOf[RegisterShuffle])
+    assertEquals(ShuffleMode.Remote, told.mode)
+    assertEquals((10, 20, 0), (told.numMaps, told.numPartitions, told.shuffle.mergeId))
+    assertEquals(
+      plan.versions.head.toSeq,
+      await(ask[DriverMessage](GetRemotePlaces(3))).asInstanceOf[RemotePlan].versions.head.toSeq)
+  }
+
+  @Test def `all who ask at once get one plan`(): Unit = {
+    val gate = new CountDownLatch(1)
+    val slow = scripted(7) { case _: RegisterShuffle => AnswerAfter(gate, Done(7)) }
+    remote(Seq(slow)).registered(3, 10, 20)
+    val asks = (1 to 10).map(_ => ask[DriverMessage](GetRemotePlan(3, 0, None)))
+    slow.next(classOf[RegisterShuffle])
+    gate.countDown()
+    assertEquals(Set(0), asks.map(await(_).asInstanceOf[RemotePlan].newest).toSet)
+    assertEquals(0, slow.count(classOf[RegisterShuffle]))
+  }
+
+  @Test def `a service that takes no more is left out of the next version, once`(): Unit = {
+    val services = (1 to 3).map(i => service(i.toLong))
+    remote(services).registered(3, 10, 100)
+    val first = planned()
+    assertEquals(3, first.versions.head.length)
+    val full = first.versions.head(1)
+    val both = (1 to 2).map(_ => planned(trouble = troubleAt(first, full)))
+    both.foreach { next =>
+      assertEquals((0, 1), (next.epoch, next.newest))
+      assertEquals(first.versions.head.toSeq, next.versions.head.toSeq)
+      assertEquals(ports(first.versions.head) - full.port, ports(next.versions.last))
+    }
+    assertEquals(1, reasonCount(Reason.PushDiskFull))
+  }
+
+  @Test def `when no service takes any more map tasks keep their outputs`(): Unit = {
+    val one = service(1)
+    remote(Seq(one)).registered(3, 10, 100)
+    val plan = planned()
+    assertEquals(
+      notMerged(Reason.NoService),
+      asked(trouble = troubleAt(plan, plan.versions.head.head)))
+    assertEquals(notMerged(Reason.NoService), asked())
+    val places = await(ask[DriverMessage](GetRemotePlaces(3))).asInstanceOf[RemotePlan]
+    assertEquals(1, places.versions.length, "what had been pushed cannot be read")
+  }
+
+  @Test def `lost outputs are forgotten before the answer, and all maps begin anew`(): Unit = {
+    val outputs = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+    val services = (1 to 2).map(i => service(i.toLong))
+    val coordinator = remote(services)
+    coordinator.registered(7, 2, 100)
+    outputs.registerShuffle(7, 2, 100)
+    try {
+      val plan = asked(shuffleId = 7).asInstanceOf[RemotePlan]
+      val location = RemoteOutput(0, Nil).location
+      (0 to 1).foreach(i => outputs.registerMapOutput(7, i, statusAt(location, i)))
+      assertEquals(2, outputs.getNumAvailableOutputs(7))
+      val gone = plan.versions.head.head
+      val lost = OutputsLost(7, 0, Seq(gone), Reason.FetchRestarted.code)
+      assertTrue(await(ask[Boolean](lost)))
+      assertEquals(0, outputs.getNumAvailableOutputs(7))
+      // A second task has found the same.
+      assertTrue(await(ask[Boolean](lost)))
+      val next = asked(shuffleId = 7).asInstanceOf[RemotePlan]
+      assertEquals((1, 1), (next.epoch, next.versions.length))
+      assertEquals(ports(plan.versions.head) - gone.port, ports(next.versions.head))
+      val other = services.find(_.address.port != gone.port).get
+      assertEquals(0, other.next(classOf[RemoveShuffleMerge]).shuffleMergeId)
+    } finally {
+      outputs.unregisterShuffle(7)
+    }
+  }
+
+  private def statusAt(location: org.apache.spark.storage.BlockManagerId, mapId: Int): MapStatus =
+    MapStatus(location, Array.fill(100)(1L), mapId.toLong)
+
+  @Test def `a stage that Spark rolls back begins anew`(): Unit = {
+    val one = service(1)
+    remote(Seq(one)).registered(3, 10, 100)
+    assertEquals(0, planned(mergeId = 1).epoch)
+    assertEquals(0, planned(mergeId = 1).epoch)
+    assertEquals(1, planned(mergeId = 2).epoch)
+    // Of a task of the earlier attempt, whose output Spark will not take.
+    assertEquals(1, planned(mergeId = 1).epoch)
+    assertEquals(0, one.next(classOf[RemoveShuffleMerge]).shuffleMergeId)
+  }
+
+  @Test def `a service that was started again since it was asked is used in its new life`()
+      : Unit = {
+    val one = scripted(1) {
+      case lease: RegisterShuffle if lease.shuffle.incarnation == 1 =>
+        Answer(Refused(Status.StaleIncarnation, 2, "scripted"))
+    }
+    remote(Seq(one)).registered(3, 10, 100)
+    assertEquals(Seq(2L), planned().versions.head.toSeq.map(_.incarnation))
+  }
+
+  @Test def `with too few services for the copies the report says so`(): Unit = {
+    remote(Seq(service(1)), "spark.lodestone.replicas" -> "2").registered(3, 10, 100)
+    assertEquals(2, planned().replicas)
+    assertEquals(1, reasonCount(Reason.ReplicasMissing))
+  }
+
+  @Test def `services forget a shuffle that Spark forgot`(): Unit = {
+    val one = service(1)
+    val coordinator = remote(Seq(one))
+    coordinator.registered(3, 10, 100)
+    planned()
+    coordinator.removed(3)
+    assertEquals(3, one.next(classOf[RemoveShuffleMerge]).shuffleId)
+    assertEquals(notMerged(Reason.UnknownShuffle), asked())
+  }
+}

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executors that keep nothing: they, and services, are killed at the worst places, and the answer is plain Spark's.
+
+Maps and readers stand before gates, so that the trouble comes at the same place every time. Each of two executors has one core.
+"""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from harness.daemon import wait_until
+from harness.paths import EVERY_LINE
+from harness.processes import executors_of
+from harness.spark_process import TWO_EXECUTORS, Job
+
+MAPS, PARTITIONS = 6, 16
+REMOTE = {
+    "spark.lodestone.mode": "remote",
+    # A service without copy is waited for six times as long.
+    "spark.lodestone.request.timeout": "1s",
+}
+
+
+def remote(name, arguments, services, **conf) -> Job:
+    return Job(
+        name, arguments, TWO_EXECUTORS, {**REMOTE, "spark.lodestone.services": services, **conf}
+    )
+
+
+def keyed_rows(gates, services, **conf) -> Job:
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": 2, "gates": gates.address}
+    return remote("keyed_rows", arguments, services, **conf)
+
+
+def run_maps(gates, count=MAPS):
+    """Two at a time, so that each executor runs half of them."""
+    for first in range(0, count, 2):
+        pair = [f"map-{first}", f"map-{first + 1}"]
+        for name in pair:
+            gates.wait_reached(name)
+        gates.open(*pair)
+
+
+def run_first_pass(gates):
+    """Until all is read once, and the executors stand still."""
+    run_maps(gates)
+    gates.open_all(but=("between-0",))
+    gates.wait_reached("between-0")
+
+
+def runs(gates) -> list[int]:
+    """How often each map task has run."""
+    return [gates.arrivals(f"map-{index}") for index in range(MAPS)]
+
+
+def shuffle_files(running) -> list[str]:
+    """What executors have on their disks of shuffles."""
+    names = (path.name for path in running.local_dirs.rglob("*"))
+    return [name for name in names if name.startswith(("shuffle_", "temp_shuffle_"))]
+
+
+JOBS = [
+    ("keyed_rows", {"maps": MAPS, "partitions": PARTITIONS}),
+    ("sql_aggregate", {"partitions": 40}),
+    ("word_count", {}),
+]
+
+
+@pytest.mark.lines(*EVERY_LINE)
+@pytest.mark.parametrize("name,arguments", JOBS, ids=[name for name, _ in JOBS])
+def test_every_release_shuffles_through_services_alone(
+    name, arguments, start_daemon, start_job, plain_answer
+):
+    services = ",".join(start_daemon(f"service{i}").host_port for i in range(2))
+    job = remote(name, arguments, services)
+    running = start_job(job)
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    totals = outcome.report["totals"]
+    assert totals["remote"] == totals["shuffles"] > 0
+    assert totals["originalsRead"] == 0
+    assert totals["mergedBlocksRead"] > 0
+    assert outcome.reasons() == {}
+    assert shuffle_files(running) == []
+
+
+def test_an_executor_that_is_killed_between_two_stages_costs_no_map_run(
+    start_daemon, start_job, gates, plain_answer
+):
+    job = keyed_rows(gates, start_daemon().host_port)
+    running = start_job(job)
+    run_first_pass(gates)
+    assert shuffle_files(running) == []
+    os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert runs(gates) == [1] * MAPS
+
+
+def test_an_executor_that_is_killed_while_others_still_map_costs_no_finished_map(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemon = start_daemon()
+    job = keyed_rows(gates, daemon.host_port)
+    running = start_job(job)
+    run_maps(gates, 4)
+    gates.wait_reached("map-4")
+    gates.wait_reached("map-5")
+    # Both stand before their last map: one of these is run again, and none of those that are done.
+    os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert runs(gates)[:4] == [1] * 4
+    assert sorted(runs(gates)[4:]) == [1, 2]
+
+
+def test_a_service_that_is_killed_costs_one_run_of_the_maps(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemons = [start_daemon(f"service{i}") for i in range(2)]
+    job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
+    running = start_job(job)
+    run_first_pass(gates)
+    daemons[0].kill()
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert runs(gates) == [2] * MAPS
+
+
+def test_the_only_service_is_killed_and_started_again_and_the_maps_are_run_once_more(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemon = start_daemon()
+    job = keyed_rows(gates, daemon.host_port)
+    running = start_job(job)
+    run_first_pass(gates)
+    daemon.restart()
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert runs(gates) == [2] * MAPS
+    assert outcome.report["totals"]["remote"] == 1
+
+
+def test_a_service_that_is_stopped_and_started_again_between_stages_costs_nothing(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemons = [start_daemon(f"service{i}") for i in range(2)]
+    job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
+    running = start_job(job)
+    run_first_pass(gates)
+    for daemon in daemons:
+        daemon.restart_in_order()
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert runs(gates) == [1] * MAPS
+    assert outcome.reasons() == {}
+
+
+def test_a_rolling_restart_while_maps_push_costs_nothing(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemons = [start_daemon(f"service{i}") for i in range(2)]
+    job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
+    running = start_job(job)
+    for done, daemon in zip((2, 4), daemons, strict=True):
+        run_maps(gates, done) if done == 2 else gates.open("map-2", "map-3")
+        gates.wait_reached(f"map-{done}")
+        gates.wait_reached(f"map-{done + 1}")
+        daemon.restart_in_order()
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert runs(gates) == [1] * MAPS
+    assert outcome.reasons() == {}
+
+
+def test_with_two_copies_a_service_that_is_killed_costs_no_run(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemons = [start_daemon(f"service{i}") for i in range(2)]
+    services = ",".join(daemon.host_port for daemon in daemons)
+    job = keyed_rows(gates, services, **{"spark.lodestone.replicas": "2"})
+    running = start_job(job)
+    run_first_pass(gates)
+    daemons[0].kill()
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert runs(gates) == [1] * MAPS
+
+
+def test_a_service_that_is_killed_while_maps_push_to_it_costs_no_row(
+    start_daemon, start_job, gates, plain_answer
+):
+    daemons = [start_daemon(f"service{i}") for i in range(2)]
+    job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
+    running = start_job(job)
+    run_maps(gates, 2)
+    gates.wait_reached("map-2")
+    gates.wait_reached("map-3")
+    daemons[1].kill()
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+
+
+def test_a_frozen_service_is_waited_for(start_daemon, start_job, gates, plain_answer):
+    daemon = start_daemon()
+    job = keyed_rows(gates, daemon.host_port)
+    running = start_job(job)
+    run_first_pass(gates)
+    daemon.pause_for(3)
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert runs(gates) == [1] * MAPS
+
+
+def test_what_a_full_service_does_not_take_goes_to_another_one(
+    start_daemon, start_job, plain_answer, small_disk
+):
+    small = start_daemon(directory=small_disk / "service", memory="32MiB")
+    large = start_daemon("large")
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": 240000, "value_bytes": 1600}
+    services = f"{small.host_port},{large.host_port}"
+    job = remote("keyed_rows", arguments, services, **{"spark.shuffle.compress": "false"})
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(job)
+    assert outcome.report["totals"]["remote"] == 1
+    assert outcome.report["totals"]["originalsRead"] == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of one megabyte."""
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=True)
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_services_are_empty_again_when_the_application_has_ended(
+    start_daemon, start_job, plain_answer
+):
+    daemon = start_daemon()
+    job = remote("keyed_rows", {"maps": MAPS, "partitions": PARTITIONS}, daemon.host_port)
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(job)
+    wait_until(lambda: daemon.status()["shuffles"] == 0, "the shuffle's end")
+    wait_until(lambda: not list(daemon.directory.rglob("*.data")), "the removal of its files")
