@@ -100,6 +100,7 @@ def test_an_executor_that_is_killed_between_two_stages_costs_no_map_run(
     assert runs(gates) == [1] * MAPS
 
 
+@pytest.mark.lines("4.1")
 def test_an_executor_that_is_killed_while_others_still_map_costs_no_finished_map(
     start_daemon, start_job, gates, plain_answer
 ):
@@ -118,6 +119,7 @@ def test_an_executor_that_is_killed_while_others_still_map_costs_no_finished_map
     assert sorted(runs(gates)[4:]) == [1, 2]
 
 
+@pytest.mark.lines("4.1")
 def test_a_service_that_is_killed_costs_one_run_of_the_maps(
     start_daemon, start_job, gates, plain_answer
 ):
@@ -132,6 +134,7 @@ def test_a_service_that_is_killed_costs_one_run_of_the_maps(
     assert runs(gates) == [2] * MAPS
 
 
+@pytest.mark.lines("4.1")
 def test_the_only_service_is_killed_and_started_again_and_the_maps_are_run_once_more(
     start_daemon, start_job, gates, plain_answer
 ):
@@ -147,6 +150,7 @@ def test_the_only_service_is_killed_and_started_again_and_the_maps_are_run_once_
     assert outcome.report["totals"]["remote"] == 1
 
 
+@pytest.mark.lines("4.1")
 def test_a_service_that_is_stopped_and_started_again_between_stages_costs_nothing(
     start_daemon, start_job, gates, plain_answer
 ):
@@ -181,6 +185,7 @@ def test_a_rolling_restart_while_maps_push_costs_nothing(
     assert outcome.reasons() == {}
 
 
+@pytest.mark.lines("4.1")
 def test_with_two_copies_a_service_that_is_killed_costs_no_run(
     start_daemon, start_job, gates, plain_answer
 ):
@@ -196,6 +201,7 @@ def test_with_two_copies_a_service_that_is_killed_costs_no_run(
     assert runs(gates) == [1] * MAPS
 
 
+@pytest.mark.lines("4.1")
 def test_a_service_that_is_killed_while_maps_push_to_it_costs_no_row(
     start_daemon, start_job, gates, plain_answer
 ):
@@ -211,6 +217,7 @@ def test_a_service_that_is_killed_while_maps_push_to_it_costs_no_row(
     assert outcome.answer == plain_answer(job)
 
 
+@pytest.mark.lines("4.1")
 def test_a_frozen_service_is_waited_for(start_daemon, start_job, gates, plain_answer):
     daemon = start_daemon()
     job = keyed_rows(gates, daemon.host_port)
@@ -223,6 +230,7 @@ def test_a_frozen_service_is_waited_for(start_daemon, start_job, gates, plain_an
     assert runs(gates) == [1] * MAPS
 
 
+@pytest.mark.lines("4.1")
 def test_what_a_full_service_does_not_take_goes_to_another_one(
     start_daemon, start_job, plain_answer, small_disk
 ):
@@ -247,6 +255,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", place], check=True)
 
 
+@pytest.mark.lines("4.1")
 def test_services_are_empty_again_when_the_application_has_ended(
     start_daemon, start_job, plain_answer
 ):
