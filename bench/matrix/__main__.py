@@ -138,9 +138,9 @@ class Matrix:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="matrix", description=__doc__)
     names = [side.name for side in sides.ALL]
-    parser.add_argument("--sides", type=listed(names), default=names, help=f"of {names}")
+    parser.add_argument("--sides", type=listed(names), default=sides.USUAL, help=f"of {names}")
     jobs = [job.name for job in workloads.ALL]
-    parser.add_argument("--jobs", type=listed(jobs), default=jobs, help=f"of {jobs}")
+    parser.add_argument("--jobs", type=listed(jobs), default=workloads.USUAL, help=f"of {jobs}")
     parser.add_argument("--disks", type=listed(DISKS), default=DISKS, help=f"of {DISKS}")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")

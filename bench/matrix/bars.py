@@ -34,6 +34,12 @@ ALL = [
     Bar("lodestone", "sort", "wall, x plain", 1.1, ratio("seconds")),
     Bar("auto", "sort", "wall, x plain", 1.02, ratio("seconds")),
     Bar("auto", "sql", "wall, x plain", 1.02, ratio("seconds")),
+    Bar("remote", "sort", "wall, x plain", 0.95, ratio("seconds")),
+    Bar("remote", "sort", "CPU, x plain", 0.88, ratio("cpuSeconds")),
+    Bar("remote", "tiny", "wall, x plain", 0.65, ratio("seconds")),
+    Bar("remote", "tiny", "CPU, x plain", 0.60, ratio("cpuSeconds")),
+    Bar("remote", "groups", "wall, x plain", 0.80, ratio("seconds")),
+    Bar("remote", "groups", "CPU, x plain", 0.72, ratio("cpuSeconds")),
 ]
 
 

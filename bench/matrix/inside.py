@@ -52,6 +52,21 @@ def sql(spark: SparkSession, _before: BeforeReduce, rows: int, keys: int, maps: 
     return [[str(value) for value in row] for row in found.collect()], {}
 
 
+def groups(spark: SparkSession, _before: BeforeReduce, rows: int, keys: int, maps: int):
+    """A few aggregates of many rows to a group, joined with a table of the groups."""
+    facts = spark.range(0, rows, 1, maps).selectExpr(
+        f"id * 7919 % {keys} as k", "id as v", "xxhash64(id) as w"
+    )
+    facts.createOrReplaceTempView("facts")
+    dimension = spark.range(0, keys, 1, JOIN_PARTITIONS).selectExpr("id as k", "xxhash64(id) as d")
+    dimension.createOrReplaceTempView("dimension")
+    found = spark.sql("""
+        with grouped as (select k, count(*) as n, sum(v) as s, max(w) as m from facts group by k)
+        select count(*), sum(n), bit_xor(xxhash64(*)) from grouped join dimension using (k)
+    """)
+    return [[str(value) for value in row] for row in found.collect()], {}
+
+
 def tpch(spark: SparkSession, _before: BeforeReduce, queries: str):
     """TPC-H queries, one after the other."""
     answers, seconds = {}, {}
@@ -62,4 +77,4 @@ def tpch(spark: SparkSession, _before: BeforeReduce, queries: str):
     return answers, seconds
 
 
-BY_NAME = {"sort": sort, "tiny": tiny, "sql": sql, "tpch": tpch}
+BY_NAME = {"sort": sort, "tiny": tiny, "sql": sql, "groups": groups, "tpch": tpch}

@@ -35,7 +35,10 @@ ALL = [
     Side("push", "Spark's push-based shuffle", service=True, pushes=True),
     Side("lodestone", "Lodestone, every shuffle", LODESTONE | {"spark.lodestone.mode": "merge"}),
     Side("auto", "Lodestone", LODESTONE),
+    Side("remote", "Lodestone, remote", LODESTONE | {"spark.lodestone.mode": "remote"}),
 ]
+# Where nothing else is asked for. Each side is an application that stays up: there is no memory for all of them at once.
+USUAL = ["plain", "ess", "push", "lodestone", "auto"]
 BY_NAME = {side.name: side for side in ALL}
 
 

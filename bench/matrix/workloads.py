@@ -57,6 +57,13 @@ ALL = [
         warm_up=sized(rows=600_000, keys=300_000, maps=32),
     ),
     Workload(
+        "groups",
+        "aggregation into fewer groups, and join",
+        plain=sized(rows=20_000_000, keys=2_000_000, maps=64),
+        throttled=sized(rows=800_000, keys=80_000, maps=32),
+        warm_up=sized(rows=4_000_000, keys=400_000, maps=32),
+    ),
+    Workload(
         "tpch",
         "TPC-H queries",
         plain=sized(queries="all"),
@@ -64,4 +71,6 @@ ALL = [
         warm_up=sized(queries="all"),
     ),
 ]
+# Where nothing else is asked for.
+USUAL = ["sort", "tiny", "sql", "tpch"]
 BY_NAME = {workload.name: workload for workload in ALL}

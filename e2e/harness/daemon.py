@@ -79,7 +79,7 @@ class Daemon:
         before = self.ready["incarnation"]
         assert self.stop() == 0
         self.start()
-        assert self.ready["incarnation"] == before
+        assert self.ready["incarnation"] == before, self.log.read_text()[-3000:]
 
     def pause(self) -> None:
         """SIGSTOP: it is there, and does nothing."""

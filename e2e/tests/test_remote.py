@@ -119,6 +119,43 @@ def test_an_executor_that_is_killed_while_others_still_map_costs_no_finished_map
     assert sorted(runs(gates)[4:]) == [1, 2]
 
 
+@pytest.mark.lines("3.5", "4.1", "4.3")
+def test_dynamic_allocation_lets_every_executor_go_between_two_stages(
+    start_daemon, start_job, gates, plain_answer
+):
+    conf = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "0",
+        "spark.dynamicAllocation.maxExecutors": "2",
+        "spark.dynamicAllocation.executorIdleTimeout": "1s",
+    }
+    job = keyed_rows(gates, start_daemon().host_port, **conf)
+    running = start_job(job)
+    run_maps(gates)
+    gates.open_all(but=("between-0",))
+    gates.wait_reached("between-0")
+    wait_until(lambda: not executors_of(running.process.pid), "the end of every executor")
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert runs(gates) == [1] * MAPS
+
+
+@pytest.mark.lines("4.1")
+def test_ten_thousand_partitions_need_no_more_than_half_a_gigabyte_of_an_executor(
+    start_daemon, start_job, plain_answer
+):
+    arguments = {"maps": 8, "partitions": 10000}
+    job = remote("many_tiny_blocks", arguments, start_daemon().host_port)
+    job.master = "local-cluster[2,1,512]"
+    job.conf["spark.executor.memory"] = "512m"
+    running = start_job(job)
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert outcome.report["totals"]["remote"] == 1
+    assert shuffle_files(running) == []
+
+
 @pytest.mark.lines("4.1")
 def test_a_service_that_is_killed_costs_one_run_of_the_maps(
     start_daemon, start_job, gates, plain_answer
@@ -183,6 +220,33 @@ def test_a_rolling_restart_while_maps_push_costs_nothing(
     assert outcome.answer == plain_answer(job)
     assert runs(gates) == [1] * MAPS
     assert outcome.reasons() == {}
+
+
+@pytest.mark.lines("4.1")
+def test_a_service_that_is_restarted_again_and_again_loses_nothing(
+    start_daemon, start_job, plain_answer
+):
+    daemon = start_daemon(memory="32MiB")
+    arguments = {"maps": 60, "partitions": PARTITIONS, "rows": 240000, "value_bytes": 400}
+    job = remote("keyed_rows", arguments, daemon.host_port)
+    running = start_job(job)
+    wait_until(lambda: daemon.status()["segments"] > 0, "the first push")
+    restarts = 0
+    while running.process.poll() is None:
+        # When the job has just ended there is nothing to go on with.
+        assert daemon.stop() == 0
+        daemon.start()
+        restarts += 1
+        wait_until(
+            lambda: running.process.poll() is not None or daemon.status()["connections"] > 0,
+            "a connection after the restart",
+        )
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert restarts >= 3
+    assert outcome.reasons() == {}
+    assert outcome.report["totals"]["remote"] == 1
+    assert outcome.report["totals"]["originalsRead"] == 0
 
 
 @pytest.mark.lines("4.1")

@@ -48,9 +48,12 @@ private[lodestone] object Patience {
   private val FirstPauseMs = 100L
   private val LongestPauseMs = 2000L
 
-  private def passes(failure: Throwable): Boolean = FailureClass.of(failure) match {
+  def passes(failure: Throwable): Boolean = passes(FailureClass.of(failure))
+
+  /** A service that is about to stop may be started again: it leaves what it has to its next start. */
+  def passes(failure: FailureClass): Boolean = failure match {
     case FailureClass.Network | FailureClass.Silence | FailureClass.Straggler |
-        FailureClass.ServerBusy | FailureClass.Corrupt =>
+        FailureClass.ServerBusy | FailureClass.ServerLeaving | FailureClass.Corrupt =>
       true
     case _ => false
   }

@@ -75,9 +75,10 @@ private[remote] final class BatchPush(
       .transform {
         case Success(reply) =>
           taken = takenOf(reply)
-          reply.statuses.lift(taken).filter(FailureClass.of(_) == FailureClass.ServerBusy) match {
-            case Some(busy) =>
-              Failure(new RefusedException(RefusedReply(busy, reply.incarnation, "")))
+          reply.statuses.lift(taken).filter(status =>
+            Patience.passes(FailureClass.of(status))) match {
+            case Some(passing) =>
+              Failure(new RefusedException(RefusedReply(passing, reply.incarnation, "")))
             case None => Success(reply)
           }
         case failed => failed
