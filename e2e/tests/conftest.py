@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import subprocess
 
 import pytest
 
@@ -52,6 +53,16 @@ def start_daemon(tmp_path):
     yield start
     for daemon in started:
         daemon.stop()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of one megabyte."""
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=True)
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
 
 
 @pytest.fixture

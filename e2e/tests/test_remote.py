@@ -6,7 +6,6 @@ Maps and readers stand before gates, so that the trouble comes at the same place
 
 import os
 import signal
-import subprocess
 
 import pytest
 
@@ -61,6 +60,19 @@ def shuffle_files(running) -> list[str]:
     return [name for name in names if name.startswith(("shuffle_", "temp_shuffle_"))]
 
 
+@pytest.fixture
+def finish(gates, plain_answer):
+    """Lets a job go on to its end, and compares what it says with plain Spark's answer."""
+
+    def to_the_end(running, job):
+        gates.open_all()
+        outcome = running.wait()
+        assert outcome.answer == plain_answer(job)
+        return outcome
+
+    return to_the_end
+
+
 JOBS = [
     ("keyed_rows", {"maps": MAPS, "partitions": PARTITIONS}),
     ("sql_aggregate", {"partitions": 40}),
@@ -87,22 +99,20 @@ def test_every_release_shuffles_through_services_alone(
 
 
 def test_an_executor_that_is_killed_between_two_stages_costs_no_map_run(
-    start_daemon, start_job, gates, plain_answer
+    start_daemon, start_job, gates, finish
 ):
     job = keyed_rows(gates, start_daemon().host_port)
     running = start_job(job)
     run_first_pass(gates)
     assert shuffle_files(running) == []
     os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
-    gates.open_all()
-    outcome = running.wait()
-    assert outcome.answer == plain_answer(job)
+    finish(running, job)
     assert runs(gates) == [1] * MAPS
 
 
 @pytest.mark.lines("4.1")
 def test_an_executor_that_is_killed_while_others_still_map_costs_no_finished_map(
-    start_daemon, start_job, gates, plain_answer
+    start_daemon, start_job, gates, finish
 ):
     daemon = start_daemon()
     job = keyed_rows(gates, daemon.host_port)
@@ -112,16 +122,14 @@ def test_an_executor_that_is_killed_while_others_still_map_costs_no_finished_map
     gates.wait_reached("map-5")
     # Both stand before their last map: one of these is run again, and none of those that are done.
     os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
-    gates.open_all()
-    outcome = running.wait()
-    assert outcome.answer == plain_answer(job)
+    finish(running, job)
     assert runs(gates)[:4] == [1] * 4
     assert sorted(runs(gates)[4:]) == [1, 2]
 
 
 @pytest.mark.lines("3.5", "4.1", "4.3")
 def test_dynamic_allocation_lets_every_executor_go_between_two_stages(
-    start_daemon, start_job, gates, plain_answer
+    start_daemon, start_job, gates, finish
 ):
     conf = {
         "spark.dynamicAllocation.enabled": "true",
@@ -135,9 +143,7 @@ def test_dynamic_allocation_lets_every_executor_go_between_two_stages(
     gates.open_all(but=("between-0",))
     gates.wait_reached("between-0")
     wait_until(lambda: not executors_of(running.process.pid), "the end of every executor")
-    gates.open_all()
-    outcome = running.wait()
-    assert outcome.answer == plain_answer(job)
+    finish(running, job)
     assert runs(gates) == [1] * MAPS
 
 
@@ -157,39 +163,33 @@ def test_ten_thousand_partitions_need_no_more_than_half_a_gigabyte_of_an_executo
 
 
 @pytest.mark.lines("4.1")
-def test_a_service_that_is_killed_costs_one_run_of_the_maps(
-    start_daemon, start_job, gates, plain_answer
-):
+def test_a_service_that_is_killed_costs_one_run_of_the_maps(start_daemon, start_job, gates, finish):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
     job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
     running = start_job(job)
     run_first_pass(gates)
     daemons[0].kill()
-    gates.open_all()
-    outcome = running.wait()
-    assert outcome.answer == plain_answer(job)
+    finish(running, job)
     assert runs(gates) == [2] * MAPS
 
 
 @pytest.mark.lines("4.1")
 def test_the_only_service_is_killed_and_started_again_and_the_maps_are_run_once_more(
-    start_daemon, start_job, gates, plain_answer
+    start_daemon, start_job, gates, finish
 ):
     daemon = start_daemon()
     job = keyed_rows(gates, daemon.host_port)
     running = start_job(job)
     run_first_pass(gates)
     daemon.restart()
-    gates.open_all()
-    outcome = running.wait()
-    assert outcome.answer == plain_answer(job)
+    outcome = finish(running, job)
     assert runs(gates) == [2] * MAPS
     assert outcome.report["totals"]["remote"] == 1
 
 
 @pytest.mark.lines("4.1")
 def test_a_service_that_is_stopped_and_started_again_between_stages_costs_nothing(
-    start_daemon, start_job, gates, plain_answer
+    start_daemon, start_job, gates, finish
 ):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
     job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
@@ -197,16 +197,12 @@ def test_a_service_that_is_stopped_and_started_again_between_stages_costs_nothin
     run_first_pass(gates)
     for daemon in daemons:
         daemon.restart_in_order()
-    gates.open_all()
-    outcome = running.wait()
-    assert outcome.answer == plain_answer(job)
+    outcome = finish(running, job)
     assert runs(gates) == [1] * MAPS
     assert outcome.reasons() == {}
 
 
-def test_a_rolling_restart_while_maps_push_costs_nothing(
-    start_daemon, start_job, gates, plain_answer
-):
+def test_a_rolling_restart_while_maps_push_costs_nothing(start_daemon, start_job, gates, finish):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
     job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
     running = start_job(job)
@@ -215,9 +211,7 @@ def test_a_rolling_restart_while_maps_push_costs_nothing(
         gates.wait_reached(f"map-{done}")
         gates.wait_reached(f"map-{done + 1}")
         daemon.restart_in_order()
-    gates.open_all()
-    outcome = running.wait()
-    assert outcome.answer == plain_answer(job)
+    outcome = finish(running, job)
     assert runs(gates) == [1] * MAPS
     assert outcome.reasons() == {}
 
@@ -251,7 +245,7 @@ def test_a_service_that_is_restarted_again_and_again_loses_nothing(
 
 @pytest.mark.lines("4.1")
 def test_with_two_copies_a_service_that_is_killed_costs_no_run(
-    start_daemon, start_job, gates, plain_answer
+    start_daemon, start_job, gates, finish
 ):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
     services = ",".join(daemon.host_port for daemon in daemons)
@@ -259,15 +253,13 @@ def test_with_two_copies_a_service_that_is_killed_costs_no_run(
     running = start_job(job)
     run_first_pass(gates)
     daemons[0].kill()
-    gates.open_all()
-    outcome = running.wait()
-    assert outcome.answer == plain_answer(job)
+    finish(running, job)
     assert runs(gates) == [1] * MAPS
 
 
 @pytest.mark.lines("4.1")
 def test_a_service_that_is_killed_while_maps_push_to_it_costs_no_row(
-    start_daemon, start_job, gates, plain_answer
+    start_daemon, start_job, gates, finish
 ):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
     job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
@@ -276,21 +268,17 @@ def test_a_service_that_is_killed_while_maps_push_to_it_costs_no_row(
     gates.wait_reached("map-2")
     gates.wait_reached("map-3")
     daemons[1].kill()
-    gates.open_all()
-    outcome = running.wait()
-    assert outcome.answer == plain_answer(job)
+    finish(running, job)
 
 
 @pytest.mark.lines("4.1")
-def test_a_frozen_service_is_waited_for(start_daemon, start_job, gates, plain_answer):
+def test_a_frozen_service_is_waited_for(start_daemon, start_job, gates, finish):
     daemon = start_daemon()
     job = keyed_rows(gates, daemon.host_port)
     running = start_job(job)
     run_first_pass(gates)
     daemon.pause_for(3)
-    gates.open_all()
-    outcome = running.wait()
-    assert outcome.answer == plain_answer(job)
+    finish(running, job)
     assert runs(gates) == [1] * MAPS
 
 
@@ -307,16 +295,6 @@ def test_what_a_full_service_does_not_take_goes_to_another_one(
     assert outcome.answer == plain_answer(job)
     assert outcome.report["totals"]["remote"] == 1
     assert outcome.report["totals"]["originalsRead"] == 0
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of one megabyte."""
-    place = tmp_path / "small"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=True)
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
 
 
 @pytest.mark.lines("4.1")

@@ -5,7 +5,6 @@ Each job has 6 maps and 8 partitions; its tasks stand before gates, so that the 
 """
 
 import os
-import subprocess
 
 import pytest
 
@@ -201,13 +200,3 @@ def test_a_daemon_with_a_full_disk_refuses_and_the_job_goes_on(
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)
     assert "PUSH_DISK_FULL" in outcome.reasons()
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of one megabyte."""
-    place = tmp_path / "small"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=True)
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)

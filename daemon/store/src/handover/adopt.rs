@@ -121,7 +121,7 @@ impl Adopted {
 }
 
 fn read(path: &Path, fs: &dyn Fs) -> io::Result<(StartNote, Vec<Shuffle>)> {
-    let mut notes = Reader::new(fs.open(path, Open::Read)?);
+    let mut notes = Reader::new(fs.open(path, Open::Read)?)?;
     let Note::Start(start) = notes.next()? else {
         return Err(damaged("the first note is missing"));
     };

@@ -11,7 +11,7 @@ use crate::merge::PartitionNote;
 use crate::model::attempt::Attempt;
 use crate::resource::home::HomeNote;
 
-/// Bytes of notes that are written, or read, at once.
+/// Bytes of notes that are written at once.
 const BUFFER_BYTES: usize = 1024 * 1024;
 
 /// A larger note was not written here: it would be the index of a partition of 100 million segments.
@@ -104,11 +104,13 @@ impl Writer {
 pub(super) struct Reader {
     file: Arc<dyn File>,
     at: u64,
+    end: u64,
 }
 
 impl Reader {
-    pub(super) fn new(file: Arc<dyn File>) -> Self {
-        Self { file, at: 0 }
+    pub(super) fn new(file: Arc<dyn File>) -> io::Result<Self> {
+        let end = file.size()?;
+        Ok(Self { file, at: 0, end })
     }
 
     /// The next one. Damage and a missing end are errors.
@@ -118,7 +120,7 @@ impl Reader {
         let [a, b, c, d, e, f, g, h] = head;
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         let crc = u32::from_be_bytes([e, f, g, h]);
-        let left = self.file.size()?.saturating_sub(self.at) as usize;
+        let left = self.end.saturating_sub(self.at) as usize;
         if length > NOTE_BYTES_MAX || length > left {
             return Err(damaged("a note is longer than the file"));
         }

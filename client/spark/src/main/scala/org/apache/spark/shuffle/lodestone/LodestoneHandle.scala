@@ -5,8 +5,8 @@ import org.apache.spark.shuffle.BaseShuffleHandle
 import org.apache.spark.shuffle.lodestone.wire.Application
 
 /**
- * A shuffle that may be merged, or be remote. `inner` is Spark's own handle, which decides how maps are written.
- * The application comes from the driver, so that all executors give the services the same name.
+ * A shuffle that may be merged, or be remote. `inner` is Spark's own handle, which decides how maps
+ * are written. The application comes from the driver, so that all executors give the services the same name.
  */
 private[spark] final class LodestoneHandle[K, V, C](
     val inner: BaseShuffleHandle[K, V, C],

@@ -23,8 +23,9 @@ import org.apache.spark.shuffle.sort.SortShuffleManager
 
 /**
  * The value of `spark.shuffle.manager`. Map outputs are written as Spark's own writers do, and kept,
- * unless they are remote; what Lodestone adds hangs on [[LodestoneHandle]]. Spark makes this object before there is a
- * SparkEnv: all else is made when it is first needed. In local mode one object is both sides.
+ * unless they are remote; what Lodestone adds hangs on [[LodestoneHandle]]. Spark makes this object
+ * before there is a SparkEnv: all else is made when it is first needed. In local mode one object is
+ * both sides.
  */
 private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Boolean)
     extends SortShuffleManager(conf) {
@@ -50,8 +51,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
         val numMaps = dependency.rdd.getNumPartitions
         driver.registered(shuffleId, numMaps, dependency.partitioner.numPartitions)
         val base = inner.asInstanceOf[BaseShuffleHandle[K, V, C]]
-        val isRemote = LodestoneConf(conf).mode == Mode.Remote
-        new LodestoneHandle(base, ServiceClient.applicationOf(conf), isRemote)
+        new LodestoneHandle(base, ServiceClient.applicationOf(conf), driver.isRemote)
     }
   }
 

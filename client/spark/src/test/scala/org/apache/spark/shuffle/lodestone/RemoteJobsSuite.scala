@@ -215,45 +215,40 @@ final class RemoteJobsSuite {
     assertEquals("{\"NO_SERVICE\":1}", report.at("/totals/reasons").toString)
   }
 
-  @Test def aLostServiceCostsOneRunOfTheMaps(): Unit = {
-    start(2)
+  /** What is read after something happened to the first service, when all has been read once. */
+  private def readAgainAfter(settings: (String, String)*)(happens: DaemonProcess => Unit): Unit = {
     val expected = withSpark()(spark => wide(spark).collect().sorted.toSeq)
     mapTasks.reset()
-    val result = withSpark(remote: _*) { spark =>
+    val result = withSpark(remote ++ settings: _*) { spark =>
       val rows = wide(spark)
       rows.count()
-      daemons.head.kill()
+      happens(daemons.head)
       rows.collect().sorted.toSeq
     }
     assertEquals(expected, result)
+  }
+
+  private def assertNothingRunAgain(): Unit = {
+    assertEquals(6, mapTasks.sum(), "maps were run again")
+    assertEquals(0, failedReads.sum())
+  }
+
+  @Test def aLostServiceCostsOneRunOfTheMaps(): Unit = {
+    start(2)
+    readAgainAfter()(_.kill())
     assertEquals(12, mapTasks.sum(), "the six maps were not run just twice")
     assertTrue(failedReads.sum() > 0)
   }
 
   @Test def theOnlyServiceIsLostAndTheJobGoesOnWithoutIt(): Unit = {
     start(1)
-    val result = withSpark(remote: _*) { spark =>
-      val rows = wide(spark)
-      rows.count()
-      daemons.head.kill()
-      rows.collect().sorted.toSeq
-    }
-    assertEquals(withSpark()(spark => wide(spark).collect().sorted.toSeq), result)
+    readAgainAfter()(_.kill())
   }
 
   @Test def withTwoCopiesALostServiceCostsNoRun(): Unit = {
     start(2)
-    val copies = "spark.lodestone.replicas" -> "2"
-    mapTasks.reset()
-    val result = withSpark(remote :+ copies: _*) { spark =>
-      val rows = wide(spark)
-      rows.count()
-      daemons.head.kill()
-      rows.collect().sorted.toSeq
-    }
-    assertEquals(6, mapTasks.sum(), "maps were run again")
-    assertEquals(0, failedReads.sum())
-    assertEquals(withSpark()(spark => wide(spark).collect().sorted.toSeq), result)
+    readAgainAfter("spark.lodestone.replicas" -> "2")(_.kill())
+    assertNothingRunAgain()
   }
 
   private def wide(spark: SparkContext): RDD[(Int, Int)] =
@@ -261,19 +256,13 @@ final class RemoteJobsSuite {
 
   @Test def aFrozenServiceIsWaitedFor(): Unit = {
     start(1)
-    val expected = withSpark()(spark => wide(spark).collect().sorted.toSeq)
-    mapTasks.reset()
-    val result = withSpark(remote: _*) { spark =>
-      val rows = wide(spark)
-      rows.count()
-      daemons.head.freeze()
+    readAgainAfter() { service =>
+      service.freeze()
       // Longer than a request may take.
-      RequestTimer.after(1500)(daemons.head.thaw())
-      rows.collect().sorted.toSeq
+      RequestTimer.after(1500)(service.thaw())
+      ()
     }
-    assertEquals(expected, result)
-    assertEquals(6, mapTasks.sum(), "maps were run again")
-    assertEquals(0, failedReads.sum())
+    assertNothingRunAgain()
   }
 }
 

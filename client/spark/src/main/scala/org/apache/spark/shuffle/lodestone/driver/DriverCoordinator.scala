@@ -79,23 +79,24 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
   /** The report as it was when the application ended. */
   @volatile private var lastReport: Option[String] = None
 
+  /** Shuffles that are not left to Spark are remote, and not merged. */
+  val isRemote: Boolean = settings.mode == Mode.Remote
+
   /** Why the shuffle is left to Spark, if that is known before it begins. */
-  def obstacle(dependency: ShuffleDependency[_, _, _]): Option[Reason] = settings.mode match {
-    case Mode.Remote => ShuffleEligibility.remoteObstacle(conf)
-    case Mode.Auto | Mode.Merge =>
+  def obstacle(dependency: ShuffleDependency[_, _, _]): Option[Reason] =
+    if (isRemote) {
+      ShuffleEligibility.remoteObstacle(conf)
+    } else {
       ShuffleEligibility.obstacle(conf, dependency).orElse {
         choice.obstacle(dependency.rdd.getNumPartitions, dependency.partitioner.numPartitions)
       }
-  }
+    }
 
   /** The shuffle may be merged, or in mode remote be remote. */
   def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit = loop.post {
-    settings.mode match {
-      case Mode.Remote => remote.registered(shuffleId, numMaps, numPartitions)
-      case Mode.Auto | Mode.Merge =>
-        report.registered(shuffleId, numMaps, numPartitions)
-        shuffles.add(new ShuffleState(shuffleId, numMaps, numPartitions))
-    }
+    report.registered(shuffleId, numMaps, numPartitions)
+    if (isRemote) remote.registered(shuffleId, numMaps, numPartitions)
+    else shuffles.add(new ShuffleState(shuffleId, numMaps, numPartitions))
   }
 
   /** The shuffle is plain Spark in every respect. */
@@ -103,10 +104,7 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
     loop.post(report.leftToSpark(shuffleId, reason))
 
   def removed(shuffleId: Int): Unit = loop.post {
-    settings.mode match {
-      case Mode.Remote => remote.removed(shuffleId)
-      case Mode.Auto | Mode.Merge => remover.removed(shuffleId)
-    }
+    if (isRemote) remote.removed(shuffleId) else remover.removed(shuffleId)
   }
 
   /** Tells the services that the application is over; waits for them a moment, no longer. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
-import scala.concurrent.Future
+import scala.concurrent.{Await, Future, TimeoutException}
 import scala.concurrent.duration.{DurationLong, FiniteDuration}
 import scala.util.control.NonFatal
 
@@ -36,6 +36,18 @@ private[lodestone] trait DriverLink {
       case NonFatal(failure) => DriverLink.log.debug("A task's report was not sent", failure)
     }
 
+  /** Waits until the driver has noted something, as far as it goes: what depends on it goes on anyhow. */
+  final def awaitNoted(asked: => Future[Boolean], what: String): Unit =
+    try {
+      Await.result(asked, patience)
+      ()
+    } catch {
+      case _: TimeoutException => DriverLink.log.warn(s"The driver did not note in time: $what")
+      // As above. Without the note a stage may fail once more; with this exception in the place of
+      // the one that the caller is about to throw it would be the whole application, or the answer.
+      case NonFatal(failure) => DriverLink.log.warn(s"The driver was not told: $what", failure)
+    }
+
   /** The longest that the driver may take for any of these. */
   def patience: FiniteDuration
 }
@@ -47,7 +59,7 @@ private[lodestone] object DriverLink {
 }
 
 /** What executors want of the driver for remote shuffles. */
-private[lodestone] trait RemoteDriverLink {
+private[lodestone] trait RemoteDriverLink extends DriverLink {
 
   /** [[RemotePlan]] or [[NotMerged]]. */
   def remotePlan(asked: GetRemotePlan): Future[DriverMessage]
@@ -69,8 +81,7 @@ private[lodestone] final class RpcDriverLink(
     env: SparkEnv,
     conf: LodestoneConf,
     planned: DriverMessage => Unit)
-    extends DriverLink
-    with RemoteDriverLink {
+    extends RemoteDriverLink {
   import RpcDriverLink._
 
   private lazy val driver: RpcEndpointRef =

@@ -172,4 +172,7 @@ private[spark] final case class RemotePlan(
     val count = versions(version).length
     (0 until math.min(replicas, count)).map(i => (group + i) % count)
   }
+
+  def servicesOf(version: Int, group: Int): Seq[ServiceLocation] =
+    holdersOf(version, group).map(versions(version)(_))
 }

@@ -11,6 +11,7 @@ import io.netty.buffer.{ByteBuf, Unpooled}
 import io.netty.util.ReferenceCountUtil
 import org.roaringbitmap.RoaringBitmap
 
+import org.apache.spark.SparkEnv
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.shuffle._
 import org.apache.spark.network.shuffle.checksum.Cause
@@ -174,6 +175,17 @@ private[fetch] final class ChunkFetcher(
 }
 
 private[fetch] object ChunkFetcher {
+
+  /** Of a task of this executor. */
+  def apply(
+      source: MergedSource,
+      merged: Seq[MergedPartition],
+      substitutes: Substitutes,
+      rescue: ChunkRescue,
+      tally: ReadTally): ChunkFetcher = {
+    val own = SparkEnv.get.blockManager.blockStoreClient
+    new ChunkFetcher(source, merged, own, substitutes, rescue, tally)
+  }
 
   /** In the pieces in which they came: Spark's own way to look at them puts a copy together. */
   def bytesOf(data: ManagedBuffer): ByteBuf = data.convertToNetty() match {

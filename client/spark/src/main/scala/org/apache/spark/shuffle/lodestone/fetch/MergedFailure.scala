@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch
 
-import java.util.concurrent.TimeoutException
-
-import scala.concurrent.Await
-import scala.util.control.NonFatal
-
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.FetchFailed
 import org.apache.spark.shuffle.{FetchFailedException, MetadataFetchFailedException}
 import org.apache.spark.shuffle.lodestone.Reason
@@ -75,23 +68,8 @@ private[fetch] trait WrongData {
 /** Later attempts leave the merged data alone. */
 private[fetch] final class DistrustedMerge(generation: ShuffleGeneration, driver: DriverLink)
     extends WrongData {
-  import DistrustedMerge.log
-
   override val remedy: String = "the next attempt reads the original blocks"
 
   override def tell(reduceId: Int, why: Reason): Unit =
-    try {
-      Await.result(driver.distrust(generation, reduceId, why), driver.patience)
-    } catch {
-      case _: TimeoutException => log.warn(s"The driver did not note that $generation is wrong")
-      // Without the note the stage may fail once more; without the exception that follows it would
-      // be the whole application, or the answer.
-      case NonFatal(failure) => log.warn(s"The driver was not told: $generation is wrong", failure)
-    }
-}
-
-private[fetch] object DistrustedMerge {
-
-  /** One for all: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[DistrustedMerge])
+    driver.awaitNoted(driver.distrust(generation, reduceId, why), s"$generation is wrong")
 }

@@ -26,6 +26,17 @@ private[lodestone] final case class ReadRange(
     endPartition: Int) {
   val maps: MapRange = MapRange(startMapIndex, endMapIndex)
 
+  /** As Spark knows them, by where they are. */
+  private[fetch] def blocksOf(shuffleId: Int): FetchPlan.Blocks =
+    SparkEnv.get.mapOutputTracker
+      .getMapSizesByExecutorId(
+        shuffleId,
+        startMapIndex,
+        endMapIndex,
+        startPartition,
+        endPartition)
+      .toSeq
+
   /** Merged data is ordered by partition, map outputs by map: these are sequential already. */
   def isLocalRead: Boolean = maps != MapRange.All && endPartition - startPartition > 1
 }
@@ -50,7 +61,7 @@ private[lodestone] final class MergedReads(
       context: TaskContext,
       metrics: ShuffleReadMetricsReporter): Option[ShuffleReader[K, C]] = {
     val generation = ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
-    val originals = originalsOf(handle.shuffleId, range)
+    val originals = range.blocksOf(handle.shuffleId)
     val tally = new ReadTally
     val plan = planOf(generation, range, context, originals, tally)
     tally.originals(FetchPlan.countOf(plan.originals))
@@ -58,17 +69,12 @@ private[lodestone] final class MergedReads(
     if (plan.merged.isEmpty) {
       None
     } else {
-      val env = SparkEnv.get
-      val originals = new Originals(plan.replaced, tally)
-      val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, originals)
-      val own = env.blockManager.blockStoreClient
       val source = MergedSource(client, generation)
-      val fetcher =
-        new ChunkFetcher(source, plan.merged, own, originals, ChunkRescue.Never, tally)
-      val failures = new MergedFailure(
-        handle.shuffleId,
-        new DistrustedMerge(generation, driver))
-      Some(new MergedShuffleReader(handle, plan, fetcher, tracker, failures, context, metrics))
+      val substitutes = new Originals(plan.replaced, tally)
+      val failures =
+        new MergedFailure(handle.shuffleId, new DistrustedMerge(generation, driver))
+      val fetcher = ChunkFetcher(source, plan.merged, substitutes, ChunkRescue.Never, tally)
+      Some(new MergedShuffleReader(handle, plan, fetcher, substitutes, failures, context, metrics))
     }
   }
 
@@ -131,16 +137,6 @@ private[lodestone] final class MergedReads(
         Left(Reason.DriverUnreachable)
     }
   }
-
-  private def originalsOf(shuffleId: Int, range: ReadRange): FetchPlan.Blocks =
-    SparkEnv.get.mapOutputTracker
-      .getMapSizesByExecutorId(
-        shuffleId,
-        range.startMapIndex,
-        range.endMapIndex,
-        range.startPartition,
-        range.endPartition)
-      .toSeq
 }
 
 private[fetch] object MergedReads {

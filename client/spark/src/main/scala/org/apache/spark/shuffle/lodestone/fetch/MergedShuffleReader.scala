@@ -15,7 +15,7 @@ private[fetch] final class MergedShuffleReader[K, C](
     handle: BaseShuffleHandle[K, _, C],
     plan: FetchPlan,
     fetcher: ChunkFetcher,
-    tracker: OriginalsTracker,
+    substitutes: Substitutes,
     failures: MergedFailure,
     context: TaskContext,
     metrics: ShuffleReadMetricsReporter)
@@ -67,7 +67,7 @@ private[fetch] final class MergedShuffleReader[K, C](
       context,
       fetcher,
       env.blockManager,
-      tracker,
+      new OriginalsTracker(conf, env.mapOutputTracker, substitutes),
       addresses.iterator,
       env.serializerManager.wrapStream,
       conf.get(config.REDUCER_MAX_SIZE_IN_FLIGHT) * MergedShuffleReader.BytesPerMib,

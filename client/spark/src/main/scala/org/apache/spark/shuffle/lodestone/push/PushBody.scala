@@ -8,25 +8,18 @@ import scala.collection.mutable.ArrayBuffer
 
 import io.netty.buffer.{ByteBuf, CompositeByteBuf, PooledByteBufAllocator, Unpooled}
 
-import org.apache.spark.network.buffer.{ManagedBuffer, NettyManagedBuffer}
+import org.apache.spark.network.buffer.ManagedBuffer
 
 import org.apache.spark.shuffle.lodestone.wire.{Crc32c, Segment}
 
-/**
- * The bytes of one request, read once. What Spark's transport does with its references is of no
- * consequence: while it writes it holds one of its own, and the owner frees the body when the
- * request is over, however it ended.
- */
+/** The bytes of one request, read once. The owner frees them when the request is over, however it ended. */
 private[push] final class PushBody private (
     bytes: ByteBuf,
     pieces: Seq[ByteBuf],
     memory: BodyMemory,
     val segments: Array[Segment]) {
 
-  val buffer: ManagedBuffer = new NettyManagedBuffer(bytes) {
-    override def retain(): ManagedBuffer = this
-    override def release(): ManagedBuffer = this
-  }
+  val buffer: ManagedBuffer = new OwnedBuffer(bytes)
 
   def free(): Unit = PushBody.free(bytes, pieces, memory)
 }

@@ -3,8 +3,8 @@ package org.apache.spark.shuffle.lodestone.transport
 
 import java.util.concurrent.TimeUnit
 
-import scala.concurrent.{Future, Promise}
-import scala.util.{Failure, Try}
+import scala.concurrent.Future
+import scala.util.Try
 
 /**
  * For requests to a service whose place no other can take: what fails in a way that passes is sent again,
@@ -18,19 +18,15 @@ private[lodestone] final class Patience(
 
   /** @param wanted whether anybody still waits for the answer */
   def apply[T](wanted: () => Boolean)(send: () => Future[T]): Future[T] = {
-    val answer = Promise[T]()
     val begunNs = nanoClock()
-    def attempt(pauseMs: Long): Unit =
-      sent(send).onComplete {
-        case Failure(failure) if wanted() && isWorthIt(failure, begunNs) =>
-          RequestTimer.after(pauseMs)(attempt(math.min(pauseMs * 2, LongestPauseMs)))
-          ()
-        case outcome =>
-          answer.complete(outcome)
-          ()
+    def attempt(pauseMs: Long): Future[T] =
+      Future.fromTry(Try(send())).flatten.recoverWith {
+        case failure if wanted() && isWorthIt(failure, begunNs) =>
+          RequestTimer.pause(pauseMs).flatMap { _ =>
+            attempt(math.min(pauseMs * 2, LongestPauseMs))
+          }(SameThread)
       }(SameThread)
     attempt(FirstPauseMs)
-    answer.future
   }
 
   /** Whether a failure now, of what was begun then, is worth another attempt. */
@@ -39,9 +35,6 @@ private[lodestone] final class Patience(
 
   def hasTime(begunNs: Long): Boolean =
     nanoClock() - begunNs < TimeUnit.MILLISECONDS.toNanos(limitMs)
-
-  private def sent[T](send: () => Future[T]): Future[T] =
-    Try(send()).recover { case failure => Future.failed[T](failure) }.get
 }
 
 private[lodestone] object Patience {

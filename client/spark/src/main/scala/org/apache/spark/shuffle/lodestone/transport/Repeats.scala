@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.transport
 
-import scala.concurrent.{Future, Promise}
+import scala.concurrent.Future
 import scala.util.{Failure, Success, Try}
 
 import org.apache.spark.shuffle.lodestone.HostPort
@@ -39,7 +39,11 @@ private[transport] final class Repeats(health: ServiceHealth) {
         case Failure(failure) => Some(FailureClass.of(failure))
       }
       wrong.flatMap(pauseMs(service, _, repeatsLeft)) match {
-        case Some(ms) => after(ms)(attempt(service, flaw, send, repeatsLeft - 1))
+        // Never on the thread of a connection that is just failing.
+        case Some(ms) =>
+          RequestTimer.pause(ms).flatMap { _ =>
+            attempt(service, flaw, send, repeatsLeft - 1)
+          }(SameThread)
         case None =>
           settled(service, outcome)
           Future.fromTry(outcome)
@@ -53,11 +57,4 @@ private[transport] object Repeats {
   val MaxRepeats = 1
 
   private def noFlaw[T]: T => Option[FailureClass] = _ => None
-
-  /** Never on the thread of a connection that is just failing. */
-  private def after[T](delayMs: Long)(body: => Future[T]): Future[T] = {
-    val promise = Promise[T]()
-    RequestTimer.after(delayMs)(promise.completeWith(body))
-    promise.future
-  }
 }

@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.transport
 
 import java.util.concurrent.{ScheduledFuture, ScheduledThreadPoolExecutor, TimeUnit}
 
-import scala.concurrent.ExecutionContext
+import scala.concurrent.{ExecutionContext, Future, Promise}
 
 import org.slf4j.LoggerFactory
 
@@ -20,6 +20,13 @@ private[lodestone] object RequestTimer {
   def after(delayMs: Long)(task: => Unit): ScheduledFuture[_] = {
     val run: Runnable = () => task
     executor.schedule(run, delayMs, TimeUnit.MILLISECONDS)
+  }
+
+  /** Completes on the timer's thread. */
+  def pause(delayMs: Long): Future[Unit] = {
+    val over = Promise[Unit]()
+    after(delayMs)(over.success(()))
+    over.future
   }
 }
 

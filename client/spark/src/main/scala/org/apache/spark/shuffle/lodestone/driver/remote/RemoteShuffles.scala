@@ -33,10 +33,8 @@ private[driver] final class RemoteShuffles(
   private implicit val events: ExecutionContext = loop.context
   private val shuffles = mutable.HashMap.empty[Int, RemoteShuffle]
 
-  def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit = {
-    report.registered(shuffleId, numMaps, numPartitions)
+  def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit =
     shuffles.put(shuffleId, new RemoteShuffle(shuffleId, numMaps, numPartitions, conf.replicas))
-  }
 
   /** For a map task. */
   def plan(message: GetRemotePlan, reply: SharedAnswer.Reply): Unit =

@@ -3,12 +3,6 @@ package org.apache.spark.shuffle.lodestone.fetch.remote
 
 import java.util.concurrent.ConcurrentHashMap
 
-import scala.concurrent.{Await, TimeoutException}
-import scala.concurrent.duration.FiniteDuration
-import scala.util.control.NonFatal
-
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.shuffle.MetadataFetchFailedException
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.{OutputsLost, RemoteDriverLink}
@@ -26,8 +20,7 @@ private[remote] final case class LostAt(services: Seq[ServiceLocation], why: Rea
 private[remote] final class OutputLoss(
     shuffleId: Int,
     epoch: Int,
-    driver: RemoteDriverLink,
-    patience: FiniteDuration)
+    driver: RemoteDriverLink)
     extends Substitutes
     with WrongData {
   import OutputLoss._
@@ -62,25 +55,12 @@ private[remote] final class OutputLoss(
       reduceId,
       Option(failed.get(reduceId)).getOrElse(LostAt(NoService, Reason.ChunkFetchFailed)))
 
-  private def tell(lost: LostAt): Unit =
-    try {
-      Await.result(
-        driver.lost(OutputsLost(shuffleId, epoch, lost.services, lost.why.code)),
-        patience)
-      ()
-    } catch {
-      case _: TimeoutException =>
-        log.warn(s"The driver did not note that shuffle $shuffleId has losses")
-      // Without the note the stage fails once more, and the next task tells again.
-      case NonFatal(failure) =>
-        log.warn(s"The driver was not told that shuffle $shuffleId has losses", failure)
-    }
+  private def tell(lost: LostAt): Unit = {
+    val message = OutputsLost(shuffleId, epoch, lost.services, lost.why.code)
+    driver.awaitNoted(driver.lost(message), s"shuffle $shuffleId has lost outputs")
+  }
 }
 
 private[remote] object OutputLoss {
-
-  /** One for all: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[OutputLoss])
-
   private val NoService: Seq[ServiceLocation] = Nil
 }

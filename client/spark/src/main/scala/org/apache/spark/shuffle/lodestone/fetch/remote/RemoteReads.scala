@@ -18,7 +18,7 @@ import org.apache.spark.shuffle.lodestone.wire.PartitionLayout
 /** The reading side of remote shuffles on one executor. */
 private[lodestone] final class RemoteReads(
     client: ServiceClient,
-    driver: DriverLink with RemoteDriverLink,
+    driver: RemoteDriverLink,
     plans: RemotePlans,
     patienceMs: Long) {
   import RemoteReads._
@@ -31,7 +31,7 @@ private[lodestone] final class RemoteReads(
       range: ReadRange,
       context: TaskContext,
       metrics: ShuffleReadMetricsReporter): Option[ShuffleReader[K, C]] = {
-    val blocks = blocksOf(handle.shuffleId, range)
+    val blocks = range.blocksOf(handle.shuffleId)
     val (remote, local) = blocks.partition { case (address, _) => RemoteOutput.isRemote(address) }
     if (remote.isEmpty) {
       None
@@ -40,16 +40,6 @@ private[lodestone] final class RemoteReads(
       Some(new ReduceRead(handle, range, outputs, local, context, metrics).reader())
     }
   }
-
-  private def blocksOf(shuffleId: Int, range: ReadRange): FetchPlan.Blocks =
-    SparkEnv.get.mapOutputTracker
-      .getMapSizesByExecutorId(
-        shuffleId,
-        range.startMapIndex,
-        range.endMapIndex,
-        range.startPartition,
-        range.endPartition)
-      .toSeq
 
   /** What one task reads. */
   private final class ReduceRead[K, C](
@@ -61,7 +51,7 @@ private[lodestone] final class RemoteReads(
       metrics: ShuffleReadMetricsReporter) {
     private val epoch = outputs.iterator.map(_._1.epoch).max
     private val generation = ShuffleGeneration(handle.shuffleId, epoch)
-    private val loss = new OutputLoss(handle.shuffleId, epoch, driver, driver.patience)
+    private val loss = new OutputLoss(handle.shuffleId, epoch, driver)
     private val tally = new ReadTally
 
     /** Segments that cannot be read as one stream come one by one. */
@@ -79,15 +69,12 @@ private[lodestone] final class RemoteReads(
       context.addTaskCompletionListener[Unit] { _ =>
         driver.report(TaskRead(generation, tally.counts))
       }
-      val env = SparkEnv.get
-      val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, loss)
       val source = MergedSource(client, generation)
       val rescue = new RemoteRescue(client, generation, plan, patience)
-      val own = env.blockManager.blockStoreClient
-      val fetcher = new ChunkFetcher(source, merged, own, loss, rescue, tally)
+      val fetcher = ChunkFetcher(source, merged, loss, rescue, tally)
       val failures = new MergedFailure(handle.shuffleId, loss)
       val read = FetchPlan(merged, local, Nil, 0)
-      new MergedShuffleReader(handle.inner, read, fetcher, tracker, failures, context, metrics)
+      new MergedShuffleReader(handle.inner, read, fetcher, loss, failures, context, metrics)
     }
 
     /** Outputs of an earlier epoch are lost: the statuses that name them are just being replaced. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch.remote
 
-import scala.concurrent.{Future, Promise}
+import scala.concurrent.Future
 
 import org.apache.spark.shuffle.lodestone.driver.{RemotePlan, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.fetch.{ChunkCut, ChunkRescue, MergedChunk}
@@ -29,7 +29,8 @@ private[remote] final class RemoteRescue(
       failedNs: Long): Future[Option[MergedChunk]] =
     if (patience.hasTime(failedNs)) {
       copyOf(reduceId, chunk, others(reduceId, chunk.service)).flatMap {
-        case None if patience.isWorthIt(cause, failedNs) => later(chunk)
+        case None if patience.isWorthIt(cause, failedNs) =>
+          RequestTimer.pause(PauseMs).map(_ => Some(chunk))(SameThread)
         case copy => Future.successful(copy)
       }(SameThread)
     } else {
@@ -72,22 +73,15 @@ private[remote] final class RemoteRescue(
   }
 
   private def others(reduceId: Int, failed: ServiceLocation): List[ServiceLocation] = {
-    val holders = for {
-      version <- plan.versions.indices
-      holder <- plan.holdersOf(version, plan.groupOf(version, reduceId))
-    } yield plan.versions(version)(holder)
+    val holders = plan.versions.indices.flatMap { version =>
+      plan.servicesOf(version, plan.groupOf(version, reduceId))
+    }
     holders.distinct.filterNot(service => service == failed || client.isSuspect(service)).toList
   }
 
   private def mapsOf(chunk: MergedChunk): MapRange = {
     val indexes = chunk.segments.iterator.map(_.mapIndex).toSeq
     MapRange(indexes.min, indexes.max + 1)
-  }
-
-  private def later(chunk: MergedChunk): Future[Option[MergedChunk]] = {
-    val promise = Promise[Option[MergedChunk]]()
-    RequestTimer.after(PauseMs)(promise.success(Some(chunk)))
-    promise.future
   }
 }
 

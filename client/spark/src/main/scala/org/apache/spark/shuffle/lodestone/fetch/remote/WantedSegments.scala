@@ -8,7 +8,7 @@ import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePar
 import org.apache.spark.shuffle.lodestone.fetch.{ChunkCut, FetchPlan, MergedChunk, MergedPartition}
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, PartitionLayout}
-import org.apache.spark.storage.{BlockId, ShuffleBlockId}
+import org.apache.spark.storage.ShuffleBlockId
 
 /** Blocks of one partition that a task reads, by map index the attempt that Spark accepted. */
 private[remote] final class WantedBlocks {
@@ -17,6 +17,14 @@ private[remote] final class WantedBlocks {
   def add(mapIndex: Int, mapId: Long): Unit = {
     attempts.put(mapIndex.toLong, mapId)
     ()
+  }
+
+  /** All of both. */
+  def and(other: WantedBlocks): WantedBlocks = {
+    val both = new WantedBlocks
+    both.attempts ++= attempts
+    both.attempts ++= other.attempts
+    both
   }
 
   def size: Int = attempts.size
@@ -38,8 +46,11 @@ private[remote] final class WantedSegments(
     outputs: Seq[(RemoteOutput, FetchPlan.BlockList)],
     plan: RemotePlan) {
 
+  private val ofOutputs = outputs.map { case (output, list) => output -> wantedOf(list) }
+
   /** All that the task reads, by partition. */
-  val blocks: Map[Int, WantedBlocks] = wantedOf(outputs.flatMap(_._2))
+  val blocks: Map[Int, WantedBlocks] =
+    ofOutputs.map(_._2).reduce((some, more) => more.foldLeft(some)(adding))
 
   /**
    * Of each group one service that has all of it. None of those that cannot be asked; where no other is
@@ -48,25 +59,25 @@ private[remote] final class WantedSegments(
   def sources(
       unreachable: Set[ServiceLocation])
       : Either[Int, Map[ServiceLocation, Map[Int, WantedBlocks]]] = {
-    val found = mutable.HashMap.empty[ServiceLocation, mutable.HashMap[Int, WantedBlocks]]
+    var found = Map.empty[ServiceLocation, Map[Int, WantedBlocks]]
     var orphan: Option[Int] = None
     for {
-      (output, list) <- outputs
-      (reduceId, ofPartition) <- list.groupBy(block => partitionOf(block._1))
+      (output, byPartition) <- ofOutputs
       part <- output.parts
+      (reduceId, blocks) <- byPartition
     } {
       val holders = holdersOf(part, reduceId)
       val reachable = holders.filterNot(unreachable.contains)
       if (reachable.nonEmpty) {
         // Readers of several partitions share the copies.
         val source = reachable(reduceId % reachable.size)
-        val ofSource = found.getOrElseUpdate(source, mutable.HashMap.empty)
-        addTo(ofSource.getOrElseUpdate(reduceId, new WantedBlocks), ofPartition)
+        val ofSource = found.getOrElse(source, Map.empty[Int, WantedBlocks])
+        found += source -> adding(ofSource, reduceId -> blocks)
       } else if (holders.nonEmpty) {
         orphan = Some(reduceId)
       }
     }
-    orphan.toLeft(found.map { case (source, wanted) => source -> wanted.toMap }.toMap)
+    orphan.toLeft(found)
   }
 
   /** Services that have all of what a part has for this partition; none if that is nothing. */
@@ -78,23 +89,22 @@ private[remote] final class WantedSegments(
       .map(services(_))
   }
 
-  private def wantedOf(list: Seq[FetchPlan.Block]): Map[Int, WantedBlocks] =
-    list.groupBy(block => partitionOf(block._1)).map { case (reduceId, ofPartition) =>
-      val wanted = new WantedBlocks
-      addTo(wanted, ofPartition)
-      reduceId -> wanted
-    }
+  private def adding(
+      some: Map[Int, WantedBlocks],
+      more: (Int, WantedBlocks)): Map[Int, WantedBlocks] = {
+    val (reduceId, blocks) = more
+    some.updated(reduceId, some.get(reduceId).fold(blocks)(_.and(blocks)))
+  }
 
-  private def addTo(wanted: WantedBlocks, list: collection.Seq[FetchPlan.Block]): Unit =
+  private def wantedOf(list: FetchPlan.BlockList): Map[Int, WantedBlocks] = {
+    val wanted = mutable.HashMap.empty[Int, WantedBlocks]
     list.foreach {
-      case (ShuffleBlockId(_, mapId, _), _, mapIndex) => wanted.add(mapIndex, mapId)
+      case (ShuffleBlockId(_, mapId, reduceId), _, mapIndex) =>
+        wanted.getOrElseUpdate(reduceId, new WantedBlocks).add(mapIndex, mapId)
       case (other, _, _) => throw new IllegalStateException(s"$other is no block of a shuffle")
     }
-
-  private def partitionOf(id: BlockId): Int =
-    FetchPlan.partitionOf(id).getOrElse {
-      throw new IllegalStateException(s"$id is no block of a shuffle")
-    }
+    wanted.toMap
+  }
 }
 
 /**
@@ -108,7 +118,7 @@ private[remote] final class PartitionPick(
     wanted: WantedBlocks,
     chunkBytes: Long) {
   private val chunks = IndexedSeq.newBuilder[MergedChunk]
-  private val found = mutable.HashSet.empty[Int]
+  private val found = mutable.BitSet.empty
 
   /** Segments that were taken: a service may have what another one has as well. */
   private val taken = mutable.HashSet.empty[Long]

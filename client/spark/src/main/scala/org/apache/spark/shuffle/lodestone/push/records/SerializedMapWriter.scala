@@ -4,7 +4,6 @@ package org.apache.spark.shuffle.lodestone.push.records
 import java.io.{IOException, OutputStream}
 
 import scala.collection.mutable.ArrayBuffer
-import scala.reflect.ClassTag
 
 import org.apache.spark.{ShuffleDependency, SparkEnv, TaskContext}
 import org.apache.spark.internal.config
@@ -64,20 +63,14 @@ private[lodestone] final class SerializedMapWriter[K, V](
 
   private def collect(rows: Iterator[Product2[K, V]]): Unit = {
     val partitioner = dependency.partitioner
-    val buffer = new RecordBuffer
-    val stream = dependency.serializer.newInstance().serializeStream(buffer)
-    implicit val any: ClassTag[Any] = ClassTag.Any
+    val input = new RecordInput(dependency.serializer.newInstance(), pages)
     while (rows.hasNext) {
       val row = rows.next()
       val partition = partitioner.getPartition(row._1)
-      buffer.reset()
-      stream.writeKey[Any](row._1)
-      stream.writeValue[Any](row._2)
-      stream.flush()
       counts.add(partition)
       rowChecksums.add(partition, row._1, row._2)
       records += 1
-      pages.insert(buffer.bytes, buffer.size(), partition)
+      input.add(partition, row._1, row._2)
     }
   }
 

@@ -120,8 +120,7 @@ private[remote] final class AttemptPush(
   private final class Batch(body: SegmentBody, sentBy: RemotePlan, cut: BatchCut) {
     private val segments = body.segments.slice(cut.from, cut.until)
     private val sequence = body.firstSequence + cut.from
-    private val holders =
-      sentBy.holdersOf(cut.version, cut.group).map(sentBy.versions(cut.version)(_))
+    private val holders = sentBy.servicesOf(cut.version, cut.group)
     private val verdicts = mutable.LinkedHashMap.empty[ServiceLocation, Verdict]
 
     def send(): Unit = holders.foreach { location =>
@@ -237,12 +236,6 @@ private[remote] final class AttemptPush(
     possible
   }
 
-  /** Nothing of what the service has may be read. */
-  private def spoil(location: ServiceLocation): Unit = {
-    shares.spoil(location)
-    if (!shares.isCovered(plan)) fail(s"${location.hostPort} lost what it had of it")
-  }
-
   private def commitAt(location: ServiceLocation, ledger: Ledger): Future[Any] =
     means.patience(() => isGoingOn) { () =>
       val id = generation(synchronized(plan.epoch))
@@ -254,7 +247,10 @@ private[remote] final class AttemptPush(
     val (epoch, version) = synchronized((plan.epoch, plan.newest))
     // Before the attempt fails, so that the next one goes elsewhere.
     awaitTask(nextPlan(epoch, version, location, PushReason.of(cause)))
-    synchronized(spoil(location))
+    synchronized {
+      shares.spoil(location)
+      if (!shares.isCovered(plan)) fail(s"${location.hostPort} lost what it had of it")
+    }
   }
 
   private def abortAt(locations: Iterable[ServiceLocation]): Unit = {

@@ -9,8 +9,8 @@ import scala.collection.mutable.ArrayBuffer
 
 import io.netty.buffer.{ByteBuf, Unpooled}
 
-import org.apache.spark.network.buffer.{ManagedBuffer, NettyManagedBuffer}
-import org.apache.spark.shuffle.lodestone.push.BodyMemory
+import org.apache.spark.network.buffer.ManagedBuffer
+import org.apache.spark.shuffle.lodestone.push.{BodyMemory, OwnedBuffer}
 import org.apache.spark.shuffle.lodestone.wire.Segment
 
 /**
@@ -25,12 +25,9 @@ private[remote] final class SegmentBody(
   private val holders = new AtomicInteger(1)
   private val starts = segments.scanLeft(0)(_ + _.length)
 
-  /** The bytes of `from until until`. References that Spark's transport takes or drops change nothing. */
+  /** The bytes of `from until until`. */
   def slice(from: Int, until: Int): ManagedBuffer =
-    new NettyManagedBuffer(bytes.slice(starts(from), starts(until) - starts(from))) {
-      override def retain(): ManagedBuffer = this
-      override def release(): ManagedBuffer = this
-    }
+    new OwnedBuffer(bytes.slice(starts(from), starts(until) - starts(from)))
 
   def hold(): Unit = {
     holders.incrementAndGet()

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push.remote
 
-import scala.reflect.ClassTag
-
 import org.apache.spark.SparkEnv
 import org.apache.spark.internal.config
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.serializer.SerializerInstance
-import org.apache.spark.shuffle.lodestone.push.records.{FrameEncoder, RecordBuffer, RecordPages}
+import org.apache.spark.shuffle.lodestone.push.records.{FrameEncoder, RecordInput, RecordPages}
 import org.apache.spark.shuffle.lodestone.push.records.SortedRecords
 
 /** Records that can be sorted as bytes: each is serialized once, on its own, and then only copied. */
@@ -24,16 +22,10 @@ private[remote] final class SerializedRecords(
     env.conf.get(config.SHUFFLE_SPILL_NUM_ELEMENTS_FORCE_SPILL_THRESHOLD),
     write)
   private val enoughBytes = RecordCollector.enoughBytes(numPartitions)
-  private val buffer = new RecordBuffer
-  private val stream = serializer.serializeStream(buffer)
-  private implicit val any: ClassTag[Any] = ClassTag.Any
+  private val input = new RecordInput(serializer, pages)
 
   override def add(partition: Int, key: Any, value: Any): Unit = {
-    buffer.reset()
-    stream.writeKey[Any](key)
-    stream.writeValue[Any](value)
-    stream.flush()
-    pages.insert(buffer.bytes, buffer.size(), partition)
+    input.add(partition, key, value)
     if (pages.recordBytes >= enoughBytes) pages.giveAll()
   }
 

@@ -66,7 +66,7 @@ private[remote] final class Shares(attempt: MapAttempt) {
 
   /** Each group is whole at one of its services. */
   def isCovered(plan: RemotePlan): Boolean = used.forall { case (version, group) =>
-    plan.holdersOf(version, group).exists(holder => isWhole(plan.versions(version)(holder)))
+    plan.servicesOf(version, group).exists(isWhole)
   }
 
   /** Versions by which something was pushed. */
