@@ -26,7 +26,7 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build demo bench sort test soak lint fmt clean daemon tools test-rust test-jvm test-e2e
+.PHONY: help build demo bench sort test soak chaos lint fmt clean daemon tools test-rust test-jvm test-e2e
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,11 @@ tools:
 soak: tools ## simulates the daemon with fresh seeds until one fails or it is interrupted
 	$(SAY) "simulating: store and handlers, on a fake disk, clock and network"
 	cd daemon && cargo run -q --release -p lodestone-sim --bin soak
+
+# ARGS="--rounds 20 --seed 4711": the seed that a failed round printed does the same to it again.
+chaos: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-demo/.ready ## real jobs in mode remote, while all around them is killed
+	$(SAY) "chaos: services and executors are killed, frozen, filled and damaged"
+	@PYTHONPATH=e2e python3 -m chaos --spark $(BENCH_SPARK) $(ARGS)
 
 test-rust: tools
 	$(SAY) "Rust: the house law, wire, store, server, the simulation"

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 
+from harness.daemon import Daemon
 from harness.paths import ROOT, python_of
 from harness.processes import daemons_below, kill_tree
 from harness.spark_process import environment
@@ -47,7 +48,15 @@ class Session:
         if side.service:
             self._service = ShuffleService(setting.spark, self._folder / "service.txt")
             throttle.add(self._service.pid)
-        conf = settings(side, setting, self._folder, self._service.port if self._service else 0)
+        self._daemons = [
+            Daemon(self._folder / f"service{number}", memory=memory)
+            for number, memory in enumerate(side.daemons)
+        ]
+        for daemon in self._daemons:
+            throttle.add(daemon.process.pid)
+        port = self._service.port if self._service else 0
+        addresses = [daemon.host_port for daemon in self._daemons]
+        conf = settings(side, setting, self._folder, port, addresses)
         self._process = self._start(setting, conf)
         throttle.add(self._process.pid)
         try:
@@ -72,6 +81,7 @@ class Session:
     def run(self, job: str, sizes: Mapping[str, object], is_cold: bool) -> dict:
         """What the worker told of one job, and what its processes used. Cold: what stages wrote is not in memory when it is read."""
         services = [self._service.pid] if self._service else []
+        services += [daemon.process.pid for daemon in self._daemons]
         meter = Meter(self._process.pid, self._local, services)
         self._say({"job": job, "sizes": dict(sizes), "pause": is_cold})
         with ExitStack() as cold:
@@ -96,6 +106,8 @@ class Session:
             os.kill(pid, signal.SIGTERM)
         if self._service:
             self._service.stop()
+        for daemon in self._daemons:
+            daemon.stop()
         shutil.rmtree(self._local, ignore_errors=True)
 
     def _kill(self) -> None:

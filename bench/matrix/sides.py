@@ -19,23 +19,35 @@ YARN_JAR = "spark-yarn_"
 
 @dataclass(frozen=True)
 class Side:
-    """`service`: Spark's own shuffle service runs beside it. `pushes`: through the harness that lets stock Spark push."""
+    """`service`: Spark's own shuffle service runs beside it. `pushes`: through the harness that lets stock Spark push. `daemons`: the
+    memory of each of Lodestone's that is started for it; without, the plugin starts one.
+    """
 
     name: str
     title: str
     conf: dict[str, str] = field(default_factory=dict)
     service: bool = False
     pushes: bool = False
+    daemons: tuple[str, ...] = ()
 
 
 LODESTONE = {"spark.shuffle.manager": MANAGER}
+REMOTE = LODESTONE | {"spark.lodestone.mode": "remote"}
 ALL = [
     Side("plain", "plain Spark"),
     Side("ess", "Spark with its shuffle service", service=True),
     Side("push", "Spark's push-based shuffle", service=True, pushes=True),
     Side("lodestone", "Lodestone, every shuffle", LODESTONE | {"spark.lodestone.mode": "merge"}),
     Side("auto", "Lodestone", LODESTONE),
-    Side("remote", "Lodestone, remote", LODESTONE | {"spark.lodestone.mode": "remote"}),
+    Side("remote", "Lodestone, remote", REMOTE),
+    Side("two", "Lodestone, remote, two services", REMOTE, daemons=("3g", "3g")),
+    Side(
+        "copies",
+        "Lodestone, remote, two copies",
+        REMOTE | {"spark.lodestone.replicas": "2"},
+        daemons=("3g", "3g"),
+    ),
+    Side("tight", "Lodestone, remote, little memory", REMOTE, daemons=("1g",)),
 ]
 # Where nothing else is asked for. Each side is an application that stays up: there is no memory for all of them at once.
 USUAL = ["plain", "ess", "push", "lodestone", "auto"]
@@ -59,7 +71,9 @@ class Setting:
         return f"local-cluster[{self.executors},{self.cores},{self.memory_mb}]"
 
 
-def settings(side: Side, setting: Setting, folder: Path, service_port: int) -> dict[str, str]:
+def settings(
+    side: Side, setting: Setting, folder: Path, service_port: int, daemons: list[str]
+) -> dict[str, str]:
     """The configuration of a side's application."""
     conf = configuration(setting.spark, folder, lodestone=False) | BOTH_EXECUTORS
     conf |= {
@@ -82,6 +96,8 @@ def settings(side: Side, setting: Setting, folder: Path, service_port: int) -> d
             "spark.shuffle.service.enabled": "true",
             "spark.shuffle.service.port": str(service_port),
         }
+    if daemons:
+        conf |= {"spark.lodestone.services": ",".join(daemons)}
     if side.pushes:
         conf |= pushing(conf, setting)
     return conf | side.conf

@@ -81,6 +81,15 @@ class Daemon:
         self.start()
         assert self.ready["incarnation"] == before, self.log.read_text()[-3000:]
 
+    def drain(self, *arguments: str) -> subprocess.Popen:
+        """`lodestone drain` at work; it ends when the daemon has."""
+        return subprocess.Popen(
+            [DAEMON, "drain", "--service", self.host_port, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def pause(self) -> None:
         """SIGSTOP: it is there, and does nothing."""
         os.kill(self.process.pid, signal.SIGSTOP)

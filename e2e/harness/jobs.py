@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import InheritableThread, TaskContext
 
 from harness.gates import stand_before
+from tpch import query
 
 
 def word_count(spark, maps=6, partitions=8, rows=20000):
@@ -225,6 +226,33 @@ def sql_aggregate(spark, rows=200000, partitions=32):
     frame = spark.range(0, rows, 1, 6).selectExpr("id % 1009 as k", "id as v")
     grouped = frame.repartition(partitions, "k").groupBy("k").agg({"v": "sum", "*": "count"})
     return sorted([list(row) for row in grouped.collect()])
+
+
+def many_shuffles(spark, turns=2, tables=None, queries=()):
+    """Shuffles of all kinds, one after another: RDDs with and without combining, sorts, aggregates, joins, queries of TPC-H."""
+    if tables:
+        query.name_tables(spark, tables)
+    answers = []
+    for _ in range(turns):
+        answers.append(word_count(spark, rows=60000))
+        answers.append(keyed_rows(spark, maps=12, partitions=16, rows=60000, wide=(3,)))
+        answers.append(sorted_numbers(spark))
+        answers.append(sql_aggregate(spark, rows=400000))
+        answers.append(skewed_join(spark)[0])
+        answers.extend(query.rows_of(spark, name) for name in queries)
+    return answers
+
+
+def sorted_numbers(spark, rows=100000, maps=8, partitions=12):
+    """A sort by sampled ranges: the order is checked, and all rows are summed up."""
+    scattered = spark.sparkContext.parallelize(range(rows), maps)
+    ordered = scattered.map(lambda n: (n * 7919 % rows, n)).sortByKey(numPartitions=partitions)
+
+    def summarise(records):
+        keys = [key for key, _ in records]
+        yield keys == sorted(keys), len(keys), sum(keys), keys[:1], keys[-1:]
+
+    return [list(part) for part in ordered.mapPartitions(summarise).collect()]
 
 
 def read_in_pieces(spark, maps=12, partitions=2, gates=None):

@@ -2,11 +2,13 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use lodestone_bench::cli::BenchVerb;
 use lodestone_sort::cli::SortVerb;
 
+use crate::config::units;
 use crate::config::{Config, ConfigError, Values};
 
 /// A shuffle service for Apache Spark: merges what map tasks push, so that reducers read a few large runs
@@ -32,6 +34,14 @@ pub enum Verb {
     /// Drivers report to the services that they use, and these remember it after the application's end.
     /// Example: lodestone explain app-20260101120000-0000 --service host1:7337,host2:7337
     Explain(ExplainArgs),
+    /// Take a service away without losing anything.
+    ///
+    /// From now on it takes nothing new, and writes out what it has in memory. It goes on serving what exists
+    /// nowhere else (remote shuffles, files of executors that Spark reads through it) until that was released, and
+    /// ends then. Exits with 0 when it has ended and nothing is lost, with 1 otherwise. Run it on the host of the
+    /// service, for instance as a container's preStop hook.
+    /// Example: lodestone drain --timeout 30m
+    Drain(DrainArgs),
     /// Make and check the records of the Sort Benchmark
     #[command(subcommand)]
     Sort(SortVerb),
@@ -57,6 +67,20 @@ pub struct ExplainArgs {
     /// Print the report as the driver made it
     #[arg(long, requires = "app")]
     pub json: bool,
+}
+
+/// Arguments of `drain`.
+#[derive(Debug, Args)]
+pub struct DrainArgs {
+    /// The service
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7337")]
+    pub service: String,
+    /// Give up after this long, such as 30m; the service stays as it is [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    pub timeout: Option<Duration>,
+    /// Take new work again
+    #[arg(long, conflicts_with = "timeout")]
+    pub cancel: bool,
 }
 
 /// Flags of `serve`. Each is also a key of the configuration file.

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use clap::Parser;
 use lodestone_server::cli::{Command, Verb};
 use lodestone_server::config::{Config, ConfigError, LogFormat, Memory};
+use lodestone_server::operator::{drain, explain};
 use lodestone_server::process::announce::{self, AnnounceError, Announcement, Claim};
 use lodestone_server::process::memory::{self, Kernel};
 use lodestone_server::process::shutdown::{self, Stop};
 use lodestone_server::serve::Admission;
 use lodestone_server::service::{Service, Shares};
-use lodestone_server::{admin, explain, serve};
+use lodestone_server::{admin, serve};
 use lodestone_store::{Environment, OpenError, Store, StoreConfig};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
     match Command::parse().verb {
         Verb::Serve(args) => exit(args.config().map_err(StartError::from).and_then(start)),
         Verb::Explain(args) => exit(explain::run(&args)),
+        Verb::Drain(args) => exit(drain::run(&args)),
         Verb::Sort(verb) => exit(lodestone_sort::cli::run(&verb)),
         Verb::Bench(verb) => exit(lodestone_bench::cli::run(&verb)),
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Accept, admit, drain.
+//! Accept, admit, end.
 
 use std::io;
 use std::sync::Arc;
@@ -40,6 +40,7 @@ pub async fn run(listener: TcpListener, service: Arc<Service>, admission: Admiss
     let places = Arc::new(Semaphore::new(admission.max_connections));
     let mut connections = JoinSet::new();
     let mut stopped = stop.watch();
+    let mut drained = service.drained.subscribe();
     let idle = idle_for(service.open.subscribe(), admission.idle_exit);
     tokio::pin!(idle);
     let mut number = 0;
@@ -47,6 +48,10 @@ pub async fn run(listener: TcpListener, service: Arc<Service>, admission: Admiss
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stopped.wait_for(|stop| *stop) => break,
+            _ = drained.wait_for(|drained| *drained) => {
+                tracing::info!("drained: nothing is held any more");
+                break;
+            }
             () = &mut idle => {
                 tracing::info!("nobody was connected for the time of idle-exit");
                 break;
@@ -73,7 +78,6 @@ pub async fn run(listener: TcpListener, service: Arc<Service>, admission: Admiss
     }
     drop(listener);
     leases.abort();
-    service.drain();
     stop.now();
     let all_done = async { while connections.join_next().await.is_some() {} };
     if timeout(STOP_TIMEOUT, all_done).await.is_err() {

@@ -2,7 +2,7 @@
 //! What all connections share: the store, the memory for bytes on their way, counters.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use lodestone_store::{State, Store};
 use lodestone_wire::extension::hello;
@@ -10,8 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::connection::body::Bodies;
 use crate::connection::unreadable::Unreadable;
-use crate::explain::reports::Reports;
 use crate::metrics::Metrics;
+use crate::operator::explain::reports::Reports;
 
 /// Sixty-fourths of `--memory`. A pool is never waited for by someone who holds memory of the same pool. What
 /// is sent from memory is the store's as long as it is on its way.
@@ -128,8 +128,9 @@ pub struct Service {
     pub metrics: Metrics,
     /// Open connections.
     pub open: watch::Sender<usize>,
+    /// Whether the daemon was drained, and may end.
+    pub drained: watch::Sender<bool>,
     next_stream: AtomicI64,
-    draining: AtomicBool,
 }
 
 impl Service {
@@ -147,8 +148,8 @@ impl Service {
             reports: Reports::new(shares.report_bytes),
             metrics: Metrics::default(),
             open: watch::Sender::new(0),
+            drained: watch::Sender::new(false),
             next_stream: AtomicI64::new(first_stream),
-            draining: AtomicBool::new(false),
         })
     }
 
@@ -162,17 +163,12 @@ impl Service {
         self.next_stream.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// From now on the daemon takes nothing new.
-    pub fn drain(&self) {
-        self.draining.store(true, Ordering::Relaxed);
-    }
-
     /// How busy the daemon is. Asks the disks: not for network threads.
     pub fn load(&self) -> hello::Load {
         let load = self.store.load();
         let state = match load.state {
-            _ if self.draining.load(Ordering::Relaxed) => hello::State::Draining,
             State::Serving => hello::State::Serving,
+            State::Draining => hello::State::Draining,
             State::DiskFull => hello::State::DiskFull,
             State::DiskFailed => hello::State::DiskFailed,
         };

@@ -8,7 +8,8 @@
 //! client    requests -> network   delayed, overtaken, doubled, lost
 //! network   request  -> world     the real handlers and store, on `disk`
 //! world     answer   -> model     what it must have been
-//! run       draws what happens next, and notes all of it in `trace`
+//! run       draws what happens next, and notes all of it in its trace
+//! fleet     several daemons, and the rules by which clients use them
 //! planted   bugs around the real code, to show that they are found
 //! ```
 
@@ -16,9 +17,9 @@ pub mod check;
 pub mod client;
 pub mod dice;
 pub mod disk;
+pub mod fleet;
 pub mod model;
 pub mod network;
 pub mod planted;
 pub mod run;
-pub mod trace;
 pub mod world;

@@ -190,6 +190,7 @@ impl World {
             service: Arc::clone(&daemon.service),
             streams: daemon.connections.entry(table).or_default().clone(),
             connection,
+            is_from_here: true,
         };
         Some(work(&mut daemon.handlers, &call))
     }

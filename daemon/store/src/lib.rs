@@ -51,6 +51,7 @@ mod resource;
 mod spark;
 mod store;
 
+pub use life::drain::Holdings;
 pub use life::fetch::{ChunkData, Part};
 pub use life::finalize::{FinalizeSummary, MergeStatus};
 pub use life::push::Batch;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
 use crate::fs::{Fs, Lock};
@@ -37,6 +37,8 @@ pub struct StoreConfig {
 pub enum State {
     /// At least one disk takes writes.
     Serving,
+    /// Nothing new is taken, by an operator's wish.
+    Draining,
     /// No disk has room.
     DiskFull,
     /// No disk works.
@@ -72,6 +74,8 @@ pub struct Store {
     pub(crate) dirs: Vec<String>,
     pub(crate) executor_roots: Vec<PathBuf>,
     pub(crate) registrations: Registrations,
+    /// Nothing new is taken.
+    pub(crate) draining: AtomicBool,
     incarnation: Incarnation,
     /// Of this start; an incarnation may have several.
     life: u64,
@@ -119,6 +123,7 @@ impl Store {
             next_home: AtomicU64::new(0),
             dirs,
             executor_roots: config.executor_roots,
+            draining: AtomicBool::new(false),
             incarnation,
             life,
             locks: Mutex::new(locks),
@@ -233,6 +238,7 @@ impl Store {
     pub fn load(&self) -> StoreLoad {
         let environment = &self.resources.environment;
         let state = match self.resources.disks.place(0, environment) {
+            _ if self.is_draining() => State::Draining,
             Ok(_) => State::Serving,
             Err(crate::Code::DiskFull) => State::DiskFull,
             Err(_) => State::DiskFailed,

@@ -8,6 +8,7 @@ mod vectors;
 use std::fmt::{Debug, Write};
 
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
+use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
 use lodestone_wire::extension::explain::{
     ExplainApplication, Explanation, ReportApplication, ReportKept,
 };
@@ -548,6 +549,47 @@ fn explanations(book: &mut Book) {
     );
 }
 
+fn drains(book: &mut Book) {
+    for (case, wish) in [
+        ("look", Wish::Look),
+        ("begin", Wish::Begin),
+        ("cancel", Wish::Cancel),
+        ("leave", Wish::Leave),
+    ] {
+        book.add(case, &format!("wish={}", wish as u8), Drain { wish });
+    }
+    book.add(
+        "plain",
+        "incarnation=7 draining=true shuffles=1 applications=2 bytes=3 unwrittenBytes=4 \
+         executors=5 leaseLeftMs=6",
+        Holdings {
+            incarnation: 7,
+            draining: true,
+            shuffles: 1,
+            applications: 2,
+            bytes: 3,
+            unwritten_bytes: 4,
+            executors: 5,
+            lease_left_ms: 6,
+        },
+    );
+    book.add(
+        "edges",
+        "incarnation=-1 draining=false shuffles=2147483647 applications=0 bytes=9223372036854775807 \
+         unwrittenBytes=0 executors=2147483647 leaseLeftMs=0",
+        Holdings {
+            incarnation: -1,
+            draining: false,
+            shuffles: i32::MAX as u32,
+            applications: 0,
+            bytes: i64::MAX,
+            unwritten_bytes: 0,
+            executors: i32::MAX as u32,
+            lease_left_ms: 0,
+        },
+    );
+}
+
 #[test]
 fn the_extension_has_exactly_the_golden_bytes() {
     let mut book = Book(HEAD.to_owned());
@@ -561,6 +603,7 @@ fn the_extension_has_exactly_the_golden_bytes() {
     commits(&mut book);
     ends(&mut book);
     explanations(&mut book);
+    drains(&mut book);
     if std::env::var_os("LODESTONE_BLESS").is_some() {
         std::fs::write(vectors::path(FILE), &book.0).unwrap();
     }

@@ -2,7 +2,7 @@
 //! The configuration: one table of keys, read from a TOML file and from flags of the same names; flags
 //! win. `docs/operations.md` has the same table, and a test compares the two.
 
-mod units;
+pub mod units;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};

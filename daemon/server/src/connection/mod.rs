@@ -127,12 +127,20 @@ pub async fn serve(
     if let Err(error) = configure(&socket) {
         tracing::debug!(connection = number, %peer, %error, "socket options were not set");
     }
-    let reason = run(Arc::new(socket), number, &service, stop).await;
+    let is_from_here = is_from_here(&socket, peer);
+    let reason = run(Arc::new(socket), number, is_from_here, &service, stop).await;
     if reason.is_usual() {
         tracing::debug!(connection = number, %peer, %reason, "connection closed");
     } else {
         tracing::warn!(connection = number, %peer, %reason, "connection closed");
     }
+}
+
+/// Only a host itself has its addresses on both ends of a connection.
+fn is_from_here(socket: &TcpStream, peer: SocketAddr) -> bool {
+    socket
+        .local_addr()
+        .is_ok_and(|local| local.ip() == peer.ip())
 }
 
 fn configure(socket: &TcpStream) -> io::Result<()> {
@@ -145,6 +153,7 @@ fn configure(socket: &TcpStream) -> io::Result<()> {
 async fn run(
     socket: Arc<TcpStream>,
     number: u64,
+    is_from_here: bool,
     service: &Arc<Service>,
     mut stop: watch::Receiver<bool>,
 ) -> CloseReason {
@@ -156,6 +165,7 @@ async fn run(
         service: Arc::clone(service),
         streams: SharedStreams::default(),
         connection: number,
+        is_from_here,
     };
     let places = Arc::new(Semaphore::new(MAX_IN_WORK));
     let reader = Reader::new(socket, call, places, outbound);

@@ -3,6 +3,7 @@
 //! store) and run on the blocking pool.
 
 mod commit;
+mod drain;
 mod explain;
 mod fetch;
 mod finalize;
@@ -40,6 +41,8 @@ pub struct Call {
     pub streams: SharedStreams,
     /// Number of the connection, for the log.
     pub connection: u64,
+    /// Whether the client is on this host.
+    pub is_from_here: bool,
 }
 
 /// What goes back for an RPC or an upload.
@@ -59,7 +62,7 @@ pub fn has_large_answer(body: &[u8]) -> bool {
 /// Carries out an RPC.
 pub fn rpc(call: &Call, body: &[u8]) -> Answer {
     use ext::remove as ext_remove;
-    use ext::{commit as ext_commit, explain as ext_explain};
+    use ext::{commit as ext_commit, drain as ext_drain, explain as ext_explain};
     use ext::{fetch as ext_fetch, finalize as ext_finalize};
     let Some(&id) = body.first() else {
         return Answer::Failure("empty request".to_owned());
@@ -76,6 +79,7 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         ext_remove::EndApplication::ID => extension(call, body, remove::application),
         ext_explain::ReportApplication::ID => extension(call, body, explain::report),
         ext_explain::ExplainApplication::ID => extension(call, body, explain::application),
+        ext_drain::Drain::ID => extension(call, body, drain::drain),
         spark::register::RegisterExecutor::ID => answered_empty(call, body, register::executor),
         spark::register::GetLocalDirsForExecutors::ID => answered(call, body, register::local_dirs),
         spark::finalize::FinalizeShuffleMerge::ID => answered(call, body, finalize::shuffle),

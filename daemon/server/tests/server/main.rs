@@ -9,6 +9,7 @@
 mod bench;
 mod connections;
 mod disk;
+mod drain;
 mod explain;
 mod hostile;
 mod life;

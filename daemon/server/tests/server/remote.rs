@@ -10,13 +10,13 @@ use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::Mode;
 use lodestone_wire::extension::status::{Done, Status};
 
-fn push(client: &mut Client, batch: &PushBatch, body: &[u8]) -> Vec<Status> {
+pub(crate) fn push(client: &mut Client, batch: &PushBatch, body: &[u8]) -> Vec<Status> {
     let id = client.send_upload(batch, body);
     read::<PushBatchReply>(&client.answer_to(id)).codes
 }
 
 /// The commit that a writer sends which got an answer for each of these batches.
-fn commit_of(key: &MergeKey, batches: &[PushBatch]) -> CommitMap {
+pub(crate) fn commit_of(key: &MergeKey, batches: &[PushBatch]) -> CommitMap {
     let mut ledger = Ledger::default();
     for batch in batches {
         for (sequence, segment) in (batch.first_sequence..).zip(&batch.segments) {

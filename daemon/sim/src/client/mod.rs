@@ -12,6 +12,7 @@ mod reader;
 use std::collections::{BTreeMap, VecDeque};
 
 use lodestone_server::handler::Answer;
+use lodestone_wire::extension::drain::{Drain, Wish};
 use lodestone_wire::extension::fetch::{LaidSegment, SegmentLayout, SegmentLayoutReply};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
@@ -113,7 +114,7 @@ impl Clients {
             self.hello(connection, dice, network);
             return;
         }
-        match dice.weighted(&[44, 6, 6, 16, 4, 2, 1, 8, 5, 4, 10]) {
+        match dice.weighted(&[44, 6, 6, 16, 4, 2, 1, 8, 5, 4, 10, 2]) {
             0 => self.push(connection, dice, network),
             1 => self.register(connection, dice, network),
             2 => self.finalize(connection, dice, network),
@@ -124,6 +125,7 @@ impl Clients {
             7 => self.repeat(dice, network),
             8 => self.replace(dice),
             10 => self.end_attempt(connection, dice, network),
+            11 => self.drain(connection, dice, network),
             _ => self.executor(connection, dice, network),
         }
     }
@@ -162,6 +164,17 @@ impl Clients {
             }
             network.send(envelope, dice);
         }
+    }
+
+    /// An operator. Most drains are cancelled soon, or a run would see little else.
+    fn drain(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
+        let wish = match dice.below(10) {
+            0..3 => Wish::Begin,
+            3 => Wish::Look,
+            _ => Wish::Cancel,
+        };
+        let packet = Packet::Rpc(Drain { wish }.to_bytes());
+        self.send(connection, packet, None, dice, network);
     }
 
     fn hello(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {

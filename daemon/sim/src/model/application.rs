@@ -37,6 +37,7 @@ impl Model {
         if key.incarnation != self.incarnation {
             return Err(Status::StaleIncarnation);
         }
+        self.check_news(&key)?;
         let name = key.app.as_str().to_owned();
         let fresh = Application {
             attempt: key.app_attempt,

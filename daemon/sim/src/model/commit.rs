@@ -72,12 +72,14 @@ impl Shuffle {
         body: &Bytes,
         codes: &[Status],
         trouble: Trouble,
+        draining: bool,
     ) -> Judged {
-        let attempt = self
-            .attempts
-            .entry((batch.map_index, batch.map_id))
-            .or_default();
         let count = batch.segments.len();
+        let id = (batch.map_index, batch.map_id);
+        if draining && !self.attempts.contains_key(&id) {
+            return agree("codes", &codes.to_vec(), &vec![Status::Draining; count]);
+        }
+        let attempt = self.attempts.entry(id).or_default();
         let before = match attempt.state {
             AttemptState::Aborted => {
                 return agree("codes", &codes.to_vec(), &vec![Status::Aborted; count]);
@@ -88,7 +90,7 @@ impl Shuffle {
                 taken.copied().unwrap_or(0).min(count)
             }
         };
-        let mut refused = None;
+        let mut refused = draining.then_some(Status::Draining);
         for (at, (laid, code)) in pieces(batch, body).zip(codes).enumerate() {
             if at < before {
                 agree("code of what is there", code, &Status::Duplicate)?;

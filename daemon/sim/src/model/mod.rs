@@ -8,6 +8,7 @@
 
 mod application;
 mod commit;
+mod drain;
 mod executors;
 mod fetch;
 mod handover;
@@ -111,6 +112,8 @@ pub struct Model {
     streams: BTreeMap<(u64, i64), Stream>,
     stream_ids: BTreeSet<i64>,
     executors: executors::Executors,
+    /// Nothing new is taken.
+    draining: bool,
     /// By daemons that were stopped, the last one last.
     left: Vec<handover::Left>,
 }
@@ -139,6 +142,7 @@ impl Model {
     pub fn end(&mut self) {
         self.applications.clear();
         self.streams.clear();
+        self.draining = false;
         self.incarnation = 0;
     }
 
@@ -216,7 +220,7 @@ impl Model {
         answer: &Answer,
         trouble: Trouble,
     ) -> Judged {
-        use lodestone_wire::extension::{commit, fetch, finalize, lease, remove};
+        use lodestone_wire::extension::{commit, drain, fetch, finalize, lease, remove};
         if trouble.writes {
             self.doubt();
         }
@@ -226,6 +230,7 @@ impl Model {
             Some(&register::RegisterShuffle::ID) => {
                 self.register(now_ms, decoded(request)?, answer)
             }
+            Some(&drain::Drain::ID) => self.drain(&decoded(request)?, answer),
             Some(&commit::CommitMap::ID) => self.commit(&decoded(request)?, answer),
             Some(&commit::AbortMap::ID) => self.abort(&decoded(request)?, answer),
             Some(&finalize::FinalizeMerge::ID) => self.finalize(&decoded(request)?, answer),

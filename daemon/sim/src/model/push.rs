@@ -41,7 +41,7 @@ impl Model {
             self.doubt();
         }
         let batch: PushBatch = decoded(meta)?;
-        let incarnation = self.incarnation;
+        let (incarnation, draining) = (self.incarnation, self.draining);
         let found = self.shuffle(&batch.key, Status::TooLate);
         let expected = match &found {
             Err(Status::TooLate) => Ok(()),
@@ -57,7 +57,11 @@ impl Model {
         agree("codes", &reply.codes.len(), &batch.segments.len())?;
         match found {
             Ok(shuffle) if shuffle.mode == Mode::Remote => {
-                shuffle.take(&batch, body, &reply.codes, trouble)
+                shuffle.take(&batch, body, &reply.codes, trouble, draining)
+            }
+            Ok(shuffle) if shuffle.totals.is_none() && draining => {
+                let refused = vec![Status::Draining; reply.codes.len()];
+                agree("codes of a push while it drains", &reply.codes, &refused)
             }
             Ok(shuffle) if shuffle.totals.is_none() => {
                 shuffle.merge(&batch, body, &reply.codes, trouble)

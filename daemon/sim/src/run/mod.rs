@@ -3,6 +3,7 @@
 
 mod mishap;
 mod rest;
+pub mod trace;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,8 +24,9 @@ use crate::disk::Written;
 use crate::model::{Chunk, Judged, Model, refusal};
 use crate::network::{Envelope, Network, Packet, Weather};
 use crate::planted::Bug;
-use crate::trace::{Trace, words};
 use crate::world::{Machine, NoChunk, World};
+
+use trace::{Trace, words};
 
 /// Draws of one run.
 const STEPS: usize = 400;

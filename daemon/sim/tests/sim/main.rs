@@ -6,6 +6,7 @@
     reason = "tests may panic"
 )]
 
+mod fleet;
 mod planted;
 mod scenarios;
 mod seeds;

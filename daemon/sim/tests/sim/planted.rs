@@ -37,11 +37,16 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::Store(PlantedBug::UncommittedShown) => (10, &["places", "segments"]),
         Bug::Store(PlantedBug::AbortedKept) => (500, &["Aborted"]),
         Bug::Store(PlantedBug::BatchTakenTwice) => (50, &["code of what is there", "must be"]),
-        Bug::Store(PlantedBug::HandoverBelievedTwice) => (500, &["a new incarnation"]),
+        Bug::Store(PlantedBug::HandoverBelievedTwice) => {
+            (500, &["a new incarnation", "is left of an earlier life"])
+        }
         Bug::Store(PlantedBug::HandoverWithoutMemory) => (
             100,
             &["other bytes than were pushed", "cannot be read", "chunk"],
         ),
+        Bug::Store(PlantedBug::DrainIgnored) => {
+            (50, &["must be Draining", "codes of a push while it drains"])
+        }
         Bug::IncarnationIgnored => (10, &["must be StaleIncarnation"]),
         Bug::FinalizedTwice => (10, &["totals of a repeated finalize"]),
         Bug::ReleasedReadAsEmpty => (10, &["no refusal, must be UnknownShuffle"]),
@@ -60,7 +65,10 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
             (50, parts)
         }
         Bug::OtherAttemptAccepted => (10, &["is Ok, must be OtherAttempt"]),
-        Bug::OneCodeForAll => (10, &["must be", "nothing is wrong"]),
+        Bug::OneCodeForAll => (
+            10,
+            &["must be", "nothing is wrong", "damaged, and answered"],
+        ),
         Bug::TornTailForgotten => (500, &["other bytes than were pushed", "cannot be read"]),
         Bug::ShortWriteTakenForWhole => (500, &["other bytes than were pushed", "cannot be read"]),
         Bug::MarkerUnchecked => (10, &["is not as it was"]),

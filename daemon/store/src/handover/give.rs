@@ -11,7 +11,6 @@ use super::notes::{Note, ShuffleNote, StartNote, Writer};
 use crate::fs::Open;
 use crate::life::register::{Generation, ShuffleSpec};
 use crate::model::code::Code;
-use crate::model::mode::Mode;
 use crate::resource::Resources;
 use crate::store::Store;
 
@@ -68,14 +67,6 @@ impl Store {
                 Ok(false)
             }
         }
-    }
-
-    fn all_remote(&self) -> Vec<Arc<Generation>> {
-        self.all_applications()
-            .iter()
-            .flat_map(|application| application.generations())
-            .filter(|generation| generation.mode() == Mode::Remote)
-            .collect()
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod attempts;
 pub(crate) mod commit;
+pub(crate) mod drain;
 pub(crate) mod fetch;
 pub(crate) mod finalize;
 pub(crate) mod push;

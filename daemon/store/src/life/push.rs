@@ -48,6 +48,9 @@ impl Store {
             return Err(Code::Malformed.because(format!("{key} belongs to Spark's own push")));
         };
         check_batch(spec, batch)?;
+        if self.is_draining() && !planted::is(Bug::DrainIgnored) {
+            return Ok(self.refuse_rest(&generation, batch));
+        }
         let reduces = batch.segments.iter().map(|segment| segment.reduce);
         let partitions = match generation.open_partitions(&self.resources, reduces) {
             Ok(partitions) => partitions,

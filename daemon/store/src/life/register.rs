@@ -236,7 +236,7 @@ impl Generation {
 }
 
 impl Partitions {
-    fn check_open(&self) -> Result<(), Code> {
+    pub(crate) fn check_open(&self) -> Result<(), Code> {
         let late = planted::is(Bug::LateAppend) && self.phase == Phase::Finalized;
         if self.phase == Phase::Open || late {
             Ok(())
@@ -253,6 +253,7 @@ impl Store {
         let Some(attempt) = key.attempt else {
             return Err(Code::Malformed.because("a shuffle is registered with an attempt"));
         };
+        self.check_news(key)?;
         if self.resources.budget.metadata_is_full() {
             return Err(Code::Overloaded.because("no memory for another shuffle"));
         }

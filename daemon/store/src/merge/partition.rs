@@ -133,6 +133,11 @@ impl Partition {
         self.tail_hint.load(Relaxed)
     }
 
+    /// Bytes of all its segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.lock().map_or(0, |inner| inner.segments.bytes())
+    }
+
     /// A thread that panicked here may have left index and bytes disagreeing: such a partition is
     /// lost.
     pub(super) fn lock(&self) -> Result<MutexGuard<'_, Inner>, Code> {

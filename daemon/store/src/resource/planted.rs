@@ -40,6 +40,8 @@ pub enum Bug {
     HandoverBelievedTwice,
     /// What is in memory is not written out before it is left to the next start.
     HandoverWithoutMemory,
+    /// A service that is drained takes segments.
+    DrainIgnored,
 }
 
 #[cfg(feature = "planted")]

@@ -26,6 +26,9 @@ impl Store {
         reduce: ReduceId,
         body: &[u8],
     ) -> Result<Code, Refusal> {
+        if self.is_draining() {
+            return Err(Code::Draining.because("the service is drained: it takes nothing new"));
+        }
         let generation = match generation_for_push(self, key) {
             Err(refusal) => return answer(refusal),
             Ok(generation) => generation,

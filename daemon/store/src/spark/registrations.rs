@@ -162,6 +162,16 @@ impl Store {
         applications.iter().flat_map(of).collect()
     }
 
+    /// Executors of which a directory is there.
+    pub(crate) fn present_executors(&self) -> usize {
+        let is_present = |registration: &Registration| {
+            let mut dirs = registration.info.local_dirs.iter();
+            dirs.any(|dir| !self.is_gone(Path::new(dir)))
+        };
+        let known = self.known_registrations();
+        known.into_iter().filter(is_present).count()
+    }
+
     /// Registers again what an earlier start was told, where the executor's directories are still
     /// there and allowed; the number of them.
     pub(crate) fn take_over(&self, registrations: Vec<Registration>) -> usize {

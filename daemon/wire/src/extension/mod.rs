@@ -5,6 +5,7 @@
 //! `RpcResponse` bodies. Bytes after the last field are an error: fields are never added to a message.
 
 pub mod commit;
+pub mod drain;
 pub mod explain;
 pub mod fetch;
 pub mod finalize;

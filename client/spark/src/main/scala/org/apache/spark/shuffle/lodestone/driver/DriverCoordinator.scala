@@ -33,7 +33,8 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
   private val source = addressSource()
   private val directory = new ServiceDirectory(source, client, loop)
   private val reports = new ReportSender(reported, client, loop)
-  private val leases = new LeaseKeeper(settings, directory, client, reports, loop)
+  private val leases =
+    new LeaseKeeper(settings, directory, client, reports, remote.leaves(_), loop)
   private val remover = new ShuffleRemover(shuffles, client, report)
   private val finalizer = new MergeFinalizer(settings, shuffles, directory, client, report, loop)
   private val choice = new MergeChoice(settings)
@@ -50,7 +51,7 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
       report,
       () => nearHosts(),
       loop)
-  private val remote =
+  private val remote: RemoteShuffles =
     new RemoteShuffles(
       settings,
       directory,

@@ -106,10 +106,14 @@ private[spark] final case class PushCounts(
     acknowledged: Map[Int, Ledger],
     unpushed: Map[String, Long])
 
-/** Sums over one reduce task. `fallbacks` counts original blocks or chunks by reason code. */
+/**
+ * Sums over one reduce task. `fallbacks` counts original blocks or chunks by reason code;
+ * `localChunkBytes` came from services of the reader's own host.
+ */
 private[spark] final case class ReadCounts(
     chunks: Long,
     chunkBytes: Long,
+    localChunkBytes: Long,
     mergedBlocks: Long,
     originals: Long,
     fallbacks: Map[String, Long])

@@ -23,6 +23,7 @@ private[driver] final class DriverMetrics(report: DriverReport) extends Source {
   gauge("pushRequests", report.totals.pushRequests)
   gauge("chunksRead", report.totals.chunksRead)
   gauge("chunkBytes", report.totals.chunkBytes)
+  gauge("localChunkBytes", report.totals.localChunkBytes)
   gauge("mergedBlocksRead", report.totals.mergedBlocksRead)
   gauge("originalsRead", report.totals.originalsRead)
   Reason.all.foreach { reason =>

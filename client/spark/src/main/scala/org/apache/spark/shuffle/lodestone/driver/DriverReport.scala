@@ -56,6 +56,7 @@ private[driver] final class ReportCounts {
   @volatile var pushRequests = 0L
   @volatile var chunksRead = 0L
   @volatile var chunkBytes = 0L
+  @volatile var localChunkBytes = 0L
   @volatile var mergedBlocksRead = 0L
   @volatile var originalsRead = 0L
 
@@ -74,6 +75,7 @@ private[driver] final class ReportCounts {
   def add(counts: ReadCounts): Unit = {
     chunksRead += counts.chunks
     chunkBytes += counts.chunkBytes
+    localChunkBytes += counts.localChunkBytes
     mergedBlocksRead += counts.mergedBlocks
     originalsRead += counts.originals
     counts.fallbacks.foreach { case (code, count) => addReason(code, count) }

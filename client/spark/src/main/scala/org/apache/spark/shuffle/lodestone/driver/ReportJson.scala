@@ -54,6 +54,7 @@ private[driver] object ReportJson {
     "pushRequests" -> counts.pushRequests.toString,
     "chunksRead" -> counts.chunksRead.toString,
     "chunkBytes" -> counts.chunkBytes.toString,
+    "localChunkBytes" -> counts.localChunkBytes.toString,
     "mergedBlocksRead" -> counts.mergedBlocksRead.toString,
     "originalsRead" -> counts.originalsRead.toString,
     "reasons" -> obj(counts.reasonsInOrder.map { case (code, count) => code -> count.toString }))

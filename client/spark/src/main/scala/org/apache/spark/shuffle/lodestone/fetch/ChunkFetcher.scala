@@ -108,6 +108,7 @@ private[fetch] final class ChunkFetcher(
       chunks: Array[FetchedChunk],
       listener: BlockFetchingListener)
       extends ChunkReceiver {
+    private val isLocal = OwnHost.has(service)
 
     override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
       val chunk = chunks(index)
@@ -115,7 +116,7 @@ private[fetch] final class ChunkFetcher(
       try {
         val damage = ChunkFetcher.damage(chunk.chunk, bytes)
         if (damage.isEmpty) {
-          tally.chunk(chunk.chunk.sizeBytes, chunk.chunk.segments.length)
+          tally.chunk(chunk.chunk.sizeBytes, chunk.chunk.segments.length, isLocal)
           listener.onBlockFetchSuccess(chunk.blockId, data)
         }
         damage.map(new DamagedChunkException(_))

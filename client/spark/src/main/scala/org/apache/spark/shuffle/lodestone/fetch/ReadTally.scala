@@ -11,13 +11,16 @@ import org.apache.spark.shuffle.lodestone.driver.ReadCounts
 private[fetch] final class ReadTally {
   private val chunks = new LongAdder
   private val chunkBytes = new LongAdder
+  private val localChunkBytes = new LongAdder
   private val mergedBlocks = new LongAdder
   private val originals = new LongAdder
   private val fallbacks = new ConcurrentHashMap[Reason, LongAdder]()
 
-  def chunk(sizeBytes: Long, blocks: Int): Unit = {
+  /** @param isLocal whether it came from a service of this host */
+  def chunk(sizeBytes: Long, blocks: Int, isLocal: Boolean): Unit = {
     chunks.increment()
     chunkBytes.add(sizeBytes)
+    if (isLocal) localChunkBytes.add(sizeBytes)
     mergedBlocks.add(blocks.toLong)
   }
 
@@ -31,6 +34,12 @@ private[fetch] final class ReadTally {
   def counts: ReadCounts = {
     var byCode = Map.empty[String, Long]
     fallbacks.forEach((reason, blocks) => byCode += reason.code -> blocks.sum())
-    ReadCounts(chunks.sum(), chunkBytes.sum(), mergedBlocks.sum(), originals.sum(), byCode)
+    ReadCounts(
+      chunks.sum(),
+      chunkBytes.sum(),
+      localChunkBytes.sum(),
+      mergedBlocks.sum(),
+      originals.sum(),
+      byCode)
   }
 }

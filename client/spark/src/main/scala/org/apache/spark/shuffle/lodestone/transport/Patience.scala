@@ -9,7 +9,8 @@ import scala.util.Try
 /**
  * For requests to a service whose place no other can take: what fails in a way that passes is sent again,
  * until it succeeds, is refused for good, or has been tried for long enough. A service that is started
- * again after it wrote out what it had is waited for like that, as is one that is at its limit.
+ * again after it wrote out what it had is waited for like that, as is one that is at its limit; one that
+ * is drained will not come back.
  */
 private[lodestone] final class Patience(
     limitMs: Long,
@@ -43,10 +44,9 @@ private[lodestone] object Patience {
 
   def passes(failure: Throwable): Boolean = passes(FailureClass.of(failure))
 
-  /** A service that is about to stop may be started again: it leaves what it has to its next start. */
   def passes(failure: FailureClass): Boolean = failure match {
     case FailureClass.Network | FailureClass.Silence | FailureClass.Straggler |
-        FailureClass.ServerBusy | FailureClass.ServerLeaving | FailureClass.Corrupt =>
+        FailureClass.ServerBusy | FailureClass.Corrupt =>
       true
     case _ => false
   }

@@ -48,6 +48,9 @@ private[spark] final case class Load(
     shuffles: Int) {
   def serving: Boolean = state == Load.Serving
 
+  /** It is drained: what it holds must be let go, or read, before it can end. */
+  def leaving: Boolean = state == Load.Draining
+
   private[wire] def write(out: WireWriter): Unit = {
     out.byte(state.toInt)
     Seq(memoryUsed, memoryLimit, diskFree, diskTotal).foreach(out.long)
@@ -58,6 +61,7 @@ private[spark] final case class Load(
 
 private[spark] object Load {
   val Serving: Byte = 0
+  val Draining: Byte = 1
 
   private[wire] def read(in: WireReader): Load =
     Load(in.byte(), in.long(), in.long(), in.long(), in.long(), in.int(), in.int())

@@ -41,7 +41,7 @@ class DriverReportSuite extends DriverHarness {
       101,
       PushCounts(6, 600, 1, Map.empty, Map(Reason.BlockTooLarge.code -> 4L))))
     resultOf(id)
-    send(TaskRead(id, ReadCounts(2, 900, 9, 1, Map(Reason.ChunkCorrupt.code -> 1L))))
+    send(TaskRead(id, ReadCounts(2, 900, 300, 9, 1, Map(Reason.ChunkCorrupt.code -> 1L))))
     assertTrue(LodestoneReport.awaitQuiet(10000))
     val pushRead = Seq(
       "blocksPushed",
@@ -49,9 +49,10 @@ class DriverReportSuite extends DriverHarness {
       "pushRequests",
       "chunksRead",
       "chunkBytes",
+      "localChunkBytes",
       "mergedBlocksRead",
       "originalsRead")
-    val expected = Seq(11L, 1100L, 3L, 2L, 900L, 9L, 1L)
+    val expected = Seq(11L, 1100L, 3L, 2L, 900L, 300L, 9L, 1L)
     assertEquals(expected, numbers(shuffle(8), pushRead: _*))
     assertEquals(expected, numbers(report().get("totals"), pushRead: _*))
     assertEquals(
@@ -107,7 +108,7 @@ class DriverReportSuite extends DriverHarness {
     coordinator.registered(8, 2, 20)
     planOf(id)
     coordinator.removed(8)
-    send(TaskRead(id, ReadCounts(1, 10, 3, 0, Map.empty)))
+    send(TaskRead(id, ReadCounts(1, 10, 0, 3, 0, Map.empty)))
     assertTrue(LodestoneReport.awaitQuiet(10000))
     assertEquals(3L, shuffle(8).get("mergedBlocksRead").asLong)
   }

@@ -11,7 +11,7 @@ import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.driver.remote.RemoteOutput
+import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire._
 
@@ -145,6 +145,42 @@ class RemoteShufflesSuite extends DriverHarness {
     assertEquals(2, planned().replicas)
     assertEquals(1, reasonCount(Reason.ReplicasMissing))
   }
+
+  /** Two maps whose outputs are at all services of their groups, one of which is drained. */
+  private def withOutputs(replicas: Int)(
+      check: (ScriptedService, RemotePlan) => Unit): Unit = {
+    val tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+    val leaving = scripted(1) { case lease: RenewLease =>
+      Answer(LeaseReply(1, lease.ttlMs, Healthy.copy(state = Load.Draining)))
+    }
+    val services = Seq(leaving, service(2), service(3))
+    val conf =
+      Seq("spark.lodestone.replicas" -> replicas.toString, "spark.lodestone.lease.ttl" -> "10s")
+    remote(services, conf: _*).registered(7, 2, 100)
+    tracker.registerShuffle(7, 2, 100)
+    try {
+      val plan = asked(shuffleId = 7).asInstanceOf[RemotePlan]
+      val location = RemoteOutput(0, Seq(RemotePart(0, Nil))).location
+      (0 to 1).foreach(i => tracker.registerMapOutput(7, i, statusAt(location, i)))
+      check(leaving, plan)
+    } finally {
+      tracker.unregisterShuffle(7)
+    }
+  }
+
+  @Test def `a drained service is let go when all it has is elsewhere as well`(): Unit =
+    withOutputs(replicas = 2) { (leaving, _) =>
+      assertEquals(7, leaving.next(classOf[RemoveShuffleMerge]).shuffleId)
+      assertTrue(leaving.seen(classOf[RenewLease]) > 0)
+    }
+
+  @Test def `a drained service is not let go of what only it has and gets nothing more`(): Unit =
+    withOutputs(replicas = 1) { (leaving, first) =>
+      (1 to 3).foreach(_ => leaving.next(classOf[RenewLease]))
+      assertEquals(0, leaving.count(classOf[RemoveShuffleMerge]))
+      val next = asked(shuffleId = 7).asInstanceOf[RemotePlan]
+      assertEquals(ports(first.versions.head) - leaving.address.port, ports(next.versions.last))
+    }
 
   @Test def `services forget a shuffle that Spark forgot`(): Unit = {
     val one = service(1)

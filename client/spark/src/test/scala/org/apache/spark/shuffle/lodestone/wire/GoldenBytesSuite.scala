@@ -42,12 +42,16 @@ final class GoldenBytesSuite {
   private def assertGolden(name: String, message: Message): Unit =
     assertEquals(vectors(name), message.encode(), name)
 
+  /** Between an operator's command line and a service: the plugin has no part in it. */
+  private val ofOperators = Set("Drain", "Holdings")
+
   @Test def everyVectorIsReadAndWrittenBackToTheSameBytes(): Unit = {
-    vectors.foreach { case (name, bytes) =>
+    val ours = vectors.filterNot { case (name, _) => ofOperators(name.takeWhile(_ != '.')) }
+    ours.foreach { case (name, bytes) =>
       val codec = codecs(name.takeWhile(_ != '.'))
       assertEquals(bytes, codec.decode(bytes).encode(), name)
     }
-    assertEquals(codecs.keySet, vectors.keySet.map(_.takeWhile(_ != '.')))
+    assertEquals(codecs.keySet, ours.keySet.map(_.takeWhile(_ != '.')))
   }
 
   @Test def theFieldsOfRequestsAreWhereTheProtocolPutsThem(): Unit = {

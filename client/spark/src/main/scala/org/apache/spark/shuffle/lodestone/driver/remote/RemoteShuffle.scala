@@ -21,6 +21,9 @@ private[remote] final class RemoteShuffle(
   private var versions = Vector.empty[Array[ServiceLocation]]
   private val avoided = mutable.HashSet.empty[ServiceLocation]
 
+  /** Of this epoch. */
+  private val released = mutable.HashSet.empty[ServiceLocation]
+
   /** Map tasks of this epoch keep their outputs from now on, and why. */
   private var local: Option[Reason] = None
 
@@ -59,6 +62,23 @@ private[remote] final class RemoteShuffle(
 
   def avoid(service: ServiceLocation): Unit = avoided += service
 
+  /** Whether all that these outputs, of all maps, say is at services that stay. */
+  def isWholeAt(stays: ServiceLocation => Boolean, outputs: Iterable[RemoteOutput]): Boolean =
+    places.exists { plan =>
+      def isThere(part: RemotePart): Boolean = plan.versions(part.version).indices.forall {
+        group =>
+          val holders = part.holders(plan, group)
+          holders.isEmpty || holders.exists(stays)
+      }
+      outputs.forall(output => output.epoch == epoch && output.parts.forall(isThere))
+    }
+
+  /** The service may forget the shuffle: nothing of it is read there any more. */
+  def letGo(service: ServiceLocation): Unit = released += service
+
+  def uses(service: ServiceLocation): Boolean =
+    services.contains(service) && !released.contains(service)
+
   /** True for the first who asks for a version that is not there. */
   def await(reply: SharedAnswer.Reply): Boolean = {
     val isFirst = planning.isEmpty
@@ -82,6 +102,7 @@ private[remote] final class RemoteShuffle(
   def beginEpoch(): Unit = {
     epoch += 1
     versions = Vector.empty
+    released.clear()
     local = None
   }
 

@@ -11,7 +11,7 @@ import org.apache.spark.MapOutputTrackerMaster
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.services._
-import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
 
 /**
@@ -24,7 +24,7 @@ private[driver] final class RemoteShuffles(
     registration: Registration,
     client: ServiceClient,
     report: DriverReport,
-    outputs: () => MapOutputTrackerMaster,
+    tracker: () => MapOutputTrackerMaster,
     nearHosts: () => Future[Set[String]],
     loop: EventLoop) {
   import RemoteShuffles._
@@ -71,6 +71,21 @@ private[driver] final class RemoteShuffles(
     }
   }
 
+  /** The service is drained: it gets nothing more, and is let go of what others have as well. */
+  def leaves(service: Service): Unit = {
+    val leaving = service.location
+    for (shuffle <- shuffles.values if shuffle.uses(leaving)) {
+      shuffle.avoid(leaving)
+      def stays(other: ServiceLocation): Boolean =
+        shuffle.uses(other) && other != leaving && directory.isServing(other)
+      if (outputs(shuffle).exists(shuffle.isWholeAt(stays, _))) {
+        log.info(s"${service.address} leaves, and all of ${shuffle.id} is elsewhere as well")
+        shuffle.letGo(leaving)
+        client.removeShuffle(leaving, shuffle.id)
+      }
+    }
+  }
+
   def removed(shuffleId: Int): Unit = shuffles.remove(shuffleId).foreach { shuffle =>
     drop(shuffle)
     shuffle.remove()
@@ -85,11 +100,18 @@ private[driver] final class RemoteShuffles(
 
   private def forgetOutputs(shuffleId: Int): Unit =
     try {
-      outputs().unregisterAllMapAndMergeOutput(shuffleId)
+      tracker().unregisterAllMapAndMergeOutput(shuffleId)
     } catch {
       // Spark has dropped the shuffle: nobody will read it.
       case NonFatal(failure) => log.info(s"Outputs of shuffle $shuffleId: ${failure.getMessage}")
     }
+
+  /** Where Spark says that map outputs are, each place once. None: not all maps have one. */
+  private def outputs(shuffle: RemoteShuffle): Option[Set[RemoteOutput]] =
+    tracker().shuffleStatuses.get(shuffle.shuffleId).flatMap(_.withMapStatuses { statuses =>
+      if (statuses.contains(null)) None
+      else Some(statuses.map(_.location).distinct)
+    }).map(_.filter(RemoteOutput.isRemote).map(RemoteOutput.of).toSet)
 
   private def beginEpoch(shuffle: RemoteShuffle): Unit = {
     drop(shuffle)

@@ -13,13 +13,14 @@ import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient
 
 /**
  * Tells every service in use that the application lives, at a third of what each grants, and at the
- * end that it does not.
+ * end that it does not; learns so that one is about to leave.
  */
 private[driver] final class LeaseKeeper(
     conf: LodestoneConf,
     directory: ServiceDirectory,
     client: ServiceClient,
     reports: ReportSender,
+    leaves: Service => Unit,
     loop: EventLoop) {
   import LeaseKeeper._
 
@@ -54,6 +55,7 @@ private[driver] final class LeaseKeeper(
     client.renewLease(anyLife, conf.leaseTtlMs).onComplete {
       case Success(reply) =>
         directory.answered(service, reply.incarnation, reply.load)
+        if (reply.load.leaving) leaves(service)
         again(service, math.max(reply.grantedTtlMs, MinTtlMs))
       case Failure(failure) =>
         directory.failed(service, failure)

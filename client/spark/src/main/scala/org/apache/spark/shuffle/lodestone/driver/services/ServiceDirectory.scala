@@ -94,6 +94,11 @@ private[driver] final class ServiceDirectory(
   def failed(location: ServiceLocation, failure: Throwable): Unit =
     find(location.hostPort).foreach(failed(_, failure))
 
+  /** As far as it said when it was last asked. */
+  def isServing(location: ServiceLocation): Boolean = find(location.hostPort).exists { service =>
+    service.state == Service.Serving && service.incarnation == location.incarnation
+  }
+
   /** An executor could not do without it any longer: it is asked again before it gets more work. */
   def doubt(location: ServiceLocation): Unit =
     find(location.hostPort).foreach(_.state = Service.Unknown)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch.remote
 
-import scala.concurrent.Future
-import scala.util.{Failure, Success, Try}
+import scala.util.{Failure, Success}
 
 import org.slf4j.LoggerFactory
 
@@ -13,7 +12,6 @@ import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePlans}
 import org.apache.spark.shuffle.lodestone.fetch._
 import org.apache.spark.shuffle.lodestone.transport._
-import org.apache.spark.shuffle.lodestone.wire.PartitionLayout
 
 /** The reading side of remote shuffles on one executor. */
 private[lodestone] final class RemoteReads(
@@ -64,7 +62,11 @@ private[lodestone] final class RemoteReads(
     def reader(): ShuffleReader[K, C] = {
       val plan = planOf()
       val wanted = new WantedSegments(outputs, plan)
-      val merged = pick(wanted, layoutsOf(wanted))
+      val layouts = new SourceLayouts(client, generation, plan, range.maps, patience, context)
+      val merged = layouts(wanted) match {
+        case Right(found) => pick(wanted, found)
+        case Left((reduceId, lost)) => loss.fail(reduceId, lost)
+      }
       tally.originals(FetchPlan.countOf(local))
       context.addTaskCompletionListener[Unit] { _ =>
         driver.report(TaskRead(generation, tally.counts))
@@ -81,7 +83,8 @@ private[lodestone] final class RemoteReads(
     private def planOf(): RemotePlan = {
       val version =
         outputs.iterator.flatMap(_._1.parts).map(_.version).foldLeft(NoVersion)(math.max)
-      val plan = awaited(plans.toRead(handle.shuffleId, epoch, version)) match {
+      val asked = plans.toRead(handle.shuffleId, epoch, version)
+      val plan = TaskWait(asked)(context.killTaskIfInterrupted()) match {
         case Success(plan: RemotePlan) => plan
         case Success(other) =>
           log.warn(s"The driver does not know where $generation is: $other")
@@ -93,51 +96,6 @@ private[lodestone] final class RemoteReads(
         loss.fail(range.startPartition, LostAt(Nil, Reason.OutputLost))
       }
       plan
-    }
-
-    private def layoutsOf(wanted: WantedSegments): Seq[SourceLayout] = {
-      var unreachable = Map.empty[ServiceLocation, Reason]
-      var found: Option[Seq[SourceLayout]] = None
-      while (found.isEmpty) {
-        val sources = wanted.sources(unreachable.keySet) match {
-          case Right(sources) => sources
-          case Left(reduceId) =>
-            loss.fail(reduceId, LostAt(unreachable.keys.toSeq, unreachable.values.head))
-        }
-        val answers = sources.toSeq.map { case (service, partitions) =>
-          service -> partitions -> layoutsAt(service, partitions)
-        }
-        val failed = answers.flatMap { case ((service, _), answer) =>
-          awaited(answer).failed.toOption.map(service -> reasonOf(service, _))
-        }
-        unreachable ++= failed
-        if (failed.isEmpty) found = Some(answers.map { case ((service, partitions), answer) =>
-          SourceLayout(service, partitions, awaited(answer).get)
-        })
-      }
-      found.get
-    }
-
-    private def reasonOf(service: ServiceLocation, failure: Throwable): Reason = {
-      log.warn(
-        s"${service.hostPort} did not tell the layout of $generation: ${failure.getMessage}")
-      ReadReason.of(failure, otherwise = Reason.LayoutFailed)
-    }
-
-    private def layoutsAt(
-        service: ServiceLocation,
-        partitions: Map[Int, WantedBlocks]): Future[Seq[PartitionLayout]] = {
-      val perPartition = math.max(1, partitions.valuesIterator.map(_.size).max)
-      val perRequest = math.max(1, LayoutRequest.MaxSegments / perPartition)
-      implicit val context: SameThread.type = SameThread
-      val requests = partitions.keys.toArray.sorted.grouped(perRequest).toSeq
-      val asked = requests.map { part =>
-        patience(() => !this.context.isInterrupted()) { () =>
-          val segments = part.length * perPartition
-          client.layout(service, generation, range.maps, part, segments)
-        }
-      }
-      Future.sequence(asked).map(_.flatMap(_.partitions))
     }
 
     /** A block that no service shows is lost: what Spark says is there must be there. */
@@ -154,9 +112,6 @@ private[lodestone] final class RemoteReads(
         }
         pick.result()
       }
-
-    private def awaited[T](answer: Future[T]): Try[T] =
-      TaskWait(answer)(context.killTaskIfInterrupted())
   }
 }
 
@@ -166,14 +121,4 @@ private[remote] object RemoteReads {
   private val log = LoggerFactory.getLogger(classOf[RemoteReads])
 
   private val NoVersion = -1
-
-  /** What one service has of the partitions for which it was asked. */
-  private final case class SourceLayout(
-      service: ServiceLocation,
-      wanted: Map[Int, WantedBlocks],
-      layouts: Seq[PartitionLayout]) {
-    private val byPartition = layouts.map(layout => layout.reduceId -> layout).toMap
-
-    def of(reduceId: Int): Option[PartitionLayout] = byPartition.get(reduceId)
-  }
 }

@@ -4,9 +4,9 @@ package org.apache.spark.shuffle.lodestone.fetch.remote
 import scala.collection.mutable
 
 import org.apache.spark.shuffle.lodestone.driver.RemotePlan
-import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
+import org.apache.spark.shuffle.lodestone.driver.remote.RemoteOutput
 import org.apache.spark.shuffle.lodestone.fetch.{ChunkCut, FetchPlan, MergedChunk, MergedPartition}
-import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.transport.{OwnHost, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, PartitionLayout}
 import org.apache.spark.storage.ShuffleBlockId
 
@@ -66,8 +66,8 @@ private[remote] final class WantedSegments(
       part <- output.parts
       (reduceId, blocks) <- byPartition
     } {
-      val holders = holdersOf(part, reduceId)
-      val reachable = holders.filterNot(unreachable.contains)
+      val holders = part.holders(plan, plan.groupOf(part.version, reduceId))
+      val reachable = nearest(holders.filterNot(unreachable.contains))
       if (reachable.nonEmpty) {
         // Readers of several partitions share the copies.
         val source = reachable(reduceId % reachable.size)
@@ -80,13 +80,10 @@ private[remote] final class WantedSegments(
     orphan.toLeft(found)
   }
 
-  /** Services that have all of what a part has for this partition; none if that is nothing. */
-  private def holdersOf(part: RemotePart, reduceId: Int): Seq[ServiceLocation] = {
-    val services = plan.versions(part.version)
-    plan
-      .holdersOf(part.version, plan.groupOf(part.version, reduceId))
-      .filterNot(part.without.contains)
-      .map(services(_))
+  /** A copy on the reader's own host crosses no network. */
+  private def nearest(services: Seq[ServiceLocation]): Seq[ServiceLocation] = {
+    val own = services.filter(OwnHost.has)
+    if (own.isEmpty) services else own
   }
 
   private def adding(

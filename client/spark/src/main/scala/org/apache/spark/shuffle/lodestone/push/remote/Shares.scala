@@ -56,8 +56,7 @@ private[remote] final class Shares(attempt: MapAttempt) {
 
   /** Those that have all that was sent there, and what that is. */
   def whole: Seq[(ServiceLocation, Ledger)] = shares.toSeq.collect {
-    case (location, share) if !share.isSpoiled && share.ledger.segments > 0 =>
-      location -> share.ledger
+    case (location, share) if share.isWhole => location -> share.ledger
   }
 
   def spoiled: Seq[ServiceLocation] = shares.toSeq.collect {
@@ -72,12 +71,15 @@ private[remote] final class Shares(attempt: MapAttempt) {
   /** Versions by which something was pushed. */
   def versions: Seq[Int] = used.iterator.map(_._1).toSeq.distinct.sorted
 
-  /** Which services of a version have nothing that may be read. */
+  /**
+   * Which services of a version have nothing that may be read: also those to which nothing was sent, so
+   * that nobody looks there for something, and misses it should they be gone.
+   */
   def without(plan: RemotePlan, version: Int): Seq[Int] =
     plan.versions(version).indices.filterNot(i => isWhole(plan.versions(version)(i)))
 
   private def isWhole(location: ServiceLocation): Boolean =
-    shares.get(location).forall(!_.isSpoiled)
+    shares.get(location).exists(_.isWhole)
 
   private def of(location: ServiceLocation): Share = shares.getOrElseUpdate(location, new Share)
 }
@@ -86,5 +88,7 @@ private object Shares {
   private final class Share {
     var ledger: Ledger = Ledger.Empty
     var isSpoiled = false
+
+    def isWhole: Boolean = !isSpoiled && ledger.segments > 0
   }
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `lodestone explain`: asks daemons what drivers reported, and shows it to a person.
 
-mod ask;
 mod page;
 pub mod reports;
 
 use std::io::{self, Write};
+use std::time::Duration;
 
-use lodestone_wire::extension::explain::ReportKept;
+use lodestone_wire::extension::explain::{ExplainApplication, Explanation, ReportKept};
 
 use crate::cli::ExplainArgs;
-use ask::{AskError, ask};
+use crate::operator::ask::{AskError, Asking};
 use page::Page;
 
 /// Why there is nothing to show.
@@ -52,6 +52,9 @@ pub enum ExplainError {
 
 /// To how many services a driver reports: `ReportSender.scala`.
 const HOLDERS: usize = 3;
+
+/// A daemon answers from memory.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One kept report, and who keeps it.
 struct Found {
@@ -97,6 +100,11 @@ fn found(services: &[String], app: &str) -> Result<Vec<Found>, ExplainError> {
         return Err(ExplainError::NoAnswer(failures.iter().map(line).collect()));
     }
     Ok(found)
+}
+
+fn ask(service: &str, app: &str) -> Result<Explanation, AskError> {
+    let app = app.to_owned();
+    Asking::connect(service, PATIENCE)?.ask(&ExplainApplication { app })
 }
 
 /// The last report of each attempt, else the youngest, in the order of ids.

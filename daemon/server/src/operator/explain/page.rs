@@ -40,6 +40,7 @@ struct Counts {
     push_requests: u64,
     chunks_read: u64,
     chunk_bytes: u64,
+    local_chunk_bytes: u64,
     merged_blocks_read: u64,
     originals_read: u64,
     reasons: BTreeMap<String, u64>,
@@ -142,10 +143,11 @@ impl Page {
         line(
             text,
             &format!(
-                "read     {} merged blocks in {} chunks, {}; {} originals",
+                "read     {} merged blocks in {} chunks, {} ({} on the own host); {} originals",
                 number(counts.merged_blocks_read),
                 number(counts.chunks_read),
                 megabytes(counts.chunk_bytes),
+                megabytes(counts.local_chunk_bytes),
                 number(counts.originals_read)
             ),
         );
@@ -319,7 +321,7 @@ mod tests {
         "totals": {
             "shuffles": 2, "merged": 1, "plain": 1, "readersWaitedMillis": 1234,
             "blocksPushed": 8420, "bytesPushed": 437000000, "pushRequests": 95,
-            "chunksRead": 1579, "chunkBytes": 345040000, "mergedBlocksRead": 8193,
+            "chunksRead": 1579, "chunkBytes": 345040000, "localChunkBytes": 1000000, "mergedBlocksRead": 8193,
             "originalsRead": 1100, "reasons": {"SINGLE_MAP": 1, "LOCAL_MAP_READ": 1100}
         },
         "shuffles": [
@@ -344,7 +346,7 @@ lodestone 0.1.0 on Spark 4.1.2
 
 2 shuffles: 1 merged, 1 left to plain Spark
 pushed   8,420 blocks, 437.0 MB, in 95 requests
-read     8,193 merged blocks in 1,579 chunks, 345.0 MB; 1,100 originals
+read     8,193 merged blocks in 1,579 chunks, 345.0 MB (1.0 MB on the own host); 1,100 originals
 waited   1,234 ms: readers, for merges to end
 
 why not more

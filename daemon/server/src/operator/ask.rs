@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Questions of the command line to a daemon, one after another over one connection.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use lodestone_wire::extension::status::Refused;
+use lodestone_wire::{DecodeError, Frame, FrameDecoder, FrameError, Limits, Message};
+
+/// Answers are far smaller.
+const LIMITS: Limits = Limits {
+    frame_bytes: 64 << 20,
+    ..Limits::SERVER
+};
+
+/// Why a daemon did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody is there, or not any more.
+    #[error("{0}")]
+    Network(#[from] io::Error),
+    /// An address without a port, or of no host.
+    #[error("is no HOST:PORT of a service")]
+    NoAddress,
+    /// It went away before it answered.
+    #[error("closed the connection")]
+    Closed,
+    /// Another protocol.
+    #[error("sent no frame of the protocol ({0}): is it a Lodestone service?")]
+    Frame(#[from] FrameError),
+    /// Another answer.
+    #[error("answered with something else ({0})")]
+    Answer(#[from] DecodeError),
+    /// It says why not.
+    #[error("does not do that: {0} (an older version?)")]
+    Refused(String),
+}
+
+/// A connection to one daemon.
+#[derive(Debug)]
+pub(super) struct Asking {
+    socket: TcpStream,
+    patience: Duration,
+    received: BytesMut,
+    asked: i64,
+}
+
+impl Asking {
+    /// Connects; an answer may take as long as `patience`, and so may this.
+    pub(super) fn connect(service: &str, patience: Duration) -> Result<Self, AskError> {
+        let mut addresses = service.to_socket_addrs()?;
+        let address = addresses.next().ok_or(AskError::NoAddress)?;
+        let socket = TcpStream::connect_timeout(&address, patience)?;
+        socket.set_write_timeout(Some(patience))?;
+        Ok(Self {
+            socket,
+            patience,
+            received: BytesMut::new(),
+            asked: 0,
+        })
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) fn ask<A: Message>(&mut self, question: &impl Message) -> Result<A, AskError> {
+        self.asked += 1;
+        let request = Frame::RpcRequest {
+            request_id: self.asked,
+            body: question.to_bytes(),
+        };
+        self.socket.set_read_timeout(Some(self.patience))?;
+        self.socket.write_all(&request.to_bytes())?;
+        match self.receive()? {
+            Frame::RpcResponse { body, .. } if body.first() == Some(&Refused::ID) => {
+                Err(AskError::Refused(Refused::from_bytes(&body)?.detail))
+            }
+            Frame::RpcResponse { body, .. } => Ok(A::from_bytes(&body)?),
+            Frame::RpcFailure(failure) => Err(AskError::Refused(failure.error)),
+            _ => Err(AskError::Closed),
+        }
+    }
+
+    /// Waits so long, or until the daemon ends; says whether it did.
+    pub(super) fn ends_within(&mut self, time: Duration) -> Result<bool, AskError> {
+        self.socket.set_read_timeout(Some(time))?;
+        match self.read() {
+            // It says nothing unasked: whatever this is, it lives.
+            Ok(()) => Ok(false),
+            Err(AskError::Closed) => Ok(true),
+            Err(AskError::Network(error)) => Ok(!matches!(
+                error.kind(),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn receive(&mut self) -> Result<Frame, AskError> {
+        let decoder = FrameDecoder::new(LIMITS);
+        loop {
+            if let Some(frame) = decoder.next(&mut self.received)? {
+                return Ok(frame);
+            }
+            self.read()?;
+        }
+    }
+
+    fn read(&mut self) -> Result<(), AskError> {
+        let mut bytes = vec![0; 64 << 10];
+        match self.socket.read(&mut bytes)? {
+            0 => Err(AskError::Closed),
+            count => {
+                let new = bytes.get(..count).unwrap_or_default();
+                self.received.extend_from_slice(new);
+                Ok(())
+            }
+        }
+    }
+}

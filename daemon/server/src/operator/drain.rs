@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `lodestone drain`: takes a service away without losing anything, and says how far it is.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use lodestone_store::{Clock, OsClock};
+use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
+
+use super::ask::{AskError, Asking};
+use crate::cli::DrainArgs;
+
+/// An answer may come after tens of MiB were written to a slow disk.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often it is asked what is still held.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a daemon may take from the last word to its end.
+const END_WITHIN: Duration = Duration::from_secs(30);
+
+/// Why the service was not drained.
+#[derive(Debug, thiserror::Error)]
+pub enum DrainError {
+    /// Nobody to drain.
+    #[error(
+        "{service}: {source}; name the service with --service HOST:PORT, and run this on its own host"
+    )]
+    Ask {
+        /// The service.
+        service: String,
+        /// What went wrong.
+        source: AskError,
+    },
+    /// It has ended otherwise.
+    #[error(
+        "{service} went away before it was drained ({held}). Start it again on the same directories: what it \
+         left is there if it was stopped, and lost if it was killed"
+    )]
+    Gone {
+        /// The service.
+        service: String,
+        /// What it held when it was last asked.
+        held: String,
+    },
+    /// The time is over.
+    #[error(
+        "after {waited} s {service} still holds {held}. It goes on serving, and takes nothing new: run this again \
+         to wait longer, or with --cancel to use it again. Stopping it now loses what it holds, unless it is \
+         started again on the same directories"
+    )]
+    TimedOut {
+        /// The service.
+        service: String,
+        /// Seconds.
+        waited: u64,
+        /// What it holds.
+        held: String,
+    },
+    /// Somebody cancelled it.
+    #[error("{0} takes new work again: the drain was cancelled, or the service started again")]
+    Cancelled(String),
+    /// Stdout is gone.
+    #[error("writing to stdout: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Drains, or cancels it.
+pub fn run(args: &DrainArgs) -> Result<(), DrainError> {
+    let service = &args.service;
+    let failed = |source| DrainError::Ask {
+        service: service.clone(),
+        source,
+    };
+    let mut asking = Asking::connect(service, PATIENCE).map_err(failed)?;
+    if args.cancel {
+        let _: Holdings = ask(&mut asking, Wish::Cancel).map_err(failed)?;
+        return Ok(say(&format!("{service} takes new work again"))?);
+    }
+    let held = ask(&mut asking, Wish::Begin).map_err(failed)?;
+    say(&format!("{service} takes nothing new"))?;
+    Draining {
+        args,
+        asking,
+        clock: OsClock::default(),
+        first_unwritten: held.unwritten_bytes,
+        said: String::new(),
+    }
+    .follow(held)
+}
+
+struct Draining<'a> {
+    args: &'a DrainArgs,
+    asking: Asking,
+    /// Since it began.
+    clock: OsClock,
+    /// What was in memory at first.
+    first_unwritten: i64,
+    said: String,
+}
+
+impl Draining<'_> {
+    fn follow(mut self, mut held: Holdings) -> Result<(), DrainError> {
+        loop {
+            self.tell(&held)?;
+            if is_nothing(&held) && self.leaves()? {
+                return Ok(());
+            }
+            self.check_time(&held)?;
+            let before = held.unwritten_bytes;
+            held = self.again(&held)?;
+            // What cannot be written is served from memory, until it is released.
+            let is_writing = held.unwritten_bytes > 0 && held.unwritten_bytes < before;
+            if !is_writing && self.ends_within(LOOK_EVERY)? {
+                return Err(self.gone(&held));
+            }
+        }
+    }
+
+    fn again(&mut self, before: &Holdings) -> Result<Holdings, DrainError> {
+        // Looking is enough when all is written: who cancels it meanwhile is obeyed.
+        let wish = match before.unwritten_bytes {
+            0 => Wish::Look,
+            _ => Wish::Begin,
+        };
+        match ask(&mut self.asking, wish) {
+            Ok(held) if held.draining => Ok(held),
+            Ok(_) => Err(DrainError::Cancelled(self.args.service.clone())),
+            Err(AskError::Network(_) | AskError::Closed) => Err(self.gone(before)),
+            Err(source) => Err(self.failed(source)),
+        }
+    }
+
+    /// The last word: it ends if nobody would miss anything, and is waited for.
+    fn leaves(&mut self) -> Result<bool, DrainError> {
+        let last = match ask(&mut self.asking, Wish::Leave) {
+            Ok(last) => last,
+            Err(source) => return Err(self.failed(source)),
+        };
+        if !is_nothing(&last) || !last.draining {
+            return Ok(false);
+        }
+        if !self.ends_within(END_WITHIN)? {
+            return Err(self.failed(AskError::Refused("it does not end".to_owned())));
+        }
+        say("drained: it held nothing any more, and has ended")?;
+        Ok(true)
+    }
+
+    fn ends_within(&mut self, time: Duration) -> Result<bool, DrainError> {
+        let ended = self.asking.ends_within(time);
+        ended.map_err(|source| self.failed(source))
+    }
+
+    fn check_time(&self, held: &Holdings) -> Result<(), DrainError> {
+        let waited = self.waited();
+        match self.args.timeout {
+            Some(limit) if waited >= limit => Err(DrainError::TimedOut {
+                service: self.args.service.clone(),
+                waited: waited.as_secs(),
+                held: words(held),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn waited(&self) -> Duration {
+        Duration::from_millis(self.clock.now_ms())
+    }
+
+    /// A line, if there is news.
+    fn tell(&mut self, held: &Holdings) -> Result<(), DrainError> {
+        let news = match held.unwritten_bytes {
+            0 => format!("holds {}", words(held)),
+            left => self.writing(left),
+        };
+        if news != self.said {
+            // Leases change all the time: that alone is no news.
+            say(&format!("{news}{}", until(held)))?;
+            self.said = news;
+        }
+        Ok(())
+    }
+
+    fn writing(&self, left: i64) -> String {
+        let written = (self.first_unwritten - left).max(0);
+        let seconds = self.waited().as_secs_f64();
+        let text = format!("writes out what is in memory: {} left", megabytes(left));
+        match written {
+            0 => text,
+            _ => {
+                let left_seconds = seconds * left as f64 / written as f64;
+                format!("{text}, about {} s", left_seconds.ceil())
+            }
+        }
+    }
+
+    fn gone(&self, held: &Holdings) -> DrainError {
+        DrainError::Gone {
+            service: self.args.service.clone(),
+            held: format!("it held {}", words(held)),
+        }
+    }
+
+    fn failed(&self, source: AskError) -> DrainError {
+        DrainError::Ask {
+            service: self.args.service.clone(),
+            source,
+        }
+    }
+}
+
+fn ask(asking: &mut Asking, wish: Wish) -> Result<Holdings, AskError> {
+    asking.ask(&Drain { wish })
+}
+
+fn is_nothing(held: &Holdings) -> bool {
+    held.shuffles == 0 && held.executors == 0
+}
+
+fn words(held: &Holdings) -> String {
+    let shuffles = format!(
+        "{} remote shuffles of {} applications, {}",
+        held.shuffles,
+        held.applications,
+        megabytes(held.bytes)
+    );
+    let executors = format!("the files of {} executors", held.executors);
+    match (held.shuffles, held.executors) {
+        (0, 0) => "nothing".to_owned(),
+        (_, 0) => shuffles,
+        (0, _) => executors,
+        _ => format!("{shuffles}, and {executors}"),
+    }
+}
+
+/// When that will be released, as far as it can be known.
+fn until(held: &Holdings) -> String {
+    match (held.shuffles, held.unwritten_bytes) {
+        (1.., 0) => format!(
+            "; released by its drivers, or {} s after their last sign of life",
+            held.lease_left_ms / 1000
+        ),
+        _ => String::new(),
+    }
+}
+
+fn megabytes(bytes: i64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+fn say(line: &str) -> io::Result<()> {
+    writeln!(io::stdout(), "{line}")
+}

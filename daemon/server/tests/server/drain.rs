@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A service that is taken away while it holds what is nowhere else.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use crate::remote::{commit_of, push};
+use crate::support::client::{app, batch, key};
+use crate::support::daemon::run_any;
+use crate::support::{Client, Daemon};
+use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::commit::CommitMap;
+use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
+use lodestone_wire::extension::register::{Mode, RegisterShuffle};
+use lodestone_wire::extension::remove::EndApplication;
+use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::spark::register::RegisterExecutor;
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+/// A remote shuffle with one committed map output.
+fn one_output(client: &mut Client, key: &MergeKey) {
+    client.register_as(Mode::Remote, key, 2, 4);
+    let (pushed, body) = batch(key, 0, 10, &[(1, b"one"), (3, b"three")]);
+    assert_eq!(push(client, &pushed, &body), [Status::Ok; 2]);
+    let commit: CommitMap = commit_of(key, std::slice::from_ref(&pushed));
+    let _: Done = client.ask(&commit);
+}
+
+fn drain(daemon: &Daemon, extra: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lodestone"));
+    command.args(["drain", "--service", daemon.address()]);
+    let piped = command.args(extra).stdout(Stdio::piped());
+    piped.spawn().unwrap()
+}
+
+fn registration(key: &MergeKey, num_maps: u32) -> RegisterShuffle {
+    RegisterShuffle {
+        key: key.clone(),
+        mode: Mode::Remote,
+        num_maps,
+        num_partitions: 4,
+        format: String::new(),
+    }
+}
+
+#[test]
+fn a_drained_service_takes_nothing_new_serves_what_it_has_and_ends_when_that_is_released() {
+    let mut daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    one_output(&mut client, &key);
+    let mut drain = drain(&daemon, &[]);
+    let mut lines = BufReader::new(drain.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.ends_with("takes nothing new"), "{first}");
+    let held = lines.find(|line| line.as_ref().unwrap().starts_with("holds"));
+    let held = held.unwrap().unwrap();
+    let what = "holds 1 remote shuffles of 1 applications";
+    assert!(held.starts_with(what), "{held}");
+
+    let mut other = key.clone();
+    other.shuffle_id = 2;
+    assert_eq!(client.refusal(&registration(&other, 2)), Status::Draining);
+    let (known, body) = batch(&key, 0, 10, &[(1, b"one"), (3, b"three")]);
+    let codes = push(&mut client, &known, &body);
+    assert_eq!(codes, [Status::Duplicate; 2], "it is there");
+    let (new, body) = batch(&key, 1, 11, &[(1, b"two")]);
+    assert_eq!(push(&mut client, &new, &body), [Status::Draining]);
+    let mut late = Client::connect(&daemon);
+    let bodies = late.partition(&key, 3);
+    assert_eq!(bodies[0].2.as_ref(), b"three", "it is served");
+
+    let (app, app_attempt) = (app(), -1);
+    let _: Done = client.ask(&EndApplication { app, app_attempt });
+    assert!(daemon.ended().success());
+    let last = lines.map(Result::unwrap).last().unwrap();
+    assert!(last.starts_with("drained"), "{last}");
+    assert_eq!(drain.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_drain_that_ran_out_of_time_says_what_is_held_and_can_be_taken_back() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    one_output(&mut client, &key);
+    let service = ["--service", daemon.address()];
+    let (code, _, error) = run_any(&[&["drain", "--timeout", "0s"], &service[..]].concat());
+    assert_eq!(code, Some(1), "{error}");
+    let what = "still holds 1 remote shuffles of 1 applications, 0.0 MB";
+    assert!(error.contains(what), "{error}");
+    let mut other = key.clone();
+    other.shuffle_id = 2;
+    assert_eq!(client.refusal(&registration(&other, 2)), Status::Draining);
+    let (code, out, _) = run_any(&[&["drain", "--cancel"], &service[..]].concat());
+    assert_eq!(code, Some(0));
+    assert!(out.ends_with("takes new work again\n"), "{out}");
+    let _: Done = client.ask(&registration(&other, 2));
+}
+
+#[test]
+fn a_drain_writes_what_is_in_memory_to_disk() {
+    let daemon = Daemon::start(&["--memory", "64MiB"]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    one_output(&mut client, &key);
+    let before: Holdings = client.ask(&Drain { wish: Wish::Look });
+    assert_eq!((before.bytes, before.unwritten_bytes), (8, 8));
+    let after: Holdings = client.ask(&Drain { wish: Wish::Begin });
+    assert_eq!((after.bytes, after.unwritten_bytes), (8, 0));
+    assert!(after.draining && !before.draining);
+    let bodies = client.partition(&key, 1);
+    assert_eq!(bodies[0].2.as_ref(), b"one");
+}
+
+#[test]
+fn a_merged_shuffle_is_no_reason_to_stay_and_an_executor_that_is_served_is() {
+    let mut daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register(&key, 2, 4);
+    let local = tempfile::tempdir().unwrap();
+    let register = RegisterExecutor {
+        app: app(),
+        exec_id: "1".to_owned(),
+        local_dirs: vec![local.path().to_str().unwrap().to_owned()],
+        sub_dirs_per_local_dir: 64,
+        shuffle_manager: "org.apache.spark.shuffle.sort.SortShuffleManager".to_owned(),
+    };
+    let id = client.send_rpc(&register);
+    client.answer_to(id);
+    let service = ["--service", daemon.address()];
+    let drain = [&["drain", "--timeout", "0s"], &service[..]].concat();
+    let (code, _, error) = run_any(&drain);
+    assert_eq!(code, Some(1));
+    assert!(
+        error.contains("still holds the files of 1 executors"),
+        "{error}"
+    );
+    drop(local);
+    let (code, out, error) = run_any(&drain);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(out.contains("drained"), "{out}");
+    assert!(daemon.ended().success());
+}
+
+#[test]
+fn only_its_own_host_may_take_a_service_away() {
+    let daemon = Daemon::start(&[]);
+    let other = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&other, &SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap();
+    let address: SocketAddrV4 = daemon.address().parse().unwrap();
+    connect(&other, &address).unwrap();
+    let mut client = Client::over(TcpStream::from(other));
+    for wish in [Wish::Begin, Wish::Cancel, Wish::Leave] {
+        assert_eq!(client.refusal(&Drain { wish }), Status::Malformed);
+    }
+    let held: Holdings = client.ask(&Drain { wish: Wish::Look });
+    assert!(!held.draining);
+}
+
+#[test]
+fn a_service_that_is_killed_while_it_drains_was_not_drained() {
+    let mut daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    one_output(&mut client, &key);
+    let mut drain = drain(&daemon, &[]);
+    let mut lines = BufReader::new(drain.stdout.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().unwrap().starts_with("holds"));
+    daemon.signal(rustix::process::Signal::KILL);
+    daemon.ended();
+    assert_eq!(drain.wait().unwrap().code(), Some(1));
+}

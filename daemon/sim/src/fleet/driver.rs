@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The driver: plans in versions, epochs, and which outputs were accepted (`RemoteShuffles`,
+//! `MapOutputTracker`).
+
+use std::collections::BTreeSet;
+
+use lodestone_wire::Message;
+use lodestone_wire::extension::hello::State;
+use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
+use lodestone_wire::extension::register::{Mode, RegisterShuffle};
+use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::spark;
+use lodestone_wire::spark::remove::RemoveShuffleMerge;
+
+use super::Bug;
+use super::host::{Host, Place, Trouble};
+use super::plan::{Output, Plan, key};
+use crate::dice::Dice;
+
+/// A shuffle that was moved so often stays where it is.
+const VERSIONS_MAX: usize = 32;
+
+#[derive(Debug)]
+pub(super) struct Driver {
+    pub(super) plan: Plan,
+    pub(super) outputs: Vec<Option<Output>>,
+    maps: u32,
+    avoided: BTreeSet<Place>,
+    released: BTreeSet<Place>,
+}
+
+impl Driver {
+    pub(super) fn new(maps: u32, partitions: u32, replicas: usize) -> Self {
+        Self {
+            plan: Plan {
+                partitions,
+                replicas,
+                ..Plan::default()
+            },
+            outputs: vec![None; maps as usize],
+            maps,
+            avoided: BTreeSet::new(),
+            released: BTreeSet::new(),
+        }
+    }
+
+    /// For a map task; `trouble` is a service that takes nothing more of it.
+    pub(super) fn plan(
+        &mut self,
+        hosts: &mut [Host],
+        dice: &mut Dice,
+        trouble: Option<(i32, Place)>,
+    ) -> Option<Plan> {
+        if let Some((epoch, place)) = trouble
+            && epoch == self.plan.epoch
+        {
+            self.avoided.insert(place);
+        }
+        let newest = self.plan.versions.last();
+        let is_good = newest
+            .is_some_and(|services| !services.iter().any(|place| self.avoided.contains(place)));
+        if !is_good && !self.assign(hosts, dice) {
+            return None;
+        }
+        Some(self.plan.clone())
+    }
+
+    /// Makes the next version, of the services that take it.
+    fn assign(&mut self, hosts: &mut [Host], dice: &mut Dice) -> bool {
+        if self.plan.versions.len() >= VERSIONS_MAX {
+            return false;
+        }
+        let mut accepted = Vec::new();
+        for (host, at) in hosts.iter_mut().zip(0..) {
+            let incarnation = host.incarnation;
+            let place = Place {
+                host: at,
+                incarnation,
+            };
+            if incarnation == 0 || host.draining || self.avoided.contains(&place) {
+                continue;
+            }
+            let register = RegisterShuffle {
+                key: key(place, self.plan.epoch),
+                mode: Mode::Remote,
+                num_maps: self.maps,
+                num_partitions: self.plan.partitions,
+                format: String::new(),
+            };
+            if host.rpc::<Done>(dice, &register).is_ok() {
+                accepted.push(place);
+            }
+        }
+        if accepted.is_empty() {
+            return false;
+        }
+        self.plan.versions.push(accepted);
+        true
+    }
+
+    /// Outputs cannot be read: all maps are run again, and what was pushed before counts no more.
+    pub(super) fn begin_epoch(&mut self, hosts: &mut [Host], dice: &mut Dice) {
+        for place in self.places() {
+            self.remove(hosts, dice, place);
+        }
+        self.plan.epoch += 1;
+        self.plan.versions.clear();
+        self.released.clear();
+        self.outputs.fill(None);
+    }
+
+    /// Of the whole shuffle, at the end.
+    pub(super) fn remove_all(&mut self, hosts: &mut [Host]) {
+        for place in self.places() {
+            if let Some(host) = hosts.get_mut(place.host) {
+                host.world
+                    .one_way(0, &removal(place, self.plan.epoch).to_bytes());
+            }
+        }
+    }
+
+    /// Renews leases; learns so which services are drained, and lets them go of what others have whole.
+    pub(super) fn look(&mut self, hosts: &mut [Host], dice: &mut Dice, bug: Option<Bug>) {
+        for place in self.places() {
+            let Some(host) = hosts.get_mut(place.host) else {
+                continue;
+            };
+            let renew = RenewLease {
+                app: key(place, 0).app,
+                app_attempt: -1,
+                incarnation: 0,
+                ttl_ms: 60_000,
+            };
+            let reply: Result<LeaseReply, Trouble> = host.rpc(dice, &renew);
+            let leaves = reply.is_ok_and(|reply| {
+                reply.load.state == State::Draining && reply.incarnation == place.incarnation
+            });
+            if leaves && !self.released.contains(&place) {
+                self.avoided.insert(place);
+                if bug == Some(Bug::ReleasedUnseen) || self.is_whole_without(hosts, place) {
+                    self.released.insert(place);
+                    self.remove(hosts, dice, place);
+                }
+            }
+        }
+    }
+
+    fn is_whole_without(&self, hosts: &[Host], leaving: Place) -> bool {
+        let stays = |place: &Place| {
+            let host = hosts.get(place.host);
+            *place != leaving
+                && !self.released.contains(place)
+                && host.is_some_and(|host| host.world.is_up() && host.has(*place) && !host.draining)
+        };
+        self.outputs.iter().all(|output| {
+            output.as_ref().is_some_and(|output| {
+                output.epoch == self.plan.epoch
+                    && output.parts.iter().all(|part| {
+                        (0..self.plan.groups(part.version)).all(|group| {
+                            let holders = part.holders(&self.plan, group, false);
+                            holders.is_empty() || holders.iter().any(stays)
+                        })
+                    })
+            })
+        })
+    }
+
+    fn places(&self) -> BTreeSet<Place> {
+        self.plan.versions.iter().flatten().copied().collect()
+    }
+
+    fn remove(&self, hosts: &mut [Host], dice: &mut Dice, place: Place) {
+        if let Some(host) = hosts.get_mut(place.host) {
+            host.tell(dice, &removal(place, self.plan.epoch));
+        }
+    }
+
+    /// Whether a reader may rightly say that something is lost: a daemon was killed, and no copy is left.
+    pub(super) fn has_lost(&self, killed: &BTreeSet<Place>) -> bool {
+        let is_gone = |place: &Place| self.released.contains(place) || killed.contains(place);
+        self.outputs.iter().flatten().any(|output| {
+            output.epoch != self.plan.epoch
+                || output.parts.iter().any(|part| {
+                    output.reduces.iter().any(|reduce| {
+                        let group = self.plan.group_of(part.version, *reduce);
+                        let holders = part.holders(&self.plan, group, false);
+                        holders.iter().any(|place| killed.contains(place))
+                            && holders.iter().all(is_gone)
+                    })
+                })
+        })
+    }
+}
+
+fn removal(place: Place, epoch: i32) -> RemoveShuffleMerge {
+    let key = key(place, epoch);
+    RemoveShuffleMerge {
+        key: spark::ShuffleKey {
+            app: key.app,
+            app_attempt: key.app_attempt,
+            shuffle_id: key.shuffle_id,
+            merge_id: epoch,
+        },
+    }
+}
+
+/// What a service says that has room for nothing more, and keeps what it has.
+pub(super) fn is_full(status: Status) -> bool {
+    matches!(
+        status,
+        Status::Draining | Status::DiskFull | Status::DiskFailed | Status::Overloaded
+    )
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One host with its daemon, as clients see it through a bad network.
+
+use bytes::Bytes;
+use lodestone_server::handler::Answer;
+use lodestone_wire::Message;
+use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
+use lodestone_wire::extension::push::PushBatchReply;
+use lodestone_wire::extension::status::Status;
+
+use crate::dice::Dice;
+use crate::model::refusal;
+use crate::world::{Machine, World};
+
+/// All clients' connection: who is served on which is the business of other runs.
+const CONNECTION: u64 = 1;
+
+/// How often a request is sent. More than ever get lost in a row.
+const TRIES: usize = 40;
+
+/// Memory of a store: enough for some of what a run pushes.
+const MEMORY_BYTES: u64 = 256 << 10;
+
+/// A daemon in one of its lives: what `ServiceLocation` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) host: usize,
+    pub(super) incarnation: i64,
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    Refused(Status),
+    /// Nobody is there.
+    Silent,
+}
+
+/// A message that the network keeps back, and delivers once more at any time.
+#[derive(Debug)]
+enum Stray {
+    Rpc(Bytes),
+    Upload { meta: Bytes, body: Bytes },
+}
+
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) world: World,
+    /// The name of its daemon, or of the one that left its shuffles to the next start.
+    pub(super) incarnation: i64,
+    pub(super) draining: bool,
+    strays: Vec<Stray>,
+}
+
+impl Host {
+    pub(super) fn new(seed: u64) -> Self {
+        let machine = Machine {
+            seed,
+            disks: 1,
+            memory_bytes: MEMORY_BYTES,
+            bug: None,
+        };
+        let mut host = Self {
+            world: World::new(&machine),
+            incarnation: 0,
+            draining: false,
+            strays: Vec::new(),
+        };
+        host.start();
+        host
+    }
+
+    pub(super) fn start(&mut self) {
+        self.draining = false;
+        if let Some(incarnation) = self.world.start() {
+            self.incarnation = incarnation;
+        }
+    }
+
+    /// What it has is gone.
+    pub(super) fn kill(&mut self) {
+        self.world.kill();
+        self.incarnation = 0;
+    }
+
+    /// What it has is left to the next start.
+    pub(super) fn stop(&mut self) {
+        self.world.stop();
+    }
+
+    /// Whether what was pushed to it is there, or will be when it is started again.
+    pub(super) fn has(&self, place: Place) -> bool {
+        self.incarnation == place.incarnation
+    }
+
+    pub(super) fn rpc<A: Message>(
+        &mut self,
+        dice: &mut Dice,
+        request: &impl Message,
+    ) -> Result<A, Trouble> {
+        let body = request.to_bytes();
+        if dice.chance(3) {
+            self.strays.push(Stray::Rpc(body.clone()));
+        }
+        let answer = self.ask(dice, |world| world.rpc(CONNECTION, &body))?;
+        decoded(&answer)
+    }
+
+    pub(super) fn push(
+        &mut self,
+        dice: &mut Dice,
+        meta: &Bytes,
+        body: &Bytes,
+    ) -> Result<PushBatchReply, Trouble> {
+        if dice.chance(3) {
+            let (meta, body) = (meta.clone(), body.clone());
+            self.strays.push(Stray::Upload { meta, body });
+        }
+        let answer = self.ask(dice, |world| upload(world, meta, body))?;
+        decoded(&answer)
+    }
+
+    /// Without an answer, and perhaps without effect.
+    pub(super) fn tell(&mut self, dice: &mut Dice, request: &impl Message) {
+        if !dice.chance(5) {
+            self.world.one_way(CONNECTION, &request.to_bytes());
+        }
+    }
+
+    /// Opens and reads the next chunk of a stream.
+    pub(super) fn chunk(&mut self, stream: i64, index: i32) -> Result<Vec<u8>, Trouble> {
+        match self.world.open_chunk(CONNECTION, stream, index) {
+            Some(Ok(data)) => self.world.read(&data).map_err(|_| Trouble::Silent),
+            _ => Err(Trouble::Silent),
+        }
+    }
+
+    /// The network delivers something a second time, long after.
+    pub(super) fn deliver_stray(&mut self, dice: &mut Dice) {
+        if self.strays.is_empty() {
+            return;
+        }
+        let at = dice.below(self.strays.len());
+        match self.strays.swap_remove(at) {
+            Stray::Rpc(body) => drop(self.world.rpc(CONNECTION, &body)),
+            Stray::Upload { meta, body } => drop(upload(&mut self.world, &meta, &body)),
+        }
+    }
+
+    /// An operator begins or cancels a drain. One that holds nothing any more ends, and is started anew.
+    pub(super) fn drain(&mut self, dice: &mut Dice, wish: Wish) {
+        let held: Result<Holdings, _> = self.rpc(dice, &Drain { wish });
+        let Ok(held) = held else {
+            return;
+        };
+        self.draining = held.draining;
+        if held.draining && held.shuffles == 0 {
+            self.stop();
+            self.incarnation = 0;
+            self.start();
+        }
+    }
+
+    /// Requests and answers get lost; whoever asks asks again.
+    fn ask(
+        &mut self,
+        dice: &mut Dice,
+        mut work: impl FnMut(&mut World) -> Option<Answer>,
+    ) -> Result<Answer, Trouble> {
+        for _ in 0..TRIES {
+            if dice.chance(5) {
+                continue;
+            }
+            let answer = work(&mut self.world).ok_or(Trouble::Silent)?;
+            if dice.chance(4) {
+                let _ = work(&mut self.world);
+            }
+            if !dice.chance(5) {
+                return Ok(answer);
+            }
+        }
+        Err(Trouble::Silent)
+    }
+}
+
+fn upload(world: &mut World, meta: &Bytes, body: &Bytes) -> Option<Answer> {
+    match world.admit(CONNECTION, meta, body)? {
+        Ok(upload) => world.upload(CONNECTION, &upload, body),
+        Err(refused) => Some(refused),
+    }
+}
+
+fn decoded<A: Message>(answer: &Answer) -> Result<A, Trouble> {
+    if let Some(refused) = refusal(answer) {
+        return Err(Trouble::Refused(refused.code));
+    }
+    match answer {
+        Answer::Response(bytes) => A::from_bytes(bytes).map_err(|_| Trouble::Silent),
+        Answer::Failure(_) => Err(Trouble::Silent),
+    }
+}

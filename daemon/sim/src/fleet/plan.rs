@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where a remote shuffle is pushed to and read from: the rules of `RemotePlan` and `RemoteOutput`.
+
+use std::collections::BTreeSet;
+
+use lodestone_wire::AppId;
+use lodestone_wire::extension::MergeKey;
+
+use super::host::Place;
+
+/// Versions of services, each a ring: a group of partitions belongs to as many neighbours as there are replicas.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    pub(super) epoch: i32,
+    pub(super) partitions: u32,
+    pub(super) replicas: usize,
+    pub(super) versions: Vec<Vec<Place>>,
+}
+
+impl Plan {
+    pub(super) fn newest(&self) -> usize {
+        self.versions.len().saturating_sub(1)
+    }
+
+    fn services(&self, version: usize) -> &[Place] {
+        self.versions.get(version).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn group_of(&self, version: usize, reduce: u32) -> usize {
+        reduce as usize * self.services(version).len() / self.partitions as usize
+    }
+
+    pub(super) fn groups(&self, version: usize) -> usize {
+        self.services(version).len()
+    }
+
+    /// Indexes into the version's services, with what is there.
+    fn ring(&self, version: usize, group: usize) -> impl Iterator<Item = (usize, Place)> {
+        let services = self.services(version);
+        let count = services.len();
+        (0..self.replicas.min(count)).filter_map(move |step| {
+            let at = (group + step) % count;
+            services.get(at).map(|place| (at, *place))
+        })
+    }
+
+    pub(super) fn holders(&self, version: usize, group: usize) -> Vec<Place> {
+        self.ring(version, group).map(|(_, place)| place).collect()
+    }
+
+    /// Which services of a version are none of `whole`.
+    pub(super) fn without(&self, version: usize, whole: impl Fn(Place) -> bool) -> Vec<usize> {
+        let services = (0..).zip(self.services(version));
+        let others = services.filter(|(_, place)| !whole(**place));
+        others.map(|(at, _)| at).collect()
+    }
+}
+
+/// What was pushed by one version: each service of a group has all of it, but those in `without`.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) version: usize,
+    pub(super) without: Vec<usize>,
+}
+
+impl Part {
+    pub(super) fn holders(&self, plan: &Plan, group: usize, ignores_without: bool) -> Vec<Place> {
+        plan.ring(self.version, group)
+            .filter(|(at, _)| ignores_without || !self.without.contains(at))
+            .map(|(_, place)| place)
+            .collect()
+    }
+}
+
+/// A map output that Spark accepted: what its `MapStatus` says.
+#[derive(Clone, Debug)]
+pub(super) struct Output {
+    pub(super) map_id: i64,
+    pub(super) epoch: i32,
+    pub(super) parts: Vec<Part>,
+    /// Partitions for which it has something.
+    pub(super) reduces: BTreeSet<u32>,
+}
+
+/// The one shuffle of a run, in one epoch, at one service.
+pub(super) fn key(place: Place, epoch: i32) -> MergeKey {
+    let app = AppId::new("app-20261122-0001");
+    MergeKey {
+        app: app.unwrap_or_else(|_| unreachable!("a plain name")),
+        app_attempt: -1,
+        incarnation: place.incarnation,
+        shuffle_id: 7,
+        merge_id: epoch,
+    }
+}

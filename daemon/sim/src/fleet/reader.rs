@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A reader of all partitions: which service it asks for what, and when it says that something is lost
+//! (`WantedSegments`, `SourceLayouts`, `PartitionPick`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use lodestone_wire::Message;
+use lodestone_wire::extension::fetch::{
+    FetchSegments, LaidSegment, SegmentLayout, SegmentLayoutReply, SegmentRun, WantedChunk,
+};
+use lodestone_wire::spark::fetch::StreamHandle;
+
+use super::Bug;
+use super::host::{Host, Place};
+use super::plan::{Output, Plan, key};
+use crate::dice::Dice;
+
+/// What was read: by map index and number, partition and bytes.
+pub(super) type Content = BTreeMap<(u32, u32), (u32, Bytes)>;
+
+/// Why not all was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// A service is being started again: it is waited for.
+    Waits,
+    /// No service has it.
+    Lost,
+}
+
+/// A segment that is to be read: where, and under which name.
+struct Wanted {
+    first: u32,
+    segment: LaidSegment,
+}
+
+pub(super) struct Reader<'a> {
+    pub(super) hosts: &'a mut [Host],
+    pub(super) plan: &'a Plan,
+    pub(super) outputs: &'a [Option<Output>],
+    pub(super) dice: &'a mut Dice,
+    pub(super) bug: Option<Bug>,
+}
+
+impl Reader<'_> {
+    pub(super) fn read(&mut self) -> Result<Content, Loss> {
+        let mut content = Content::new();
+        let is_old = |output: &Output| output.epoch != self.plan.epoch;
+        if self.outputs.iter().flatten().any(is_old) {
+            return Err(Loss::Lost);
+        }
+        for reduce in 0..self.plan.partitions {
+            self.partition(reduce, &mut content)?;
+        }
+        Ok(content)
+    }
+
+    /// Map index and attempt of the blocks of a partition.
+    fn wanted(&self, reduce: u32) -> BTreeMap<u32, &Output> {
+        let outputs = (0..).zip(self.outputs);
+        outputs
+            .filter_map(|(map, output)| Some((map, output.as_ref()?)))
+            .filter(|(_, output)| output.reduces.contains(&reduce))
+            .collect()
+    }
+
+    fn partition(&mut self, reduce: u32, content: &mut Content) -> Result<(), Loss> {
+        let mut unreachable = BTreeSet::new();
+        let sources = loop {
+            let sources = self.sources(reduce, &unreachable)?;
+            let mut layouts = Vec::new();
+            for place in &sources {
+                match self.layout(*place, reduce) {
+                    Some(layout) => layouts.push((*place, layout)),
+                    None => {
+                        unreachable.insert(*place);
+                    }
+                }
+            }
+            if layouts.len() == sources.len() {
+                break layouts;
+            }
+        };
+        let wanted: BTreeMap<u32, i64> = self
+            .wanted(reduce)
+            .into_iter()
+            .map(|(map, output)| (map, output.map_id))
+            .collect();
+        let mut missing: BTreeSet<u32> = wanted.keys().copied().collect();
+        for (place, layout) in sources {
+            let chosen = self.chosen(&layout, &wanted, reduce, content);
+            missing.retain(|map| !chosen.iter().any(|one| one.segment.map_index == *map));
+            self.fetch(place, reduce, &chosen, content)?;
+        }
+        // A source may have nothing that another one did not have before.
+        missing.retain(|map| {
+            let of_map = content.range((*map, 0)..=(*map, u32::MAX));
+            !of_map.into_iter().any(|(_, (of, _))| *of == reduce)
+        });
+        match missing.is_empty() || self.bug == Some(Bug::MissingTakenForEmpty) {
+            true => Ok(()),
+            false => Err(Loss::Lost),
+        }
+    }
+
+    /// Of each group that has something, one service that has all of it.
+    fn sources(
+        &mut self,
+        reduce: u32,
+        unreachable: &BTreeSet<Place>,
+    ) -> Result<BTreeSet<Place>, Loss> {
+        let ignores = self.bug == Some(Bug::WithoutIgnored);
+        let mut groups = Vec::new();
+        for output in self.wanted(reduce).values() {
+            for part in &output.parts {
+                let group = self.plan.group_of(part.version, reduce);
+                groups.push(part.holders(self.plan, group, ignores));
+            }
+        }
+        let mut sources = BTreeSet::new();
+        for holders in groups.iter().filter(|holders| !holders.is_empty()) {
+            let is_reachable = |place: &&Place| !unreachable.contains(*place);
+            let reachable: Vec<Place> = holders.iter().filter(is_reachable).copied().collect();
+            let Some(source) = self.dice.pick(&reachable) else {
+                return Err(self.loss(holders));
+            };
+            sources.insert(source);
+        }
+        Ok(sources)
+    }
+
+    /// Who was stopped will be started again, with what it had: it is waited for.
+    fn loss(&self, holders: &[Place]) -> Loss {
+        let comes_back = |place: &Place| {
+            let host = self.hosts.get(place.host);
+            host.is_some_and(|host| host.has(*place) && !host.world.is_up())
+        };
+        match holders.iter().any(comes_back) {
+            true => Loss::Waits,
+            false => Loss::Lost,
+        }
+    }
+
+    fn layout(&mut self, place: Place, reduce: u32) -> Option<SegmentLayoutReply> {
+        let layout = SegmentLayout {
+            key: key(place, self.plan.epoch),
+            map_start: 0,
+            map_end: i32::MAX.unsigned_abs(),
+            reduce_ids: vec![reduce],
+        };
+        let host = self.hosts.get_mut(place.host)?;
+        host.rpc(self.dice, &layout).ok()
+    }
+
+    /// Segments of accepted attempts that no other source had.
+    fn chosen(
+        &self,
+        layout: &SegmentLayoutReply,
+        wanted: &BTreeMap<u32, i64>,
+        reduce: u32,
+        content: &Content,
+    ) -> Vec<Wanted> {
+        let runs = layout
+            .partitions
+            .iter()
+            .flat_map(|partition| &partition.runs);
+        let all = runs.flat_map(|run| (run.first..).zip(&run.segments));
+        let is_new = |segment: &LaidSegment| {
+            let known = content.get(&(segment.map_index, segment.sequence));
+            self.bug == Some(Bug::CopiesReadTwice) || known.is_none_or(|(of, _)| *of != reduce)
+        };
+        all.filter(|(_, segment)| wanted.get(&segment.map_index) == Some(&segment.map_id))
+            .filter(|(_, segment)| is_new(segment))
+            .map(|(first, segment)| Wanted {
+                first,
+                segment: segment.clone(),
+            })
+            .collect()
+    }
+
+    fn fetch(
+        &mut self,
+        place: Place,
+        reduce_id: u32,
+        chosen: &[Wanted],
+        content: &mut Content,
+    ) -> Result<(), Loss> {
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        let chunk = |one: &Wanted| WantedChunk {
+            reduce_id,
+            runs: vec![SegmentRun {
+                first: one.first,
+                count: 1,
+            }],
+        };
+        let fetch = FetchSegments {
+            key: key(place, self.plan.epoch),
+            chunks: chosen.iter().map(chunk).collect(),
+        };
+        let Some(host) = self.hosts.get_mut(place.host) else {
+            return Err(Loss::Lost);
+        };
+        let Some(handle) = opened(host, &fetch) else {
+            return Err(Loss::Lost);
+        };
+        for (index, one) in (0..).zip(chosen) {
+            let bytes = host
+                .chunk(handle.stream_id, index)
+                .map_err(|_| Loss::Lost)?;
+            let number = (one.segment.map_index, one.segment.sequence);
+            let before = content.insert(number, (reduce_id, bytes.into()));
+            if before.is_some() {
+                // Two rows where there was one: as good as another content.
+                content.insert((one.segment.map_index, u32::MAX), (reduce_id, Bytes::new()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A stream whose handle came back; one whose answer was lost is opened again.
+fn opened(host: &mut Host, fetch: &FetchSegments) -> Option<StreamHandle> {
+    match host.world.rpc(1, &fetch.to_bytes())? {
+        lodestone_server::handler::Answer::Response(bytes) => StreamHandle::from_bytes(&bytes).ok(),
+        lodestone_server::handler::Answer::Failure(_) => None,
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Drain: what is new is refused, what is there stays, and what would be missed is counted.
+
+use lodestone_server::handler::Answer;
+use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
+use lodestone_wire::extension::register::Mode;
+use lodestone_wire::extension::status::Status;
+
+use super::refusal::{Judged, agree, breach, refused_or};
+use super::{Model, Shuffle};
+
+impl Model {
+    pub(super) fn drain(&mut self, request: &Drain, answer: &Answer) -> Judged {
+        match request.wish {
+            Wish::Begin => self.draining = true,
+            Wish::Cancel => self.draining = false,
+            Wish::Look | Wish::Leave => {}
+        }
+        let reply: Option<Holdings> = refused_or(answer, self.incarnation, Ok(()))?;
+        let Some(reply) = reply else {
+            return breach("nobody is told what is held");
+        };
+        agree("incarnation", &reply.incarnation, &self.incarnation)?;
+        agree("draining", &reply.draining, &self.draining)?;
+        let held: Vec<usize> = self
+            .applications
+            .values()
+            .map(|application| application.shuffles.values().filter(is_remote).count())
+            .filter(|count| *count > 0)
+            .collect();
+        let shuffles: usize = held.iter().sum();
+        agree("remote shuffles held", &reply.shuffles, &(shuffles as u32))?;
+        agree(
+            "their applications",
+            &reply.applications,
+            &(held.len() as u32),
+        )?;
+        let (unwritten, bytes) = (reply.unwritten_bytes, reply.bytes);
+        match unwritten <= bytes {
+            true => Ok(()),
+            false => breach(format!("{unwritten} of {bytes} bytes are in memory")),
+        }
+    }
+
+    /// While it is drained, only what is known may come again.
+    pub(super) fn check_news(&mut self, key: &MergeKey) -> Result<(), Status> {
+        match self.draining && self.shuffle(key, Status::UnknownShuffle).is_err() {
+            true => Err(Status::Draining),
+            false => Ok(()),
+        }
+    }
+}
+
+fn is_remote(shuffle: &&Shuffle) -> bool {
+    shuffle.mode == Mode::Remote
+}

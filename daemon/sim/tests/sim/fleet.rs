@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Three services and one remote shuffle: what the clients' rules promise, and that mistakes in them are
+//! found.
+
+use std::collections::BTreeMap;
+
+use lodestone_sim::fleet::{Bug, run};
+use lodestone_store::{OsRandom, Random as _};
+
+const FIXED: u64 = 1000;
+const FRESH: u64 = 300;
+
+/// What the fixed seeds must have seen.
+const REACHED: [&str; 12] = [
+    "attempt committed",
+    "attempt given up",
+    "attempt killed",
+    "drain cancelled",
+    "drained to the end",
+    "killed",
+    "loser",
+    "lost",
+    "output of several versions",
+    "read",
+    "reader waits",
+    "stopped",
+];
+
+#[test]
+fn whatever_happens_to_services_readers_get_what_was_pushed_or_hear_that_it_is_lost() {
+    let mut tally: BTreeMap<&str, u64> = BTreeMap::new();
+    for seed in 0..FIXED {
+        let report = run(seed, None);
+        assert_eq!(report.breach, None, "seed {seed}: {:?}", report.tally);
+        for (what, count) in report.tally {
+            *tally.entry(what).or_default() += count;
+        }
+    }
+    for what in REACHED {
+        let count = tally.get(what).copied().unwrap_or_default();
+        assert!(count >= 50, "{what} only {count} times: {tally:#?}");
+    }
+    let base = OsRandom.next_u64().unwrap() >> 16;
+    for seed in base..base + FRESH {
+        assert_eq!(run(seed, None).breach, None, "fresh seed {seed}");
+    }
+}
+
+#[test]
+fn every_planted_mistake_of_clients_is_found_by_what_it_does_wrong() {
+    let expected = [
+        (Bug::WithoutIgnored, "a reader"),
+        (Bug::MissingTakenForEmpty, "a reader got"),
+        (Bug::ReleasedUnseen, "a reader misses what was not lost"),
+        (Bug::CommitSkipped, "a reader misses what was not lost"),
+        (Bug::CopiesReadTwice, "a reader got"),
+    ];
+    for (bug, part) in expected {
+        let caught = (0..FIXED).find_map(|seed| Some((seed, run(seed, Some(bug)).breach?)));
+        let Some((seed, breach)) = caught else {
+            panic!("{bug:?} was not found within {FIXED} seeds");
+        };
+        eprintln!("{bug:?}: seed {seed}, {breach}");
+        assert!(breach.contains(part), "{bug:?}, seed {seed}: {breach}");
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The service is about to leave: it takes nothing new, and goes on serving what it holds until that is
+//! released. Asked by an operator (`lodestone drain`), and heeded only from the service's own host.
+//!
+//! ```text
+//! Drain    91  i8 wish (0 look, 1 begin or go on, 2 cancel, 3 leave)
+//! Holdings 92  i64 incarnation, bool draining, i32 shuffles, i32 applications, i64 bytes,
+//!              i64 unwrittenBytes, i32 executors, i64 leaseLeftMs
+//! ```
+
+use bytes::{BufMut, BytesMut};
+
+use crate::codec::{Field, FieldError, Problem, Reader, message};
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Wish {
+    /// Nothing but an answer. From any host.
+    Look = 0,
+    /// Take nothing new from now on, and write some of what is in memory to disk. Comes again until all
+    /// of it is there.
+    Begin = 1,
+    /// Take new work again.
+    Cancel = 2,
+    /// End, if nothing is held any more.
+    Leave = 3,
+}
+
+impl Field for Wish {
+    const MIN_BYTES: usize = 1;
+
+    fn put(&self, out: &mut BytesMut) {
+        out.put_u8(*self as u8);
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
+        match input.u8()? {
+            0 => Ok(Self::Look),
+            1 => Ok(Self::Begin),
+            2 => Ok(Self::Cancel),
+            3 => Ok(Self::Leave),
+            other => Err(Problem::UnknownValue(other).into()),
+        }
+    }
+}
+
+message! { strict, 91;
+    /// Drain the service.
+    pub struct Drain {
+        /// What is to be done.
+        pub wish: Wish,
+    }
+}
+
+message! { strict, 92;
+    /// What would be lost with the service. Merged shuffles are not in it: their blocks have originals.
+    pub struct Holdings {
+        /// Incarnation of the daemon.
+        pub incarnation: i64,
+        /// Whether nothing new is taken.
+        pub draining: bool,
+        /// Remote shuffles.
+        pub shuffles: u32,
+        /// Applications that have remote shuffles.
+        pub applications: u32,
+        /// Bytes of remote shuffles.
+        pub bytes: i64,
+        /// Those of them that are only in memory.
+        pub unwritten_bytes: i64,
+        /// Executors whose original blocks are served with Spark's own protocol.
+        pub executors: u32,
+        /// When the last lease of those applications ends, if no driver renews it.
+        pub lease_left_ms: i64,
+    }
+}

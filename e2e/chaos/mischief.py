@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does harm to services and executors, as a plan says, until the job is over."""
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.daemon import Daemon
+from harness.processes import executors_of
+from harness.spark_process import SparkProcess
+
+from .plan import Act
+
+# What is done to one service is over before the next act, but for what other threads undo.
+UNDO_PATIENCE_S = 20
+
+
+class Mischief:
+    """Acts one after another. What it breaks it mends, sooner or later."""
+
+    def __init__(self, daemons: list[Daemon], say: Callable[[str], None]):
+        self._daemons = daemons
+        self._say = say
+        self._over = threading.Event()
+        self._luck = random.Random()
+        self._acts: dict[str, Callable[[SparkProcess], str]] = {
+            "kill an executor": self._kill_executor,
+            "kill a service": self._kill_service,
+            "restart a service in order": self._restart_in_order,
+            "freeze a service": self._freeze,
+            "fill a disk": self._fill,
+            "damage what is on a disk": self._damage,
+            "drain a service for a while": self._drain,
+        }
+        self.counts: dict[str, int] = {}
+
+    def run(self, acts: list[Act], job: SparkProcess) -> None:
+        """Until the plan or the job ends. Raises what an act raised."""
+        for act in acts:
+            if self._pause(act.after_s) or job.process.poll() is not None:
+                break
+            self._luck = random.Random(act.luck)
+            done = self._acts[act.what](job)
+            if done:
+                self.counts[act.what] = self.counts.get(act.what, 0) + 1
+                self._say(f"{act.what}: {done}")
+
+    def stop(self) -> None:
+        """The job is over."""
+        self._over.set()
+
+    def _pause(self, seconds: float) -> bool:
+        return self._over.wait(seconds)
+
+    def _service(self) -> Daemon:
+        return self._luck.choice(self._daemons)
+
+    def _kill_executor(self, job: SparkProcess) -> str:
+        executors = executors_of(job.process.pid)
+        if not executors:
+            return ""
+        victim = self._luck.choice(sorted(executors))
+        os.kill(victim, signal.SIGKILL)
+        return f"process {victim}"
+
+    def _kill_service(self, _job: SparkProcess) -> str:
+        service = self._service()
+        service.kill()
+        down_s = self._luck.uniform(0, 3)
+        self._pause(down_s)
+        service.start()
+        return f"{service.host_port}, for {down_s:.1f} s"
+
+    def _restart_in_order(self, _job: SparkProcess) -> str:
+        service = self._service()
+        service.stop()
+        down_s = self._luck.uniform(0, 2)
+        self._pause(down_s)
+        service.start()
+        return f"{service.host_port}, for {down_s:.1f} s"
+
+    def _freeze(self, _job: SparkProcess) -> str:
+        service = self._service()
+        service.pause()
+        frozen_s = self._luck.uniform(0.2, 5)
+        self._pause(frozen_s)
+        service.resume()
+        return f"{service.host_port}, for {frozen_s:.1f} s"
+
+    def _fill(self, _job: SparkProcess) -> str:
+        service = self._service()
+        filler = service.directory / "filler"
+        full_s = self._luck.uniform(0.5, 4)
+        try:
+            written = fill(filler)
+            self._pause(full_s)
+        finally:
+            filler.unlink(missing_ok=True)
+        return f"{service.host_port}, {written >> 20} MiB, for {full_s:.1f} s"
+
+    def _damage(self, _job: SparkProcess) -> str:
+        service = self._service()
+        files = [path for path in sorted(service.directory.rglob("*.data")) if size_of(path) > 0]
+        if not files:
+            return ""
+        path = self._luck.choice(files)
+        at = self._luck.randrange(max(1, size_of(path)))
+        return f"byte {at} of {path.name} of {service.host_port}" if flip(path, at) else ""
+
+    def _drain(self, _job: SparkProcess) -> str:
+        service = self._service()
+        drained_s = self._luck.uniform(0.5, 5)
+        drain = service.drain("--timeout", f"{int(drained_s * 1000)}ms")
+        code = drain.wait(drained_s + UNDO_PATIENCE_S)
+        if code == 0:
+            service.process.wait(UNDO_PATIENCE_S)
+            service.start()
+            return f"{service.host_port}: it held nothing, and ended"
+        cancel = service.drain("--cancel")
+        assert cancel.wait(UNDO_PATIENCE_S) == 0, cancel.stderr.read()
+        return f"{service.host_port}, for {drained_s:.1f} s"
+
+
+def fill(path: Path) -> int:
+    """Writes until there is no room; says how much."""
+    written = 0
+    with path.open("wb", buffering=0) as filler:
+        for piece in (1 << 20, 1 << 12):
+            try:
+                while True:
+                    written += filler.write(b"\0" * piece)
+            except OSError:
+                pass
+    return written
+
+
+def size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def flip(path: Path, at: int) -> bool:
+    """Changes a byte of a file, if it is still there."""
+    try:
+        with path.open("r+b", buffering=0) as file:
+            file.seek(at)
+            byte = file.read(1)
+            if not byte:
+                return False
+            file.seek(at)
+            file.write(bytes([byte[0] ^ 0x55]))
+    except OSError:
+        return False
+    return True

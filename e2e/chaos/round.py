@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One round: services, an application, mischief, and a look at what is left."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.daemon import Daemon, wait_until
+from harness.spark_process import TWO_EXECUTORS, Job, Outcome, SparkProcess
+
+from .mischief import Mischief
+from .plan import SERVICES, Plan
+
+
+@dataclass
+class Round:
+    """What came of it."""
+
+    outcome: Outcome
+    counts: dict[str, int]
+
+
+def job_of(plan: Plan, daemons: list[Daemon], arguments: dict) -> Job:
+    services = ",".join(daemon.host_port for daemon in daemons)
+    conf = {**plan.conf, "spark.lodestone.services": services}
+    return Job("many_shuffles", arguments, TWO_EXECUTORS, conf)
+
+
+def run_round(
+    plan: Plan, spark: str, places: list[Path], arguments: dict, say: Callable[[str], None]
+) -> tuple[Job, Round]:
+    """Runs the job to its end; `places` are directories for the services, small ones if disks shall fill up."""
+    assert len(places) == SERVICES
+    daemons = [Daemon(place, memory=plan.memory) for place in places]
+    try:
+        job = job_of(plan, daemons, arguments)
+        running = SparkProcess(spark, job)
+        outcome, counts = _under_attack(plan, running, daemons, say)
+        _check_services_are_empty(daemons)
+        return job, Round(outcome, counts)
+    finally:
+        for daemon in daemons:
+            daemon.stop()
+
+
+def _under_attack(plan, running, daemons, say) -> tuple[Outcome, dict[str, int]]:
+    mischief = Mischief(daemons, say)
+    failures = []
+
+    def act():
+        try:
+            mischief.run(plan.acts, running)
+        except Exception as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    try:
+        outcome = running.wait()
+    finally:
+        mischief.stop()
+        thread.join()
+        if running.process.poll() is None:
+            running.process.kill()
+            running.process.wait()
+    if failures:
+        raise failures[0]
+    return outcome, mischief.counts
+
+
+def _check_services_are_empty(daemons: list[Daemon]) -> None:
+    """The application is over: nothing of it stays, in no memory and on no disk."""
+    for daemon in daemons:
+        wait_until(lambda of=daemon: of.status()["shuffles"] == 0, "the end of its shuffles")
+        wait_until(lambda of=daemon: not list(of.directory.rglob("*.data")), "that of its files")
