@@ -11,7 +11,8 @@ from harness.paths import ROOT, spark_home
 from harness.spark_process import BOTH_EXECUTORS, MANAGER, configuration
 
 BENCH = ROOT / "bench"
-CACHE = ROOT / ".cache" / "bench"
+# By its one name, as daemons say it of their directories.
+CACHE = (ROOT / ".cache" / "bench").resolve()
 # A container with one core gets this collector from the JVM, and it has no threads of its own that blur the CPU seconds.
 JVM_OPTIONS = "-XX:+UseSerialGC"
 YARN_JAR = "spark-yarn_"

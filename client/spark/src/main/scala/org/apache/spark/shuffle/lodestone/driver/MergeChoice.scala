@@ -16,9 +16,12 @@ import org.apache.spark.shuffle.lodestone.push.DiskSpeed
 private[driver] final class MergeChoice(conf: LodestoneConf) {
   import MergeChoice._
 
+  /** The least that is merged. Earlier shuffles teach what kind of disk it is; asked from any thread. */
+  @volatile private var leastBlocks = MinBlocks
+
   /** What the numbers of maps and partitions alone say, before the first task has run. */
   def obstacle(numMaps: Int, numPartitions: Int): Option[Reason] =
-    if (conf.mode == Mode.Auto && numMaps.toLong * numPartitions < MinBlocks) {
+    if (conf.mode == Mode.Auto && numMaps.toLong * numPartitions < leastBlocks) {
       Some(Reason.FewBlocks)
     } else {
       None
@@ -29,8 +32,10 @@ private[driver] final class MergeChoice(conf: LodestoneConf) {
     case Mode.Merge | Mode.Remote => Merge(conf.pushMaxBlockSizeBytes)
     case Mode.Auto =>
       val slow = sample.diskReadMicros >= DiskSpeed.SlowMicros
+      // A disk that was busy when it was first measured may turn out fast.
+      if (sample.diskReadMicros >= 0) leastBlocks = if (slow) MinBlocksOnSlowDisk else MinBlocks
       val even = if (slow) conf.pushMaxBlockSizeBytes else EvenBlockBytes
-      if (sample.blocks * numMaps < MinBlocks * sample.maps) {
+      if (sample.blocks * numMaps < leastBlocks * sample.maps) {
         Leave(Reason.FewBlocks)
       } else if (sample.bytes > even * sample.blocks) {
         Leave(Reason.LargeBlocks)
@@ -56,6 +61,9 @@ private[driver] object MergeChoice {
 
   /** At about 0.1 ms of a core for each, a quarter of a second is all that there is to gain. */
   val MinBlocks = 2000L
+
+  /** At about 7 ms for each, more than a second. */
+  val MinBlocksOnSlowDisk = 200L
 
   /**
    * Where the costs meet when blocks are in memory or on a fast disk: see bench/README.md for the

@@ -45,6 +45,19 @@ class MergeChoiceSuite {
     assertEquals(Leave(Reason.LargeBlocks), auto(64, large))
   }
 
+  @Test def `a slow disk that one shuffle has shown makes fewer blocks worth it for the next ones`()
+      : Unit = {
+    val auto = choice("auto")
+    val few = MapSample(1, 30, 30 * 1024, Turning)
+    assertEquals(Some(Reason.FewBlocks), auto.obstacle(numMaps = 10, numPartitions = 30))
+    assertEquals(Merge(Mib), auto(10, few))
+    assertEquals(None, auto.obstacle(numMaps = 10, numPartitions = 30))
+    assertEquals(Some(Reason.FewBlocks), auto.obstacle(numMaps = 10, numPartitions = 19))
+    assertEquals(Leave(Reason.FewBlocks), auto(10, few.copy(blocks = 19)))
+    assertEquals(Leave(Reason.FewBlocks), auto(10, few.copy(diskReadMicros = Solid)))
+    assertEquals(Some(Reason.FewBlocks), auto.obstacle(numMaps = 10, numPartitions = 30))
+  }
+
   @Test def `mode merge takes every shuffle`(): Unit = {
     val merge = choice("merge")
     assertEquals(None, merge.obstacle(2, 2))
