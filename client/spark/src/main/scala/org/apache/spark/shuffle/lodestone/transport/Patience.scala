@@ -10,19 +10,22 @@ import scala.util.Try
  * For requests to a service whose place no other can take: what fails in a way that passes is sent again,
  * until it succeeds, is refused for good, or has been tried for long enough. A service that is started
  * again after it wrote out what it had is waited for like that, as is one that is at its limit; one that
- * is drained will not come back.
+ * is drained will not come back. The time of a service that is down counts for all who wait for it: what
+ * one task has waited out the next one does not wait for again.
  */
 private[lodestone] final class Patience(
     limitMs: Long,
+    downSinceNs: ServiceLocation => Option[Long],
     nanoClock: () => Long = () => System.nanoTime()) {
   import Patience._
 
   /** @param wanted whether anybody still waits for the answer */
-  def apply[T](wanted: () => Boolean)(send: () => Future[T]): Future[T] = {
+  def apply[T](service: ServiceLocation)(wanted: () => Boolean)(
+      send: () => Future[T]): Future[T] = {
     val begunNs = nanoClock()
     def attempt(pauseMs: Long): Future[T] =
       Future.fromTry(Try(send())).flatten.recoverWith {
-        case failure if wanted() && isWorthIt(failure, begunNs) =>
+        case failure if wanted() && isWorthIt(service, failure, begunNs) =>
           RequestTimer.pause(pauseMs).flatMap { _ =>
             attempt(math.min(pauseMs * 2, LongestPauseMs))
           }(SameThread)
@@ -31,8 +34,8 @@ private[lodestone] final class Patience(
   }
 
   /** Whether a failure now, of what was begun then, is worth another attempt. */
-  def isWorthIt(failure: Throwable, begunNs: Long): Boolean =
-    passes(failure) && hasTime(begunNs)
+  def isWorthIt(service: ServiceLocation, failure: Throwable, begunNs: Long): Boolean =
+    passes(failure) && hasTime(begunNs) && downSinceNs(service).forall(hasTime)
 
   def hasTime(begunNs: Long): Boolean =
     nanoClock() - begunNs < TimeUnit.MILLISECONDS.toNanos(limitMs)

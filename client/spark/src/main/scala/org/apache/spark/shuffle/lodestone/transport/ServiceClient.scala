@@ -175,6 +175,10 @@ private[spark] final class ServiceClient(
   /** It failed a moment ago. */
   def isSuspect(service: ServiceLocation): Boolean = health.isSuspect(addressOf(service))
 
+  /** Since when this JVM has had no answer of it, if it has asked all the time. */
+  def downSinceNs(service: ServiceLocation): Option[Long] =
+    health.downSinceNs(addressOf(service))
+
   /** Outstanding requests fail. */
   def close(): Unit = connections.close()
 

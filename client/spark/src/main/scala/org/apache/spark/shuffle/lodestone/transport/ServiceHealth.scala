@@ -14,12 +14,17 @@ private[lodestone] final class ServiceHealth(nanoClock: () => Long = () => Syste
   import ServiceHealth._
 
   private val records = new ConcurrentHashMap[HostPort, Record]()
+  private val outages = new ConcurrentHashMap[HostPort, Outage]()
 
   /** Requests that fail while it is in the box were sent before: they count as one failure. */
   def failed(service: HostPort): Unit = {
     val nowNs = nanoClock()
     // Addresses come and go with their daemons.
     records.values.removeIf(_.levelAt(nowNs) == 0)
+    outages.values.removeIf(_.isOver(nowNs))
+    outages.compute(
+      service,
+      (_, before) => if (before == null) Outage(nowNs, nowNs) else before.copy(lastNs = nowNs))
     records.compute(
       service,
       (_, before) =>
@@ -32,10 +37,17 @@ private[lodestone] final class ServiceHealth(nanoClock: () => Long = () => Syste
   /** It is well, but what it did is not forgotten: the next failure costs it more. */
   def answered(service: HostPort): Unit = {
     val nowNs = nanoClock()
+    outages.remove(service)
     records.computeIfPresent(
       service,
       (_, before) => if (before.levelAt(nowNs) == 0) null else before.copy(released = true))
     ()
+  }
+
+  /** Since when it has done nothing but fail, if it was asked all the time. */
+  def downSinceNs(service: HostPort): Option[Long] = {
+    val nowNs = nanoClock()
+    Option(outages.get(service)).filterNot(_.isOver(nowNs)).map(_.sinceNs)
   }
 
   def isSuspect(service: HostPort): Boolean = {
@@ -52,6 +64,14 @@ private[lodestone] object ServiceHealth {
 
   /** After this long without a failure one of them is forgotten. */
   private val DecayNs = TimeUnit.SECONDS.toNanos(60)
+
+  /** After this long in which nobody asked, what was known of an outage says nothing any more. */
+  private val SilenceNs = TimeUnit.SECONDS.toNanos(10)
+
+  /** Failures of a service without an answer between them. */
+  private final case class Outage(sinceNs: Long, lastNs: Long) {
+    def isOver(nowNs: Long): Boolean = nowNs - lastNs > SilenceNs
+  }
 
   /** The failures of a service, `level` of them not forgotten when the last one came. */
   private final case class Record(level: Int, failedAtNs: Long, released: Boolean) {

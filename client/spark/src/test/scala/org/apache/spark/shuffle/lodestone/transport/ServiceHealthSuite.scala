@@ -74,4 +74,25 @@ final class ServiceHealthSuite {
     health.failed(service)
     assertEquals(10, boxed())
   }
+
+  @Test def anOutageBeginsWithItsFirstFailureAndEndsWithAnAnswer(): Unit = {
+    assertEquals(None, health.downSinceNs(service))
+    health.failed(service)
+    val begunNs = nowNs
+    (1 to 5).foreach { _ =>
+      pass(8)
+      health.failed(service)
+    }
+    assertEquals(Some(begunNs), health.downSinceNs(service))
+    health.answered(service)
+    assertEquals(None, health.downSinceNs(service))
+  }
+
+  @Test def anOutageThatNobodyFollowedSaysNothingAnyMore(): Unit = {
+    health.failed(service)
+    pass(11)
+    assertEquals(None, health.downSinceNs(service))
+    health.failed(service)
+    assertEquals(Some(nowNs), health.downSinceNs(service))
+  }
 }

@@ -21,7 +21,7 @@ private[lodestone] final class RemoteReads(
     patienceMs: Long) {
   import RemoteReads._
 
-  private val patience = new Patience(patienceMs)
+  private val patience = new Patience(patienceMs, client.downSinceNs)
 
   /** None: all outputs that the task reads are where they were written. */
   def reader[K, C](

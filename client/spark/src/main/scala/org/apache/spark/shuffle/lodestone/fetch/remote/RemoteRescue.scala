@@ -29,7 +29,7 @@ private[remote] final class RemoteRescue(
       failedNs: Long): Future[Option[MergedChunk]] =
     if (patience.hasTime(failedNs)) {
       copyOf(reduceId, chunk, others(reduceId, chunk.service)).flatMap {
-        case None if patience.isWorthIt(cause, failedNs) =>
+        case None if patience.isWorthIt(chunk.service, cause, failedNs) =>
           RequestTimer.pause(PauseMs).map(_ => Some(chunk))(SameThread)
         case copy => Future.successful(copy)
       }(SameThread)

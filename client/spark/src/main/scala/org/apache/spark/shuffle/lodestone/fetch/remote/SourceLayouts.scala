@@ -85,7 +85,7 @@ private[remote] final class SourceLayouts(
     implicit val sameThread: SameThread.type = SameThread
     val requests = partitions.keys.toArray.sorted.grouped(perRequest).toSeq
     val asked = requests.map { part =>
-      patience(() => !context.isInterrupted()) { () =>
+      patience(service)(() => !context.isInterrupted()) { () =>
         client.layout(service, generation, maps, part, part.length * perPartition)
       }
     }
@@ -98,5 +98,5 @@ private object SourceLayouts {
   /** One for all: to look a logger up walks the stack. */
   private val log = LoggerFactory.getLogger(classOf[SourceLayouts])
 
-  private val Impatient = new Patience(0)
+  private val Impatient = new Patience(0, _ => None)
 }

@@ -135,7 +135,7 @@ private[remote] final class AttemptPush(
     private def sendTo(location: ServiceLocation): Future[Verdict] = {
       val push = new BatchPush(attempt, generation(sentBy.epoch), sequence, segments)
       val body = this.body.slice(cut.from, cut.until)
-      means.patience(() => isGoingOn)(() =>
+      means.patience(location)(() => isGoingOn)(() =>
         push(means.client, location, body)(counted())).transform {
         outcome => Success(push.verdict(outcome))
       }(SameThread)
@@ -237,7 +237,7 @@ private[remote] final class AttemptPush(
   }
 
   private def commitAt(location: ServiceLocation, ledger: Ledger): Future[Any] =
-    means.patience(() => isGoingOn) { () =>
+    means.patience(location)(() => isGoingOn) { () =>
       val id = generation(synchronized(plan.epoch))
       means.client.commitMap(location, id, attempt.mapIndex, attempt.mapId, ledger)
     }

@@ -20,7 +20,7 @@ private[lodestone] final class RemoteWrites(
     plans: RemotePlans) {
   import RemoteWrites._
 
-  private val means = PushMeans(client, plans, new Patience(patienceMs(conf)))
+  private val means = PushMeans(client, plans, new Patience(patienceMs(conf), client.downSinceNs))
   private val bodies = new Bodies(conf.pushBatchSizeBytes.toInt, conf.pushMemoryBytes)
 
   /** None: the map task keeps its output. */
