@@ -23,12 +23,12 @@ def word_count(spark, maps=6, partitions=8, rows=20000):
 
 
 def keyed_rows(
-    spark, maps=6, partitions=8, rows=12000, value_bytes=200, wide=(), gates=None, passes=1
+    spark, maps=6, partitions=8, rows=12000, value_bytes=200, wide=(), gates=None, passes=1, tasks=0
 ):
     """All rows of a shuffle, exactly: per partition their number and an order-independent checksum.
 
     `wide` are maps whose values are ten times as long. Gates: `map-<i>` before map i gives its rows, `reduce-<r>` after
-    partition r was read, `between-<n>` on the driver after pass n.
+    partition r was read, `between-<n>` on the driver after pass n. With `tasks`, each task reads several partitions.
     """
 
     def summarise(index, records):
@@ -37,6 +37,8 @@ def keyed_rows(
         yield index, *summary
 
     shuffled = rows_by_key(spark, maps, partitions, rows, value_bytes, wide, gates)
+    if tasks:
+        shuffled = shuffled.coalesce(tasks)
     answers = []
     for turn in range(passes):
         answers.append(sorted(shuffled.mapPartitionsWithIndex(summarise).collect()))

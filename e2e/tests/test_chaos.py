@@ -6,7 +6,7 @@ import pytest
 from chaos.plan import plan_of
 from chaos.round import run_round
 
-SIZES = {"turns": 2}
+SIZES = {"turns": 1}
 
 
 @pytest.mark.lines("4.1")

@@ -151,8 +151,8 @@ def test_dynamic_allocation_lets_every_executor_go_between_two_stages(
 def test_ten_thousand_partitions_need_no_more_than_half_a_gigabyte_of_an_executor(
     start_daemon, start_job, plain_answer
 ):
-    arguments = {"maps": 8, "partitions": 10000}
-    job = remote("many_tiny_blocks", arguments, start_daemon().host_port)
+    arguments = {"maps": 8, "partitions": 10000, "rows": 160000, "tasks": 16}
+    job = remote("keyed_rows", arguments, start_daemon().host_port)
     job.master = "local-cluster[2,1,512]"
     job.conf["spark.executor.memory"] = "512m"
     running = start_job(job)
@@ -224,7 +224,7 @@ def test_a_service_that_is_restarted_again_and_again_loses_nothing(
     arguments = {"maps": 60, "partitions": PARTITIONS, "rows": 240000, "value_bytes": 400}
     job = remote("keyed_rows", arguments, daemon.host_port)
     running = start_job(job)
-    wait_until(lambda: daemon.status()["segments"] > 0, "the first push")
+    wait_until(lambda: daemon.status()["segments"] > 0, "the first push", 120)
     restarts = 0
     while running.process.poll() is None:
         # When the job has just ended there is nothing to go on with.
