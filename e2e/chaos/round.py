@@ -13,6 +13,10 @@ from .mischief import Mischief
 from .plan import SERVICES, Plan
 
 
+# A service that was down when the application ended learns of it from the lease that its start gave: 120 s, and a little.
+LEASE_S = 150
+
+
 @dataclass
 class Round:
     """What came of it."""
@@ -72,5 +76,5 @@ def _under_attack(plan, running, daemons, say) -> tuple[Outcome, dict[str, int]]
 def _check_services_are_empty(daemons: list[Daemon]) -> None:
     """The application is over: nothing of it stays, in no memory and on no disk."""
     for daemon in daemons:
-        wait_until(lambda of=daemon: of.status()["shuffles"] == 0, "the end of its shuffles")
-        wait_until(lambda of=daemon: not list(of.directory.rglob("*.data")), "that of its files")
+        wait_until(lambda of=daemon: of.status()["shuffles"] == 0, "its shuffles' end", LEASE_S)
+        wait_until(lambda of=daemon: not list(of.directory.rglob("*.data")), "its files' end")
