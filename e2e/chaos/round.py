@@ -12,7 +12,6 @@ from harness.spark_process import TWO_EXECUTORS, Job, Outcome, SparkProcess
 from .mischief import Mischief
 from .plan import SERVICES, Plan
 
-
 # A service that was down when the application ended learns of it from the lease that its start gave: 120 s, and a little.
 LEASE_S = 150
 
