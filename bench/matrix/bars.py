@@ -3,7 +3,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import median
 
 from .summary import Cell, cell
 
@@ -17,6 +16,7 @@ class Bar:
     what: str
     limit: float
     value: Callable[[Cell], float | None]
+    base: str = "plain"  # the side that ratios are to
 
 
 def ratio(figure: str) -> Callable[[Cell], float | None]:
@@ -27,7 +27,6 @@ def middle(figure: str) -> Callable[[Cell], float | None]:
     return lambda of: of.figures[figure].median if figure in of.figures else None
 
 
-COPIES_LIMIT = 1.25
 ALL = [
     Bar("lodestone", "tiny", "map stage, x plain", 1.1, ratio("mapSeconds")),
     Bar("lodestone", "tiny", "reduce stage, x plain", 0.4, ratio("reduceSeconds")),
@@ -42,18 +41,8 @@ ALL = [
     Bar("remote", "tiny", "CPU, x plain", 0.60, ratio("cpuSeconds")),
     Bar("remote", "groups", "wall, x plain", 0.80, ratio("seconds")),
     Bar("remote", "groups", "CPU, x plain", 0.72, ratio("cpuSeconds")),
+    Bar("copies", "sort", "wall, x one copy on as many services", 1.25, ratio("seconds"), "two"),
 ]
-
-
-def copies_cost(runs: list[dict]) -> float | None:
-    """Wall of the sort with two copies to that with one, on the same two services."""
-    walls = {side: {} for side in ("two", "copies")}
-    for run in runs:
-        of_sort = (run["disk"], run["job"]) == ("plain", "sort") and not run["failure"]
-        if of_sort and run["side"] in walls:
-            walls[run["side"]][run["round"]] = run["figures"]["seconds"]
-    pairs = [walls["copies"][at] / walls["two"][at] for at in walls["two"] if at in walls["copies"]]
-    return median(pairs) if pairs else None
 
 
 def judged(result: dict) -> list[str]:
@@ -62,14 +51,9 @@ def judged(result: dict) -> list[str]:
     for bar in ALL:
         if not result["fullSize"].get(bar.job):
             continue
-        value = bar.value(cell(result["runs"], "plain", bar.job, bar.side))
+        value = bar.value(cell(result["runs"], "plain", bar.job, bar.side, bar.base))
         if value is not None:
             verdict = "kept" if value <= bar.limit else "MISSED"
             what = f"{bar.side}, {bar.job}: {bar.what}"
             lines.append(f"{verdict:<6}  {what:<56} {value:6.2f}  (at most {bar.limit:g})")
-    cost = copies_cost(result["runs"])
-    if cost is not None:
-        verdict = "kept" if cost <= COPIES_LIMIT else "MISSED"
-        what = "copies, sort: wall, x one copy on as many services"
-        lines.append(f"{verdict:<6}  {what:<56} {cost:6.2f}  (at most {COPIES_LIMIT:g})")
     return lines

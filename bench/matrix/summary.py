@@ -16,7 +16,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Cell:
-    """One side at one job on one disk. `ratios` are medians of the rounds' ratios to plain Spark: what slowed a round slowed both."""
+    """One side at one job on one disk. `ratios` are medians of the rounds' ratios to another side: what slowed a round slowed both."""
 
     figures: dict[str, Spread]
     ratios: dict[str, float]
@@ -24,20 +24,20 @@ class Cell:
     failures: list[str]
 
 
-def cell(runs: list[dict], disk: str, job: str, side: str) -> Cell:
+def cell(runs: list[dict], disk: str, job: str, side: str, base: str = "plain") -> Cell:
     of_job = [run for run in runs if (run["disk"], run["job"]) == (disk, job)]
     ours = [run for run in of_job if run["side"] == side]
     done = [run for run in ours if not run["failure"]]
-    plain = {r["round"]: r["figures"] for r in of_job if r["side"] == "plain" and not r["failure"]}
+    others = {r["round"]: r["figures"] for r in of_job if r["side"] == base and not r["failure"]}
     names = {name for run in done for name in run["figures"]}
     figures, ratios = {}, {}
     for name in names:
         values = [run["figures"][name] for run in done if name in run["figures"]]
         figures[name] = Spread(median(values), min(values), max(values))
         pairs = [
-            run["figures"][name] / plain[run["round"]][name]
+            run["figures"][name] / others[run["round"]][name]
             for run in done
-            if name in run["figures"] and plain.get(run["round"], {}).get(name)
+            if name in run["figures"] and others.get(run["round"], {}).get(name)
         ]
         if pairs:
             ratios[name] = median(pairs)

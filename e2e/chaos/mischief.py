@@ -14,6 +14,7 @@ from harness.spark_process import SparkProcess
 
 from .plan import Act
 
+Deed = Callable[[Daemon], object]
 # What is done to one service is over before the next act, but for what other threads undo.
 UNDO_PATIENCE_S = 20
 
@@ -67,28 +68,22 @@ class Mischief:
         return f"process {victim}"
 
     def _kill_service(self, _job: SparkProcess) -> str:
-        service = self._service()
-        service.kill()
-        down_s = self._luck.uniform(0, 3)
-        self._pause(down_s)
-        service.start()
-        return f"{service.host_port}, for {down_s:.1f} s"
+        return self._hit(Daemon.kill, Daemon.start, (0, 3))
 
     def _restart_in_order(self, _job: SparkProcess) -> str:
-        service = self._service()
-        service.stop()
-        down_s = self._luck.uniform(0, 2)
-        self._pause(down_s)
-        service.start()
-        return f"{service.host_port}, for {down_s:.1f} s"
+        return self._hit(Daemon.stop, Daemon.start, (0, 2))
 
     def _freeze(self, _job: SparkProcess) -> str:
+        return self._hit(Daemon.pause, Daemon.resume, (0.2, 5))
+
+    def _hit(self, strike: Deed, mend: Deed, within_s: tuple[float, float]) -> str:
+        """Does something to a service, and undoes it after a while."""
         service = self._service()
-        service.pause()
-        frozen_s = self._luck.uniform(0.2, 5)
-        self._pause(frozen_s)
-        service.resume()
-        return f"{service.host_port}, for {frozen_s:.1f} s"
+        strike(service)
+        seconds = self._luck.uniform(*within_s)
+        self._pause(seconds)
+        mend(service)
+        return f"{service.host_port}, for {seconds:.1f} s"
 
     def _fill(self, _job: SparkProcess) -> str:
         service = self._service()

@@ -55,6 +55,24 @@ class Gates:
         assert reached, f"no task reached gate {name} within {REACH_TIMEOUT_S} s"
         return reached[0]
 
+    def run_maps(self, count: int) -> None:
+        """Lets map tasks pass `map-<i>`: two at a time, so that each of two executors runs half of them."""
+        for first in range(0, count, 2):
+            pair = [f"map-{first}", f"map-{first + 1}"]
+            for name in pair:
+                self.wait_reached(name)
+            self.open(*pair)
+
+    def run_first_pass(self, maps: int) -> None:
+        """Until all is read once, and the executors stand still before `between-0`."""
+        self.run_maps(maps)
+        self.open_all(but=("between-0",))
+        self.wait_reached("between-0")
+
+    def map_runs(self, count: int) -> list[int]:
+        """How often each map task has come to its gate."""
+        return [self.arrivals(f"map-{index}") for index in range(count)]
+
     def arrivals(self, name: str) -> int:
         """How often a task has come to the gate: more than once, and the task was repeated."""
         with self._changed:

@@ -14,6 +14,9 @@ from harness.gates import Gates
 from harness.paths import SPARK_LINES, USUAL_LINES
 from harness.plain import PlainSpark, question
 from harness.spark_process import Job, SparkProcess
+from harness.stuck import story_of
+
+JOBS = pytest.StashKey[list[SparkProcess]]()
 
 
 def pytest_collection_modifyitems(items):
@@ -32,6 +35,12 @@ def pytest_generate_tests(metafunc):
     if "spark" in metafunc.fixturenames:
         mark = metafunc.definition.get_closest_marker("lines")
         metafunc.parametrize("spark", mark.args if mark else USUAL_LINES, indirect=True)
+
+
+def pytest_exception_interact(node, report):
+    """A test that fails tells what its jobs are doing."""
+    for job in node.stash.get(JOBS, []):
+        report.sections.append(("what became of a job", story_of(job)))
 
 
 @pytest.fixture
@@ -82,9 +91,9 @@ def gates():
 
 
 @pytest.fixture
-def start_job(spark):
+def start_job(spark, request):
     """Starts a job on Lodestone; one that is still running at the end of the test is killed."""
-    started: list[SparkProcess] = []
+    started = request.node.stash[JOBS] = []
 
     def start(job: Job) -> SparkProcess:
         process = SparkProcess(spark, job)

@@ -19,19 +19,6 @@ def keyed_rows(gates, daemons, **conf) -> Job:
     return Job("keyed_rows", arguments, TWO_EXECUTORS, {**remote, **conf})
 
 
-def run_maps(gates, indexes):
-    for first in indexes:
-        pair = [f"map-{first}", f"map-{first + 1}"]
-        for name in pair:
-            gates.wait_reached(name)
-        gates.open(*pair)
-
-
-def runs(gates) -> list[int]:
-    """How often each map task has run."""
-    return [gates.arrivals(f"map-{index}") for index in range(MAPS)]
-
-
 @pytest.mark.lines("3.5", "4.1")
 def test_a_service_that_is_drained_under_a_job_ends_with_its_shuffles_and_costs_no_map_run(
     start_daemon, start_job, gates, plain_answer
@@ -39,7 +26,7 @@ def test_a_service_that_is_drained_under_a_job_ends_with_its_shuffles_and_costs_
     daemons = [start_daemon(f"service{i}") for i in range(2)]
     job = keyed_rows(gates, daemons)
     running = start_job(job)
-    run_maps(gates, [0])
+    gates.run_maps(2)
     gates.wait_reached("map-2")
     gates.wait_reached("map-3")
     drain = daemons[0].drain()
@@ -47,7 +34,7 @@ def test_a_service_that_is_drained_under_a_job_ends_with_its_shuffles_and_costs_
     gates.open_all()
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
-    assert runs(gates) == [1] * MAPS
+    assert gates.map_runs(MAPS) == [1] * MAPS
     assert outcome.report["totals"]["remote"] == 1
     assert outcome.report["totals"]["originalsRead"] == 0
     assert drain.wait(30) == 0, drain.stderr.read()
@@ -62,7 +49,7 @@ def test_with_two_copies_a_drained_service_leaves_while_its_shuffles_are_still_n
     daemons = [start_daemon(f"service{i}") for i in range(3)]
     job = keyed_rows(gates, daemons, **{"spark.lodestone.replicas": "2"})
     running = start_job(job)
-    run_maps(gates, range(0, MAPS, 2))
+    gates.run_maps(MAPS)
     gates.open_all(but=("between-0",))
     gates.wait_reached("between-0")
     drain = daemons[0].drain()
@@ -72,7 +59,7 @@ def test_with_two_copies_a_drained_service_leaves_while_its_shuffles_are_still_n
     gates.open_all()
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
-    assert runs(gates) == [1] * MAPS
+    assert gates.map_runs(MAPS) == [1] * MAPS
     assert outcome.report["totals"]["originalsRead"] == 0
 
 
@@ -83,7 +70,7 @@ def test_when_the_only_service_is_drained_the_next_maps_keep_their_outputs(
     daemon = start_daemon()
     job = keyed_rows(gates, [daemon])
     running = start_job(job)
-    run_maps(gates, [0])
+    gates.run_maps(2)
     gates.wait_reached("map-2")
     gates.wait_reached("map-3")
     drain = daemon.drain()
@@ -94,5 +81,5 @@ def test_when_the_only_service_is_drained_the_next_maps_keep_their_outputs(
     # What was pushed is read from the service, and the rest from the executors.
     totals = outcome.report["totals"]
     assert totals["mergedBlocksRead"] > 0 and totals["originalsRead"] > 0, totals
-    assert runs(gates)[:2] == [1] * 2
+    assert gates.map_runs(MAPS)[:2] == [1] * 2
     assert drain.wait(30) == 0, drain.stderr.read()

@@ -36,22 +36,6 @@ def read_twice(gates, services, master=TWO_EXECUTORS, **conf) -> Job:
     return Job("keyed_rows", {**arguments, "gates": gates.address}, master, settings)
 
 
-def run_first_pass(gates):
-    """Until all is read once, and the executors stand still."""
-    for first in range(0, MAPS, 2):
-        pair = [f"map-{first}", f"map-{first + 1}"]
-        for name in pair:
-            gates.wait_reached(name)
-        gates.open(*pair)
-    gates.open_all(but=("between-0",))
-    gates.wait_reached("between-0")
-
-
-def runs(gates) -> list[int]:
-    """How often each map task has run."""
-    return [gates.arrivals(f"map-{index}") for index in range(MAPS)]
-
-
 def assert_both_passes_read_all_but_the_large_merged(outcome):
     totals = outcome.report["totals"]
     assert totals["mergedBlocksRead"] == 2 * MERGED
@@ -64,12 +48,12 @@ def test_maps_of_a_killed_executor_are_run_again_and_read(
 ):
     job = read_twice(gates, start_daemon().host_port)
     running = start_job(job)
-    run_first_pass(gates)
+    gates.run_first_pass(MAPS)
     os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
     gates.open_all()
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
-    assert sorted(runs(gates)) == [1, 1, 1, 2, 2, 2]
+    assert sorted(gates.map_runs(MAPS)) == [1, 1, 1, 2, 2, 2]
     # What the other executor's two small maps had pushed is still good.
     assert outcome.report["totals"]["mergedBlocksRead"] >= MERGED + 2 * PARTITIONS
 
@@ -95,7 +79,7 @@ def start_external(daemons, start_job, two_hosts, gates):
         external = {"spark.shuffle.service.enabled": "true", "spark.shuffle.service.port": port}
         job = read_twice(gates, services, two_hosts.master, **external)
         running = start_job(job)
-        run_first_pass(gates)
+        gates.run_first_pass(MAPS)
         os.kill(two_hosts.executors()[0], signal.SIGKILL)
         return job, running
 
@@ -109,7 +93,7 @@ def test_blocks_of_a_killed_executor_are_read_from_the_daemon_that_is_its_extern
     gates.open_all()
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
-    assert runs(gates) == [1] * MAPS
+    assert gates.map_runs(MAPS) == [1] * MAPS
     assert_both_passes_read_all_but_the_large_merged(outcome)
 
 
@@ -122,7 +106,7 @@ def test_blocks_of_a_killed_executor_are_read_from_its_external_shuffle_service_
     gates.open_all()
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
-    assert runs(gates) == [1] * MAPS
+    assert gates.map_runs(MAPS) == [1] * MAPS
     totals = outcome.report["totals"]
     assert totals["mergedBlocksRead"] == MERGED, "the first pass"
     assert totals["originalsRead"] == ORIGINAL + MAPS * PARTITIONS
@@ -134,7 +118,7 @@ def test_blocks_that_a_decommissioned_executor_gave_away_are_found(
 ):
     job = read_twice(gates, start_daemon().host_port, **DECOMMISSION)
     running = start_job(job)
-    run_first_pass(gates)
+    gates.run_first_pass(MAPS)
     leaving = executors_of(running.process.pid)[0]
     os.kill(leaving, signal.SIGPWR)
     wait_until(
@@ -143,7 +127,7 @@ def test_blocks_that_a_decommissioned_executor_gave_away_are_found(
     gates.open_all()
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
-    assert runs(gates) == [1] * MAPS
+    assert gates.map_runs(MAPS) == [1] * MAPS
     assert_both_passes_read_all_but_the_large_merged(outcome)
 
 
@@ -212,7 +196,7 @@ def test_a_job_that_was_cancelled_while_it_pushed_leaves_nothing_in_the_way_of_t
     gates.open_all()
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
-    assert runs(gates)[:5] == [1, 1, 1, 2, 2]
+    assert gates.map_runs(MAPS)[:5] == [1, 1, 1, 2, 2]
     assert outcome.report["totals"]["mergedBlocksRead"] == 2 * MAPS * PARTITIONS
     assert outcome.reasons() == {}
 

@@ -33,27 +33,6 @@ def keyed_rows(gates, services, **conf) -> Job:
     return remote("keyed_rows", arguments, services, **conf)
 
 
-def run_maps(gates, count=MAPS):
-    """Two at a time, so that each executor runs half of them."""
-    for first in range(0, count, 2):
-        pair = [f"map-{first}", f"map-{first + 1}"]
-        for name in pair:
-            gates.wait_reached(name)
-        gates.open(*pair)
-
-
-def run_first_pass(gates):
-    """Until all is read once, and the executors stand still."""
-    run_maps(gates)
-    gates.open_all(but=("between-0",))
-    gates.wait_reached("between-0")
-
-
-def runs(gates) -> list[int]:
-    """How often each map task has run."""
-    return [gates.arrivals(f"map-{index}") for index in range(MAPS)]
-
-
 def shuffle_files(running) -> list[str]:
     """What executors have on their disks of shuffles."""
     names = (path.name for path in running.local_dirs.rglob("*"))
@@ -103,11 +82,11 @@ def test_an_executor_that_is_killed_between_two_stages_costs_no_map_run(
 ):
     job = keyed_rows(gates, start_daemon().host_port)
     running = start_job(job)
-    run_first_pass(gates)
+    gates.run_first_pass(MAPS)
     assert shuffle_files(running) == []
     os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
     finish(running, job)
-    assert runs(gates) == [1] * MAPS
+    assert gates.map_runs(MAPS) == [1] * MAPS
 
 
 @pytest.mark.lines("4.1")
@@ -117,14 +96,14 @@ def test_an_executor_that_is_killed_while_others_still_map_costs_no_finished_map
     daemon = start_daemon()
     job = keyed_rows(gates, daemon.host_port)
     running = start_job(job)
-    run_maps(gates, 4)
+    gates.run_maps(4)
     gates.wait_reached("map-4")
     gates.wait_reached("map-5")
     # Both stand before their last map: one of these is run again, and none of those that are done.
     os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
     finish(running, job)
-    assert runs(gates)[:4] == [1] * 4
-    assert sorted(runs(gates)[4:]) == [1, 2]
+    assert gates.map_runs(MAPS)[:4] == [1] * 4
+    assert sorted(gates.map_runs(MAPS)[4:]) == [1, 2]
 
 
 @pytest.mark.lines("3.5", "4.1", "4.3")
@@ -139,12 +118,12 @@ def test_dynamic_allocation_lets_every_executor_go_between_two_stages(
     }
     job = keyed_rows(gates, start_daemon().host_port, **conf)
     running = start_job(job)
-    run_maps(gates)
+    gates.run_maps(MAPS)
     gates.open_all(but=("between-0",))
     gates.wait_reached("between-0")
     wait_until(lambda: not executors_of(running.process.pid), "the end of every executor")
     finish(running, job)
-    assert runs(gates) == [1] * MAPS
+    assert gates.map_runs(MAPS) == [1] * MAPS
 
 
 @pytest.mark.lines("4.1")
@@ -167,10 +146,10 @@ def test_a_service_that_is_killed_costs_one_run_of_the_maps(start_daemon, start_
     daemons = [start_daemon(f"service{i}") for i in range(2)]
     job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
     running = start_job(job)
-    run_first_pass(gates)
+    gates.run_first_pass(MAPS)
     daemons[0].kill()
     finish(running, job)
-    assert runs(gates) == [2] * MAPS
+    assert gates.map_runs(MAPS) == [2] * MAPS
 
 
 @pytest.mark.lines("4.1")
@@ -180,10 +159,10 @@ def test_the_only_service_is_killed_and_started_again_and_the_maps_are_run_once_
     daemon = start_daemon()
     job = keyed_rows(gates, daemon.host_port)
     running = start_job(job)
-    run_first_pass(gates)
+    gates.run_first_pass(MAPS)
     daemon.restart()
     outcome = finish(running, job)
-    assert runs(gates) == [2] * MAPS
+    assert gates.map_runs(MAPS) == [2] * MAPS
     assert outcome.report["totals"]["remote"] == 1
 
 
@@ -194,11 +173,11 @@ def test_a_service_that_is_stopped_and_started_again_between_stages_costs_nothin
     daemons = [start_daemon(f"service{i}") for i in range(2)]
     job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
     running = start_job(job)
-    run_first_pass(gates)
+    gates.run_first_pass(MAPS)
     for daemon in daemons:
         daemon.restart_in_order()
     outcome = finish(running, job)
-    assert runs(gates) == [1] * MAPS
+    assert gates.map_runs(MAPS) == [1] * MAPS
     assert outcome.reasons() == {}
 
 
@@ -207,12 +186,12 @@ def test_a_rolling_restart_while_maps_push_costs_nothing(start_daemon, start_job
     job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
     running = start_job(job)
     for done, daemon in zip((2, 4), daemons, strict=True):
-        run_maps(gates, done) if done == 2 else gates.open("map-2", "map-3")
+        gates.run_maps(done) if done == 2 else gates.open("map-2", "map-3")
         gates.wait_reached(f"map-{done}")
         gates.wait_reached(f"map-{done + 1}")
         daemon.restart_in_order()
     outcome = finish(running, job)
-    assert runs(gates) == [1] * MAPS
+    assert gates.map_runs(MAPS) == [1] * MAPS
     assert outcome.reasons() == {}
 
 
@@ -251,10 +230,10 @@ def test_with_two_copies_a_service_that_is_killed_costs_no_run(
     services = ",".join(daemon.host_port for daemon in daemons)
     job = keyed_rows(gates, services, **{"spark.lodestone.replicas": "2"})
     running = start_job(job)
-    run_first_pass(gates)
+    gates.run_first_pass(MAPS)
     daemons[0].kill()
     finish(running, job)
-    assert runs(gates) == [1] * MAPS
+    assert gates.map_runs(MAPS) == [1] * MAPS
 
 
 @pytest.mark.lines("4.1")
@@ -264,7 +243,7 @@ def test_a_service_that_is_killed_while_maps_push_to_it_costs_no_row(
     daemons = [start_daemon(f"service{i}") for i in range(2)]
     job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
     running = start_job(job)
-    run_maps(gates, 2)
+    gates.run_maps(2)
     gates.wait_reached("map-2")
     gates.wait_reached("map-3")
     daemons[1].kill()
@@ -276,10 +255,10 @@ def test_a_frozen_service_is_waited_for(start_daemon, start_job, gates, finish):
     daemon = start_daemon()
     job = keyed_rows(gates, daemon.host_port)
     running = start_job(job)
-    run_first_pass(gates)
+    gates.run_first_pass(MAPS)
     daemon.pause_for(3)
     finish(running, job)
-    assert runs(gates) == [1] * MAPS
+    assert gates.map_runs(MAPS) == [1] * MAPS
 
 
 @pytest.mark.lines("4.1")

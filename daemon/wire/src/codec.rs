@@ -368,6 +368,38 @@ macro_rules! record {
 }
 pub(crate) use record;
 
+/// Declares names for the values of a byte; every other value is an error.
+macro_rules! named_byte {
+    ($(#[$meta:meta])* pub enum $name:ident {
+        $($(#[$value_meta:meta])* $value:ident = $byte:literal,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum $name {
+            $($(#[$value_meta])* $value = $byte,)*
+        }
+
+        impl $crate::codec::Field for $name {
+            const MIN_BYTES: usize = 1;
+
+            fn put(&self, out: &mut bytes::BytesMut) {
+                bytes::BufMut::put_u8(out, *self as u8);
+            }
+
+            fn get(
+                input: &mut $crate::codec::Reader<'_>,
+            ) -> Result<Self, $crate::codec::FieldError> {
+                match input.u8()? {
+                    $($byte => Ok(Self::$value),)*
+                    other => Err($crate::codec::Problem::UnknownValue(other).into()),
+                }
+            }
+        }
+    };
+}
+pub(crate) use named_byte;
+
 /// Declares a message: `message! { strict, 64; /// doc pub struct Hello { .. } }`.
 macro_rules! message {
     ($mode:ident, $id:literal; $(#[$meta:meta])* pub struct $name:ident { $($fields:tt)* }) => {

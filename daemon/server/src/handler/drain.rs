@@ -15,10 +15,9 @@ pub(super) fn drain(call: &Call, message: Drain) -> Result<Holdings, Refusal> {
     let connection = call.connection;
     match message.wish {
         Wish::Begin => {
-            if !store.holdings().draining {
+            if store.drain() {
                 tracing::info!(connection, "drained: nothing new is taken");
             }
-            store.drain();
         }
         Wish::Cancel => {
             tracing::info!(connection, "no longer drained");
@@ -27,11 +26,8 @@ pub(super) fn drain(call: &Call, message: Drain) -> Result<Holdings, Refusal> {
         Wish::Look | Wish::Leave => {}
     }
     let holdings = store.holdings();
-    if message.wish == Wish::Leave && holdings.draining && holdings.is_nothing() {
-        call.service.drained.send_replace(true);
-    }
     let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-    Ok(Holdings {
+    let reply = Holdings {
         incarnation: call.service.incarnation(),
         draining: holdings.draining,
         shuffles: holdings.shuffles,
@@ -40,5 +36,9 @@ pub(super) fn drain(call: &Call, message: Drain) -> Result<Holdings, Refusal> {
         unwritten_bytes: signed(holdings.unwritten_bytes),
         executors: holdings.executors,
         lease_left_ms: signed(holdings.lease_left_ms),
-    })
+    };
+    if message.wish == Wish::Leave && reply.draining && reply.is_nothing() {
+        call.service.drained.send_replace(true);
+    }
+    Ok(reply)
 }

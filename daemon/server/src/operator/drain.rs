@@ -8,6 +8,7 @@ use lodestone_store::{Clock, OsClock};
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
 
 use super::ask::{AskError, Asking};
+use super::figures::megabytes;
 use crate::cli::DrainArgs;
 
 /// An answer may come after tens of MiB were written to a slow disk.
@@ -68,10 +69,7 @@ pub enum DrainError {
 /// Drains, or cancels it.
 pub fn run(args: &DrainArgs) -> Result<(), DrainError> {
     let service = &args.service;
-    let failed = |source| DrainError::Ask {
-        service: service.clone(),
-        source,
-    };
+    let failed = |source| failed(service, source);
     let mut asking = Asking::connect(service, PATIENCE).map_err(failed)?;
     if args.cancel {
         let _: Holdings = ask(&mut asking, Wish::Cancel).map_err(failed)?;
@@ -103,7 +101,7 @@ impl Draining<'_> {
     fn follow(mut self, mut held: Holdings) -> Result<(), DrainError> {
         loop {
             self.tell(&held)?;
-            if is_nothing(&held) && self.leaves()? {
+            if held.is_nothing() && self.leaves()? {
                 return Ok(());
             }
             self.check_time(&held)?;
@@ -137,7 +135,7 @@ impl Draining<'_> {
             Ok(last) => last,
             Err(source) => return Err(self.failed(source)),
         };
-        if !is_nothing(&last) || !last.draining {
+        if !last.is_nothing() || !last.draining {
             return Ok(false);
         }
         if !self.ends_within(END_WITHIN)? {
@@ -185,7 +183,10 @@ impl Draining<'_> {
     fn writing(&self, left: i64) -> String {
         let written = (self.first_unwritten - left).max(0);
         let seconds = self.waited().as_secs_f64();
-        let text = format!("writes out what is in memory: {} left", megabytes(left));
+        let text = format!(
+            "writes out what is in memory: {} left",
+            megabytes(left.unsigned_abs())
+        );
         match written {
             0 => text,
             _ => {
@@ -203,19 +204,17 @@ impl Draining<'_> {
     }
 
     fn failed(&self, source: AskError) -> DrainError {
-        DrainError::Ask {
-            service: self.args.service.clone(),
-            source,
-        }
+        failed(&self.args.service, source)
     }
+}
+
+fn failed(service: &str, source: AskError) -> DrainError {
+    let service = service.to_owned();
+    DrainError::Ask { service, source }
 }
 
 fn ask(asking: &mut Asking, wish: Wish) -> Result<Holdings, AskError> {
     asking.ask(&Drain { wish })
-}
-
-fn is_nothing(held: &Holdings) -> bool {
-    held.shuffles == 0 && held.executors == 0
 }
 
 fn words(held: &Holdings) -> String {
@@ -223,7 +222,7 @@ fn words(held: &Holdings) -> String {
         "{} remote shuffles of {} applications, {}",
         held.shuffles,
         held.applications,
-        megabytes(held.bytes)
+        megabytes(held.bytes.unsigned_abs())
     );
     let executors = format!("the files of {} executors", held.executors);
     match (held.shuffles, held.executors) {
@@ -243,10 +242,6 @@ fn until(held: &Holdings) -> String {
         ),
         _ => String::new(),
     }
-}
-
-fn megabytes(bytes: i64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
 fn say(line: &str) -> io::Result<()> {

@@ -4,3 +4,4 @@
 mod ask;
 pub mod drain;
 pub mod explain;
+mod figures;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A service that is taken away while it holds what is nowhere else.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Lines};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use crate::remote::{commit_of, push};
 use crate::support::client::{app, batch, key};
@@ -27,11 +27,20 @@ fn one_output(client: &mut Client, key: &MergeKey) {
     let _: Done = client.ask(&commit);
 }
 
-fn drain(daemon: &Daemon, extra: &[&str]) -> Child {
+/// What a command says, line by line.
+type Told = Lines<BufReader<ChildStdout>>;
+
+fn drain(daemon: &Daemon) -> (Child, Told) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lodestone"));
     command.args(["drain", "--service", daemon.address()]);
-    let piped = command.args(extra).stdout(Stdio::piped());
-    piped.spawn().unwrap()
+    let mut drain = command.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(drain.stdout.take().unwrap()).lines();
+    (drain, lines)
+}
+
+fn line_of_holdings(lines: &mut Told) -> String {
+    let held = lines.find(|line| line.as_ref().unwrap().starts_with("holds"));
+    held.unwrap().unwrap()
 }
 
 fn registration(key: &MergeKey, num_maps: u32) -> RegisterShuffle {
@@ -50,12 +59,10 @@ fn a_drained_service_takes_nothing_new_serves_what_it_has_and_ends_when_that_is_
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
     one_output(&mut client, &key);
-    let mut drain = drain(&daemon, &[]);
-    let mut lines = BufReader::new(drain.stdout.take().unwrap()).lines();
+    let (mut drain, mut lines) = drain(&daemon);
     let first = lines.next().unwrap().unwrap();
     assert!(first.ends_with("takes nothing new"), "{first}");
-    let held = lines.find(|line| line.as_ref().unwrap().starts_with("holds"));
-    let held = held.unwrap().unwrap();
+    let held = line_of_holdings(&mut lines);
     let what = "holds 1 remote shuffles of 1 applications";
     assert!(held.starts_with(what), "{held}");
 
@@ -166,9 +173,8 @@ fn a_service_that_is_killed_while_it_drains_was_not_drained() {
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
     one_output(&mut client, &key);
-    let mut drain = drain(&daemon, &[]);
-    let mut lines = BufReader::new(drain.stdout.take().unwrap()).lines();
-    lines.find(|line| line.as_ref().unwrap().starts_with("holds"));
+    let (mut drain, mut lines) = drain(&daemon);
+    line_of_holdings(&mut lines);
     daemon.signal(rustix::process::Signal::KILL);
     daemon.ended();
     assert_eq!(drain.wait().unwrap().code(), Some(1));

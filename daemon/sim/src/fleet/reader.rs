@@ -89,10 +89,8 @@ impl Reader<'_> {
         let mut missing: BTreeSet<u32> = wanted.keys().copied().collect();
         for (place, layout) in sources {
             let chosen = self.chosen(&layout, &wanted, reduce, content);
-            missing.retain(|map| !chosen.iter().any(|one| one.segment.map_index == *map));
             self.fetch(place, reduce, &chosen, content)?;
         }
-        // A source may have nothing that another one did not have before.
         missing.retain(|map| {
             let of_map = content.range((*map, 0)..=(*map, u32::MAX));
             !of_map.into_iter().any(|(_, (of, _))| *of == reduce)

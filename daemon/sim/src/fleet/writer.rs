@@ -283,12 +283,9 @@ impl Writer {
     }
 
     fn commit(&mut self, around: &mut Around<'_>) -> State {
-        let whole: Vec<_> = self.shares.keys().copied().collect();
-        for place in whole
-            .into_iter()
-            .filter(|place| self.is_whole(*place))
-            .collect::<Vec<_>>()
-        {
+        let places = self.shares.keys().copied();
+        let whole: Vec<Place> = places.filter(|place| self.is_whole(*place)).collect();
+        for place in whole {
             let skips = [Some(Bug::CommitSkipped), Some(Bug::MissingTakenForEmpty)];
             let is_skipped = skips.contains(&around.bug) && around.dice.chance(20);
             if is_skipped || self.commit_at(place, around) {

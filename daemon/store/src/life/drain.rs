@@ -36,11 +36,6 @@ pub struct Holdings {
 }
 
 impl Holdings {
-    /// Whether nobody would miss anything.
-    pub fn is_nothing(&self) -> bool {
-        self.shuffles == 0 && self.executors == 0
-    }
-
     fn add(&mut self, application: &Application, now_ms: u64) {
         let (lease_until_ms, remote) = {
             let state = locked(&application.state);
@@ -65,9 +60,15 @@ impl Holdings {
 
 impl Store {
     /// From now on nothing new is taken: no shuffle, no segment. Writes out some of what remote shuffles
-    /// have in memory; to be called until [`Holdings::unwritten_bytes`] are none, or are no fewer.
-    pub fn drain(&self) {
-        self.draining.store(true, Relaxed);
+    /// have in memory; to be called until [`Holdings::unwritten_bytes`] are none, or are no fewer. Whether
+    /// this is the first call.
+    pub fn drain(&self) -> bool {
+        let is_first = !self.draining.swap(true, Relaxed);
+        self.write_some_out();
+        is_first
+    }
+
+    fn write_some_out(&self) {
         let mut left = STEP_BYTES;
         for generation in self.all_remote() {
             for partition in generation.all_partitions() {

@@ -8,40 +8,20 @@
 //!              i64 unwrittenBytes, i32 executors, i64 leaseLeftMs
 //! ```
 
-use bytes::{BufMut, BytesMut};
+use crate::codec::{message, named_byte};
 
-use crate::codec::{Field, FieldError, Problem, Reader, message};
-
-/// What is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Wish {
-    /// Nothing but an answer. From any host.
-    Look = 0,
-    /// Take nothing new from now on, and write some of what is in memory to disk. Comes again until all
-    /// of it is there.
-    Begin = 1,
-    /// Take new work again.
-    Cancel = 2,
-    /// End, if nothing is held any more.
-    Leave = 3,
-}
-
-impl Field for Wish {
-    const MIN_BYTES: usize = 1;
-
-    fn put(&self, out: &mut BytesMut) {
-        out.put_u8(*self as u8);
-    }
-
-    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
-        match input.u8()? {
-            0 => Ok(Self::Look),
-            1 => Ok(Self::Begin),
-            2 => Ok(Self::Cancel),
-            3 => Ok(Self::Leave),
-            other => Err(Problem::UnknownValue(other).into()),
-        }
+named_byte! {
+    /// What is to be done.
+    pub enum Wish {
+        /// Nothing but an answer. From any host.
+        Look = 0,
+        /// Take nothing new from now on, and write some of what is in memory to disk. Comes again until all
+        /// of it is there.
+        Begin = 1,
+        /// Take new work again.
+        Cancel = 2,
+        /// End, if nothing is held any more.
+        Leave = 3,
     }
 }
 
@@ -72,5 +52,12 @@ message! { strict, 92;
         pub executors: u32,
         /// When the last lease of those applications ends, if no driver renews it.
         pub lease_left_ms: i64,
+    }
+}
+
+impl Holdings {
+    /// Whether nobody would miss anything.
+    pub fn is_nothing(&self) -> bool {
+        self.shuffles == 0 && self.executors == 0
     }
 }

@@ -8,9 +8,7 @@
 //!                i32 connections, i32 shuffles
 //! ```
 
-use bytes::{BufMut, BytesMut};
-
-use crate::codec::{Field, FieldError, Problem, Reader, message, record};
+use crate::codec::{message, named_byte, record};
 
 message! { strict, 64;
     /// Who calls, and which version of the extension it speaks.
@@ -36,35 +34,17 @@ message! { strict, 65;
     }
 }
 
-/// Whether the daemon takes new work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum State {
-    /// All is well.
-    Serving = 0,
-    /// Takes nothing new.
-    Draining = 1,
-    /// No disk has space left.
-    DiskFull = 2,
-    /// No disk works.
-    DiskFailed = 3,
-}
-
-impl Field for State {
-    const MIN_BYTES: usize = 1;
-
-    fn put(&self, out: &mut BytesMut) {
-        out.put_u8(*self as u8);
-    }
-
-    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
-        match input.u8()? {
-            0 => Ok(Self::Serving),
-            1 => Ok(Self::Draining),
-            2 => Ok(Self::DiskFull),
-            3 => Ok(Self::DiskFailed),
-            other => Err(Problem::UnknownValue(other).into()),
-        }
+named_byte! {
+    /// Whether the daemon takes new work.
+    pub enum State {
+        /// All is well.
+        Serving = 0,
+        /// Takes nothing new.
+        Draining = 1,
+        /// No disk has space left.
+        DiskFull = 2,
+        /// No disk works.
+        DiskFailed = 3,
     }
 }
 

@@ -6,34 +6,16 @@
 //!                     i8 mode, i32 numMaps, i32 numPartitions, string format
 //! ```
 
-use bytes::{BufMut, BytesMut};
-
 use super::MergeKey;
-use crate::codec::{Field, FieldError, Problem, Reader, message};
+use crate::codec::{message, named_byte};
 
-/// What the daemon's copy of a shuffle is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Mode {
-    /// A merged copy of blocks that executors keep.
-    Merge = 0,
-    /// All there is.
-    Remote = 1,
-}
-
-impl Field for Mode {
-    const MIN_BYTES: usize = 1;
-
-    fn put(&self, out: &mut BytesMut) {
-        out.put_u8(*self as u8);
-    }
-
-    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
-        match input.u8()? {
-            0 => Ok(Self::Merge),
-            1 => Ok(Self::Remote),
-            other => Err(Problem::UnknownValue(other).into()),
-        }
+named_byte! {
+    /// What the daemon's copy of a shuffle is.
+    pub enum Mode {
+        /// A merged copy of blocks that executors keep.
+        Merge = 0,
+        /// All there is.
+        Remote = 1,
     }
 }
 

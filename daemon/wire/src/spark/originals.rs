@@ -12,9 +12,9 @@
 //!
 //! The first two are answered with a `StreamHandle`.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 
-use crate::codec::{Field, FieldError, Message, Problem, Reader, message, put_size};
+use crate::codec::{Field, FieldError, Message, Problem, Reader, message, named_byte, put_size};
 use crate::id::AppId;
 
 message! { lenient, 0;
@@ -126,37 +126,18 @@ message! { lenient, 17;
     }
 }
 
-/// Where a block was damaged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Cause {
-    /// On the disk.
-    DiskIssue = 0,
-    /// On the way.
-    NetworkIssue = 1,
-    /// Cannot be said.
-    UnknownIssue = 2,
-    /// Nowhere: all checksums agree.
-    ChecksumVerifyPass = 3,
-    /// The algorithm is unknown.
-    UnsupportedChecksumAlgorithm = 4,
-}
-
-impl Field for Cause {
-    const MIN_BYTES: usize = 1;
-
-    fn put(&self, out: &mut BytesMut) {
-        out.put_u8(*self as u8);
-    }
-
-    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
-        match input.u8()? {
-            0 => Ok(Self::DiskIssue),
-            1 => Ok(Self::NetworkIssue),
-            2 => Ok(Self::UnknownIssue),
-            3 => Ok(Self::ChecksumVerifyPass),
-            4 => Ok(Self::UnsupportedChecksumAlgorithm),
-            other => Err(Problem::UnknownValue(other).into()),
-        }
+named_byte! {
+    /// Where a block was damaged.
+    pub enum Cause {
+        /// On the disk.
+        DiskIssue = 0,
+        /// On the way.
+        NetworkIssue = 1,
+        /// Cannot be said.
+        UnknownIssue = 2,
+        /// Nowhere: all checksums agree.
+        ChecksumVerifyPass = 3,
+        /// The algorithm is unknown.
+        UnsupportedChecksumAlgorithm = 4,
     }
 }

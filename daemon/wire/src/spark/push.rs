@@ -7,10 +7,8 @@
 //! BlockPushReturnCode 18 i8 code, string failureBlockId
 //! ```
 
-use bytes::{BufMut, BytesMut};
-
 use super::ShuffleKey;
-use crate::codec::{Field, FieldError, Problem, Reader, message};
+use crate::codec::{message, named_byte};
 
 message! { lenient, 12;
     /// A block to be merged.
@@ -36,37 +34,18 @@ message! { lenient, 18;
     }
 }
 
-/// Spark's codes for a pushed block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum PushCode {
-    /// Merged, or was merged before.
-    Success = 0,
-    /// The shuffle is finalized.
-    TooLate = 1,
-    /// Another block is being appended to the partition.
-    Collision = 2,
-    /// A higher merge id is known.
-    Stale = 3,
-    /// The registered application attempt is another one.
-    TooOldAttempt = 4,
-}
-
-impl Field for PushCode {
-    const MIN_BYTES: usize = 1;
-
-    fn put(&self, out: &mut BytesMut) {
-        out.put_u8(*self as u8);
-    }
-
-    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
-        match input.u8()? {
-            0 => Ok(Self::Success),
-            1 => Ok(Self::TooLate),
-            2 => Ok(Self::Collision),
-            3 => Ok(Self::Stale),
-            4 => Ok(Self::TooOldAttempt),
-            other => Err(Problem::UnknownValue(other).into()),
-        }
+named_byte! {
+    /// Spark's codes for a pushed block.
+    pub enum PushCode {
+        /// Merged, or was merged before.
+        Success = 0,
+        /// The shuffle is finalized.
+        TooLate = 1,
+        /// Another block is being appended to the partition.
+        Collision = 2,
+        /// A higher merge id is known.
+        Stale = 3,
+        /// The registered application attempt is another one.
+        TooOldAttempt = 4,
     }
 }

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use super::Found;
+use crate::operator::figures::{megabytes, number};
 
 /// What the driver reported.
 #[derive(Debug, Default, Deserialize)]
@@ -270,23 +271,6 @@ fn indented(text: &mut String, rows: &[Vec<String>], left: &[usize]) {
 fn line(text: &mut String, line: &str) {
     let written = writeln!(text, "{}", line.trim_end());
     debug_assert!(written.is_ok(), "a string takes every write");
-}
-
-/// With commas between thousands.
-fn number(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-fn megabytes(bytes: u64) -> String {
-    format!("{}.{} MB", number(bytes / 1_000_000), bytes / 100_000 % 10)
 }
 
 fn duration(millis: i64) -> String {

@@ -17,7 +17,7 @@ import org.apache.spark.shuffle.lodestone.push.{CountingShuffleWriter, PushingSh
 import org.apache.spark.shuffle.lodestone.push.RecordCounts
 import org.apache.spark.shuffle.lodestone.push.records.MapWriters
 import org.apache.spark.shuffle.lodestone.push.remote.RemoteWrites
-import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.SortShuffleManager
 
@@ -153,8 +153,9 @@ private[spark] object LodestoneShuffleManager {
     val pusher = new BlockPusher(settings, client, driver, () => disk.readMicros())
     val reads = new MergedReads(settings, client, driver)
     private val plans = new RemotePlans(driver)
-    val writes = new RemoteWrites(settings, client, driver, plans)
-    val remoteReads = new RemoteReads(client, driver, plans, RemoteWrites.patienceMs(settings))
+    private val patience = Patience.of(settings, client)
+    val writes = new RemoteWrites(settings, client, driver, plans, patience)
+    val remoteReads = new RemoteReads(client, driver, plans, patience)
     host.foreach(_.announce())
 
     def removed(shuffleId: Int): Unit = {

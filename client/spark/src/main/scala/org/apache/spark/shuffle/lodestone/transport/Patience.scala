@@ -6,6 +6,8 @@ import java.util.concurrent.TimeUnit
 import scala.concurrent.Future
 import scala.util.Try
 
+import org.apache.spark.shuffle.lodestone.LodestoneConf
+
 /**
  * For requests to a service whose place no other can take: what fails in a way that passes is sent again,
  * until it succeeds, is refused for good, or has been tried for long enough. A service that is started
@@ -44,6 +46,15 @@ private[lodestone] final class Patience(
 private[lodestone] object Patience {
   private val FirstPauseMs = 100L
   private val LongestPauseMs = 2000L
+
+  /**
+   * For services that may have what no other has: long enough to start them again. Where there is a
+   * copy the wait is for nothing.
+   */
+  def of(conf: LodestoneConf, client: ServiceClient): Patience = {
+    val limitMs = if (conf.replicas > 1) conf.requestTimeoutMs / 2 else 6 * conf.requestTimeoutMs
+    new Patience(limitMs, client.downSinceNs)
+  }
 
   def passes(failure: Throwable): Boolean = passes(FailureClass.of(failure))
 

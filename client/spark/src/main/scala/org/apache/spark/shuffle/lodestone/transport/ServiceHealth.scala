@@ -14,40 +14,38 @@ private[lodestone] final class ServiceHealth(nanoClock: () => Long = () => Syste
   import ServiceHealth._
 
   private val records = new ConcurrentHashMap[HostPort, Record]()
-  private val outages = new ConcurrentHashMap[HostPort, Outage]()
 
   /** Requests that fail while it is in the box were sent before: they count as one failure. */
   def failed(service: HostPort): Unit = {
     val nowNs = nanoClock()
     // Addresses come and go with their daemons.
     records.values.removeIf(_.levelAt(nowNs) == 0)
-    outages.values.removeIf(_.isOver(nowNs))
-    outages.compute(
-      service,
-      (_, before) => if (before == null) Outage(nowNs, nowNs) else before.copy(lastNs = nowNs))
     records.compute(
       service,
-      (_, before) =>
-        if (before == null) Record(1, nowNs, released = false)
-        else if (before.isBoxed(nowNs)) before
-        else Record(before.levelAt(nowNs) + 1, nowNs, released = false))
+      (_, before) => {
+        val outage = Option(before).flatMap(_.outage).filterNot(_.isOver(nowNs))
+        val longer = Some(outage.fold(Outage(nowNs, nowNs))(_.copy(lastNs = nowNs)))
+        if (before == null) Record(1, nowNs, longer)
+        else if (before.isBoxed(nowNs)) before.copy(outage = longer)
+        else Record(before.levelAt(nowNs) + 1, nowNs, longer)
+      })
     ()
   }
 
   /** It is well, but what it did is not forgotten: the next failure costs it more. */
   def answered(service: HostPort): Unit = {
     val nowNs = nanoClock()
-    outages.remove(service)
     records.computeIfPresent(
       service,
-      (_, before) => if (before.levelAt(nowNs) == 0) null else before.copy(released = true))
+      (_, before) => if (before.levelAt(nowNs) == 0) null else before.copy(outage = None))
     ()
   }
 
   /** Since when it has done nothing but fail, if it was asked all the time. */
   def downSinceNs(service: HostPort): Option[Long] = {
     val nowNs = nanoClock()
-    Option(outages.get(service)).filterNot(_.isOver(nowNs)).map(_.sinceNs)
+    for (record <- Option(records.get(service)); outage <- record.outage if !outage.isOver(nowNs))
+      yield outage.sinceNs
   }
 
   def isSuspect(service: HostPort): Boolean = {
@@ -73,10 +71,14 @@ private[lodestone] object ServiceHealth {
     def isOver(nowNs: Long): Boolean = nowNs - lastNs > SilenceNs
   }
 
-  /** The failures of a service, `level` of them not forgotten when the last one came. */
-  private final case class Record(level: Int, failedAtNs: Long, released: Boolean) {
-    def isBoxed(nowNs: Long): Boolean =
-      !released && nowNs - failedAtNs < math.min(FirstNs << math.min(level - 1, 10), LongestNs)
+  /**
+   * The failures of a service, `level` of them not forgotten when the last one counted. None: it has
+   * answered since.
+   */
+  private final case class Record(level: Int, failedAtNs: Long, outage: Option[Outage]) {
+    def isBoxed(nowNs: Long): Boolean = outage.isDefined && nowNs - failedAtNs < boxNs
+
+    private def boxNs: Long = math.min(FirstNs << math.min(level - 1, 10), LongestNs)
 
     def levelAt(nowNs: Long): Int =
       math.max(0L, level - (nowNs - failedAtNs) / DecayNs).toInt

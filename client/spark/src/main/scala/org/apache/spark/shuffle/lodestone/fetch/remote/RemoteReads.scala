@@ -18,10 +18,8 @@ private[lodestone] final class RemoteReads(
     client: ServiceClient,
     driver: RemoteDriverLink,
     plans: RemotePlans,
-    patienceMs: Long) {
+    patience: Patience) {
   import RemoteReads._
-
-  private val patience = new Patience(patienceMs, client.downSinceNs)
 
   /** None: all outputs that the task reads are where they were written. */
   def reader[K, C](

@@ -17,10 +17,11 @@ private[lodestone] final class RemoteWrites(
     conf: LodestoneConf,
     client: ServiceClient,
     driver: DriverLink,
-    plans: RemotePlans) {
+    plans: RemotePlans,
+    patience: Patience) {
   import RemoteWrites._
 
-  private val means = PushMeans(client, plans, new Patience(patienceMs(conf), client.downSinceNs))
+  private val means = PushMeans(client, plans, patience)
   private val bodies = new Bodies(conf.pushBatchSizeBytes.toInt, conf.pushMemoryBytes)
 
   /** None: the map task keeps its output. */
@@ -58,11 +59,4 @@ private[lodestone] object RemoteWrites {
 
   /** One for all: to look a logger up walks the stack. */
   private val log = LoggerFactory.getLogger(classOf[RemoteWrites])
-
-  /**
-   * How long a service is waited for that may have what no other has: long enough to start it again.
-   * Where there is a copy the wait is for nothing.
-   */
-  def patienceMs(conf: LodestoneConf): Long =
-    if (conf.replicas > 1) conf.requestTimeoutMs / 2 else 6 * conf.requestTimeoutMs
 }
