@@ -125,7 +125,7 @@ def check(plugin_jar: Path, spark_jars: list[Path]) -> list[str]:
     return breaches(Classes([plugin_jar], below=OURS), spark)
 
 
-def core_jars(folder: Path) -> list[Path]:
+def spark_jars(folder: Path) -> list[Path]:
     """The Spark jars that the plugin touches, in a pyspark/jars folder."""
     patterns = [
         "spark-core_*",
@@ -133,13 +133,15 @@ def core_jars(folder: Path) -> list[Path]:
         "spark-common-utils*",
         "spark-launcher*",
         "spark-unsafe_*",
+        "spark-catalyst_*",
+        "spark-sql_*",
     ]
     return [jar for pattern in patterns for jar in sorted(folder.glob(pattern + ".jar"))]
 
 
 def main() -> int:
     plugin_jar, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    found = check(plugin_jar, core_jars(folder))
+    found = check(plugin_jar, spark_jars(folder))
     print("\n".join(found) or f"{plugin_jar.name} links against {folder}")
     return 1 if found else 0
 

@@ -6,13 +6,13 @@ import subprocess
 import pytest
 
 from harness.paths import EVERY_LINE, ROOT, SPARK_LINES, plugin_jar, spark_home
-from linkage.check import Classes, breaches, check, core_jars
+from linkage.check import Classes, breaches, check, spark_jars
 
 VERIFY_ALL = ROOT / "e2e" / "linkage" / "VerifyAll.java"
 
 
 def jars_of(line: str):
-    return core_jars(spark_home(SPARK_LINES[line]) / "jars")
+    return spark_jars(spark_home(SPARK_LINES[line]) / "jars")
 
 
 @pytest.mark.parametrize("line", EVERY_LINE)

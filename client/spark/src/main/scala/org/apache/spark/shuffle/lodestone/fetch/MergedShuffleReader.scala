@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch
 
+import java.io.InputStream
+
 import org.apache.spark.{Aggregator, InterruptibleIterator, SparkEnv, TaskContext}
 import org.apache.spark.internal.config
+import org.apache.spark.serializer.Serializer
 import org.apache.spark.shuffle._
+import org.apache.spark.shuffle.lodestone.rows.{RowReader, SqlRows}
 import org.apache.spark.storage._
 import org.apache.spark.util.CompletionIterator
 
@@ -24,11 +28,9 @@ private[fetch] final class MergedShuffleReader[K, C](
   private val dependency = handle.dependency
 
   override def read(): Iterator[Product2[K, C]] = {
-    val serializer = dependency.serializer.newInstance()
+    val records = recordsOf(dependency.serializer)
     val check = new RecordsCheck(plan.merged, failures)
-    val fetched = blocks().flatMap { case (id, stream) =>
-      check(id, serializer.deserializeStream(stream).asKeyValueIterator)
-    }
+    val fetched = blocks().flatMap { case (id, stream) => check(id, records(stream)) }
     val counted = failures.guard(fetched).map { record =>
       metrics.incRecordsRead(1)
       record
@@ -38,6 +40,12 @@ private[fetch] final class MergedShuffleReader[K, C](
       context.taskMetrics().mergeShuffleReadMetrics())
     val combined = combine(new InterruptibleIterator(context, completed))
     new InterruptibleIterator(context, sort(combined))
+  }
+
+  private def recordsOf(serializer: Serializer): InputStream => Iterator[(Any, Any)] = {
+    val instance = serializer.newInstance()
+    if (SqlRows.areOf(serializer)) new RowReader(instance)
+    else instance.deserializeStream(_).asKeyValueIterator
   }
 
   /** The values are already combined if the map side did it. */
@@ -60,7 +68,7 @@ private[fetch] final class MergedShuffleReader[K, C](
       case None => records
     }
 
-  private def blocks(): Iterator[(BlockId, java.io.InputStream)] = {
+  private def blocks(): Iterator[(BlockId, InputStream)] = {
     val env = SparkEnv.get
     val conf = env.conf
     new ShuffleBlockFetcherIterator(

@@ -43,7 +43,8 @@ private[push] final class RecordPages(
   private var inserted = 0L
   private var peak = 0L
 
-  def insert(record: Array[Byte], length: Int, partition: Int): Unit = {
+  /** Takes `length` of these bytes from `start` on. */
+  def insert(bytes: Array[Byte], start: Int, length: Int, partition: Int): Unit = {
     if (length <= 0) throw new IllegalStateException("a record without bytes cannot be read again")
     if (count >= mostRecords) giveAway()
     makeRoomForPointer()
@@ -51,7 +52,8 @@ private[push] final class RecordPages(
     if (page == null || cursor + needed > page.getBaseOffset + page.size()) nextPage(needed)
     val base = page.getBaseObject
     UnsafeAlignedOffset.putSize(base, cursor, length)
-    Platform.copyMemory(record, Platform.BYTE_ARRAY_OFFSET, base, cursor + lengthBytes, length)
+    val from = Platform.BYTE_ARRAY_OFFSET.toLong + start
+    Platform.copyMemory(bytes, from, base, cursor + lengthBytes, length)
     pointers.set(count, pack(partition, pages.length - 1, cursor - page.getBaseOffset))
     cursor += needed
     count += 1

@@ -63,7 +63,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
 
   private def collect(rows: Iterator[Product2[K, V]]): Unit = {
     val partitioner = dependency.partitioner
-    val input = new RecordInput(dependency.serializer.newInstance(), pages)
+    val input = RecordInput(dependency.serializer, pages)
     while (rows.hasNext) {
       val row = rows.next()
       val partition = partitioner.getPartition(row._1)
@@ -72,6 +72,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
       records += 1
       input.add(partition, row._1, row._2)
     }
+    input.finish()
   }
 
   /** Memory is short: what there is goes to a file, as it will stand in the output. */

@@ -30,10 +30,10 @@ private[remote] object RecordCollector {
       memory: TaskMemoryManager,
       segments: SegmentWriter): RecordCollector = {
     val env = SparkEnv.get
-    val serializer = dependency.serializer.newInstance()
     val numPartitions = dependency.partitioner.numPartitions
+    def serializer = dependency.serializer.newInstance()
     if (dependency.serializer.supportsRelocationOfSerializedObjects) {
-      new SerializedRecords(serializer, numPartitions, memory, segments)
+      new SerializedRecords(dependency.serializer, numPartitions, memory, segments)
     } else if (numPartitions <= env.conf.get(config.SHUFFLE_SORT_BYPASS_MERGE_THRESHOLD)) {
       new StreamedRecords(serializer, env.serializerManager, numPartitions, segments)
     } else {

@@ -4,13 +4,13 @@ package org.apache.spark.shuffle.lodestone.push.remote
 import org.apache.spark.SparkEnv
 import org.apache.spark.internal.config
 import org.apache.spark.memory.TaskMemoryManager
-import org.apache.spark.serializer.SerializerInstance
+import org.apache.spark.serializer.Serializer
 import org.apache.spark.shuffle.lodestone.push.records.{FrameEncoder, RecordInput, RecordPages}
 import org.apache.spark.shuffle.lodestone.push.records.SortedRecords
 
 /** Records that can be sorted as bytes: each is serialized once, on its own, and then only copied. */
 private[remote] final class SerializedRecords(
-    serializer: SerializerInstance,
+    serializer: Serializer,
     numPartitions: Int,
     memory: TaskMemoryManager,
     segments: SegmentWriter)
@@ -22,14 +22,17 @@ private[remote] final class SerializedRecords(
     env.conf.get(config.SHUFFLE_SPILL_NUM_ELEMENTS_FORCE_SPILL_THRESHOLD),
     write)
   private val enoughBytes = RecordCollector.enoughBytes(numPartitions)
-  private val input = new RecordInput(serializer, pages)
+  private val input = RecordInput(serializer, pages)
 
   override def add(partition: Int, key: Any, value: Any): Unit = {
     input.add(partition, key, value)
     if (pages.recordBytes >= enoughBytes) pages.giveAll()
   }
 
-  override def finish(): Unit = pages.giveAll()
+  override def finish(): Unit = {
+    input.finish()
+    pages.giveAll()
+  }
 
   override def close(): Unit = pages.free()
 
