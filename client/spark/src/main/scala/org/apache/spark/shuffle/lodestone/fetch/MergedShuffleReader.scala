@@ -7,7 +7,7 @@ import org.apache.spark.{Aggregator, InterruptibleIterator, SparkEnv, TaskContex
 import org.apache.spark.internal.config
 import org.apache.spark.serializer.Serializer
 import org.apache.spark.shuffle._
-import org.apache.spark.shuffle.lodestone.rows.{RowReader, SqlRows}
+import org.apache.spark.shuffle.lodestone.wire.rows.{RowReader, SqlRows}
 import org.apache.spark.storage._
 import org.apache.spark.util.CompletionIterator
 

@@ -6,7 +6,7 @@ import java.io.ByteArrayOutputStream
 import scala.reflect.ClassTag
 
 import org.apache.spark.serializer.{Serializer, SerializerInstance}
-import org.apache.spark.shuffle.lodestone.rows.SqlRows
+import org.apache.spark.shuffle.lodestone.wire.rows.SqlRows
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /** Serializes one record after another, each on its own, into pages. */

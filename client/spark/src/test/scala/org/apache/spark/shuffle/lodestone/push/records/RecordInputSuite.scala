@@ -59,8 +59,7 @@ final class RecordInputSuite {
     (read.toMap, taken.times)
   }
 
-  @Test def `rows of all sizes find their partitions in order also when memory runs out in between`()
-      : Unit = {
+  @Test def `rows of all sizes find their partitions in order also when memory is short`(): Unit = {
     val seed = System.nanoTime()
     val random = new Random(seed)
     val rows = Seq.fill(5000) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone.rows
+package org.apache.spark.shuffle.lodestone.wire.rows
 
 import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
