@@ -4,23 +4,17 @@
 import argparse
 import json
 import random
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 from harness.plain import PlainSpark, question
 from harness.spark_process import Job
 from tpch import tables
 
-from .plan import SERVICES, plan_of
+from .plan import plan_of
 from .round import run_round
-
-# Small enough to be filled by what the jobs shuffle, or nearly.
-DISK_MB = 96
 
 
 def arguments():
@@ -66,9 +60,9 @@ def one_round(seed: int, spark: str, plain: PlainSpark, sizes: dict) -> bool:
     # Before, so that it has the machine for itself.
     expected = plain.answer(question(Job("many_shuffles", sizes, conf=plan.conf)))
     began = time.monotonic()
-    with small_disks() as places:
+    with tempfile.TemporaryDirectory(prefix="lodestone-chaos-") as folder:
         try:
-            _, done = run_round(plan, spark, places, sizes, tell)
+            _, done = run_round(plan, spark, Path(folder), sizes, tell)
         except Exception as failure:
             print(f"  FAILED: {failure}", flush=True)
             return False
@@ -83,26 +77,6 @@ def one_round(seed: int, spark: str, plain: PlainSpark, sizes: dict) -> bool:
         print("  FAILED: another answer than plain Spark's", flush=True)
         return False
     return True
-
-
-@contextmanager
-def small_disks():
-    """Directories on file systems of their own, where this user may mount them."""
-    folder = Path(tempfile.mkdtemp(prefix="lodestone-chaos-"))
-    places, mounted = [], []
-    try:
-        for number in range(SERVICES):
-            disk = folder / f"disk{number}"
-            disk.mkdir()
-            mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(disk)]
-            if subprocess.run(mount, capture_output=True, check=False).returncode == 0:
-                mounted.append(disk)
-            places.append(disk / "service")
-        yield places
-    finally:
-        for disk in mounted:
-            subprocess.run(["umount", "--lazy", disk], check=False)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.daemon import Daemon
 from harness.processes import executors_of
+from harness.small_disk import fill
 from harness.spark_process import SparkProcess
 
 from .plan import Act
@@ -117,19 +118,6 @@ class Mischief:
         cancel = service.drain("--cancel")
         assert cancel.wait(UNDO_PATIENCE_S) == 0, cancel.stderr.read()
         return f"{service.host_port}, for {drained_s:.1f} s"
-
-
-def fill(path: Path) -> int:
-    """Writes until there is no room; says how much."""
-    written = 0
-    with path.open("wb", buffering=0) as filler:
-        for piece in (1 << 20, 1 << 12):
-            try:
-                while True:
-                    written += filler.write(b"\0" * piece)
-            except OSError:
-                pass
-    return written
 
 
 def size_of(path: Path) -> int:

@@ -3,15 +3,19 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.daemon import Daemon, wait_until
+from harness.small_disk import small_disk
 from harness.spark_process import TWO_EXECUTORS, Job, Outcome, SparkProcess
 
 from .mischief import Mischief
 from .plan import SERVICES, Plan
 
+# Small enough to be filled by what the jobs shuffle, or nearly.
+DISK_MB = 96
 # A service that was down when the application ended learns of it from the lease that its start gave: 120 s, and a little.
 LEASE_S = 150
 
@@ -31,20 +35,20 @@ def job_of(plan: Plan, daemons: list[Daemon], arguments: dict) -> Job:
 
 
 def run_round(
-    plan: Plan, spark: str, places: list[Path], arguments: dict, say: Callable[[str], None]
+    plan: Plan, spark: str, folder: Path, arguments: dict, say: Callable[[str], None]
 ) -> tuple[Job, Round]:
-    """Runs the job to its end; `places` are directories for the services, small ones if disks shall fill up."""
-    assert len(places) == SERVICES
-    daemons = [Daemon(place, memory=plan.memory) for place in places]
-    try:
+    """Runs the job to its end. Each service has a disk of its own, below `folder`."""
+    with ExitStack() as put_away:
+        daemons = []
+        for number in range(SERVICES):
+            disk = put_away.enter_context(small_disk(folder / f"disk{number}", DISK_MB))
+            daemons.append(Daemon(disk / "service", memory=plan.memory))
+            put_away.callback(daemons[-1].stop)
         job = job_of(plan, daemons, arguments)
         running = SparkProcess(spark, job)
         outcome, counts = _under_attack(plan, running, daemons, say)
         _check_services_are_empty(daemons)
         return job, Round(outcome, counts)
-    finally:
-        for daemon in daemons:
-            daemon.stop()
 
 
 def _under_attack(plan, running, daemons, say) -> tuple[Outcome, dict[str, int]]:

@@ -4,10 +4,10 @@
 import hashlib
 import json
 import os
-import subprocess
 
 import pytest
 
+import harness.small_disk
 from harness.cluster import Cluster
 from harness.daemon import Daemon
 from harness.gates import Gates
@@ -67,11 +67,8 @@ def start_daemon(tmp_path):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of one megabyte."""
-    place = tmp_path / "small"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=True)
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
+    with harness.small_disk.small_disk(tmp_path / "small", megabytes=1) as place:
+        yield place
 
 
 @pytest.fixture

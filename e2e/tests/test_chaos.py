@@ -14,6 +14,5 @@ SIZES = {"turns": 1}
 def test_whatever_is_killed_frozen_filled_or_damaged_the_answer_is_right(
     seed, spark, plain_answer, tmp_path
 ):
-    places = [tmp_path / f"service{number}" for number in range(3)]
-    job, done = run_round(plan_of(seed), spark, places, SIZES, print)
+    job, done = run_round(plan_of(seed), spark, tmp_path, SIZES, print)
     assert done.outcome.answer == plain_answer(job)
