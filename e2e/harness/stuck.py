@@ -22,7 +22,7 @@ def story_of(job: SparkProcess) -> str:
 
 
 def _is_jvm(pid: int) -> bool:
-    return command_line(pid)[:1] != [] and command_line(pid)[0].endswith("java")
+    return any(program.endswith("java") for program in command_line(pid)[:1])
 
 
 def _stacks(pid: int) -> str:

@@ -17,6 +17,7 @@ private[lodestone] final class RowReader(serializer: SerializerInstance)
   import RowReader._
 
   private val window = new Array[Byte](WindowBytes)
+  private val sizes = ByteBuffer.wrap(window)
   private var rowBytes = new Array[Byte](FirstRowBytes)
   private var row: UnsafeRow = _
   private var record: (Any, Any) = _
@@ -65,8 +66,7 @@ private[lodestone] final class RowReader(serializer: SerializerInstance)
     }
 
     private def sizeInWindow(): Int = {
-      val size = (window(at) & 0xff) << 24 | (window(at + 1) & 0xff) << 16 |
-        (window(at + 2) & 0xff) << 8 | (window(at + 3) & 0xff)
+      val size = sizes.getInt(at)
       if (size < 0) throw new IOException(s"a row of $size bytes: this is not a stream of rows")
       at += SqlRows.HeadBytes
       size

@@ -30,7 +30,7 @@ private[lodestone] object SqlRows {
 
   /** Asked once, of this Spark itself. */
   private object Format {
-    lazy val isKnown: Boolean =
+    val isKnown: Boolean =
       try {
         writesSizeAndBytes
       } catch {
