@@ -20,6 +20,7 @@ use crate::model::ledger::Ledger;
 use crate::model::mode::Mode;
 use crate::model::segment::{LaidSegment, Segments};
 use crate::resource::Resources;
+use crate::resource::budget::Budget;
 use crate::resource::home::{Home, Place};
 use crate::resource::pages::PagedBytes;
 use crate::resource::planted::{self, Bug};
@@ -28,8 +29,12 @@ use crate::resource::planted::{self, Bug};
 /// allocations.
 pub(crate) const PARTITION_BYTES: usize = 352;
 
-/// From this size on bytes are written by themselves as cheaply as together with others.
-const LARGE_BYTES: usize = 256 * 1024;
+/// From this size on a segment is written by itself as cheaply as it is copied to the tail and written
+/// from there, when it has left the processor's caches.
+const LARGE_BYTES: usize = 64 * 1024;
+
+/// What of a partition of Spark's own push is written together.
+const TOGETHER_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -212,13 +217,12 @@ impl Partition {
             .resize_metadata(before, inner.segments.heap_bytes());
     }
 
-    /// Copies the segment to the tail, if there is memory for it. A large one is not worth a copy that
-    /// will be driven out again soon.
+    /// Copies the segment to the tail, if there is memory for it.
     fn grow_tail(&self, resources: &Resources, inner: &mut Inner, bytes: &[u8]) -> bool {
         let must_leave = match self.home.as_ref() {
-            Home::Ours { .. } => bytes.len() >= LARGE_BYTES && resources.budget.surplus() > 0,
+            Home::Ours { .. } => bytes.len() >= LARGE_BYTES && is_crowded(&resources.budget, inner),
             // Executors read the file: all of it must be there when finalize is answered.
-            Home::Spark { .. } => inner.tail.len() + bytes.len() >= LARGE_BYTES,
+            Home::Spark { .. } => inner.tail.len() + bytes.len() >= TOGETHER_BYTES,
         };
         if must_leave {
             return false;
@@ -328,5 +332,14 @@ impl Partition {
     /// Writes that failed so far.
     pub(crate) fn failed_writes(&self) -> u32 {
         self.lock().map_or(u32::MAX, |inner| inner.failed_writes)
+    }
+}
+
+/// Whether a large segment is not worth a copy that will be driven out again soon. What has begun to go
+/// to disk goes on to do so, and leaves the memory to partitions that are wholly there.
+fn is_crowded(budget: &Budget, inner: &Inner) -> bool {
+    match inner.own {
+        Some(_) => budget.is_scarce(),
+        None => budget.is_nearly_pressed(),
     }
 }

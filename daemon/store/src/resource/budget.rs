@@ -5,6 +5,8 @@
 //! Metadata cannot be written out, so it comes first: what is left of the limit is the *room* for
 //! tails. Above three quarters of the room one thread writes out the largest tails until half is in
 //! use; a tail that would pass the whole room is not grown, its partition is written through to disk.
+//! Large segments take a little less than three quarters, so that they do not start it, and those of partitions
+//! that are on disk already only a quarter.
 //!
 //! The limit may change while the store lives. What is over a new one is written out as under any
 //! pressure; nothing is taken away from anybody.
@@ -102,6 +104,16 @@ impl Budget {
     /// True if tails should be written out.
     pub(crate) fn is_pressed(&self) -> bool {
         self.tails.load(Relaxed) > self.room() / 4 * 3
+    }
+
+    /// True shortly before tails should be written out: what is large does not wait for that.
+    pub(crate) fn is_nearly_pressed(&self) -> bool {
+        self.tails.load(Relaxed) > self.room() / 16 * 11
+    }
+
+    /// True if there is not plenty.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.tails.load(Relaxed) > self.room() / 4
     }
 
     /// How much of the tails should be written out once that has begun.

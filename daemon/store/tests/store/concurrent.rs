@@ -163,8 +163,8 @@ fn with_held_relief(then: impl FnOnce(&World)) {
                 ..key()
             };
             world.store.register_shuffle(&other, spec()).unwrap();
-            for reduce in 0..20 {
-                let bytes = payload(1, reduce, 100_000);
+            for reduce in 0..50 {
+                let bytes = payload(1, reduce, 60_000);
                 let segments = [header(reduce, &bytes)];
                 let codes = world
                     .store

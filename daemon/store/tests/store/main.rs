@@ -10,6 +10,7 @@ mod concurrent;
 mod disk;
 mod handover;
 mod life;
+mod memory;
 mod open;
 mod os;
 mod remote;

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Memory: what stays in it, what leaves it when there is no more, and that there is never too much of it.
+
+use std::path::Path;
+
+use lodestone_store::fs::fake::Errno;
+use lodestone_store::*;
+
+use crate::world::*;
+
+#[test]
+fn what_fits_into_memory_never_touches_the_disk() {
+    let world = World::with(1, 8 * MIB).registered();
+    let before = world.fs.writes();
+    for map in 0..5 {
+        for reduce in 0..3 {
+            let bytes = payload(map, reduce, LARGE_BYTES + 1000 * map as usize);
+            assert_eq!(world.push(map, reduce, &bytes), Code::Ok);
+        }
+    }
+    world.store.finalize(&key()).unwrap();
+    assert_eq!(world.fs.writes(), before);
+    assert!(world.data_files(DISK).is_empty());
+    for reduce in 0..3 {
+        let all: Vec<_> = (0..5)
+            .flat_map(|map| payload(map, reduce, LARGE_BYTES + 1000 * map as usize))
+            .collect();
+        assert_eq!(world.fetch(reduce), all);
+    }
+    let range = MapRange::new(1, 3).unwrap();
+    let some: Vec<_> = (1..3)
+        .flat_map(|map| payload(map, 2, LARGE_BYTES + 1000 * map as usize))
+        .collect();
+    assert_eq!(fetch(&world.store, range, 2).concat(), some);
+}
+
+#[test]
+fn memory_that_the_host_needs_back_goes_to_disk_and_nothing_is_lost() {
+    const LENGTH: usize = 60_000;
+    let world = World::with(1, 8 * MIB).registered();
+    for reduce in 0..30 {
+        assert_eq!(world.push(0, reduce, &payload(0, reduce, LENGTH)), Code::Ok);
+    }
+    assert_eq!(world.data_bytes(DISK), 0);
+    world.store.limit_memory(MIB);
+    assert!(world.store.load().memory_used <= MIB);
+    assert!(world.store.memory_held() <= MIB);
+    for reduce in 30..60 {
+        assert_eq!(world.push(0, reduce, &payload(0, reduce, LENGTH)), Code::Ok);
+        assert!(world.store.load().memory_used <= MIB);
+    }
+    let on_disk = world.data_bytes(DISK);
+    world.store.limit_memory(8 * MIB);
+    for reduce in 60..90 {
+        assert_eq!(world.push(0, reduce, &payload(0, reduce, LENGTH)), Code::Ok);
+    }
+    assert_eq!(world.data_bytes(DISK), on_disk);
+    world.store.finalize(&key()).unwrap();
+    for reduce in 0..90 {
+        assert_eq!(world.fetch(reduce), payload(0, reduce, LENGTH));
+    }
+}
+
+#[test]
+fn memory_stays_under_the_budget_while_ten_times_as_much_is_pushed() {
+    const BUDGET: u64 = 4 * MIB;
+    let world = World::with(2, BUDGET).registered();
+    let (maps, reduces, length) = (128, 32, 10_240);
+    for map in 0..maps {
+        for reduce in 0..reduces {
+            assert_eq!(
+                world.push(map, reduce, &payload(map, reduce, length)),
+                Code::Ok
+            );
+            let used = world.store.load().memory_used;
+            assert!(used <= BUDGET, "{used} of {BUDGET}");
+        }
+    }
+    assert!(u64::from(maps * reduces) * length as u64 >= 10 * BUDGET);
+    let summary = world.store.finalize(&key()).unwrap();
+    assert_eq!(summary.segments, u64::from(maps * reduces));
+    for reduce in 0..reduces {
+        let all: Vec<_> = (0..maps)
+            .flat_map(|map| payload(map, reduce, length))
+            .collect();
+        assert_eq!(world.fetch(reduce), all);
+    }
+}
+
+#[test]
+fn pressure_writes_out_the_largest_tails_first() {
+    let world = World::with(1, 4 * MIB).registered();
+    for reduce in 1..=20 {
+        assert_eq!(world.push(0, reduce, &payload(0, reduce, 10_000)), Code::Ok);
+    }
+    let mut reduce = 100;
+    while world.data_files(DISK).is_empty() {
+        assert_eq!(world.push(0, reduce, &payload(0, reduce, 50_000)), Code::Ok);
+        reduce += 1;
+    }
+    assert_eq!(world.data_bytes(DISK) % 50_000, 0, "small tails could stay");
+}
+
+#[test]
+fn finalized_tails_are_written_out_under_pressure_and_their_layout_stays() {
+    let world = World::with(1, 4 * MIB).registered_for(2);
+    for reduce in 0..8 {
+        world.push(0, reduce, &payload(0, reduce, 160_000));
+    }
+    world.store.finalize(&key()).unwrap();
+    let layout = |reduce| {
+        world
+            .store
+            .layout(&key(), MapRange::ALL, ReduceId(reduce))
+            .unwrap()
+    };
+    let before: Vec<_> = (0..8).map(layout).collect();
+    let other = ShuffleKey {
+        shuffle: ShuffleId(8),
+        ..key()
+    };
+    let spec = ShuffleSpec {
+        num_maps: 2,
+        ..spec()
+    };
+    world.store.register_shuffle(&other, spec).unwrap();
+    for reduce in 0..50 {
+        let bytes = payload(1, reduce, 60_000);
+        let header = header(reduce, &bytes);
+        let codes = world
+            .store
+            .push_batch(&other, &batch(1, 1, &[header], &bytes));
+        assert_eq!(codes.unwrap(), [Code::Ok]);
+    }
+    let files = world.data_files(DISK);
+    assert_eq!(files.len(), 2, "of both shuffles: {files:?}");
+    assert_eq!((0..8).map(layout).collect::<Vec<_>>(), before);
+    (0..8).for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 160_000)));
+}
+
+#[test]
+fn finalized_tails_survive_a_disk_that_fails_under_pressure() {
+    let world = World::with(1, 4 * MIB).registered();
+    for reduce in 0..8 {
+        world.push(0, reduce, &payload(0, reduce, 150_000));
+    }
+    world.store.finalize(&key()).unwrap();
+    world.fs.break_dir(Path::new(DISK), Errno::NOSPC);
+    let other = ShuffleKey {
+        shuffle: ShuffleId(8),
+        ..key()
+    };
+    world.store.register_shuffle(&other, spec()).unwrap();
+    let mut refused = false;
+    for reduce in 0..50 {
+        let bytes = payload(1, reduce, 60_000);
+        let header = header(reduce, &bytes);
+        let codes = world
+            .store
+            .push_batch(&other, &batch(1, 1, &[header], &bytes));
+        refused |= codes.unwrap() == [Code::DiskFull];
+        assert!(world.store.load().memory_used <= 4 * MIB);
+    }
+    assert!(refused);
+    (0..8).for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 150_000)));
+}
+
+#[test]
+fn metadata_alone_cannot_pass_the_budget() {
+    const BUDGET: u64 = 256 * 1024;
+    let world = World::with(1, BUDGET).registered();
+    let codes: Vec<_> = (0..2_000)
+        .map(|reduce| world.push(0, reduce, b"x"))
+        .collect();
+    assert!(codes.contains(&Code::Overloaded));
+    assert!(
+        codes
+            .iter()
+            .all(|code| matches!(code, Code::Ok | Code::Overloaded))
+    );
+    assert!(
+        world.store.load().memory_used <= BUDGET,
+        "{}",
+        world.store.load().memory_used
+    );
+}
+
+/// Segments that are worth a write of their own.
+const SEGMENT: usize = 100_000;
+
+#[test]
+fn large_segments_follow_their_partition_to_disk_and_leave_the_memory_to_others() {
+    let world = World::with(1, 4 * MIB).registered_for(200);
+    let push = |map: u32, reduce: u32| {
+        let bytes = payload(map, reduce, SEGMENT);
+        assert_eq!(world.push(map, reduce, &bytes), Code::Ok);
+    };
+    let others = 1..=10;
+    others.clone().for_each(|reduce| push(0, reduce));
+    let mut maps = 0;
+    while world.data_files(DISK).is_empty() {
+        push(maps, 0);
+        maps += 1;
+    }
+    let left_memory = world.data_bytes(DISK);
+    assert_eq!(
+        left_memory,
+        maps as usize * SEGMENT,
+        "all of it, and of no other"
+    );
+    let used = world.store.load().memory_used;
+    (maps..maps + 20).for_each(|map| push(map, 0));
+    assert_eq!(world.data_bytes(DISK), left_memory + 20 * SEGMENT);
+    assert!(
+        world.store.load().memory_used < used + 1000,
+        "none was copied"
+    );
+    world.store.finalize(&key()).unwrap();
+    let all: Vec<_> = (0..maps + 20)
+        .flat_map(|map| payload(map, 0, SEGMENT))
+        .collect();
+    assert_eq!(world.fetch(0), all);
+    others.for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, SEGMENT)));
+}
+
+#[test]
+fn a_partition_on_disk_gets_memory_again_when_there_is_plenty() {
+    let world = World::with(1, 4 * MIB).registered_for(200);
+    let other = ShuffleKey {
+        shuffle: ShuffleId(8),
+        ..key()
+    };
+    world.store.register_shuffle(&other, spec()).unwrap();
+    for reduce in 0..20 {
+        let bytes = payload(0, reduce, SEGMENT);
+        let segments = [header(reduce, &bytes)];
+        let codes = world
+            .store
+            .push_batch(&other, &batch(0, 0, &segments, &bytes));
+        assert_eq!(codes.unwrap(), [Code::Ok]);
+    }
+    let mut maps = 0;
+    let mut reaches_disk = || {
+        let before = world.data_bytes(DISK);
+        let bytes = payload(maps, 0, SEGMENT);
+        assert_eq!(world.push(maps, 0, &bytes), Code::Ok);
+        maps += 1;
+        world.data_bytes(DISK) > before
+    };
+    while !reaches_disk() {}
+    assert!(reaches_disk(), "the memory is another shuffle's");
+    world
+        .store
+        .remove_shuffle(&app(), AppAttempt::NONE, ShuffleId(8), None)
+        .unwrap();
+    assert!(!reaches_disk());
+    world.store.finalize(&key()).unwrap();
+    let all: Vec<_> = (0..maps).flat_map(|map| payload(map, 0, SEGMENT)).collect();
+    assert_eq!(world.fetch(0), all);
+}
