@@ -33,12 +33,13 @@ class Side:
 
 
 LODESTONE = {"spark.shuffle.manager": MANAGER}
+MERGE = LODESTONE | {"spark.lodestone.mode": "merge"}
 REMOTE = LODESTONE | {"spark.lodestone.mode": "remote"}
 ALL = [
     Side("plain", "plain Spark"),
     Side("ess", "Spark with its shuffle service", service=True),
     Side("push", "Spark's push-based shuffle", service=True, pushes=True),
-    Side("lodestone", "Lodestone, every shuffle", LODESTONE | {"spark.lodestone.mode": "merge"}),
+    Side("lodestone", "Lodestone, every shuffle", MERGE),
     Side("auto", "Lodestone", LODESTONE),
     Side("remote", "Lodestone, remote", REMOTE),
     Side("two", "Lodestone, remote, two services", REMOTE, daemons=("3g", "3g")),
@@ -49,6 +50,7 @@ ALL = [
         daemons=("3g", "3g"),
     ),
     Side("tight", "Lodestone, remote, little memory", REMOTE, daemons=("1g",)),
+    Side("little", "Lodestone, every shuffle, little memory", MERGE, daemons=("1g",)),
 ]
 # Where nothing else is asked for. Each side is an application that stays up: there is no memory for all of them at once.
 USUAL = ["plain", "ess", "push", "lodestone", "auto"]
