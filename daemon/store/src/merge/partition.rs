@@ -22,7 +22,7 @@ use crate::model::segment::{LaidSegment, Segments};
 use crate::resource::Resources;
 use crate::resource::budget::Budget;
 use crate::resource::home::{Home, Place};
-use crate::resource::pages::PagedBytes;
+use crate::resource::paged::PagedBytes;
 use crate::resource::planted::{self, Bug};
 
 /// What a partition costs beside its segments, for the budget: the struct, its map entry,
@@ -199,11 +199,31 @@ impl Partition {
             // What no disk would take is not taken into memory either: it would be dropped soon.
             self.home.disk(resources, self.reduce)?;
         }
-        if self.grow_tail(resources, inner, bytes) {
+        let may_stay = !self.must_leave(resources, inner, bytes);
+        if may_stay && self.grow_tail(resources, inner, bytes) {
             self.index(resources, inner, segment);
         } else if !planted::is(Bug::AckBeforeWrite) {
-            self.write_out_locked(resources, inner, bytes)?;
-            self.index(resources, inner, segment);
+            self.write_through(resources, inner, segment, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the tail and the segment to disk. What has no original stays in memory if no disk takes it.
+    fn write_through(
+        &self,
+        resources: &Resources,
+        inner: &mut Inner,
+        segment: &LaidSegment,
+        bytes: &[u8],
+    ) -> Result<(), Code> {
+        let written = self.write_out_locked(resources, inner, bytes);
+        if let Err(code) = written
+            && (self.may_drop(inner) || !self.grow_tail(resources, inner, bytes))
+        {
+            return Err(code);
+        }
+        self.index(resources, inner, segment);
+        if written.is_ok() {
             inner.on_file = inner.segments.len();
         }
         Ok(())
@@ -217,16 +237,17 @@ impl Partition {
             .resize_metadata(before, inner.segments.heap_bytes());
     }
 
-    /// Copies the segment to the tail, if there is memory for it.
-    fn grow_tail(&self, resources: &Resources, inner: &mut Inner, bytes: &[u8]) -> bool {
-        let must_leave = match self.home.as_ref() {
+    /// Whether the segment goes to disk at once.
+    fn must_leave(&self, resources: &Resources, inner: &Inner, bytes: &[u8]) -> bool {
+        match self.home.as_ref() {
             Home::Ours { .. } => bytes.len() >= LARGE_BYTES && is_crowded(&resources.budget, inner),
             // Executors read the file: all of it must be there when finalize is answered.
             Home::Spark { .. } => inner.tail.len() + bytes.len() >= TOGETHER_BYTES,
-        };
-        if must_leave {
-            return false;
         }
+    }
+
+    /// Copies the segment to the tail, if there is memory for it.
+    fn grow_tail(&self, resources: &Resources, inner: &mut Inner, bytes: &[u8]) -> bool {
         let has_grown = inner.tail.try_append(&resources.pages, bytes);
         self.note_tail(inner);
         has_grown

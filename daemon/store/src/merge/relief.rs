@@ -9,7 +9,7 @@ use super::partition::{Inner, Partition};
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::Place;
-use crate::resource::pages::PagedBytes;
+use crate::resource::paged::PagedBytes;
 use crate::resource::planted::{self, Bug};
 use crate::store::Store;
 

@@ -4,7 +4,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::resource::pages::{PagedBytes, Pages};
+use crate::resource::paged::PagedBytes;
+use crate::resource::pages::Pages;
 
 /// Once the partition is finalized readers share it.
 #[derive(Debug, Default)]

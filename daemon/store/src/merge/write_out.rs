@@ -16,7 +16,7 @@ use crate::model::code::Code;
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::{Home, Place};
-use crate::resource::pages::PagedBytes;
+use crate::resource::paged::PagedBytes;
 
 /// Up to this size a partition is small.
 const SMALL_BYTES: u64 = 1024 * 1024;

@@ -7,6 +7,7 @@ pub(crate) mod clock;
 pub(crate) mod disk;
 pub(crate) mod home;
 pub(crate) mod incarnation;
+pub(crate) mod paged;
 pub(crate) mod pages;
 pub(crate) mod planted;
 pub(crate) mod random;

@@ -1,31 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory for tails: pages of two sizes, taken from the budget, and used again.
+//! Memory for tails, a pool: pages of two sizes, taken from the budget, and used again.
 //!
 //! Growing each tail in one piece (a `Vec`) was tried first: with thousands of tails that grow and go,
 //! the allocator's holes took as much memory again as the budget allowed.
 
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
-
-use bytes::Bytes;
 
 use super::budget::Budget;
 use super::{allocator, locked};
 
 /// Size of the first pages of a tail: what an almost empty tail wastes at most.
-const SMALL_PAGE_BYTES: usize = 4 << 10;
+pub(super) const SMALL_PAGE_BYTES: usize = 4 << 10;
 
 /// Size of the pages behind those: what is sent, or copied, without a break.
-const LARGE_PAGE_BYTES: usize = 64 << 10;
-
-/// This many small pages come first.
-const SMALL_PAGES: usize = 16;
-
-/// Bytes in the small pages.
-const SMALL_PART: usize = SMALL_PAGES * SMALL_PAGE_BYTES;
-
-/// What is moved in one step when a gap is closed up: rare, so that a small buffer on the stack will do.
-const MOVE_BYTES: usize = 1024;
+pub(super) const LARGE_PAGE_BYTES: usize = 64 << 10;
 
 /// Pages that nobody needed for so long are given back, also while applications are there.
 const IDLE_MS: u64 = 1_800_000;
@@ -33,7 +21,7 @@ const IDLE_MS: u64 = 1_800_000;
 /// What is freed of so little stays with the allocator.
 const WORTH_GIVING_BACK: usize = 1 << 20;
 
-type Page = Box<[u8]>;
+pub(super) type Page = Box<[u8]>;
 
 /// The pages that nobody uses at the moment. They are kept until [`Pages::release`], because fresh
 /// memory costs the kernel more than to copy something into it; with those in use they are never more
@@ -55,53 +43,6 @@ struct State {
     /// The least that was free since then: nobody needed it.
     idle_bytes: usize,
     idle_since_ms: u64,
-}
-
-/// Bytes in pages, appended at the end. The pages go back when it is dropped.
-#[derive(Debug)]
-pub(crate) struct PagedBytes {
-    from: Arc<Pages>,
-    pages: Vec<Page>,
-    length: usize,
-}
-
-/// A part of one page, shared with whoever sends it.
-struct Share {
-    paged: Arc<PagedBytes>,
-    page: usize,
-    range: Range<usize>,
-}
-
-/// Where a byte is: which page, and where in it.
-fn position(at: usize) -> (usize, usize) {
-    match at.checked_sub(SMALL_PART) {
-        None => (at / SMALL_PAGE_BYTES, at % SMALL_PAGE_BYTES),
-        Some(at) => (SMALL_PAGES + at / LARGE_PAGE_BYTES, at % LARGE_PAGE_BYTES),
-    }
-}
-
-/// Memory of the pages that so many bytes need.
-fn capacity(length: usize) -> usize {
-    match length.checked_sub(SMALL_PART) {
-        None => length.next_multiple_of(SMALL_PAGE_BYTES),
-        Some(rest) => SMALL_PART + rest.next_multiple_of(LARGE_PAGE_BYTES),
-    }
-}
-
-/// How many pages so many bytes need.
-fn pages_for(length: usize) -> usize {
-    match length.checked_sub(SMALL_PART) {
-        None => length.div_ceil(SMALL_PAGE_BYTES),
-        Some(rest) => SMALL_PAGES + rest.div_ceil(LARGE_PAGE_BYTES),
-    }
-}
-
-fn page_bytes(page: usize) -> usize {
-    if page < SMALL_PAGES {
-        SMALL_PAGE_BYTES
-    } else {
-        LARGE_PAGE_BYTES
-    }
 }
 
 fn give_back(pages: Vec<Page>) {
@@ -153,18 +94,16 @@ impl Pages {
         })
     }
 
-    /// Adds pages so that `length` bytes fit, or says that there is no memory.
-    fn grow(&self, pages: &mut Vec<Page>, now: usize, length: usize) -> bool {
-        let more = capacity(length) - now;
-        if !self.budget.try_take_tail(more) {
+    /// Adds pages of these sizes, or says that there is no memory for all of them.
+    pub(super) fn try_add(
+        &self,
+        pages: &mut Vec<Page>,
+        sizes: impl Iterator<Item = usize> + Clone,
+    ) -> bool {
+        if !self.budget.try_take_tail(sizes.clone().sum()) {
             return false;
         }
-        let mut left = more;
-        while left > 0 {
-            let page = self.page(page_bytes(pages.len()));
-            left -= page.len();
-            pages.push(page);
-        }
+        pages.extend(sizes.map(|bytes| self.page(bytes)));
         true
     }
 
@@ -211,7 +150,7 @@ impl Pages {
         locked(&self.state).bytes as u64
     }
 
-    fn take_back(&self, pages: Vec<Page>) {
+    pub(super) fn take_back(&self, pages: Vec<Page>) {
         let mut bytes = 0;
         {
             let mut state = locked(&self.state);
@@ -236,213 +175,14 @@ impl Pages {
     }
 }
 
-impl PagedBytes {
-    pub(crate) fn new(from: &Arc<Pages>) -> Self {
-        Self {
-            from: Arc::clone(from),
-            pages: Vec::new(),
-            length: 0,
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.length
-    }
-
-    /// Copies `bytes` to the end, or says that there is no memory for them.
-    pub(crate) fn try_append(&mut self, mut bytes: &[u8]) -> bool {
-        let length = self.length + bytes.len();
-        let now = capacity(self.length);
-        if !self.from.grow(&mut self.pages, now, length) {
-            return false;
-        }
-        let (first, mut start) = position(self.length);
-        self.length = length;
-        for page in self.pages.iter_mut().skip(first) {
-            let room = page.get_mut(start..).unwrap_or_default();
-            let (now, later) = bytes.split_at(bytes.len().min(room.len()));
-            if let Some(to) = room.get_mut(..now.len()) {
-                to.copy_from_slice(now);
-            }
-            (bytes, start) = (later, 0);
-        }
-        true
-    }
-
-    /// Keeps only these ranges, which are in order, and closes up the gaps.
-    pub(crate) fn keep(&mut self, ranges: &[Range<usize>]) {
-        let mut end = 0;
-        for range in ranges {
-            let mut from = range.start;
-            while from < range.end {
-                let moved = self.move_down(from, end, range.end - from);
-                from += moved;
-                end += moved;
-            }
-        }
-        self.length = end;
-        let gone = self.pages.split_off(pages_for(end));
-        self.from.take_back(gone);
-    }
-
-    /// Moves bytes down to `to`, as many as one step can, and says how many.
-    fn move_down(&mut self, from: usize, to: usize, most: usize) -> usize {
-        let mut step = [0; MOVE_BYTES];
-        let ((source, start), (target, place)) = (position(from), position(to));
-        let count = most
-            .min(step.len())
-            .min(page_bytes(source) - start)
-            .min(page_bytes(target) - place);
-        let bytes = self
-            .pages
-            .get(source)
-            .and_then(|page| page.get(start..start + count));
-        if let (Some(step), Some(bytes)) = (step.get_mut(..count), bytes) {
-            step.copy_from_slice(bytes);
-        }
-        let room = self
-            .pages
-            .get_mut(target)
-            .and_then(|page| page.get_mut(place..place + count));
-        if let (Some(room), Some(step)) = (room, step.get(..count)) {
-            room.copy_from_slice(step);
-        }
-        count
-    }
-
-    /// The bytes, page by page.
-    pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = self.length;
-        self.pages.iter().map_while(move |page| {
-            let count = rest.min(page.len());
-            rest -= count;
-            page.get(..count).filter(|slice| !slice.is_empty())
-        })
-    }
-
-    /// A range of the bytes, shared and not copied; shorter if the range goes over the end.
-    pub(crate) fn share(self: &Arc<Self>, range: Range<usize>) -> impl Iterator<Item = Bytes> {
-        let end = range.end.min(self.length);
-        let mut at = range.start;
-        std::iter::from_fn(move || {
-            if at >= end {
-                return None;
-            }
-            let (page, start) = position(at);
-            let count = (page_bytes(page) - start).min(end - at);
-            at += count;
-            Some(Bytes::from_owner(Share {
-                paged: Arc::clone(self),
-                page,
-                range: start..start + count,
-            }))
-        })
-    }
-}
-
-impl AsRef<[u8]> for Share {
-    fn as_ref(&self) -> &[u8] {
-        let page = self.paged.pages.get(self.page);
-        page.and_then(|page| page.get(self.range.clone()))
-            .unwrap_or_default()
-    }
-}
-
-impl Drop for PagedBytes {
-    fn drop(&mut self) {
-        self.from.take_back(std::mem::take(&mut self.pages));
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    #![expect(
-        clippy::single_range_in_vec_init,
-        reason = "a list of ranges, of which there may be one"
-    )]
-
     use super::*;
+    use crate::resource::paged::{PagedBytes, capacity};
 
     fn pages(limit: u64) -> (Arc<Budget>, Arc<Pages>) {
         let budget = Arc::new(Budget::new(limit));
         (Arc::clone(&budget), Pages::new(budget))
-    }
-
-    #[test]
-    fn bytes_come_out_as_they_went_in_over_page_boundaries() {
-        let (budget, pages) = pages(1 << 20);
-        let mut paged = PagedBytes::new(&pages);
-        let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
-        let mut so_far = 0;
-        for length in [
-            0, 1, 4094, 1, 4096, 5000, 52_000, 344, 65_536, 150_000, 18_928,
-        ] {
-            assert!(paged.try_append(&bytes[so_far..so_far + length]));
-            so_far += length;
-            assert_eq!(paged.len(), so_far);
-            assert_eq!(paged.slices().collect::<Vec<_>>().concat(), bytes[..so_far]);
-        }
-        assert_eq!(so_far, bytes.len());
-        assert_eq!(budget.used(), (SMALL_PART + 4 * LARGE_PAGE_BYTES) as u64);
-        let paged = Arc::new(paged);
-        for range in [0..1, 4095..4097, 60_000..70_000, 65_536..65_537, 0..300_000] {
-            let shared: Vec<Bytes> = paged.share(range.clone()).collect();
-            assert_eq!(shared.concat(), bytes[range]);
-        }
-        assert_eq!(paged.share(299_999..300_001).next().unwrap().len(), 1);
-        assert_eq!(paged.share(300_000..300_001).count(), 0);
-    }
-
-    #[test]
-    fn gaps_are_closed_up_and_their_memory_goes_back() {
-        let (budget, pages) = pages(1 << 20);
-        let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
-        let kept: [&[Range<usize>]; 5] = [
-            &[],
-            &[0..300_000],
-            &[1..2, 4_095..4_097, 60_000..70_000, 299_999..300_000],
-            &[100..65_536, 65_536..200_000],
-            &[150_000..300_000],
-        ];
-        for ranges in kept {
-            let mut paged = PagedBytes::new(&pages);
-            assert!(paged.try_append(&bytes));
-            paged.keep(ranges);
-            let expected: Vec<&[u8]> = ranges.iter().map(|r| &bytes[r.clone()]).collect();
-            let expected = expected.concat();
-            assert_eq!(paged.len(), expected.len());
-            assert_eq!(paged.slices().collect::<Vec<_>>().concat(), expected);
-            assert_eq!(budget.used(), capacity(expected.len()) as u64);
-            assert!(paged.try_append(b"more"));
-            let more = [expected.as_slice(), b"more"].concat();
-            assert_eq!(paged.slices().collect::<Vec<_>>().concat(), more);
-        }
-        assert_eq!(budget.used(), 0);
-    }
-
-    #[test]
-    fn what_does_not_fit_the_budget_is_not_appended() {
-        let (budget, pages) = pages(10 * SMALL_PAGE_BYTES as u64);
-        let mut paged = PagedBytes::new(&pages);
-        assert!(paged.try_append(&[1; 5_000]));
-        assert!(!paged.try_append(&[2; 50_000]));
-        assert_eq!(paged.slices().collect::<Vec<_>>().concat(), [1; 5_000]);
-        assert!(paged.try_append(&[3; 3_000]));
-        assert_eq!(budget.used(), 2 * SMALL_PAGE_BYTES as u64);
-    }
-
-    #[test]
-    fn memory_goes_back_when_the_last_reader_let_go() {
-        let (budget, pages) = pages(10 << 20);
-        let mut paged = PagedBytes::new(&pages);
-        assert!(paged.try_append(&[7; 1_000_000]));
-        let paged = Arc::new(paged);
-        let last = paged.share(999_000..1_000_000).next().unwrap();
-        drop(paged);
-        assert!(budget.used() >= 1_000_000);
-        assert_eq!(last, vec![7; last.len()]);
-        drop(last);
-        assert_eq!(budget.used(), 0);
     }
 
     #[test]

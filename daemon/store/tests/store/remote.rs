@@ -267,6 +267,25 @@ fn what_a_full_disk_refuses_is_refused_and_what_was_taken_stays() {
 }
 
 #[test]
+fn large_segments_have_all_of_the_memory_when_the_disk_is_full() {
+    let world = World::with(1, 4 * MIB).remote();
+    world.fs.set_capacity(DISK.as_ref(), 0);
+    let mut attempt = world.attempt(0, 10);
+    let mut taken = Vec::new();
+    let refused = loop {
+        let bytes = payload(0, attempt.next, 100_000);
+        match attempt.push(&[(1, &bytes)])[0] {
+            Code::Ok => taken.extend(bytes),
+            code => break code,
+        }
+    };
+    assert_eq!(refused, Code::DiskFull);
+    assert!(taken.len() > 3_500_000, "{} bytes were taken", taken.len());
+    attempt.commit().unwrap();
+    assert_eq!(world.fetch(1), taken);
+}
+
+#[test]
 fn a_batch_of_which_the_rest_was_refused_goes_on_where_it_ended() {
     let world = World::new().remote();
     let mut attempt = world.attempt(0, 10);
