@@ -16,8 +16,11 @@ import org.apache.spark.shuffle.lodestone.push.DiskSpeed
 private[driver] final class MergeChoice(conf: LodestoneConf) {
   import MergeChoice._
 
-  /** The least that is merged. Earlier shuffles teach what kind of disk it is; asked from any thread. */
-  @volatile private var leastBlocks = MinBlocks
+  /**
+   * The least that may be merged. Until a shuffle has shown what kind of disk it is, that is the less
+   * of the two: an application of small shuffles would never learn. Asked from any thread.
+   */
+  @volatile private var leastBlocks = MinBlocksOnSlowDisk
 
   /** What the numbers of maps and partitions alone say, before the first task has run. */
   def obstacle(numMaps: Int, numPartitions: Int): Option[Reason] =
@@ -32,10 +35,11 @@ private[driver] final class MergeChoice(conf: LodestoneConf) {
     case Mode.Merge | Mode.Remote => Merge(conf.pushMaxBlockSizeBytes)
     case Mode.Auto =>
       val slow = sample.diskReadMicros >= DiskSpeed.SlowMicros
+      val least = if (slow) MinBlocksOnSlowDisk else MinBlocks
       // A disk that was busy when it was first measured may turn out fast.
-      if (sample.diskReadMicros >= 0) leastBlocks = if (slow) MinBlocksOnSlowDisk else MinBlocks
+      if (sample.diskReadMicros >= 0) leastBlocks = least
       val even = if (slow) conf.pushMaxBlockSizeBytes else EvenBlockBytes
-      if (sample.blocks * numMaps < leastBlocks * sample.maps) {
+      if (sample.blocks * numMaps < least * sample.maps) {
         Leave(Reason.FewBlocks)
       } else if (sample.bytes > even * sample.blocks) {
         Leave(Reason.LargeBlocks)

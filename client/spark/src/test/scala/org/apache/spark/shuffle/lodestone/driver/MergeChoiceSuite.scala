@@ -19,6 +19,8 @@ class MergeChoiceSuite {
   private val auto = choice("auto")
 
   @Test def `a shuffle that cannot have many blocks is left before it begins`(): Unit = {
+    val auto = choice("auto")
+    auto(100, MapSample(1, 100, 100 * 1024, Solid))
     assertEquals(Some(Reason.FewBlocks), auto.obstacle(numMaps = 10, numPartitions = 199))
     assertEquals(None, auto.obstacle(numMaps = 10, numPartitions = 200))
     assertEquals(None, auto.obstacle(numMaps = 100000, numPartitions = 100000))
@@ -45,17 +47,22 @@ class MergeChoiceSuite {
     assertEquals(Leave(Reason.LargeBlocks), auto(64, large))
   }
 
-  @Test def `a slow disk that one shuffle has shown makes fewer blocks worth it for the next ones`()
-      : Unit = {
+  @Test def `the first shuffle shows whether few blocks are worth it for the next ones`(): Unit = {
     val auto = choice("auto")
     val few = MapSample(1, 30, 30 * 1024, Turning)
-    assertEquals(Some(Reason.FewBlocks), auto.obstacle(numMaps = 10, numPartitions = 30))
+    assertEquals(None, auto.obstacle(numMaps = 10, numPartitions = 30))
     assertEquals(Merge(Mib), auto(10, few))
     assertEquals(None, auto.obstacle(numMaps = 10, numPartitions = 30))
     assertEquals(Some(Reason.FewBlocks), auto.obstacle(numMaps = 10, numPartitions = 19))
     assertEquals(Leave(Reason.FewBlocks), auto(10, few.copy(blocks = 19)))
     assertEquals(Leave(Reason.FewBlocks), auto(10, few.copy(diskReadMicros = Solid)))
     assertEquals(Some(Reason.FewBlocks), auto.obstacle(numMaps = 10, numPartitions = 30))
+  }
+
+  @Test def `on a disk of which nothing is known few blocks are left`(): Unit = {
+    val auto = choice("auto")
+    assertEquals(Leave(Reason.FewBlocks), auto(10, MapSample(1, 30, 30 * 1024, -1)))
+    assertEquals(None, auto.obstacle(numMaps = 10, numPartitions = 30))
   }
 
   @Test def `mode merge takes every shuffle`(): Unit = {
