@@ -38,7 +38,7 @@ class Sessions:
             self._end(side)
 
     def _throttled(self, wanted: bool) -> None:
-        """Whatever JVMs read when they start or end is not what is measured: full speed for that."""
+        """Whatever JVMs read when they end is not what is measured: full speed for that."""
         if self._is_throttled and wanted:
             self._throttle.on()
         elif self._is_throttled:
@@ -61,11 +61,11 @@ class Sessions:
         failures = self._failed_starts.setdefault(side, [])
         if len(failures) >= MOST_FAILED_STARTS:
             raise Failed(failures[-1])
-        self._throttled(False)
+        # Before the first executor starts: each looks what kind of disk it has.
+        self._throttled(True)
         try:
             session = Session(BY_NAME[side], self._setting, self._throttle, self._limit_s)
             self._running[side] = session
-            self._throttled(True)
             for job, sizes in self._warm_up.items():
                 session.run(job, sizes, is_cold=False)
         except Failed as failed:

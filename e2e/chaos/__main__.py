@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import os
 import random
 import sys
 import tempfile
@@ -26,7 +27,10 @@ def arguments():
     parser.add_argument(
         "--queries", default="q03,q09,q13,q18,q21", help="of TPC-H, at scale factor 1; none: ''"
     )
-    return parser.parse_args()
+    given = parser.parse_args()
+    if os.geteuid() != 0:
+        parser.error("each service gets a disk of its own, to be filled: only root can mount those")
+    return given
 
 
 def main() -> int:
