@@ -45,10 +45,6 @@ private[lodestone] object DiskProbe {
         Unknown
     }
 
-  /**
-   * The upper quartile: a disk of which only so much may be had lets some reads through before it
-   * makes others wait, and on any disk a few are slow.
-   */
   private def measure(dir: Path): Long = {
     val alignment = Files.getFileStore(dir).getBlockSize.toInt
     val path = dir.resolve(s"lodestone-probe-${java.util.UUID.randomUUID}")
@@ -65,15 +61,21 @@ private[lodestone] object DiskProbe {
         file.read(small, random.nextInt(FileBytes / ReadBytes).toLong * ReadBytes)
         (System.nanoTime() - began) / NanosPerMicro
       }
-      times.sorted.apply(Reads * 3 / 4)
+      typical(times)
     } finally file.close()
   }
+
+  /**
+   * The mean: a disk of which only so much may be had lets a burst of reads through, and makes the next
+   * one wait for all of them. But for the slowest, for on any disk one may have met with an accident.
+   */
+  private[push] def typical(times: Seq[Long]): Long = times.sorted.init.sum / (times.size - 1)
 
   /**
    * A disk of its own that turns, as the kernel says. Virtual ones say so too, whatever they are:
    * of those only the measurement counts.
    */
-  private def turns(dir: Path, sys: Path): Boolean = {
+  private[push] def turns(dir: Path, sys: Path): Boolean = {
     val device = Files.getAttribute(dir, "unix:dev").asInstanceOf[Long]
     val node = sys.resolve("dev/block").resolve(numbers(device))
     if (Files.exists(node)) {

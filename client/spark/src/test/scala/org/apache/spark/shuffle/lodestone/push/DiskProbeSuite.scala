@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.push
 
 import java.nio.file.{Files, Path, Paths}
 
-import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.io.TempDir
 
@@ -44,15 +44,17 @@ class DiskProbeSuite {
 
   @Test def `what a hypervisor says of turning does not count`(
       @TempDir sys: Path,
-      @TempDir data: Path): Unit = {
-    sysfs(sys, data, "sda", "QEMU", "1")
-    assertTrue(DiskProbe.readMicros(data, sys) < 8000)
+      @TempDir data: Path): Unit =
+    assertFalse(DiskProbe.turns(data, sysfs(sys, data, "sda", "QEMU", "1")))
+
+  @Test def `a solid disk does not turn`(@TempDir sys: Path, @TempDir data: Path): Unit =
+    assertFalse(DiskProbe.turns(data, sysfs(sys, data, "sdc", "ATA", "0")))
+
+  @Test def `a disk that lets a burst through and then makes others wait is slow`(): Unit = {
+    val shares = Seq.fill(30)(100L) ++ Seq(100000L, 100000L)
+    assertTrue(DiskProbe.typical(shares) >= DiskSpeed.SlowMicros)
   }
 
-  @Test def `a solid disk is what was measured`(
-      @TempDir sys: Path,
-      @TempDir data: Path): Unit = {
-    sysfs(sys, data, "sdc", "ATA", "0")
-    assertTrue(DiskProbe.readMicros(data, sys) < 8000)
-  }
+  @Test def `one slow read does not make a disk slow`(): Unit =
+    assertEquals(100L, DiskProbe.typical(Seq.fill(31)(100L) :+ 300000L))
 }
