@@ -26,7 +26,7 @@ private[lodestone] object DiskProbe {
   private val SeekMicros = 8000L
   private val FileBytes = 1 << 20
   private val ReadBytes = 4096
-  private val Reads = 32
+  private val Reads = 64
   private val NanosPerMicro = 1000L
 
   /** Of the first directory: Spark spreads over disks of one kind. */

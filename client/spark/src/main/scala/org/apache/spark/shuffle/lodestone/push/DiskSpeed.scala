@@ -42,6 +42,6 @@ private[lodestone] object DiskSpeed {
   /** Ten times what a solid disk takes, less than half of what a seek takes. */
   val SlowMicros = 2000L
 
-  /** One takes a third of a second on a disk that turns. */
+  /** One takes half a second on a disk that turns. */
   val Measurements = 4
 }
