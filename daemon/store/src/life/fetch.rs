@@ -146,6 +146,8 @@ impl Store {
             let runs = runs(view, &placed).ok_or_else(|| generation.refuse(Code::Internal))?;
             Ok((Arc::clone(generation), runs))
         })?;
+        let length = runs.iter().map(Run::length).sum();
+        generation.partition(reduce)?.note_read(length);
         open_parts(&self.resources, &generation, reduce, runs)
     }
 

@@ -8,7 +8,7 @@
 //!
 //! Files are opened for each write and closed again: ten thousand partitions need no descriptors.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::extents::Extents;
@@ -27,7 +27,7 @@ use crate::resource::planted::{self, Bug};
 
 /// What a partition costs beside its segments, for the budget: the struct, its map entry,
 /// allocations.
-pub(crate) const PARTITION_BYTES: usize = 352;
+pub(crate) const PARTITION_BYTES: usize = 360;
 
 /// From this size on a segment is written by itself as cheaply as it is copied to the tail and written
 /// from there, when it has left the processor's caches.
@@ -43,6 +43,8 @@ pub(crate) struct Partition {
     home: Arc<Home>,
     /// Bytes in the tail: a hint, for finding the largest tails without taking locks.
     tail_hint: AtomicUsize,
+    /// Whether readers have taken them: also a hint.
+    read_hint: AtomicBool,
     inner: Mutex<Inner>,
 }
 
@@ -64,6 +66,8 @@ pub(super) struct Inner {
     /// Its own file, once there is one.
     pub(super) own: Option<OwnFile>,
     pub(super) failed_writes: u32,
+    /// Bytes that readers were given, those that they took again too.
+    read_bytes: u64,
     /// Segments that were merged, and dropped again when they could not be written.
     lost: Ledger,
 }
@@ -110,6 +114,7 @@ impl Partition {
             tail: Tail::default(),
             own: None,
             failed_writes: 0,
+            read_bytes: 0,
             lost: Ledger::default(),
         };
         Self {
@@ -117,6 +122,7 @@ impl Partition {
             mode,
             home,
             tail_hint: 0.into(),
+            read_hint: false.into(),
             inner: Mutex::new(inner),
         }
     }
@@ -136,6 +142,10 @@ impl Partition {
 
     pub(crate) fn tail_hint(&self) -> usize {
         self.tail_hint.load(Relaxed)
+    }
+
+    pub(crate) fn read_hint(&self) -> bool {
+        self.read_hint.load(Relaxed)
     }
 
     /// Bytes of all its segments.
@@ -255,12 +265,13 @@ impl Partition {
 
     pub(super) fn note_tail(&self, inner: &Inner) {
         self.tail_hint.store(inner.tail.len(), Relaxed);
+        self.read_hint.store(inner.tail.was_read(), Relaxed);
     }
 
     /// Its memory goes back as soon as no reader has it.
     pub(super) fn clear_tail(&self, inner: &mut Inner) {
         drop(inner.tail.take());
-        self.tail_hint.store(0, Relaxed);
+        self.note_tail(inner);
     }
 
     pub(super) fn drop_tail(&self, resources: &Resources, inner: &mut Inner, code: Code) {
@@ -316,6 +327,20 @@ impl Partition {
                 extents: &inner.extents,
                 tail: inner.tail.shared(),
             })),
+        }
+    }
+
+    /// A reader was given so many of its bytes. Who has taken nearly all (of what was aborted nobody takes
+    /// anything) may come back, if its task is run again, but is not expected to.
+    pub(crate) fn note_read(&self, bytes: u64) {
+        let Ok(mut inner) = self.lock() else {
+            return;
+        };
+        inner.read_bytes += bytes;
+        let held = inner.extents.bytes() + inner.tail.len() as u64;
+        if inner.read_bytes >= held / 8 * 7 {
+            inner.tail.mark_read();
+            self.note_tail(&inner);
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When memory is short the largest tails are written out, many in one write.
+//! When memory is short tails that readers have taken are written out, then the largest, many in one write.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
@@ -24,6 +24,7 @@ const TOGETHER_PARTITIONS: usize = 512;
 /// A partition that has something in memory.
 struct Candidate {
     bytes: usize,
+    was_read: bool,
     /// Position of its generation: only partitions of one are written together.
     generation: usize,
     partition: Arc<Partition>,
@@ -43,7 +44,7 @@ enum HeldTail<'a> {
 }
 
 impl Store {
-    /// If memory is short, writes out the largest tails until it is not. One thread does so at a
+    /// If memory is short, writes out what readers have taken, and the largest tails, until it is not. One thread does so at a
     /// time; the others go on, and write their own partitions through should the rest of the room
     /// go too.
     pub(crate) fn relieve_memory(&self) {
@@ -55,7 +56,7 @@ impl Store {
             return;
         };
         let mut candidates = self.candidates();
-        candidates.sort_by_key(|candidate| candidate.bytes);
+        candidates.sort_by_key(|candidate| (candidate.was_read, candidate.bytes));
         loop {
             let mut chosen = Vec::new();
             let mut surplus = budget.surplus();
@@ -85,6 +86,7 @@ impl Store {
             let bytes = partition.tail_hint();
             (bytes > 0).then_some(Candidate {
                 bytes,
+                was_read: partition.read_hint(),
                 generation,
                 partition,
             })

@@ -16,6 +16,15 @@ impl Tail {
         self.0.as_ref().map_or(0, |paged| paged.len())
     }
 
+    /// Readers have taken all of it.
+    pub(super) fn mark_read(&self) {
+        self.0.iter().for_each(|paged| paged.mark_read());
+    }
+
+    pub(super) fn was_read(&self) -> bool {
+        self.0.as_ref().is_some_and(|paged| paged.was_read())
+    }
+
     /// Its bytes, in order.
     pub(super) fn slices(&self) -> Vec<&[u8]> {
         self.0.iter().flat_map(|paged| paged.slices()).collect()

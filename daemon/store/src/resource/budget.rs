@@ -8,6 +8,9 @@
 //! Large segments take a little less than three quarters, so that they do not start it, and those of partitions
 //! that are on disk already only a quarter.
 //!
+//! What readers have taken is the first to go: it stays in memory for those who take it again, and counts as
+//! room where something new would otherwise go to disk because of it.
+//!
 //! The limit may change while the store lives. What is over a new one is written out as under any
 //! pressure; nothing is taken away from anybody.
 
@@ -25,6 +28,8 @@ const SLACK_DIVISOR: u64 = 16;
 pub(crate) struct Budget {
     limit: AtomicU64,
     tails: AtomicU64,
+    /// Of the tails, those that readers have taken.
+    read: AtomicU64,
     metadata: AtomicU64,
     relief: Mutex<()>,
 }
@@ -34,6 +39,7 @@ impl Budget {
         Self {
             limit: limit.into(),
             tails: 0.into(),
+            read: 0.into(),
             metadata: 0.into(),
             relief: Mutex::new(()),
         }
@@ -84,6 +90,23 @@ impl Budget {
         );
     }
 
+    /// So much of the tails was taken by readers.
+    pub(crate) fn count_read(&self, bytes: usize) {
+        self.read.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// What was counted as read grows again, or is no more.
+    pub(crate) fn uncount_read(&self, bytes: usize) {
+        let before = self.read.fetch_sub(bytes as u64, Relaxed);
+        assert!(before >= bytes as u64, "more was read than is counted");
+    }
+
+    /// Tails that nobody has read yet.
+    fn unread(&self) -> u64 {
+        let tails = self.tails.load(Relaxed);
+        tails.saturating_sub(self.read.load(Relaxed))
+    }
+
     /// True if metadata must not grow any more.
     pub(crate) fn metadata_is_full(&self) -> bool {
         let (part, of) = METADATA_SHARE;
@@ -106,14 +129,15 @@ impl Budget {
         self.tails.load(Relaxed) > self.room() / 4 * 3
     }
 
-    /// True shortly before tails should be written out: what is large does not wait for that.
+    /// True shortly before tails that nobody has read should be written out: what is large does not wait
+    /// for that.
     pub(crate) fn is_nearly_pressed(&self) -> bool {
-        self.tails.load(Relaxed) > self.room() / 16 * 11
+        self.unread() > self.room() / 16 * 11
     }
 
     /// True if there is not plenty.
     pub(crate) fn is_scarce(&self) -> bool {
-        self.tails.load(Relaxed) > self.room() / 4
+        self.unread() > self.room() / 4
     }
 
     /// How much of the tails should be written out once that has begun.

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
 
@@ -23,6 +24,8 @@ pub(crate) struct PagedBytes {
     from: Arc<Pages>,
     pages: Vec<Page>,
     length: usize,
+    /// Whether readers have taken all of it: the budget counts it so.
+    was_read: AtomicBool,
 }
 
 /// A part of one page, shared with whoever sends it.
@@ -71,6 +74,7 @@ impl PagedBytes {
             from: Arc::clone(from),
             pages: Vec::new(),
             length: 0,
+            was_read: AtomicBool::new(false),
         }
     }
 
@@ -78,8 +82,32 @@ impl PagedBytes {
         self.length
     }
 
+    /// Readers have taken all of it.
+    pub(crate) fn mark_read(&self) {
+        if !self.was_read.swap(true, Relaxed) {
+            self.from.budget().count_read(self.capacity());
+        }
+    }
+
+    pub(crate) fn was_read(&self) -> bool {
+        self.was_read.load(Relaxed)
+    }
+
+    /// Before it changes.
+    fn unmark_read(&mut self) {
+        if std::mem::take(self.was_read.get_mut()) {
+            self.from.budget().uncount_read(self.capacity());
+        }
+    }
+
+    /// Memory of its pages.
+    fn capacity(&self) -> usize {
+        self.pages.iter().map(|page| page.len()).sum()
+    }
+
     /// Copies `bytes` to the end, or says that there is no memory for them.
     pub(crate) fn try_append(&mut self, mut bytes: &[u8]) -> bool {
+        self.unmark_read();
         let length = self.length + bytes.len();
         let missing = (self.pages.len()..pages_for(length)).map(page_bytes);
         if !self.from.try_add(&mut self.pages, missing) {
@@ -100,6 +128,7 @@ impl PagedBytes {
 
     /// Keeps only these ranges, which are in order, and closes up the gaps.
     pub(crate) fn keep(&mut self, ranges: &[Range<usize>]) {
+        self.unmark_read();
         let mut end = 0;
         for range in ranges {
             let mut from = range.start;
@@ -179,6 +208,7 @@ impl AsRef<[u8]> for Share {
 
 impl Drop for PagedBytes {
     fn drop(&mut self) {
+        self.unmark_read();
         self.from.take_back(std::mem::take(&mut self.pages));
     }
 }

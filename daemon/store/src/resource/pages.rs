@@ -162,6 +162,11 @@ impl Pages {
         self.budget.return_tail(bytes);
     }
 
+    /// The budget that they are taken from.
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// Gives all free pages back to the system.
     pub(crate) fn release(&self) {
         let mut gone = Vec::new();

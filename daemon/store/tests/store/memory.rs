@@ -1,12 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory: what stays in it, what leaves it when there is no more, and that there is never too much of it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lodestone_store::fs::fake::Errno;
 use lodestone_store::*;
 
 use crate::world::*;
+
+/// Another shuffle of the same application.
+struct Other<'a> {
+    world: &'a World,
+    key: ShuffleKey,
+}
+
+impl<'a> Other<'a> {
+    fn registered(world: &'a World, num_maps: u32) -> Self {
+        let key = ShuffleKey {
+            shuffle: ShuffleId(8),
+            ..key()
+        };
+        let spec = ShuffleSpec { num_maps, ..spec() };
+        world.store.register_shuffle(&key, spec).unwrap();
+        Self { world, key }
+    }
+
+    fn push(&self, map: u32, reduce: u32, bytes: &[u8]) -> Code {
+        let headers = [header(reduce, bytes)];
+        let batch = batch(map, i64::from(map), &headers, bytes);
+        self.world.store.push_batch(&self.key, &batch).unwrap()[0]
+    }
+}
 
 #[test]
 fn what_fits_into_memory_never_touches_the_disk() {
@@ -115,22 +139,9 @@ fn finalized_tails_are_written_out_under_pressure_and_their_layout_stays() {
             .unwrap()
     };
     let before: Vec<_> = (0..8).map(layout).collect();
-    let other = ShuffleKey {
-        shuffle: ShuffleId(8),
-        ..key()
-    };
-    let spec = ShuffleSpec {
-        num_maps: 2,
-        ..spec()
-    };
-    world.store.register_shuffle(&other, spec).unwrap();
+    let other = Other::registered(&world, 2);
     for reduce in 0..50 {
-        let bytes = payload(1, reduce, 60_000);
-        let header = header(reduce, &bytes);
-        let codes = world
-            .store
-            .push_batch(&other, &batch(1, 1, &[header], &bytes));
-        assert_eq!(codes.unwrap(), [Code::Ok]);
+        assert_eq!(other.push(1, reduce, &payload(1, reduce, 60_000)), Code::Ok);
     }
     let files = world.data_files(DISK);
     assert_eq!(files.len(), 2, "of both shuffles: {files:?}");
@@ -146,19 +157,10 @@ fn finalized_tails_survive_a_disk_that_fails_under_pressure() {
     }
     world.store.finalize(&key()).unwrap();
     world.fs.break_dir(Path::new(DISK), Errno::NOSPC);
-    let other = ShuffleKey {
-        shuffle: ShuffleId(8),
-        ..key()
-    };
-    world.store.register_shuffle(&other, spec()).unwrap();
+    let other = Other::registered(&world, 100_000);
     let mut refused = false;
     for reduce in 0..50 {
-        let bytes = payload(1, reduce, 60_000);
-        let header = header(reduce, &bytes);
-        let codes = world
-            .store
-            .push_batch(&other, &batch(1, 1, &[header], &bytes));
-        refused |= codes.unwrap() == [Code::DiskFull];
+        refused |= other.push(1, reduce, &payload(1, reduce, 60_000)) == Code::DiskFull;
         assert!(world.store.load().memory_used <= 4 * MIB);
     }
     assert!(refused);
@@ -226,18 +228,12 @@ fn large_segments_follow_their_partition_to_disk_and_leave_the_memory_to_others(
 #[test]
 fn a_partition_on_disk_gets_memory_again_when_there_is_plenty() {
     let world = World::with(1, 4 * MIB).registered_for(200);
-    let other = ShuffleKey {
-        shuffle: ShuffleId(8),
-        ..key()
-    };
-    world.store.register_shuffle(&other, spec()).unwrap();
+    let other = Other::registered(&world, 100_000);
     for reduce in 0..20 {
-        let bytes = payload(0, reduce, SEGMENT);
-        let segments = [header(reduce, &bytes)];
-        let codes = world
-            .store
-            .push_batch(&other, &batch(0, 0, &segments, &bytes));
-        assert_eq!(codes.unwrap(), [Code::Ok]);
+        assert_eq!(
+            other.push(0, reduce, &payload(0, reduce, SEGMENT)),
+            Code::Ok
+        );
     }
     let mut maps = 0;
     let mut reaches_disk = || {
@@ -257,4 +253,68 @@ fn a_partition_on_disk_gets_memory_again_when_there_is_plenty() {
     world.store.finalize(&key()).unwrap();
     let all: Vec<_> = (0..maps).flat_map(|map| payload(map, 0, SEGMENT)).collect();
     assert_eq!(world.fetch(0), all);
+}
+
+#[test]
+fn what_readers_have_taken_leaves_memory_before_what_nobody_has_read() {
+    let world = World::with(1, 4 * MIB).registered_for(1);
+    let (taken, still_wanted) = (0..10, 10..20);
+    for reduce in taken.clone() {
+        world.push(0, reduce, &payload(0, reduce, 20_000));
+    }
+    for reduce in still_wanted.clone() {
+        world.push(0, reduce, &payload(0, reduce, 30_000));
+    }
+    world.store.finalize(&key()).unwrap();
+    for reduce in taken.clone() {
+        world.fetch(reduce);
+    }
+    let other = Other::registered(&world, 100_000);
+    let mut reduce = 0;
+    while world.data_files(DISK).is_empty() {
+        assert_eq!(other.push(0, reduce, &payload(0, reduce, 20_001)), Code::Ok);
+        reduce += 1;
+    }
+    let spilled = |file: &PathBuf| world.fs.content(file).unwrap();
+    let of_this = |file: &&PathBuf| file.to_str().unwrap().contains("-s7-");
+    let files = world.data_files(DISK);
+    let all: Vec<u8> = files.iter().filter(of_this).flat_map(spilled).collect();
+    let expected: Vec<u8> = taken
+        .clone()
+        .flat_map(|reduce| payload(0, reduce, 20_000))
+        .collect();
+    assert!(all.starts_with(&expected), "what was read went first");
+    taken.for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 20_000)));
+    still_wanted.for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 30_000)));
+}
+
+#[test]
+fn large_segments_get_the_memory_of_a_shuffle_that_was_read() {
+    let world = World::with(1, 4 * MIB).registered_for(2);
+    let mut partitions = 0;
+    while world.store.load().memory_used < 5 * MIB / 2 {
+        world.push(0, partitions, &payload(0, partitions, SEGMENT));
+        partitions += 1;
+    }
+    world.store.finalize(&key()).unwrap();
+    let (read, unread) = (0..partitions - 5, partitions - 5..partitions);
+    for reduce in read.clone() {
+        world.fetch(reduce);
+    }
+    let other = Other::registered(&world, 2);
+    for reduce in 0..9 {
+        assert_eq!(
+            other.push(0, reduce, &payload(0, reduce, SEGMENT)),
+            Code::Ok
+        );
+    }
+    let files = world.data_files(DISK);
+    let of_other = |file: &PathBuf| file.to_str().unwrap().contains("-s8-");
+    assert!(
+        !files.is_empty() && !files.iter().any(of_other),
+        "{files:?}"
+    );
+    for reduce in read.chain(unread) {
+        assert_eq!(world.fetch(reduce), payload(0, reduce, SEGMENT));
+    }
 }
