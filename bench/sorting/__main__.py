@@ -17,7 +17,7 @@ from .run import MB, RECORD_BYTES, Sort
 # Input, map outputs, merged partitions and output are there together.
 COPIES = 4
 SPARE = 1.1
-SIDES = ["plain", "lodestone", "auto"]
+SIDES = ["plain", "lodestone", "auto", "remote"]
 
 
 def main() -> int:

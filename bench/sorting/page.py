@@ -16,6 +16,7 @@ PUBLISHED = (
 NAMES = {
     "lodestone": "Lodestone, mode merge",
     "auto": "Lodestone, mode auto",
+    "remote": "Lodestone, mode remote",
     "plain": "plain Spark",
 }
 
