@@ -4,6 +4,7 @@
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,7 +76,7 @@ class Setting:
 
 
 def settings(
-    side: Side, setting: Setting, folder: Path, service_port: int, daemons: list[str]
+    side: Side, setting: Setting, folder: Path, service_port: int = 0, daemons: Sequence[str] = ()
 ) -> dict[str, str]:
     """The configuration of a side's application."""
     conf = configuration(setting.spark, folder, lodestone=False) | BOTH_EXECUTORS

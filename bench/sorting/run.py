@@ -77,7 +77,7 @@ class Sort:
         shutil.rmtree(work, ignore_errors=True)
         (work / "ended").mkdir(parents=True)
         specification = {
-            "conf": settings(BY_NAME[side], self._setting, work, 0) | UNCOMPRESSED,
+            "conf": settings(BY_NAME[side], self._setting, work) | UNCOMPRESSED,
             "ended": str(work / "ended"),
             "source": str(self._input),
             "target": str(output),

@@ -4,6 +4,12 @@
 import random
 import subprocess
 
+import pytest
+from matrix.sides import Setting
+from sorting import page
+from sorting.__main__ import SIDES
+from sorting.run import Sort
+
 from harness.paths import DAEMON
 from harness.spark_process import Job
 
@@ -55,3 +61,16 @@ def test_keys_that_differ_in_their_last_bytes_only_are_in_order(start_job, tmp_p
     found = [sorted_bytes[i : i + 100] for i in range(0, len(sorted_bytes), 100)]
     assert [record[:10] for record in found] == sorted(record[:10] for record in records)
     assert sorted(found) == sorted(records)
+
+
+@pytest.mark.lines("4.1")
+def test_what_make_sort_measures_is_sorted_and_judged_on_every_side(spark, tmp_path):
+    sizes = {"executors": 2, "cores": 1, "memory_mb": 1024}
+    setting = Setting(spark=spark, network_reads=False, tables=tmp_path, **sizes)
+    bench = Sort(setting, tmp_path, disks=1)
+    bench.generate(RECORDS)
+    for side in SIDES:
+        run = bench.once(side)
+        print(side, page.sentence(run))
+        assert (run["side"], run["records"], run["partitions"]) == (side, RECORDS, 8)
+        assert all(run["seconds"][phase] > 0 for phase in ("map", "reduce", "sort", "whole"))

@@ -304,4 +304,28 @@ mod tests {
         drop(last);
         assert_eq!(budget.used(), 0);
     }
+
+    #[test]
+    fn what_was_read_counts_as_room_until_it_changes_or_goes() {
+        let (budget, pages) = pages(4 << 20);
+        let mut paged = PagedBytes::new(&pages);
+        assert!(paged.try_append(&[1; 3 << 20]));
+        assert!(budget.is_nearly_pressed());
+        paged.mark_read();
+        paged.mark_read();
+        assert!(!budget.is_scarce());
+        assert!(paged.try_append(b"more"));
+        assert!(
+            budget.is_nearly_pressed(),
+            "nobody has read what came since"
+        );
+        paged.mark_read();
+        paged.keep(&[0..3 << 20]);
+        assert!(budget.is_nearly_pressed(), "it is another one now");
+        paged.mark_read();
+        drop(paged);
+        let mut other = PagedBytes::new(&pages);
+        assert!(other.try_append(&[1; 3 << 20]));
+        assert!(budget.is_nearly_pressed(), "that room was given back once");
+    }
 }
