@@ -52,32 +52,14 @@ private[records] abstract class PieceEncoder(pieceBytes: Int) extends FrameEncod
   /** The next piece of the block: the first `length` of these bytes. */
   protected def encode(bytes: Array[Byte], length: Int): Unit
 
-  override def record(base: AnyRef, offset: Long, length: Int): Unit = {
+  override def records(base: AnyRef, offset: Long, length: Int): Unit = {
     var done = 0
     while (done < length) {
       if (filled == piece.length) flush()
       val now = math.min(piece.length - filled, length - done)
-      copy(base, offset + done, now)
+      RecordCopy(base, offset + done, piece, Platform.BYTE_ARRAY_OFFSET.toLong + filled, now)
       filled += now
       done += now
-    }
-  }
-
-  /** Most records are shorter than what it takes to call the copy of the JVM for them. */
-  private def copy(base: AnyRef, offset: Long, length: Int): Unit = {
-    val to = Platform.BYTE_ARRAY_OFFSET.toLong + filled
-    if (length > PieceEncoder.ShortBytes || !Platform.unaligned()) {
-      Platform.copyMemory(base, offset, piece, to, length)
-    } else {
-      var done = 0
-      while (done <= length - 8) {
-        Platform.putLong(piece, to + done, Platform.getLong(base, offset + done))
-        done += 8
-      }
-      while (done < length) {
-        Platform.putByte(piece, to + done, Platform.getByte(base, offset + done))
-        done += 1
-      }
     }
   }
 
@@ -90,8 +72,6 @@ private[records] abstract class PieceEncoder(pieceBytes: Int) extends FrameEncod
 }
 
 private[records] object PieceEncoder {
-
-  private val ShortBytes = 128
 
   /** Enough for a stream to be called rarely. */
   val Bytes: Int = 32 * 1024

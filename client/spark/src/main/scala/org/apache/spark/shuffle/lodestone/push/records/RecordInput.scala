@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push.records
 
-import java.io.ByteArrayOutputStream
+import java.io.OutputStream
+import java.util.Arrays
 
 import scala.reflect.ClassTag
 
@@ -24,10 +25,41 @@ private[push] object RecordInput {
     if (SqlRows.areOf(serializer)) new RowInput(instance, pages) else new AnyInput(instance, pages)
   }
 
-  /** Its bytes can be seen without a copy. It grows with the largest record. */
-  private[records] final class Buffer extends ByteArrayOutputStream(2 * RowInput.FullBytes) {
-    def bytes: Array[Byte] = buf
+  /**
+   * Its bytes can be seen without a copy, and it takes no lock, of which there would be some for each
+   * record. It grows with the largest record.
+   */
+  private[records] final class Buffer extends OutputStream {
+    private var held = new Array[Byte](2 * RowInput.FullBytes)
+    private var filled = 0
+
+    def bytes: Array[Byte] = held
+
+    def size: Int = filled
+
+    def reset(): Unit = filled = 0
+
+    override def write(byte: Int): Unit = {
+      makeRoom(1)
+      held(filled) = byte.toByte
+      filled += 1
+    }
+
+    override def write(from: Array[Byte], start: Int, length: Int): Unit = {
+      makeRoom(length)
+      System.arraycopy(from, start, held, filled, length)
+      filled += length
+    }
+
+    private def makeRoom(bytes: Int): Unit = if (bytes > held.length - filled) {
+      val least = filled.toLong + bytes
+      if (least > MostBytes) throw new OutOfMemoryError(s"a record of more than $MostBytes bytes")
+      held = Arrays.copyOf(held, math.max(least, math.min(MostBytes, held.length * 2L)).toInt)
+    }
   }
+
+  /** Of an array of the JVM. */
+  private val MostBytes = Int.MaxValue - 8L
 }
 
 /** Where a record ends is seen when its stream was flushed. */
@@ -42,7 +74,7 @@ private final class AnyInput(serializer: SerializerInstance, pages: RecordPages)
     stream.writeKey[Any](key)
     stream.writeValue[Any](value)
     stream.flush()
-    pages.insert(buffer.bytes, 0, buffer.size(), partition)
+    pages.insert(buffer.bytes, 0, buffer.size, partition)
   }
 
   override def finish(): Unit = ()
@@ -74,8 +106,8 @@ private final class RowInput(serializer: SerializerInstance, pages: RecordPages)
 
   override def finish(): Unit = if (rows > 0) {
     stream.flush()
-    if (buffer.size() != bytes) {
-      throw new IllegalStateException(s"$rows rows of $bytes bytes became ${buffer.size()}")
+    if (buffer.size != bytes) {
+      throw new IllegalStateException(s"$rows rows of $bytes bytes became ${buffer.size}")
     }
     insertAll()
     buffer.reset()

@@ -33,6 +33,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
   private val spills = ArrayBuffer.empty[SpilledRun]
   private val pages = new RecordPages(
     context.taskMemoryManager(),
+    numPartitions,
     env.conf.get(config.SHUFFLE_SPILL_NUM_ELEMENTS_FORCE_SPILL_THRESHOLD),
     spill)
   private var records = 0L
@@ -76,15 +77,15 @@ private[lodestone] final class SerializedMapWriter[K, V](
   }
 
   /** Memory is short: what there is goes to a file, as it will stand in the output. */
-  private def spill(sorted: SortedRecords): Unit = {
+  private def spill(held: PartitionedRecords): Unit = {
     val (_, file) = env.blockManager.diskBlockManager.createTempShuffleBlock()
     val run = new SpilledRun(file, numPartitions)
     spills += run
     context.taskMetrics().incMemoryBytesSpilled(pages.getUsed)
     run.write { out =>
-      while (sorted.hasNext) {
-        val partition = sorted.partition
-        encode(sorted, partition, out)
+      while (held.hasNext) {
+        val partition = held.partition
+        encode(held, partition, out)
         run.ended(partition, out.bytes)
       }
     }
@@ -96,7 +97,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
     var whole = false
     try {
       val checksums = new BlockChecksums(env.conf, numPartitions)
-      val last = pages.sorted()
+      val last = pages.partitioned()
       val runs = spills.map(_.open())
       try {
         var partition = 0
@@ -120,7 +121,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
   private def writePartition(
       output: ShuffleMapOutputWriter,
       partition: Int,
-      last: SortedRecords,
+      last: PartitionedRecords,
       runs: collection.Seq[SpilledRun.Reader],
       checksums: BlockChecksums): Unit = {
     val inMemory = last.hasNext && last.partition == partition
@@ -135,9 +136,9 @@ private[lodestone] final class SerializedMapWriter[K, V](
     }
   }
 
-  private def encode(sorted: SortedRecords, partition: Int, out: OutputStream): Unit = {
+  private def encode(held: PartitionedRecords, partition: Int, out: OutputStream): Unit = {
     encoder.open(ShuffleBlockId(dependency.shuffleId, mapId, partition), out)
-    while (sorted.hasNext && sorted.partition == partition) sorted.next(encoder)
+    while (held.hasNext && held.partition == partition) held.next(encoder)
     encoder.close()
   }
 }

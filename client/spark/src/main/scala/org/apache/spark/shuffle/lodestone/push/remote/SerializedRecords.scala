@@ -6,9 +6,9 @@ import org.apache.spark.internal.config
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.serializer.Serializer
 import org.apache.spark.shuffle.lodestone.push.records.{FrameEncoder, RecordInput, RecordPages}
-import org.apache.spark.shuffle.lodestone.push.records.SortedRecords
+import org.apache.spark.shuffle.lodestone.push.records.PartitionedRecords
 
-/** Records that can be sorted as bytes: each is serialized once, on its own, and then only copied. */
+/** Records whose bytes may stand in any order: each is serialized once, on its own, and then only copied. */
 private[remote] final class SerializedRecords(
     serializer: Serializer,
     numPartitions: Int,
@@ -19,6 +19,7 @@ private[remote] final class SerializedRecords(
   private val encoder = FrameEncoder(env.conf, env.serializerManager)
   private val pages = new RecordPages(
     memory,
+    numPartitions,
     env.conf.get(config.SHUFFLE_SPILL_NUM_ELEMENTS_FORCE_SPILL_THRESHOLD),
     write)
   private val enoughBytes = RecordCollector.enoughBytes(numPartitions)
@@ -38,15 +39,14 @@ private[remote] final class SerializedRecords(
 
   override def peakBytes: Long = pages.peakBytes
 
-  private def write(sorted: SortedRecords): Unit = {
-    while (sorted.hasNext) {
-      val partition = sorted.partition
+  private def write(held: PartitionedRecords): Unit = {
+    while (held.hasNext) {
+      val partition = held.partition
       segments.add(partition) { out =>
         encoder.open(segments.blockOf(partition), out)
         var records = 0
-        while (sorted.hasNext && sorted.partition == partition && !segments.isSegmentFull) {
-          sorted.next(encoder)
-          records += 1
+        while (held.hasNext && held.partition == partition && !segments.isSegmentFull) {
+          records += held.next(encoder)
         }
         encoder.close()
         records

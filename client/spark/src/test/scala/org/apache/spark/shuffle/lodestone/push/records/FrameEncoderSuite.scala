@@ -41,7 +41,7 @@ final class FrameEncoderSuite {
 
   private def write(encoder: FrameEncoder, records: Seq[Array[Byte]], to: ByteArrayOutputStream) = {
     encoder.open(block, to)
-    records.foreach(r => encoder.record(r, Platform.BYTE_ARRAY_OFFSET.toLong, r.length))
+    records.foreach(r => encoder.records(r, Platform.BYTE_ARRAY_OFFSET.toLong, r.length))
     encoder.close()
   }
 

@@ -27,7 +27,7 @@ final class RecordInputSuite {
     val bytes = mutable.Map.empty[Int, mutable.ArrayBuffer[Byte]]
     var times = 0
 
-    def take(sorted: SortedRecords): Unit = {
+    def take(sorted: PartitionedRecords): Unit = {
       times += 1
       while (sorted.hasNext) {
         val all = bytes.getOrElseUpdate(sorted.partition, mutable.ArrayBuffer.empty)
@@ -45,7 +45,7 @@ final class RecordInputSuite {
       records: Iterator[(Int, Any, Any)])(copy: Any => Any): (Map[Int, Seq[Any]], Int) = {
     val memory = new TaskMemoryManager(UnifiedMemoryManager(conf, 1), 0)
     val taken = new Taken
-    val pages = new RecordPages(memory, mostRecords, taken.take)
+    val pages = new RecordPages(memory, partitions, mostRecords, taken.take)
     val input = RecordInput(serializer, pages)
     for ((partition, key, value) <- records) input.add(partition, key, value)
     input.finish()

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push.records
+
+import scala.collection.mutable
+import scala.util.Random
+
+import org.junit.jupiter.api.Assertions._
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.SparkConf
+import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
+import org.apache.spark.unsafe.Platform
+
+/** What goes into the pages comes out of them, partition by partition, in its order, and is counted. */
+final class RecordPagesSuite {
+  private val conf = new SparkConf(false)
+  private val manager = UnifiedMemoryManager(conf, 1)
+
+  private final class Output {
+    val bytes = mutable.Map.empty[Int, mutable.ArrayBuilder[Byte]]
+    val records = mutable.Map.empty[Int, Int]
+    var times = 0
+
+    def take(held: PartitionedRecords): Unit = {
+      times += 1
+      var last = -1
+      while (held.hasNext) {
+        val partition = held.partition
+        assertTrue(partition >= last, "partitions come in order")
+        last = partition
+        val all = bytes.getOrElseUpdate(partition, mutable.ArrayBuilder.make[Byte])
+        val count = held.next { (base, offset, length) =>
+          val some = new Array[Byte](length)
+          Platform.copyMemory(base, offset, some, Platform.BYTE_ARRAY_OFFSET.toLong, length.toLong)
+          all ++= some
+        }
+        assertTrue(count > 0)
+        records(partition) = records.getOrElse(partition, 0) + count
+      }
+    }
+  }
+
+  /** Puts records of these sizes into partitions at random. */
+  private def check(partitions: Int, sizes: Iterator[Int], mostRecords: Int, seed: Long): Output = {
+    val random = new Random(seed)
+    val memory = new TaskMemoryManager(manager, 0)
+    val output = new Output
+    val pages = new RecordPages(memory, partitions, mostRecords, output.take)
+    val expected = mutable.Map.empty[Int, mutable.ArrayBuilder[Byte]]
+    val counts = mutable.Map.empty[Int, Int]
+    for (size <- sizes) {
+      val start = random.nextInt(10)
+      val record = new Array[Byte](start + size)
+      random.nextBytes(record)
+      val partition = random.nextInt(partitions)
+      pages.insert(record, start, size, partition)
+      expected.getOrElseUpdate(partition, mutable.ArrayBuilder.make[Byte]) ++= record.drop(start)
+      counts(partition) = counts.getOrElse(partition, 0) + 1
+    }
+    pages.giveAll()
+    assertEquals(0L, pages.recordBytes)
+    pages.free()
+    val story = s"$partitions partitions, seed $seed"
+    assertEquals(counts, output.records, story)
+    for ((partition, bytes) <- expected) {
+      assertArrayEquals(bytes.result(), output.bytes(partition).result(), story)
+    }
+    assertEquals(0L, memory.cleanUpAllAllocatedMemory(), story)
+    output
+  }
+
+  private def sizes(count: Int, most: Int, seed: Long): Iterator[Int] = {
+    val random = new Random(seed)
+    Iterator.fill(count)(1 + random.nextInt(most))
+  }
+
+  @Test def `short records of few and of many partitions`(): Unit = {
+    val seed = System.nanoTime()
+    for (partitions <- Seq(1, 3, 200, 10000); most <- Seq(1, 20, 200)) {
+      val output = check(partitions, sizes(20000, most, seed), Int.MaxValue, seed)
+      assertEquals(1, output.times)
+    }
+  }
+
+  @Test def `records that are larger than a chunk and larger than a page`(): Unit = {
+    val seed = System.nanoTime()
+    check(5, sizes(500, 100 << 10, seed), Int.MaxValue, seed)
+    val some = sizes(200, 300, seed).zipWithIndex.map {
+      case (_, 20) => 3 << 20
+      case (_, 21 | 150) => 1 << 20
+      case (size, _) => size
+    }
+    check(5, some, Int.MaxValue, seed)
+  }
+
+  @Test def `pages that were given away are filled again from the start`(): Unit = {
+    val seed = System.nanoTime()
+    val output = check(50, sizes(10000, 500, seed), 333, seed)
+    assertEquals(31, output.times)
+  }
+
+  @Test def `a record without bytes is refused`(): Unit = {
+    val memory = new TaskMemoryManager(manager, 0)
+    val pages = new RecordPages(memory, 3, Int.MaxValue, _ => ())
+    assertThrows(
+      classOf[IllegalStateException],
+      () => pages.insert(new Array[Byte](3), 1, 0, 2))
+    pages.free()
+  }
+}
