@@ -40,11 +40,15 @@ private[records] final class PartitionChains(
     lasts(last + Records) += 1
   }
 
-  /** How large the partition's next chunk should be: little memory for little, and few chunks for much. */
+  /** How large the partition's next chunk should be: half of what it has, so that little is left over. */
   def nextChunkBytes(partition: Int): Long = {
     val chunk = lasts(partition * Fields + Chunk)
-    if (chunk == NoChunk) FirstChunkBytes
-    else math.min(MostChunkBytes, 2 * (lasts(partition * Fields + End) - startOf(pages, chunk)))
+    if (chunk == NoChunk) {
+      FirstChunkBytes
+    } else {
+      val bytes = lasts(partition * Fields + End) - startOf(pages, chunk)
+      math.min(MostChunkBytes, bytes + bytes / 2)
+    }
   }
 
   /** The partition goes on in these bytes, which begin at `start` of a page. */

@@ -94,7 +94,7 @@ private[push] final class RecordPages(
   private def addChunk(partition: Int, length: Int): Unit = {
     val least = aligned(PartitionChains.HeadBytes + length)
     if (end - cursor < least) nextPage(least)
-    val wanted = math.max(least, chains.nextChunkBytes(partition))
+    val wanted = math.max(least, aligned(chains.nextChunkBytes(partition)))
     val bytes = math.min(wanted, end - cursor)
     chains.addChunk(partition, pages.length - 1, cursor, bytes)
     cursor += bytes
