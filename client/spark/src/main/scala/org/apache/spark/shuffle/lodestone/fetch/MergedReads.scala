@@ -66,7 +66,9 @@ private[lodestone] final class MergedReads(
     val plan = planOf(generation, range, context, originals, tally)
     tally.originals(FetchPlan.countOf(plan.originals))
     context.addTaskCompletionListener[Unit](_ => driver.report(TaskRead(generation, tally.counts)))
-    if (plan.merged.isEmpty) {
+    if (plan.merged.isEmpty && OriginalsReader.gains(handle)) {
+      Some(new OriginalsReader(handle, range, originals, context, metrics))
+    } else if (plan.merged.isEmpty) {
       None
     } else {
       val source = MergedSource(client, generation)

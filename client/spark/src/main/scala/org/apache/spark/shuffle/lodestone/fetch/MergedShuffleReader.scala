@@ -3,13 +3,9 @@ package org.apache.spark.shuffle.lodestone.fetch
 
 import java.io.InputStream
 
-import org.apache.spark.{Aggregator, InterruptibleIterator, SparkEnv, TaskContext}
-import org.apache.spark.internal.config
-import org.apache.spark.serializer.Serializer
+import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.shuffle._
-import org.apache.spark.shuffle.lodestone.wire.rows.{RowReader, SqlRows}
 import org.apache.spark.storage._
-import org.apache.spark.util.CompletionIterator
 
 /**
  * Reads merged chunks and originals through Spark's own fetch iterator, then combines and sorts as
@@ -28,67 +24,16 @@ private[fetch] final class MergedShuffleReader[K, C](
   private val dependency = handle.dependency
 
   override def read(): Iterator[Product2[K, C]] = {
-    val records = recordsOf(dependency.serializer)
+    val records = new ShuffleRecords(handle, context, metrics)
     val check = new RecordsCheck(plan.merged, failures)
-    val fetched = blocks().flatMap { case (id, stream) => check(id, records(stream)) }
-    val counted = failures.guard(fetched).map { record =>
-      metrics.incRecordsRead(1)
-      record
-    }
-    val completed = CompletionIterator[(Any, Any), Iterator[(Any, Any)]](
-      counted,
-      context.taskMetrics().mergeShuffleReadMetrics())
-    val combined = combine(new InterruptibleIterator(context, completed))
-    new InterruptibleIterator(context, sort(combined))
+    val fetched = blocks().flatMap { case (id, stream) => check(id, records.in(stream)) }
+    records.asked(failures.guard(fetched))
   }
-
-  private def recordsOf(serializer: Serializer): InputStream => Iterator[(Any, Any)] = {
-    val instance = serializer.newInstance()
-    if (SqlRows.areOf(serializer)) new RowReader(instance)
-    else instance.deserializeStream(_).asKeyValueIterator
-  }
-
-  /** The values are already combined if the map side did it. */
-  private def combine(records: Iterator[(Any, Any)]): Iterator[Product2[K, C]] =
-    dependency.aggregator match {
-      case Some(aggregator) if dependency.mapSideCombine =>
-        aggregator.combineCombinersByKey(records.asInstanceOf[Iterator[(K, C)]], context)
-      case Some(aggregator) =>
-        aggregator
-          .asInstanceOf[Aggregator[K, Any, C]]
-          .combineValuesByKey(records.asInstanceOf[Iterator[(K, Any)]], context)
-      case None => records.asInstanceOf[Iterator[Product2[K, C]]]
-    }
-
-  private def sort(records: Iterator[Product2[K, C]]): Iterator[Product2[K, C]] =
-    dependency.keyOrdering match {
-      case Some(ordering) =>
-        val sorter = SparkSorter[K, C](context, ordering, dependency.serializer)
-        sorter.insertAllAndUpdateMetrics(records)
-      case None => records
-    }
 
   private def blocks(): Iterator[(BlockId, InputStream)] = {
     val env = SparkEnv.get
-    val conf = env.conf
-    new ShuffleBlockFetcherIterator(
-      context,
-      fetcher,
-      env.blockManager,
-      new OriginalsTracker(conf, env.mapOutputTracker, substitutes),
-      addresses.iterator,
-      env.serializerManager.wrapStream,
-      conf.get(config.REDUCER_MAX_SIZE_IN_FLIGHT) * MergedShuffleReader.BytesPerMib,
-      conf.get(config.REDUCER_MAX_REQS_IN_FLIGHT),
-      conf.get(config.REDUCER_MAX_BLOCKS_IN_FLIGHT_PER_ADDRESS),
-      conf.get(config.MAX_REMOTE_BLOCK_SIZE_FETCH_TO_MEM),
-      conf.get(config.SHUFFLE_MAX_ATTEMPTS_ON_NETTY_OOM),
-      conf.get(config.SHUFFLE_DETECT_CORRUPT),
-      conf.get(config.SHUFFLE_DETECT_CORRUPT_MEMORY),
-      conf.get(config.SHUFFLE_CHECKSUM_ENABLED),
-      conf.get(config.SHUFFLE_CHECKSUM_ALGORITHM),
-      metrics,
-      false).toCompletionIterator
+    val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, substitutes)
+    BlockFetch(fetcher, tracker, addresses, inBatches = false, context, metrics)
   }
 
   /**
@@ -115,7 +60,6 @@ private[fetch] final class MergedShuffleReader[K, C](
 }
 
 private[fetch] object MergedShuffleReader {
-  private val BytesPerMib = 1024L * 1024
 
   /** What Spark gives merged blocks (`SHUFFLE_PUSH_MAP_ID`). */
   private val NoMapIndex = -1
