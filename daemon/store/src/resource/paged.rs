@@ -44,7 +44,6 @@ fn position(at: usize) -> (usize, usize) {
 }
 
 /// Memory of the pages that so many bytes need.
-#[cfg(test)]
 pub(super) fn capacity(length: usize) -> usize {
     match length.checked_sub(SMALL_PART) {
         None => length.next_multiple_of(SMALL_PAGE_BYTES),
@@ -85,7 +84,7 @@ impl PagedBytes {
     /// Readers have taken all of it.
     pub(crate) fn mark_read(&self) {
         if !self.was_read.swap(true, Relaxed) {
-            self.from.budget().count_read(self.capacity());
+            self.from.budget().count_read(capacity(self.length));
         }
     }
 
@@ -96,13 +95,8 @@ impl PagedBytes {
     /// Before it changes.
     fn unmark_read(&mut self) {
         if std::mem::take(self.was_read.get_mut()) {
-            self.from.budget().uncount_read(self.capacity());
+            self.from.budget().uncount_read(capacity(self.length));
         }
-    }
-
-    /// Memory of its pages.
-    fn capacity(&self) -> usize {
-        self.pages.iter().map(|page| page.len()).sum()
     }
 
     /// Copies `bytes` to the end, or says that there is no memory for them.

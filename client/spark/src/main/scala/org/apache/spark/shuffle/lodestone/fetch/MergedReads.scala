@@ -66,17 +66,17 @@ private[lodestone] final class MergedReads(
     val plan = planOf(generation, range, context, originals, tally)
     tally.originals(FetchPlan.countOf(plan.originals))
     context.addTaskCompletionListener[Unit](_ => driver.report(TaskRead(generation, tally.counts)))
-    if (plan.merged.isEmpty && OriginalsReader.gains(handle)) {
-      Some(new OriginalsReader(handle, range, originals, context, metrics))
-    } else if (plan.merged.isEmpty) {
-      None
-    } else {
+    if (plan.merged.nonEmpty) {
       val source = MergedSource(client, generation)
       val substitutes = new Originals(plan.replaced, tally)
       val failures =
         new MergedFailure(handle.shuffleId, new DistrustedMerge(generation, driver))
       val fetcher = ChunkFetcher(source, plan.merged, substitutes, ChunkRescue.Never, tally)
       Some(new MergedShuffleReader(handle, plan, fetcher, substitutes, failures, context, metrics))
+    } else if (OriginalsReader.gains(handle)) {
+      Some(new OriginalsReader(handle, range, originals, context, metrics))
+    } else {
+      None
     }
   }
 
