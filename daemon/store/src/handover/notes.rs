@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The file: notes one after another, each as length and CRC-32C (big-endian) and bytes.
+//! The file: what it is and its version; then notes one after another, each as length and CRC-32C
+//! (big-endian) and bytes.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -19,6 +20,10 @@ const NOTE_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024 - 1;
 
 /// Length and checksum.
 const HEAD_BYTES: usize = 8;
+
+/// How the file begins. The last four bytes are the version of everything below, and of what notes are
+/// made of: a daemon that was upgraded must not read numbers out of places where they are not.
+const BEGINNING: &[u8; 8] = b"LSHO\0\0\0\x01";
 
 /// One thing to know.
 #[derive(Serialize, Deserialize)]
@@ -68,7 +73,7 @@ impl Writer {
     pub(super) fn new(file: Arc<dyn File>) -> Self {
         Self {
             file,
-            buffer: Vec::new(),
+            buffer: BEGINNING.to_vec(),
             end: 0,
         }
     }
@@ -110,7 +115,13 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(file: Arc<dyn File>) -> io::Result<Self> {
         let end = file.size()?;
-        Ok(Self { file, at: 0, end })
+        let mut beginning = [0; BEGINNING.len()];
+        read_exact_at(file.as_ref(), &mut beginning, 0)?;
+        if beginning != *BEGINNING {
+            return Err(damaged("another version of the daemon wrote it"));
+        }
+        let at = BEGINNING.len() as u64;
+        Ok(Self { file, at, end })
     }
 
     /// The next one. Damage and a missing end are errors.

@@ -28,6 +28,7 @@ struct Totals {
     shuffles: u64,
     merged: u64,
     plain: u64,
+    remote: u64,
     readers_waited_millis: u64,
     #[serde(flatten)]
     counts: Counts,
@@ -56,8 +57,18 @@ struct Shuffle {
     partitions: u64,
     state: String,
     readers_waited_millis: u64,
+    sample: Option<Sample>,
     #[serde(flatten)]
     counts: Counts,
+}
+
+/// What it was decided by whether to merge.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Sample {
+    blocks: u64,
+    bytes: u64,
+    disk_read_micros: i64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -67,11 +78,13 @@ struct Service {
     state: String,
 }
 
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 13] = [
     "shuffle",
     "generation",
     "maps",
     "partitions",
+    "mean block",
+    "disk us",
     "state",
     "pushed",
     "merged",
@@ -82,7 +95,7 @@ const COLUMNS: [&str; 11] = [
 ];
 
 /// Columns of text; numbers stand to the right.
-const TEXT_COLUMNS: [usize; 2] = [4, 10];
+const TEXT_COLUMNS: [usize; 2] = [6, 12];
 
 /// The applications that services know.
 pub(super) fn list(found: &[Found]) -> String {
@@ -120,13 +133,18 @@ impl Page {
             shuffles,
             merged,
             plain,
+            remote,
             readers_waited_millis: waited,
             counts,
         } = &self.totals;
+        let away = match remote {
+            0 => String::new(),
+            remote => format!("{} remote, ", number(*remote)),
+        };
         line(
             text,
             &format!(
-                "{} shuffles: {} merged, {} left to plain Spark",
+                "{} shuffles: {} merged, {away}{} left to plain Spark",
                 number(*shuffles),
                 number(*merged),
                 number(*plain)
@@ -216,6 +234,8 @@ impl Shuffle {
             self.merge_id.to_string(),
             number(self.maps),
             number(self.partitions),
+            known(self.sample.as_ref().and_then(Sample::mean)),
+            known(self.sample.as_ref().and_then(Sample::disk)),
             self.state.clone(),
             number(counts.blocks_pushed),
             number(counts.merged_blocks_read),
@@ -225,6 +245,22 @@ impl Shuffle {
             why.collect::<Vec<_>>().join(", "),
         ]
     }
+}
+
+impl Sample {
+    /// Bytes of a block.
+    fn mean(&self) -> Option<u64> {
+        self.bytes.checked_div(self.blocks)
+    }
+
+    /// Microseconds of a small read, where that is known.
+    fn disk(&self) -> Option<u64> {
+        u64::try_from(self.disk_read_micros).ok()
+    }
+}
+
+fn known(value: Option<u64>) -> String {
+    value.map_or_else(|| "-".to_owned(), number)
 }
 
 fn heading(found: &Found) -> String {
@@ -303,7 +339,7 @@ mod tests {
     const REPORT: &str = r#"{
         "version": "lodestone 0.1.0 on Spark 4.1.2",
         "totals": {
-            "shuffles": 2, "merged": 1, "plain": 1, "readersWaitedMillis": 1234,
+            "shuffles": 3, "merged": 1, "plain": 1, "remote": 1, "readersWaitedMillis": 1234,
             "blocksPushed": 8420, "bytesPushed": 437000000, "pushRequests": 95,
             "chunksRead": 1579, "chunkBytes": 345040000, "localChunkBytes": 1000000, "mergedBlocksRead": 8193,
             "originalsRead": 1100, "reasons": {"SINGLE_MAP": 1, "LOCAL_MAP_READ": 1100}
@@ -312,13 +348,15 @@ mod tests {
             {
                 "shuffleId": 0, "mergeId": 0, "maps": 12, "partitions": 100, "state": "merged",
                 "services": 1, "finalizeMillis": 12, "readersWaitedMillis": 1234,
+                "sample": {"maps": 2, "blocks": 200, "bytes": 409700, "diskReadMicros": 118},
                 "blocksPushed": 1200, "bytesPushed": 1, "mergedBlocksRead": 100,
                 "chunksRead": 100, "originalsRead": 1100, "reasons": {"LOCAL_MAP_READ": 1100}
             },
             {
                 "shuffleId": 1, "maps": 1, "partitions": 100, "state": "plain",
                 "reasons": {"SINGLE_MAP": 1}
-            }
+            },
+            {"shuffleId": 2, "maps": 9, "partitions": 9, "sample": {"diskReadMicros": -1}, "state": "remote"}
         ],
         "services": [{"hostPort": "10.0.0.1:7337", "incarnation": "1", "state": "serving"}],
         "sentences": {"SINGLE_MAP": "nothing to merge", "LOCAL_MAP_READ": "in place"}
@@ -328,7 +366,7 @@ mod tests {
 app-1: ended 12 s ago, says 127.0.0.1:7337
 lodestone 0.1.0 on Spark 4.1.2
 
-2 shuffles: 1 merged, 1 left to plain Spark
+3 shuffles: 1 merged, 1 remote, 1 left to plain Spark
 pushed   8,420 blocks, 437.0 MB, in 95 requests
 read     8,193 merged blocks in 1,579 chunks, 345.0 MB (1.0 MB on the own host); 1,100 originals
 waited   1,234 ms: readers, for merges to end
@@ -341,9 +379,10 @@ services
   10.0.0.1:7337  serving
 
 shuffles
-  shuffle  generation  maps  partitions  state   pushed  merged  chunks  originals  waited ms  why not more
-        0           0    12         100  merged   1,200     100     100      1,100      1,234  LOCAL_MAP_READ 1,100
-        1           0     1         100  plain        0       0       0          0          0  SINGLE_MAP 1
+  shuffle  generation  maps  partitions  mean block  disk us  state   pushed  merged  chunks  originals  waited ms  why not more
+        0           0    12         100       2,048      118  merged   1,200     100     100      1,100      1,234  LOCAL_MAP_READ 1,100
+        1           0     1         100           -        -  plain        0       0       0          0          0  SINGLE_MAP 1
+        2           0     9           9           -        -  remote       0       0       0          0          0
 ";
 
     #[test]

@@ -43,13 +43,14 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       dependency: ShuffleDependency[K, V, C]): ShuffleHandle = {
     val inner = super.registerShuffle(shuffleId, dependency)
     val driver = coordinator.get(DriverCoordinator(conf))
+    val numMaps = dependency.rdd.getNumPartitions
+    val numPartitions = dependency.partitioner.numPartitions
     driver.obstacle(dependency) match {
       case Some(reason) =>
-        driver.leftToSpark(shuffleId, reason)
+        driver.leftToSpark(shuffleId, numMaps, numPartitions, reason)
         inner
       case None =>
-        val numMaps = dependency.rdd.getNumPartitions
-        driver.registered(shuffleId, numMaps, dependency.partitioner.numPartitions)
+        driver.registered(shuffleId, numMaps, numPartitions)
         val base = inner.asInstanceOf[BaseShuffleHandle[K, V, C]]
         new LodestoneHandle(base, ServiceClient.applicationOf(conf), driver.isRemote)
     }

@@ -22,6 +22,9 @@ private[spark] object Reason {
       extends Reason("IO_ENCRYPTION", "with IO encryption each block has its own key stream")
   case object Authentication
       extends Reason("AUTHENTICATION", "spark.authenticate is on, which this version cannot speak")
+  case object RpcEncryption extends Reason(
+        "RPC_ENCRYPTION",
+        "spark.ssl.rpc.enabled is on, which this version cannot speak")
   case object SingleMap extends Reason("SINGLE_MAP", "one map task: there is nothing to merge")
   case object SinglePartition
       extends Reason("SINGLE_PARTITION", "no partitions: there is nothing to merge")
@@ -144,6 +147,7 @@ private[spark] object Reason {
     BarrierStage,
     IoEncryption,
     Authentication,
+    RpcEncryption,
     SingleMap,
     SinglePartition,
     SparkPush,

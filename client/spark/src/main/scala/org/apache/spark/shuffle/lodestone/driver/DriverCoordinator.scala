@@ -101,8 +101,8 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
   }
 
   /** The shuffle is plain Spark in every respect. */
-  def leftToSpark(shuffleId: Int, reason: Reason): Unit =
-    loop.post(report.leftToSpark(shuffleId, reason))
+  def leftToSpark(shuffleId: Int, numMaps: Int, numPartitions: Int, reason: Reason): Unit =
+    loop.post(report.leftToSpark(shuffleId, numMaps, numPartitions, reason))
 
   def removed(shuffleId: Int): Unit = loop.post {
     if (isRemote) remote.removed(shuffleId) else remover.removed(shuffleId)

@@ -17,6 +17,7 @@ private[driver] final class DriverMetrics(report: DriverReport) extends Source {
   gauge("shuffles", report.shuffles)
   gauge("merged", report.merged)
   gauge("plain", report.plain)
+  gauge("remote", report.remote)
   gauge("readersWaitedMillis", report.readersWaitedMs)
   gauge("blocksPushed", report.totals.blocksPushed)
   gauge("bytesPushed", report.totals.bytesPushed)

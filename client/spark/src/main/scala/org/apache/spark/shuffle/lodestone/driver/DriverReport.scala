@@ -28,12 +28,16 @@ private[driver] final class ShuffleRecord(
   /** What it was decided by whether to merge, when that was last asked. */
   var sample: Option[MapSample] = None
 
+  /** What the sample was held against; none where mode merge decided. */
+  var limits: Option[MergeChoice.Limits] = None
+
   /** Blocks pushed in this generation. */
   var generationBlocks: Long = 0
 
   def began(newMergeId: Int): Unit = {
     mergeId = newMergeId
     sample = None
+    limits = None
     services = 0
     finalizeMs = 0
     readersWaitedMs = 0
@@ -130,8 +134,8 @@ private[driver] final class DriverReport {
     record.began(id.mergeId)
   }
 
-  def leftToSpark(shuffleId: Int, reason: Reason): Unit = {
-    val record = registered(shuffleId, 0, 0)
+  def leftToSpark(shuffleId: Int, numMaps: Int, numPartitions: Int, reason: Reason): Unit = {
+    val record = registered(shuffleId, numMaps, numPartitions)
     setState(record, ShuffleRecord.Plain)
     count(record, reason.code, 1)
   }
@@ -164,8 +168,7 @@ private[driver] final class DriverReport {
         setState(record, ShuffleRecord.Plain)
         count(record, code, 1)
         val reason = Reason.of(code).map(_.sentence).getOrElse(code)
-        val seen = record.sample.map(DriverReport.sentence).getOrElse("")
-        log.info(s"shuffle ${id.shuffleId} is not merged: $reason ($code)$seen")
+        log.info(s"shuffle ${id.shuffleId} is not merged: $reason ($code)${weighed(record)}")
       case _ => setState(record, ShuffleRecord.Merged)
     }
   }
@@ -175,10 +178,15 @@ private[driver] final class DriverReport {
     changes += 1
     record.services = services
     setState(record, ShuffleRecord.Remote)
+    val where = servicesOf(record)
+    log.info(s"shuffle ${id.shuffleId}: its maps push to $where, and keep nothing")
   }
 
-  def chose(id: ShuffleGeneration, sample: MapSample): Unit =
-    of(id).foreach(_.sample = Some(sample))
+  def chose(id: ShuffleGeneration, sample: MapSample, limits: Option[MergeChoice.Limits]): Unit =
+    of(id).foreach { record =>
+      record.sample = Some(sample)
+      record.limits = limits
+    }
 
   /** From the first question of a reader to its answer. */
   def waited(id: ShuffleGeneration, ms: Long): Unit = of(id).foreach { record =>
@@ -234,11 +242,10 @@ private[driver] final class DriverReport {
   }
 
   def sentence(record: ShuffleRecord, partitions: Long): String = {
-    val services = if (record.services == 1) "1 service" else s"${record.services} services"
     f"shuffle ${record.shuffleId}: $partitions%,d of ${record.numPartitions}%,d partitions " +
-      f"merged by $services, ${record.counts.blocksPushed}%,d blocks pushed" +
+      f"merged by ${servicesOf(record)}, ${record.counts.blocksPushed}%,d blocks pushed" +
       s"${reasonList(record.counts)}, " +
-      s"finalized in ${record.finalizeMs} ms"
+      s"finalized in ${record.finalizeMs} ms${weighed(record)}"
   }
 
   private def reasonList(counts: ReportCounts): String =
@@ -255,8 +262,23 @@ private[driver] final class DriverReport {
 
 private[driver] object DriverReport {
 
-  private def sentence(sample: MapSample): String =
-    f"; ${sample.maps}%,d maps had ${sample.blocks}%,d blocks of ${sample.bytes}%,d bytes together"
+  private def servicesOf(record: ShuffleRecord): String =
+    if (record.services == 1) "1 service" else s"${record.services} services"
+
+  /** What was seen, and what that was held against. */
+  private def weighed(record: ShuffleRecord): String = record.sample.map { sample =>
+    val seen =
+      f"; ${sample.maps}%,d maps had ${sample.blocks}%,d blocks " +
+        f"of ${sample.bytes}%,d bytes together"
+    val disk =
+      if (sample.diskReadMicros < 0) ""
+      else f", a small read takes ${sample.diskReadMicros}%,d us"
+    val against = record.limits.map { limits =>
+      f" (merged are ${limits.leastBlocks}%,d blocks and more, " +
+        f"of ${limits.largestMeanBytes}%,d bytes at most on average)"
+    }
+    seen + disk + against.getOrElse("")
+  }.getOrElse("")
 
   /** A record is some hundred bytes. */
   private val MaxFinished = 1000

@@ -34,19 +34,28 @@ private[driver] final class MergeChoice(conf: LodestoneConf) {
   def apply(numMaps: Int, sample: MapSample): Verdict = conf.mode match {
     case Mode.Merge | Mode.Remote => Merge(conf.pushMaxBlockSizeBytes)
     case Mode.Auto =>
-      val slow = sample.diskReadMicros >= DiskSpeed.SlowMicros
-      val least = if (slow) MinBlocksOnSlowDisk else MinBlocks
+      val Limits(least, largest) = limitsOf(sample)
       // A disk that was busy when it was first measured may turn out fast.
       if (sample.diskReadMicros >= 0) leastBlocks = least
-      val even = if (slow) conf.pushMaxBlockSizeBytes else EvenBlockBytes
       if (sample.blocks * numMaps < least * sample.maps) {
         Leave(Reason.FewBlocks)
-      } else if (sample.bytes > even * sample.blocks) {
+      } else if (sample.bytes > largest * sample.blocks) {
         Leave(Reason.LargeBlocks)
       } else {
-        Merge(math.min(conf.pushMaxBlockSizeBytes, even * Tolerance))
+        Merge(math.min(conf.pushMaxBlockSizeBytes, largest * Tolerance))
       }
   }
+
+  /** What decides, if it is not the user. */
+  def limits(sample: MapSample): Option[Limits] =
+    if (conf.mode == Mode.Auto) Some(limitsOf(sample)) else None
+
+  private def limitsOf(sample: MapSample): Limits =
+    if (sample.diskReadMicros >= DiskSpeed.SlowMicros) {
+      Limits(MinBlocksOnSlowDisk, conf.pushMaxBlockSizeBytes)
+    } else {
+      Limits(MinBlocks, EvenBlockBytes)
+    }
 
   /** Every service is short of something: they have better things to do than to save a little. */
   def isTooMuch(demand: Demand, services: Seq[Service]): Boolean =
@@ -59,6 +68,9 @@ private[driver] object MergeChoice {
 
   /** Blocks up to this size are pushed. */
   final case class Merge(maxBlockBytes: Long) extends Verdict
+
+  /** Merged are so many blocks and more, if they are not larger than that on average. */
+  final case class Limits(leastBlocks: Long, largestMeanBytes: Long)
 
   /** To Spark, as long as nothing else is known. */
   final case class Leave(reason: Reason) extends Verdict

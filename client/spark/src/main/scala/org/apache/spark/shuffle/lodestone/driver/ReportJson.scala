@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.driver
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.services.Service
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.wire.Load
 
 /** The report as JSON. Its field names are an interface: tests and tools read them. */
 private[driver] object ReportJson {
@@ -39,14 +40,19 @@ private[driver] object ReportJson {
       "services" -> record.services.toString,
       "finalizeMillis" -> record.finalizeMs.toString,
       "readersWaitedMillis" -> record.readersWaitedMs.toString) ++
-      record.sample.map("sample" -> sample(_)) ++ counts(record.counts))
+      record.sample.map("sample" -> sample(_, record.limits)) ++ counts(record.counts))
 
-  private def sample(sample: MapSample): String = obj(
+  private def sample(sample: MapSample, limits: Option[MergeChoice.Limits]): String = obj(
     Seq(
       "maps" -> sample.maps.toString,
       "blocks" -> sample.blocks.toString,
       "bytes" -> sample.bytes.toString,
-      "diskReadMicros" -> sample.diskReadMicros.toString))
+      "diskReadMicros" -> sample.diskReadMicros.toString) ++
+      limits.toSeq.flatMap { limits =>
+        Seq(
+          "leastBlocks" -> limits.leastBlocks.toString,
+          "largestMeanBytes" -> limits.largestMeanBytes.toString)
+      })
 
   private def counts(counts: ReportCounts): Seq[(String, String)] = Seq(
     "blocksPushed" -> counts.blocksPushed.toString,
@@ -63,7 +69,15 @@ private[driver] object ReportJson {
     Seq(
       "hostPort" -> text(service.address.toString),
       "incarnation" -> text(f"${service.incarnation}%016x"),
-      "state" -> text(service.state.name)))
+      "state" -> text(service.state.name)) ++ service.load.map("load" -> load(_)))
+
+  /** When it was last heard of. */
+  private def load(load: Load): String = obj(
+    Seq(
+      "memoryUsed" -> load.memoryUsed.toString,
+      "memoryLimit" -> load.memoryLimit.toString,
+      "diskFree" -> load.diskFree.toString,
+      "diskTotal" -> load.diskTotal.toString))
 
   private def obj(fields: Seq[(String, String)]): String =
     fields.map { case (name, value) => s"${text(name)}:$value" }.mkString("{", ",", "}")

@@ -46,6 +46,9 @@ private[lodestone] object ShuffleEligibility {
   def remoteObstacle(conf: SparkConf): Option[Reason] =
     if (conf.getBoolean("spark.authenticate", false)) {
       Some(Reason.Authentication)
+    } else if (conf.getBoolean("spark.ssl.rpc.enabled", false)) {
+      // Since Spark 4: what Spark would encrypt is not sent in the clear.
+      Some(Reason.RpcEncryption)
     } else if (conf.getBoolean("spark.shuffle.push.enabled", false)) {
       Some(Reason.SparkPush)
     } else if (!OurIo.contains(conf.get(RemoteDefaults.IoPlugin, LocalDiskIo))) {

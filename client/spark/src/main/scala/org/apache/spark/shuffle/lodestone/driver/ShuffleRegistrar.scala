@@ -33,7 +33,7 @@ private[driver] final class ShuffleRegistrar(
         generation.plan.ask(reply)
       case Right(generation) =>
         val verdict = choice(generation.numMaps, sample)
-        report.chose(id, sample)
+        report.chose(id, sample, choice.limits(sample))
         verdict match {
           case MergeChoice.Leave(reason) =>
             generation.leftForNow = Some(reason)

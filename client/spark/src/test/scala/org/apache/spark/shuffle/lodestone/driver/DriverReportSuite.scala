@@ -85,8 +85,9 @@ class DriverReportSuite extends DriverHarness {
   }
 
   @Test def `a shuffle left to Spark says why`(): Unit = {
-    driver(Seq(service(1))).leftToSpark(9, Reason.CodecNotConcatenable)
+    driver(Seq(service(1))).leftToSpark(9, 40, 7, Reason.CodecNotConcatenable)
     assertEquals("plain", shuffle(9).get("state").asText)
+    assertEquals(Seq(40L, 7L), numbers(shuffle(9), "maps", "partitions"))
     assertEquals(1L, shuffle(9).get("reasons").get("CODEC_NOT_CONCATENABLE").asLong)
     assertEquals(Seq(1L, 0L, 1L), numbers(report().get("totals"), "shuffles", "merged", "plain"))
   }
@@ -163,5 +164,41 @@ class DriverReportSuite extends DriverHarness {
       "shuffle 3: 200 of 200 partitions merged by 1 service, 40,000 blocks pushed, 12 left " +
         "(BLOCK_TOO_LARGE 12), finalized in 34 ms",
       report.sentence(record, partitions = 200))
+  }
+
+  @Test def `the sentence of a shuffle that was weighed says what its blocks were held against`()
+      : Unit = {
+    val report = new DriverReport
+    val record = report.registered(3, 200, 200)
+    val generation = ShuffleGeneration(3, 0)
+    val limits = Some(MergeChoice.Limits(2000, 32768))
+    report.chose(generation, MapSample(2, 400, 409600, 118), limits)
+    report.finalized(generation, Seq(FinalizeMergeReply(1, 200, 40000, 1, 0, 0)), 0, tookMs = 34)
+    assertEquals(
+      "shuffle 3: 200 of 200 partitions merged by 1 service, 0 blocks pushed, " +
+        "finalized in 34 ms; 2 maps had 400 blocks of 409,600 bytes together, a small read takes 118 us " +
+        "(merged are 2,000 blocks and more, of 32,768 bytes at most on average)",
+      report.sentence(record, partitions = 200))
+  }
+
+  @Test def `the report says what auto has weighed and how loaded services were`(): Unit = {
+    driver(Seq(service(7)), "spark.lodestone.mode" -> "auto").registered(8, 100, 100)
+    await(askPlan(id, MapSample(2, 200, 200 * 1000L, 118)))
+    val weighed = shuffle(8).get("sample")
+    assertEquals(
+      Seq(2L, 200L, 200000L, 118L, 2000L, 32768L),
+      numbers(
+        weighed,
+        "maps",
+        "blocks",
+        "bytes",
+        "diskReadMicros",
+        "leastBlocks",
+        "largestMeanBytes"))
+    val load = report().get("services").get(0).get("load")
+    val healthy = ScriptedService.Healthy
+    assertEquals(
+      Seq(healthy.memoryUsed, healthy.memoryLimit, healthy.diskFree, healthy.diskTotal),
+      numbers(load, "memoryUsed", "memoryLimit", "diskFree", "diskTotal"))
   }
 }

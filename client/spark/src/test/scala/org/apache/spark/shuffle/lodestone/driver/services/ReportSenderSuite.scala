@@ -26,7 +26,7 @@ class ReportSenderSuite extends DriverHarness {
     val one = service(1)
     val coordinator = driver(Seq(one))
     coordinator.registered(5, 1, 20)
-    coordinator.leftToSpark(6, Reason.SingleMap)
+    coordinator.leftToSpark(6, 1, 1, Reason.SingleMap)
     planOf(id)
     pushed(id, 0, blocks = 42)
     resultOf(id)
