@@ -81,7 +81,7 @@ private[driver] final class ShuffleRegistrar(
   private def register(generation: Generation, chosen: Seq[Service]): Unit = {
     val maps = generation.numMaps
     val shuffle = Announcement(generation.id, ShuffleMode.Merge, maps, generation.numPartitions)
-    registration(shuffle, chosen) { accepted =>
+    registration(shuffle, chosen)(late = client.removeShuffle(_, generation.id)) { accepted =>
       report.counted(generation.id, Reason.ServiceLeftOut, chosen.size - accepted.size)
       registered(generation, accepted)
     }

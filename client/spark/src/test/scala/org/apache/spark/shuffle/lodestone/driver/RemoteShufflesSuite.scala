@@ -77,6 +77,35 @@ class RemoteShufflesSuite extends DriverHarness {
     assertEquals(1, reasonCount(Reason.PushDiskFull))
   }
 
+  @Test def `a service that has a part of a shuffle is not told of it again`(): Unit = {
+    val services = (1 to 3).map(i => service(i.toLong))
+    remote(services).registered(3, 10, 100)
+    val first = planned()
+    val next = planned(trouble = troubleAt(first, first.versions.head(1)))
+    assertEquals(2, next.versions.last.length)
+    // One that lost its part would begin the shuffle anew, and readers find nothing where rows were.
+    assertEquals(Seq(1, 1, 1), services.map(_.seen(classOf[RegisterShuffle])))
+  }
+
+  @Test def `an answer that comes late takes nothing away from a service that is used since`()
+      : Unit = {
+    val gate = new CountDownLatch(1)
+    val slow = scripted(2) { case _: RegisterShuffle => AnswerAfter(gate, Done(2)) }
+    val coordinator = remote(Seq(service(1), slow))
+    coordinator.registered(3, 10, 100)
+    val first = planned()
+    assertEquals(1, first.versions.head.length, "the slow one stays out")
+    slow.answering(PartialFunction.empty)
+    val next = planned(trouble = troubleAt(first, first.versions.head.head))
+    assertEquals(Set(slow.address.port), ports(next.versions.last))
+    gate.countDown()
+    coordinator.registered(4, 10, 100)
+    asked(shuffleId = 4)
+    assertEquals(0, slow.count(classOf[RemoveShuffleMerge]))
+    coordinator.removed(3)
+    assertEquals(3, slow.next(classOf[RemoveShuffleMerge]).shuffleId)
+  }
+
   @Test def `when no service takes any more map tasks keep their outputs`(): Unit = {
     val one = service(1)
     remote(Seq(one)).registered(3, 10, 100)

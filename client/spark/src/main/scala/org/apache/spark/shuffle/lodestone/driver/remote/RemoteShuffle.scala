@@ -21,6 +21,9 @@ private[remote] final class RemoteShuffle(
   private var versions = Vector.empty[Array[ServiceLocation]]
   private val avoided = mutable.HashSet.empty[ServiceLocation]
 
+  /** Services that were told of this epoch, also those that did not answer in time. */
+  private val asked = mutable.HashSet.empty[ServiceLocation]
+
   /** Of this epoch. */
   private val released = mutable.HashSet.empty[ServiceLocation]
 
@@ -35,8 +38,13 @@ private[remote] final class RemoteShuffle(
 
   def removed: Boolean = isRemoved
 
-  /** Every service that was told of this epoch. */
+  /** Every service that map tasks of this epoch were told. */
   def services: Set[ServiceLocation] = versions.iterator.flatMap(_.iterator).toSet
+
+  /** Every service that may know of this epoch. */
+  def told: Set[ServiceLocation] = asked.toSet
+
+  def mayKnow(services: Seq[ServiceLocation]): Unit = asked ++= services
 
   /** All that map tasks pushed in this epoch, if there is a plan of it. */
   def places: Option[RemotePlan] =
@@ -102,6 +110,7 @@ private[remote] final class RemoteShuffle(
   def beginEpoch(): Unit = {
     epoch += 1
     versions = Vector.empty
+    asked.clear()
     released.clear()
     local = None
   }

@@ -120,7 +120,7 @@ private[driver] final class RemoteShuffles(
   }
 
   private def drop(shuffle: RemoteShuffle): Unit =
-    shuffle.services.foreach(client.removeShuffle(_, shuffle.id))
+    shuffle.told.foreach(client.removeShuffle(_, shuffle.id))
 
   /** Makes the next version of the plan. */
   private def assign(shuffle: RemoteShuffle, attempt: Int): Unit = directory.live { found =>
@@ -143,11 +143,14 @@ private[driver] final class RemoteShuffles(
   private def register(shuffle: RemoteShuffle, attempt: Int, chosen: Seq[Service]): Unit = {
     val id = shuffle.id
     val told = Announcement(id, ShuffleMode.Remote, shuffle.numMaps, shuffle.numPartitions)
-    registration(told, chosen) { accepted =>
-      if (shuffle.removed) {
+    shuffle.mayKnow(chosen.map(_.location))
+    def isOver: Boolean = shuffle.removed || shuffle.id != id
+    // One that was slow is dropped with the others, and not before: it may have been told again since.
+    def late(location: ServiceLocation): Unit = if (isOver) client.removeShuffle(location, id)
+    registration(told, chosen, shuffle.services)(late) { accepted =>
+      if (isOver) {
         accepted.foreach(client.removeShuffle(_, id))
-      } else if (shuffle.id != id) {
-        assign(shuffle, attempt)
+        if (!shuffle.removed) assign(shuffle, attempt)
       } else if (accepted.isEmpty && attempt < LastTry) {
         // Some were started again since they were last asked: that is known now.
         assign(shuffle, attempt + 1)

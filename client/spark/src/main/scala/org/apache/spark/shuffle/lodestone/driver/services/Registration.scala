@@ -32,22 +32,38 @@ private[driver] final class Registration(
   private val log = LoggerFactory.getLogger(classOf[Registration])
   private implicit val events: ExecutionContext = loop.context
 
-  /** `registered` is called once, with those that accepted, in the order of `chosen`. */
-  def apply(shuffle: Announcement, chosen: Seq[Service])(
+  /**
+   * `registered` is called once, with those that accepted, in the order of `chosen`.
+   *
+   * @param known
+   *   those that accepted before, and are not told again: one that has lost the shuffle since would begin
+   *   it anew, and show readers nothing where there was something
+   * @param late
+   *   what to do about those that accept when the others were not kept waiting any more
+   */
+  def apply(
+      shuffle: Announcement,
+      chosen: Seq[Service],
+      known: Set[ServiceLocation] = Set.empty)(late: ServiceLocation => Unit)(
       registered: Seq[ServiceLocation] => Unit): Unit =
-    new Round(shuffle, chosen, registered).start()
+    new Round(shuffle, chosen, known, late, registered).start()
 
   private final class Round(
       shuffle: Announcement,
       chosen: Seq[Service],
+      known: Set[ServiceLocation],
+      late: ServiceLocation => Unit,
       registered: Seq[ServiceLocation] => Unit) {
+    private val (old, fresh) = chosen.partition(service => known.contains(service.location))
     private val accepted = mutable.HashMap.empty[Service, ServiceLocation]
-    private var unanswered = chosen.size
+    private var unanswered = fresh.size
     private var patient = true
     private var over = false
 
     def start(): Unit = {
-      chosen.foreach(register)
+      old.foreach(service => accepted.put(service, service.location))
+      fresh.foreach(register)
+      look()
       loop.later(GraceMs) {
         patient = false
         look()
@@ -66,7 +82,7 @@ private[driver] final class Registration(
         .onComplete { outcome =>
           unanswered -= 1
           outcome match {
-            case Success(_) if over => client.removeShuffle(location, shuffle.id)
+            case Success(_) if over => late(location)
             case Success(_) =>
               leases.keep(service)
               accepted.put(service, location)
