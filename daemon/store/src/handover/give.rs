@@ -76,7 +76,7 @@ fn note_parts(
     generation: &Generation,
     resources: &Resources,
 ) -> io::Result<Result<(), Code>> {
-    let attempts = match generation.attempts.notes() {
+    let attempts = match generation.attempts.leave() {
         Ok(attempts) => attempts,
         Err(code) => return Ok(Err(code)),
     };

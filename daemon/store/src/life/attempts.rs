@@ -27,8 +27,8 @@ pub(crate) struct Attempts {
 #[derive(Debug, Default)]
 struct All {
     by_id: BTreeMap<AttemptId, Arc<Mutex<Attempt>>>,
-    /// The shuffle was removed.
-    ended: bool,
+    /// Nothing more is taken, and with which code: the shuffle was removed, or left to the next start.
+    ended: Option<Code>,
 }
 
 impl Attempts {
@@ -45,8 +45,8 @@ impl Attempts {
         num_maps: u32,
     ) -> Result<Arc<Mutex<Attempt>>, Code> {
         let mut all = locked(&self.all);
-        if all.ended {
-            return Err(Code::TooLate);
+        if let Some(code) = all.ended {
+            return Err(code);
         }
         if let Some(known) = all.by_id.get(&id) {
             return Ok(Arc::clone(known));
@@ -89,13 +89,26 @@ impl Attempts {
         reading(&self.committed)
     }
 
-    /// All of them, also those that were aborted.
-    pub(crate) fn notes(&self) -> Result<Vec<(AttemptId, Attempt)>, Code> {
-        let all = locked(&self.all);
-        all.by_id
-            .iter()
+    /// All of them, also those that were aborted, as they are left to the next start. Waits for pushes that
+    /// are at work; nothing more is taken of any: what came after the note would be in a partition and not
+    /// in the note, and be taken again when it is repeated.
+    pub(crate) fn leave(&self) -> Result<Vec<(AttemptId, Attempt)>, Code> {
+        let all: Vec<_> = {
+            let mut all = locked(&self.all);
+            // Who comes now comes again, and meets the next start.
+            all.ended = Some(Code::Overloaded);
+            all.by_id
+                .iter()
+                .map(|(id, attempt)| (*id, Arc::clone(attempt)))
+                .collect()
+        };
+        all.into_iter()
             .map(|(id, attempt)| match attempt.lock() {
-                Ok(attempt) => Ok((*id, attempt.clone())),
+                Ok(mut attempt) => {
+                    let note = attempt.clone();
+                    attempt.leave();
+                    Ok((id, note))
+                }
                 Err(_) => Err(Code::Internal),
             })
             .collect()
@@ -115,7 +128,7 @@ impl Attempts {
     pub(crate) fn remove(&self, budget: &Budget) {
         let all = {
             let mut all = locked(&self.all);
-            all.ended = true;
+            all.ended = Some(Code::TooLate);
             std::mem::take(&mut all.by_id)
         };
         for attempt in all.into_values() {

@@ -23,6 +23,8 @@ enum State {
     Aborted,
     /// The shuffle was removed.
     Ended,
+    /// It goes on with the next start of the daemon, and not here. Never noted.
+    Left,
 }
 
 /// One attempt of one map task.
@@ -43,6 +45,7 @@ impl Attempt {
             State::Committed => Ok(segments),
             State::Aborted => Err(Code::Aborted),
             State::Ended => Err(Code::TooLate),
+            State::Left => Err(Code::Overloaded),
         }
     }
 
@@ -60,6 +63,7 @@ impl Attempt {
             State::Open | State::Committed => {}
             State::Aborted => return Err(Code::Aborted),
             State::Ended => return Err(Code::UnknownShuffle),
+            State::Left => return Err(Code::Overloaded),
         }
         if self.ledger != pushed {
             return Err(Code::LedgerMismatch);
@@ -83,6 +87,11 @@ impl Attempt {
             state: State::Ended,
             ..Self::default()
         };
+    }
+
+    /// Where it stands is noted for the next start: nothing changes here any more.
+    pub(crate) fn leave(&mut self) {
+        self.state = State::Left;
     }
 
     /// Readers are shown it.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A start that is stopped leaves its remote shuffles to the next one, once.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::thread;
 
 use lodestone_store::fs::Fs;
 use lodestone_store::fs::fake::{Errno, FakeFs};
@@ -70,6 +72,47 @@ fn an_attempt_that_was_pushing_goes_on_where_it_was() {
     assert_eq!(after.push(&[(3, b"c")]), [Code::Ok]);
     after.commit().unwrap();
     assert_eq!(next.fetch(3), b"abc");
+}
+
+/// While the first partition is being written out for the next start, as on a disk that has stalled.
+fn during_the_handover(world: &World, then: impl FnOnce()) {
+    world.fs.hold_writes();
+    thread::scope(|scope| {
+        let stopping = scope.spawn(|| world.store.hand_over());
+        while world.fs.held_writes() == 0 {
+            thread::yield_now();
+        }
+        let outcome = catch_unwind(AssertUnwindSafe(then));
+        world.fs.release_writes();
+        stopping.join().unwrap();
+        outcome.unwrap();
+    });
+}
+
+#[test]
+fn a_push_that_the_stop_did_not_wait_for_is_not_in_the_data_without_being_known() {
+    let first = World::new().remote();
+    let mut known = first.attempt(1, 100);
+    assert_eq!(known.push(&[(3, b"a"), (4, b"b")]), [Code::Ok; 2]);
+    let acknowledged = known.acknowledged;
+    during_the_handover(&first, || {
+        // What is appended now would be appended once more by who repeats it.
+        assert_eq!(known.push(&[(4, b"c")]), [Code::Overloaded]);
+        assert_eq!(known.commit(), Err(Code::Overloaded));
+        assert_eq!(first.attempt(2, 200).push(&[(4, b"d")]), [Code::Overloaded]);
+    });
+    let next = next_start(&first, 1, 2);
+    let mut again = next.attempt(1, 100);
+    (again.next, again.acknowledged) = (2, acknowledged);
+    assert_eq!(again.push(&[(4, b"c")]), [Code::Ok]);
+    again.commit().unwrap();
+    let mut new = next.attempt(2, 200);
+    assert_eq!(new.push(&[(4, b"d")]), [Code::Ok]);
+    new.commit().unwrap();
+    assert_eq!(
+        (next.fetch(3), next.fetch(4)),
+        (b"a".to_vec(), b"bcd".to_vec())
+    );
 }
 
 #[test]
