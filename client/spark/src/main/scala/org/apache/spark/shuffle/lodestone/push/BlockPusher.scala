@@ -190,7 +190,7 @@ private[lodestone] final class BlockPusher(
     private def reserve(bytes: Long, lane: Semaphore): () => Unit = {
       var granted = false
       try {
-        budget.acquire(bytes)
+        budget.acquire(bytes)(())
         granted = true
       } finally {
         if (!granted) lane.release()

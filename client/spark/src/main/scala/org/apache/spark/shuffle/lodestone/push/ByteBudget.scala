@@ -1,14 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push
 
+import org.apache.spark.shuffle.lodestone.transport.TaskWait
+
 /** `spark.lodestone.push.memory`: who wants bytes waits until there are so many. */
 private[push] final class ByteBudget(limitBytes: Long) {
   private var usedBytes = 0L
 
-  /** More than the limit is granted when nothing else is in use: nobody waits for ever. */
-  def acquire(bytes: Long): Unit = synchronized {
-    while (usedBytes > 0 && usedBytes + bytes > limitBytes) wait()
-    usedBytes += bytes
+  /**
+   * More than the limit is granted when nothing else is in use: nobody waits for ever.
+   *
+   * @param alive
+   *   throws when nobody wants the bytes any more
+   */
+  def acquire(bytes: Long)(alive: => Unit): Unit = {
+    while (!tryAcquire(bytes)) alive
+  }
+
+  /** Waits, but not for long. */
+  private def tryAcquire(bytes: Long): Boolean = synchronized {
+    def isThere = usedBytes == 0 || usedBytes + bytes <= limitBytes
+    if (!isThere) wait(TaskWait.LookMs)
+    val granted = isThere
+    if (granted) usedBytes += bytes
+    granted
   }
 
   def release(bytes: Long): Unit = synchronized {

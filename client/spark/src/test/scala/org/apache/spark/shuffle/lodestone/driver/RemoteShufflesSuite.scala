@@ -145,6 +145,24 @@ class RemoteShufflesSuite extends DriverHarness {
     }
   }
 
+  @Test def `an output of an epoch that was given up is forgotten when a reader meets it`()
+      : Unit = {
+    val outputs = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+    remote(Seq(service(1))).registered(7, 2, 100)
+    outputs.registerShuffle(7, 2, 100)
+    try {
+      asked(shuffleId = 7)
+      assertEquals(1, asked(mergeId = 1, shuffleId = 7).asInstanceOf[RemotePlan].epoch)
+      // A zombie's comes when the others have been forgotten, and a new one beside it.
+      outputs.registerMapOutput(7, 0, statusAt(RemoteOutput(0, Nil).location, 0))
+      outputs.registerMapOutput(7, 1, statusAt(RemoteOutput(1, Nil).location, 1))
+      assertTrue(await(ask[Boolean](OutputsLost(7, 0, Nil, Reason.OutputLost.code))))
+      assertEquals(Seq(0), outputs.findMissingPartitions(7).get)
+    } finally {
+      outputs.unregisterShuffle(7)
+    }
+  }
+
   private def statusAt(location: org.apache.spark.storage.BlockManagerId, mapId: Int): MapStatus =
     MapStatus(location, Array.fill(100)(1L), mapId.toLong)
 
@@ -169,6 +187,14 @@ class RemoteShufflesSuite extends DriverHarness {
     assertEquals(Seq(2L), planned().versions.head.toSeq.map(_.incarnation))
   }
 
+  @Test def `a shuffle of few partitions has as many copies as were asked for`(): Unit = {
+    val services = (1 to 3).map(i => service(i.toLong))
+    remote(services, "spark.lodestone.replicas" -> "2").registered(3, 10, numPartitions = 1)
+    val plan = planned()
+    assertEquals(2, plan.servicesOf(0, plan.groupOf(0, 0)).distinct.size)
+    assertEquals(0, reasonCount(Reason.ReplicasMissing))
+  }
+
   @Test def `with too few services for the copies the report says so`(): Unit = {
     remote(Seq(service(1)), "spark.lodestone.replicas" -> "2").registered(3, 10, 100)
     assertEquals(2, planned().replicas)
@@ -176,13 +202,13 @@ class RemoteShufflesSuite extends DriverHarness {
   }
 
   /** Two maps whose outputs are at all services of their groups, one of which is drained. */
-  private def withOutputs(replicas: Int)(
+  private def withOutputs(replicas: Int, others: Script = PartialFunction.empty)(
       check: (ScriptedService, RemotePlan) => Unit): Unit = {
     val tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
     val leaving = scripted(1) { case lease: RenewLease =>
       Answer(LeaseReply(1, lease.ttlMs, Healthy.copy(state = Load.Draining)))
     }
-    val services = Seq(leaving, service(2), service(3))
+    val services = Seq(leaving, scripted(2)(others), scripted(3)(others))
     val conf =
       Seq("spark.lodestone.replicas" -> replicas.toString, "spark.lodestone.lease.ttl" -> "10s")
     remote(services, conf: _*).registered(7, 2, 100)
@@ -201,6 +227,19 @@ class RemoteShufflesSuite extends DriverHarness {
     withOutputs(replicas = 2) { (leaving, _) =>
       assertEquals(7, leaving.next(classOf[RemoveShuffleMerge]).shuffleId)
       assertTrue(leaving.seen(classOf[RenewLease]) > 0)
+    }
+
+  @Test def `a drained service is not let go of while the other copy does not answer`(): Unit =
+    withOutputs(
+      replicas = 2,
+      { case asked: SegmentLayout =>
+        Answer(Refused(
+          Status.UnknownShuffle,
+          asked.shuffle.incarnation,
+          "lost when it was restarted"))
+      }) { (leaving, _) =>
+      (1 to 3).foreach(_ => leaving.next(classOf[RenewLease]))
+      assertEquals(0, leaving.count(classOf[RemoveShuffleMerge]))
     }
 
   @Test def `a drained service is not let go of what only it has and gets nothing more`(): Unit =

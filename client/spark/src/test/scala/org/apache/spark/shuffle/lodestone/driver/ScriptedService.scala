@@ -63,6 +63,9 @@ private[driver] final class ScriptedService(val incarnation: Long) {
     case lease: RenewLease => LeaseReply(incarnation, lease.ttlMs, Healthy)
     case finalizing: FinalizeMerge =>
       FinalizeMergeReply(finalizing.shuffle.incarnation, 5, segments = 9, bytes = 99, 0, 0)
+    case asked: SegmentLayout =>
+      val nothing = asked.reduceIds.map(PartitionLayout(_, Status.Ok, Array.empty[LaidRun]))
+      SegmentLayoutReply(incarnation, nothing)
     case _ => Done(incarnation)
   }
 
@@ -103,6 +106,7 @@ private[driver] object ScriptedService {
     RenewLease,
     RegisterShuffle,
     FinalizeMerge,
+    SegmentLayout,
     ReportApplication,
     EndApplication)
 

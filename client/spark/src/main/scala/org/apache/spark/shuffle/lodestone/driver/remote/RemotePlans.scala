@@ -7,18 +7,27 @@ import scala.util.Success
 
 import org.apache.spark.shuffle.lodestone.driver._
 
+/** One attempt of a stage. */
+private[lodestone] final case class StageRun(stageId: Int, attempt: Int)
+
 /** What an executor knows of where remote shuffles are. Only plans are remembered, no refusals. */
 private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
   import RemotePlans._
 
   private val known = mutable.HashMap.empty[Int, Known]
 
-  /** For a map task: the newest plan that is known, if it is not of an earlier run of the stage. */
-  def toPush(shuffleId: Int, mergeId: Int): Future[DriverMessage] = synchronized {
+  /**
+   * For a map task: the newest plan that is known, if the driver was asked since the stage began this run.
+   * A run of a stage that failed may be there because all that was pushed by an earlier plan is lost.
+   */
+  def toPush(shuffleId: Int, mergeId: Int, run: StageRun): Future[DriverMessage] = synchronized {
     known.get(shuffleId) match {
-      case Some(Known(plannedFor, answer)) if plannedFor >= mergeId && isPlan(answer) => answer
+      case Some(Known(plannedFor, runs, answer))
+          if plannedFor >= mergeId && runs(run) && isPlan(answer) =>
+        answer
       case _ =>
-        remember(shuffleId, mergeId, driver.remotePlan(GetRemotePlan(shuffleId, mergeId, None)))
+        val asked = driver.remotePlan(GetRemotePlan(shuffleId, mergeId, None))
+        remember(shuffleId, mergeId, Some(run), asked)
     }
   }
 
@@ -29,7 +38,7 @@ private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
         case Some(answer) if isNewer(answer, trouble.epoch, trouble.version) => answer
         case _ =>
           val asked = GetRemotePlan(shuffleId, mergeId, Some(trouble))
-          remember(shuffleId, mergeId, driver.remotePlan(asked))
+          remember(shuffleId, mergeId, None, driver.remotePlan(asked))
       }
     }
 
@@ -37,7 +46,7 @@ private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
   def toRead(shuffleId: Int, epoch: Int, version: Int): Future[DriverMessage] = synchronized {
     known.get(shuffleId).map(_.answer) match {
       case Some(answer) if isNewer(answer, epoch, version - 1) => answer
-      case _ => remember(shuffleId, NeverPushed, driver.remotePlaces(shuffleId))
+      case _ => remember(shuffleId, NeverPushed, None, driver.remotePlaces(shuffleId))
     }
   }
 
@@ -49,9 +58,10 @@ private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
   private def remember(
       shuffleId: Int,
       mergeId: Int,
+      run: Option[StageRun],
       answer: Future[DriverMessage]): Future[DriverMessage] = {
-    val before = known.get(shuffleId).fold(mergeId)(_.mergeId)
-    known.put(shuffleId, Known(math.max(mergeId, before), answer))
+    val before = known.getOrElse(shuffleId, Known(mergeId, Set.empty, answer))
+    known.put(shuffleId, Known(math.max(mergeId, before.mergeId), before.runs ++ run, answer))
     answer
   }
 
@@ -71,8 +81,11 @@ private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
 
 private[lodestone] object RemotePlans {
 
-  /** This executor had map tasks of the shuffle with that merge id. */
-  private final case class Known(mergeId: Int, answer: Future[DriverMessage])
+  /** This executor had map tasks of the shuffle with that merge id, and asked for those runs. */
+  private final case class Known(
+      mergeId: Int,
+      runs: Set[StageRun],
+      answer: Future[DriverMessage])
 
   private val NeverPushed = -1
 }

@@ -8,11 +8,13 @@ import scala.util.control.NonFatal
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.MapOutputTrackerMaster
+import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.services._
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
+import org.apache.spark.shuffle.lodestone.wire.{MapRange, ShuffleMode}
+import org.apache.spark.storage.BlockManagerId
 
 /**
  * Remote shuffles: which services have them, in which version of the plan and in which epoch. All calls
@@ -68,6 +70,8 @@ private[driver] final class RemoteShuffles(
       }
       forgetOutputs(shuffle.shuffleId)
       beginEpoch(shuffle)
+    } else {
+      forgetEarlierOutputs(shuffle)
     }
   }
 
@@ -78,12 +82,40 @@ private[driver] final class RemoteShuffles(
       shuffle.avoid(leaving)
       def stays(other: ServiceLocation): Boolean =
         shuffle.uses(other) && other != leaving && directory.isServing(other)
-      if (outputs(shuffle).exists(shuffle.isWholeAt(stays, _))) {
-        log.info(s"${service.address} leaves, and all of ${shuffle.id} is elsewhere as well")
-        shuffle.letGo(leaving)
-        client.removeShuffle(leaving, shuffle.id)
+      val others = shuffle.services.filter(stays)
+      if (isWholeAt(shuffle, others)) {
+        val id = shuffle.id
+        whoHas(id, others).foreach { there =>
+          val isSame = !shuffle.removed && shuffle.id == id && shuffle.uses(leaving)
+          if (isSame && isWholeAt(shuffle, there)) letGo(shuffle, leaving)
+        }
       }
     }
+  }
+
+  private def isWholeAt(shuffle: RemoteShuffle, services: Set[ServiceLocation]): Boolean =
+    outputs(shuffle).exists(shuffle.isWholeAt(services.contains, _))
+
+  /** Asked now: what a service said when its lease was last renewed may be half a minute old. */
+  private def whoHas(
+      id: ShuffleGeneration,
+      services: Set[ServiceLocation]): Future[Set[ServiceLocation]] =
+    Future
+      .traverse(services.toSeq) { service =>
+        client
+          .layout(service, id, AnyMap, AnyPartition, segments = 1)
+          .map(_ => Some(service))
+          .recover { case failure =>
+            log.warn(s"${service.hostPort} does not show $id: ${failure.getMessage}")
+            None
+          }
+      }
+      .map(_.flatten.toSet)
+
+  private def letGo(shuffle: RemoteShuffle, leaving: ServiceLocation): Unit = {
+    log.info(s"${leaving.hostPort} leaves, and all of ${shuffle.id} is elsewhere as well")
+    shuffle.letGo(leaving)
+    client.removeShuffle(leaving, shuffle.id)
   }
 
   def removed(shuffleId: Int): Unit = shuffles.remove(shuffleId).foreach { shuffle =>
@@ -105,6 +137,22 @@ private[driver] final class RemoteShuffles(
       // Spark has dropped the shuffle: nobody will read it.
       case NonFatal(failure) => log.info(s"Outputs of shuffle $shuffleId: ${failure.getMessage}")
     }
+
+  /** Of attempts that were still at it when their epoch was given up, and told Spark afterwards. */
+  private def forgetEarlierOutputs(shuffle: RemoteShuffle): Unit = {
+    val outputs = tracker()
+    for {
+      status <- outputs.shuffleStatuses.get(shuffle.shuffleId)
+      (location, mapIndex) <- status.withMapStatuses(_.map(locationOf).zipWithIndex)
+      earlier <- location if RemoteOutput.of(earlier).epoch < shuffle.id.mergeId
+    } {
+      log.warn(s"${shuffle.id}: the output of map $mapIndex is of an earlier epoch, and run again")
+      outputs.unregisterMapOutput(shuffle.shuffleId, mapIndex, earlier)
+    }
+  }
+
+  private def locationOf(output: MapStatus): Option[BlockManagerId] =
+    Option(output).map(_.location).filter(RemoteOutput.isRemote)
 
   /** Where Spark says that map outputs are, each place once. None: not all maps have one. */
   private def outputs(shuffle: RemoteShuffle): Option[Set[RemoteOutput]] =
@@ -134,7 +182,8 @@ private[driver] final class RemoteShuffles(
     } else {
       report.counted(shuffle.id, Reason.ServiceLeftOut, directory.all.size - found.size)
       nearHosts().onComplete { near =>
-        val demand = Demand(shuffle.shuffleId, shuffle.numPartitions, NoBytesKnown)
+        val demand =
+          Demand(shuffle.shuffleId, shuffle.numPartitions, NoBytesKnown, conf.replicas)
         register(shuffle, attempt, Placement.choose(demand, usable, near.getOrElse(Set.empty)))
       }
     }
@@ -173,6 +222,10 @@ private[driver] final class RemoteShuffles(
 
 private[driver] object RemoteShuffles {
   private val FirstTry = 1
+
+  /** To a question whose answer is that the service knows the shuffle. */
+  private val AnyMap = MapRange(0, 1)
+  private val AnyPartition = Array(0)
   private val LastTry = 2
 
   /** Nothing has been written when services are chosen. */

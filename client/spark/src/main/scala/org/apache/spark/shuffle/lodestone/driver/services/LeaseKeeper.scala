@@ -26,17 +26,20 @@ private[driver] final class LeaseKeeper(
 
   private val log = LoggerFactory.getLogger(classOf[LeaseKeeper])
   private implicit val events: ExecutionContext = loop.context
-  private val kept = mutable.LinkedHashSet.empty[Service]
+
+  /** Those in use, and when they last said that they know us. */
+  private val kept = mutable.LinkedHashMap.empty[Service, Long]
 
   /** Begins at once: what a service grants unasked may be shorter than our interval. */
-  def keep(service: Service): Unit = if (kept.add(service)) {
+  def keep(service: Service): Unit = if (!kept.contains(service)) {
+    kept.put(service, loop.nowMs)
     renew(service)
     reports.used(service)
   }
 
   /** The application is over: all that it has goes. Completes when each has answered or failed. */
   def endAll(): Future[Unit] = {
-    val services = kept.toSeq
+    val services = kept.keys.toSeq
     kept.clear()
     Future
       .traverse(services) { service =>
@@ -55,20 +58,21 @@ private[driver] final class LeaseKeeper(
     client.renewLease(anyLife, conf.leaseTtlMs).onComplete {
       case Success(reply) =>
         directory.answered(service, reply.incarnation, reply.load)
+        if (kept.contains(service)) kept.put(service, loop.nowMs)
         if (reply.load.leaving) leaves(service)
         again(service, math.max(reply.grantedTtlMs, MinTtlMs))
       case Failure(failure) =>
         directory.failed(service, failure)
         log.warn(s"The lease at ${service.address} was not renewed: ${failure.getMessage}")
-        // It has forgotten us, or will have after so much silence.
-        val forgotten = FailureClass.of(failure) == FailureClass.MissingData
-        if (forgotten || service.failures >= RenewalsPerTtl) {
-          kept -= service
-        } else {
-          again(service, conf.leaseTtlMs)
-        }
+        if (hasForgotten(service, failure)) kept -= service
+        else again(service, conf.leaseTtlMs)
     }
   }
+
+  /** It says so, or must have after so much silence: what else failed there meanwhile says nothing. */
+  private def hasForgotten(service: Service, failure: Throwable): Boolean =
+    FailureClass.of(failure) == FailureClass.MissingData ||
+      kept.get(service).forall(loop.nowMs - _ > conf.leaseTtlMs)
 
   private def again(service: Service, ttlMs: Long): Unit =
     loop.later(ttlMs / RenewalsPerTtl)(renew(service))

@@ -3,8 +3,15 @@ package org.apache.spark.shuffle.lodestone.driver.services
 
 import org.apache.spark.shuffle.lodestone.wire.Load
 
-/** What a shuffle will ask of services; its bytes as far as its first map outputs tell. */
-private[driver] final case class Demand(shuffleId: Int, numPartitions: Int, bytes: Long)
+/**
+ * What a shuffle will ask of services; its bytes as far as its first map outputs tell, and on how many
+ * services each of them is to be.
+ */
+private[driver] final case class Demand(
+    shuffleId: Int,
+    numPartitions: Int,
+    bytes: Long,
+    copies: Int = 1)
 
 /**
  * Which of the live services hold a shuffle: as many as it has use for, those with room before those
@@ -38,7 +45,9 @@ private[driver] object Placement {
     live.forall(strainedBy(demand, live))
 
   private def wanted(demand: Demand): Int =
-    math.max(1, (demand.numPartitions + MinPartitionsPerService - 1) / MinPartitionsPerService)
+    math.max(
+      demand.copies,
+      (demand.numPartitions + MinPartitionsPerService - 1) / MinPartitionsPerService)
 
   /** Neighbouring shuffles begin with different services, so that small ones spread as well. */
   private def rotated(live: Seq[Service], by: Int): Seq[Service] = {

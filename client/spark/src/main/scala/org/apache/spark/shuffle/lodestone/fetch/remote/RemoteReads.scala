@@ -5,7 +5,7 @@ import scala.util.{Failure, Success}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.{SparkEnv, SparkException, TaskContext}
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.{LodestoneHandle, Reason}
 import org.apache.spark.shuffle.lodestone.driver._
@@ -84,6 +84,10 @@ private[lodestone] final class RemoteReads(
       val asked = plans.toRead(handle.shuffleId, epoch, version)
       val plan = TaskWait(asked)(context.killTaskIfInterrupted()) match {
         case Success(plan: RemotePlan) => plan
+        // It has too much to do to say: nothing is lost by that, and the task may try again.
+        case Success(NotMerged(Reason.DriverUnreachable.code, _)) =>
+          throw new SparkException(
+            s"The driver did not say where $generation is: ${Reason.DriverUnreachable.sentence}")
         case Success(other) =>
           log.warn(s"The driver does not know where $generation is: $other")
           loss.fail(range.startPartition, LostAt(Nil, Reason.UnknownShuffle))

@@ -7,7 +7,7 @@ import scala.util.{Failure, Success, Try}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.TaskKilledException
+import org.apache.spark.{SparkException, TaskKilledException}
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart, RemotePlans}
@@ -49,6 +49,12 @@ private[remote] final class AttemptPush(
 
   /** By the newest version that is known; a hint, as that may change at any time. */
   def groupOf(reduceId: Int): Int = synchronized(plan.groupOf(plan.newest, reduceId))
+
+  /** For a task that waits for something else. */
+  def throwIfOver(): Unit = {
+    throwIfFailed()
+    alive()
+  }
 
   /** Does not wait. The body is let go when nothing of it has to be sent any more. */
   def push(body: SegmentBody): Unit =
@@ -129,7 +135,9 @@ private[remote] final class AttemptPush(
         shares.isSpoiled(location)
       }
       val outcome = if (isLost) Future.successful(Lost(Spoiled)) else sendTo(location)
-      outcome.onComplete(result => judged(location, result.getOrElse(Lost(Spoiled))))(SameThread)
+      outcome.onComplete(guarded { result =>
+        judged(location, result.getOrElse(Lost(Spoiled)))
+      })(SameThread)
     }
 
     private def sendTo(location: ServiceLocation): Future[Verdict] = {
@@ -190,12 +198,12 @@ private[remote] final class AttemptPush(
 
     /** The rest goes by the next version of the plan. */
     private def elsewhere(location: ServiceLocation, reason: Reason, taken: Int): Unit =
-      nextPlan(location, reason).onComplete {
+      nextPlan(location, reason).onComplete(guarded {
         case Success(next: RemotePlan) if adopt(next) => again(taken)
         case Success(NotMerged(code, _)) => failed(s"no service is left for it ($code)")
         case Success(_) => failed("other attempts have been run since")
         case Failure(cause) => failed(s"the driver did not say where else: ${cause.getMessage}")
-      }(SameThread)
+      })(SameThread)
 
     private def again(taken: Int): Unit = {
       if (isGoingOn) dispatch(body, cut.from + taken, cut.until)
@@ -203,9 +211,9 @@ private[remote] final class AttemptPush(
     }
 
     private def giveUp(location: ServiceLocation, reason: Reason): Unit =
-      nextPlan(location, reason).onComplete { _ =>
+      nextPlan(location, reason).onComplete(guarded { _ =>
         failed(s"${location.hostPort} lost what it had of it: ${reason.sentence}")
-      }(SameThread)
+      })(SameThread)
 
     private def failed(why: String): Unit = {
       fail(why)
@@ -216,13 +224,29 @@ private[remote] final class AttemptPush(
       AttemptPush.this.nextPlan(sentBy.epoch, cut.version, location, reason)
   }
 
+  /** What throws where nobody waits for it would leave the task waiting for ever. */
+  private def guarded[T](act: Try[T] => Unit): Try[T] => Unit = outcome =>
+    try {
+      act(outcome)
+    } catch {
+      case problem: Throwable =>
+        synchronized {
+          if (failure.isEmpty) {
+            failure = Some(new SparkException(s"map ${attempt.mapIndex} cannot push", problem))
+          }
+          notifyAll()
+        }
+        throw problem
+    }
+
+  /** The driver may be gone: then the answer is that. */
   private def nextPlan(
       epoch: Int,
       version: Int,
       location: ServiceLocation,
       reason: Reason): Future[DriverMessage] = {
     val trouble = ServiceTrouble(epoch, version, location, reason.code)
-    means.plans.after(trouble, attempt.shuffleId, attempt.mergeId)
+    Future.fromTry(Try(means.plans.after(trouble, attempt.shuffleId, attempt.mergeId))).flatten
   }
 
   /** False: it is of a later epoch, and what was taken in this one is lost. */
@@ -279,8 +303,7 @@ private[remote] final class AttemptPush(
   private def awaitPushes(): Unit = {
     var isOpen = true
     while (isOpen) {
-      throwIfFailed()
-      alive()
+      throwIfOver()
       isOpen = synchronized {
         if (open > 0 && failure.isEmpty) wait(TaskWait.LookMs)
         open > 0

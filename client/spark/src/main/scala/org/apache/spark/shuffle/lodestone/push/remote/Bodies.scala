@@ -14,8 +14,8 @@ private[remote] final class Bodies(val sizeBytes: Int, limitBytes: Long) {
   private val isClearing = new AtomicBoolean
   val memory = new BodyMemory
 
-  /** Waits until there is room for one more. */
-  def begin(): Unit = budget.acquire(sizeBytes.toLong)
+  /** Waits until there is room for one more, or `alive` throws. */
+  def begin(alive: => Unit): Unit = budget.acquire(sizeBytes.toLong)(alive)
 
   def end(): Unit = {
     budget.release(sizeBytes.toLong)

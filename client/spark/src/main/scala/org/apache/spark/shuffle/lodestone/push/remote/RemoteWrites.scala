@@ -9,7 +9,7 @@ import org.apache.spark.{SparkException, TaskContext}
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, LodestoneHandle}
 import org.apache.spark.shuffle.lodestone.driver._
-import org.apache.spark.shuffle.lodestone.driver.remote.RemotePlans
+import org.apache.spark.shuffle.lodestone.driver.remote.{RemotePlans, StageRun}
 import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
 
 /** The writing side of remote shuffles on one executor. */
@@ -32,15 +32,17 @@ private[lodestone] final class RemoteWrites(
       metrics: ShuffleWriteMetricsReporter): Option[ShuffleWriter[K, V]] = {
     val mergeId = handle.dependency.shuffleMergeId
     val attempt = MapAttempt(handle.shuffleId, mergeId, context.partitionId(), mapId)
-    planFor(attempt).map { plan =>
+    val run = StageRun(context.stageId(), context.stageAttemptNumber())
+    planFor(attempt, run).map { plan =>
       val push = new AttemptPush(attempt, plan, means, () => context.killTaskIfInterrupted())
       new RemoteMapWriter[K, V](handle.dependency, push, bodies, context, metrics, driver.report)
     }
   }
 
-  private def planFor(attempt: MapAttempt): Option[RemotePlan] =
+  private def planFor(attempt: MapAttempt, run: StageRun): Option[RemotePlan] =
     try {
-      Await.result(plans.toPush(attempt.shuffleId, attempt.mergeId), driver.patience) match {
+      val asked = plans.toPush(attempt.shuffleId, attempt.mergeId, run)
+      Await.result(asked, driver.patience) match {
         case plan: RemotePlan => Some(plan)
         case NotMerged(code, _) =>
           log.info(s"$attempt keeps its output: $code")

@@ -63,7 +63,7 @@ private[remote] final class SegmentWriter(
     if (output != null && (next != group || isBodyFull)) send()
     if (output == null) {
       val from = System.nanoTime()
-      bodies.begin()
+      bodies.begin(push.throwIfOver())
       waited += System.nanoTime() - from
       output = new SegmentOutput(bodies.memory)
       group = next
