@@ -94,8 +94,6 @@ class Matrix:
         """One job on one disk, each side once."""
         sizes = {**job.sizes(disk_name), **self._changes(job.name)}
         self._told["sizes"][f"{disk_name} {job.name}"] = sizes
-        if disk_name == "plain":
-            self._told["fullSize"][job.name] = sizes == dict(job.plain)
         progress(f"   round {number}, {disk_name} disk, {job.name}:")
         for side in turn:
             run = {"round": number, "disk": disk_name, "job": job.name, "side": side}

@@ -26,7 +26,6 @@ def begun(setting: Setting, command: str, rounds: int) -> dict:
         "setting": {**shared, "master": setting.master},
         "rounds": rounds,
         "sizes": {},
-        "fullSize": {},
         "runs": [],
     }
 

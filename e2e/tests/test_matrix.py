@@ -5,7 +5,8 @@ import pytest
 from matrix import figures, table
 from matrix.answers import Answers
 from matrix.bars import judged
-from matrix.summary import cell
+from matrix.summary import cell, sections
+from matrix.workloads import BY_NAME
 
 USED = {kind: {"cpu": 1.0, "peakMb": 10.0} for kind in ("executors", "services", "driver")}
 NOTHING = "tasks failed runMs cpuMs gcMs fetchWaitMs readBytes readBlocks readRecords mergedBytes"
@@ -30,10 +31,18 @@ def told(stages: list[dict], paused: float = 0.0, report: dict | None = None) ->
     return {"seconds": 9.0, "paused": paused, "stages": stages, "report": report or {}, **measured}
 
 
-def run(number: int, side: str, seconds: float, failure: str = "") -> dict:
-    measured = {} if failure else {"seconds": seconds}
-    where = {"round": number, "disk": "plain", "job": "sort", "side": side}
+def run(
+    number: int, side: str, seconds: float, failure: str = "", disk="plain", job="sort", **others
+) -> dict:
+    measured = {} if failure else {"seconds": seconds, **others}
+    where = {"round": number, "disk": disk, "job": job, "side": side}
     return {**where, "failure": failure, "figures": measured}
+
+
+def lines_of(runs: list[dict], about: str) -> list[str]:
+    """What bars say of runs at full size."""
+    sizes = {f"{disk} {job}": dict(BY_NAME[job].sizes(disk)) for disk, job in sections(runs)}
+    return [line for line in judged({"runs": runs, "sizes": sizes}) if about in line]
 
 
 def test_phases_are_the_seconds_in_which_their_stages_have_tasks():
@@ -90,6 +99,72 @@ def test_a_failed_run_is_shown_with_its_reason_and_counts_for_nothing():
 
 def test_bars_are_judged_at_their_own_sizes_only():
     runs = [run(1, "plain", 2), run(1, "lodestone", 3)]
-    (line,) = judged({"runs": runs, "fullSize": {"sort": True}})
+    own = dict(BY_NAME["sort"].plain)
+    (line,) = judged({"runs": runs, "sizes": {"plain sort": own}})
     assert line.startswith("MISSED") and "1.50" in line
-    assert judged({"runs": runs, "fullSize": {"sort": False}}) == []
+    assert judged({"runs": runs, "sizes": {"plain sort": own | {"maps": 8}}}) == []
+    slow = [one | {"disk": "throttled"} for one in (*runs, run(1, "auto", 3))]
+    assert judged({"runs": slow, "sizes": {"throttled sort": own}}) == []
+
+
+@pytest.mark.parametrize(
+    ("disk", "job", "seconds", "verdict"),
+    [
+        ("plain", "sort", 1.02, "kept"),
+        ("plain", "tpch", 1.03, "MISSED"),
+        ("plain", "tiny", 0.99, "kept"),
+        ("plain", "tiny", 1.0, "MISSED"),
+        ("throttled", "tiny", 1.03, "MISSED"),
+        ("throttled", "sql", 1.0, "kept"),
+    ],
+)
+def test_auto_is_never_slower_than_plain_spark_on_either_disk(disk, job, seconds, verdict):
+    runs = [run(1, "plain", 1, disk=disk, job=job), run(1, "auto", seconds, disk=disk, job=job)]
+    place = job if disk == "plain" else f"{disk} {job}"
+    (line,) = lines_of(runs, f"auto, {place}: wall, x plain")
+    assert line.startswith(verdict)
+
+
+def test_auto_is_judged_by_the_best_mode_that_it_could_have_chosen():
+    seconds = {"plain": (10, 5, 8), "lodestone": (5, 4, 6), "remote": (3, 2, 4), "auto": (6, 4, 6)}
+    runs = [
+        run(number, side, one, disk="throttled", job="tiny")
+        for side, of_side in seconds.items()
+        for number, one in enumerate(of_side)
+    ]
+    (line,) = lines_of(runs, "the best fixed mode")
+    assert "auto, throttled tiny: wall, x the best fixed mode (lodestone)" in line
+    assert line.startswith("kept") and "1.00" in line
+    (line,) = lines_of(runs, "x remote")
+    assert line.startswith("told") and line.endswith("2.00"), "auto never chooses it: no verdict"
+
+
+def test_auto_that_is_slower_than_the_best_mode_misses_its_bar():
+    (line,) = lines_of(
+        [run(1, "plain", 10), run(1, "lodestone", 12), run(1, "auto", 10.3)], "fixed mode"
+    )
+    assert line.startswith("MISSED") and "(plain)" in line and "1.03" in line
+
+
+def test_no_mode_is_the_best_one_where_another_was_not_run():
+    assert lines_of([run(1, "plain", 10), run(1, "auto", 9)], "fixed mode") == []
+    failed = run(1, "lodestone", 0, failure="no space left")
+    assert lines_of([run(1, "plain", 10), failed, run(1, "auto", 9)], "fixed mode") == []
+
+
+def test_remote_may_cost_its_daemon_no_more_than_merging_and_executors_no_memory():
+    runs = [
+        run(1, "plain", 9, executorsPeakMb=1000.0),
+        run(1, "lodestone", 8, executorsPeakMb=900.0, serviceCpuPerGb=2.0),
+        run(1, "remote", 7, executorsPeakMb=1012.0, serviceCpuPerGb=1.9),
+    ]
+    (line,) = lines_of(runs, "remote, sort: daemon, CPU s per GB in and out, x lodestone")
+    assert line.startswith("kept") and "0.95" in line
+    (line,) = lines_of(runs, "remote, sort: executors, peak memory, x plain")
+    assert line.startswith("MISSED") and "1.01" in line
+
+
+def test_remote_takes_a_third_of_plain_sparks_time_where_reads_are_slow():
+    runs = [run(1, "plain", 9, disk="throttled"), run(1, "remote", 3.1, disk="throttled")]
+    (line,) = lines_of(runs, "remote, throttled sort: wall, x plain")
+    assert line.startswith("MISSED") and "(at most 0.33)" in line
