@@ -75,10 +75,12 @@ def disk_of(folder: Path) -> str:
     return (whole / "dev").read_text().strip()
 
 
-def drop(folder: Path) -> list[Path]:
-    """Takes the files below a folder out of memory, and tells which."""
+def drop(folders: list[Path]) -> list[Path]:
+    """Takes the files below folders out of memory, and tells which."""
     dropped = []
-    for file in folder.rglob("*"):
+    # Whose walk goes on where a folder is deleted meanwhile.
+    walks = (step for folder in folders for step in os.walk(folder))
+    for file in (Path(root, name) for root, _, names in walks for name in names):
         try:
             if file.is_file():
                 take_out(file, is_dirty=True)
@@ -104,8 +106,8 @@ class ColdBetweenStages:
     there when it is read, as on a host whose memory is small against what it shuffles. The kernel may still read ahead.
     """
 
-    def __init__(self, local: Path, ended: Path):
-        self._local = local
+    def __init__(self, data: list[Path], ended: Path):
+        self._data = data
         self._ended = ended
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -123,7 +125,7 @@ class ColdBetweenStages:
         cold: list[Path] = []
         while not self._over.wait(LOOK_EVERY_S):
             now = set(os.listdir(self._ended))
-            cold = drop(self._local) if now != known else still_cold(cold)
+            cold = drop(self._data) if now != known else still_cold(cold)
             known = now
 
 

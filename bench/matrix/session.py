@@ -32,9 +32,16 @@ class Failed(Exception):
 
 
 class Session:
-    """Starts at once. After `Failed` it is dead: stop it, and start another one."""
+    """Starts at once. After `Failed` it is dead: stop it, and start another one. `daemons`: the memory of each that it has besides."""
 
-    def __init__(self, side: Side, setting: Setting, throttle: disk.Throttle, job_timeout_s: float):
+    def __init__(
+        self,
+        side: Side,
+        setting: Setting,
+        throttle: disk.Throttle,
+        job_timeout_s: float,
+        daemons: tuple[str, ...],
+    ):
         self.side = side
         self._job_timeout_s = job_timeout_s
         self._folder = CACHE / f"{setting.spark}-{side.name}"
@@ -50,8 +57,10 @@ class Session:
             throttle.add(self._service.pid)
         self._daemons = [
             Daemon(self._folder / f"service{number}", memory=memory)
-            for number, memory in enumerate(side.daemons)
+            for number, memory in enumerate(daemons)
         ]
+        # What is shuffled is in these.
+        self._data = [self._local, *(daemon.directory for daemon in self._daemons)]
         for daemon in self._daemons:
             throttle.add(daemon.process.pid)
         port = self._service.port if self._service else 0
@@ -86,7 +95,7 @@ class Session:
         self._say({"job": job, "sizes": dict(sizes), "pause": is_cold})
         with ExitStack() as cold:
             if is_cold:
-                cold.enter_context(disk.ColdBetweenStages(self._local, self._ended))
+                cold.enter_context(disk.ColdBetweenStages(self._data, self._ended))
             answered = self._told("answered", self._job_timeout_s)
             used, machine = meter.read(), meter.others()
         self._say({})
@@ -127,7 +136,7 @@ class Session:
         """The next thing it tells, which is this event. Between the stages of a job on the slow disk nothing is left in memory."""
         line = self._line(timeout_s)
         if line.get("event") == "mapped":
-            disk.drop(self._local)
+            disk.drop(self._data)
             self._say({})
             line = self._line(timeout_s)
         if line.pop("event") != event:

@@ -25,6 +25,7 @@ class Sessions:
         self._throttle = throttle
         self._warm_up = warm_up
         self._limit_s = limit_s
+        self._disk_name = disk_name
         self._is_throttled = disk_name == "throttled"
         self._running: dict[str, Session] = {}
         self._failed_starts: dict[str, list[str]] = {}
@@ -64,7 +65,8 @@ class Sessions:
         # Before the first executor starts: each looks what kind of disk it has.
         self._throttled(True)
         try:
-            session = Session(BY_NAME[side], self._setting, self._throttle, self._limit_s)
+            memory = BY_NAME[side].daemons_on(self._disk_name)
+            session = Session(BY_NAME[side], self._setting, self._throttle, self._limit_s, memory)
             self._running[side] = session
             for job, sizes in self._warm_up.items():
                 session.run(job, sizes, is_cold=False)

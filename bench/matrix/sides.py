@@ -22,7 +22,8 @@ YARN_JAR = "spark-yarn_"
 @dataclass(frozen=True)
 class Side:
     """`service`: Spark's own shuffle service runs beside it. `pushes`: through the harness that lets stock Spark push. `daemons`: the
-    memory of each of Lodestone's that is started for it; without, the plugin starts one.
+    memory of each of Lodestone's that is started for it; without, the plugin starts one. `throttled_daemons`: theirs on the throttled
+    disk, where jobs are small, if it is another one.
     """
 
     name: str
@@ -31,8 +32,16 @@ class Side:
     service: bool = False
     pushes: bool = False
     daemons: tuple[str, ...] = ()
+    throttled_daemons: tuple[str, ...] = ()
+
+    def daemons_on(self, disk: str) -> tuple[str, ...]:
+        """The memory of each that is started there."""
+        is_other = disk == "throttled" and self.throttled_daemons
+        return self.throttled_daemons if is_other else self.daemons
 
 
+# On either disk less than the sort shuffles: a daemon that has to write.
+LITTLE = {"daemons": ("1g",), "throttled_daemons": ("32m",)}
 LODESTONE = {"spark.shuffle.manager": MANAGER}
 MERGE = LODESTONE | {"spark.lodestone.mode": "merge"}
 REMOTE = LODESTONE | {"spark.lodestone.mode": "remote"}
@@ -50,8 +59,12 @@ ALL = [
         REMOTE | {"spark.lodestone.replicas": "2"},
         daemons=("3g", "3g"),
     ),
-    Side("tight", "Lodestone, remote, little memory", REMOTE, daemons=("1g",)),
-    Side("little", "Lodestone, every shuffle, little memory", MERGE, daemons=("1g",)),
+    Side("tight", "Lodestone, remote, little memory", REMOTE, **LITTLE),
+    Side("little", "Lodestone, every shuffle, little memory", MERGE, **LITTLE),
+    # No block is so small that it is worth a push: what its writer and its reader do without any merging.
+    Side(
+        "unmerged", "Lodestone, nothing merged", MERGE | {"spark.lodestone.push.maxBlockSize": "1"}
+    ),
 ]
 # Where nothing else is asked for. Each side is an application that stays up: there is no memory for all of them at once.
 USUAL = ["plain", "ess", "push", "lodestone", "auto"]

@@ -2,7 +2,7 @@
 """What `make bench` makes of what it measured."""
 
 import pytest
-from matrix import figures, table
+from matrix import disk, figures, sides, table
 from matrix.answers import Answers
 from matrix.bars import judged
 from matrix.summary import cell, sections
@@ -168,3 +168,20 @@ def test_remote_takes_a_third_of_plain_sparks_time_where_reads_are_slow():
     runs = [run(1, "plain", 9, disk="throttled"), run(1, "remote", 3.1, disk="throttled")]
     (line,) = lines_of(runs, "remote, throttled sort: wall, x plain")
     assert line.startswith("MISSED") and "(at most 0.33)" in line
+
+
+def test_small_daemons_are_smaller_than_the_small_jobs_of_the_throttled_disk():
+    for name in ("tight", "little"):
+        assert sides.BY_NAME[name].daemons_on("plain") == ("1g",)
+        assert sides.BY_NAME[name].daemons_on("throttled") == ("32m",)
+    assert sides.BY_NAME["two"].daemons_on("throttled") == ("3g", "3g")
+    assert sides.BY_NAME["remote"].daemons_on("throttled") == ()
+
+
+def test_what_daemons_wrote_is_taken_out_of_memory_as_what_executors_wrote(tmp_path):
+    files = [tmp_path / "local" / "a" / "shuffle_0.data", tmp_path / "service0" / "b" / "0.seg"]
+    for file in files:
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"x" * 10_000)
+    gone = tmp_path / "service1"
+    assert disk.drop([tmp_path / "local", tmp_path / "service0", gone]) == files
