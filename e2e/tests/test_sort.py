@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from matrix.sides import Setting
 from sorting import page
-from sorting.__main__ import SIDES
+from sorting.__main__ import SIDES, arguments
 from sorting.run import Sort
 
 from harness.paths import DAEMON
@@ -74,3 +74,9 @@ def test_what_make_sort_measures_is_sorted_and_judged_on_every_side(spark, tmp_p
         print(side, page.sentence(run))
         assert (run["side"], run["records"], run["partitions"]) == (side, RECORDS, 8)
         assert all(run["seconds"][phase] > 0 for phase in ("map", "reduce", "sort", "whole"))
+
+
+def test_make_sort_compares_all_modes_with_plain_spark_and_its_minute_is_lodestones():
+    assert arguments([]).sides == ["plain", "auto", "lodestone", "remote"]
+    assert arguments(["--minute"]).sides == ["lodestone"]
+    assert arguments(["--minute", "--sides", "remote,plain"]).sides == ["remote", "plain"]
