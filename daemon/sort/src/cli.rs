@@ -46,7 +46,7 @@ pub struct GenerateArgs {
     /// Lines of text instead of binary records
     #[arg(long)]
     ascii: bool,
-    /// Threads; each makes one file at a time [default: one per core]
+    /// Threads; each makes 64 MB at a time, of several files or of one [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
 }

@@ -7,12 +7,14 @@
 //! record      the hundred bytes of a record
 //! summary     what a validator says of records in a row; two summaries make one
 //! generate    files of records, by several threads, continued where it was interrupted
+//! part        one of those files, in pieces
 //! validate    the summary of files, by several threads
 //! ```
 
 pub mod cli;
 mod disk;
 pub mod generate;
+mod part;
 pub mod progress;
 pub mod random;
 pub mod record;

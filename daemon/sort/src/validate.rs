@@ -6,14 +6,11 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::disk::{self, DiskError};
-use crate::generate::UNFINISHED;
+use crate::part::UNFINISHED;
 use crate::progress::Progress;
 use crate::record::RECORD_BYTES;
 use crate::summary::Summary;
-use crate::threads::share_out;
-
-/// Records that one thread takes at a time.
-const RANGE_RECORDS: u64 = 640_000;
+use crate::threads::{PIECE_RECORDS, share_out};
 
 const READ_BYTES: usize = 10_000 * RECORD_BYTES;
 
@@ -68,11 +65,11 @@ impl Files {
         let mut ranges = Vec::new();
         for (path, bytes) in &self.0 {
             let all = bytes / RECORD_BYTES as u64;
-            let starts = (0..all).step_by(RANGE_RECORDS as usize);
+            let starts = (0..all).step_by(PIECE_RECORDS as usize);
             ranges.extend(starts.map(|start| Range {
                 path,
                 start,
-                records: RANGE_RECORDS.min(all - start),
+                records: PIECE_RECORDS.min(all - start),
             }));
         }
         ranges

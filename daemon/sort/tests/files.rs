@@ -2,8 +2,9 @@
 //! Records in files: made, continued, and judged.
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 use lodestone_sort::generate::{GenerateError, Job, generate};
 use lodestone_sort::progress::Progress;
@@ -22,7 +23,19 @@ fn job(folder: &Path, records: u64, files: u32) -> Job {
 }
 
 fn made(job: &Job) -> u128 {
-    generate(job, 3, &Progress::of(job.bytes())).unwrap()
+    made_by(3, job)
+}
+
+fn made_by(threads: usize, job: &Job) -> u128 {
+    generate(job, threads, &Progress::of(job.bytes())).unwrap()
+}
+
+/// What a run refuses to write over.
+fn refused(job: &Job) -> PathBuf {
+    match generate(job, 3, &Progress::of(job.bytes())) {
+        Err(GenerateError::Foreign(path)) => path,
+        other => panic!("not refused: {other:?}"),
+    }
 }
 
 /// All bytes of a folder's parts.
@@ -76,6 +89,52 @@ fn parts_in_a_row_are_the_records_of_one_file() {
     assert!(bytes(&one).ends_with(&bytes(&later)));
 }
 
+/// A million records are two pieces. The sum is known from gensort, and from Hadoop's TeraGen and TeraValidate.
+#[test]
+fn one_file_by_several_threads_is_that_of_one_thread_and_has_the_published_checksum() {
+    let folder = tempfile::tempdir().unwrap();
+    let (alone, together) = (folder.path().join("alone"), folder.path().join("together"));
+    let published = 0x7_a27e_2d0d_55de;
+    assert_eq!(made_by(1, &job(&alone, 1_000_000, 1)), published);
+    assert_eq!(made_by(4, &job(&together, 1_000_000, 1)), published);
+    assert!(bytes(&alone) == bytes(&together), "the files differ");
+    let summary = verdict(&together);
+    assert_eq!((summary.records, summary.checksum), (1_000_000, published));
+}
+
+/// Pieces of 640,000 records are made in any order: what was written last is not behind what is whole.
+#[test]
+fn nothing_behind_a_hole_that_an_interrupted_run_left_is_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let asked = job(&out, 700_000, 1);
+    let checksum = made(&asked);
+    let (whole, unfinished) = (out.join("part-00000"), out.join("part-00000.unfinished"));
+    let before = fs::read(&whole).unwrap();
+    let second_piece = 640_000 * RECORD_BYTES;
+    let left: [&[(usize, usize)]; 4] = [
+        // A piece that was cut in a record, and one behind it, cut as well.
+        &[(0, 12_345_678), (second_piece, second_piece + 1_234_567)],
+        // The second one alone.
+        &[(second_piece, second_piece + 3_000_000)],
+        // As long as it should be, with its last record.
+        &[(0, 30_000_000), (30_000_100, before.len())],
+        // All of it but the beginning and the name.
+        &[(4096, before.len())],
+    ];
+    for written in left {
+        fs::remove_file(&whole).unwrap();
+        let file = File::create(&unfinished).unwrap();
+        for (start, end) in written {
+            file.write_all_at(&before[*start..*end], *start as u64)
+                .unwrap();
+        }
+        assert_eq!(made(&asked), checksum, "{written:?}");
+        assert!(fs::read(&whole).unwrap() == before, "{written:?}");
+        assert!(!unfinished.exists());
+    }
+}
+
 #[test]
 fn an_interrupted_run_is_continued_by_the_next_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,12 +171,30 @@ fn files_of_another_run_are_neither_taken_nor_overwritten() {
         },
     ];
     for other in others {
-        let refused = generate(&other, 1, &Progress::of(other.bytes()));
-        assert!(
-            matches!(refused, Err(GenerateError::Foreign(_))),
-            "{refused:?}"
-        );
+        refused(&other);
     }
+    assert_eq!(bytes(&out), before);
+
+    // Nothing is begun beside it either.
+    fs::remove_file(out.join("part-00000")).unwrap();
+    assert_eq!(refused(&job(&out, 2000, 2)), out.join("part-00001"));
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
+}
+
+#[test]
+fn bytes_of_another_run_are_not_overwritten_where_both_ends_are_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let asked = job(&out, 30_000, 1);
+    made(&asked);
+    let unfinished = out.join("part-00000.unfinished");
+    fs::rename(out.join("part-00000"), &unfinished).unwrap();
+    let file = File::options().write(true).open(&unfinished).unwrap();
+    let other = Form::Ascii.record(7, 15_000);
+    file.write_all_at(&other, 15_000 * RECORD_BYTES as u64)
+        .unwrap();
+    let before = bytes(&out);
+    assert_eq!(refused(&asked), unfinished);
     assert_eq!(bytes(&out), before);
 }
 
@@ -145,6 +222,27 @@ fn sorted_records_have_the_checksum_of_the_input_and_are_in_order() {
     assert!(sorted.is_in_order(), "{sorted}");
     assert_eq!((sorted.records, sorted.checksum), (700_000, checksum));
     assert_eq!(sorted.duplicates, 0);
+}
+
+/// As valsort counts: each record whose key is that of the one before it, in whichever file, whatever is behind it.
+#[test]
+fn keys_that_are_there_twice_are_counted_over_the_ends_of_pieces_and_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = |key: u8, rest: u8| {
+        let mut record = [rest; RECORD_BYTES];
+        record[..KEY_BYTES].fill(key);
+        record
+    };
+    // Two threads meet within these.
+    let many = vec![record(1, 9); 640_002].concat();
+    fs::write(folder.path().join("part-00000"), many).unwrap();
+    let few = [record(1, 5), record(2, 5), record(3, 7), record(3, 6)];
+    fs::write(folder.path().join("part-00001"), few.concat()).unwrap();
+    fs::write(folder.path().join("part-00002"), record(3, 6)).unwrap();
+    let summary = verdict(folder.path());
+    assert_eq!(summary.records, 640_007);
+    let told = "Duplicate keys: 640004\nSUCCESS - all records are in order";
+    assert!(summary.to_string().ends_with(told), "{summary}");
 }
 
 #[test]
