@@ -48,6 +48,8 @@ pub struct PushArgs {
     pub(super) load: LoadArgs,
     #[command(flatten)]
     pub(super) trouble: TroubleArgs,
+    #[command(flatten)]
+    pub(super) slow: SlowArgs,
 }
 
 /// Arguments of `fetch`.
@@ -64,12 +66,8 @@ pub struct FetchArgs {
     pub(super) disk: DiskArgs,
     #[command(flatten)]
     pub(super) trouble: TroubleArgs,
-    /// Connections that read slowly and over and over while the others work
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
-    pub(super) slow: u32,
-    /// What each of those reads in a second
-    #[arg(long, value_name = "SIZE", default_value = "100k", value_parser = size)]
-    pub(super) slow_rate: u64,
+    #[command(flatten)]
+    pub(super) slow: SlowArgs,
 }
 
 /// Arguments of `limit`.
@@ -138,7 +136,7 @@ pub(super) struct LoadArgs {
     /// Reduce partitions [default: about as many as maps]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) partitions: Option<u32>,
-    /// Shuffles at once, each with its share of the bytes and of the connections
+    /// Shuffles at once, each with its share of the bytes and of the connections; not where originals are fetched
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) shuffles: u32,
@@ -174,17 +172,31 @@ pub(super) struct DiskArgs {
     /// Let the page cache forget the data before each fetch
     #[arg(long)]
     pub(super) cold: bool,
-    /// A disk with a head: the servers may read 150 times a second. Implies --cold. Needs root and control
-    /// groups; skipped with a note where they cannot be had
+    /// A disk with a head: the servers may read 150 times a second. Implies --cold. Reads only, and so fetches
+    /// only: pushes go to the disk as it is. Needs root and control groups; skipped with a note where they
+    /// cannot be had
     #[arg(long)]
     pub(super) hdd: bool,
+}
+
+/// Who is slow.
+#[derive(Debug, Args)]
+pub(super) struct SlowArgs {
+    /// Connections beside the others that push slowly (a part of a batch, a pause, and on; to a shuffle of
+    /// their own), or read slowly, over and over, as long as the others work. They do not count as work
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub(super) slow: u32,
+    /// What each of those sends, or reads, in a second
+    #[arg(long, value_name = "SIZE", default_value = "100k", value_parser = size)]
+    pub(super) slow_rate: u64,
 }
 
 /// What goes wrong.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(super) struct TroubleArgs {
-    /// Kill the server when half of the bytes have moved, and say what was lost and how clients saw it
+    /// Kill the server when half of the bytes have moved, and say what was lost and how clients saw it. One
+    /// server, one block size, one round
     #[arg(long)]
     pub(super) kill: bool,
     /// Stop the server for so many seconds when half of the bytes have moved

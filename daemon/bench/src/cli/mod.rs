@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 pub use args::{BenchVerb, FetchArgs, LimitArgs, PushArgs, TableArgs};
-use args::{DiskArgs, From, LoadArgs, ServerArgs, TroubleArgs};
+use args::{DiskArgs, From, LoadArgs, ServerArgs, SlowArgs, TroubleArgs};
 
 use crate::error::{BenchError, at, doing};
 use crate::measure::clock::unix_seconds;
@@ -51,6 +51,7 @@ pub fn run(verb: &BenchVerb) -> Result<(), BenchError> {
         BenchVerb::Push(args) => Job {
             phases: vec![Phase::Push],
             trouble: trouble(&args.trouble, &args.load)?,
+            slow: slow(&args.slow),
             ..Job::of(&args.load, wanted(&args.servers)?, CONNECTIONS)
         },
         BenchVerb::Fetch(args) => Job {
@@ -60,10 +61,7 @@ pub fn run(verb: &BenchVerb) -> Result<(), BenchError> {
                 From::Both => vec![Phase::FetchMerged, Phase::FetchOriginals],
             },
             trouble: trouble(&args.trouble, &args.load)?,
-            slow: Slow {
-                connections: args.slow,
-                bytes_a_second: args.slow_rate,
-            },
+            slow: slow(&args.slow),
             ..Job::of(&args.load, wanted(&args.servers)?, CONNECTIONS).on(&args.disk)
         },
         BenchVerb::Limit(args) => {
@@ -110,6 +108,13 @@ fn trouble(args: &TroubleArgs, load: &LoadArgs) -> Result<Option<Trouble>, Bench
         ))),
         Some(seconds) => Ok(Some(Trouble::Pause(Duration::from_secs(seconds)))),
         None => Ok(args.kill.then_some(Trouble::Kill)),
+    }
+}
+
+fn slow(args: &SlowArgs) -> Slow {
+    Slow {
+        connections: args.slow,
+        bytes_a_second: args.slow_rate,
     }
 }
 

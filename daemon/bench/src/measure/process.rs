@@ -16,9 +16,9 @@ pub struct Usage {
     pub rss_bytes: u64,
     /// Most memory in use since the peak was reset, or since it began.
     pub peak_rss_bytes: u64,
-    /// Calls of `read` and its like (`syscr`): of files mostly, for sockets have calls of their own.
+    /// Calls of `read` and its like (`syscr`): of files, and of sockets where a program does not use `recv`.
     pub read_calls: u64,
-    /// Calls of `write` and its like, and of `sendfile`.
+    /// Calls of `write` and its like, and of `sendfile`: of files, and of sockets where a program does not use `send`.
     pub write_calls: u64,
     /// Bytes that came from the disk and not from the page cache.
     pub disk_read_bytes: u64,

@@ -34,6 +34,10 @@ const READ_BYTES: usize = 256 << 10;
 /// A client that reads slowly takes small bites, or it would be fast and then silent.
 const SLOW_BITE_BYTES: usize = 16 << 10;
 
+/// One that writes slowly takes smaller ones: a block of 10 KB as well is to be cut, so that the server waits
+/// in its middle.
+const SLOW_WRITE_BYTES: usize = 4 << 10;
+
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
@@ -52,21 +56,50 @@ pub async fn hold(stream: &TcpStream, talk: impl Talk) -> Result<(), LinkError> 
     let pace = talk.pace();
     let (talk, wake) = (Mutex::new(talk), Notify::new());
     tokio::select! {
-        sent = send(stream, &talk, &wake) => sent,
-        received = receive(stream, &talk, &wake, pace) => received.map(|never| match never {}),
+        sent = send(stream, &talk, &wake, pace.write) => sent,
+        received = receive(stream, &talk, &wake, pace.read) => received.map(|never| match never {}),
     }
 }
 
-async fn send(stream: &TcpStream, talk: &Mutex<impl Talk>, wake: &Notify) -> Result<(), LinkError> {
+async fn send(
+    stream: &TcpStream,
+    talk: &Mutex<impl Talk>,
+    wake: &Notify,
+    pace: Option<u64>,
+) -> Result<(), LinkError> {
     let mut out = Outbox::default();
     loop {
         let next = locked(talk).next(&mut out);
         match next {
-            Next::Send => out.flush(stream).await?,
+            Next::Send => match pace {
+                None => out.flush(stream).await?,
+                Some(rate) => trickle(&mut out, stream, talk, rate).await?,
+            },
             Next::Wait => wake.notified().await,
             Next::Done => return Ok(()),
         }
     }
+}
+
+/// Writes everything, a little at a time.
+async fn trickle(
+    out: &mut Outbox,
+    stream: &TcpStream,
+    talk: &Mutex<impl Talk>,
+    rate: u64,
+) -> Result<(), LinkError> {
+    while !out.is_empty() {
+        let count = out.bite(stream, SLOW_WRITE_BYTES).await?;
+        locked(talk).wrote(count as u64);
+        pause(count, rate).await;
+    }
+    Ok(())
+}
+
+/// As long as so many bytes take.
+async fn pause(count: usize, rate: u64) {
+    let time = Duration::from_secs_f64(count as f64 / rate.max(1) as f64);
+    tokio::time::sleep(time).await;
 }
 
 async fn receive(
@@ -93,8 +126,7 @@ async fn receive(
         })?;
         wake.notify_one();
         if let Some(rate) = pace {
-            let pause = Duration::from_secs_f64(read as f64 / rate.max(1) as f64);
-            tokio::time::sleep(pause).await;
+            pause(read, rate).await;
         }
     }
 }

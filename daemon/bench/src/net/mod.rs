@@ -36,8 +36,20 @@ pub trait Talk: Send + 'static {
     /// A chunk is complete.
     fn chunk_end(&mut self, chunk: ChunkId) -> Result<(), Wrong>;
 
-    /// How many bytes a second may be read, for a client that is to be slow.
-    fn pace(&self) -> Option<u64> {
-        None
+    /// Of a client that is to be slow.
+    fn pace(&self) -> Pace {
+        Pace::default()
     }
+
+    /// Such a client has written so many bytes.
+    fn wrote(&mut self, _bytes: u64) {}
+}
+
+/// Bytes a second; as many as the socket takes and gives where nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// That may be read.
+    pub read: Option<u64>,
+    /// That may be written.
+    pub write: Option<u64>,
 }

@@ -47,23 +47,42 @@ impl Outbox {
         }
     }
 
+    /// Whether everything is written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
     /// Writes everything.
     pub(crate) async fn flush(&mut self, stream: &TcpStream) -> Result<(), LinkError> {
-        while !self.pieces.is_empty() {
-            stream.writable().await?;
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
-                *slice = IoSlice::new(piece);
-            }
-            let used = self.pieces.len().min(SLICES);
-            match stream.try_write_vectored(slices.get(..used).unwrap_or_default()) {
-                Ok(0) => return Err(LinkError::Closed),
-                Ok(count) => self.advance(count),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
-            }
+        while !self.is_empty() {
+            self.bite(stream, usize::MAX).await?;
         }
         Ok(())
+    }
+
+    /// Writes some of it, when the socket takes any, and at most so much. How much it was.
+    pub(crate) async fn bite(
+        &mut self,
+        stream: &TcpStream,
+        most: usize,
+    ) -> Result<usize, LinkError> {
+        stream.writable().await?;
+        let (mut slices, mut room) = ([IoSlice::new(&[]); SLICES], most);
+        for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
+            let bytes = piece.get(..room.min(piece.len())).unwrap_or_default();
+            room -= bytes.len();
+            *slice = IoSlice::new(bytes);
+        }
+        let used = self.pieces.len().min(SLICES);
+        match stream.try_write_vectored(slices.get(..used).unwrap_or_default()) {
+            Ok(0) => Err(LinkError::Closed),
+            Ok(count) => {
+                self.advance(count);
+                Ok(count)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(0),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn advance(&mut self, mut count: usize) {
@@ -75,5 +94,35 @@ impl Outbox {
             count -= piece.len();
             self.pieces.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::Outbox;
+
+    #[tokio::test]
+    async fn a_slow_client_stops_in_the_middle_of_a_body_and_leaves_nothing_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap());
+        let client = client.await.unwrap();
+        let (mut server, _) = listener.accept().await.unwrap();
+        let body: Vec<u8> = (0..10_000_u32).map(|number| number as u8).collect();
+        let mut out = Outbox::default();
+        out.copy(b"head");
+        out.body(Bytes::from(body.clone()));
+        let mut bites = Vec::new();
+        while !out.is_empty() {
+            bites.extend(Some(out.bite(&client, 4096).await.unwrap()).filter(|bite| *bite > 0));
+        }
+        assert_eq!(bites, [4096, 4096, 1812]);
+        drop(client);
+        let mut arrived = Vec::new();
+        server.read_to_end(&mut arrived).await.unwrap();
+        assert_eq!(arrived, [&b"head"[..], &body].concat());
     }
 }

@@ -76,7 +76,7 @@ pub struct Measured {
     pub client_usage: Usage,
     /// Blocks that were not merged, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Bytes that slow connections read meanwhile.
+    /// Bytes that slow connections sent or read meanwhile.
     pub slow_bytes: u64,
     /// What came of trouble.
     pub aftermath: Option<Aftermath>,

@@ -16,7 +16,7 @@ use crate::error::Wrong;
 use crate::measure::clock::Moment;
 use crate::net::link::first_line;
 use crate::net::outbox::Outbox;
-use crate::net::{Next, Talk};
+use crate::net::{Next, Pace, Talk};
 use crate::workload::blocks::BlockSet;
 use crate::workload::payload::{BlockCheck, Payload};
 use crate::workload::{Block, Workload, shuffle as shuffled};
@@ -413,8 +413,11 @@ impl Talk for FetchTalk {
         Ok(())
     }
 
-    fn pace(&self) -> Option<u64> {
-        self.slow.map(|(bytes_a_second, _)| bytes_a_second)
+    fn pace(&self) -> Pace {
+        Pace {
+            read: self.slow.map(|(bytes_a_second, _)| bytes_a_second),
+            ..Pace::default()
+        }
     }
 }
 

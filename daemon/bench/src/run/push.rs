@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use lodestone_wire::Frame;
 use lodestone_wire::frame::ChunkId;
@@ -15,7 +16,7 @@ use crate::error::Wrong;
 use crate::measure::clock::Moment;
 use crate::net::link::first_line;
 use crate::net::outbox::Outbox;
-use crate::net::{Next, Talk};
+use crate::net::{Next, Pace, Talk};
 use crate::workload::blocks::BlockSet;
 use crate::workload::payload::Payload;
 use crate::workload::{Block, Run, Workload};
@@ -88,6 +89,8 @@ struct Pending {
 pub struct PushTalk {
     work: Arc<PushWork>,
     connection: u32,
+    /// Bytes a second.
+    slow: Option<u64>,
     current: Option<Run>,
     pending: HashMap<i64, Pending>,
     pending_bytes: u64,
@@ -100,10 +103,19 @@ impl PushTalk {
         Self {
             work: Arc::clone(work),
             connection,
+            slow: None,
             current: None,
             pending: HashMap::new(),
             pending_bytes: 0,
             last_id: 0,
+        }
+    }
+
+    /// A connection that pushes slowly: the server waits in the middle of what it sends.
+    pub fn slow(work: &Arc<PushWork>, connection: u32, bytes_a_second: u64) -> Self {
+        Self {
+            slow: Some(bytes_a_second),
+            ..Self::of(work, connection)
         }
     }
 
@@ -205,5 +217,17 @@ impl Talk for PushTalk {
 
     fn chunk_end(&mut self, chunk: ChunkId) -> Result<(), Wrong> {
         Err(Wrong::Unexpected(format!("{chunk:?} while pushing")))
+    }
+
+    fn pace(&self) -> Pace {
+        Pace {
+            write: self.slow,
+            ..Pace::default()
+        }
+    }
+
+    fn wrote(&mut self, bytes: u64) {
+        let sum = &self.work.tally.slow_bytes;
+        sum.fetch_add(bytes, Ordering::Relaxed);
     }
 }

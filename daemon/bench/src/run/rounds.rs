@@ -38,7 +38,7 @@ pub struct Plan {
     pub warmup: u32,
     /// Which phases are measured.
     pub phases: Vec<Phase>,
-    /// Connections that read slowly.
+    /// Connections that push or read slowly, whichever is measured.
     pub slow: Slow,
     /// Whether the page cache forgets the files before each fetch.
     pub cold: bool,
@@ -119,7 +119,8 @@ impl Rounds {
         let counts = round.filter(|_| self.plan.phases.contains(&Phase::Push));
         for index in self.order(round) {
             let one = self.push_to(index, (workload, payload), counts)?;
-            self.last_shuffle += self.plan.shuffles;
+            // And one of noise.
+            self.last_shuffle += self.plan.shuffles + 1;
             prepared.push((index, one));
         }
         prepared.sort_by_key(|(index, _)| *index);
@@ -145,17 +146,23 @@ impl Rounds {
         let conduct = self.conduct(counts);
         let progress = self.progress(server, "push", workload);
         let shape = self.plan.shape;
-        let (shuffles, (mut measured, works)) = progress.show(|| {
+        let what = (workload, payload);
+        let (shuffles, noise, (mut measured, works)) = progress.show(|| {
             self.runtime.block_on(async {
-                let shuffles = self.registered(server, (workload, payload)).await?;
+                let shuffles = self.registered(server, what).await?;
+                let noise = self.noise(server, what).await?;
+                let beside = noise.as_ref().map(|shuffle| (shuffle, self.plan.slow));
                 let told = Arc::clone(&progress);
-                let pushed = scene::push(server, &shuffles, shape, &conduct, told).await?;
-                Ok::<_, BenchError>((shuffles, pushed))
+                let pushed = scene::push(server, &shuffles, beside, shape, &conduct, told).await?;
+                Ok::<_, BenchError>((shuffles, noise, pushed))
             })
         })?;
         if measured.was_killed() {
             self.count(counts, measured);
             return Ok(None);
+        }
+        if let Some(noise) = noise {
+            self.remove_one(server, &noise)?;
         }
         let merged = works.iter().map(|work| Arc::clone(&work.merged));
         let pairs = shuffles.into_iter().zip(merged);
@@ -178,19 +185,40 @@ impl Rounds {
     async fn registered(
         &self,
         server: &Server,
-        (workload, payload): (Workload, &Payload),
+        what: (Workload, &Payload),
     ) -> Result<Vec<Shuffle>, BenchError> {
         let mut shuffles = Vec::new();
         for number in 1..=self.plan.shuffles {
-            let what = (
-                workload.of_shuffle(self.last_shuffle + number),
-                payload.clone(),
-            );
-            let (address, app) = (server.address, self.app.clone());
-            let shuffle = Shuffle::register(address, server.dialect, app, what, &server.home).await;
-            shuffles.push(shuffle.map_err(|source| broken(server, source))?);
+            shuffles.push(self.register(server, what, number).await?);
         }
         Ok(shuffles)
+    }
+
+    /// For slow connections, if pushes are measured: one of their own, so that nothing of theirs is taken for work.
+    async fn noise(
+        &self,
+        server: &Server,
+        what: (Workload, &Payload),
+    ) -> Result<Option<Shuffle>, BenchError> {
+        if self.plan.slow.connections == 0 || !self.plan.phases.contains(&Phase::Push) {
+            return Ok(None);
+        }
+        let number = self.plan.shuffles + 1;
+        Ok(Some(self.register(server, what, number).await?))
+    }
+
+    /// So many behind the last shuffle of the round before.
+    async fn register(
+        &self,
+        server: &Server,
+        (workload, payload): (Workload, &Payload),
+        number: u32,
+    ) -> Result<Shuffle, BenchError> {
+        let workload = workload.of_shuffle(self.last_shuffle + number);
+        let (what, app) = ((workload, payload.clone()), self.app.clone());
+        let shuffle =
+            Shuffle::register(server.address, server.dialect, app, what, &server.home).await;
+        shuffle.map_err(|source| broken(server, source))
     }
 
     fn count(&mut self, round: Option<u32>, measured: Measured) {
@@ -352,10 +380,14 @@ impl Rounds {
         let pairs = self.servers.iter().zip(prepared);
         let each = pairs.flat_map(|(server, pushed)| pushed.iter().map(move |one| (server, one)));
         for (server, one) in each {
-            let removed = self.runtime.block_on(one.shuffle.remove());
-            removed.map_err(|source| broken(server, source))?;
+            self.remove_one(server, &one.shuffle)?;
         }
         Ok(())
+    }
+
+    fn remove_one(&self, server: &Server, shuffle: &Shuffle) -> Result<(), BenchError> {
+        let removed = self.runtime.block_on(shuffle.remove());
+        removed.map_err(|source| broken(server, source))
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is measured of one server and the shuffles on it: a push, a finalize, a fetch.
 
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -21,12 +22,12 @@ use crate::workload::Workload;
 use crate::workload::blocks::BlockSet;
 use crate::workload::payload::Payload;
 
-/// Connections that read slowly while the others work.
+/// Connections that push or read slowly while the others work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slow {
     /// How many.
     pub connections: u32,
-    /// What each reads in a second.
+    /// What each sends or reads in a second.
     pub bytes_a_second: u64,
 }
 
@@ -40,10 +41,12 @@ pub struct Pushed {
 }
 
 /// Pushes every block of the shuffles once, as clients do; connections are shared out among them. Spark's
-/// clients give blocks up that collide; what is left to do of each shuffle is returned.
+/// clients give blocks up that collide; what is left to do of each shuffle is returned. `noise` is a shuffle that
+/// slow connections push to meanwhile.
 pub async fn push(
     server: &Server,
     shuffles: &[Shuffle],
+    noise: Option<(&Shuffle, Slow)>,
     shape: Shape,
     conduct: &Conduct,
     progress: Arc<Progress>,
@@ -53,17 +56,38 @@ pub async fn push(
     let work = |one| Arc::new(PushWork::all(one, share, Arc::clone(&tally)));
     let works: Vec<_> = shuffles.iter().map(work).collect();
     let talks = dealt(&works, shape.connections).map(|(work, number)| PushTalk::of(work, number));
-    let outcome = drive(server, talks.collect(), Vec::new(), conduct, &progress).await?;
+    let (noise, noise_tally) = noise.map_or_else(Default::default, |(shuffle, slow)| {
+        let (talks, tally) = slow_pushes(shuffle, slow, shape);
+        (talks, Some(tally))
+    });
+    let outcome = drive(server, talks.collect(), noise, conduct, &progress).await?;
     let planned = shuffles.iter().map(|shuffle| shuffle.workload);
     let mut measured = of(server, Phase::Push, planned, outcome, &tally);
     (measured.blocks, measured.bytes) = sum(works.iter().map(|work| work.merged.totals()));
+    if let Some(noise) = &noise_tally {
+        measured.slow_bytes = noise.slow_bytes.load(Ordering::Relaxed);
+    }
     if measured.aftermath.is_none() {
-        only_collisions(server, &tally)?;
+        for tally in iter::once(&tally).chain(&noise_tally) {
+            only_collisions(server, tally)?;
+        }
     }
     let again = works
         .iter()
         .map(|work| work.again(Tally::of(Arc::clone(&progress))));
     Ok((measured, again.collect()))
+}
+
+/// Connections that push slowly, and what they count: nothing of it is work.
+fn slow_pushes(shuffle: &Shuffle, slow: Slow, shape: Shape) -> (Vec<PushTalk>, Arc<Tally>) {
+    let tally = Tally::of(Arc::new(Progress::of(shuffle.workload.total())));
+    let shape = Shape {
+        connections: slow.connections.max(1),
+        ..shape
+    };
+    let work = Arc::new(PushWork::all(shuffle, shape, Arc::clone(&tally)));
+    let talk = |number| PushTalk::slow(&work, number, slow.bytes_a_second);
+    ((0..slow.connections).map(talk).collect(), tally)
 }
 
 /// Each connection's work, and which of its connections it is.

@@ -18,7 +18,7 @@ pub struct Tally {
     pub latencies: Latencies,
     /// Blocks that were not merged, by reason.
     pub refused: Counts,
-    /// Bytes that slow clients got, which are no part of the work.
+    /// Bytes that slow clients sent or got, which are no part of the work.
     pub slow_bytes: AtomicU64,
 }
 

@@ -227,6 +227,7 @@ async fn a_server_that_says_nothing_is_given_up() {
     let pushing = scene::push(
         &silent.server,
         std::slice::from_ref(&shuffle),
+        None,
         SHAPE,
         &conduct,
         progress(workload),
@@ -247,6 +248,7 @@ async fn a_port_where_nobody_listens_is_said_so() {
     let pushing = scene::push(
         &nobody.server,
         std::slice::from_ref(&shuffle),
+        None,
         SHAPE,
         &conduct,
         progress,

@@ -114,3 +114,30 @@ async fn slow_connections_read_beside_the_work_and_are_not_counted_as_work() {
     assert_eq!(fetched.bytes, total);
     assert!(fetched.slow_bytes < total, "they are slow");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_connections_push_beside_the_work_and_are_not_counted_as_work() {
+    for dialect in [Dialect::Lodestone, Dialect::Spark, Dialect::Bare] {
+        let world = World::of(dialect).await;
+        let workload = small(BlockSize::Fixed(10_000));
+        let shuffle = world.shuffle(workload).await;
+        let noise = world.shuffle(workload.of_shuffle(9)).await;
+        let slow = Slow {
+            connections: 2,
+            bytes_a_second: 100_000,
+        };
+        let beside = Some((&noise, slow));
+        let (pushed, ready) = world.prepare_beside(beside, &[shuffle]).await;
+        assert_eq!(pushed.planned_blocks, workload.blocks());
+        let refused: u64 = pushed.refused.values().sum();
+        assert_eq!(pushed.blocks + refused, workload.blocks());
+        let bytes = pushed.slow_bytes;
+        assert!(bytes > 0, "{dialect:?}: they began");
+        assert!(bytes < workload.total(), "{dialect:?}: they are slow");
+
+        noise.remove().await.unwrap();
+        let fetched = world.fetch(&ready, QUICK).await.unwrap();
+        assert_eq!(fetched.bytes, workload.total(), "{dialect:?}");
+        assert_eq!(fetched.slow_bytes, 0);
+    }
+}

@@ -95,10 +95,18 @@ impl World {
 
     /// Pushes until everything is merged, and finalizes.
     pub(crate) async fn prepare(&self, shuffles: &[Shuffle]) -> (Measured, Vec<Pushed>) {
+        self.prepare_beside(None, shuffles).await
+    }
+
+    /// The same while slow connections push to another shuffle.
+    pub(crate) async fn prepare_beside(
+        &self,
+        noise: Option<(&Shuffle, Slow)>,
+        shuffles: &[Shuffle],
+    ) -> (Measured, Vec<Pushed>) {
         let (conduct, progress) = (self.conduct(), progress(shuffles[0].workload));
-        let (measured, works) = scene::push(&self.server, shuffles, SHAPE, &conduct, progress)
-            .await
-            .unwrap();
+        let pushing = scene::push(&self.server, shuffles, noise, SHAPE, &conduct, progress);
+        let (measured, works) = pushing.await.unwrap();
         let merged = works.iter().map(|work| Arc::clone(&work.merged));
         let pushed = shuffles.iter().cloned().zip(merged);
         let pushed: Vec<_> = pushed
