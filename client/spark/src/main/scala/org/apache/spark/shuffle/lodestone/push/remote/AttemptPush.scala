@@ -229,6 +229,7 @@ private[remote] final class AttemptPush(
     try {
       act(outcome)
     } catch {
+      // Whatever it is, an error too: the task that waits is told, and it is thrown on.
       case problem: Throwable =>
         synchronized {
           if (failure.isEmpty) {
