@@ -60,7 +60,8 @@ private[fetch] final class ChunkCut(
     chunks.result()
   }
 
-  private def close(): Unit = if (segments.nonEmpty) {
+  /** What comes next is in another chunk. */
+  def close(): Unit = if (segments.nonEmpty) {
     runs += SegmentRun(first, end - first)
     chunks += MergedChunk(service, runs.toArray, segments.toArray)
     runs.clear()

@@ -47,14 +47,13 @@ private[lodestone] object Patience {
   private val FirstPauseMs = 100L
   private val LongestPauseMs = 2000L
 
-  /**
-   * For services that may have what no other has: long enough to start them again. Where there is a
-   * copy the wait is for nothing.
-   */
-  def of(conf: LodestoneConf, client: ServiceClient): Patience = {
-    val limitMs = if (conf.replicas > 1) conf.requestTimeoutMs / 2 else 6 * conf.requestTimeoutMs
-    new Patience(limitMs, client.downSinceNs)
-  }
+  /** For services that may have what no other has: long enough to start them again. */
+  def of(conf: LodestoneConf, client: ServiceClient): Patience =
+    new Patience(6L * conf.requestTimeoutMs, client.downSinceNs)
+
+  /** For services of which another one has a copy: to wait longer would be for nothing. */
+  def whereCopied(conf: LodestoneConf, client: ServiceClient): Patience =
+    new Patience(conf.requestTimeoutMs / 2, client.downSinceNs)
 
   def passes(failure: Throwable): Boolean = passes(FailureClass.of(failure))
 

@@ -14,9 +14,12 @@ import org.apache.spark.storage.ShuffleBlockId
 private[remote] final class WantedBlocks {
   private val attempts = mutable.LongMap.empty[Long]
 
-  def add(mapIndex: Int, mapId: Long): Unit = {
+  /** By map index, which of the outputs it is of; only where it is not the first one. */
+  private val outputs = mutable.LongMap.empty[Int]
+
+  def add(mapIndex: Int, mapId: Long, output: Int): Unit = {
     attempts.put(mapIndex.toLong, mapId)
-    ()
+    if (output != 0) outputs.put(mapIndex.toLong, output)
   }
 
   /** All of both. */
@@ -24,8 +27,14 @@ private[remote] final class WantedBlocks {
     val both = new WantedBlocks
     both.attempts ++= attempts
     both.attempts ++= other.attempts
+    both.outputs ++= outputs
+    both.outputs ++= other.outputs
     both
   }
+
+  /** Segments of one output are at the same services; those of [[WantedBlocks.Mixed]] one by one. */
+  def outputOf(segment: LaidSegment): Int =
+    if (outputs.isEmpty) 0 else outputs.getOrElse(segment.mapIndex.toLong, 0)
 
   def size: Int = attempts.size
 
@@ -39,6 +48,9 @@ private[remote] object WantedBlocks {
 
   /** Spark counts attempts from 0. */
   private val NoAttempt = -1L
+
+  /** What was pushed by several versions of the plan: its segments have not all the same copies. */
+  val Mixed: Int = -1
 }
 
 /** Which service is asked for which blocks of which partitions. */
@@ -46,7 +58,9 @@ private[remote] final class WantedSegments(
     outputs: Seq[(RemoteOutput, FetchPlan.BlockList)],
     plan: RemotePlan) {
 
-  private val ofOutputs = outputs.map { case (output, list) => output -> wantedOf(list) }
+  private val ofOutputs = outputs.zipWithIndex.map { case ((output, list), i) =>
+    output -> wantedOf(list, kindOf(output, i))
+  }
 
   /** All that the task reads, by partition. */
   val blocks: Map[Int, WantedBlocks] =
@@ -93,11 +107,17 @@ private[remote] final class WantedSegments(
     some.updated(reduceId, some.get(reduceId).fold(blocks)(_.and(blocks)))
   }
 
-  private def wantedOf(list: FetchPlan.BlockList): Map[Int, WantedBlocks] = {
+  /** Where there are no copies it does not matter which other service has them. */
+  private def kindOf(output: RemoteOutput, index: Int): Int =
+    if (plan.replicas == 1) 0
+    else if (output.parts.size > 1) WantedBlocks.Mixed
+    else index
+
+  private def wantedOf(list: FetchPlan.BlockList, output: Int): Map[Int, WantedBlocks] = {
     val wanted = mutable.HashMap.empty[Int, WantedBlocks]
     list.foreach {
       case (ShuffleBlockId(_, mapId, reduceId), _, mapIndex) =>
-        wanted.getOrElseUpdate(reduceId, new WantedBlocks).add(mapIndex, mapId)
+        wanted.getOrElseUpdate(reduceId, new WantedBlocks).add(mapIndex, mapId, output)
       case (other, _, _) => throw new IllegalStateException(s"$other is no block of a shuffle")
     }
     wanted.toMap
@@ -120,19 +140,28 @@ private[remote] final class PartitionPick(
   /** Segments that were taken: a service may have what another one has as well. */
   private val taken = mutable.HashSet.empty[Long]
 
-  /** @param asked the blocks for which this service was asked */
+  /**
+   * What is in one chunk is at the same services, so that another one can give all of it.
+   *
+   * @param asked
+   *   the blocks for which this service was asked
+   */
   def add(
       service: ServiceLocation,
       layout: PartitionLayout,
       asked: WantedBlocks,
       isOnlyOne: Boolean): Unit = {
     val cut = new ChunkCut(service, chunkBytes)
+    var last = 0
     layout.runs.foreach { run =>
       var i = 0
       while (i < run.segments.length) {
         val segment = run.segments(i)
         if (asked.isFrom(segment) && (isOnlyOne || taken.add(nameOf(segment)))) {
           found += segment.mapIndex
+          val output = asked.outputOf(segment)
+          if (output != last || output == WantedBlocks.Mixed) cut.close()
+          last = output
           cut.add(run.first + i, segment)
         }
         i += 1

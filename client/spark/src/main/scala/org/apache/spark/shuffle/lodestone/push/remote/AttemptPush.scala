@@ -26,7 +26,10 @@ private[remote] final case class MapAttempt(
 private[remote] final case class PushMeans(
     client: ServiceClient,
     plans: RemotePlans,
-    patience: Patience)
+    patience: Patience,
+    patienceWhereCopied: Patience) {
+  def patienceWith(isCopied: Boolean): Patience = if (isCopied) patienceWhereCopied else patience
+}
 
 /**
  * What one map attempt pushes, from its first batch to its commit. What a service does not take goes to
@@ -134,16 +137,21 @@ private[remote] final class AttemptPush(
         shares.touch(location)
         shares.isSpoiled(location)
       }
-      val outcome = if (isLost) Future.successful(Lost(Spoiled)) else sendTo(location)
+      val outcome =
+        if (isLost) Future.successful(Lost(Spoiled)) else sendTo(location, isCopied(location))
       outcome.onComplete(guarded { result =>
         judged(location, result.getOrElse(Lost(Spoiled)))
       })(SameThread)
     }
 
-    private def sendTo(location: ServiceLocation): Future[Verdict] = {
+    private def isCopied(location: ServiceLocation): Boolean = AttemptPush.this.synchronized {
+      holders.exists(other => other != location && !shares.isSpoiled(other))
+    }
+
+    private def sendTo(location: ServiceLocation, isCopied: Boolean): Future[Verdict] = {
       val push = new BatchPush(attempt, generation(sentBy.epoch), sequence, segments)
       val body = this.body.slice(cut.from, cut.until)
-      means.patience(location)(() => isGoingOn)(() =>
+      means.patienceWith(isCopied)(location)(() => isGoingOn)(() =>
         push(means.client, location, body)(counted())).transform {
         outcome => Success(push.verdict(outcome))
       }(SameThread)
@@ -261,11 +269,13 @@ private[remote] final class AttemptPush(
     possible
   }
 
-  private def commitAt(location: ServiceLocation, ledger: Ledger): Future[Any] =
-    means.patience(location)(() => isGoingOn) { () =>
+  private def commitAt(location: ServiceLocation, ledger: Ledger): Future[Any] = {
+    val isCopied = synchronized(shares.isCovered(plan, without = Some(location)))
+    means.patienceWith(isCopied)(location)(() => isGoingOn) { () =>
       val id = generation(synchronized(plan.epoch))
       means.client.commitMap(location, id, attempt.mapIndex, attempt.mapId, ledger)
     }
+  }
 
   private def notCommitted(location: ServiceLocation, cause: Throwable): Unit = {
     log.warn(s"${location.hostPort} did not commit $attempt: ${cause.getMessage}")

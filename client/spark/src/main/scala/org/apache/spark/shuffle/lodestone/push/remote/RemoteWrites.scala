@@ -21,7 +21,8 @@ private[lodestone] final class RemoteWrites(
     patience: Patience) {
   import RemoteWrites._
 
-  private val means = PushMeans(client, plans, patience)
+  private val means =
+    PushMeans(client, plans, patience, Patience.whereCopied(conf, client))
   private val bodies = new Bodies(conf.pushBatchSizeBytes.toInt, conf.pushMemoryBytes)
 
   /** None: the map task keeps its output. */

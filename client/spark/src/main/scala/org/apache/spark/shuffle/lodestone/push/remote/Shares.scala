@@ -63,10 +63,11 @@ private[remote] final class Shares(attempt: MapAttempt) {
     case (location, share) if share.isSpoiled => location
   }
 
-  /** Each group is whole at one of its services. */
-  def isCovered(plan: RemotePlan): Boolean = used.forall { case (version, group) =>
-    plan.servicesOf(version, group).exists(isWhole)
-  }
+  /** Each group is whole at one of its services, one of them left aside. */
+  def isCovered(plan: RemotePlan, without: Option[ServiceLocation] = None): Boolean =
+    used.forall { case (version, group) =>
+      plan.servicesOf(version, group).exists(one => isWhole(one) && !without.contains(one))
+    }
 
   /** Versions by which something was pushed. */
   def versions: Seq[Int] = used.iterator.map(_._1).toSeq.distinct.sorted

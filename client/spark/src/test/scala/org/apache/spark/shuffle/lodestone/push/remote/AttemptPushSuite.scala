@@ -53,8 +53,8 @@ final class AttemptPushSuite {
   private def pushing(answer: => Future[DriverMessage]): Throwable = {
     val client = new ServiceClient(Application("app", -1), 1000)
     try {
-      val means =
-        PushMeans(client, new RemotePlans(new Driver(answer)), new Patience(0, _ => None))
+      val once = new Patience(0, _ => None)
+      val means = PushMeans(client, new RemotePlans(new Driver(answer)), once, once)
       val push = new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, () => ())
       val task = Future {
         push.push(body(new BodyMemory))
