@@ -33,10 +33,12 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
   private val source = addressSource()
   private val directory = new ServiceDirectory(source, client, loop)
   private val reports = new ReportSender(reported, client, loop)
+  private val removals = new Removals(client, loop)
   private val leases =
-    new LeaseKeeper(settings, directory, client, reports, remote.leaves(_), loop)
-  private val remover = new ShuffleRemover(shuffles, client, report)
-  private val finalizer = new MergeFinalizer(settings, shuffles, directory, client, report, loop)
+    new LeaseKeeper(settings, directory, client, reports, heardOf(_), loop)
+  private val remover = new ShuffleRemover(shuffles, removals, report)
+  private val finalizer =
+    new MergeFinalizer(settings, shuffles, directory, client, removals, report, loop)
   private val choice = new MergeChoice(settings)
   private val registration = new Registration(directory, leases, client, loop)
   private val registrar =
@@ -44,7 +46,7 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
       shuffles,
       choice,
       directory,
-      client,
+      removals,
       registration,
       remover,
       finalizer,
@@ -57,6 +59,7 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
       directory,
       registration,
       client,
+      removals,
       report,
       () => env.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster],
       () => nearHosts(),
@@ -76,6 +79,11 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
   private val stopped = new AtomicBoolean()
 
   env.metricsSystem.registerSource(metrics)
+
+  private def heardOf(service: Service): Unit = {
+    removals.heardOf(service.location)
+    if (service.load.exists(_.leaving)) remote.leaves(service)
+  }
 
   /** The report as it was when the application ended. */
   @volatile private var lastReport: Option[String] = None

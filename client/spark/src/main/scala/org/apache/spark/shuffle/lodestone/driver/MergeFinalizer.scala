@@ -7,7 +7,7 @@ import scala.util.{Failure, Success, Try}
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
-import org.apache.spark.shuffle.lodestone.driver.services.ServiceDirectory
+import org.apache.spark.shuffle.lodestone.driver.services.{Removals, ServiceDirectory}
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.FinalizeMergeReply
 
@@ -20,6 +20,7 @@ private[driver] final class MergeFinalizer(
     shuffles: ShuffleTable,
     directory: ServiceDirectory,
     client: ServiceClient,
+    removals: Removals,
     report: DriverReport,
     loop: EventLoop) {
   import MergeFinalizer.Verdict
@@ -86,7 +87,7 @@ private[driver] final class MergeFinalizer(
       generation.beginFinalize()
       generation.plan.answer match {
         case Some(plan: MergePlan) if nothingPushed =>
-          plan.services.foreach(client.removeShuffle(_, generation.id))
+          plan.services.foreach(removals(_, generation.id))
           decide(generation, NotMerged(Reason.NothingPushed.code))
         case Some(plan: MergePlan) =>
           report.counted(generation.id, Reason.FinalizeEarly, generation.unreported)

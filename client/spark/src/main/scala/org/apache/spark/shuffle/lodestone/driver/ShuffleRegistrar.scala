@@ -4,9 +4,8 @@ package org.apache.spark.shuffle.lodestone.driver
 import scala.concurrent.{ExecutionContext, Future}
 
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.services.{Announcement, Demand, Placement}
-import org.apache.spark.shuffle.lodestone.driver.services.{Registration, Service, ServiceDirectory}
-import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.driver.services._
+import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
 
 /**
@@ -17,7 +16,7 @@ private[driver] final class ShuffleRegistrar(
     shuffles: ShuffleTable,
     choice: MergeChoice,
     directory: ServiceDirectory,
-    client: ServiceClient,
+    removals: Removals,
     registration: Registration,
     remover: ShuffleRemover,
     finalizer: MergeFinalizer,
@@ -81,7 +80,7 @@ private[driver] final class ShuffleRegistrar(
   private def register(generation: Generation, chosen: Seq[Service]): Unit = {
     val maps = generation.numMaps
     val shuffle = Announcement(generation.id, ShuffleMode.Merge, maps, generation.numPartitions)
-    registration(shuffle, chosen)(late = client.removeShuffle(_, generation.id)) { accepted =>
+    registration(shuffle, chosen)(late = removals(_, generation.id)) { accepted =>
       report.counted(generation.id, Reason.ServiceLeftOut, chosen.size - accepted.size)
       registered(generation, accepted)
     }
@@ -92,7 +91,7 @@ private[driver] final class ShuffleRegistrar(
       decide(generation, NotMerged(Reason.ServiceRefused.code))
     } else if (generation.removed || generation.result.isDecided) {
       // A reader could not wait for this plan, or the shuffle is gone.
-      locations.foreach(client.removeShuffle(_, generation.id))
+      locations.foreach(removals(_, generation.id))
       decide(generation, NotMerged(Reason.PushTooLate.code))
     } else {
       val places = locations.toArray

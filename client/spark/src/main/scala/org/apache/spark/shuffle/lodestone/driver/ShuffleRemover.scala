@@ -2,12 +2,12 @@
 package org.apache.spark.shuffle.lodestone.driver
 
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.driver.services.Removals
 
 /** Ends generations and shuffles: whoever waits is answered, and the services let go. */
 private[driver] final class ShuffleRemover(
     shuffles: ShuffleTable,
-    client: ServiceClient,
+    removals: Removals,
     report: DriverReport) {
 
   /** Spark unregistered the shuffle. */
@@ -21,7 +21,7 @@ private[driver] final class ShuffleRemover(
 
   private def end(generation: Generation, reason: Reason): Unit = {
     generation.removed = true
-    generation.merging.foreach(_.services.foreach(client.removeShuffle(_, generation.id)))
+    generation.merging.foreach(_.services.foreach(removals(_, generation.id)))
     generation.plan.decide(NotMerged(reason.code))
     generation.result.decide(NotMerged(reason.code))
   }

@@ -7,6 +7,8 @@ import java.nio.ByteBuffer
 import scala.concurrent.{Future, Promise}
 import scala.util.{Failure, Success, Try}
 
+import io.netty.channel.{ChannelFuture, ChannelFutureListener}
+
 import org.apache.spark.{SparkConf, SPARK_VERSION}
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.client.{RpcResponseCallback, TransportClient}
@@ -152,13 +154,23 @@ private[spark] final class ServiceClient(
     new ChunkRequest(address, chunks, open, deadlines, repeats, receiver).start()
   }
 
-  /** One-way. (`TransportClient.send` returns another type from Spark 4.3 on.) */
-  def removeShuffle(service: ServiceLocation, generation: ShuffleGeneration): Unit = {
+  /**
+   * One-way: completes when it was sent. (`TransportClient.send` returns another type from Spark 4.3 on.)
+   */
+  def removeShuffle(service: ServiceLocation, generation: ShuffleGeneration): Future[Unit] = {
     val message =
       new RemoveShuffleMerge(app.appId, app.attempt, generation.shuffleId, generation.mergeId)
-    connections.get(addressOf(service)).foreach { client =>
+    connections.get(addressOf(service)).flatMap { client =>
       val body = new NioManagedBuffer(message.toByteBuffer)
-      client.getChannel.writeAndFlush(new OneWayMessage(body))
+      val sent = Promise[Unit]()
+      val write = client.getChannel.writeAndFlush(new OneWayMessage(body))
+      write.addListener(new ChannelFutureListener {
+        override def operationComplete(done: ChannelFuture): Unit = {
+          if (done.isSuccess) sent.success(()) else sent.failure(done.cause)
+          ()
+        }
+      })
+      sent.future
     }(SameThread)
   }
 

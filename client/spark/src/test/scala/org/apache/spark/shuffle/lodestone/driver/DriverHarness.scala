@@ -48,6 +48,14 @@ private[driver] abstract class DriverHarness {
     started
   }
 
+  /** The service is started again where it was. */
+  def restarted(before: ScriptedService): ScriptedService = {
+    before.close()
+    val started = new ScriptedService(before.incarnation, before.address.port)
+    services ::= started
+    started
+  }
+
   def service(incarnation: Long): ScriptedService = scripted(incarnation)(PartialFunction.empty)
 
   /** Every shuffle is merged, unless the test wants the choice. */

@@ -259,4 +259,18 @@ class RemoteShufflesSuite extends DriverHarness {
     assertEquals(3, one.next(classOf[RemoveShuffleMerge]).shuffleId)
     assertEquals(notMerged(Reason.UnknownShuffle), asked())
   }
+
+  @Test def `a shuffle that ended while its service was away is removed when it is back`(): Unit = {
+    val one = service(1)
+    val coordinator = remote(Seq(one), "spark.lodestone.lease.ttl" -> "10s")
+    coordinator.registered(3, 10, 100)
+    planned()
+    one.close()
+    // It is known to be away, by one that wants to use it.
+    coordinator.registered(4, 10, 100)
+    assertTrue(asked(shuffleId = 4).isInstanceOf[NotMerged])
+    coordinator.removed(3)
+    assertEquals(notMerged(Reason.UnknownShuffle), asked())
+    assertEquals(3, restarted(one).next(classOf[RemoveShuffleMerge]).shuffleId)
+  }
 }

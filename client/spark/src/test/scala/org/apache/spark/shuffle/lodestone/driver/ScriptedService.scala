@@ -18,7 +18,7 @@ import org.apache.spark.shuffle.lodestone.wire._
  * A service on a real socket that misbehaves as a test says: a daemon cannot be asked to. What the
  * script does not mention is answered as a daemon with nothing to complain of would.
  */
-private[driver] final class ScriptedService(val incarnation: Long) {
+private[driver] final class ScriptedService(val incarnation: Long, port: Int = 0) {
   import ScriptedService._
 
   private val script = new AtomicReference[Script](PartialFunction.empty)
@@ -26,7 +26,7 @@ private[driver] final class ScriptedService(val incarnation: Long) {
   private val kinds = new ConcurrentLinkedQueue[Class[_]]()
   private val context =
     new TransportContext(new TransportConf("test", MapConfigProvider.EMPTY), new Handler)
-  private val server = context.createServer("127.0.0.1", 0, new java.util.ArrayList())
+  private val server = context.createServer("127.0.0.1", port, new java.util.ArrayList())
 
   val address: HostPort = HostPort("127.0.0.1", server.getPort)
 

@@ -25,6 +25,7 @@ private[driver] final class RemoteShuffles(
     directory: ServiceDirectory,
     registration: Registration,
     client: ServiceClient,
+    removals: Removals,
     report: DriverReport,
     tracker: () => MapOutputTrackerMaster,
     nearHosts: () => Future[Set[String]],
@@ -115,7 +116,7 @@ private[driver] final class RemoteShuffles(
   private def letGo(shuffle: RemoteShuffle, leaving: ServiceLocation): Unit = {
     log.info(s"${leaving.hostPort} leaves, and all of ${shuffle.id} is elsewhere as well")
     shuffle.letGo(leaving)
-    client.removeShuffle(leaving, shuffle.id)
+    removals(leaving, shuffle.id)
   }
 
   def removed(shuffleId: Int): Unit = shuffles.remove(shuffleId).foreach { shuffle =>
@@ -168,7 +169,7 @@ private[driver] final class RemoteShuffles(
   }
 
   private def drop(shuffle: RemoteShuffle): Unit =
-    shuffle.told.foreach(client.removeShuffle(_, shuffle.id))
+    shuffle.told.foreach(removals(_, shuffle.id))
 
   /** Makes the next version of the plan. */
   private def assign(shuffle: RemoteShuffle, attempt: Int): Unit = directory.live { found =>
@@ -195,10 +196,10 @@ private[driver] final class RemoteShuffles(
     shuffle.mayKnow(chosen.map(_.location))
     def isOver: Boolean = shuffle.removed || shuffle.id != id
     // One that was slow is dropped with the others, and not before: it may have been told again since.
-    def late(location: ServiceLocation): Unit = if (isOver) client.removeShuffle(location, id)
+    def late(location: ServiceLocation): Unit = if (isOver) removals(location, id)
     registration(told, chosen, shuffle.services)(late) { accepted =>
       if (isOver) {
-        accepted.foreach(client.removeShuffle(_, id))
+        accepted.foreach(removals(_, id))
         if (!shuffle.removed) assign(shuffle, attempt)
       } else if (accepted.isEmpty && attempt < LastTry) {
         // Some were started again since they were last asked: that is known now.

@@ -13,14 +13,14 @@ import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient
 
 /**
  * Tells every service in use that the application lives, at a third of what each grants, and at the
- * end that it does not; learns so that one is about to leave.
+ * end that it does not; learns so how it is.
  */
 private[driver] final class LeaseKeeper(
     conf: LodestoneConf,
     directory: ServiceDirectory,
     client: ServiceClient,
     reports: ReportSender,
-    leaves: Service => Unit,
+    heardOf: Service => Unit,
     loop: EventLoop) {
   import LeaseKeeper._
 
@@ -59,7 +59,7 @@ private[driver] final class LeaseKeeper(
       case Success(reply) =>
         directory.answered(service, reply.incarnation, reply.load)
         if (kept.contains(service)) kept.put(service, loop.nowMs)
-        if (reply.load.leaving) leaves(service)
+        heardOf(service)
         again(service, math.max(reply.grantedTtlMs, MinTtlMs))
       case Failure(failure) =>
         directory.failed(service, failure)
