@@ -8,6 +8,7 @@ import os
 import signal
 
 import pytest
+from chaos.mischief import flip
 
 from harness.daemon import wait_until
 from harness.paths import EVERY_LINE
@@ -259,6 +260,29 @@ def test_a_frozen_service_is_waited_for(start_daemon, start_job, gates, finish):
     daemon.pause_for(3)
     finish(running, job)
     assert gates.map_runs(MAPS) == [1] * MAPS
+
+
+@pytest.mark.lines("4.1")
+@pytest.mark.parametrize(("copies", "runs"), [(1, 2), (2, 1)])
+def test_bytes_that_were_damaged_on_a_services_disk_are_in_no_answer(
+    copies, runs, start_daemon, start_job, gates, finish
+):
+    daemons = [start_daemon(f"service{i}") for i in range(2)]
+    services = ",".join(daemon.host_port for daemon in daemons)
+    job = keyed_rows(gates, services, **{"spark.lodestone.replicas": str(copies)})
+    running = start_job(job)
+    gates.run_first_pass(MAPS)
+    assert daemons[0].stop() == 0
+    files = [path for path in daemons[0].directory.rglob("*.data") if path.stat().st_size]
+    assert files, "a stop writes all out"
+    for path in files:
+        for at in range(0, path.stat().st_size, 50):
+            flip(path, at)
+    daemons[0].start()
+    outcome = finish(running, job)
+    assert gates.map_runs(MAPS) == [runs] * MAPS
+    expected = {"CHUNK_CHECKSUM_MISMATCH"} if copies == 1 else set()
+    assert set(outcome.reasons()) == expected
 
 
 @pytest.mark.lines("4.1")

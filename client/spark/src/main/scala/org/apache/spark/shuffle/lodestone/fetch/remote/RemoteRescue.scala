@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch.remote
 
+import java.util.concurrent.TimeUnit
+
 import scala.concurrent.Future
 
 import org.apache.spark.shuffle.lodestone.driver.{RemotePlan, ShuffleGeneration}
@@ -29,12 +31,19 @@ private[remote] final class RemoteRescue(
       failedNs: Long): Future[Option[MergedChunk]] =
     if (patience.hasTime(failedNs)) {
       copyOf(reduceId, chunk, others(reduceId, chunk.service)).flatMap {
-        case None if patience.isWorthIt(chunk.service, cause, failedNs) =>
+        case None if mayPass(chunk.service, cause, failedNs) =>
           RequestTimer.pause(PauseMs).map(_ => Some(chunk))(SameThread)
         case copy => Future.successful(copy)
       }(SameThread)
     } else {
       Future.successful(None)
+    }
+
+  /** What was damaged on the way is whole the next time; what is damaged where it lies is not. */
+  private def mayPass(service: ServiceLocation, cause: Throwable, failedNs: Long): Boolean =
+    FailureClass.of(cause) match {
+      case FailureClass.Corrupt => System.nanoTime() - failedNs < DamageNs
+      case _ => patience.isWorthIt(service, cause, failedNs)
     }
 
   /** One after another, until one has all of it. */
@@ -87,4 +96,7 @@ private[remote] final class RemoteRescue(
 
 private[remote] object RemoteRescue {
   private val PauseMs = 500L
+
+  /** A few more looks. */
+  private val DamageNs = TimeUnit.SECONDS.toNanos(2)
 }
