@@ -8,8 +8,8 @@ import os
 import signal
 
 import pytest
-from chaos.mischief import flip
 
+from chaos.mischief import flip
 from harness.daemon import wait_until
 from harness.paths import EVERY_LINE
 from harness.processes import executors_of
