@@ -13,7 +13,7 @@ import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart, RemotePlans}
 import org.apache.spark.shuffle.lodestone.push.PushReason
 import org.apache.spark.shuffle.lodestone.transport._
-import org.apache.spark.shuffle.lodestone.wire.Ledger
+import org.apache.spark.shuffle.lodestone.wire.{Ledger, RefusedException, Status}
 
 /** One attempt of a map task; `mergeId` is Spark's. */
 private[remote] final case class MapAttempt(
@@ -77,6 +77,7 @@ private[remote] final class AttemptPush(
     }
     for ((location, outcome) <- commits) awaitTask(outcome) match {
       case Success(_) =>
+      case Failure(refused: RefusedException) if refused.status == Status.Aborted => fail(GivenUp)
       case Failure(cause) => notCommitted(location, cause)
     }
     throwIfFailed()
@@ -163,6 +164,7 @@ private[remote] final class AttemptPush(
         if (verdicts.size < holders.size) None
         // What an aborted attempt is refused with says nothing of the service.
         else if (!isGoingOn) Some(() => settled(body))
+        else if (verdicts.values.exists(_ == Dropped)) Some(() => failed(GivenUp))
         else if (sentBy.epoch != plan.epoch) Some(() => again(0))
         else Some(conclusion())
       }
@@ -333,9 +335,12 @@ private[remote] object AttemptPush {
 
   private val Spoiled = Reason.PushSkippedService
 
+  /** No service is to blame, and the driver, which had it dropped, is told nothing. */
+  private val GivenUp = "Spark has given this attempt up"
+
   private def countOf(verdict: Verdict): Int = verdict match {
     case Taken => Int.MaxValue
     case Refused(count, _) => count
-    case Lost(_) => 0
+    case Dropped | Lost(_) => 0
   }
 }

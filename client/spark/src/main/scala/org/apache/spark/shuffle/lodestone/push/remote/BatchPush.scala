@@ -19,6 +19,9 @@ private[remote] sealed trait Verdict
 /** All of it is there. */
 private[remote] case object Taken extends Verdict
 
+/** Spark has given the attempt up, and the driver said so before this executor knew. */
+private[remote] case object Dropped extends Verdict
+
 private[remote] sealed trait NotTaken extends Verdict {
   def reason: Reason
 }
@@ -93,10 +96,14 @@ private[remote] final class BatchPush(
     case Failure(failure) => Lost(PushReason.of(failure))
   }
 
-  private def verdict(count: Int, status: Status): Verdict = FailureClass.of(status) match {
-    case FailureClass.ServerBusy | FailureClass.ServerDisk | FailureClass.ServerLeaving =>
-      Refused(count, PushReason.of(status))
-    case _ => Lost(PushReason.of(status))
+  private def verdict(count: Int, status: Status): Verdict = status match {
+    case Status.Aborted => Dropped
+    case other =>
+      FailureClass.of(other) match {
+        case FailureClass.ServerBusy | FailureClass.ServerDisk | FailureClass.ServerLeaving =>
+          Refused(count, PushReason.of(other))
+        case _ => Lost(PushReason.of(other))
+      }
   }
 
   private def takenOf(reply: PushBatchReply): Int =

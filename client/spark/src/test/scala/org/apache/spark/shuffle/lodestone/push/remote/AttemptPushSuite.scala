@@ -2,6 +2,9 @@
 package org.apache.spark.shuffle.lodestone.push.remote
 
 import java.net.ServerSocket
+import java.nio.file.Path
+import java.util.concurrent.{CountDownLatch, TimeUnit}
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.concurrent.{Await, Future}
 import scala.concurrent.duration.{DurationInt, FiniteDuration}
@@ -9,17 +12,19 @@ import scala.util.Try
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{SparkException, TaskKilledException}
-import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.{DaemonProcess, Reason}
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.remote.RemotePlans
 import org.apache.spark.shuffle.lodestone.push.{BodyMemory, ByteBudget}
 import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.Application
+import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
 
 /** A map task that pushes when things go wrong: it ends, one way or the other. */
 final class AttemptPushSuite {
+  @TempDir var directory: Path = _
 
   /** One whose process has just gone. */
   private val gone = {
@@ -42,11 +47,11 @@ final class AttemptPushSuite {
     private def unexpected: Nothing = throw new AssertionError("nobody asks that here")
   }
 
-  private def body(memory: BodyMemory): SegmentBody = {
+  private def body(memory: BodyMemory, whenFree: () => Unit = () => ()): SegmentBody = {
     val output = new SegmentOutput(memory)
     output.write(Array[Byte](1, 2, 3))
     output.endSegment(reduceId = 4, records = 1)
-    output.result(0, () => ())
+    output.result(0, whenFree)
   }
 
   /** What a task that pushes one segment ends with. */
@@ -78,6 +83,60 @@ final class AttemptPushSuite {
     val ended = pushing(Future.successful(broken))
     assertEquals(classOf[SparkException], ended.getClass)
     assertEquals(classOf[NullPointerException], ended.getCause.getClass)
+  }
+
+  /** How an attempt at a real daemon ends; `act` gets what drops it, as the driver does. */
+  private def droppedByDriver(act: (AttemptPush, () => Unit) => Unit): Throwable = {
+    val daemon = DaemonProcess.start(directory.resolve("daemon").toFile)
+    val client = new ServiceClient(Application("app", -1), 10000)
+    try {
+      val service = ServiceLocation(daemon.host, daemon.port, daemon.incarnation)
+      val id = ShuffleGeneration(3, 0)
+      Await.result(client.registerShuffle(service, id, 4, 10, ShuffleMode.Remote), 20.seconds)
+      val told = new AtomicInteger
+      val plans = new RemotePlans(new Driver({
+        told.incrementAndGet()
+        Future.failed(new IllegalStateException("scripted"))
+      }))
+      val means = PushMeans(client, plans, new Patience(10000, _ => None))
+      val at = plan.copy(versions = Array(Array(service)))
+      val push = new AttemptPush(MapAttempt(3, 0, 0, 100), at, means, () => ())
+      val drop = () => {
+        Await.result(client.abortMap(service, id, 0, 100), 20.seconds)
+        ()
+      }
+      val task = Future(act(push, drop))(scala.concurrent.ExecutionContext.global)
+      val ended = Await.ready(task, 20.seconds).value.get.failed.get
+      assertEquals(0, told.get, "all other tasks will avoid the service")
+      ended
+    } finally {
+      client.close()
+      daemon.kill()
+    }
+  }
+
+  @Test def `an attempt that the driver dropped before it pushed ends and blames no service`()
+      : Unit = {
+    val ended = droppedByDriver { (push, drop) =>
+      drop()
+      push.push(body(new BodyMemory))
+      push.commit()
+      ()
+    }
+    assertEquals(classOf[TaskKilledException], ended.getClass, ended.toString)
+  }
+
+  @Test def `an attempt that the driver dropped before it committed ends and blames no service`()
+      : Unit = {
+    val ended = droppedByDriver { (push, drop) =>
+      val taken = new CountDownLatch(1)
+      push.push(body(new BodyMemory, () => taken.countDown()))
+      taken.await(20, TimeUnit.SECONDS)
+      drop()
+      push.commit()
+      ()
+    }
+    assertEquals(classOf[TaskKilledException], ended.getClass, ended.toString)
   }
 
   @Test def `a task that waits for memory finds out that it was killed`(): Unit = {
