@@ -42,7 +42,8 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       shuffleId: Int,
       dependency: ShuffleDependency[K, V, C]): ShuffleHandle = {
     val inner = super.registerShuffle(shuffleId, dependency)
-    val driver = coordinator.get(DriverCoordinator(conf))
+    val listeners = dependency.rdd.sparkContext.listenerBus
+    val driver = coordinator.get(DriverCoordinator(conf, listeners))
     val numMaps = dependency.rdd.getNumPartitions
     val numPartitions = dependency.partitioner.numPartitions
     driver.obstacle(dependency) match {

@@ -2,10 +2,15 @@
 package org.apache.spark.shuffle.lodestone
 
 import java.io.File
+import java.lang.ref.Reference
+import java.nio.ByteBuffer
 import java.nio.file.{Files, Path}
+import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
 import java.util.concurrent.atomic.{AtomicInteger, LongAdder}
 
 import scala.collection.mutable.ArrayBuffer
+import scala.concurrent.Await
+import scala.concurrent.duration.DurationInt
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.junit.jupiter.api.{AfterEach, Test}
@@ -13,11 +18,14 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{FetchFailed, HashPartitioner, ShuffleDependency}
-import org.apache.spark.{SparkConf, SparkContext, TaskContext}
+import org.apache.spark.{SparkConf, SparkContext, Success, TaskContext}
+import org.apache.spark.network.buffer.NioManagedBuffer
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
-import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd, TaskInfo}
+import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.fetch.{MapRangeRDD, ReadRange}
-import org.apache.spark.shuffle.lodestone.transport.RequestTimer
+import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.wire.{Crc32c, Segment, Status}
 
 /** Whole jobs whose shuffles are at real daemons, and nowhere else. */
 final class RemoteJobsSuite {
@@ -205,6 +213,53 @@ final class RemoteJobsSuite {
     }
     assertRemote("spark.shuffle.spill.numElementsForceSpillThreshold" -> "100")(job)
     assertEquals(2, RemoteJobsSuite.failed.get, "the map task did not fail, once for each side")
+  }
+
+  /** What the service says when more is pushed of an attempt, once it says that. */
+  private def awaitAborted(spark: SparkContext, mapIndex: Int, mapId: Long): Unit = {
+    val daemon = daemons.head
+    val at = ServiceLocation(daemon.host, daemon.port, daemon.incarnation)
+    val client = ServiceClient(spark.getConf)
+    val deadline = System.nanoTime() + 20000000000L
+    try {
+      val bytes = ByteBuffer.wrap(Array[Byte](1))
+      val segments = Array(Segment(0, 1, -1, Crc32c.of(bytes.duplicate())))
+      def said: Status = {
+        val body = new NioManagedBuffer(bytes.duplicate())
+        val pushed =
+          client.pushBatch(at, ShuffleGeneration(0, 0), mapIndex, mapId, segments, body)(())
+        Await.result(pushed, 20.seconds).statuses.head
+      }
+      while (said != Status.Aborted) {
+        assertTrue(System.nanoTime() < deadline, "the attempt was not aborted")
+      }
+    } finally {
+      client.close()
+    }
+  }
+
+  @Test def theDriverDropsAnAttemptWhoseExecutorSaidNothing(): Unit = {
+    start(1)
+    val failed = new LinkedBlockingQueue[TaskInfo]()
+    val job = (spark: SparkContext) => {
+      spark.addSparkListener(new SparkListener {
+        override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
+          if (end.reason != Success) failed.add(end.taskInfo)
+      })
+      // It has pushed nothing when it fails, so nothing is aborted by the executor.
+      val rows = pairs(spark).mapPartitionsWithIndex { (index, rows) =>
+        val first = TaskContext.get().attemptNumber() == 0
+        if (index == 3 && first) throw new IllegalStateException("on purpose") else rows
+      }
+      val sums = new ShuffledRDD[Int, Int, Int](rows, new HashPartitioner(8))
+      val result = sums.collect().sorted.toSeq
+      val task = failed.poll(20, TimeUnit.SECONDS)
+      if (spark.getConf.contains("spark.lodestone.mode")) awaitAborted(spark, 3, task.taskId)
+      // Spark removes the shuffle of an RDD that nobody has any more.
+      Reference.reachabilityFence(sums)
+      result
+    }
+    assertRemote()(job)
   }
 
   @Test def withoutAnyServiceExecutorsKeepTheirOutputs(): Unit = {

@@ -10,8 +10,10 @@ import scala.concurrent.duration.{Duration, MILLISECONDS}
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.{MapOutputTrackerMaster, ShuffleDependency, SparkConf, SparkEnv}
+import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle.lodestone.{DaemonThreads, LodestoneConf, LodestoneReport}
 import org.apache.spark.shuffle.lodestone.{Mode, Reason, ServiceSource}
+import org.apache.spark.shuffle.lodestone.driver.remote.{FailedAttempts, MapTaskEnds}
 import org.apache.spark.shuffle.lodestone.driver.remote.RemoteShuffles
 import org.apache.spark.shuffle.lodestone.driver.services._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
@@ -20,7 +22,10 @@ import org.apache.spark.shuffle.lodestone.transport.ServiceClient
  * The driver side, joined together: what the shuffle manager tells it becomes events of the loop,
  * as do the messages of executors.
  */
-private[spark] final class DriverCoordinator private (conf: SparkConf, env: SparkEnv) {
+private[spark] final class DriverCoordinator private (
+    conf: SparkConf,
+    env: SparkEnv,
+    listeners: LiveListenerBus) {
   import DriverCoordinator._
 
   private val log = LoggerFactory.getLogger(classOf[DriverCoordinator])
@@ -61,9 +66,11 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
       client,
       removals,
       report,
-      () => env.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster],
+      () => tracker,
       () => nearHosts(),
       loop)
+  private val taskEnds =
+    new MapTaskEnds(new FailedAttempts(remote, client, () => tracker, loop), loop)
   private val endpoint = env.rpcEnv.setupEndpoint(
     DriverEndpoint.Name,
     new DriverEndpoint(
@@ -90,6 +97,9 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
 
   /** Shuffles that are not left to Spark are remote, and not merged. */
   val isRemote: Boolean = settings.mode == Mode.Remote
+
+  // Before any stage of a shuffle of ours is submitted: Spark registers the shuffle first.
+  if (isRemote) listeners.addToSharedQueue(taskEnds)
 
   /** Why the shuffle is left to Spark, if that is known before it begins. */
   def obstacle(dependency: ShuffleDependency[_, _, _]): Option[Reason] =
@@ -118,6 +128,7 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
 
   /** Tells the services that the application is over; waits for them a moment, no longer. */
   def stop(): Unit = if (stopped.compareAndSet(false, true)) {
+    if (isRemote) listeners.removeListener(taskEnds)
     env.rpcEnv.stop(endpoint)
     env.metricsSystem.removeSource(metrics)
     val ended = Promise[Unit]()
@@ -164,6 +175,9 @@ private[spark] final class DriverCoordinator private (conf: SparkConf, env: Spar
     if (lastReport.isDefined) Future.unit else reached.future
   }
 
+  private def tracker: MapOutputTrackerMaster =
+    env.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+
   private def reported: Reported = new Reported {
     override def changes: Long = report.changes
     override def text: String = ReportJson(report, directory.all, MaxShufflesTold)
@@ -204,8 +218,8 @@ private[spark] object DriverCoordinator {
   private val MaxShufflesTold = 200
 
   /** On the driver, once [[SparkEnv]] is there. */
-  def apply(conf: SparkConf): DriverCoordinator = {
-    val coordinator = new DriverCoordinator(conf, SparkEnv.get)
+  def apply(conf: SparkConf, listeners: LiveListenerBus): DriverCoordinator = {
+    val coordinator = new DriverCoordinator(conf, SparkEnv.get, listeners)
     LodestoneReport.follow(coordinator)
     coordinator
   }

@@ -10,6 +10,7 @@ import org.junit.jupiter.api.{AfterAll, AfterEach, BeforeAll, TestInstance}
 import org.junit.jupiter.api.TestInstance.Lifecycle
 
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
+import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle.lodestone.{LodestoneReport, Reason}
 import org.apache.spark.shuffle.lodestone.wire.Ledger
 import org.apache.spark.util.RpcUtils
@@ -32,6 +33,9 @@ private[driver] abstract class DriverHarness {
       .set("spark.driver.host", "127.0.0.1")
     context = new SparkContext(conf)
   }
+
+  /** Where Spark's scheduler tells what it does. */
+  def listeners: LiveListenerBus = context.listenerBus
 
   @AfterAll def stopSpark(): Unit = context.stop()
 
@@ -69,7 +73,7 @@ private[driver] abstract class DriverHarness {
   }
 
   def start(conf: SparkConf): DriverCoordinator = {
-    val coordinator = DriverCoordinator(conf)
+    val coordinator = DriverCoordinator(conf, listeners)
     coordinators ::= coordinator
     coordinator
   }

@@ -107,6 +107,7 @@ private[driver] object ScriptedService {
     RegisterShuffle,
     FinalizeMerge,
     SegmentLayout,
+    AbortMap,
     ReportApplication,
     EndApplication)
 

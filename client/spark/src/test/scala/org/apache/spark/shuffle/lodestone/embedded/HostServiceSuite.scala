@@ -72,6 +72,9 @@ class HostServiceSuite {
     }
   }
 
+  private def coordinatorOf(conf: SparkConf): DriverCoordinator =
+    DriverCoordinator(conf, SparkContext.getActive.get.listenerBus)
+
   private def daemonOf(dir: Path): ReadyLine = {
     val home = dir.toFile.listFiles((_, name) => name.startsWith("lodestone-")).head
     val file = home.listFiles((_, name) => name.endsWith(".announce")).head
@@ -82,7 +85,7 @@ class HostServiceSuite {
       @TempDir dir: Path): Unit = {
     var daemon: ReadyLine = null
     withSpark(dir, daemonBinary()) { conf =>
-      val coordinator = DriverCoordinator(conf)
+      val coordinator = coordinatorOf(conf)
       val client = ServiceClient(conf)
       coordinator.registered(1, numMaps = 2, numPartitions = 8)
       new HostService(conf, SparkEnv.get).announce()
@@ -130,7 +133,7 @@ class HostServiceSuite {
 
   @Test def `a daemon that was killed is started again by the executor that misses it in a plan`(
       @TempDir dir: Path): Unit = withSpark(dir, daemonBinary()) { conf =>
-    val coordinator = DriverCoordinator(conf)
+    val coordinator = coordinatorOf(conf)
     val host = new HostService(conf, SparkEnv.get)
     val driver = new RpcDriverLink(SparkEnv.get, LodestoneConf(conf), host.planned)
     def planOf(shuffleId: Int): DriverMessage = {
@@ -154,7 +157,7 @@ class HostServiceSuite {
 
   @Test def `a host that cannot start a daemon says so and the shuffle is left to Spark`(
       @TempDir dir: Path): Unit = withSpark(dir, "/nowhere/lodestone") { conf =>
-    val coordinator = DriverCoordinator(conf)
+    val coordinator = coordinatorOf(conf)
     coordinator.registered(1, 2, 8)
     new HostService(conf, SparkEnv.get).announce()
     val started = System.nanoTime()

@@ -58,6 +58,10 @@ private[driver] final class RemoteShuffles(
       NotMerged(Reason.UnknownShuffle.code)
     })
 
+  /** Where map tasks push to now. None: the shuffle is not remote, or gone. */
+  def inUse(shuffleId: Int): Option[(ShuffleGeneration, Set[ServiceLocation])] =
+    shuffles.get(shuffleId).map(shuffle => (shuffle.id, shuffle.services.filter(shuffle.uses)))
+
   /** Spark forgets the outputs before this returns: whoever fails next makes it run their maps again. */
   def lost(message: OutputsLost): Unit = shuffles.get(message.shuffleId).foreach { shuffle =>
     if (message.epoch == shuffle.id.mergeId) {

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import java.util.concurrent.CountDownLatch
+
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Test
+
+import org.apache.spark._
+import org.apache.spark.executor.ExecutorMetrics
+import org.apache.spark.scheduler._
+import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
+import org.apache.spark.shuffle.lodestone.driver.remote.{MapTaskEnds, RemoteOutput, RemotePart}
+import org.apache.spark.shuffle.lodestone.wire._
+
+/** What services are told of attempts that Spark's scheduler gives up. */
+class FailedAttemptsSuite extends DriverHarness {
+  private val shuffleId = 7
+  private val stageId = 70
+  private val lost = ExecutorLostFailure("1", exitCausedByApp = false, Some("scripted"))
+  private val killed = TaskKilled("another attempt succeeded")
+
+  private def tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+
+  /** A shuffle of four maps that has a plan, and the stage of which was submitted. */
+  private def withShuffle(services: ScriptedService*)(check: DriverCoordinator => Unit): Unit = {
+    val coordinator = driver(services, "spark.lodestone.mode" -> "remote")
+    coordinator.registered(shuffleId, 4, 100)
+    tracker.registerShuffle(shuffleId, 4, 100)
+    try {
+      planned()
+      submitted(stageId, shuffleId)
+      check(coordinator)
+    } finally {
+      tracker.unregisterShuffle(shuffleId)
+    }
+  }
+
+  private def planned(mergeId: Int = 0): RemotePlan =
+    await(ask[DriverMessage](GetRemotePlan(shuffleId, mergeId, None))).asInstanceOf[RemotePlan]
+
+  private def submitted(stageId: Int, shuffleId: Int): Unit = {
+    val stage = new StageInfo(
+      stageId = stageId,
+      attemptId = 0,
+      name = "scripted",
+      numTasks = 4,
+      rddInfos = Nil,
+      parentIds = Nil,
+      details = "",
+      shuffleDepId = Some(shuffleId),
+      resourceProfileId = 0)
+    listeners.post(SparkListenerStageSubmitted(stage))
+  }
+
+  /** The place in the run of the stage is another number than the partition. */
+  private def ended(
+      mapIndex: Int,
+      mapId: Long,
+      reason: TaskEndReason,
+      stageId: Int = stageId): Unit = {
+    val local = TaskLocality.PROCESS_LOCAL
+    val task = new TaskInfo(mapId, mapIndex + 1, 0, mapIndex, 1L, "1", "host", local, false)
+    task.markFinished(TaskState.FAILED, 2L)
+    listeners.post(SparkListenerTaskEnd(
+      stageId,
+      0,
+      "ShuffleMapTask",
+      reason,
+      task,
+      new ExecutorMetrics,
+      null))
+  }
+
+  private def accepted(mapIndex: Int, mapId: Long): Unit = {
+    val at = RemoteOutput(0, Seq(RemotePart(0, Nil))).location
+    tracker.registerMapOutput(shuffleId, mapIndex, MapStatus(at, Array.fill(100)(1L), mapId))
+    ()
+  }
+
+  private def told(service: ScriptedService): (Int, Int, Int, Long) = {
+    val abort = service.next(classOf[AbortMap])
+    (abort.shuffle.shuffleId, abort.shuffle.mergeId, abort.mapIndex, abort.mapId)
+  }
+
+  /** After an attempt that has to be told has been: nothing was, of those before. */
+  private def assertNothingTold(service: ScriptedService): Unit = {
+    ended(3, 999, lost)
+    assertEquals((shuffleId, 0, 3, 999L), told(service))
+    assertEquals(0, service.count(classOf[AbortMap]))
+  }
+
+  @Test def `every service drops what it has of an attempt whose executor was lost`(): Unit = {
+    val services = Seq(service(1), service(2))
+    withShuffle(services: _*) { _ =>
+      ended(2, 100, lost)
+      services.foreach(one => assertEquals((shuffleId, 0, 2, 100L), told(one)))
+    }
+  }
+
+  @Test def `every way to fail is told`(): Unit = {
+    val one = service(1)
+    withShuffle(one) { _ =>
+      val ways = Seq(
+        killed,
+        new ExceptionFailure(new IllegalStateException("scripted"), Nil),
+        FetchFailed(null, 3, 0L, 0, 0, "scripted"),
+        TaskResultLost)
+      ways.zipWithIndex.foreach { case (reason, i) =>
+        ended(1, 100L + i, reason)
+        assertEquals((shuffleId, 0, 1, 100L + i), told(one), reason.toString)
+      }
+    }
+  }
+
+  @Test def `a copy that is killed when another one was accepted leaves the other one there`()
+      : Unit = {
+    val one = service(1)
+    withShuffle(one) { _ =>
+      accepted(2, 100)
+      ended(2, 101, killed)
+      assertEquals((shuffleId, 0, 2, 101L), told(one))
+      assertNothingTold(one)
+    }
+  }
+
+  @Test def `an attempt that Spark accepted is never dropped`(): Unit = {
+    val one = service(1)
+    withShuffle(one) { _ =>
+      accepted(2, 100)
+      // Of attempts that were accepted, when their executor is lost later.
+      ended(2, 100, Resubmitted)
+      ended(1, 101, Resubmitted)
+      ended(1, 102, Success)
+      // Spark does not do that.
+      ended(2, 100, lost)
+      assertNothingTold(one)
+    }
+  }
+
+  @Test def `what the driver does not know for sure is not dropped`(): Unit = {
+    val one = service(1)
+    withShuffle(one) { _ =>
+      ended(2, 100, UnknownReason)
+      ended(2, 101, lost, stageId = 71)
+      // As tasks look that were made without their partition.
+      ended(-1, 102, lost)
+      ended(4, 103, lost)
+      submitted(72, shuffleId = 8)
+      ended(2, 104, lost, stageId = 72)
+      assertNothingTold(one)
+    }
+  }
+
+  @Test def `an attempt that fails when its epoch is over is none of the next one's`(): Unit = {
+    val one = service(1)
+    withShuffle(one) { _ =>
+      assertEquals(1, planned(mergeId = 1).epoch)
+      ended(2, 100, lost)
+      assertEquals((shuffleId, 1, 2, 100L), told(one))
+    }
+  }
+
+  @Test def `nothing is told of a shuffle that Spark has removed`(): Unit = {
+    val one = service(1)
+    withShuffle(one) { coordinator =>
+      coordinator.registered(8, 4, 100)
+      tracker.registerShuffle(8, 4, 100)
+      await(ask[DriverMessage](GetRemotePlan(8, 0, None)))
+      submitted(80, shuffleId = 8)
+      ended(0, 1, lost, stageId = 80)
+      assertEquals((8, 0, 0, 1L), told(one))
+      tracker.unregisterShuffle(8)
+      ended(0, 2, lost, stageId = 80)
+      coordinator.removed(8)
+      ended(0, 3, lost, stageId = 80)
+      assertNothingTold(one)
+    }
+  }
+
+  @Test def `a service is told of one attempt at a time and of some thousand at most`(): Unit = {
+    val gate = new CountDownLatch(1)
+    val slow = scripted(1) { case _: AbortMap => AnswerAfter(gate, Done(1)) }
+    withShuffle(slow) { _ =>
+      ended(0, 0, lost)
+      assertEquals((shuffleId, 0, 0, 0L), told(slow))
+      val many = 6000
+      (1 to many).foreach { mapId =>
+        ended(0, mapId.toLong, lost)
+        // The bus drops what it has no room for.
+        if (mapId % 1000 == 0) listeners.waitUntilEmpty()
+      }
+      planned()
+      assertEquals(0, slow.count(classOf[AbortMap]))
+      slow.answering(PartialFunction.empty)
+      gate.countDown()
+      (1 to 4000).foreach(mapId => assertEquals(mapId.toLong, told(slow)._4))
+      assertNothingTold(slow)
+    }
+  }
+
+  @Test def `a service that does not answer keeps nobody else waiting for long`(): Unit = {
+    val silent = scripted(1) { case _: AbortMap => HangUp }
+    val other = service(2)
+    withShuffle(silent, other) { _ =>
+      (1 to 100).foreach(mapId => ended(0, mapId.toLong, lost))
+      (1 to 100).foreach(mapId => assertEquals(mapId.toLong, told(other)._4))
+      assertEquals(2, silent.seen(classOf[AbortMap]), "once, and once more")
+    }
+  }
+
+  @Test def `a driver that has stopped hears nothing more`(): Unit = {
+    val one = service(1)
+    withShuffle(one) { coordinator =>
+      coordinator.stop()
+      ended(2, 100, lost)
+      listeners.waitUntilEmpty()
+      assertEquals(0, one.count(classOf[AbortMap]))
+      assertEquals(Nil, listeners.findListenersByClass[MapTaskEnds]())
+    }
+  }
+}
