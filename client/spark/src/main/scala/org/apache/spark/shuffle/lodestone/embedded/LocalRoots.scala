@@ -11,8 +11,10 @@ import org.apache.spark.SparkConf
 /**
  * The local directories as the administrator configured them. A daemon outlives the executor that
  * started it, so the directories that Spark makes for one executor or one worker below the
- * configured ones are of no use to it. (On YARN they belong to the application, and so does the
- * daemon: nothing above them is ours to use.)
+ * configured ones are of no use to it. One that is mounted was made by somebody else, whatever its
+ * name is: on Kubernetes Spark gives such a name to a volume, and what is above it is the image's.
+ * (On YARN they belong to the application, and so does the daemon: nothing above them is ours to
+ * use.)
  */
 private[spark] object LocalRoots {
 
@@ -20,7 +22,13 @@ private[spark] object LocalRoots {
   private val MadeBySpark = "(spark|executor|blockmgr)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
   /** The order in which Spark itself looks (`Utils.getConfiguredLocalDirs`). */
-  def apply(conf: SparkConf, environment: Map[String, String]): Seq[Path] = {
+  def apply(conf: SparkConf, environment: Map[String, String]): Seq[Path] =
+    apply(conf, environment, MountPoints.ofThisProcess().contains(_))
+
+  def apply(
+      conf: SparkConf,
+      environment: Map[String, String],
+      isMounted: Path => Boolean): Seq[Path] = {
     val onYarn = environment.contains("CONTAINER_ID")
     val yarnDirs = environment.get("LOCAL_DIRS").filter(_ => onYarn)
     val listed = yarnDirs
@@ -31,15 +39,14 @@ private[spark] object LocalRoots {
     listed.toSeq
       .map(_.trim)
       .filter(_.nonEmpty)
-      .map(dir => aboveSpark(Paths.get(dir).toAbsolutePath.normalize))
+      .map(dir => aboveSpark(Paths.get(dir).toAbsolutePath.normalize, isMounted))
       .distinct
   }
 
   @tailrec
-  private def aboveSpark(directory: Path): Path =
-    if (directory.getParent != null && directory.getFileName.toString.matches(MadeBySpark)) {
-      aboveSpark(directory.getParent)
-    } else {
-      directory
-    }
+  private def aboveSpark(directory: Path, isMounted: Path => Boolean): Path = {
+    val parent = directory.getParent
+    val looksMade = parent != null && directory.getFileName.toString.matches(MadeBySpark)
+    if (looksMade && !isMounted(directory)) aboveSpark(parent, isMounted) else directory
+  }
 }

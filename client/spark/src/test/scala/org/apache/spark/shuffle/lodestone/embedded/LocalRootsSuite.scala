@@ -2,6 +2,7 @@
 package org.apache.spark.shuffle.lodestone.embedded
 
 import java.io.File
+import java.nio.file.{Path, Paths}
 
 import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.Test
@@ -34,6 +35,15 @@ class LocalRootsSuite {
           .map(root => s"$root/spark-$uuid/executor-$uuid")
           .mkString(File.pathSeparator),
         "SPARK_LOCAL_DIRS" -> "/other"))
+
+  @Test def `a volume that has a name of sparks is not left`(): Unit = {
+    val volume = Paths.get(s"/var/data/spark-$uuid")
+    def mounted(dir: String): Seq[Path] =
+      LocalRoots(conf, Map("SPARK_LOCAL_DIRS" -> dir), _ == volume)
+    assertEquals(Seq(volume), mounted(volume.toString))
+    assertEquals(Seq(volume), mounted(s"$volume/spark-$uuid/executor-$uuid"))
+    assertEquals(Seq(Paths.get("/var/data")), mounted(s"/var/data/executor-$uuid"))
+  }
 
   @Test def `a directory that only looks like one of sparks stays`(): Unit =
     assertEquals(Seq("/ssd/spark-1"), roots("SPARK_LOCAL_DIRS" -> "/ssd/spark-1"))
