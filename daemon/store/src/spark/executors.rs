@@ -211,18 +211,23 @@ impl Store {
         Ok(())
     }
 
+    /// Whether the directory is below a root, and what is made beside it as well: a root itself is not
+    /// below it, and a link to what is below may stand anywhere.
     fn is_below_roots(&self, dir: &Path) -> bool {
         if self.executor_roots.is_empty() {
             return true;
         }
-        let Ok(dir) = self.resources.fs().canonical(dir) else {
+        let fs = self.resources.fs();
+        let Some((dir, beside)) = dir
+            .parent()
+            .and_then(|parent| fs.canonical(dir).ok().zip(fs.canonical(parent).ok()))
+        else {
             return false;
         };
         self.executor_roots.iter().any(|root| {
-            self.resources
-                .fs()
-                .canonical(root)
-                .is_ok_and(|root| dir.starts_with(root))
+            fs.canonical(root).is_ok_and(|root| {
+                dir != root && dir.starts_with(&root) && beside.starts_with(&root)
+            })
         })
     }
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The same store on the operating system's filesystem.
 
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use lodestone_store::*;
 
-use crate::world::{at, batch, fetch, header, key, payload, read, spec};
+use crate::world::{app, at, batch, fetch, header, key, payload, read, spec};
 
 fn open(dirs: &[PathBuf]) -> Arc<Store> {
     let config = StoreConfig {
@@ -122,4 +124,41 @@ fn data_directories_are_closed_to_other_users() {
         .unwrap();
     assert_eq!(String::from_utf8(mode.stdout).unwrap().trim(), "700");
     store.close();
+}
+
+/// What registering an executor with this directory, and a merge directory beside it, comes to where all
+/// must be below `root`.
+fn registered(disk: &Path, root: &Path, dir: &Path) -> Result<(), Code> {
+    let config = StoreConfig {
+        dirs: vec![disk.to_path_buf()],
+        memory_bytes: 1 << 20,
+        executor_roots: vec![root.to_path_buf()],
+    };
+    let store = Store::open(config, Environment::os()).unwrap();
+    let info = ExecutorInfo {
+        local_dirs: vec![dir.to_str().unwrap().to_owned()],
+        sub_dirs: 64,
+        merge_dir: Some("merge_manager".to_owned()),
+    };
+    let outcome = store.register_executor(&app(), "1", AppAttempt::NONE, info);
+    store.close();
+    outcome.map_err(|refusal| refusal.code)
+}
+
+#[test]
+fn nothing_is_written_outside_of_the_directories_that_executors_may_use() {
+    let (disk, spark) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let at = |name: &str| spark.path().join(name);
+    let (root, below) = (at("root"), at("root/blockmgr-1"));
+    fs::create_dir_all(&below).unwrap();
+    symlink(&below, at("blockmgr-2")).unwrap();
+    symlink(at("root"), at("root/blockmgr-3")).unwrap();
+    symlink(at("root"), at("other")).unwrap();
+    let registered = |dir: &str| registered(disk.path(), &root, &at(dir));
+    assert_eq!(registered("root/blockmgr-1"), Ok(()));
+    assert_eq!(registered("other/blockmgr-1"), Ok(()), "by another name");
+    // Beside the root, or the link, is outside.
+    for outside in ["root", "other", "blockmgr-2", "root/blockmgr-3"] {
+        assert_eq!(registered(outside), Err(Code::Malformed), "{outside}");
+    }
 }
