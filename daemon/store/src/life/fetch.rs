@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::register::Generation;
 use crate::fs::{File, Open};
-use crate::merge::{FileRun, View};
+use crate::merge::{FileRun, Partition, View};
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{MapRange, ReduceId, ShuffleKey};
 use crate::model::mode::Mode;
@@ -141,34 +141,54 @@ impl Store {
         reduce: ReduceId,
         choose: impl FnOnce(&Segments) -> Result<Vec<Placed>, Refusal>,
     ) -> Result<ChunkData, Refusal> {
-        let (generation, runs) = self.view(key, reduce, |generation, view| {
+        let (generation, partition) = self.look_up(key, reduce)?;
+        let runs = generation.view(&partition, |view| {
             let placed = choose(view.segments)?;
-            let runs = runs(view, &placed).ok_or_else(|| generation.refuse(Code::Internal))?;
-            Ok((Arc::clone(generation), runs))
+            runs(view, &placed).ok_or_else(|| generation.refuse(Code::Internal))
         })?;
-        let length = runs.iter().map(Run::length).sum();
-        generation.partition(reduce)?.note_read(length);
+        partition.note_read(runs.iter().map(Run::length).sum());
         open_parts(&self.resources, &generation, reduce, runs)
     }
 
-    /// Shows a partition that is not empty and may be read. An empty one is unknown: a reader must never
-    /// take nothing for all there is.
+    /// Shows a partition that is not empty and may be read.
     pub(crate) fn view<T>(
         &self,
         key: &ShuffleKey,
         reduce: ReduceId,
-        read: impl FnOnce(&Arc<Generation>, &View<'_>) -> Result<T, Refusal>,
+        read: impl FnOnce(&Generation, &View<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
+        let (generation, partition) = self.look_up(key, reduce)?;
+        generation.view(&partition, |view| read(&generation, view))
+    }
+
+    fn look_up(
+        &self,
+        key: &ShuffleKey,
+        reduce: ReduceId,
+    ) -> Result<(Arc<Generation>, Arc<Partition>), Refusal> {
         let generation = self.generation(key, Code::UnknownShuffle)?;
         let partition = generation.partition(reduce)?;
+        Ok((generation, partition))
+    }
+}
+
+impl Generation {
+    /// Shows a partition of its own, unless that is empty. An empty one is unknown: a reader must never
+    /// take nothing for all there is.
+    fn view<T>(
+        &self,
+        partition: &Partition,
+        read: impl FnOnce(&View<'_>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
         let shown = partition.view(|view| {
             if view.segments.len() == 0 {
+                let (reduce, key) = (partition.reduce(), &self.key);
                 let detail = format!("nothing for partition {reduce} of {key}");
                 return Err(Code::UnknownPartition.because(detail));
             }
-            read(&generation, view)
+            read(view)
         });
-        shown.map_err(|code| generation.refuse(code))?
+        shown.map_err(|code| self.refuse(code))?
     }
 }
 
