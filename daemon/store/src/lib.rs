@@ -56,6 +56,7 @@ pub use life::fetch::{ChunkData, Part};
 pub use life::finalize::{FinalizeSummary, MergeStatus};
 pub use life::push::Batch;
 pub use life::register::ShuffleSpec;
+pub use merge::STEP_BYTES;
 pub use model::chunk::CHUNK_BYTES;
 pub use model::code::{Class, Code, Refusal};
 pub use model::id::{

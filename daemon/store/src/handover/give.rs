@@ -17,7 +17,8 @@ use crate::store::Store;
 impl Store {
     /// Writes out what remote shuffles have in memory, and notes where all of it is, for the next start
     /// on the same directories. False: there is nothing to leave, or it could not be written; what
-    /// there is goes with [`Store::close`] then. Nothing may be at work any more.
+    /// there is goes with [`Store::close`] then. Nothing may be at work any more, but for who writes out what
+    /// is in memory: what is noted has nothing there.
     pub(crate) fn give(&self) -> bool {
         let generations = self.all_remote();
         let root = self.resources.disks.roots().next();

@@ -13,9 +13,6 @@ use crate::model::mode::Mode;
 use crate::resource::{locked, reading};
 use crate::store::Store;
 
-/// Bytes that are written out at a time: whoever waits for it learns how far it is.
-const STEP_BYTES: usize = 64 * 1024 * 1024;
-
 /// What is held that is nowhere else. Merged shuffles are copies: their originals are with Spark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
@@ -64,28 +61,9 @@ impl Store {
     /// this is the first call.
     pub fn drain(&self) -> bool {
         let is_first = !self.draining.swap(true, Relaxed);
-        self.write_some_out();
+        // Logged where it failed.
+        let _ = self.write_some_out();
         is_first
-    }
-
-    fn write_some_out(&self) {
-        let mut left = STEP_BYTES;
-        for generation in self.all_remote() {
-            for partition in generation.all_partitions() {
-                let bytes = partition.tail_hint();
-                if bytes == 0 {
-                    continue;
-                }
-                // It stays in memory, and is served from there. Logged where it failed.
-                if partition.write_out(&self.resources).is_err() {
-                    return;
-                }
-                left = left.saturating_sub(bytes);
-                if left == 0 {
-                    return;
-                }
-            }
-        }
     }
 
     /// New work is taken again.

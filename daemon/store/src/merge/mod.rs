@@ -13,9 +13,11 @@ mod extents;
 mod note;
 mod partition;
 mod relief;
+mod steps;
 mod tail;
 mod write_out;
 
 pub(crate) use extents::FileRun;
 pub(crate) use note::PartitionNote;
 pub(crate) use partition::{Frozen, PARTITION_BYTES, Partition, View};
+pub use steps::STEP_BYTES;

@@ -16,4 +16,5 @@ mod os;
 mod remote;
 mod restart;
 mod spark;
+mod steps;
 mod world;
