@@ -27,6 +27,7 @@ pub enum Verb {
     /// Run the daemon. It prints one line on stdout when it is ready, and logs to stderr.
     ///
     /// SIGTERM or SIGINT end it cleanly: requests in work are answered first, then its files are removed.
+    /// Remote shuffles are written out before, and left to the next start on the same directories.
     /// Example: lodestone serve --dir /disk1/lodestone,/disk2/lodestone --memory 4g
     Serve(Box<ServeArgs>),
     /// Say what became of an application's shuffles, and why.

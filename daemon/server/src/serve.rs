@@ -11,6 +11,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::connection;
+use crate::process::lighten;
 use crate::process::shutdown::Stop;
 use crate::service::Service;
 
@@ -33,10 +34,14 @@ pub struct Admission {
     pub idle_exit: Option<Duration>,
 }
 
-/// Serves until `stop` is thrown or nobody needs the daemon any more, then finishes what is in work. The
-/// store stays open.
+/// Serves until it is asked to stop, and what can be written before is written, or until nobody needs the
+/// daemon any more; then finishes what is in work. The store stays open.
 pub async fn run(listener: TcpListener, service: Arc<Service>, admission: Admission, stop: &Stop) {
     let leases = tokio::spawn(look_after(Arc::clone(&service)));
+    tokio::spawn(lighten::when_asked(
+        Arc::clone(&service.store),
+        stop.clone(),
+    ));
     let places = Arc::new(Semaphore::new(admission.max_connections));
     let mut connections = JoinSet::new();
     let mut stopped = stop.watch();

@@ -2,5 +2,6 @@
 //! The daemon as a process: one per announce file, what memory the host has for it, and how it ends.
 
 pub mod announce;
+pub mod lighten;
 pub mod memory;
 pub mod shutdown;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signals: the first SIGTERM or SIGINT asks for a clean end, a later one ends at once.
+//! Signals: the first SIGTERM or SIGINT asks for a clean end, the next one for the end of what is done
+//! before, the last one ends at once. Where nothing is done before, the second is the last.
 
 use std::io;
 use std::time::Duration;
@@ -8,32 +9,63 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Exit code after a second signal.
+/// Exit code after the last signal.
 const IMPATIENT_EXIT: i32 = 1;
 
 /// Signals this close together are one wish: a supervisor that ends a process group, and then the
 /// process itself, sends two.
 const SAME_WISH: Duration = Duration::from_secs(1);
 
-/// A switch that is thrown once: whoever watches it stops.
+/// The end of the daemon, in two switches that are thrown once each: it is asked for, and then it comes.
 #[derive(Debug, Clone)]
-pub struct Stop(watch::Sender<bool>);
+pub struct Stop {
+    asked: watch::Sender<bool>,
+    /// There is something to do in between.
+    is_prepared: watch::Sender<bool>,
+    closing: watch::Sender<bool>,
+}
 
 impl Default for Stop {
     fn default() -> Self {
-        Self(watch::Sender::new(false))
+        Self {
+            asked: watch::Sender::new(false),
+            is_prepared: watch::Sender::new(false),
+            closing: watch::Sender::new(false),
+        }
     }
 }
 
 impl Stop {
-    /// Throws the switch.
-    pub fn now(&self) {
-        self.0.send_replace(true);
+    /// Asks for it: what must be done before comes first.
+    pub fn ask(&self) {
+        self.asked.send_replace(true);
     }
 
-    /// To be watched.
+    /// What must be done before is under way: whoever asks once more wants no more of that, and not to lose
+    /// everything because it happened to be done by then.
+    pub fn prepare(&self) {
+        self.is_prepared.send_replace(true);
+    }
+
+    /// Whether anything is, or was.
+    pub fn is_prepared(&self) -> bool {
+        *self.is_prepared.borrow()
+    }
+
+    /// Throws the other switch: whoever watches it closes, whatever was to be done before.
+    pub fn now(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Returns when it is asked for.
+    pub async fn asked(&self) {
+        // An error would say that there is no switch any more; this is one.
+        let _ = self.asked.subscribe().wait_for(|asked| *asked).await;
+    }
+
+    /// The other switch, to be watched.
     pub fn watch(&self) -> watch::Receiver<bool> {
-        self.0.subscribe()
+        self.closing.subscribe()
     }
 }
 
@@ -52,17 +84,27 @@ pub fn on_signals(stop: Stop) -> io::Result<()> {
 async fn follow(mut terminate: Signal, mut interrupt: Signal, stop: Stop) {
     either(&mut terminate, &mut interrupt).await;
     tracing::info!("asked to stop; requests in work are finished first");
-    stop.now();
+    stop.ask();
+    again(&mut terminate, &mut interrupt).await;
+    if stop.is_prepared() {
+        tracing::warn!("asked to stop again: closing now; what is left in memory is written then");
+        stop.now();
+        again(&mut terminate, &mut interrupt).await;
+    }
+    tracing::warn!("asked to stop again: ending at once");
+    std::process::exit(IMPATIENT_EXIT);
+}
+
+/// Waits for the next signal that is not an echo of the last.
+async fn again(terminate: &mut Signal, interrupt: &mut Signal) {
     let echoes = async {
         loop {
-            either(&mut terminate, &mut interrupt).await;
+            either(terminate, interrupt).await;
         }
     };
     // Ends by the time-out only.
     let _ = timeout(SAME_WISH, echoes).await;
-    either(&mut terminate, &mut interrupt).await;
-    tracing::warn!("asked to stop again: ending at once");
-    std::process::exit(IMPATIENT_EXIT);
+    either(terminate, interrupt).await;
 }
 
 async fn either(terminate: &mut Signal, interrupt: &mut Signal) {

@@ -18,5 +18,6 @@ mod process;
 mod refusals;
 mod remote;
 mod spark;
+mod stop;
 mod support;
 mod timeouts;

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! When a daemon that was asked to stop goes on to its end.
+
+use std::path::PathBuf;
+
+use lodestone_store::fs::fake::{Errno, FakeFs};
+use lodestone_store::{
+    AppAttempt, AppId, Batch, Code, Environment, MapId, MapIndex, MergeId, Mode, ReduceId,
+    SegmentHeader, ShuffleId, ShuffleKey, ShuffleSpec, StoreConfig,
+};
+use tokio::runtime::Builder;
+use tokio::time::{Instant, advance};
+
+use super::*;
+
+/// Runs on a clock that jumps to the next time-out.
+fn run<T>(work: impl Future<Output = T>) -> T {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(work)
+}
+
+/// How, and when, it ends if less is left after each of these pauses, and nothing is heard then.
+async fn told_after(pauses: &[Duration]) -> (Ending, Duration) {
+    let (tell, told) = watch::channel(Progress::default());
+    let began = Instant::now();
+    let following = tokio::spawn(async move { (follow(told).await, began.elapsed()) });
+    for pause in pauses {
+        tokio::task::yield_now().await;
+        advance(*pause).await;
+        let _ = tell.send(Progress::default());
+    }
+    following.await.unwrap()
+}
+
+#[test]
+fn a_disk_that_stands_still_does_not_keep_the_daemon_from_closing() {
+    let (ending, after) = run(told_after(&[NO_LESS_FOR / 2]));
+    assert_eq!((ending, after), (Ending::NoLess, NO_LESS_FOR / 2 * 3));
+}
+
+#[test]
+fn a_slow_disk_is_waited_for_and_not_for_ever() {
+    let pauses = [NO_LESS_FOR / 2; 20];
+    assert_eq!(run(told_after(&pauses)), (Ending::TooLong, LIMIT));
+}
+
+/// A store of 66 MiB of a remote shuffle.
+fn loaded(fs: &FakeFs) -> Arc<Store> {
+    let environment = Environment {
+        fs: Arc::new(fs.clone()),
+        ..Environment::os()
+    };
+    let config = StoreConfig {
+        dirs: vec![PathBuf::from("/disk")],
+        memory_bytes: 256 << 20,
+        executor_roots: Vec::new(),
+    };
+    let store = Store::open(config, environment).unwrap();
+    let key = ShuffleKey {
+        app: AppId::new("app-1").unwrap(),
+        attempt: Some(AppAttempt::NONE),
+        shuffle: ShuffleId(1),
+        merge: MergeId(0),
+    };
+    let spec = ShuffleSpec {
+        mode: Mode::Remote,
+        num_maps: 66,
+        num_partitions: 66,
+        format: String::new(),
+    };
+    store.register_shuffle(&key, spec).unwrap();
+    let body = vec![7; 1 << 20];
+    for number in 0..66 {
+        let segment = SegmentHeader {
+            reduce: ReduceId(number),
+            length: 1 << 20,
+            records: 1,
+            crc: crc32c::crc32c(&body),
+        };
+        let batch = Batch {
+            map_index: MapIndex(number),
+            map_id: MapId(1),
+            first_sequence: 0,
+            segments: &[segment],
+            body: &body,
+        };
+        assert_eq!(store.push_batch(&key, &batch).unwrap(), [Code::Ok]);
+    }
+    store
+}
+
+fn written(store: &Store, stop: &Stop) -> Progress {
+    let (tell, told) = watch::channel(Progress::default());
+    write_out(store, stop, &tell);
+    *told.borrow()
+}
+
+#[test]
+fn what_is_left_for_the_time_when_nobody_is_answered_is_little() {
+    let store = loaded(&FakeFs::with_dirs(["/disk"]));
+    let Progress { written, left } = written(&store, &Stop::default());
+    assert_eq!(written + left, 66 << 20);
+    assert!(
+        left <= STEP_BYTES && left == store.unwritten_bytes(),
+        "{left}"
+    );
+}
+
+#[test]
+fn disks_that_take_nothing_do_not_keep_the_daemon_from_closing() {
+    let fs = FakeFs::with_dirs(["/disk"]);
+    let store = loaded(&fs);
+    fs.break_dir("/disk".as_ref(), Errno::NOSPC);
+    assert_eq!(written(&store, &Stop::default()).written, 0);
+}
+
+#[test]
+fn a_daemon_that_closes_writes_nothing_more_while_it_could_be_asked() {
+    let store = loaded(&FakeFs::with_dirs(["/disk"]));
+    let stop = Stop::default();
+    stop.now();
+    assert_eq!(written(&store, &stop).written, 0);
+}
