@@ -98,7 +98,8 @@ final class AttemptPushSuite {
         told.incrementAndGet()
         Future.failed(new IllegalStateException("scripted"))
       }))
-      val means = PushMeans(client, plans, new Patience(10000, _ => None))
+      val patience = new Patience(10000, _ => None)
+      val means = PushMeans(client, plans, patience, patience)
       val at = plan.copy(versions = Array(Array(service)))
       val push = new AttemptPush(MapAttempt(3, 0, 0, 100), at, means, () => ())
       val drop = () => {
