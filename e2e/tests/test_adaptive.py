@@ -48,3 +48,29 @@ def test_a_local_read_takes_whole_map_outputs_and_says_so(start_job, plain_answe
     # The last exchange, of the one sum, has one map.
     assert outcome.reasons().keys() == {"LOCAL_MAP_READ", "SINGLE_MAP"}
     assert outcome.report["totals"]["originalsRead"] == outcome.reasons()["LOCAL_MAP_READ"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "conf", "what"),
+    [
+        ("skewed_join", {}, SKEW, "skew"),
+        ("sql_aggregate", {"partitions": 64}, {}, None),
+        ("local_read", {}, {"spark.sql.adaptive.autoBroadcastJoinThreshold": "1m"}, "local"),
+    ],
+    ids=["skew", "coalesced", "local"],
+)
+def test_what_adaptive_execution_makes_of_a_remote_shuffle_is_read_from_services_alone(
+    name, arguments, conf, what, start_daemon, start_job, plain_answer
+):
+    remote = {
+        "spark.lodestone.mode": "remote",
+        "spark.lodestone.services": start_daemon().host_port,
+    }
+    job = Job(name, arguments, conf={**ADAPTIVE, **conf, **remote})
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(job)
+    assert what is None or outcome.answer[1][what]
+    totals = outcome.report["totals"]
+    assert totals["remote"] == totals["shuffles"] > 0
+    assert totals["originalsRead"] == 0
+    assert outcome.reasons() == {}

@@ -99,6 +99,11 @@ impl Attempt {
         self.state == State::Committed
     }
 
+    /// Nothing was taken of it, and nobody has ended it.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.state == State::Open && self.batches.is_empty()
+    }
+
     /// What was taken of it.
     pub(crate) fn ledger(&self) -> Ledger {
         self.ledger
