@@ -69,7 +69,7 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
             10,
             &["must be", "nothing is wrong", "damaged, and answered"],
         ),
-        Bug::TornTailForgotten => (500, &["other bytes than were pushed", "cannot be read"]),
+        Bug::TornTailForgotten => (2000, &["other bytes than were pushed", "cannot be read"]),
         Bug::ShortWriteTakenForWhole => (500, &["other bytes than were pushed", "cannot be read"]),
         Bug::MarkerUnchecked => (10, &["is not as it was"]),
         Bug::LeftoversKept => (10, &["is left of an earlier life"]),

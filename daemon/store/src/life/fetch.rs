@@ -214,7 +214,8 @@ fn runs(view: &View<'_>, chunk: &[Placed]) -> Option<Vec<Run>> {
             Some(start) => {
                 let start = usize::try_from(start).ok()?;
                 let end = start.checked_add(usize::try_from(length).ok()?)?;
-                runs.extend(view.tail.as_ref()?.share(start..end).map(Run::Memory));
+                let shared = view.in_memory(&(start..end));
+                runs.extend(shared.into_iter().map(Run::Memory));
             }
             None => runs.extend(view.extents.runs(offset, length).map(Run::File)),
         }

@@ -8,8 +8,11 @@
 //!
 //! Files are opened for each write and closed again: ten thousand partitions need no descriptors.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
 
 use super::extents::Extents;
 use super::tail::Tail;
@@ -22,12 +25,11 @@ use crate::model::segment::{LaidSegment, Segments};
 use crate::resource::Resources;
 use crate::resource::budget::Budget;
 use crate::resource::home::{Home, Place};
-use crate::resource::paged::PagedBytes;
 use crate::resource::planted::{self, Bug};
 
 /// What a partition costs beside its segments, for the budget: the struct, its map entry,
 /// allocations.
-pub(crate) const PARTITION_BYTES: usize = 360;
+pub(crate) const PARTITION_BYTES: usize = 416;
 
 /// From this size on a segment is written by itself as cheaply as it is copied to the tail and written
 /// from there, when it has left the processor's caches.
@@ -94,7 +96,14 @@ impl std::fmt::Debug for Inner {
 pub(crate) struct View<'a> {
     pub(crate) segments: &'a Segments,
     pub(crate) extents: &'a Extents,
-    pub(crate) tail: Option<Arc<PagedBytes>>,
+    tail: &'a Tail,
+}
+
+impl View<'_> {
+    /// Bytes in memory, counted from the first one that is; fewer if there are no more.
+    pub(crate) fn in_memory(&self, range: &Range<usize>) -> Vec<Bytes> {
+        self.tail.share(range)
+    }
 }
 
 impl Inner {
@@ -218,7 +227,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Writes the tail and the segment to disk. What has no original stays in memory if no disk takes it.
+    /// Writes the tail and the segment to disk; of a long tail as much as makes room for the segment. What
+    /// has no original stays in memory if no disk takes it.
     fn write_through(
         &self,
         resources: &Resources,
@@ -226,6 +236,13 @@ impl Partition {
         segment: &LaidSegment,
         bytes: &[u8],
     ) -> Result<(), Code> {
+        if inner.tail.is_long() {
+            self.write_first_locked(resources, inner)?;
+            if self.grow_tail(resources, inner, bytes) {
+                self.index(resources, inner, segment);
+                return Ok(());
+            }
+        }
         let written = self.write_out_locked(resources, inner, bytes);
         if let Err(code) = written
             && (self.may_drop(inner) || !self.grow_tail(resources, inner, bytes))
@@ -250,7 +267,12 @@ impl Partition {
     /// Whether the segment goes to disk at once.
     fn must_leave(&self, resources: &Resources, inner: &Inner, bytes: &[u8]) -> bool {
         match self.home.as_ref() {
-            Home::Ours { .. } => bytes.len() >= LARGE_BYTES && is_crowded(&resources.budget, inner),
+            // A long tail would have to be written before it: that is for who relieves memory.
+            Home::Ours { .. } => {
+                bytes.len() >= LARGE_BYTES
+                    && !inner.tail.is_long()
+                    && is_crowded(&resources.budget, inner)
+            }
             // Executors read the file: all of it must be there when finalize is answered.
             Home::Spark { .. } => inner.tail.len() + bytes.len() >= TOGETHER_BYTES,
         }
@@ -270,7 +292,7 @@ impl Partition {
 
     /// Its memory goes back as soon as no reader has it.
     pub(super) fn clear_tail(&self, inner: &mut Inner) {
-        drop(inner.tail.take());
+        inner.tail.clear();
         self.note_tail(inner);
     }
 
@@ -325,7 +347,7 @@ impl Partition {
             Phase::Open | Phase::Frozen => Ok(read(&View {
                 segments: &inner.segments,
                 extents: &inner.extents,
-                tail: inner.tail.shared(),
+                tail: &inner.tail,
             })),
         }
     }

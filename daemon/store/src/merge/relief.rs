@@ -6,10 +6,10 @@ use std::sync::{Arc, MutexGuard};
 
 use super::extents::FileRun;
 use super::partition::{Inner, Partition};
+use super::tail::SharedTail;
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::Place;
-use crate::resource::paged::PagedBytes;
 use crate::resource::planted::{self, Bug};
 use crate::store::Store;
 
@@ -40,7 +40,7 @@ enum HeldTail<'a> {
     /// Under the partition's lock, so that nobody appends meanwhile.
     Open(MutexGuard<'a, Inner>),
     /// Final. The lock is free: readers do not wait for the disk.
-    Frozen(Arc<PagedBytes>),
+    Frozen(SharedTail),
 }
 
 impl Store {
@@ -145,7 +145,8 @@ fn write_out_together(resources: &Resources, candidates: &[Candidate]) {
                 continue;
             }
             (Place::Own(_), None) => {
-                let _ = partition.write_out_locked(resources, &mut inner, &[]);
+                drop(inner);
+                let _ = partition.write_out(resources);
                 continue;
             }
             (Place::Spill(_), Some(paged)) => HeldTail::Frozen(paged),
@@ -198,14 +199,14 @@ impl HeldTail<'_> {
     fn slices(&self) -> Vec<&[u8]> {
         match self {
             Self::Open(inner) => inner.tail.slices(),
-            Self::Frozen(paged) => paged.slices().collect(),
+            Self::Frozen(shared) => shared.slices(),
         }
     }
 
     fn len(&self) -> usize {
         match self {
             Self::Open(inner) => inner.tail.len(),
-            Self::Frozen(paged) => paged.len(),
+            Self::Frozen(shared) => shared.len(),
         }
     }
 }

@@ -1,59 +1,271 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What of a partition is in memory.
+//! What of a partition is in memory: blocks of whole segments, one after another. A long tail is written
+//! out block by block, with the partition's lock free in between, and grows at its end meanwhile.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::resource::paged::PagedBytes;
 use crate::resource::pages::Pages;
 
-/// Once the partition is finalized readers share it.
+/// From this length on a block gets no more segments: what a disk takes in one go, and in a moment. The
+/// simulation, whose partitions are small, has small ones, so that it sees many.
+const BLOCK_BYTES: usize = if cfg!(feature = "planted") {
+    16 * 1024
+} else {
+    8 * 1024 * 1024
+};
+
+/// Bytes that readers share.
+#[derive(Debug)]
+struct Block {
+    bytes: Arc<PagedBytes>,
+    /// Segments that were appended, those that are gone too.
+    segments: usize,
+}
+
 #[derive(Debug, Default)]
-pub(super) struct Tail(Option<Arc<PagedBytes>>);
+pub(super) struct Tail {
+    blocks: Vec<Block>,
+    length: usize,
+}
 
-impl Tail {
+/// The bytes of a tail that does not change any more, without the partition's lock.
+#[derive(Debug)]
+pub(super) struct SharedTail(Vec<Arc<PagedBytes>>);
+
+impl SharedTail {
     pub(super) fn len(&self) -> usize {
-        self.0.as_ref().map_or(0, |paged| paged.len())
-    }
-
-    /// Readers have taken all of it.
-    pub(super) fn mark_read(&self) {
-        self.0.iter().for_each(|paged| paged.mark_read());
-    }
-
-    pub(super) fn was_read(&self) -> bool {
-        self.0.as_ref().is_some_and(|paged| paged.was_read())
+        self.0.iter().map(|bytes| bytes.len()).sum()
     }
 
     /// Its bytes, in order.
     pub(super) fn slices(&self) -> Vec<&[u8]> {
-        self.0.iter().flat_map(|paged| paged.slices()).collect()
+        self.0.iter().flat_map(|bytes| bytes.slices()).collect()
+    }
+}
+
+impl Tail {
+    pub(super) fn len(&self) -> usize {
+        self.length
     }
 
-    /// Copies `bytes` to the end, or says that there is no memory, or that it is shared already.
-    pub(super) fn try_append(&mut self, pages: &Arc<Pages>, bytes: &[u8]) -> bool {
-        let paged = self
-            .0
-            .get_or_insert_with(|| Arc::new(PagedBytes::new(pages)));
-        Arc::get_mut(paged).is_some_and(|paged| paged.try_append(bytes))
+    /// There is more than is written out under the partition's lock at a time.
+    pub(super) fn is_long(&self) -> bool {
+        self.length > BLOCK_BYTES && self.blocks.len() > 1
     }
 
-    /// Keeps only these ranges, or says that it cannot: readers share it.
+    /// Readers have taken all of it.
+    pub(super) fn mark_read(&self) {
+        self.blocks.iter().for_each(|block| block.bytes.mark_read());
+    }
+
+    pub(super) fn was_read(&self) -> bool {
+        self.length > 0 && self.blocks.iter().all(|block| block.bytes.was_read())
+    }
+
+    /// Its bytes, in order.
+    pub(super) fn slices(&self) -> Vec<&[u8]> {
+        let blocks = self.blocks.iter();
+        blocks.flat_map(|block| block.bytes.slices()).collect()
+    }
+
+    /// The bytes of the first block.
+    pub(super) fn first_slices(&self) -> Vec<&[u8]> {
+        let first = self.blocks.first().into_iter();
+        first.flat_map(|block| block.bytes.slices()).collect()
+    }
+
+    /// Lets go of the first block, and says how many segments were appended to it.
+    pub(super) fn drop_first(&mut self) -> usize {
+        if self.blocks.is_empty() {
+            return 0;
+        }
+        let first = self.blocks.remove(0);
+        self.length -= first.bytes.len();
+        first.segments
+    }
+
+    /// Copies a segment to the end, or says that there is no memory.
+    pub(super) fn try_append(&mut self, pages: &Arc<Pages>, segment: &[u8]) -> bool {
+        let has_grown = self.grow_last(segment).unwrap_or_else(|| {
+            let mut bytes = PagedBytes::new(pages);
+            let has_grown = bytes.try_append(segment);
+            if has_grown {
+                let bytes = Arc::new(bytes);
+                // Most tails have one block, and there are many tails.
+                self.blocks.reserve_exact(1);
+                self.blocks.push(Block { bytes, segments: 1 });
+            }
+            has_grown
+        });
+        if has_grown {
+            self.length += segment.len();
+        }
+        has_grown
+    }
+
+    /// None: there is no last block, or it is long enough, or readers share it.
+    fn grow_last(&mut self, segment: &[u8]) -> Option<bool> {
+        let last = self.blocks.last_mut()?;
+        if last.bytes.len() >= BLOCK_BYTES {
+            return None;
+        }
+        let has_grown = Arc::get_mut(&mut last.bytes)?.try_append(segment);
+        last.segments += usize::from(has_grown);
+        Some(has_grown)
+    }
+
+    /// Keeps only these ranges, which are in order, or says that it cannot: readers share what would move.
     pub(super) fn try_keep(&mut self, ranges: &[Range<usize>]) -> bool {
-        let Some(paged) = self.0.as_mut() else {
-            return ranges.is_empty();
-        };
-        Arc::get_mut(paged)
-            .map(|paged| paged.keep(ranges))
-            .is_some()
+        let mut start = 0;
+        let mut changes = Vec::new();
+        for block in &mut self.blocks {
+            let end = start + block.bytes.len();
+            let kept = within(ranges, start..end);
+            let is_changed = kept.iter().map(Range::len).sum::<usize>() < block.bytes.len();
+            start = end;
+            if is_changed {
+                let Some(bytes) = Arc::get_mut(&mut block.bytes) else {
+                    return false;
+                };
+                changes.push((bytes, kept));
+            }
+        }
+        for (bytes, kept) in changes {
+            let before = bytes.len();
+            bytes.keep(&kept);
+            self.length -= before - bytes.len();
+        }
+        true
     }
 
-    pub(super) fn shared(&self) -> Option<Arc<PagedBytes>> {
-        self.0.clone()
+    /// A range of the bytes, shared and not copied; shorter if the range goes over the end.
+    pub(super) fn share(&self, range: &Range<usize>) -> Vec<Bytes> {
+        let mut start = 0;
+        let mut shared = Vec::new();
+        for block in &self.blocks {
+            let end = start + block.bytes.len();
+            for part in within(std::slice::from_ref(range), start..end) {
+                shared.extend(block.bytes.share(part));
+            }
+            start = end;
+        }
+        shared
     }
 
-    /// Its bytes, which leave it.
-    pub(super) fn take(&mut self) -> Option<Arc<PagedBytes>> {
-        self.0.take()
+    /// All of it, for who knows that it does not change.
+    pub(super) fn shared(&self) -> SharedTail {
+        let blocks = self.blocks.iter();
+        SharedTail(blocks.map(|block| Arc::clone(&block.bytes)).collect())
+    }
+
+    /// Its memory goes back as soon as no reader has it.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// What of the ranges is in `block`, counted from its start.
+fn within(ranges: &[Range<usize>], block: Range<usize>) -> Vec<Range<usize>> {
+    let cut = |range: &Range<usize>| range.start.max(block.start)..range.end.min(block.end);
+    let inside = ranges.iter().map(cut).filter(|range| !range.is_empty());
+    inside
+        .map(|range| range.start - block.start..range.end - block.start)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(
+        clippy::single_range_in_vec_init,
+        reason = "a list of ranges, of which there may be one"
+    )]
+
+    use super::*;
+    use crate::resource::budget::Budget;
+
+    /// Three of them are a block.
+    const SEGMENT: usize = BLOCK_BYTES / 8 * 3;
+
+    /// A tail of segments of this length, and what is in it.
+    fn tail(segments: u8) -> (Tail, Vec<u8>) {
+        let pages = Pages::new(Arc::new(Budget::new(1 << 30)));
+        let mut tail = Tail::default();
+        let mut all = Vec::new();
+        for number in 0..segments {
+            let segment = vec![number; SEGMENT];
+            assert!(tail.try_append(&pages, &segment));
+            all.extend(segment);
+        }
+        (tail, all)
+    }
+
+    fn content(tail: &Tail) -> Vec<u8> {
+        tail.slices().concat()
+    }
+
+    #[test]
+    fn a_long_tail_is_written_out_in_blocks_of_whole_segments() {
+        let (mut tail, all) = tail(7);
+        assert_eq!((tail.len(), content(&tail)), (7 * SEGMENT, all.clone()));
+        let mut out = Vec::new();
+        let mut counts = Vec::new();
+        while tail.len() > 0 {
+            out.push(tail.first_slices().concat());
+            counts.push(tail.drop_first());
+        }
+        assert_eq!(counts, [3, 3, 1]);
+        assert_eq!(out.concat(), all);
+        assert!(out.iter().all(|block| block.len() % SEGMENT == 0));
+    }
+
+    #[test]
+    fn a_range_is_shared_over_the_ends_of_blocks() {
+        let (tail, all) = tail(5);
+        for range in [
+            0..10,
+            2 * SEGMENT..4 * SEGMENT + 7,
+            5 * SEGMENT - 1..5 * SEGMENT,
+        ] {
+            assert_eq!(tail.share(&range).concat(), all[range]);
+        }
+        assert_eq!(tail.share(&(0..usize::MAX)).concat(), all);
+    }
+
+    #[test]
+    fn what_is_kept_moves_within_blocks_and_nothing_moves_that_readers_have() {
+        let (mut tail, all) = tail(5);
+        let kept = [SEGMENT..3 * SEGMENT, 4 * SEGMENT..5 * SEGMENT];
+        let reader = tail.share(&(4 * SEGMENT..4 * SEGMENT + 1));
+        assert!(!tail.try_keep(&kept));
+        assert_eq!(content(&tail), all);
+        drop(reader);
+        // The last block stays as it is: who has the end of it is not in the way.
+        let (mut tail, _) = self::tail(5);
+        let reader = tail.share(&(4 * SEGMENT..4 * SEGMENT + 1));
+        assert!(tail.try_keep(&[SEGMENT..5 * SEGMENT]));
+        assert_eq!(content(&tail), all[SEGMENT..]);
+        drop(reader);
+        assert!(tail.try_keep(&[]));
+        assert_eq!((tail.len(), content(&tail)), (0, Vec::new()));
+        assert_eq!((tail.drop_first(), tail.drop_first()), (3, 2));
+    }
+
+    #[test]
+    fn what_readers_have_does_not_keep_a_tail_from_growing() {
+        let pages = Pages::new(Arc::new(Budget::new(1 << 30)));
+        let mut tail = Tail::default();
+        assert!(tail.try_append(&pages, b"read"));
+        let reader = tail.share(&(0..4));
+        assert!(tail.try_append(&pages, b" and not"));
+        assert_eq!(content(&tail), b"read and not");
+        assert_eq!(reader.concat(), b"read");
+        tail.mark_read();
+        assert!(tail.was_read());
+        assert!(tail.try_append(&pages, b"!"));
+        assert!(!tail.was_read());
     }
 }

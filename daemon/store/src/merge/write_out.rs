@@ -6,20 +6,39 @@
 //! did so all the same, has a file of its own, which a disk with a head reads in one go.
 
 use std::io;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::extents::FileRun;
 use super::partition::{Inner, Partition, Phase};
+use super::tail::{SharedTail, Tail};
 use crate::model::code::Code;
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::{Home, Place};
-use crate::resource::paged::PagedBytes;
 
 /// Up to this size a partition is small.
 const SMALL_BYTES: u64 = 1024 * 1024;
+
+/// What is written in one go.
+enum What<'a> {
+    /// The tail, and these bytes behind it.
+    AllAnd(&'a [u8]),
+    FirstBlock,
+}
+
+impl What<'_> {
+    fn slices<'b>(&'b self, tail: &'b Tail) -> Vec<&'b [u8]> {
+        match self {
+            Self::AllAnd(more) => {
+                let mut slices = tail.slices();
+                slices.push(more);
+                slices
+            }
+            Self::FirstBlock => tail.first_slices(),
+        }
+    }
+}
 
 /// A partition's own file.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -29,13 +48,36 @@ pub(super) struct OwnFile {
 }
 
 impl Partition {
-    /// Writes the tail to disk and gives its memory back. Waits for the partition's lock.
+    /// Writes to disk what is in memory, and gives the memory back. Waits for the partition's lock, which it
+    /// lets go of after each block: others append to a long tail meanwhile, and what they append stays.
     pub(crate) fn write_out(&self, resources: &Resources) -> Result<(), Code> {
-        let mut inner = self.lock()?;
-        match inner.phase {
-            Phase::Removed => Ok(()),
-            Phase::Open | Phase::Frozen => self.write_out_locked(resources, &mut inner, &[]),
+        let mut left = None;
+        loop {
+            let mut inner = self.lock()?;
+            let length = inner.tail.len();
+            let goal = left.unwrap_or(length);
+            if inner.phase == Phase::Removed || goal == 0 {
+                return Ok(());
+            }
+            if !inner.tail.is_long() {
+                return self.write_out_locked(resources, &mut inner, &[]);
+            }
+            let written = self.write_first_locked(resources, &mut inner)?;
+            left = Some(goal.saturating_sub(written));
         }
+    }
+
+    /// Writes the first block of the tail, and says how long it is.
+    pub(super) fn write_first_locked(
+        &self,
+        resources: &Resources,
+        inner: &mut Inner,
+    ) -> Result<usize, Code> {
+        let before = inner.tail.len();
+        self.write(resources, inner, &What::FirstBlock)?;
+        inner.on_file += inner.tail.drop_first();
+        self.note_tail(inner);
+        Ok(before - inner.tail.len())
     }
 
     /// Writes the tail, and `more` behind it. If that fails the segments of a tail that has originals
@@ -50,28 +92,38 @@ impl Partition {
         if inner.tail.len() == 0 && more.is_empty() {
             return Ok(());
         }
-        match self.write(resources, inner, more) {
-            Ok(()) => {
-                self.leave_memory(inner);
-                Ok(())
-            }
-            Err(code) => {
-                if self.may_drop(inner) {
-                    self.drop_tail(resources, inner, code);
-                }
-                Err(code)
-            }
+        self.write(resources, inner, &What::AllAnd(more))?;
+        self.leave_memory(inner);
+        Ok(())
+    }
+
+    /// Writes some of what is in memory. If that fails the segments of a tail that has originals are dropped.
+    fn write(&self, resources: &Resources, inner: &mut Inner, what: &What<'_>) -> Result<(), Code> {
+        let written = self.write_somewhere(resources, inner, what);
+        if let Err(code) = written
+            && self.may_drop(inner)
+        {
+            self.drop_tail(resources, inner, code);
         }
+        written
     }
 
     /// Tries one place after another, until one takes the bytes or there is none left.
-    fn write(&self, resources: &Resources, inner: &mut Inner, more: &[u8]) -> Result<(), Code> {
-        let length = (inner.tail.len() + more.len()) as u64;
+    fn write_somewhere(
+        &self,
+        resources: &Resources,
+        inner: &mut Inner,
+        what: &What<'_>,
+    ) -> Result<(), Code> {
+        let length = what
+            .slices(&inner.tail)
+            .iter()
+            .map(|slice| slice.len() as u64)
+            .sum();
         let mut refusal = Code::DiskFailed;
         for _ in 0..self.home().tries(resources) {
             let place = self.place(resources, inner, length)?;
-            let mut slices = inner.tail.slices();
-            slices.push(more);
+            let slices = what.slices(&inner.tail);
             match self.put(resources, place, inner.own_bytes(), &slices) {
                 Ok(offset) => {
                     let run = FileRun {
@@ -169,10 +221,9 @@ impl Partition {
         resources: &Resources,
         place: Place,
         end: u64,
-        tail: &PagedBytes,
+        tail: &SharedTail,
     ) {
-        let slices: Vec<_> = tail.slices().collect();
-        match self.put(resources, place, end, &slices) {
+        match self.put(resources, place, end, &tail.slices()) {
             Ok(offset) => {
                 let run = FileRun {
                     place,
@@ -212,11 +263,9 @@ impl Partition {
 impl Inner {
     /// Its tail, if nobody but the one who relieves memory changes the partition any more. What Spark's
     /// executors read as a file is written when it is finalized, under the lock.
-    pub(super) fn frozen_tail(&self, home: &Home) -> Option<Arc<PagedBytes>> {
+    pub(super) fn frozen_tail(&self, home: &Home) -> Option<SharedTail> {
         let ours = matches!(home, Home::Ours { .. });
-        (ours && self.phase == Phase::Frozen)
-            .then(|| self.tail.shared())
-            .flatten()
+        (ours && self.phase == Phase::Frozen).then(|| self.tail.shared())
     }
 
     /// Where its own file ends.
