@@ -221,7 +221,8 @@ fn pushing_ten_times_the_memory_loses_nothing_and_stays_within_bounds() {
 
 #[test]
 fn memory_goes_back_to_the_system_when_the_last_application_has_ended() {
-    let daemon = Daemon::start(&["--memory", "512MiB"]);
+    // With half of it the last segments would go to disk, and what is left be just what was pushed.
+    let daemon = Daemon::start(&["--memory", "1GiB"]);
     let key = key(&daemon, 9);
     let mut client = Client::connect(&daemon);
     let (maps, partitions) = (50, 40);
@@ -231,7 +232,8 @@ fn memory_goes_back_to_the_system_when_the_last_application_has_ended() {
         let parts: Vec<(u32, &[u8])> = (0..partitions)
             .map(|reduce| (reduce, segment.as_slice()))
             .collect();
-        client.push(&key, map, 1, &parts);
+        let codes = client.push(&key, map, 1, &parts);
+        assert!(codes.iter().all(|code| *code == Status::Ok), "{codes:?}");
     }
     let pushed = u64::from(maps * partitions) * segment.len() as u64;
     let busy = daemon.resident_bytes();

@@ -120,20 +120,21 @@ impl Daemon {
         self.child.wait().unwrap()
     }
 
-    /// Memory that the process has in use now.
+    /// Memory that the process has in use now: its pages are counted one by one, and what was swapped out
+    /// counts too. The sum in `status` is put together from counters of each processor, and may be behind.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        self.memory("VmRSS:")
+        self.memory("smaps_rollup", "Rss:") + self.memory("smaps_rollup", "Swap:")
     }
 
     /// The most memory that it ever had in use.
     pub(crate) fn peak_bytes(&self) -> u64 {
-        self.memory("VmHWM:")
+        self.memory("status", "VmHWM:")
     }
 
-    fn memory(&self, name: &str) -> u64 {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(path).unwrap();
-        let line = status
+    fn memory(&self, file: &str, name: &str) -> u64 {
+        let path = format!("/proc/{}/{file}", self.child.id());
+        let text = std::fs::read_to_string(path).unwrap();
+        let line = text
             .lines()
             .find_map(|line| line.strip_prefix(name))
             .unwrap();
