@@ -17,7 +17,7 @@ use lodestone_server::process::shutdown::{self, Stop};
 use lodestone_server::serve::Admission;
 use lodestone_server::service::{Service, Shares};
 use lodestone_server::{admin, serve};
-use lodestone_store::{Environment, OpenError, Store, StoreConfig};
+use lodestone_store::{Environment, OpenError, Store, StoreConfig, TAIL_BLOCK_BYTES};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, spawn_blocking};
@@ -159,6 +159,7 @@ async fn daemon(config: Config) -> Result<(), StartError> {
     let store_config = StoreConfig {
         dirs: config.dirs.clone(),
         memory_bytes: shares.store_bytes,
+        tail_block_bytes: TAIL_BLOCK_BYTES,
         executor_roots: config.executor_roots.clone(),
     };
     let store = spawn_blocking(move || Store::open(store_config, Environment::os())).await??;

@@ -32,6 +32,9 @@ const OWN_CONNECTION: u64 = 98;
 /// What one read of a file may give, so that a chunk is read in several.
 const READ_BYTES: usize = 64 << 10;
 
+/// Partitions of a run are small: with blocks of this length their tails have many.
+const TAIL_BLOCK_BYTES: usize = 16 << 10;
+
 /// How a machine is made.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -113,6 +116,7 @@ impl World {
         let config = StoreConfig {
             dirs: self.dirs.clone(),
             memory_bytes: self.memory_bytes,
+            tail_block_bytes: TAIL_BLOCK_BYTES,
             executor_roots: Vec::new(),
         };
         let store = Store::open(config, environment).ok();

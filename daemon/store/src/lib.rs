@@ -69,6 +69,7 @@ pub use model::segment::{LaidRun, LaidSegment, SegmentHeader};
 pub use resource::Environment;
 pub use resource::clock::{Clock, OsClock};
 pub use resource::incarnation::OpenError;
+pub use resource::pages::TAIL_BLOCK_BYTES;
 pub use resource::random::{OsRandom, Random};
 pub use spark::chunks::MergedMeta;
 pub use spark::diagnose::{CorruptionCause, SuspectBlock};

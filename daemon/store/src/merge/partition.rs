@@ -236,7 +236,7 @@ impl Partition {
         segment: &LaidSegment,
         bytes: &[u8],
     ) -> Result<(), Code> {
-        if inner.tail.is_long() {
+        if inner.tail.is_long(&resources.pages) {
             self.write_first_locked(resources, inner)?;
             if self.grow_tail(resources, inner, bytes) {
                 self.index(resources, inner, segment);
@@ -270,7 +270,7 @@ impl Partition {
             // A long tail would have to be written before it: that is for who relieves memory.
             Home::Ours { .. } => {
                 bytes.len() >= LARGE_BYTES
-                    && !inner.tail.is_long()
+                    && !inner.tail.is_long(&resources.pages)
                     && is_crowded(&resources.budget, inner)
             }
             // Executors read the file: all of it must be there when finalize is answered.

@@ -10,14 +10,6 @@ use bytes::Bytes;
 use crate::resource::paged::PagedBytes;
 use crate::resource::pages::Pages;
 
-/// From this length on a block gets no more segments: what a disk takes in one go, and in a moment. The
-/// simulation, whose partitions are small, has small ones, so that it sees many.
-const BLOCK_BYTES: usize = if cfg!(feature = "planted") {
-    16 * 1024
-} else {
-    8 * 1024 * 1024
-};
-
 /// Bytes that readers share.
 #[derive(Debug)]
 struct Block {
@@ -53,8 +45,8 @@ impl Tail {
     }
 
     /// There is more than is written out under the partition's lock at a time.
-    pub(super) fn is_long(&self) -> bool {
-        self.length > BLOCK_BYTES && self.blocks.len() > 1
+    pub(super) fn is_long(&self, pages: &Pages) -> bool {
+        self.length > pages.block_bytes() && self.blocks.len() > 1
     }
 
     /// Readers have taken all of it.
@@ -90,17 +82,19 @@ impl Tail {
 
     /// Copies a segment to the end, or says that there is no memory.
     pub(super) fn try_append(&mut self, pages: &Arc<Pages>, segment: &[u8]) -> bool {
-        let has_grown = self.grow_last(segment).unwrap_or_else(|| {
-            let mut bytes = PagedBytes::new(pages);
-            let has_grown = bytes.try_append(segment);
-            if has_grown {
-                let bytes = Arc::new(bytes);
-                // Most tails have one block, and there are many tails.
-                self.blocks.reserve_exact(1);
-                self.blocks.push(Block { bytes, segments: 1 });
-            }
-            has_grown
-        });
+        let has_grown = self
+            .grow_last(pages.block_bytes(), segment)
+            .unwrap_or_else(|| {
+                let mut bytes = PagedBytes::new(pages);
+                let has_grown = bytes.try_append(segment);
+                if has_grown {
+                    let bytes = Arc::new(bytes);
+                    // Most tails have one block, and there are many tails.
+                    self.blocks.reserve_exact(1);
+                    self.blocks.push(Block { bytes, segments: 1 });
+                }
+                has_grown
+            });
         if has_grown {
             self.length += segment.len();
         }
@@ -108,9 +102,9 @@ impl Tail {
     }
 
     /// None: there is no last block, or it is long enough, or readers share it.
-    fn grow_last(&mut self, segment: &[u8]) -> Option<bool> {
+    fn grow_last(&mut self, block_bytes: usize, segment: &[u8]) -> Option<bool> {
         let last = self.blocks.last_mut()?;
-        if last.bytes.len() >= BLOCK_BYTES {
+        if last.bytes.len() >= block_bytes {
             return None;
         }
         let has_grown = Arc::get_mut(&mut last.bytes)?.try_append(segment);
@@ -187,12 +181,18 @@ mod tests {
     use super::*;
     use crate::resource::budget::Budget;
 
+    const BLOCK_BYTES: usize = 64 * 1024;
+
     /// Three of them are a block.
     const SEGMENT: usize = BLOCK_BYTES / 8 * 3;
 
+    fn pages() -> Arc<Pages> {
+        Pages::new(Arc::new(Budget::new(1 << 30)), BLOCK_BYTES)
+    }
+
     /// A tail of segments of this length, and what is in it.
     fn tail(segments: u8) -> (Tail, Vec<u8>) {
-        let pages = Pages::new(Arc::new(Budget::new(1 << 30)));
+        let pages = pages();
         let mut tail = Tail::default();
         let mut all = Vec::new();
         for number in 0..segments {
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_readers_have_does_not_keep_a_tail_from_growing() {
-        let pages = Pages::new(Arc::new(Budget::new(1 << 30)));
+        let pages = pages();
         let mut tail = Tail::default();
         assert!(tail.try_append(&pages, b"read"));
         let reader = tail.share(&(0..4));

@@ -59,7 +59,7 @@ impl Partition {
             if inner.phase == Phase::Removed || goal == 0 {
                 return Ok(());
             }
-            if !inner.tail.is_long() {
+            if !inner.tail.is_long(&resources.pages) {
                 return self.write_out_locked(resources, &mut inner, &[]);
             }
             let written = self.write_first_locked(resources, &mut inner)?;

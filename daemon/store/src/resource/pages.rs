@@ -21,6 +21,10 @@ const IDLE_MS: u64 = 1_800_000;
 /// What is freed of so little stays with the allocator.
 const WORTH_GIVING_BACK: usize = 1 << 20;
 
+/// From this length on a block of a tail gets no more segments, unless a store is told otherwise: what a
+/// disk takes in one go, and in a moment.
+pub const TAIL_BLOCK_BYTES: usize = 8 << 20;
+
 pub(super) type Page = Box<[u8]>;
 
 /// The pages that nobody uses at the moment. They are kept until [`Pages::release`], because fresh
@@ -29,6 +33,7 @@ pub(super) type Page = Box<[u8]>;
 #[derive(Debug)]
 pub(crate) struct Pages {
     budget: Arc<Budget>,
+    block_bytes: usize,
     state: Mutex<State>,
 }
 
@@ -87,11 +92,17 @@ impl State {
 }
 
 impl Pages {
-    pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
+    pub(crate) fn new(budget: Arc<Budget>, block_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             budget,
+            block_bytes,
             state: Mutex::default(),
         })
+    }
+
+    /// From this length on a block of a tail gets no more segments.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.block_bytes
     }
 
     /// Adds pages of these sizes, or says that there is no memory for all of them.
@@ -187,7 +198,7 @@ mod tests {
 
     fn pages(limit: u64) -> (Arc<Budget>, Arc<Pages>) {
         let budget = Arc::new(Budget::new(limit));
-        (Arc::clone(&budget), Pages::new(budget))
+        (Arc::clone(&budget), Pages::new(budget, TAIL_BLOCK_BYTES))
     }
 
     #[test]

@@ -20,6 +20,7 @@ fn open(fs: &FakeFs, dirs: &[&str]) -> Result<Arc<Store>, OpenError> {
         StoreConfig {
             dirs,
             memory_bytes: MIB,
+            tail_block_bytes: TAIL_BLOCK_BYTES,
             executor_roots: vec![],
         },
         environment,

@@ -46,6 +46,7 @@ impl World {
         let config = StoreConfig {
             dirs,
             memory_bytes,
+            tail_block_bytes: TAIL_BLOCK_BYTES,
             executor_roots: vec![],
         };
         Self {

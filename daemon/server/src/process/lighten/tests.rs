@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use lodestone_store::fs::fake::{Errno, FakeFs};
 use lodestone_store::{
     AppAttempt, AppId, Batch, Code, Environment, MapId, MapIndex, MergeId, Mode, ReduceId,
-    SegmentHeader, ShuffleId, ShuffleKey, ShuffleSpec, StoreConfig,
+    SegmentHeader, ShuffleId, ShuffleKey, ShuffleSpec, StoreConfig, TAIL_BLOCK_BYTES,
 };
 use tokio::runtime::Builder;
 use tokio::time::{Instant, advance};
@@ -57,6 +57,7 @@ fn loaded(fs: &FakeFs) -> Arc<Store> {
     let config = StoreConfig {
         dirs: vec![PathBuf::from("/disk")],
         memory_bytes: 256 << 20,
+        tail_block_bytes: TAIL_BLOCK_BYTES,
         executor_roots: Vec::new(),
     };
     let store = Store::open(config, environment).unwrap();

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
 use lodestone_server::service::{Service, Shares};
-use lodestone_store::{Environment, Store, StoreConfig};
+use lodestone_store::{Environment, Store, StoreConfig, TAIL_BLOCK_BYTES};
 use lodestone_wire::extension::MergeKey;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -40,6 +40,7 @@ impl Inside {
         let config = StoreConfig {
             dirs: vec![dir.path().to_owned()],
             memory_bytes: shares.store_bytes,
+            tail_block_bytes: TAIL_BLOCK_BYTES,
             executor_roots: Vec::new(),
         };
         let store = Store::open(config, environment).unwrap();
