@@ -2,7 +2,7 @@
 //! The driver: plans in versions, epochs, and which outputs were accepted (`RemoteShuffles`,
 //! `MapOutputTracker`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lodestone_wire::Message;
 use lodestone_wire::extension::hello::State;
@@ -25,8 +25,11 @@ pub(super) struct Driver {
     pub(super) plan: Plan,
     pub(super) outputs: Vec<Option<Output>>,
     maps: u32,
+    /// Who has accepted this epoch.
+    pub(super) told: BTreeSet<Place>,
     avoided: BTreeSet<Place>,
-    released: BTreeSet<Place>,
+    /// Who was let go, and when.
+    released: BTreeMap<Place, usize>,
 }
 
 impl Driver {
@@ -39,8 +42,9 @@ impl Driver {
             },
             outputs: vec![None; maps as usize],
             maps,
+            told: BTreeSet::new(),
             avoided: BTreeSet::new(),
-            released: BTreeSet::new(),
+            released: BTreeMap::new(),
         }
     }
 
@@ -50,6 +54,7 @@ impl Driver {
         hosts: &mut [Host],
         dice: &mut Dice,
         trouble: Option<(i32, Place)>,
+        bug: Option<Bug>,
     ) -> Option<Plan> {
         if let Some((epoch, place)) = trouble
             && epoch == self.plan.epoch
@@ -59,14 +64,15 @@ impl Driver {
         let newest = self.plan.versions.last();
         let is_good = newest
             .is_some_and(|services| !services.iter().any(|place| self.avoided.contains(place)));
-        if !is_good && !self.assign(hosts, dice) {
+        if !is_good && !self.assign(hosts, dice, bug) {
             return None;
         }
         Some(self.plan.clone())
     }
 
-    /// Makes the next version, of the services that take it.
-    fn assign(&mut self, hosts: &mut [Host], dice: &mut Dice) -> bool {
+    /// Makes the next version, of the services that take it. Who has taken the epoch before is not asked again: it
+    /// would take it anew if it had lost it, and show nothing where something was.
+    fn assign(&mut self, hosts: &mut [Host], dice: &mut Dice, bug: Option<Bug>) -> bool {
         if self.plan.versions.len() >= VERSIONS_MAX {
             return false;
         }
@@ -80,14 +86,9 @@ impl Driver {
             if incarnation == 0 || host.draining || self.avoided.contains(&place) {
                 continue;
             }
-            let register = RegisterShuffle {
-                key: key(place, self.plan.epoch),
-                mode: Mode::Remote,
-                num_maps: self.maps,
-                num_partitions: self.plan.partitions,
-                format: String::new(),
-            };
-            if host.rpc::<Done>(dice, &register).is_ok() {
+            let knows = self.told.contains(&place) && bug != Some(Bug::RegisteredAgain);
+            if knows || host.rpc::<Done>(dice, &self.registration(place)).is_ok() {
+                self.told.insert(place);
                 accepted.push(place);
             }
         }
@@ -98,6 +99,16 @@ impl Driver {
         true
     }
 
+    fn registration(&self, place: Place) -> RegisterShuffle {
+        RegisterShuffle {
+            key: key(place, self.plan.epoch),
+            mode: Mode::Remote,
+            num_maps: self.maps,
+            num_partitions: self.plan.partitions,
+            format: String::new(),
+        }
+    }
+
     /// Outputs cannot be read: all maps are run again, and what was pushed before counts no more.
     pub(super) fn begin_epoch(&mut self, hosts: &mut [Host], dice: &mut Dice) {
         for place in self.places() {
@@ -105,6 +116,7 @@ impl Driver {
         }
         self.plan.epoch += 1;
         self.plan.versions.clear();
+        self.told.clear();
         self.released.clear();
         self.outputs.fill(None);
     }
@@ -120,7 +132,13 @@ impl Driver {
     }
 
     /// Renews leases; learns so which services are drained, and lets them go of what others have whole.
-    pub(super) fn look(&mut self, hosts: &mut [Host], dice: &mut Dice, bug: Option<Bug>) {
+    pub(super) fn look(
+        &mut self,
+        hosts: &mut [Host],
+        dice: &mut Dice,
+        now: usize,
+        bug: Option<Bug>,
+    ) {
         for place in self.places() {
             let Some(host) = hosts.get_mut(place.host) else {
                 continue;
@@ -135,23 +153,34 @@ impl Driver {
             let leaves = reply.is_ok_and(|reply| {
                 reply.load.state == State::Draining && reply.incarnation == place.incarnation
             });
-            if leaves && !self.released.contains(&place) {
+            if leaves && !self.released.contains_key(&place) {
                 self.avoided.insert(place);
-                if bug == Some(Bug::ReleasedUnseen) || self.is_whole_without(hosts, place) {
-                    self.released.insert(place);
+                let goes = match bug {
+                    Some(Bug::ReleasedUnseen) => true,
+                    Some(Bug::ReleasedUnasked) => self.is_whole_without(hosts, place, false),
+                    _ => self.is_whole_without(hosts, place, true),
+                };
+                if goes {
+                    self.released.insert(place, now);
                     self.remove(hosts, dice, place);
                 }
             }
         }
     }
 
-    fn is_whole_without(&self, hosts: &[Host], leaving: Place) -> bool {
-        let stays = |place: &Place| {
-            let host = hosts.get(place.host);
+    /// Whether others have all of it: those that are there, and show it when they are asked.
+    fn is_whole_without(&self, hosts: &mut [Host], leaving: Place, asks: bool) -> bool {
+        let others = self.places().into_iter().filter(|place| {
+            let Some(host) = hosts.get_mut(place.host) else {
+                return false;
+            };
             *place != leaving
-                && !self.released.contains(place)
-                && host.is_some_and(|host| host.world.is_up() && host.has(*place) && !host.draining)
-        };
+                && !self.released.contains_key(place)
+                && (host.world.is_up() && host.has(*place) && !host.draining)
+                && (!asks || host.world.knows(&key(*place, self.plan.epoch)))
+        });
+        let others: BTreeSet<Place> = others.collect();
+        let stays = |place: &Place| others.contains(place);
         self.outputs.iter().all(|output| {
             output.as_ref().is_some_and(|output| {
                 output.epoch == self.plan.epoch
@@ -175,17 +204,23 @@ impl Driver {
         }
     }
 
-    /// Whether a reader may rightly say that something is lost: a daemon was killed, and no copy is left.
-    pub(super) fn has_lost(&self, killed: &BTreeSet<Place>) -> bool {
-        let is_gone = |place: &Place| self.released.contains(place) || killed.contains(place);
+    /// Whether a reader may rightly say that something is lost: the last one that had a copy was killed, or has
+    /// forgotten what it had of the epoch, after the others were let go.
+    pub(super) fn has_lost(&self, lost: &BTreeMap<(Place, i32), usize>) -> bool {
+        let lost_at = |place: &Place| lost.get(&(*place, self.plan.epoch));
+        let is_gone = |place: &Place| self.released.contains_key(place) || lost_at(place).is_some();
         self.outputs.iter().flatten().any(|output| {
             output.epoch != self.plan.epoch
                 || output.parts.iter().any(|part| {
                     output.reduces.iter().any(|reduce| {
                         let group = self.plan.group_of(part.version, *reduce);
                         let holders = part.holders(&self.plan, group, false);
-                        holders.iter().any(|place| killed.contains(place))
-                            && holders.iter().all(is_gone)
+                        let released = holders.iter().filter_map(|place| self.released.get(place));
+                        let kept = holders
+                            .iter()
+                            .filter(|place| !self.released.contains_key(place));
+                        holders.iter().all(is_gone)
+                            && kept.filter_map(lost_at).max() > released.max()
                     })
                 })
         })

@@ -21,6 +21,9 @@ const TRIES: usize = 40;
 /// Memory of a store: enough for some of what a run pushes.
 const MEMORY_BYTES: u64 = 256 << 10;
 
+/// Longer than any lease.
+const SILENCE_MS: u64 = 130_000;
+
 /// A daemon in one of its lives: what `ServiceLocation` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
@@ -88,7 +91,15 @@ impl Host {
         self.world.stop();
     }
 
-    /// Whether what was pushed to it is there, or will be when it is started again.
+    /// It did not hear of the application for longer than its lease: what it has of it is gone, and it goes
+    /// on. Nothing stays on the network for so long.
+    pub(super) fn forget(&mut self) {
+        self.strays.clear();
+        self.world.clock.advance_ms(SILENCE_MS);
+        self.world.expire_leases();
+    }
+
+    /// Whether it is the daemon that was pushed to, or will be when it is started again.
     pub(super) fn has(&self, place: Place) -> bool {
         self.incarnation == place.incarnation
     }

@@ -54,6 +54,10 @@ pub enum Bug {
     CommitSkipped,
     /// What two services have is read from both.
     CopiesReadTwice,
+    /// A service is told of an epoch again that it has accepted, and perhaps lost.
+    RegisteredAgain,
+    /// A drained service is let go because another one had a copy once.
+    ReleasedUnasked,
 }
 
 /// How a run ended.
@@ -72,7 +76,10 @@ struct Run {
     running: Vec<Writer>,
     /// What each attempt pushed.
     pushed: BTreeMap<(u32, i64), Vec<(u32, bytes::Bytes)>>,
-    killed: BTreeSet<Place>,
+    /// What services do not have any more, of which epoch, and since when.
+    lost: BTreeMap<(Place, i32), usize>,
+    /// Steps so far.
+    now: usize,
     next_attempt: i64,
     bug: Option<Bug>,
     tally: BTreeMap<&'static str, u64>,
@@ -90,7 +97,8 @@ pub fn run(seed: u64, bug: Option<Bug>) -> Report {
         driver: Driver::new(maps, partitions, replicas),
         running: Vec::new(),
         pushed: BTreeMap::new(),
-        killed: BTreeSet::new(),
+        lost: BTreeMap::new(),
+        now: 0,
         next_attempt: 1,
         bug,
         tally: BTreeMap::new(),
@@ -106,11 +114,12 @@ pub fn run(seed: u64, bug: Option<Bug>) -> Report {
 impl Run {
     fn live(&mut self) -> Judged {
         for _ in 0..STEPS {
+            self.now += 1;
             match self.dice.weighted(&[50, 8, 12, 6, 6]) {
                 0 => self.map(),
                 1 => self.mishap(),
                 2 => self.read()?,
-                3 => self.driver.look(&mut self.hosts, &mut self.dice, self.bug),
+                3 => self.look(),
                 _ => self.stray(),
             }
         }
@@ -164,7 +173,9 @@ impl Run {
         let Some(map) = self.dice.pick(&maps) else {
             return;
         };
-        let plan = self.driver.plan(&mut self.hosts, &mut self.dice, None);
+        let plan = self
+            .driver
+            .plan(&mut self.hosts, &mut self.dice, None, self.bug);
         let Some(plan) = plan else {
             self.keep(map);
             return;
@@ -228,7 +239,7 @@ impl Run {
                 self.count("reader waits");
                 Ok(())
             }
-            Err(Loss::Lost) if self.driver.has_lost(&self.killed) => {
+            Err(Loss::Lost) if self.driver.has_lost(&self.lost) => {
                 self.count("lost");
                 self.driver.begin_epoch(&mut self.hosts, &mut self.dice);
                 Ok(())
@@ -255,9 +266,14 @@ impl Run {
         }
     }
 
+    fn look(&mut self) {
+        let (hosts, dice) = (&mut self.hosts, &mut self.dice);
+        self.driver.look(hosts, dice, self.now, self.bug);
+    }
+
     fn mishap(&mut self) {
         let at = self.dice.below(self.hosts.len());
-        let what = self.dice.weighted(&[2, 3, 3, 3]);
+        let what = self.dice.weighted(&[2, 3, 3, 3, 2]);
         let Some(host) = self.hosts.get_mut(at) else {
             return;
         };
@@ -273,7 +289,7 @@ impl Run {
         let happened = match what {
             0 => {
                 host.kill();
-                self.killed.insert(place);
+                self.lose(place);
                 "killed"
             }
             1 => {
@@ -284,15 +300,27 @@ impl Run {
                 host.drain(&mut self.dice, Wish::Begin);
                 "drained"
             }
-            _ => {
+            3 => {
                 host.drain(&mut self.dice, Wish::Cancel);
                 "drain cancelled"
+            }
+            _ => {
+                host.forget();
+                self.lose(place);
+                "lease ran out"
             }
         };
         if what == 2 && self.hosts.get(at).is_some_and(|host| !host.has(place)) {
             self.count("drained to the end");
         }
         self.count(happened);
+    }
+
+    /// What it had of the current epoch is gone.
+    fn lose(&mut self, place: Place) {
+        if self.driver.told.contains(&place) {
+            self.lost.insert((place, self.driver.plan.epoch), self.now);
+        }
     }
 
     fn stray(&mut self) {

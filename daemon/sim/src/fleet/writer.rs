@@ -231,7 +231,10 @@ impl Writer {
     /// none, or it counts no more what was taken so far.
     fn ask(&mut self, epoch: i32, place: Place, around: &mut Around<'_>) -> bool {
         let trouble = Some((epoch, place));
-        let Some(next) = around.driver.plan(around.hosts, around.dice, trouble) else {
+        let Some(next) = around
+            .driver
+            .plan(around.hosts, around.dice, trouble, around.bug)
+        else {
             return false;
         };
         let is_later = next.epoch > self.plan.epoch;

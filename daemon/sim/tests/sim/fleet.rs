@@ -11,13 +11,14 @@ const FIXED: u64 = 1000;
 const FRESH: u64 = 300;
 
 /// What the fixed seeds must have seen.
-const REACHED: [&str; 12] = [
+const REACHED: [&str; 13] = [
     "attempt committed",
     "attempt given up",
     "attempt killed",
     "drain cancelled",
     "drained to the end",
     "killed",
+    "lease ran out",
     "loser",
     "lost",
     "output of several versions",
@@ -54,6 +55,8 @@ fn every_planted_mistake_of_clients_is_found_by_what_it_does_wrong() {
         (Bug::ReleasedUnseen, "a reader misses what was not lost"),
         (Bug::CommitSkipped, "a reader misses what was not lost"),
         (Bug::CopiesReadTwice, "a reader got"),
+        (Bug::RegisteredAgain, "a reader"),
+        (Bug::ReleasedUnasked, "a reader misses what was not lost"),
     ];
     for (bug, part) in expected {
         let caught = (0..FIXED).find_map(|seed| Some((seed, run(seed, Some(bug)).breach?)));
