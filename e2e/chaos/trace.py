@@ -42,6 +42,7 @@ def drain_one(daemons: list[Daemon], say: Say) -> None:
 # Services, copies, what happens, and when: after so many segments were pushed to the first service (of 640 in all, or 1,280).
 SCENES = [
     ("rolling restart, one copy", 2, 1, restart_all, 40),
+    ("rolling restart, two copies", 3, 2, restart_all, 80),
     ("drain, one copy", 2, 1, drain_one, 40),
     ("drain, two copies", 3, 2, drain_one, 250),
     ("kill -9, one copy", 2, 1, kill_one, 250),
