@@ -63,7 +63,7 @@ ALL = [
     Side("little", "Lodestone, every shuffle, little memory", MERGE, **LITTLE),
     # No block is so small that it is worth a push: what its writer and its reader do without any merging.
     Side(
-        "unmerged", "Lodestone, nothing merged", MERGE | {"spark.lodestone.push.maxBlockSize": "1"}
+        "unmerged", "Lodestone, nothing merged", MERGE | {"spark.lodestone.push.maxBlockSize": "1b"}
     ),
 ]
 # Where nothing else is asked for. Each side is an application that stays up: there is no memory for all of them at once.
