@@ -107,15 +107,13 @@ impl PagedBytes {
         if !self.from.try_add(&mut self.pages, missing) {
             return false;
         }
-        let (first, mut start) = position(self.length);
+        let (first, _) = position(self.length);
         self.length = length;
         for page in self.pages.iter_mut().skip(first) {
-            let room = page.get_mut(start..).unwrap_or_default();
-            let (now, later) = bytes.split_at(bytes.len().min(room.len()));
-            if let Some(to) = room.get_mut(..now.len()) {
-                to.copy_from_slice(now);
-            }
-            (bytes, start) = (later, 0);
+            let room = page.capacity() - page.len();
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            page.extend_from_slice(now);
+            bytes = later;
         }
         true
     }
@@ -134,6 +132,10 @@ impl PagedBytes {
         }
         self.length = end;
         let gone = self.pages.split_off(pages_for(end));
+        let full: usize = (1..self.pages.len()).map(|page| page_bytes(page - 1)).sum();
+        if let Some(last) = self.pages.last_mut() {
+            last.truncate(end - full);
+        }
         self.from.take_back(gone);
     }
 
@@ -164,12 +166,7 @@ impl PagedBytes {
 
     /// The bytes, page by page.
     pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = self.length;
-        self.pages.iter().map_while(move |page| {
-            let count = rest.min(page.len());
-            rest -= count;
-            page.get(..count).filter(|slice| !slice.is_empty())
-        })
+        self.pages.iter().map(|page| page.as_ref())
     }
 
     /// A range of the bytes, shared and not copied; shorter if the range goes over the end.

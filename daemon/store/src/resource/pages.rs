@@ -3,11 +3,18 @@
 //!
 //! Growing each tail in one piece (a `Vec`) was tried first: with thousands of tails that grow and go,
 //! the allocator's holes took as much memory again as the budget allowed.
+//!
+//! Pages are cut from slabs that stay, and the memory of those that nobody needs is given back page by page.
+//! Freed ones were holes of the wrong size for the next: ten thousand partitions had a fifth more memory
+//! than they were allowed.
 
 use std::sync::{Arc, Mutex};
 
+use bytes::BytesMut;
+
 use super::budget::Budget;
 use super::{allocator, locked};
+use allocator::SYSTEM_PAGE_BYTES;
 
 /// Size of the first pages of a tail: what an almost empty tail wastes at most.
 pub(super) const SMALL_PAGE_BYTES: usize = 4 << 10;
@@ -15,17 +22,18 @@ pub(super) const SMALL_PAGE_BYTES: usize = 4 << 10;
 /// Size of the pages behind those: what is sent, or copied, without a break.
 pub(super) const LARGE_PAGE_BYTES: usize = 64 << 10;
 
+/// So long that the allocator maps each by itself, and unmaps it again.
+const SLAB_BYTES: usize = 32 << 20;
+
 /// Pages that nobody needed for so long are given back, also while applications are there.
 const IDLE_MS: u64 = 1_800_000;
-
-/// What is freed of so little stays with the allocator.
-const WORTH_GIVING_BACK: usize = 1 << 20;
 
 /// From this length on a block of a tail gets no more segments, unless a store is told otherwise: what a
 /// disk takes in one go, and in a moment.
 pub const TAIL_BLOCK_BYTES: usize = 8 << 20;
 
-pub(super) type Page = Box<[u8]>;
+/// Its capacity is its size, its content what was appended. Not to be grown.
+pub(super) type Page = BytesMut;
 
 /// The pages that nobody uses at the moment. They are kept until [`Pages::release`], because fresh
 /// memory costs the kernel more than to copy something into it; with those in use they are never more
@@ -41,21 +49,18 @@ pub(crate) struct Pages {
 struct State {
     small: Vec<Page>,
     large: Vec<Page>,
-    /// Of all pages there are, in use or not.
+    /// Pages without memory: it was given back.
+    hollow_small: Vec<Page>,
+    hollow_large: Vec<Page>,
+    /// What no page was cut from yet, and has no memory either.
+    fresh: BytesMut,
+    /// Of all pages there are, in use or not, but for hollow ones.
     bytes: usize,
     /// Of those that are free.
     free_bytes: usize,
     /// The least that was free since then: nobody needed it.
     idle_bytes: usize,
     idle_since_ms: u64,
-}
-
-fn give_back(pages: Vec<Page>) {
-    let bytes: usize = pages.iter().map(|page| page.len()).sum();
-    drop(pages);
-    if bytes >= WORTH_GIVING_BACK {
-        allocator::give_back();
-    }
 }
 
 impl State {
@@ -66,16 +71,37 @@ impl State {
         }
     }
 
+    fn hollow(&mut self, bytes: usize) -> &mut Vec<Page> {
+        match bytes {
+            LARGE_PAGE_BYTES => &mut self.hollow_large,
+            _ => &mut self.hollow_small,
+        }
+    }
+
     fn take(&mut self, bytes: usize) -> Option<Page> {
         let page = self.free(bytes).pop()?;
-        self.free_bytes -= page.len();
+        self.free_bytes -= bytes;
         self.idle_bytes = self.idle_bytes.min(self.free_bytes);
         Some(page)
     }
 
-    fn give(&mut self, page: Page) {
-        self.free_bytes += page.len();
-        self.free(page.len()).push(page);
+    fn give(&mut self, mut page: Page) {
+        page.clear();
+        self.free_bytes += page.capacity();
+        self.free(page.capacity()).push(page);
+    }
+
+    /// A page that gets memory when it is written to.
+    fn take_hollow(&mut self, bytes: usize) -> Page {
+        self.bytes += bytes;
+        if let Some(page) = self.hollow(bytes).pop() {
+            return page;
+        }
+        if self.fresh.capacity() < bytes {
+            self.fresh = slab();
+        }
+        let rest = self.fresh.split_off(bytes);
+        std::mem::replace(&mut self.fresh, rest)
     }
 
     /// Moves free pages to `gone`, whose memory is given back without the lock.
@@ -85,10 +111,28 @@ impl State {
                 .take(LARGE_PAGE_BYTES)
                 .or_else(|| self.take(SMALL_PAGE_BYTES))
         {
-            self.bytes -= page.len();
+            self.bytes -= page.capacity();
             gone.push(page);
         }
     }
+
+    /// Lets go of the slabs, if no page is in use.
+    fn drop_slabs(&mut self) -> Self {
+        match self.bytes == self.free_bytes {
+            true => std::mem::take(self),
+            false => Self::default(),
+        }
+    }
+}
+
+/// What pages are cut from. It begins where one of the system's pages does, as they all do then.
+fn slab() -> BytesMut {
+    let mut memory = BytesMut::with_capacity(SLAB_BYTES + SYSTEM_PAGE_BYTES);
+    let skipped = memory.as_ptr().align_offset(SYSTEM_PAGE_BYTES);
+    let mut slab = memory.split_off(skipped.min(SYSTEM_PAGE_BYTES));
+    drop(slab.split_off(SLAB_BYTES));
+    allocator::keep_pages_small(slab.spare_capacity_mut());
+    slab
 }
 
 impl Pages {
@@ -121,23 +165,34 @@ impl Pages {
     /// One that is free, or a fresh one. In place of that, free ones of the other size go if need be.
     fn page(&self, bytes: usize) -> Page {
         let mut gone = Vec::new();
-        {
+        let page = {
             let mut state = locked(&self.state);
             if let Some(page) = state.take(bytes) {
                 return page;
             }
-            state.bytes += bytes;
+            let page = state.take_hollow(bytes);
             state.trim(self.budget.for_pages(), &mut gone);
+            page
+        };
+        self.give_back(gone);
+        page
+    }
+
+    /// Gives the memory of free pages back to the system.
+    fn give_back(&self, mut gone: Vec<Page>) {
+        gone.iter_mut()
+            .for_each(|page| allocator::forget(page.spare_capacity_mut()));
+        let mut state = locked(&self.state);
+        for page in gone {
+            state.hollow(page.capacity()).push(page);
         }
-        drop(gone);
-        vec![0; bytes].into_boxed_slice()
     }
 
     /// Gives free pages back to the system, until there are no more pages than the limit allows.
     pub(crate) fn trim(&self) {
         let mut gone = Vec::new();
         locked(&self.state).trim(self.budget.for_pages(), &mut gone);
-        give_back(gone);
+        self.give_back(gone);
     }
 
     /// Gives pages back that were free all the time for half an hour.
@@ -153,7 +208,7 @@ impl Pages {
             state.idle_since_ms = now_ms;
             state.idle_bytes = state.free_bytes;
         }
-        give_back(gone);
+        self.give_back(gone);
     }
 
     /// Bytes of all pages, in use or free.
@@ -166,7 +221,7 @@ impl Pages {
         {
             let mut state = locked(&self.state);
             for page in pages {
-                bytes += page.len();
+                bytes += page.capacity();
                 state.give(page);
             }
         }
@@ -180,9 +235,12 @@ impl Pages {
 
     /// Gives all free pages back to the system.
     pub(crate) fn release(&self) {
+        let slabs = locked(&self.state).drop_slabs();
+        drop(slabs);
         let mut gone = Vec::new();
         locked(&self.state).trim(0, &mut gone);
-        give_back(gone);
+        self.give_back(gone);
+        allocator::give_back();
     }
 
     #[cfg(test)]
@@ -259,5 +317,48 @@ mod tests {
         assert_eq!(pages.free_bytes(), 0);
         drop(held);
         assert_eq!(pages.free_bytes(), capacity(200_000));
+    }
+
+    #[test]
+    fn memory_that_was_given_back_takes_other_bytes() {
+        let (_, pages) = pages(64 << 20);
+        let append = |bytes: &[u8]| {
+            let mut paged = PagedBytes::new(&pages);
+            assert!(paged.try_append(bytes));
+            paged
+        };
+        // In use all the time: the slab stays.
+        let held = append(&[1; 200_000]);
+        for number in 2..6 {
+            let before = pages.bytes();
+            let content = vec![number; 3_000_000];
+            let paged = append(&content);
+            assert_eq!(paged.slices().collect::<Vec<_>>().concat(), content);
+            drop(paged);
+            pages.release();
+            assert_eq!((pages.bytes(), pages.free_bytes()), (before, 0));
+        }
+        assert_eq!(held.slices().collect::<Vec<_>>().concat(), [1; 200_000]);
+        drop(held);
+        pages.release();
+        assert_eq!(pages.bytes(), 0);
+        assert_eq!(locked(&pages.state).fresh.capacity(), 0, "a slab is left");
+    }
+
+    #[test]
+    fn pages_of_many_slabs_do_not_overlap() {
+        let (_, pages) = pages(1 << 30);
+        let paged = |number: u8| {
+            let mut paged = PagedBytes::new(&pages);
+            (0..number).for_each(|_| assert!(paged.try_append(&vec![number; 100_001])));
+            paged
+        };
+        let all: Vec<_> = (1..40).map(|number| (number, paged(number))).collect();
+        assert!(pages.bytes() > 2 * SLAB_BYTES as u64);
+        for (number, paged) in all {
+            let content = paged.slices().collect::<Vec<_>>().concat();
+            assert_eq!(content.len(), usize::from(number) * 100_001);
+            assert!(content.iter().all(|byte| *byte == number), "{number}");
+        }
     }
 }
