@@ -9,23 +9,19 @@ use std::sync::Arc;
 
 use clap::Parser;
 use lodestone_server::cli::{Command, Verb};
-use lodestone_server::config::{Config, ConfigError, LogFormat, Memory};
+use lodestone_server::config::{Config, ConfigError, Memory};
 use lodestone_server::operator::{drain, explain};
 use lodestone_server::process::announce::{self, AnnounceError, Announcement, Claim};
+use lodestone_server::process::log::Log;
 use lodestone_server::process::memory::{self, Kernel};
 use lodestone_server::process::shutdown::{self, Stop};
 use lodestone_server::serve::Admission;
-use lodestone_server::service::{Service, Shares};
+use lodestone_server::service::{BLOCKING_THREADS, Service, Shares};
 use lodestone_server::{admin, serve};
 use lodestone_store::{Environment, OpenError, Store, StoreConfig, TAIL_BLOCK_BYTES};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, spawn_blocking};
-use tracing_subscriber::filter::LevelFilter;
-
-/// Threads for calls of the store: they wait for disks and locks, so there are more than cores, but not
-/// so many that their stacks count.
-const BLOCKING_THREADS: usize = 64;
 
 /// Descriptors beside those of connections: listeners, locks, files that are written.
 const SPARE_FILES: u64 = 256;
@@ -84,7 +80,7 @@ fn exit(outcome: Result<(), impl Display>) -> ExitCode {
 }
 
 fn start(config: Config) -> Result<(), StartError> {
-    log_to_stderr(&config);
+    let log = Arc::new(Log::to_stderr(&config));
     std::panic::set_hook(Box::new(
         |panic| tracing::error!(%panic, "a bug of the daemon"),
     ));
@@ -93,7 +89,7 @@ fn start(config: Config) -> Result<(), StartError> {
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .build()?
-        .block_on(daemon(config))
+        .block_on(daemon(config, log))
 }
 
 /// Each connection takes a descriptor, and one more while a chunk of a file is sent on it. The usual soft
@@ -118,21 +114,7 @@ fn raise_file_limit(max_connections: usize) {
     }
 }
 
-fn log_to_stderr(config: &Config) {
-    let log = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_ansi(false)
-        .with_target(false)
-        // Otherwise a stderr that nobody reads any more would be reported to stderr, by a panic.
-        .log_internal_errors(false)
-        .with_max_level(LevelFilter::from_level(config.log_level));
-    match config.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
-}
-
-async fn daemon(config: Config) -> Result<(), StartError> {
+async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     let announcement = match &config.announce {
         None => None,
         Some(path) => match announce::claim(path).await? {
@@ -151,7 +133,7 @@ async fn daemon(config: Config) -> Result<(), StartError> {
         None => None,
     };
     let stop = Stop::default();
-    shutdown::on_signals(stop.clone())?;
+    shutdown::on_signals(stop.clone(), log)?;
     let shares = Shares::of(match config.memory {
         Memory::Bytes(bytes) => bytes,
         Memory::Auto => memory::LEAST_BYTES,

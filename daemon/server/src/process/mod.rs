@@ -3,5 +3,6 @@
 
 pub mod announce;
 pub mod lighten;
+pub mod log;
 pub mod memory;
 pub mod shutdown;

@@ -3,11 +3,14 @@
 //! before, the last one ends at once. Where nothing is done before, the second is the last.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
+
+use super::log::Log;
 
 /// Exit code after the last signal.
 const IMPATIENT_EXIT: i32 = 1;
@@ -70,10 +73,10 @@ impl Stop {
 }
 
 /// Registers the handlers, and follows the signals in the background.
-pub fn on_signals(stop: Stop) -> io::Result<()> {
+pub fn on_signals(stop: Stop, log: Arc<Log>) -> io::Result<()> {
     let terminate = signal(SignalKind::terminate())?;
     let interrupt = signal(SignalKind::interrupt())?;
-    tokio::spawn(follow(terminate, interrupt, stop));
+    tokio::spawn(follow(terminate, interrupt, stop, log));
     Ok(())
 }
 
@@ -81,7 +84,7 @@ pub fn on_signals(stop: Stop) -> io::Result<()> {
     clippy::disallowed_methods,
     reason = "a second signal means: now, without destructors"
 )]
-async fn follow(mut terminate: Signal, mut interrupt: Signal, stop: Stop) {
+async fn follow(mut terminate: Signal, mut interrupt: Signal, stop: Stop, log: Arc<Log>) {
     either(&mut terminate, &mut interrupt).await;
     tracing::info!("asked to stop; requests in work are finished first");
     stop.ask();
@@ -92,6 +95,7 @@ async fn follow(mut terminate: Signal, mut interrupt: Signal, stop: Stop) {
         again(&mut terminate, &mut interrupt).await;
     }
     tracing::warn!("asked to stop again: ending at once");
+    log.end();
     std::process::exit(IMPATIENT_EXIT);
 }
 

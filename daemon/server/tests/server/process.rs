@@ -2,6 +2,7 @@
 //! Starting, stopping, and agreeing on one daemon.
 
 use std::io::{BufRead, Write};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::client::{batch, key, read};
@@ -255,15 +256,15 @@ fn the_help_tells_a_stranger_what_to_do() {
     }
 }
 
-#[test]
-fn a_daemon_whose_log_nobody_reads_any_more_goes_on() {
+/// Starts a daemon, lets it do something with its log, has it log this many lines, and stops it.
+fn has_its_log(handle: impl FnOnce(&mut Child), lines: usize) {
     let dir = tempfile::tempdir().unwrap();
     let mut child = crate::support::daemon::command(dir.path(), &[])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    drop(child.stderr.take());
+    handle(&mut child);
     let mut line = String::new();
     std::io::BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut line)
@@ -272,7 +273,7 @@ fn a_daemon_whose_log_nobody_reads_any_more_goes_on() {
         .split(' ')
         .find_map(|word| word.strip_prefix("listen="))
         .unwrap();
-    for _ in 0..3 {
+    for _ in 0..lines {
         let mut client = Client::over(std::net::TcpStream::connect(address).unwrap());
         client.socket.write_all(&[0xff; 20]).unwrap();
         assert_eq!(
@@ -284,4 +285,15 @@ fn a_daemon_whose_log_nobody_reads_any_more_goes_on() {
     let stopped = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(stopped, Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_daemon_whose_log_nobody_reads_any_more_goes_on() {
+    has_its_log(|child| drop(child.stderr.take()), 3);
+}
+
+#[test]
+fn a_daemon_whose_log_is_full_or_hangs_goes_on() {
+    // More than a pipe holds.
+    has_its_log(|_| (), 1500);
 }
