@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.daemon import Daemon
+from harness.freezable_disk import FreezableDisk
 from harness.processes import executors_of
 from harness.small_disk import fill
 from harness.spark_process import SparkProcess
@@ -23,8 +24,11 @@ UNDO_PATIENCE_S = 20
 class Mischief:
     """Acts one after another. What it breaks it mends, sooner or later."""
 
-    def __init__(self, daemons: list[Daemon], say: Callable[[str], None]):
+    def __init__(
+        self, daemons: list[Daemon], disks: list[FreezableDisk], say: Callable[[str], None]
+    ):
         self._daemons = daemons
+        self._disks = disks
         self._say = say
         self._over = threading.Event()
         self._luck = random.Random()
@@ -34,6 +38,7 @@ class Mischief:
             "restart a service in order": self._restart_in_order,
             "freeze a service": self._freeze,
             "fill a disk": self._fill,
+            "hang a disk": self._hang,
             "damage what is on a disk": self._damage,
             "drain a service for a while": self._drain,
         }
@@ -96,6 +101,16 @@ class Mischief:
         finally:
             filler.unlink(missing_ok=True)
         return f"{service.host_port}, {written >> 20} MiB, for {full_s:.1f} s"
+
+    def _hang(self, _job: SparkProcess) -> str:
+        disk = self._luck.choice(self._disks)
+        seconds = self._luck.uniform(0.5, 15)
+        try:
+            disk.freeze()
+            self._pause(seconds)
+        finally:
+            disk.thaw()
+        return f"{disk.place.name}, for {seconds:.1f} s"
 
     def _damage(self, _job: SparkProcess) -> str:
         service = self._service()

@@ -12,6 +12,7 @@ MISCHIEF = {
     "restart a service in order": (4, 6),
     "freeze a service": (4, 6),
     "fill a disk": (2, 3),
+    "hang a disk": (2, 3),
     "damage what is on a disk": (2, 3),
     "drain a service for a while": (2, 3),
 }

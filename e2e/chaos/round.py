@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.daemon import Daemon, wait_until
-from harness.small_disk import small_disk
+from harness.freezable_disk import freezable_disk
 from harness.spark_process import TWO_EXECUTORS, Job, Outcome, SparkProcess
 
 from .mischief import Mischief
@@ -39,20 +39,20 @@ def run_round(
 ) -> tuple[Job, Round]:
     """Runs the job to its end. Each service has a disk of its own, below `folder`."""
     with ExitStack() as put_away:
-        daemons = []
+        daemons, disks = [], []
         for number in range(SERVICES):
-            disk = put_away.enter_context(small_disk(folder / f"disk{number}", DISK_MB))
-            daemons.append(Daemon(disk / "service", memory=plan.memory))
+            disks.append(put_away.enter_context(freezable_disk(folder / f"disk{number}", DISK_MB)))
+            daemons.append(Daemon(disks[-1].place / "service", memory=plan.memory))
             put_away.callback(daemons[-1].stop)
         job = job_of(plan, daemons, arguments)
         running = SparkProcess(spark, job)
-        outcome, counts = _under_attack(plan, running, daemons, say)
+        mischief = Mischief(daemons, disks, say)
+        outcome, counts = _under_attack(plan, running, mischief)
         _check_services_are_empty(daemons)
         return job, Round(outcome, counts)
 
 
-def _under_attack(plan, running, daemons, say) -> tuple[Outcome, dict[str, int]]:
-    mischief = Mischief(daemons, say)
+def _under_attack(plan, running, mischief) -> tuple[Outcome, dict[str, int]]:
     failures = []
 
     def act():

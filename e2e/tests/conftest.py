@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+import harness.freezable_disk
 import harness.small_disk
 from harness.cluster import Cluster
 from harness.daemon import Daemon
@@ -69,6 +70,13 @@ def small_disk(tmp_path):
     """A file system of one megabyte."""
     with harness.small_disk.small_disk(tmp_path / "small", megabytes=1) as place:
         yield place
+
+
+@pytest.fixture
+def freezable_disk(tmp_path):
+    """A disk that can be made to hang."""
+    with harness.freezable_disk.freezable_disk(tmp_path / "freezable", megabytes=1024) as disk:
+        yield disk
 
 
 @pytest.fixture

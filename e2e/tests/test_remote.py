@@ -301,6 +301,29 @@ def test_what_a_full_service_does_not_take_goes_to_another_one(
 
 
 @pytest.mark.lines("4.1")
+@pytest.mark.parametrize("thaws", [True, False])
+def test_a_disk_that_hangs_costs_a_job_time_and_nothing_else(
+    start_daemon, freezable_disk, start_job, plain_answer, thaws
+):
+    hanging = start_daemon(directory=freezable_disk.place / "service", memory="32MiB")
+    other = start_daemon("other")
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": 240000, "value_bytes": 1600}
+    services = f"{hanging.host_port},{other.host_port}"
+    job = remote("keyed_rows", arguments, services, **{"spark.shuffle.compress": "false"})
+    running = start_job(job)
+    wait_until(lambda: list(hanging.directory.rglob("*.data")), "the first write")
+    freezable_disk.freeze()
+    wait_until(lambda: hanging.status()["state"] == "disk failed", "that it is noticed")
+    if thaws:
+        freezable_disk.thaw()
+        wait_until(lambda: hanging.status()["state"] == "serving", "that it is well again")
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    assert outcome.report["totals"]["remote"] == 1
+    assert outcome.report["totals"]["originalsRead"] == 0
+
+
+@pytest.mark.lines("4.1")
 def test_services_are_empty_again_when_the_application_has_ended(
     start_daemon, start_job, plain_answer
 ):

@@ -24,6 +24,14 @@ const REPORT_SHARE: u64 = 1;
 const KEPT_PART: u64 = 8;
 const MOST_KEPT_BYTES: u64 = 64 << 20;
 
+/// Threads for calls of the store: they wait for disks and locks, so there are more than cores, but not
+/// so many that their stacks count.
+pub const BLOCKING_THREADS: usize = 64;
+
+/// Of those, the most that send chunks. The others are for who pushes, commits and asks, should all of these
+/// wait for a disk that hangs.
+const SENDERS: usize = BLOCKING_THREADS / 4 * 3;
+
 /// Granularity of a pool: a semaphore counts in 32 bits, memory does not fit them.
 const UNIT_BYTES: u64 = 1024;
 
@@ -120,6 +128,8 @@ pub struct Service {
     pub bodies: Arc<Bodies>,
     /// Memory for layouts that are told.
     pub layouts: Pool,
+    /// Turns to send chunks.
+    pub senders: Semaphore,
     /// Blocks that a disk did not give.
     pub unreadable: Unreadable,
     /// What drivers said of their applications.
@@ -144,6 +154,7 @@ impl Service {
             uploads: Pool::new(shares.upload_bytes - kept_bytes),
             bodies: Bodies::new(kept_bytes as usize),
             layouts: Pool::new(shares.layout_bytes),
+            senders: Semaphore::new(SENDERS),
             unreadable: Unreadable::default(),
             reports: Reports::new(shares.report_bytes),
             metrics: Metrics::default(),

@@ -39,7 +39,7 @@
 //! one partition -> a file that partitions share. Each is released before disk work, except those of
 //! what is written and of who pushes it, and the first, which is held while an executor is written
 //! down. Who writes several partitions together holds the locks of all; only one thread does so at a
-//! time.
+//! time. Those that are held during disk work are waited for with patience, and not for ever.
 
 pub mod fs;
 

@@ -79,12 +79,17 @@ impl Burst {
 
     /// Sends all. On an error the connection cannot go on.
     pub(super) async fn run(mut self) -> Result<(), CloseReason> {
+        let service = Arc::clone(&self.service);
         loop {
+            let Ok(turn) = service.senders.acquire().await else {
+                unreachable!("the semaphore is never closed");
+            };
             let going = spawn_blocking(move || {
                 let state = self.go();
                 (self, state)
             });
             let (burst, state) = going.await.map_err(|_| CloseReason::Panic)?;
+            drop(turn);
             self = burst;
             match state? {
                 State::Done => return Ok(()),

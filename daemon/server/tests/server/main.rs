@@ -11,6 +11,7 @@ mod connections;
 mod disk;
 mod drain;
 mod explain;
+mod hanging;
 mod hostile;
 mod life;
 mod panics;

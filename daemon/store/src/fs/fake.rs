@@ -40,7 +40,8 @@ struct Gate {
 
 #[derive(Debug, Default)]
 struct GateState {
-    closed: bool,
+    /// Below which directory nothing is written.
+    closed: Option<PathBuf>,
     waiting: usize,
 }
 
@@ -158,12 +159,17 @@ impl FakeFs {
 
     /// Lets writes wait until [`FakeFs::release_writes`].
     pub fn hold_writes(&self) {
-        locked(&self.gate.state).closed = true;
+        self.hold_writes_below(Path::new("/"));
+    }
+
+    /// The same, for writes to files below `dir`.
+    pub fn hold_writes_below(&self, dir: &Path) {
+        locked(&self.gate.state).closed = Some(dir.into());
     }
 
     /// Ends what [`FakeFs::hold_writes`] began.
     pub fn release_writes(&self) {
-        locked(&self.gate.state).closed = false;
+        locked(&self.gate.state).closed = None;
         self.gate.opened.notify_all();
     }
 
@@ -172,10 +178,13 @@ impl FakeFs {
         locked(&self.gate.state).waiting
     }
 
-    fn pass_gate(&self) {
+    fn pass_gate(&self, path: &Path) {
         let mut gate = locked(&self.gate.state);
         gate.waiting += 1;
-        let passed = self.gate.opened.wait_while(gate, |gate| gate.closed);
+        let passed = self.gate.opened.wait_while(gate, |gate| {
+            let closed = gate.closed.as_ref();
+            closed.is_some_and(|dir| path.starts_with(dir))
+        });
         passed.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
     }
 
@@ -272,7 +281,7 @@ impl File for FakeFile {
         if !self.writable {
             return Err(Errno::BADF.into());
         }
-        self.fs.pass_gate();
+        self.fs.pass_gate(&self.path);
         let mut state = locked(&self.fs.state);
         let number = state.writes;
         state.writes += 1;

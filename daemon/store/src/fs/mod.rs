@@ -105,23 +105,49 @@ pub trait Fs: Send + Sync + Debug {
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>>;
 }
 
+/// What is given to a file at once: little enough that a slow disk is soon seen to get on, and enough that
+/// the call costs nothing beside the bytes.
+const PIECE_BYTES: usize = 1024 * 1024;
+
 /// Writes all of `parts`, one after another, at `offset`. On error an unknown prefix is written.
-pub(crate) fn write_all_at(file: &dyn File, parts: &[&[u8]], mut offset: u64) -> io::Result<()> {
-    let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
+pub(crate) fn write_all_at(file: &dyn File, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+    write_in_pieces(file, parts, offset, || {})
+}
+
+/// The same, and tells `got_on` of each piece.
+pub(crate) fn write_in_pieces(
+    file: &dyn File,
+    parts: &[&[u8]],
+    mut offset: u64,
+    got_on: impl Fn(),
+) -> io::Result<()> {
+    let pieces = parts.iter().flat_map(|part| part.chunks(PIECE_BYTES));
+    let mut slices: Vec<_> = pieces.map(IoSlice::new).collect();
     let mut rest = slices.as_mut_slice();
-    IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {
-        match file.write_at(rest, offset) {
+        let next = rest.get(..piece(rest)).unwrap_or(rest);
+        match file.write_at(next, offset) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(count) => {
                 offset += count as u64;
                 IoSlice::advance_slices(&mut rest, count);
+                got_on();
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// How many of the slices are one piece.
+fn piece(slices: &[IoSlice<'_>]) -> usize {
+    let mut bytes = 0;
+    let fitting = slices.iter().take_while(|slice| {
+        bytes += slice.len();
+        bytes <= PIECE_BYTES
+    });
+    fitting.count().max(1)
 }
 
 /// Fills `into` from `offset`; the end of the file before that is an error.

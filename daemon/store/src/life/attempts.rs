@@ -2,12 +2,13 @@
 //! The map attempts of a generation, in remote mode.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 use crate::model::attempt::Attempt;
 use crate::model::code::Code;
 use crate::model::id::{MapId, MapIndex};
 use crate::resource::budget::Budget;
+use crate::resource::patient::Patient;
 use crate::resource::{locked, reading, writing};
 
 /// Attempts of one generation. A map task is tried a few times; what is far beyond that is an error of
@@ -26,14 +27,14 @@ pub(crate) struct Attempts {
 
 #[derive(Debug, Default)]
 struct All {
-    by_id: BTreeMap<AttemptId, Arc<Mutex<Attempt>>>,
+    by_id: BTreeMap<AttemptId, Arc<Patient<Attempt>>>,
     /// Nothing more is taken, and with which code: the shuffle was removed, or left to the next start.
     ended: Option<Code>,
 }
 
 impl Attempts {
     /// The attempt, if anything was heard of it.
-    pub(crate) fn find(&self, id: AttemptId) -> Option<Arc<Mutex<Attempt>>> {
+    pub(crate) fn find(&self, id: AttemptId) -> Option<Arc<Patient<Attempt>>> {
         locked(&self.all).by_id.get(&id).cloned()
     }
 
@@ -43,7 +44,7 @@ impl Attempts {
         budget: &Budget,
         id: AttemptId,
         num_maps: u32,
-    ) -> Result<Arc<Mutex<Attempt>>, Code> {
+    ) -> Result<Arc<Patient<Attempt>>, Code> {
         let mut all = locked(&self.all);
         if let Some(code) = all.ended {
             return Err(code);
@@ -56,7 +57,7 @@ impl Attempts {
         }
         let attempt = Attempt::default();
         budget.resize_metadata(0, attempt.bytes());
-        let attempt = Arc::new(Mutex::new(attempt));
+        let attempt = Arc::new(Patient::new(attempt));
         all.by_id.insert(id, Arc::clone(&attempt));
         Ok(attempt)
     }
@@ -65,12 +66,12 @@ impl Attempts {
     pub(crate) fn change<T>(
         &self,
         budget: &Budget,
-        attempt: &Mutex<Attempt>,
+        attempt: &Patient<Attempt>,
         change: impl FnOnce(&mut Attempt) -> T,
     ) -> Result<T, Code> {
         // A thread that panicked here may have left ledger and partitions disagreeing: such an
         // attempt never commits.
-        let mut attempt = attempt.lock().map_err(|_| Code::Internal)?;
+        let mut attempt = attempt.lock()?;
         let before = attempt.bytes();
         let outcome = change(&mut attempt);
         budget.resize_metadata(before, attempt.bytes());
@@ -103,13 +104,11 @@ impl Attempts {
                 .collect()
         };
         all.into_iter()
-            .map(|(id, attempt)| match attempt.lock() {
-                Ok(mut attempt) => {
-                    let note = attempt.clone();
-                    attempt.leave();
-                    Ok((id, note))
-                }
-                Err(_) => Err(Code::Internal),
+            .map(|(id, attempt)| {
+                let mut attempt = attempt.wait()?;
+                let note = attempt.clone();
+                attempt.leave();
+                Ok((id, note))
             })
             .collect()
     }
@@ -120,7 +119,7 @@ impl Attempts {
         if attempt.is_committed() {
             self.show(id);
         }
-        let attempt = Arc::new(Mutex::new(attempt));
+        let attempt = Arc::new(Patient::new(attempt));
         locked(&self.all).by_id.insert(id, attempt);
     }
 
@@ -132,7 +131,7 @@ impl Attempts {
             std::mem::take(&mut all.by_id)
         };
         for attempt in all.into_values() {
-            let mut attempt = attempt.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut attempt = attempt.wait_for_what_is_left();
             budget.resize_metadata(attempt.bytes(), 0);
             attempt.end();
         }

@@ -80,10 +80,11 @@ impl Store {
         if is_untouched || planted::is(Bug::AbortedKept) {
             return Ok(());
         }
-        for partition in generation.all_partitions() {
-            partition.abort(&self.resources, id)?;
-        }
-        Ok(())
+        // One that cannot be changed now does not keep the others' space.
+        let partitions = generation.all_partitions().into_iter();
+        partitions
+            .map(|partition| partition.abort(&self.resources, id))
+            .fold(Ok(()), Result::and)
     }
 
     fn attempt_of(

@@ -9,7 +9,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::id::{ReduceId, ShuffleKey};
 use crate::model::mode::Mode;
 use crate::resource::home::Home;
-use crate::resource::{Resources, locked, reading, writing};
+use crate::resource::{Resources, reading, writing};
 use crate::spark;
 use crate::store::Store;
 
@@ -88,14 +88,14 @@ impl Store {
 }
 
 impl Generation {
-    /// Holds this generation's summary lock, so that a repeated request waits for the first; pushes
-    /// of other shuffles, and fetches, need none of its locks for longer than one partition takes.
+    /// Holds this generation's summary lock, so that a repeated request waits for the first (not for ever);
+    /// pushes of other shuffles, and fetches, need none of its locks for longer than one partition takes.
     pub(crate) fn finalize(&self, resources: &Resources) -> Result<FinalizeSummary, Refusal> {
         if self.mode() == Mode::Remote {
             let detail = format!("{} is remote: its maps commit one by one", self.key);
             return Err(Code::Malformed.because(detail));
         }
-        let mut summary = locked(&self.summary);
+        let mut summary = self.summary.lock().map_err(|code| self.refuse(code))?;
         if let Some(summary) = *summary {
             return Ok(summary);
         }

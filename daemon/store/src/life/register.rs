@@ -12,6 +12,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::id::{AppAttempt, AppId, MergeId, ReduceId, ShuffleId, ShuffleKey};
 use crate::model::mode::Mode;
 use crate::resource::home::Home;
+use crate::resource::patient::Patient;
 use crate::resource::planted::{self, Bug};
 use crate::resource::{Resources, locked, reading, writing};
 use crate::spark::executors::Executors;
@@ -70,7 +71,7 @@ pub(crate) struct Generation {
     /// Of remote mode.
     pub(crate) attempts: Attempts,
     /// The answer to finalize; its lock makes a repeated finalize wait for the first.
-    pub(crate) summary: Mutex<Option<FinalizeSummary>>,
+    pub(crate) summary: Patient<Option<FinalizeSummary>>,
 }
 
 #[derive(Debug, Default)]
@@ -380,7 +381,7 @@ impl ApplicationState {
             home: Arc::new(home),
             partitions: RwLock::default(),
             attempts: Attempts::default(),
-            summary: Mutex::default(),
+            summary: Patient::default(),
         });
         resources.budget.resize_metadata(0, GENERATION_BYTES);
         self.tombstones.remove(&key.shuffle);

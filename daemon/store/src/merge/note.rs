@@ -37,7 +37,7 @@ impl Partition {
         if !planted::is(Bug::HandoverWithoutMemory) {
             self.write_out(resources)?;
         }
-        let inner = self.lock()?;
+        let inner = self.wait()?;
         Ok(PartitionNote {
             reduce: self.reduce().0,
             own: inner.own,

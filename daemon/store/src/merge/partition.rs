@@ -9,8 +9,8 @@
 //! Files are opened for each write and closed again: ten thousand partitions need no descriptors.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 
@@ -25,6 +25,7 @@ use crate::model::segment::{LaidSegment, Segments};
 use crate::resource::Resources;
 use crate::resource::budget::Budget;
 use crate::resource::home::{Home, Place};
+use crate::resource::patient::{Held, Patient};
 use crate::resource::planted::{self, Bug};
 
 /// What a partition costs beside its segments, for the budget: the struct, its map entry,
@@ -47,7 +48,7 @@ pub(crate) struct Partition {
     tail_hint: AtomicUsize,
     /// Whether readers have taken them: also a hint.
     read_hint: AtomicBool,
-    inner: Mutex<Inner>,
+    inner: Patient<Inner>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +133,7 @@ impl Partition {
             home,
             tail_hint: 0.into(),
             read_hint: false.into(),
-            inner: Mutex::new(inner),
+            inner: Patient::new(inner),
         }
     }
 
@@ -164,13 +165,18 @@ impl Partition {
 
     /// A thread that panicked here may have left index and bytes disagreeing: such a partition is
     /// lost.
-    pub(super) fn lock(&self) -> Result<MutexGuard<'_, Inner>, Code> {
-        self.inner.lock().map_err(|_| Code::Internal)
+    pub(super) fn lock(&self) -> Result<Held<'_, Inner>, Code> {
+        self.inner.lock()
     }
 
-    /// Its lock, if it is there and has something in memory.
-    pub(super) fn lock_with_tail(&self) -> Option<MutexGuard<'_, Inner>> {
-        let inner = self.lock().ok()?;
+    /// The same, however long those who write it need.
+    pub(super) fn wait(&self) -> Result<Held<'_, Inner>, Code> {
+        self.inner.wait()
+    }
+
+    /// Its lock, if nobody has it, and it is there and has something in memory.
+    pub(super) fn try_lock_with_tail(&self) -> Option<Held<'_, Inner>> {
+        let inner = self.inner.try_lock()?;
         (inner.phase != Phase::Removed && inner.tail.len() > 0).then_some(inner)
     }
 
@@ -317,7 +323,7 @@ impl Partition {
 
     /// No more appends.
     pub(crate) fn freeze(&self, resources: &Resources) -> Result<Frozen, Code> {
-        let mut inner = self.lock()?;
+        let mut inner = self.wait()?;
         if inner.phase == Phase::Open {
             inner.phase = Phase::Frozen;
             let before = inner.index_bytes();
@@ -369,11 +375,8 @@ impl Partition {
     /// Forgets everything and removes its own file. Readers that have it open keep it; what is in
     /// the shared file goes with the shuffle.
     pub(crate) fn remove(&self, resources: &Resources) {
-        // A poisoned partition still has a file to remove, and memory to give back.
-        let mut inner = self
-            .inner
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        // A lost partition still has a file to remove, and memory to give back.
+        let mut inner = self.inner.wait_for_what_is_left();
         if inner.phase == Phase::Removed {
             return;
         }

@@ -2,7 +2,7 @@
 //! When memory is short tails that readers have taken are written out, then the largest, many in one write.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use super::extents::FileRun;
 use super::partition::{Inner, Partition};
@@ -10,6 +10,7 @@ use super::tail::SharedTail;
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::Place;
+use crate::resource::patient::Held;
 use crate::resource::planted::{self, Bug};
 use crate::store::Store;
 
@@ -38,7 +39,7 @@ struct Piece<'a> {
 
 enum HeldTail<'a> {
     /// Under the partition's lock, so that nobody appends meanwhile.
-    Open(MutexGuard<'a, Inner>),
+    Open(Held<'a, Inner>),
     /// Final. The lock is free: readers do not wait for the disk.
     Frozen(SharedTail),
 }
@@ -129,7 +130,7 @@ fn write_out_together(resources: &Resources, candidates: &[Candidate]) {
     let mut by_disk: BTreeMap<DiskIndex, Vec<Piece<'_>>> = BTreeMap::new();
     for candidate in candidates {
         let partition = candidate.partition.as_ref();
-        let Some(mut inner) = partition.lock_with_tail() else {
+        let Some(mut inner) = partition.try_lock_with_tail() else {
             continue;
         };
         let Ok(place) = partition.place(resources, &inner, inner.tail.len() as u64) else {

@@ -53,7 +53,7 @@ impl Partition {
     pub(crate) fn write_out(&self, resources: &Resources) -> Result<(), Code> {
         let mut left = None;
         loop {
-            let mut inner = self.lock()?;
+            let mut inner = self.wait()?;
             let length = inner.tail.len();
             let goal = left.unwrap_or(length);
             if inner.phase == Phase::Removed || goal == 0 {
@@ -160,8 +160,8 @@ impl Partition {
         if let Place::Spill(disk) = place {
             return self.home().spill(resources, disk, slices);
         }
-        let path = self.home().path(resources, place, self.reduce());
-        self.home().append(resources, &path, end, slices)?;
+        self.home()
+            .append(resources, place, self.reduce(), end, slices)?;
         Ok(end)
     }
 
@@ -250,7 +250,7 @@ impl Partition {
                 self.leave_memory(&mut inner);
             }
             Ok(inner) if inner.phase == Phase::Removed => self.home().remove(resources),
-            // Lost: a thread panicked with it. The files go with the shuffle.
+            // What was written is not looked at, and goes with the shuffle.
             _ => {}
         }
     }

@@ -3,13 +3,15 @@
 //!
 //! A failed write takes its disk out: no new file is placed there and appends to its files are
 //! refused, with DISK_FULL or DISK_FAILED. After [`RETRY_MS`] the next caller probes it by writing
-//! a small file, and takes it in again if that works.
+//! a small file, and takes it in again if that works. A disk that is stalled ([`Flow`]) is out as
+//! long as it is, and not probed: a thread that writes to it may not come back.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use super::flow::{Flow, Stalled};
 use super::{Environment, locked};
 use crate::fs::{Open, Space, write_all_at};
 use crate::model::code::Code;
@@ -35,22 +37,31 @@ struct Disk {
     /// False is a shortcut: the lock is only taken for a disk that had trouble.
     troubled: AtomicBool,
     health: Mutex<Health>,
+    flow: Flow,
+    /// It was said that nothing gets on.
+    is_known_to_stall: AtomicBool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Disks {
     disks: Vec<Disk>,
+    /// Of the directories that Spark's executors name, which may be on any disk.
+    others: Flow,
 }
 
 impl Disks {
     pub(crate) fn new(roots: Vec<PathBuf>) -> Self {
+        let count = roots.len();
         let disk = |root| Disk {
             root,
             troubled: false.into(),
             health: Mutex::new(Health::Well),
+            flow: Flow::new(count),
+            is_known_to_stall: false.into(),
         };
         Self {
             disks: roots.into_iter().map(disk).collect(),
+            others: Flow::new(count),
         }
     }
 
@@ -66,6 +77,12 @@ impl Disks {
 
     pub(crate) fn roots(&self) -> impl Iterator<Item = &Path> {
         self.disks.iter().map(|disk| disk.root.as_path())
+    }
+
+    /// What is being written to a disk of ours; without one, to those of Spark's executors.
+    pub(crate) fn flow(&self, index: Option<DiskIndex>) -> &Flow {
+        let disk = index.and_then(|index| self.disks.get(usize::from(index)));
+        disk.map_or(&self.others, |disk| &disk.flow)
     }
 
     /// A well disk for a new file: the one that `spread` falls on, or the next.
@@ -87,6 +104,9 @@ impl Disks {
         let Some(disk) = self.disks.get(usize::from(index)) else {
             return Err(Code::Internal);
         };
+        if disk.is_stalled(environment) {
+            return Err(Code::DiskFailed);
+        }
         if !disk.troubled.load(Relaxed) {
             return Ok(());
         }
@@ -100,7 +120,7 @@ impl Disks {
                 Health::Bad { retry_at_ms, .. } => *retry_at_ms = now_ms + RETRY_MS,
             }
         }
-        match probe(&disk.root, environment) {
+        match disk.probe(environment) {
             Ok(()) => {
                 tracing::info!(dir = %disk.root.display(), "disk is well again");
                 *locked(&disk.health) = Health::Well;
@@ -119,7 +139,7 @@ impl Disks {
         environment: &Environment,
     ) -> Code {
         let code = code_of(error);
-        if !matches!(code, Code::DiskFull | Code::DiskFailed) {
+        if !matches!(code, Code::DiskFull | Code::DiskFailed) || Stalled::is(error) {
             return code;
         }
         if let Some(disk) = self.disks.get(usize::from(index)) {
@@ -146,12 +166,39 @@ impl Disks {
     }
 }
 
+impl Disk {
+    fn is_stalled(&self, environment: &Environment) -> bool {
+        let is_stalled = self.flow.is_stalled(environment.clock.as_ref());
+        if self.is_known_to_stall.load(Relaxed) != is_stalled
+            && self.is_known_to_stall.swap(is_stalled, Relaxed) != is_stalled
+        {
+            let dir = self.root.display();
+            match is_stalled {
+                true => tracing::warn!(%dir, error = %Stalled, "disk is taken out"),
+                false => tracing::info!(%dir, "disk writes again"),
+            }
+        }
+        is_stalled
+    }
+
+    fn probe(&self, environment: &Environment) -> io::Result<()> {
+        let writing = self.flow.begin(environment.clock.as_ref())?;
+        let path = self.root.join(PROBE_NAME);
+        let file = environment.fs.open(&path, Open::Create)?;
+        let written = write_all_at(file.as_ref(), &[&vec![0; PROBE_BYTES]], 0);
+        drop(file);
+        let removed = environment.fs.remove_file(&path);
+        drop(writing);
+        written.and(removed)
+    }
+}
+
 /// What a failed write means for the pusher.
 pub(crate) fn code_of(error: &io::Error) -> Code {
     use rustix::io::Errno;
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Code::DiskFull,
-        ErrorKind::OutOfMemory => Code::Overloaded,
+        ErrorKind::OutOfMemory | ErrorKind::ResourceBusy => Code::Overloaded,
         // Too many open files: this process is at its limit, the disk is fine.
         _ => match Errno::from_io_error(error) {
             Some(Errno::MFILE | Errno::NFILE) => Code::Overloaded,
@@ -162,12 +209,3 @@ pub(crate) fn code_of(error: &io::Error) -> Code {
 
 /// The name of the probe file in a disk's directory.
 pub(crate) const PROBE_NAME: &str = "probe";
-
-fn probe(root: &Path, environment: &Environment) -> io::Result<()> {
-    let path = root.join(PROBE_NAME);
-    let file = environment.fs.open(&path, Open::Create)?;
-    let written = write_all_at(file.as_ref(), &[&vec![0; PROBE_BYTES]], 0);
-    drop(file);
-    let removed = environment.fs.remove_file(&path);
-    written.and(removed)
-}

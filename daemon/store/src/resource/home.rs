@@ -3,15 +3,17 @@
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::Resources;
 use super::disk::{DiskIndex, code_of};
+use super::flow::Flow;
 use super::incarnation::{SPILL_NAME, data_file_name, remove_data_dir};
+use super::patient::Patient;
 use super::planted::{self, Bug};
-use super::{Resources, locked};
-use crate::fs::{Access, File, Open, write_all_at};
+use crate::fs::{Access, File, Open, write_in_pieces};
 use crate::model::code::Code;
 use crate::model::id::{ReduceId, ShuffleKey};
 use crate::spark::dirs::{HashedDirs, MergedFile};
@@ -51,7 +53,7 @@ pub(crate) enum Home {
 /// well.
 #[derive(Debug, Default)]
 pub(crate) struct Spill {
-    end: Mutex<u64>,
+    end: Patient<u64>,
 }
 
 /// A home, for the next start of the daemon.
@@ -97,7 +99,7 @@ impl Home {
         }
     }
 
-    /// Of a registered shuffle.
+    /// Of a registered shuffle to which nobody writes any more.
     pub(crate) fn note(&self) -> Option<HomeNote> {
         match self {
             Self::Ours {
@@ -109,7 +111,10 @@ impl Home {
                 dir_name: dir_name.clone(),
                 spread: *spread,
                 num_maps: *num_maps,
-                spill_ends: spills.iter().map(|spill| *locked(&spill.end)).collect(),
+                spill_ends: spills
+                    .iter()
+                    .map(|spill| *spill.end.wait_for_what_is_left())
+                    .collect(),
             }),
             Self::Spark { .. } => None,
         }
@@ -125,7 +130,9 @@ impl Home {
 
     /// As it was noted.
     pub(crate) fn of(note: HomeNote) -> Self {
-        let spill = |end: u64| Spill { end: end.into() };
+        let spill = |end| Spill {
+            end: Patient::new(end),
+        };
         Self::Ours {
             dir_name: note.dir_name,
             spread: note.spread,
@@ -162,6 +169,12 @@ impl Home {
         }
     }
 
+    /// What is being written to the disk of its files.
+    fn flow<'a>(&self, resources: &'a Resources, disk: DiskIndex) -> &'a Flow {
+        let ours = matches!(self, Self::Ours { .. });
+        resources.disks.flow(ours.then_some(disk))
+    }
+
     pub(crate) fn path(&self, resources: &Resources, place: Place, reduce: ReduceId) -> PathBuf {
         match self {
             Self::Ours { dir_name, .. } => {
@@ -187,10 +200,9 @@ impl Home {
             return Err(ErrorKind::Unsupported.into());
         };
         let spill = spills.get(usize::from(disk)).ok_or(ErrorKind::NotFound)?;
-        let path = self.path(resources, Place::Spill(disk), ReduceId(0));
-        let mut end = locked(&spill.end);
+        let mut end = spill.end.lock().map_err(|_| ErrorKind::ResourceBusy)?;
         let offset = *end;
-        *end = self.append(resources, &path, offset, slices)?;
+        *end = self.append(resources, Place::Spill(disk), ReduceId(0), offset, slices)?;
         Ok(offset)
     }
 
@@ -199,16 +211,20 @@ impl Home {
     pub(crate) fn append(
         &self,
         resources: &Resources,
-        path: &Path,
+        place: Place,
+        reduce: ReduceId,
         end: u64,
         slices: &[&[u8]],
     ) -> io::Result<u64> {
+        let path = &self.path(resources, place, reduce);
+        let clock = resources.environment.clock.as_ref();
+        let writing = self.flow(resources, place.disk()).begin(clock)?;
         let file = match end {
             0 => self.create(resources, path),
             _ => resources.fs().open(path, Open::Write),
         }?;
         let length: u64 = slices.iter().map(|slice| slice.len() as u64).sum();
-        match write_all_at(file.as_ref(), slices, end) {
+        match write_in_pieces(file.as_ref(), slices, end, || writing.got_on()) {
             Err(error) if !planted::is(Bug::FailedWriteAcknowledged) => {
                 // Cut back at once: what is torn must not fill a full disk. What cannot be cut back
                 // or removed now is never looked at, and goes with the directory.

@@ -5,10 +5,12 @@ pub(crate) mod allocator;
 pub(crate) mod budget;
 pub(crate) mod clock;
 pub(crate) mod disk;
+pub(crate) mod flow;
 pub(crate) mod home;
 pub(crate) mod incarnation;
 pub(crate) mod paged;
 pub(crate) mod pages;
+pub(crate) mod patient;
 pub(crate) mod planted;
 pub(crate) mod random;
 

@@ -16,5 +16,6 @@ mod os;
 mod remote;
 mod restart;
 mod spark;
+mod stalled;
 mod steps;
 mod world;

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
-use lodestone_server::service::{Service, Shares};
+use lodestone_server::service::{BLOCKING_THREADS, Service, Shares};
 use lodestone_store::{Environment, Store, StoreConfig, TAIL_BLOCK_BYTES};
 use lodestone_wire::extension::MergeKey;
 use tempfile::TempDir;
@@ -50,13 +50,17 @@ impl Inside {
         let stopping = stop.clone();
         let serving = thread::spawn(move || {
             // One thread: only such a runtime lets its time be owned.
-            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = Builder::new_current_thread()
+                .enable_all()
+                .max_blocking_threads(BLOCKING_THREADS)
+                .build()
+                .unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let address = listener.local_addr().unwrap();
                 tell.send((address, Handle::current())).unwrap();
                 let admission = Admission {
-                    max_connections: 10,
+                    max_connections: 100,
                     idle_exit: None,
                 };
                 serve::run(listener, shared, admission, &stopping).await;

@@ -4,6 +4,7 @@
 pub(crate) mod client;
 pub(crate) mod daemon;
 pub(crate) mod inside;
+pub(crate) mod trap;
 
 pub(crate) use client::Client;
 pub(crate) use daemon::Daemon;

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is being written to a disk. Only so many threads write to one at a time, and a disk on which
+//! nothing gets on for [`STALL_MS`] is stalled: those that are in a system call there cannot be helped, but
+//! nobody follows them, and who waited goes elsewhere.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::clock::Clock;
+use super::locked;
+
+/// Nothing that was being written got on for so long: far beyond what a disk in use needs for a piece, and
+/// not so long that clients have given up on the service meanwhile.
+pub(crate) const STALL_MS: u64 = 10_000;
+
+/// Threads that write to all disks together, at most about half of what the server has for the store's
+/// calls. More would not write any faster.
+const WRITERS: usize = 32;
+
+/// Of those, the most that write to one disk.
+const WRITERS_PER_DISK: usize = 16;
+
+/// How often who waits looks whether the disk is stalled.
+const LOOK: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+pub(crate) struct Flow {
+    writers_max: usize,
+    writers: AtomicUsize,
+    /// When something got on last, or began where nothing was being written.
+    progress_ms: AtomicU64,
+    turn: Mutex<()>,
+    ended: Condvar,
+}
+
+/// Somebody writes.
+#[derive(Debug)]
+pub(crate) struct Writing<'a> {
+    flow: &'a Flow,
+    clock: &'a dyn Clock,
+}
+
+impl Flow {
+    /// Of one of so many disks.
+    pub(crate) fn new(disks: usize) -> Self {
+        Self {
+            writers_max: (WRITERS / disks.max(1)).clamp(1, WRITERS_PER_DISK),
+            writers: 0.into(),
+            progress_ms: 0.into(),
+            turn: Mutex::new(()),
+            ended: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn is_stalled(&self, clock: &dyn Clock) -> bool {
+        self.writers.load(SeqCst) > 0
+            && clock.now_ms().saturating_sub(self.progress_ms.load(SeqCst)) >= STALL_MS
+    }
+
+    /// Waits for a turn, as long as those who write get on.
+    pub(crate) fn begin<'a>(&'a self, clock: &'a dyn Clock) -> io::Result<Writing<'a>> {
+        let mut turn = locked(&self.turn);
+        loop {
+            if self.is_stalled(clock) {
+                return Err(io::Error::other(Stalled));
+            }
+            if self.writers.load(SeqCst) < self.writers_max {
+                break;
+            }
+            let waited = self.ended.wait_timeout(turn, LOOK);
+            turn = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let writing = Writing { flow: self, clock };
+        if self.writers.load(SeqCst) == 0 {
+            writing.got_on();
+        }
+        self.writers.fetch_add(1, SeqCst);
+        Ok(writing)
+    }
+}
+
+impl Writing<'_> {
+    pub(crate) fn got_on(&self) {
+        self.flow.progress_ms.store(self.clock.now_ms(), SeqCst);
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.got_on();
+        let _turn = locked(&self.flow.turn);
+        self.flow.writers.fetch_sub(1, SeqCst);
+        self.flow.ended.notify_one();
+    }
+}
+
+/// Nothing gets on. No failure of the disk's, which may be well the next moment.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing was written for {} s", STALL_MS / 1000)]
+pub(crate) struct Stalled;
+
+impl Stalled {
+    pub(crate) fn is(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| inner.is::<Self>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+    use crate::resource::clock::ManualClock;
+
+    #[test]
+    fn a_disk_is_stalled_when_nothing_gets_on_and_well_as_soon_as_something_does() {
+        let clock = ManualClock::default();
+        let flow = Flow::new(1);
+        clock.advance_ms(5 * STALL_MS);
+        assert!(!flow.is_stalled(&clock), "nobody writes");
+        let first = flow.begin(&clock).unwrap();
+        clock.advance_ms(STALL_MS - 1);
+        assert!(!flow.is_stalled(&clock));
+        // Who begins beside one that hangs is no sign of life.
+        let second = flow.begin(&clock).unwrap();
+        clock.advance_ms(1);
+        assert!(flow.is_stalled(&clock));
+        second.got_on();
+        assert!(!flow.is_stalled(&clock));
+        clock.advance_ms(STALL_MS);
+        assert!(flow.is_stalled(&clock));
+        drop(first);
+        assert!(!flow.is_stalled(&clock));
+        drop(second);
+        clock.advance_ms(STALL_MS);
+        assert!(!flow.is_stalled(&clock));
+    }
+
+    #[test]
+    fn who_waits_for_a_turn_gets_it_or_is_told_that_the_disk_is_stalled() {
+        let clock = ManualClock::default();
+        let flow = Flow::new(WRITERS);
+        let first = flow.begin(&clock).unwrap();
+        let (began, has_begun) = mpsc::channel();
+        thread::scope(|scope| {
+            let (flow, clock) = (&flow, &clock);
+            scope.spawn(move || began.send(flow.begin(clock).map(drop)).unwrap());
+            drop(first);
+            assert!(has_begun.recv().unwrap().is_ok());
+        });
+        let _hangs = flow.begin(&clock).unwrap();
+        clock.advance_ms(STALL_MS);
+        assert!(Stalled::is(&flow.begin(&clock).unwrap_err()));
+    }
+}

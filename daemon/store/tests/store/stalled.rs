@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A disk that neither does what it is told nor says that it cannot.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lodestone_store::*;
+
+use crate::world::*;
+
+/// After so long a disk on which nothing gets on is left alone.
+const STALL_MS: u64 = 10_000;
+
+/// However a test ends: nothing hangs any more.
+struct Mended<'a>(&'a World);
+
+impl Drop for Mended<'_> {
+    fn drop(&mut self) {
+        self.0.fs.release_writes();
+    }
+}
+
+fn large(map: u32, reduce: u32) -> Vec<u8> {
+    payload(map, reduce, LARGE_BYTES)
+}
+
+/// Waits until so many writes hang.
+fn await_held(world: &World, writes: usize) {
+    while world.fs.held_writes() < writes {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn what_comes_while_a_disk_hangs_goes_to_another_and_what_hung_is_there_in_the_end() {
+    let world = World::with(2, LITTLE_MEMORY).registered();
+    world.fs.hold_writes_below(Path::new(DISK));
+    thread::scope(|scope| {
+        let world = &world;
+        let _mended = Mended(world);
+        let hanging = scope.spawn(move || world.push(0, 0, &large(0, 0)));
+        await_held(world, 1);
+        world.clock.advance_ms(STALL_MS);
+        for reduce in 1..10 {
+            assert_eq!(world.push(0, reduce, &large(0, reduce)), Code::Ok);
+        }
+        assert_eq!(
+            world.fs.held_writes(),
+            1,
+            "the hanging disk was tried again"
+        );
+        assert_eq!(world.store.load().state, State::Serving);
+        world.fs.release_writes();
+        assert_eq!(hanging.join().unwrap(), Code::Ok);
+    });
+    world.store.finalize(&key()).unwrap();
+    for reduce in 0..10 {
+        assert_eq!(world.fetch(reduce), large(0, reduce));
+    }
+}
+
+#[test]
+fn a_store_whose_only_disk_hangs_says_so_and_is_well_as_soon_as_the_disk_is() {
+    let world = World::new().registered();
+    world.fs.hold_writes();
+    thread::scope(|scope| {
+        let world = &world;
+        let _mended = Mended(world);
+        let hanging = scope.spawn(move || world.push(0, 0, &large(0, 0)));
+        await_held(world, 1);
+        world.clock.advance_ms(STALL_MS - 1);
+        assert_eq!(world.store.load().state, State::Serving);
+        for _ in 0..3 {
+            world.clock.advance_ms(STALL_MS);
+            assert_eq!(world.store.load().state, State::DiskFailed);
+            assert_eq!(world.push(0, 1, &large(0, 1)), Code::DiskFailed);
+        }
+        assert_eq!(
+            world.fs.held_writes(),
+            1,
+            "the hanging disk was tried again"
+        );
+        world.fs.release_writes();
+        assert_eq!(hanging.join().unwrap(), Code::Ok);
+    });
+    assert_eq!(world.store.load().state, State::Serving);
+    assert_eq!(world.push(0, 1, &large(0, 1)), Code::Ok);
+    world.store.finalize(&key()).unwrap();
+    assert_eq!(world.fetch(0), large(0, 0));
+    assert_eq!(world.fetch(1), large(0, 1));
+}
+
+#[test]
+fn a_disk_that_hangs_takes_only_some_of_the_threads_and_the_others_are_told() {
+    const PUSHERS: u32 = 40;
+    const HANGING: usize = 16;
+    let world = World::new().registered();
+    world.fs.hold_writes();
+    thread::scope(|scope| {
+        let world = &world;
+        let _mended = Mended(world);
+        let (tell, told) = mpsc::channel();
+        for reduce in 0..PUSHERS {
+            let tell = tell.clone();
+            scope.spawn(move || {
+                let code = world.push(0, reduce, &large(0, reduce));
+                tell.send((reduce, code)).unwrap();
+            });
+        }
+        await_held(world, HANGING);
+        world.clock.advance_ms(STALL_MS);
+        for _ in HANGING..PUSHERS as usize {
+            assert_eq!(told.recv().unwrap().1, Code::DiskFailed);
+        }
+        assert_eq!(world.fs.held_writes(), HANGING);
+        world.fs.release_writes();
+        for _ in 0..HANGING {
+            let (reduce, code) = told.recv().unwrap();
+            assert_eq!(code, Code::Ok);
+            assert_eq!(world.push(1, reduce, b"more"), Code::Ok);
+        }
+    });
+}
+
+#[test]
+fn who_needs_a_partition_or_an_attempt_that_hangs_is_told_in_time() {
+    let world = World::new().remote();
+    world.fs.hold_writes();
+    thread::scope(|scope| {
+        let world = &world;
+        let _mended = Mended(world);
+        let hanging = scope.spawn(move || {
+            let mut attempt = world.attempt(0, 100);
+            assert_eq!(attempt.push(&[(0, &large(0, 0))]), [Code::Ok]);
+            attempt.acknowledged
+        });
+        await_held(world, 1);
+        let began = Instant::now();
+        let layout = || {
+            let layout = world.store.layout(&key(), MapRange::ALL, ReduceId(0));
+            layout.unwrap_err().code
+        };
+        let commit = || {
+            let commit = world
+                .store
+                .commit_map(&key(), MapIndex(0), MapId(100), Ledger::default());
+            commit.unwrap_err().code
+        };
+        assert_eq!(layout(), Code::Overloaded);
+        assert_eq!(commit(), Code::Overloaded);
+        let first = began.elapsed();
+        assert!(first < Duration::from_secs(30), "it waited for {first:?}");
+        // Others do not wait behind it.
+        let mut other = world.attempt(1, 101);
+        assert_eq!(other.push(&[(1, b"in memory")]), [Code::Ok]);
+        let began = Instant::now();
+        for _ in 0..20 {
+            assert_eq!((layout(), commit()), (Code::Overloaded, Code::Overloaded));
+        }
+        let next = began.elapsed();
+        assert!(next < first, "it waited again, for {next:?}");
+        world.fs.release_writes();
+        let pushed = hanging.join().unwrap();
+        world
+            .store
+            .commit_map(&key(), MapIndex(0), MapId(100), pushed)
+            .unwrap();
+    });
+    assert_eq!(world.fetch(0), large(0, 0));
+}
