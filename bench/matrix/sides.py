@@ -16,6 +16,8 @@ BENCH = ROOT / "bench"
 CACHE = (ROOT / ".cache" / "bench").resolve()
 # A container with one core gets this collector from the JVM, and it has no threads of its own that blur the CPU seconds.
 JVM_OPTIONS = "-XX:+UseSerialGC"
+# An environment variable: more of them for executors, such as a profiler.
+EXECUTOR_OPTIONS = "BENCH_EXECUTOR_OPTIONS"
 YARN_JAR = "spark-yarn_"
 
 
@@ -100,7 +102,7 @@ def settings(
         "spark.executor.cores": str(setting.cores),
         "spark.executor.memory": f"{setting.memory_mb}m",
         "spark.driver.extraJavaOptions": JVM_OPTIONS,
-        "spark.executor.extraJavaOptions": JVM_OPTIONS,
+        "spark.executor.extraJavaOptions": f"{JVM_OPTIONS} {os.environ.get(EXECUTOR_OPTIONS, '')}".rstrip(),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.shuffle.partitions": "200",
         # Many maps: small blocks, as a large cluster has them.

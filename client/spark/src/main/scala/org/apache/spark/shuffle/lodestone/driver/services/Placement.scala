@@ -14,8 +14,9 @@ private[driver] final case class Demand(
     copies: Int = 1)
 
 /**
- * Which of the live services hold a shuffle: as many as it has use for, those with room before those
- * without, those beside executors before those elsewhere.
+ * Which of the live services hold a shuffle: as many as it has use for, those beside executors before
+ * those elsewhere. Each of them gets as much as any other; so those without room get nothing, unless
+ * those with room are too few.
  */
 private[driver] object Placement {
 
@@ -34,10 +35,11 @@ private[driver] object Placement {
 
   /** @param near hosts that have executors; empty where that says nothing */
   def choose(demand: Demand, live: Seq[Service], near: Set[String]): Seq[Service] = {
-    val strained = strainedBy(demand, live)
-    rotated(live, demand.shuffleId)
-      .sortBy(service => (strained(service), !near.contains(service.address.host)))
-      .take(wanted(demand))
+    val (strained, roomy) = live.partition(strainedBy(demand, live))
+    val missing = if (roomy.size < demand.copies) strained else Nil
+    def inOrder(services: Seq[Service]): Seq[Service] =
+      rotated(services, demand.shuffleId).sortBy(service => !near.contains(service.address.host))
+    (inOrder(roomy) ++ inOrder(missing)).take(wanted(demand))
   }
 
   /** None of them has room for what it would get. */

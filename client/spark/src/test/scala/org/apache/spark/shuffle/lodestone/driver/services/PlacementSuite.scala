@@ -21,8 +21,9 @@ class PlacementSuite {
       live: Seq[Service],
       partitions: Int,
       near: Set[String] = Set.empty,
-      shuffleId: Int = 0): Seq[String] =
-    Placement.choose(Demand(shuffleId, partitions, 0), live, near).map(_.address.host)
+      shuffleId: Int = 0,
+      copies: Int = 1): Seq[String] =
+    Placement.choose(Demand(shuffleId, partitions, 0, copies), live, near).map(_.address.host)
 
   @Test def `a shuffle gets a service for every eight partitions and no more than there are`()
       : Unit = {
@@ -42,14 +43,19 @@ class PlacementSuite {
     assertEquals(4, chosen(live, 100, near = Set("c")).size)
   }
 
-  @Test def `a service without room is used only when there is no other`(): Unit = {
+  @Test def `a service without room is used only where those with room are too few`(): Unit = {
     val fullMemory = service("memory", roomy.copy(memoryUsed = 86))
     val fullDisk = service("disk", roomy.copy(diskFree = 99))
     val live = Seq(fullMemory, fullDisk, service("a"), service("b"))
     (0 until 4).foreach { id =>
       assertEquals(Set("a", "b"), chosen(live, 16, near = Set("disk"), shuffleId = id).toSet)
     }
-    assertEquals(4, chosen(live, 32).size)
+    assertEquals(Set("a", "b"), chosen(live, 1000, near = Set("disk", "memory")).toSet)
+    val oneLeft = live.take(3)
+    assertEquals(Seq("a"), chosen(oneLeft, 1000))
+    assertEquals("a", chosen(oneLeft, 8, near = Set("disk"), copies = 2).head)
+    assertEquals(Set("memory", "disk", "a"), chosen(oneLeft, 1000, copies = 2).toSet)
+    assertEquals(2, chosen(live.take(2), 1000).size)
   }
 
   @Test def `a large disk has room as long as the shuffle fits and some gigabytes remain`()

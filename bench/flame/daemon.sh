@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Flame graphs of the daemon under `lodestone bench`: of pushes, and of fetches of what was merged. Needs `perf`, and may need root.
+# usage: bench/flame/daemon.sh OUT [block ...]   from the project's folder; makes OUT-push-BLOCK.svg and OUT-fetch-BLOCK.svg
+set -euo pipefail
+out=$1
+shift
+blocks=("${@:-10k}")
+commit=$(git describe --always --dirty)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# With frame pointers and names, or stacks end where they begin.
+CARGO_TARGET_DIR=$folder/target RUSTFLAGS="-C force-frame-pointers=yes" CARGO_PROFILE_RELEASE_DEBUG=1 CARGO_PROFILE_RELEASE_STRIP=false \
+    cargo build --release --quiet --manifest-path daemon/Cargo.toml -p lodestone-server
+lodestone=$folder/target/release/lodestone
+
+# A daemon of its own for each, and what it did while the bench was at work.
+draw() {
+    verb=$1
+    block=$2
+    shift 2
+    mkdir "$folder/data"
+    mkfifo "$folder/ready"
+    "$lodestone" serve --listen 127.0.0.1:0 --dir "$folder/data" --executor-root /var/empty >"$folder/ready" 2>"$folder/log" &
+    daemon=$!
+    read -r ready <"$folder/ready"
+    address=$(sed -E 's/.* listen=([^ ]+).*/\1/' <<<"$ready")
+    perf record --quiet --freq 999 --call-graph fp --pid "$daemon" --output "$folder/perf" &
+    perf=$!
+    "$lodestone" bench "$verb" "$@" --server "$address" --block "$block" --connections 1000 --total 1g --rounds 5
+    kill -INT "$perf"
+    wait "$perf" || true
+    kill "$daemon"
+    wait "$daemon"
+    perf script --input "$folder/perf" 2>/dev/null |
+        python3 bench/flame/flame.py "daemon, $verb of 1 GB five times in blocks of $block, $commit" >"$out-$verb-$block.svg"
+    rm -rf "$folder/data" "$folder/ready"
+}
+
+for block in "${blocks[@]}"; do
+    draw push "$block"
+    draw fetch "$block" --from merged
+done
