@@ -94,6 +94,7 @@ def settings(
     side: Side, setting: Setting, folder: Path, service_port: int = 0, daemons: Sequence[str] = ()
 ) -> dict[str, str]:
     """The configuration of a side's application."""
+    more_options = os.environ.get(EXECUTOR_OPTIONS, "").split()
     conf = configuration(setting.spark, folder, lodestone=False) | BOTH_EXECUTORS
     conf |= {
         "spark.app.name": f"Lodestone bench: {side.name}",
@@ -102,7 +103,7 @@ def settings(
         "spark.executor.cores": str(setting.cores),
         "spark.executor.memory": f"{setting.memory_mb}m",
         "spark.driver.extraJavaOptions": JVM_OPTIONS,
-        "spark.executor.extraJavaOptions": f"{JVM_OPTIONS} {os.environ.get(EXECUTOR_OPTIONS, '')}".rstrip(),
+        "spark.executor.extraJavaOptions": " ".join([JVM_OPTIONS, *more_options]),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.shuffle.partitions": "200",
         # Many maps: small blocks, as a large cluster has them.
