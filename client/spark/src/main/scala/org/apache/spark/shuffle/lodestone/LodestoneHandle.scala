@@ -13,3 +13,10 @@ private[spark] final class LodestoneHandle[K, V, C](
     val app: Application,
     val isRemote: Boolean)
     extends BaseShuffleHandle[K, V, C](inner.shuffleId, inner.dependency)
+
+/**
+ * A shuffle that is left to Spark, but for who writes its map outputs. No service has to do with it.
+ * `inner` is Spark's own handle.
+ */
+private[spark] final class LocalHandle[K, V, C](val inner: BaseShuffleHandle[K, V, C])
+    extends BaseShuffleHandle[K, V, C](inner.shuffleId, inner.dependency)

@@ -41,7 +41,8 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
   override def registerShuffle[K, V, C](
       shuffleId: Int,
       dependency: ShuffleDependency[K, V, C]): ShuffleHandle = {
-    val inner = super.registerShuffle(shuffleId, dependency)
+    val inner =
+      super.registerShuffle(shuffleId, dependency).asInstanceOf[BaseShuffleHandle[K, V, C]]
     val listeners = dependency.rdd.sparkContext.listenerBus
     val driver = coordinator.get(DriverCoordinator(conf, listeners))
     val numMaps = dependency.rdd.getNumPartitions
@@ -49,11 +50,10 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     driver.obstacle(dependency) match {
       case Some(reason) =>
         driver.leftToSpark(shuffleId, numMaps, numPartitions, reason)
-        inner
+        if (reason == Reason.FewBlocks) new LocalHandle(inner) else inner
       case None =>
         driver.registered(shuffleId, numMaps, numPartitions)
-        val base = inner.asInstanceOf[BaseShuffleHandle[K, V, C]]
-        new LodestoneHandle(base, ServiceClient.applicationOf(conf), driver.isRemote)
+        new LodestoneHandle(inner, ServiceClient.applicationOf(conf), driver.isRemote)
     }
   }
 
@@ -69,7 +69,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     case merging: LodestoneHandle[_, _, _] =>
       val side = executorSide(merging.app)
       val records = RecordCounts(merging.dependency)
-      val inner = writers.get(new MapWriters(conf, shuffleBlockResolver))
+      val inner = mapWriters
         .writer[K, V](merging.inner, mapId, context, metrics, records)
         .getOrElse {
           val sparks = super.getWriter[K, V](merging.inner, mapId, context, metrics)
@@ -85,6 +85,11 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
             lengths,
             records,
             () => shuffleBlockResolver.getDataFile(merging.shuffleId, mapId))))
+    case local: LocalHandle[_, _, _] =>
+      val records = RecordCounts(local.dependency)
+      mapWriters
+        .writer[K, V](local.inner, mapId, context, metrics, records)
+        .getOrElse(super.getWriter(local.inner, mapId, context, metrics))
     case plain => super.getWriter(plain, mapId, context, metrics)
   }
 
@@ -115,6 +120,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
         executorSide(merging.app).reads
           .reader[K, C](merging.inner, range, context, metrics)
           .getOrElse(plainReader(merging.inner))
+      case local: LocalHandle[_, _, _] => plainReader(local.inner)
       case plain => plainReader(plain)
     }
   }
@@ -131,6 +137,8 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     coordinator.ifMade(_.stop())
     super.stop()
   }
+
+  private def mapWriters: MapWriters = writers.get(new MapWriters(conf, shuffleBlockResolver))
 
   private def executorSide(app: Application): ExecutorSide =
     executor.get(new ExecutorSide(conf, app))

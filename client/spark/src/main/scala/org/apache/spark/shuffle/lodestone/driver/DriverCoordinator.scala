@@ -118,7 +118,7 @@ private[spark] final class DriverCoordinator private (
     else shuffles.add(new ShuffleState(shuffleId, numMaps, numPartitions))
   }
 
-  /** The shuffle is plain Spark in every respect. */
+  /** No service has to do with the shuffle. */
   def leftToSpark(shuffleId: Int, numMaps: Int, numPartitions: Int, reason: Reason): Unit =
     loop.post(report.leftToSpark(shuffleId, numMaps, numPartitions, reason))
 

@@ -10,12 +10,13 @@ import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.{HashPartitioner, SparkConf, SparkContext, SparkException, TaskContext}
+import org.apache.spark.{HashPartitioner, ShuffleDependency, SparkConf, SparkContext}
+import org.apache.spark.{SparkException, TaskContext}
 import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
-import org.apache.spark.shuffle.lodestone.{DaemonProcess, LodestoneShuffleManager}
+import org.apache.spark.shuffle.lodestone.{DaemonProcess, LocalHandle, LodestoneShuffleManager}
 
 /** Map outputs that are not written by Spark are read by Spark, and leave nothing else behind. */
 final class SerializedMapWriterSuite {
@@ -42,8 +43,8 @@ final class SerializedMapWriterSuite {
       .setAll(settings)
     if (lodestone) {
       conf.set("spark.shuffle.manager", classOf[LodestoneShuffleManager].getName)
-      conf.set("spark.lodestone.mode", "merge")
-      conf.set("spark.lodestone.services", daemon.hostPort)
+      conf.setIfMissing("spark.lodestone.mode", "merge")
+      conf.setIfMissing("spark.lodestone.services", daemon.hostPort)
     }
     val spark = new SparkContext(conf)
     spark.addSparkListener(new SparkListener {
@@ -183,6 +184,26 @@ final class SerializedMapWriterSuite {
         assertThrows(classOf[SparkException], () => { failing.count(); () })
         assertEquals(Nil, named("shuffle_").map(_.getName))
     }
+
+  @Test def `in mode auto a shuffle of few blocks is written here too and read by Spark`(): Unit = {
+    val auto = Seq("spark.lodestone.mode" -> "auto", "spark.lodestone.services" -> "127.0.0.1:1")
+    Seq(1, 7, 30).foreach(assertSame(_, auto: _*))
+    withSpark(lodestone = true, auto: _*) { spark =>
+      metrics.clear()
+      val shuffled = rows(spark, 30)
+      assertEquals(20000L, shuffled.count())
+      assertTrue(shuffled.dependencies.exists {
+        case shuffle: ShuffleDependency[_, _, _] =>
+          shuffle.shuffleHandle.isInstanceOf[LocalHandle[_, _, _]]
+        case _ => false
+      })
+      assertTrue(named("shuffle_0_").nonEmpty)
+      spark.env.shuffleManager.unregisterShuffle(0)
+      assertEquals(Nil, named("shuffle_0_").map(_.getName))
+    }
+    val held = metrics.toArray(Array.empty[TaskMetrics]).map(_.peakExecutionMemory)
+    assertTrue(held.exists(_ > 0), "Spark's writer of so few partitions holds no memory")
+  }
 
   @Test def `files are removed with their shuffle`(): Unit = withSpark(lodestone = true) { spark =>
     rows(spark, 300).count()
