@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A standalone Spark cluster whose workers have hosts of their own, all of them loopback addresses."""
+"""A standalone Spark cluster whose workers have hosts of their own."""
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from .daemon import free_port, wait_until
+from .hosts import LOOPBACK, Host
 from .paths import ROOT, spark_home
 from .processes import executors_of
 
-HOSTS = ["127.0.0.2", "127.0.0.3"]
+WORKERS = (Host("127.0.0.2"), Host("127.0.0.3"))
 # Three JVMs, on a machine that may be busy with other tests.
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 20
@@ -18,20 +20,25 @@ STOP_TIMEOUT_S = 20
 class Cluster:
     """One master, and on each host a worker with one core. `master` is the URL for a job; all files are below `folder`."""
 
-    def __init__(self, spark_version: str, folder: Path):
-        self.hosts = HOSTS
+    def __init__(
+        self,
+        spark_version: str,
+        folder: Path,
+        master: Host = LOOPBACK,
+        workers: Sequence[Host] = WORKERS,
+    ):
+        self.hosts = [worker.address for worker in workers]
         self.folder = folder
         self._version = spark_version
         folder.mkdir(parents=True)
         port = free_port()
-        self.master = f"spark://127.0.0.1:{port}"
-        place = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-        self._processes = [self._start("master", "deploy.master.Master", *place)]
-        for host in HOSTS:
-            sizes = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{host}")]
-            rest = ["--host", host, "--webui-port", "0", *sizes, self.master]
-            self._processes.append(self._start(host, "deploy.worker.Worker", *rest))
-        self._wait_for("master", "Registering worker", times=len(HOSTS))
+        self.master = f"spark://{master.address}:{port}"
+        self._processes = [self._start("master", master, "master.Master", "--port", str(port))]
+        for host in workers:
+            name = f"worker-{host.address}"
+            sizes = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / name)]
+            self._processes.append(self._start(name, host, "worker.Worker", *sizes, self.master))
+        self._wait_for("master", "Registering worker", times=len(workers))
 
     def executors(self) -> list[int]:
         """The process ids of the executors of all applications."""
@@ -43,8 +50,10 @@ class Cluster:
             process.terminate()
             process.wait(STOP_TIMEOUT_S)
 
-    def _start(self, name: str, main: str, *arguments: str) -> subprocess.Popen:
+    def _start(self, name: str, host: Host, main: str, *arguments: str) -> subprocess.Popen:
         home = spark_home(self._version)
+        start = [*host.enter, home / "bin" / "spark-class", f"org.apache.spark.deploy.{main}"]
+        place = ["--host", host.address, "--webui-port", "0"]
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
@@ -55,7 +64,7 @@ class Cluster:
         environment.pop("SPARK_LOCAL_IP", None)
         with (self.folder / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
-                [home / "bin" / "spark-class", f"org.apache.spark.{main}", *arguments],
+                [*start, *place, *arguments],
                 cwd=self.folder, env=environment, stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
 

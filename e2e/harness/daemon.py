@@ -19,7 +19,7 @@ STOP_TIMEOUT_S = 15
 
 
 class Daemon:
-    """One daemon on loopback. `host_port` stays the same over a restart."""
+    """One daemon, on loopback if no other host is named. `host_port` stays the same over a restart."""
 
     def __init__(
         self,
@@ -28,6 +28,7 @@ class Daemon:
         port: int = 0,
         memory: str = "256MiB",
         extra: tuple[str, ...] = (),
+        enter: tuple[str, ...] = (),
     ):
         self.host = host
         self.directory = Path(directory)
@@ -35,6 +36,7 @@ class Daemon:
         self.log = self.directory.with_suffix(".log")
         self.memory = memory
         self.extra = extra
+        self.enter = enter
         self.port = port
         self.admin_port = 0
         self.ready: dict[str, str] = {}
@@ -48,7 +50,7 @@ class Daemon:
     def start(self) -> None:
         """Starts and waits for the line that says it is ready."""
         command = [
-            DAEMON, "serve",
+            *self.enter, DAEMON, "serve",
             "--listen", self.host_port,
             "--admin", f"127.0.0.1:{self.admin_port}",
             "--dir", self.directory,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import jvm
+from .hosts import LOOPBACK, Host
 from .paths import ROOT, python_of
 
 JOB_TIMEOUT_S = 600
@@ -47,6 +48,7 @@ class Job:
     arguments: dict = field(default_factory=dict)
     master: str = ONE_EXECUTOR
     conf: dict[str, str] = field(default_factory=dict)
+    driver: Host = LOOPBACK
 
 
 class SparkProcess:
@@ -59,11 +61,14 @@ class SparkProcess:
             "job": job.name,
             "arguments": job.arguments,
             "master": job.master,
-            "conf": configuration(spark_version, self._folder, lodestone=True) | job.conf,
+            "conf": configuration(spark_version, self._folder, lodestone=True)
+            | {"spark.driver.host": job.driver.address}
+            | job.conf,
             "result": str(self._folder / "result.json"),
         }
-        command = [python_of(spark_version), "-m", "harness.worker", json.dumps(specification)]
-        env = environment(spark_version)
+        worker = [python_of(spark_version), "-m", "harness.worker", json.dumps(specification)]
+        command = [*job.driver.enter, *worker]
+        env = environment(spark_version) | {"SPARK_LOCAL_IP": job.driver.address}
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 command, cwd=self._folder, env=env, stdout=log, stderr=subprocess.STDOUT

@@ -108,9 +108,9 @@ final class MergedJobsSuite {
     assertTrue(mergedChunks.sum() > 0, "tiny blocks were not merged")
     assertEquals("{}", reasons)
     mergedChunks.reset()
-    assertEquals(3000L * 40000, withSpark(auto :+ small: _*)(blocks(3, 40000)))
+    assertEquals(12000L * 10000, withSpark(auto :+ small: _*)(blocks(12, 10000)))
     assertEquals(0, mergedChunks.sum())
-    assertEquals("{\"LARGE_BLOCKS\":3001}", reasons)
+    assertEquals("{\"LARGE_BLOCKS\":12001}", reasons)
   }
 
   @Test def twoShufflesInARowAreBothMerged(): Unit =

@@ -75,8 +75,8 @@ private[driver] object MergeChoice {
   /** To Spark, as long as nothing else is known. */
   final case class Leave(reason: Reason) extends Verdict
 
-  /** At about 0.1 ms of a core for each, a quarter of a second is all that there is to gain. */
-  val MinBlocks = 2000L
+  /** At 12 to 25 us of a core for each, a quarter of a second is all that there is to gain. */
+  val MinBlocks = 10000L
 
   /** At about 7 ms for each, more than a second. */
   val MinBlocksOnSlowDisk = 200L
@@ -85,7 +85,7 @@ private[driver] object MergeChoice {
    * Where the costs meet when blocks are in memory or on a fast disk: see bench/README.md for the
    * measurement.
    */
-  val EvenBlockBytes: Long = 32L * 1024
+  val EvenBlockBytes: Long = 8L * 1024
 
   /** Around a mean below the limit, blocks vary; holes among merged ones cost requests. */
   private val Tolerance = 4

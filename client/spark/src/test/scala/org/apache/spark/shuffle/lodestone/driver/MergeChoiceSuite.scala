@@ -21,8 +21,8 @@ class MergeChoiceSuite {
   @Test def `a shuffle that cannot have many blocks is left before it begins`(): Unit = {
     val auto = choice("auto")
     auto(100, MapSample(1, 100, 100 * 1024, Solid))
-    assertEquals(Some(Reason.FewBlocks), auto.obstacle(numMaps = 10, numPartitions = 199))
-    assertEquals(None, auto.obstacle(numMaps = 10, numPartitions = 200))
+    assertEquals(Some(Reason.FewBlocks), auto.obstacle(numMaps = 10, numPartitions = 999))
+    assertEquals(None, auto.obstacle(numMaps = 10, numPartitions = 1000))
     assertEquals(None, auto.obstacle(numMaps = 100000, numPartitions = 100000))
   }
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts: addresses of loopback, which are all one host to whoever asks the kernel, or networks of their own, which are not."""
+
+import itertools
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+# Seen by nobody outside: the bridge that joins them is in a network of its own as well.
+SUBNET = "10.213.77"
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where a process runs: its address, and what is put before its command."""
+
+    address: str = "127.0.0.1"
+    enter: tuple[str, ...] = ()
+
+
+LOOPBACK = Host()
+
+
+@contextmanager
+def separate_hosts(count: int) -> Iterator[list[Host]]:
+    """Hosts that reach each other by a bridge, and nothing else. Needs root. The first has the bridge, and is one more than `count`."""
+    with ExitStack() as networks:
+        names = [networks.enter_context(network()) for _ in range(count + 1)]
+        hub = names[0]
+        ip("-n", hub, "link", "add", "bridge", "type", "bridge")
+        ip("-n", hub, "address", "add", f"{SUBNET}.1/24", "dev", "bridge")
+        ip("-n", hub, "link", "set", "bridge", "up")
+        for number, name in enumerate(names[1:], start=2):
+            port = f"port{number}"
+            ip("-n", hub, "link", "add", port, "type", "veth", "peer", "wire", "netns", name)
+            ip("-n", hub, "link", "set", port, "master", "bridge", "up")
+            ip("-n", name, "address", "add", f"{SUBNET}.{number}/24", "dev", "wire")
+            ip("-n", name, "link", "set", "wire", "up")
+        yield [
+            Host(f"{SUBNET}.{number}", ("ip", "netns", "exec", name))
+            for number, name in enumerate(names, start=1)
+        ]
+
+
+@contextmanager
+def network() -> Iterator[str]:
+    """A network that knows its own loopback only."""
+    name = f"lodestone-{os.getpid()}-{next(_numbers)}"
+    ip("netns", "add", name)
+    try:
+        ip("-n", name, "link", "set", "lo", "up")
+        yield name
+    finally:
+        ip("netns", "delete", name)
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two hosts, each with an executor and a service: how much of what is read in mode remote stays on its host."""
+
+import pytest
+
+from harness.cluster import Cluster
+from harness.hosts import separate_hosts
+from harness.spark_process import BOTH_EXECUTORS, Job, Outcome
+
+MAPS, PARTITIONS, ROWS = 6, 64, 60000
+PORT = 7337
+
+
+@pytest.fixture
+def run(spark, start_daemon, start_job, plain_answer, tmp_path):
+    """Runs a job with so many copies on two hosts; the answer is plain Spark's."""
+    with separate_hosts(2) as (driver, *hosts):
+        for host in hosts:
+            start_daemon(host.address, host=host.address, port=PORT, enter=host.enter)
+        cluster = Cluster(spark, tmp_path / "cluster", driver, hosts)
+
+        def start(copies: int) -> Outcome:
+            conf = {
+                "spark.lodestone.mode": "remote",
+                "spark.lodestone.services": ",".join(f"{host.address}:{PORT}" for host in hosts),
+                "spark.lodestone.replicas": str(copies),
+            }
+            arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": ROWS}
+            job = Job("keyed_rows", arguments, cluster.master, conf | BOTH_EXECUTORS, driver)
+            outcome = start_job(job).wait()
+            assert outcome.answer == plain_answer(job)
+            return outcome
+
+        yield start
+        cluster.stop()
+
+
+def local_share(outcome: Outcome) -> float:
+    totals = outcome.report["totals"]
+    return totals["localChunkBytes"] / totals["chunkBytes"]
+
+
+def test_with_a_copy_on_each_host_no_reader_needs_the_network(run):
+    assert local_share(run(copies=2)) == 1
+
+
+def test_with_one_copy_a_reader_finds_its_part_of_the_partitions_on_its_host(run):
+    share = local_share(run(copies=1))
+    assert 0.25 < share < 0.75, share
