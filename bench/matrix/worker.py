@@ -86,12 +86,16 @@ def run(spark: SparkSession, meter, local: Path, asked: dict) -> None:
 
 
 def put_away(spark: SparkSession, local: Path) -> bool:
-    """Nothing refers to the job's shuffles any more: Spark deletes them when it finds that out. False: not all of them, so far."""
+    """Nothing refers to the job's shuffles any more: Spark deletes them when it finds that out. False: not all of them, so far.
+
+    Executors may have no files of them, and services memory that the next job is to have.
+    """
     deadline = time.monotonic() + CLEAN_TIMEOUT_S
+    shuffles = spark._jvm.org.apache.spark.SparkEnv.get().mapOutputTracker().shuffleStatuses()
     while True:
         gc.collect()
         spark._jvm.java.lang.System.gc()
-        is_clean = not any(local.rglob("shuffle_*.data"))
+        is_clean = shuffles.size() == 0 and not any(local.rglob("shuffle_*.data"))
         if is_clean or time.monotonic() > deadline:
             return is_clean
         time.sleep(CLEAN_POLL_S)
