@@ -27,7 +27,7 @@ class Cluster:
         master: Host = LOOPBACK,
         workers: Sequence[Host] = WORKERS,
     ):
-        self.hosts = [worker.address for worker in workers]
+        self.hosts = workers
         self.folder = folder
         self._version = spark_version
         folder.mkdir(parents=True)

@@ -12,6 +12,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+from .hosts import LOOPBACK, Host
 from .paths import DAEMON
 
 START_TIMEOUT_S = 10
@@ -24,11 +25,10 @@ class Daemon:
     def __init__(
         self,
         directory: Path,
-        host: str = "127.0.0.1",
+        host: Host = LOOPBACK,
         port: int = 0,
         memory: str = "256MiB",
         extra: tuple[str, ...] = (),
-        enter: tuple[str, ...] = (),
     ):
         self.host = host
         self.directory = Path(directory)
@@ -36,7 +36,6 @@ class Daemon:
         self.log = self.directory.with_suffix(".log")
         self.memory = memory
         self.extra = extra
-        self.enter = enter
         self.port = port
         self.admin_port = 0
         self.ready: dict[str, str] = {}
@@ -45,12 +44,12 @@ class Daemon:
 
     @property
     def host_port(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"{self.host.address}:{self.port}"
 
     def start(self) -> None:
         """Starts and waits for the line that says it is ready."""
         command = [
-            *self.enter, DAEMON, "serve",
+            *self.host.enter, DAEMON, "serve",
             "--listen", self.host_port,
             "--admin", f"127.0.0.1:{self.admin_port}",
             "--dir", self.directory,

@@ -61,14 +61,12 @@ class SparkProcess:
             "job": job.name,
             "arguments": job.arguments,
             "master": job.master,
-            "conf": configuration(spark_version, self._folder, lodestone=True)
-            | {"spark.driver.host": job.driver.address}
-            | job.conf,
+            "conf": configuration(spark_version, self._folder, True, job.driver) | job.conf,
             "result": str(self._folder / "result.json"),
         }
         worker = [python_of(spark_version), "-m", "harness.worker", json.dumps(specification)]
         command = [*job.driver.enter, *worker]
-        env = environment(spark_version) | {"SPARK_LOCAL_IP": job.driver.address}
+        env = environment(spark_version, job.driver)
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 command, cwd=self._folder, env=env, stdout=log, stderr=subprocess.STDOUT
@@ -94,20 +92,22 @@ class SparkProcess:
         return Outcome(told["answer"], told["report"], self.log(), stages)
 
 
-def environment(spark_version: str) -> dict[str, str]:
+def environment(spark_version: str, host: Host = LOOPBACK) -> dict[str, str]:
     """This process's environment, without what would lead to another Spark."""
     kept = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "SPARK_CONF_DIR")}
-    ours = {"PYTHONPATH": str(ROOT / "e2e"), "SPARK_LOCAL_IP": "127.0.0.1"}
+    ours = {"PYTHONPATH": str(ROOT / "e2e"), "SPARK_LOCAL_IP": host.address}
     return {**kept, **ours, "PYSPARK_PYTHON": str(python_of(spark_version))}
 
 
-def configuration(spark_version: str, folder: Path, lodestone: bool) -> dict[str, str]:
+def configuration(
+    spark_version: str, folder: Path, lodestone: bool, driver: Host = LOOPBACK
+) -> dict[str, str]:
     """Both sides get the same, but for the key that turns Lodestone on. Shuffles as small as here are merged in mode `merge` only."""
     options, classpath = jvm.options(spark_version), jvm.classpath(spark_version)
     conf = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
+        "spark.driver.host": driver.address,
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": options,
         "spark.executor.extraJavaOptions": options,

@@ -64,7 +64,7 @@ def daemons(start_daemon, two_hosts):
     port = free_port()
     roots = ("--executor-root", str(two_hosts.folder))
     return [
-        start_daemon(f"service-{host}", host=host, port=port, extra=roots)
+        start_daemon(f"service-{host.address}", host=host, port=port, extra=roots)
         for host in two_hosts.hosts
     ]
 

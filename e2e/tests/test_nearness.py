@@ -16,7 +16,7 @@ def run(spark, start_daemon, start_job, plain_answer, tmp_path):
     """Runs a job with so many copies on two hosts; the answer is plain Spark's."""
     with separate_hosts(2) as (driver, *hosts):
         for host in hosts:
-            start_daemon(host.address, host=host.address, port=PORT, enter=host.enter)
+            start_daemon(host.address, host=host, port=PORT)
         cluster = Cluster(spark, tmp_path / "cluster", driver, hosts)
 
         def start(copies: int) -> Outcome:

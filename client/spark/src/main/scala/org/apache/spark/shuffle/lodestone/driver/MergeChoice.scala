@@ -81,10 +81,7 @@ private[driver] object MergeChoice {
   /** At about 7 ms for each, more than a second. */
   val MinBlocksOnSlowDisk = 200L
 
-  /**
-   * Where the costs meet when blocks are in memory or on a fast disk: see bench/README.md for the
-   * measurement.
-   */
+  /** Where the costs meet when blocks are in memory or on a fast disk, as measured for decision 5. */
   val EvenBlockBytes: Long = 8L * 1024
 
   /** Around a mean below the limit, blocks vary; holes among merged ones cost requests. */

@@ -28,7 +28,7 @@ class AutoModeSuite extends DriverHarness {
     assertEquals(0, one.seen(classOf[RegisterShuffle]))
     val plan = await(askPlan(id, small)).asInstanceOf[MergePlan]
     assertEquals(Seq(one.address.toString), plan.services.toSeq.map(_.hostPort))
-    assertEquals(4 * MergeChoice.EvenBlockBytes, plan.maxBlockBytes)
+    assertEquals(32 * 1024L, plan.maxBlockBytes)
     assertEquals(
       plan.services.toSeq,
       await(askPlan(id, large)).asInstanceOf[MergePlan].services.toSeq)

@@ -187,7 +187,7 @@ class DriverReportSuite extends DriverHarness {
     await(askPlan(id, MapSample(2, 200, 200 * 1000L, 118)))
     val weighed = shuffle(8).get("sample")
     assertEquals(
-      Seq(2L, 200L, 200000L, 118L, MergeChoice.MinBlocks, MergeChoice.EvenBlockBytes),
+      Seq(2L, 200L, 200000L, 118L, 10000L, 8192L),
       numbers(
         weighed,
         "maps",
