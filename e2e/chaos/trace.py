@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.daemon import Daemon, wait_until
+from harness.daemon import Daemon
 from harness.plain import PlainSpark, question
 from harness.spark_process import TWO_EXECUTORS, Job, SparkProcess
 
@@ -86,7 +86,7 @@ def run(scene: tuple, spark: str, place: Path, expected: object) -> list[str]:
     try:
         running = SparkProcess(spark, Job("keyed_rows", SIZES, TWO_EXECUTORS, conf))
         first = daemons[0]
-        wait_until(lambda: first.status()["segments"] >= segments, "the moment", 120)
+        running.wait_until(lambda: first.status()["segments"] >= segments, "the moment")
         attack = threading.Thread(target=trouble, args=(daemons, say))
         attack.start()
         outcome = running.wait()

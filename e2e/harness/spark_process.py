@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import jvm
+from .daemon import wait_until
 from .hosts import LOOPBACK, Host
 from .paths import ROOT, python_of
 
@@ -78,6 +79,19 @@ class SparkProcess:
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")
+
+    def wait_until(self, condition, what: str):
+        """Polls for what the job brings about, as long as it runs. A machine that is slow to start a job is no error."""
+
+        def has_come() -> bool:
+            if condition():
+                return True
+            assert self.process.poll() is None, (
+                f"not before the job's end: {what}\n{self.log()[-8000:]}"
+            )
+            return False
+
+        wait_until(has_come, what, JOB_TIMEOUT_S)
 
     def wait(self) -> Outcome:
         watchdog = threading.Timer(JOB_TIMEOUT_S, self.process.kill)

@@ -204,7 +204,7 @@ def test_a_service_that_is_restarted_again_and_again_loses_nothing(
     arguments = {"maps": 60, "partitions": PARTITIONS, "rows": 240000, "value_bytes": 400}
     job = remote("keyed_rows", arguments, daemon.host_port)
     running = start_job(job)
-    wait_until(lambda: daemon.status()["segments"] > 0, "the first push", 120)
+    running.wait_until(lambda: daemon.status()["segments"] > 0, "the first push")
     restarts = 0
     while running.process.poll() is None:
         # When the job has just ended there is nothing to go on with.
@@ -311,7 +311,7 @@ def test_a_disk_that_hangs_costs_a_job_time_and_nothing_else(
     services = f"{hanging.host_port},{other.host_port}"
     job = remote("keyed_rows", arguments, services, **{"spark.shuffle.compress": "false"})
     running = start_job(job)
-    wait_until(lambda: list(hanging.directory.rglob("*.data")), "the first write")
+    running.wait_until(lambda: list(hanging.directory.rglob("*.data")), "the first write")
     freezable_disk.freeze()
     wait_until(lambda: hanging.status()["state"] == "disk failed", "that it is noticed")
     if thaws:
