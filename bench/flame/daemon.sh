@@ -15,27 +15,39 @@ CARGO_TARGET_DIR=$folder/target RUSTFLAGS="-C force-frame-pointers=yes" CARGO_PR
     cargo build --release --quiet --manifest-path daemon/Cargo.toml -p lodestone-server
 lodestone=$folder/target/release/lodestone
 
+# A fetch is recorded from the end of the pushes before it, which the bench tells with a line.
+record_from() {
+    verb=$1
+    [ "$verb" = fetch ] || echo enable >&3
+    while read -r line; do
+        echo "$line" >&2
+        [[ "$verb $line" != fetch*push* ]] || echo enable >&3
+    done
+}
+
 # A daemon of its own for each, and what it did while the bench was at work.
 draw() {
     verb=$1
     block=$2
     shift 2
     mkdir "$folder/data"
-    mkfifo "$folder/ready"
+    mkfifo "$folder/ready" "$folder/control"
     "$lodestone" serve --listen 127.0.0.1:0 --dir "$folder/data" --executor-root /var/empty >"$folder/ready" 2>"$folder/log" &
     daemon=$!
     read -r ready <"$folder/ready"
     address=$(sed -E 's/.* listen=([^ ]+).*/\1/' <<<"$ready")
-    perf record --quiet --freq 999 --call-graph fp --pid "$daemon" --output "$folder/perf" &
+    perf record --quiet --freq 999 --call-graph fp --pid "$daemon" --output "$folder/perf" --delay=-1 --control "fifo:$folder/control" &
     perf=$!
-    "$lodestone" bench "$verb" "$@" --server "$address" --block "$block" --connections 1000 --total 1g --rounds 5
+    exec 3>"$folder/control"
+    "$lodestone" bench "$verb" "$@" --server "$address" --block "$block" --connections 1000 --total 1g --rounds 10 2>&1 >/dev/null | record_from "$verb"
+    exec 3>&-
     kill -INT "$perf"
     wait "$perf" || true
     kill "$daemon"
     wait "$daemon"
     perf script --input "$folder/perf" 2>/dev/null |
-        python3 bench/flame/flame.py "daemon, $verb of 1 GB five times in blocks of $block, $commit" >"$out-$verb-$block.svg"
-    rm -rf "$folder/data" "$folder/ready"
+        python3 bench/flame/flame.py "daemon, $verb of 1 GB ten times in blocks of $block, $commit" >"$out-$verb-$block.svg"
+    rm -rf "$folder/data" "$folder/ready" "$folder/control"
 }
 
 for block in "${blocks[@]}"; do

@@ -32,7 +32,8 @@ def perf(lines: list[str]) -> Counter:
             found = FRAME.match(line)
             frames.append(HASH.sub("", found[1]) if found else "?")
         elif line:
-            thread = line.split()[0]
+            # Only the number is known of a thread that was named while nothing was recorded.
+            thread = re.sub(r"^:\d+$", "(a thread)", line.split()[0])
         elif frames:
             stacks[(thread, *reversed(frames))] += 1
             frames = []
