@@ -2,15 +2,19 @@
 //! A filesystem in memory that tears, shortens and fails writes on request, has disks that fill up,
 //! and counts open files.
 
+mod gate;
+
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use rustix::io::Errno;
 
 use super::{Access, Entry, File, Fs, Kind, Lock, Open, Space};
+
+use gate::Gate;
 
 /// Size of a disk without a limit.
 const UNLIMITED_BYTES: u64 = 1 << 40;
@@ -29,20 +33,6 @@ pub enum Fault {
 pub struct FakeFs {
     state: Arc<Mutex<State>>,
     gate: Arc<Gate>,
-}
-
-/// Where writes wait while it is closed.
-#[derive(Debug, Default)]
-struct Gate {
-    state: Mutex<GateState>,
-    opened: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct GateState {
-    /// Below which directory nothing is written.
-    closed: Option<PathBuf>,
-    waiting: usize,
 }
 
 #[derive(Debug, Default)]
@@ -157,37 +147,6 @@ impl FakeFs {
         locked(&self.state).faults.clear();
     }
 
-    /// Lets writes wait until [`FakeFs::release_writes`].
-    pub fn hold_writes(&self) {
-        self.hold_writes_below(Path::new("/"));
-    }
-
-    /// The same, for writes to files below `dir`.
-    pub fn hold_writes_below(&self, dir: &Path) {
-        locked(&self.gate.state).closed = Some(dir.into());
-    }
-
-    /// Ends what [`FakeFs::hold_writes`] began.
-    pub fn release_writes(&self) {
-        locked(&self.gate.state).closed = None;
-        self.gate.opened.notify_all();
-    }
-
-    /// Writes that wait.
-    pub fn held_writes(&self) -> usize {
-        locked(&self.gate.state).waiting
-    }
-
-    fn pass_gate(&self, path: &Path) {
-        let mut gate = locked(&self.gate.state);
-        gate.waiting += 1;
-        let passed = self.gate.opened.wait_while(gate, |gate| {
-            let closed = gate.closed.as_ref();
-            closed.is_some_and(|dir| path.starts_with(dir))
-        });
-        passed.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
-    }
-
     /// Lets everything that changes something below `dir` fail until [`FakeFs::mend`].
     pub fn break_dir(&self, dir: &Path, error: Errno) {
         locked(&self.state).broken.insert(dir.into(), error);
@@ -281,7 +240,7 @@ impl File for FakeFile {
         if !self.writable {
             return Err(Errno::BADF.into());
         }
-        self.fs.pass_gate(&self.path);
+        self.fs.gate.pass(&self.path);
         let mut state = locked(&self.fs.state);
         let number = state.writes;
         state.writes += 1;

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Holds writes back until a test lets them go on, as a disk that hangs does.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use super::{FakeFs, locked};
+
+/// Where writes wait while it is closed. Not under the lock of the filesystem: while a write hangs,
+/// tests look at files, and other disks are written to.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    state: Mutex<State>,
+    opened: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Below which directory nothing is written.
+    closed: Option<PathBuf>,
+    waiting: usize,
+}
+
+impl Gate {
+    /// Returns once a write to `path` may go on.
+    pub(super) fn pass(&self, path: &Path) {
+        let mut state = locked(&self.state);
+        state.waiting += 1;
+        let passed = self.opened.wait_while(state, |state| {
+            let closed = state.closed.as_ref();
+            closed.is_some_and(|dir| path.starts_with(dir))
+        });
+        passed.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
+    }
+}
+
+/// What tests do with the gate.
+impl FakeFs {
+    /// Lets writes wait until [`FakeFs::release_writes`].
+    pub fn hold_writes(&self) {
+        self.hold_writes_below(Path::new("/"));
+    }
+
+    /// The same, for writes to files below `dir`.
+    pub fn hold_writes_below(&self, dir: &Path) {
+        locked(&self.gate.state).closed = Some(dir.into());
+    }
+
+    /// Ends what [`FakeFs::hold_writes`] began.
+    pub fn release_writes(&self) {
+        locked(&self.gate.state).closed = None;
+        self.gate.opened.notify_all();
+    }
+
+    /// Writes that wait.
+    pub fn held_writes(&self) -> usize {
+        locked(&self.gate.state).waiting
+    }
+}
