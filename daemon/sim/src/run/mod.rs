@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One run: what happens next is drawn from the seed, and everything that happens is judged.
 
+mod chunks;
 mod mishap;
 mod rest;
 pub mod trace;
@@ -11,7 +12,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use lodestone_server::handler::{Answer, Upload};
-use lodestone_store::{ChunkData, plant};
+use lodestone_store::plant;
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::push::PushBatchReply;
@@ -21,11 +22,12 @@ use crate::check::{self, Foreign};
 use crate::client::{Clients, EXECUTOR_DIRS};
 use crate::dice::Dice;
 use crate::disk::Written;
-use crate::model::{Chunk, Judged, Model, refusal};
+use crate::model::{Judged, Model, refusal};
 use crate::network::{Envelope, Network, Packet, Weather};
 use crate::planted::Bug;
-use crate::world::{Machine, NoChunk, World};
+use crate::world::{Machine, World};
 
+use chunks::OpenChunk;
 use trace::{Trace, words};
 
 /// Draws of one run.
@@ -69,11 +71,7 @@ enum Pending {
         meta: Bytes,
         body: Bytes,
     },
-    Chunk {
-        envelope: Envelope,
-        data: ChunkData,
-        expected: Option<Vec<u8>>,
-    },
+    Chunk(OpenChunk),
 }
 
 /// What may go wrong in this run.
@@ -194,11 +192,6 @@ impl Run {
         Ok(())
     }
 
-    fn sends_a_chunk(&self) -> bool {
-        let is_chunk = |pending: &Pending| matches!(pending, Pending::Chunk { .. });
-        self.pending.iter().any(is_chunk)
-    }
-
     fn count(&mut self, what: &'static str) {
         *self.tally.entry(what).or_default() += 1;
     }
@@ -273,16 +266,6 @@ impl Run {
         }
     }
 
-    /// What is aborted goes at once, also from under a reader, who finds out by its checksum. (Nobody
-    /// wants what is aborted: Spark never accepted it.)
-    fn forget_open_chunks(&mut self) {
-        for pending in &mut self.pending {
-            if let Pending::Chunk { expected, .. } = pending {
-                *expected = None;
-            }
-        }
-    }
-
     fn one_way(&mut self, envelope: &Envelope, body: &Bytes) -> Judged {
         self.trace.note("one way", body, || words(body));
         if self.world.one_way(envelope.connection, body).is_none() || self.settle()?.is_none() {
@@ -316,60 +299,6 @@ impl Run {
         }
     }
 
-    fn chunk(&mut self, envelope: Envelope, stream: i64, index: i32) -> Judged {
-        let connection = envelope.connection;
-        let Some(opened) = self.world.open_chunk(connection, stream, index) else {
-            return Ok(());
-        };
-        self.trace
-            .note("open a chunk", &[u8::from(opened.is_ok())], || {
-                format!("{index} of stream {stream} on {connection}: {opened:?}")
-            });
-        let Some(trouble) = self.settle()? else {
-            return Ok(());
-        };
-        let expected = self.model.open_chunk(connection, stream, index);
-        match (expected, opened) {
-            (Chunk::Closed, Err(NoChunk::Stream(_))) => self.count("chunk of a closed stream"),
-            (Chunk::Refused(code), Err(NoChunk::Store(refusal)))
-                if refusal.code.number() == code as u8 =>
-            {
-                self.count("chunk of a shuffle that is gone");
-            }
-            (Chunk::Bytes(_) | Chunk::Open, Err(NoChunk::Store(_))) if trouble.reads => {
-                self.count("chunk not opened");
-            }
-            (Chunk::Open, Err(NoChunk::Store(_))) => {}
-            (Chunk::Bytes(bytes), Ok(data)) if data.length() == bytes.len() as u64 => {
-                let expected = Some(bytes);
-                self.pending.push(Pending::Chunk {
-                    envelope,
-                    data,
-                    expected,
-                });
-            }
-            (Chunk::Open, Ok(data)) => {
-                let expected = None;
-                self.pending.push(Pending::Chunk {
-                    envelope,
-                    data,
-                    expected,
-                });
-            }
-            (expected, Ok(data)) => {
-                let length = data.length();
-                return Err(format!(
-                    "a chunk of {length} bytes, must be {}",
-                    short(&expected)
-                ));
-            }
-            (expected, Err(found)) => {
-                return Err(format!("no chunk: {found:?}, must be {}", short(&expected)));
-            }
-        }
-        Ok(())
-    }
-
     fn finish_one(&mut self) -> Judged {
         if self.pending.is_empty() {
             return Ok(());
@@ -397,43 +326,8 @@ impl Run {
                     None => Ok(()),
                 }
             }
-            Pending::Chunk {
-                envelope,
-                data,
-                expected,
-            } => self.send_chunk(&envelope, &data, expected),
+            Pending::Chunk(chunk) => self.send_chunk(&chunk),
         }
-    }
-
-    fn send_chunk(
-        &mut self,
-        envelope: &Envelope,
-        data: &ChunkData,
-        expected: Option<Vec<u8>>,
-    ) -> Judged {
-        let read = self.world.read(data);
-        let bytes = read.as_deref().unwrap_or_default();
-        self.trace.note("send a chunk", bytes, || {
-            format!("of {} bytes", bytes.len())
-        });
-        let Some(trouble) = self.settle()? else {
-            return Ok(());
-        };
-        match read {
-            Err(_) if trouble.reads => self.count("chunk not read"),
-            Err(error) => return Err(format!("a chunk cannot be read: {error}")),
-            Ok(bytes) if expected.as_ref().is_some_and(|expected| *expected != bytes) => {
-                return Err("a chunk with other bytes than were pushed".to_owned());
-            }
-            Ok(bytes) => {
-                let accepted = self.clients.accepts_chunk(envelope, &bytes);
-                self.count(match accepted {
-                    true => "chunk read",
-                    false => "chunk of another layout",
-                });
-            }
-        }
-        Ok(())
     }
 
     fn note_answer(&mut self, what: &str, request: &Bytes, answer: &Answer) {
@@ -449,13 +343,5 @@ impl Run {
             let names = reply.codes.iter().map(|code| code.name());
             names.for_each(|name| self.count(name));
         }
-    }
-}
-
-/// An expectation without its bytes.
-fn short(expected: &Chunk) -> String {
-    match expected {
-        Chunk::Bytes(bytes) => format!("{} bytes", bytes.len()),
-        other => format!("{other:?}"),
     }
 }

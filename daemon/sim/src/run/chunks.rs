@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Chunks on their way to readers. Opening one and sending its bytes are two events, since much can
+//! happen in between.
+
+use lodestone_store::ChunkData;
+
+use super::{Judged, Pending, Run};
+use crate::model::Chunk;
+use crate::network::Envelope;
+use crate::world::NoChunk;
+
+/// A chunk that the daemon has opened and not sent yet.
+pub(super) struct OpenChunk {
+    envelope: Envelope,
+    data: ChunkData,
+    /// The bytes that it must have, if that is certain.
+    expected: Option<Vec<u8>>,
+}
+
+impl Run {
+    pub(super) fn chunk(&mut self, envelope: Envelope, stream: i64, index: i32) -> Judged {
+        let connection = envelope.connection;
+        let Some(opened) = self.world.open_chunk(connection, stream, index) else {
+            return Ok(());
+        };
+        self.trace
+            .note("open a chunk", &[u8::from(opened.is_ok())], || {
+                format!("{index} of stream {stream} on {connection}: {opened:?}")
+            });
+        let Some(trouble) = self.settle()? else {
+            return Ok(());
+        };
+        let expected = self.model.open_chunk(connection, stream, index);
+        match (expected, opened) {
+            (Chunk::Closed, Err(NoChunk::Stream(_))) => self.count("chunk of a closed stream"),
+            (Chunk::Refused(code), Err(NoChunk::Store(refusal)))
+                if refusal.code.number() == code as u8 =>
+            {
+                self.count("chunk of a shuffle that is gone");
+            }
+            (Chunk::Bytes(_) | Chunk::Open, Err(NoChunk::Store(_))) if trouble.reads => {
+                self.count("chunk not opened");
+            }
+            (Chunk::Open, Err(NoChunk::Store(_))) => {}
+            (Chunk::Bytes(bytes), Ok(data)) if data.length() == bytes.len() as u64 => {
+                self.send_later(envelope, data, Some(bytes));
+            }
+            (Chunk::Open, Ok(data)) => self.send_later(envelope, data, None),
+            (expected, Ok(data)) => {
+                let (length, expected) = (data.length(), short(&expected));
+                return Err(format!("a chunk of {length} bytes, must be {expected}"));
+            }
+            (expected, Err(found)) => {
+                return Err(format!("no chunk: {found:?}, must be {}", short(&expected)));
+            }
+        }
+        Ok(())
+    }
+
+    fn send_later(&mut self, envelope: Envelope, data: ChunkData, expected: Option<Vec<u8>>) {
+        self.pending.push(Pending::Chunk(OpenChunk {
+            envelope,
+            data,
+            expected,
+        }));
+    }
+
+    pub(super) fn send_chunk(&mut self, chunk: &OpenChunk) -> Judged {
+        let read = self.world.read(&chunk.data);
+        let bytes = read.as_deref().unwrap_or_default();
+        self.trace.note("send a chunk", bytes, || {
+            format!("of {} bytes", bytes.len())
+        });
+        let Some(trouble) = self.settle()? else {
+            return Ok(());
+        };
+        let expected = chunk.expected.as_ref();
+        match read {
+            Err(_) if trouble.reads => self.count("chunk not read"),
+            Err(error) => return Err(format!("a chunk cannot be read: {error}")),
+            Ok(bytes) if expected.is_some_and(|expected| *expected != bytes) => {
+                return Err("a chunk with other bytes than were pushed".to_owned());
+            }
+            Ok(bytes) => {
+                let accepted = self.clients.accepts_chunk(&chunk.envelope, &bytes);
+                self.count(match accepted {
+                    true => "chunk read",
+                    false => "chunk of another layout",
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// As long as the daemon does, open files and memory in use are no leak.
+    pub(super) fn sends_a_chunk(&self) -> bool {
+        let is_chunk = |pending: &Pending| matches!(pending, Pending::Chunk(_));
+        self.pending.iter().any(is_chunk)
+    }
+
+    /// What is aborted goes at once, also from under a reader, who finds out by its checksum.
+    /// (Nobody wants what is aborted: Spark never accepted it.)
+    pub(super) fn forget_open_chunks(&mut self) {
+        for pending in &mut self.pending {
+            if let Pending::Chunk(chunk) = pending {
+                chunk.expected = None;
+            }
+        }
+    }
+}
+
+/// An expectation without its bytes.
+fn short(expected: &Chunk) -> String {
+    match expected {
+        Chunk::Bytes(bytes) => format!("{} bytes", bytes.len()),
+        other => format!("{other:?}"),
+    }
+}
