@@ -18,8 +18,8 @@ from .run import MB, RECORD_BYTES, Sort
 COPIES = 4
 SPARE = 1.1
 SIDES = ["plain", "auto", "lodestone", "remote"]
-# One side only: it is about how much, not about which.
-MINUTE_SIDES = ["lodestone"]
+# One side only: it is about how much, not about which. As it comes.
+MINUTE_SIDES = ["auto"]
 
 
 def main() -> int:

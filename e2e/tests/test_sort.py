@@ -76,7 +76,16 @@ def test_what_make_sort_measures_is_sorted_and_judged_on_every_side(spark, tmp_p
         assert all(run["seconds"][phase] > 0 for phase in ("map", "reduce", "sort", "whole"))
 
 
-def test_make_sort_compares_all_modes_with_plain_spark_and_its_minute_is_lodestones():
+def test_make_sort_compares_all_modes_with_plain_spark_and_its_minute_is_of_lodestone_as_it_comes():
     assert arguments([]).sides == ["plain", "auto", "lodestone", "remote"]
-    assert arguments(["--minute"]).sides == ["lodestone"]
+    assert arguments(["--minute"]).sides == ["auto"]
     assert arguments(["--minute", "--sides", "remote,plain"]).sides == ["remote", "plain"]
+
+
+def test_minute_sort_tells_the_phases_of_the_largest_input_that_was_in_time():
+    tries = [
+        {"bytes": size, "fits": fits}
+        for size, fits in ((1, True), (9, False), (7, True), (5, True))
+    ]
+    assert page.fitting(tries) == [tries[2]]
+    assert page.fitting([tries[1]]) == []
