@@ -175,6 +175,32 @@ final class RemoteJobsSuite {
     assertTrue(report.at("/totals/blocksPushed").asLong > 1000, LodestoneReport.json())
   }
 
+  @Test def aTaskWithStreamsThatHasNoMemoryPushesEarlier(): Unit = {
+    start(1)
+    // Four megabytes of each map that no codec makes smaller, for eight partitions.
+    def numbers(spark: SparkContext) = {
+      val rows = spark.parallelize(0 until 4, 4).flatMap { seed =>
+        val random = new scala.util.Random(seed)
+        Iterator.fill(4096) {
+          val bytes = new Array[Byte](1024)
+          random.nextBytes(bytes)
+          (random.nextInt(), bytes.toSeq)
+        }
+      }
+      new ShuffledRDD[Int, Seq[Byte], Seq[Byte]](rows, new HashPartitioner(8))
+        .map { case (key, bytes) => (key, bytes.hashCode) }.collect().sorted.toSeq
+    }
+    val java = "spark.serializer" -> "org.apache.spark.serializer.JavaSerializer"
+    def segments(settings: (String, String)*): Long = {
+      assertRemote(settings :+ java: _*)(numbers)
+      report.at("/totals/blocksPushed").asLong
+    }
+    val plenty = segments()
+    // Less than half a megabyte for each of two tasks.
+    val none = segments("spark.testing.memory" -> "1572864", "spark.testing.reservedMemory" -> "0")
+    assertTrue(none >= 2 * plenty, s"$none segments, where $plenty do if there is memory")
+  }
+
   @Test def shufflesOfShufflesAreRemote(): Unit = {
     start(1)
     assertRemote() { spark =>

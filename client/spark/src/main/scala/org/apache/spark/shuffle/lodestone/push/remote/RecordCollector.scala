@@ -35,7 +35,7 @@ private[remote] object RecordCollector {
     if (dependency.serializer.supportsRelocationOfSerializedObjects) {
       new SerializedRecords(dependency.serializer, numPartitions, memory, segments)
     } else if (numPartitions <= env.conf.get(config.SHUFFLE_SORT_BYPASS_MERGE_THRESHOLD)) {
-      new StreamedRecords(serializer, env.serializerManager, numPartitions, segments)
+      new StreamedRecords(serializer, env.serializerManager, numPartitions, memory, segments)
     } else {
       new ObjectRecords(serializer, env.serializerManager, memory, segments)
     }

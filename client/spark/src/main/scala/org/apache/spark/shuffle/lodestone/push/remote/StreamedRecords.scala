@@ -5,6 +5,7 @@ import java.io.ByteArrayOutputStream
 
 import scala.reflect.ClassTag
 
+import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.serializer.{SerializationStream, SerializerInstance, SerializerManager}
 
 /**
@@ -15,8 +16,10 @@ private[remote] final class StreamedRecords(
     serializer: SerializerInstance,
     streams: SerializerManager,
     numPartitions: Int,
+    memory: TaskMemoryManager,
     segments: SegmentWriter)
     extends RecordCollector {
+  private val held = new StreamMemory(memory)
   private val open = new Array[PartitionStream](numPartitions)
   private var buffered = 0L
   private var peak = 0L
@@ -25,7 +28,7 @@ private[remote] final class StreamedRecords(
     if (open(partition) == null) open(partition) = new PartitionStream(partition)
     buffered += open(partition).add(key, value)
     peak = math.max(peak, buffered)
-    if (buffered >= RecordCollector.EnoughBytes) finish()
+    if (buffered >= RecordCollector.EnoughBytes || !held.isEnoughFor(buffered)) finish()
   }
 
   override def finish(): Unit = {
@@ -35,10 +38,14 @@ private[remote] final class StreamedRecords(
       segments.add(partition)(filled.writeTo)
     }
     buffered = 0
+    held.free()
     segments.send()
   }
 
-  override def close(): Unit = open.indices.foreach(open(_) = null)
+  override def close(): Unit = {
+    open.indices.foreach(open(_) = null)
+    held.free()
+  }
 
   override def peakBytes: Long = peak
 
