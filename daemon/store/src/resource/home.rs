@@ -188,6 +188,17 @@ impl Home {
         }
     }
 
+    /// Whether a start before this one ended the merge of the partition. What it left executors read by
+    /// themselves: nothing may be written over it.
+    pub(crate) fn was_finalized(&self, resources: &Resources, reduce: ReduceId) -> bool {
+        let Self::Spark { dirs, key } = self else {
+            return false;
+        };
+        let index = dirs.merged(key, reduce, MergedFile::Index);
+        let found = resources.fs().kind(&index);
+        !found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    }
+
     /// Writes `slices` to the end of the file that the partitions of a disk share, and says where
     /// they begin.
     pub(crate) fn spill(

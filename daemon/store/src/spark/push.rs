@@ -68,6 +68,9 @@ impl Store {
             records: -1,
             crc: 0,
         };
+        if partition.bytes() == 0 && generation.home.was_finalized(&self.resources, reduce) {
+            return Ok(Code::TooLate);
+        }
         let code = partition.append(&self.resources, &segment, body);
         self.relieve_memory();
         if is_answer(code) {

@@ -137,6 +137,23 @@ fn finalizing_again_gives_the_same_statuses_and_late_blocks_are_told() {
 }
 
 #[test]
+fn what_was_finalized_before_a_restart_is_not_written_over_by_a_late_block() {
+    let first = world();
+    let block = payload(0, 3, LARGE_BYTES);
+    push(&first, &key(), 0, 3, &block);
+    first.store.merge_statuses(&key()).unwrap();
+    let files = |world: &World| ["data", "index", "meta"].map(|name| merged_file(world, name));
+    let before = files(&first);
+    assert_eq!(before[0].as_deref(), Some(block.as_slice()));
+    first.store.hand_over();
+    let next = World::on(first.fs.clone(), vec![DISK.into()], LITTLE_MEMORY, 2);
+    let late = payload(1, 3, LARGE_BYTES);
+    assert_eq!(push(&next, &key(), 1, 3, &late), Code::TooLate);
+    next.store.merge_statuses(&key()).unwrap();
+    assert_eq!(files(&next), before);
+}
+
+#[test]
 fn a_repeated_block_is_a_duplicate_whoever_sends_it() {
     let world = world();
     assert_eq!(push(&world, &key(), 0, 3, b"first"), Code::Ok);
