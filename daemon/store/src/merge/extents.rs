@@ -37,6 +37,9 @@ impl Extents {
 
     /// Appends a run; one that continues the last is joined with it.
     pub(crate) fn push(&mut self, run: FileRun) {
+        if run.length == 0 {
+            return;
+        }
         let start = self.bytes();
         let end = start + run.length;
         let before = self

@@ -74,7 +74,10 @@ impl Partition {
         inner: &mut Inner,
     ) -> Result<usize, Code> {
         let before = inner.tail.len();
-        self.write(resources, inner, &What::FirstBlock)?;
+        // Of a block that was aborted as a whole nothing is left to write.
+        if !inner.tail.first_slices().is_empty() {
+            self.write(resources, inner, &What::FirstBlock)?;
+        }
         inner.on_file += inner.tail.drop_first();
         self.note_tail(inner);
         Ok(before - inner.tail.len())

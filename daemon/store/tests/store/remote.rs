@@ -207,6 +207,33 @@ fn space_of_an_aborted_attempt_on_disk_is_given_back_and_others_are_read_as_befo
 }
 
 #[test]
+fn a_block_of_memory_that_was_aborted_as_a_whole_is_no_end_of_what_stands_behind_it() {
+    let world = World::with(1, 256 * MIB).remote();
+    let piece = |map| payload(map, 0, MIB as usize);
+    let mut small = world.attempt(0, 10);
+    small.push(&[(0, b"to the shared file"), (1, b"behind it")]);
+    small.commit().unwrap();
+    world.store.write_some_out().unwrap();
+    let (mut gone, mut kept) = (world.attempt(1, 11), world.attempt(2, 12));
+    (0..8).for_each(|_| assert_eq!(gone.push(&[(0, &piece(1))]), [Code::Ok]));
+    (0..9).for_each(|_| assert_eq!(kept.push(&[(0, &piece(2))]), [Code::Ok]));
+    kept.commit().unwrap();
+    gone.abort();
+    let chunk = || {
+        read(
+            &world
+                .store
+                .segments(&key(), ReduceId(0), &[0..1, 9..18])
+                .unwrap(),
+        )
+    };
+    let before = chunk();
+    assert_eq!(before.len(), 18 + 9 * MIB as usize);
+    world.store.write_some_out().unwrap();
+    assert_eq!(chunk(), before);
+}
+
+#[test]
 fn bytes_that_a_reader_has_stay_when_another_attempt_is_aborted() {
     let world = World::with(1, 8 * MIB).remote();
     let (mut gone, mut kept) = (world.attempt(0, 10), world.attempt(1, 11));
