@@ -201,11 +201,12 @@ impl Store {
             format: note.format,
         };
         let home = Home::of(note.home);
-        let lease_until_ms = self.now_ms() + FIRST_LEASE_MS;
+        let lease_until_ms = self.now_ms() + note.lease_ms.max(FIRST_LEASE_MS);
         self.with_application(&app, attempt, |state| {
             state.attempt = state.attempt.max(attempt);
             // Its driver had no chance to renew it while nobody was here.
             state.lease_until_ms = Some(lease_until_ms);
+            state.lease_ms = note.lease_ms;
             let generation = state.start(&self.resources, &key, Some(spec), home);
             self.fill(&generation, attempts, partitions);
         });

@@ -11,7 +11,7 @@ use super::notes::{Note, ShuffleNote, StartNote, Writer};
 use crate::fs::Open;
 use crate::life::register::{Generation, ShuffleSpec};
 use crate::model::code::Code;
-use crate::resource::Resources;
+use crate::resource::{Resources, locked};
 use crate::store::Store;
 
 impl Store {
@@ -52,10 +52,16 @@ impl Store {
         Ok(shuffles)
     }
 
+    fn lease_ms(&self, generation: &Generation) -> u64 {
+        let application = self.application(&generation.key.app);
+        application.map_or(0, |application| locked(&application.state).lease_ms)
+    }
+
     /// False: it is lost.
     fn note_shuffle(&self, notes: &mut Writer, generation: &Generation) -> io::Result<bool> {
         let outcome = note_parts(notes, generation, &self.resources)?;
-        match outcome.and_then(|()| shuffle_note(generation).ok_or(Code::Internal)) {
+        let note = || shuffle_note(generation, self.lease_ms(generation)).ok_or(Code::Internal);
+        match outcome.and_then(|()| note()) {
             Ok(note) => {
                 notes.add(&Note::Shuffle(note))?;
                 Ok(true)
@@ -93,7 +99,7 @@ fn note_parts(
     Ok(Ok(()))
 }
 
-fn shuffle_note(generation: &Generation) -> Option<ShuffleNote> {
+fn shuffle_note(generation: &Generation, lease_ms: u64) -> Option<ShuffleNote> {
     let ShuffleSpec {
         mode: _,
         num_maps,
@@ -104,6 +110,7 @@ fn shuffle_note(generation: &Generation) -> Option<ShuffleNote> {
     Some(ShuffleNote {
         app: key.app.as_str().to_owned(),
         attempt: key.attempt?.0,
+        lease_ms,
         shuffle: key.shuffle.0,
         merge: key.merge.0,
         num_maps,

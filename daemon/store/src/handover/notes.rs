@@ -23,7 +23,7 @@ const HEAD_BYTES: usize = 8;
 
 /// How the file begins. The last four bytes are the version of everything below, and of what notes are
 /// made of: a daemon that was upgraded must not read numbers out of places where they are not.
-const BEGINNING: &[u8; 8] = b"LSHO\0\0\0\x01";
+const BEGINNING: &[u8; 8] = b"LSHO\0\0\0\x02";
 
 /// One thing to know.
 #[derive(Serialize, Deserialize)]
@@ -54,6 +54,8 @@ pub(super) struct StartNote {
 pub(super) struct ShuffleNote {
     pub(super) app: String,
     pub(super) attempt: i32,
+    /// Of the application: for how long its driver was promised that all this is kept.
+    pub(super) lease_ms: u64,
     pub(super) shuffle: i32,
     pub(super) merge: i32,
     pub(super) num_maps: u32,

@@ -54,6 +54,8 @@ pub(crate) struct ApplicationState {
     pub(crate) ended: bool,
     /// When the lease runs out, on the store's clock.
     pub(crate) lease_until_ms: Option<u64>,
+    /// For how long it was granted last; a driver renews it after a third of that.
+    pub(crate) lease_ms: u64,
     /// What Spark's own protocol registered.
     pub(crate) executors: Executors,
     pub(crate) shuffles: BTreeMap<ShuffleId, Arc<Generation>>,
@@ -95,6 +97,7 @@ impl ApplicationState {
             attempt,
             ended: false,
             lease_until_ms: None,
+            lease_ms: FIRST_LEASE_MS,
             executors: Executors::default(),
             shuffles: BTreeMap::new(),
             tombstones: BTreeMap::new(),
@@ -270,7 +273,12 @@ impl Store {
             if attempt > state.attempt {
                 replaced = state.start_attempt(attempt);
             }
-            state.lease_until_ms.get_or_insert(now_ms + FIRST_LEASE_MS);
+            if state
+                .lease_until_ms
+                .is_none_or(|until_ms| until_ms <= now_ms)
+            {
+                state.lease_until_ms = Some(now_ms + FIRST_LEASE_MS);
+            }
             if let Some(current) = state.make_way(key)? {
                 if current.key.merge == key.merge {
                     return same_spec(&current, &spec);

@@ -92,6 +92,7 @@ impl Store {
         state.check_attempt(&key)?;
         let granted = ttl_ms.clamp(LEASE_MS.0, LEASE_MS.1);
         state.lease_until_ms = Some(self.resources.now_ms() + granted);
+        state.lease_ms = granted;
         Ok(granted)
     }
 

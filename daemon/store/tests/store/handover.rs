@@ -213,7 +213,25 @@ fn a_version_of_the_notes_is_one_sequence_of_bytes() {
     let notes = first.fs.content(&notes_file(&first.fs).unwrap()).unwrap();
     let found = (notes[7], notes.len(), crc32c::crc32c(&notes));
     let told = "if notes changed on purpose, raise the version in handover/notes.rs";
-    assert_eq!(found, (1, 230, 891_423_755), "{told}");
+    assert_eq!(found, (2, 233, 1_199_541_358), "{told}");
+}
+
+#[test]
+fn a_lease_is_as_long_in_the_next_start_as_it_was_granted() {
+    let mut world = World::new().remote();
+    let mut one = world.attempt(1, 100);
+    one.push(&[(3, b"a")]);
+    one.commit().unwrap();
+    let renewed = world.store.renew_lease(&app(), AppAttempt::NONE, 600_000);
+    assert_eq!(renewed, Ok(600_000));
+    for start in 2..4 {
+        world = handed_over(&world, 1, start);
+        world.clock.advance_ms(599_999);
+        assert_eq!(world.store.expire_leases(), []);
+        assert_eq!(world.fetch(3), b"a");
+    }
+    world.clock.advance_ms(1);
+    assert_eq!(world.store.expire_leases(), [app()]);
 }
 
 #[test]

@@ -333,6 +333,18 @@ fn an_application_lives_as_long_as_its_lease() {
 }
 
 #[test]
+fn a_shuffle_that_comes_when_the_lease_has_just_run_out_is_kept() {
+    let world = World::new().registered();
+    world.clock.advance_ms(120_001);
+    let mut other = key();
+    other.shuffle = ShuffleId(8);
+    world.store.register_shuffle(&other, spec()).unwrap();
+    assert!(world.store.expire_leases().is_empty());
+    world.clock.advance_ms(120_000);
+    assert_eq!(world.store.expire_leases(), [app()]);
+}
+
+#[test]
 fn leases_are_granted_between_ten_seconds_and_an_hour() {
     let world = World::new().registered();
     let renew = |attempt, ttl_ms| world.store.renew_lease(&app(), AppAttempt(attempt), ttl_ms);
