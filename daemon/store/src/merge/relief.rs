@@ -126,38 +126,46 @@ fn batches(chosen: &[Candidate]) -> impl Iterator<Item = &[Candidate]> {
 
 /// Writes out partitions of one generation: those whose next bytes go to the file that they share on
 /// a disk in one write, each other alone. A failure is logged and taken note of where it happens.
+///
+/// What is locked while a disk works goes to that disk: one that hangs holds nothing of another's.
 fn write_out_together(resources: &Resources, candidates: &[Candidate]) {
-    let mut by_disk: BTreeMap<DiskIndex, Vec<Piece<'_>>> = BTreeMap::new();
+    let mut by_disk: BTreeMap<DiskIndex, Vec<&Partition>> = BTreeMap::new();
     for candidate in candidates {
         let partition = candidate.partition.as_ref();
-        let Some(mut inner) = partition.try_lock_with_tail() else {
-            continue;
+        if let Some(disk) = partition.shares_next(resources) {
+            by_disk.entry(disk).or_default().push(partition);
+        }
+    }
+    for (disk, partitions) in by_disk {
+        let pieces = partitions
+            .into_iter()
+            .filter_map(|partition| Piece::of(resources, partition, disk));
+        spill(resources, disk, pieces.collect());
+    }
+}
+
+impl Partition {
+    /// The disk to whose shared file its tail goes. One that does not is written out here.
+    fn shares_next(&self, resources: &Resources) -> Option<DiskIndex> {
+        let mut inner = self.try_lock_with_tail()?;
+        let Ok(place) = self.place(resources, &inner, inner.tail.len() as u64) else {
+            let _ = self.write_out_locked(resources, &mut inner, &[]);
+            return None;
         };
-        let Ok(place) = partition.place(resources, &inner, inner.tail.len() as u64) else {
-            let _ = partition.write_out_locked(resources, &mut inner, &[]);
-            continue;
-        };
-        let frozen = inner.frozen_tail(partition.home());
-        let tail = match (place, frozen) {
+        let frozen = inner.frozen_tail(self.home());
+        match (place, frozen) {
+            (Place::Spill(disk), _) => return Some(disk),
             (Place::Own(_), Some(paged)) => {
                 let end = inner.own_bytes();
                 drop(inner);
-                partition.write_frozen(resources, place, end, &paged);
-                continue;
+                self.write_frozen(resources, place, end, &paged);
             }
             (Place::Own(_), None) => {
                 drop(inner);
-                let _ = partition.write_out(resources);
-                continue;
+                let _ = self.write_out(resources);
             }
-            (Place::Spill(_), Some(paged)) => HeldTail::Frozen(paged),
-            (Place::Spill(_), None) => HeldTail::Open(inner),
-        };
-        let pieces = by_disk.entry(place.disk()).or_default();
-        pieces.push(Piece { partition, tail });
-    }
-    for (disk, pieces) in by_disk {
-        spill(resources, disk, pieces);
+        }
+        None
     }
 }
 
@@ -189,10 +197,17 @@ fn spill(resources: &Resources, disk: DiskIndex, pieces: Vec<Piece<'_>>) {
                 let code = first.home().report(resources, disk, &error);
                 tracing::warn!(disk, %code, %error, "write out partitions together");
             }
-            pieces
-                .into_iter()
-                .for_each(|piece| piece.not_written(resources));
+            let open: Vec<_> = pieces.into_iter().filter_map(Piece::let_go).collect();
+            open.into_iter()
+                .for_each(|partition| write_alone(resources, partition));
         }
+    }
+}
+
+/// There may be another disk, and if not each drops what it must.
+fn write_alone(resources: &Resources, partition: &Partition) {
+    if let Some(mut inner) = partition.try_lock_with_tail() {
+        let _ = partition.write_out_locked(resources, &mut inner, &[]);
     }
 }
 
@@ -212,7 +227,20 @@ impl HeldTail<'_> {
     }
 }
 
-impl Piece<'_> {
+impl<'a> Piece<'a> {
+    /// If it still goes to the file that is shared on this disk.
+    fn of(resources: &Resources, partition: &'a Partition, disk: DiskIndex) -> Option<Self> {
+        let inner = partition.try_lock_with_tail()?;
+        let place = partition.place(resources, &inner, inner.tail.len() as u64);
+        place
+            .is_ok_and(|place| place == Place::Spill(disk))
+            .then(|| {
+                let frozen = inner.frozen_tail(partition.home());
+                let tail = frozen.map_or(HeldTail::Open(inner), HeldTail::Frozen);
+                Self { partition, tail }
+            })
+    }
+
     fn written(self, resources: &Resources, run: FileRun) {
         match self.tail {
             HeldTail::Open(mut inner) => {
@@ -231,11 +259,8 @@ impl Piece<'_> {
         }
     }
 
-    /// Each for itself: there may be another disk, and if not each drops what it must. What is final
-    /// stays in memory until the next time.
-    fn not_written(self, resources: &Resources) {
-        if let HeldTail::Open(mut inner) = self.tail {
-            let _ = self.partition.write_out_locked(resources, &mut inner, &[]);
-        }
+    /// The partition, if it may grow yet; what is final stays in memory until the next time.
+    fn let_go(self) -> Option<&'a Partition> {
+        matches!(self.tail, HeldTail::Open(_)).then_some(self.partition)
     }
 }

@@ -93,6 +93,28 @@ fn a_store_whose_only_disk_hangs_says_so_and_is_well_as_soon_as_the_disk_is() {
 }
 
 #[test]
+fn memory_that_is_written_to_a_disk_that_hangs_holds_up_nothing_that_goes_to_another() {
+    let world = World::with(2, MIB).remote();
+    world.fs.hold_writes_below(Path::new(DISK));
+    let bytes = payload(1, 1, 12_000);
+    thread::scope(|scope| {
+        let world = &world;
+        let _mended = Mended(world);
+        let mut attempt = world.attempt(0, 100);
+        scope.spawn(move || (0..80).for_each(|reduce| drop(attempt.push(&[(reduce, &bytes)]))));
+        await_held(world, 1);
+        // Partitions take turns on disks.
+        for of_the_other in (1..80).step_by(2) {
+            let layout = world
+                .store
+                .layout(&key(), MapRange::ALL, ReduceId(of_the_other));
+            let code = layout.err().map(|refusal| refusal.code);
+            assert_ne!(code, Some(Code::Overloaded), "partition {of_the_other}");
+        }
+    });
+}
+
+#[test]
 fn a_disk_that_hangs_takes_only_some_of_the_threads_and_the_others_are_told() {
     const PUSHERS: u32 = 40;
     const HANGING: usize = 16;
