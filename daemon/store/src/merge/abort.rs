@@ -2,12 +2,11 @@
 //! The segments of an attempt that never was are taken out, and their space goes back: memory is closed
 //! up, and where they are in files there are holes.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::ops::Range;
 
 use super::extents::FileRun;
 use super::partition::{Inner, Partition, Phase};
-use crate::fs::Open;
 use crate::model::code::Code;
 use crate::model::id::{MapId, MapIndex};
 use crate::resource::Resources;
@@ -32,21 +31,15 @@ impl Partition {
             holes
         };
         for hole in holes {
-            match self.punch(resources, hole) {
+            let (reduce, bytes) = (self.reduce(), (hole.offset, hole.length));
+            match self.home().punch(resources, hole.place, reduce, bytes) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
-                    let reduce = self.reduce();
                     tracing::warn!(%reduce, ?hole, %error, "give space of an aborted attempt back");
                 }
                 _ => {}
             }
         }
         Ok(())
-    }
-
-    fn punch(&self, resources: &Resources, hole: FileRun) -> io::Result<()> {
-        let path = self.home().path(resources, hole.place, self.reduce());
-        let file = resources.fs().open(&path, Open::Write)?;
-        file.punch(hole.offset, hole.length)
     }
 }
 

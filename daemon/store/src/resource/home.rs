@@ -249,6 +249,21 @@ impl Home {
         }
     }
 
+    /// Gives the space of these bytes back. Where nothing gets on that waits until the files go.
+    pub(crate) fn punch(
+        &self,
+        resources: &Resources,
+        place: Place,
+        reduce: ReduceId,
+        (offset, length): (u64, u64),
+    ) -> io::Result<()> {
+        let path = self.path(resources, place, reduce);
+        let clock = resources.environment.clock.as_ref();
+        let _writing = self.flow(resources, place.disk()).begin(clock)?;
+        let file = resources.fs().open(&path, Open::Write)?;
+        file.punch(offset, length)
+    }
+
     /// Creates a file, and its directory if that is missing.
     pub(crate) fn create(&self, resources: &Resources, path: &Path) -> io::Result<Arc<dyn File>> {
         let fs = resources.fs();

@@ -115,7 +115,7 @@ impl Store {
             dirs: HashedDirs::new(info.local_dirs, info.sub_dirs),
             merge_dir: info.merge_dir,
         };
-        let mut log = self.registrations.turn();
+        let log = self.registrations.turn();
         let mut replaced = Vec::new();
         let outcome = self.with_application(app, attempt, |state| {
             let before = state.executors.by_id.get(exec);
@@ -132,13 +132,9 @@ impl Store {
             }
             Ok(is_news)
         });
-        if outcome
-            .as_ref()
-            .is_ok_and(|is_news| *is_news || !log.is_whole())
-        {
-            self.write_down(&mut log, &executor.registration(app, exec));
+        if let Ok(is_news) = outcome {
+            self.write_down(log, is_news, &executor.registration(app, exec));
         }
-        drop(log);
         replaced
             .iter()
             .for_each(|generation| generation.remove(&self.resources));

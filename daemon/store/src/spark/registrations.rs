@@ -13,7 +13,8 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,7 @@ use super::executors::ExecutorInfo;
 use crate::fs::{Fs, Kind, Open, read_exact_at, write_all_at};
 use crate::life::register::Application;
 use crate::model::id::{AppAttempt, AppId};
+use crate::resource::patient::{Held, Patient};
 use crate::resource::planted::{self, Bug};
 use crate::resource::{locked, reading};
 use crate::store::Store;
@@ -47,7 +49,12 @@ pub(crate) struct Registration {
 #[derive(Debug)]
 pub(crate) struct Registrations {
     root: PathBuf,
-    log: Mutex<Log>,
+    log: Patient<Log>,
+    /// Somebody is known who could not wait to be written down.
+    is_behind: AtomicBool,
+    /// Nothing is written until all that an earlier start knew is known again: the first file of this
+    /// one takes the place of the old one.
+    is_held: AtomicBool,
 }
 
 /// What is written down.
@@ -59,36 +66,41 @@ pub(crate) struct Log {
     is_whole: bool,
     bytes: u64,
     rewrite_at: u64,
-    /// Nothing is written until all that an earlier start knew is known again: the first file of this
-    /// one takes the place of the old one.
-    is_held: bool,
-}
-
-impl Log {
-    pub(crate) fn is_whole(&self) -> bool {
-        self.is_whole
-    }
 }
 
 impl Registrations {
     /// `number` is that of the newest file of earlier starts: those of this one are newer.
     pub(crate) fn new(root: PathBuf, number: u64) -> Self {
-        let log = Mutex::new(Log {
+        let log = Patient::new(Log {
             number,
             ..Log::default()
         });
-        Self { root, log }
+        Self {
+            root,
+            log,
+            is_behind: false.into(),
+            is_held: false.into(),
+        }
     }
 
     /// Held while an executor is registered and written down, so that the file has the order in
-    /// which it happened.
-    pub(crate) fn turn(&self) -> MutexGuard<'_, Log> {
-        locked(&self.log)
+    /// which it happened. A disk that hangs is not waited for: an executor that nobody registers ends.
+    pub(crate) fn turn(&self) -> Option<Held<'_, Log>> {
+        self.log.lock().ok()
     }
 
     /// Whether the next start will find all that is known.
     pub(crate) fn are_kept(&self) -> bool {
-        self.turn().is_whole
+        self.turn().is_some_and(|log| self.is_whole(&log))
+    }
+
+    pub(crate) fn is_whole(&self, log: &Log) -> bool {
+        log.is_whole && !self.is_behind.load(SeqCst)
+    }
+
+    /// All is to be written down the next time.
+    pub(crate) fn fall_behind(&self) {
+        self.is_behind.store(true, SeqCst);
     }
 
     /// Whether this is the directory they are written down in.
@@ -106,7 +118,7 @@ impl Registrations {
         known: impl FnOnce() -> Vec<Registration>,
     ) -> io::Result<()> {
         let line = line_of(registration)?;
-        let was_whole = std::mem::take(&mut log.is_whole);
+        let was_whole = std::mem::take(&mut log.is_whole) && !self.is_behind.swap(false, SeqCst);
         if !was_whole || log.bytes >= log.rewrite_at {
             return self.rewrite(log, fs, &known());
         }
@@ -141,16 +153,38 @@ impl Registrations {
 
 impl Store {
     /// Best effort: an executor that cannot be written down is only unknown after a restart.
-    pub(crate) fn write_down(&self, log: &mut Log, registration: &Registration) {
-        if log.is_held {
-            return;
-        }
-        let fs = self.resources.fs();
-        let known = || self.known_registrations();
-        if let Err(error) = self.registrations.add(log, fs, registration, known) {
+    pub(crate) fn write_down(
+        &self,
+        log: Option<Held<'_, Log>>,
+        is_news: bool,
+        registration: &Registration,
+    ) {
+        let written = match log {
+            Some(mut log) => self.write_down_in_turn(&mut log, is_news, registration),
+            None => {
+                self.registrations.fall_behind();
+                Err(io::Error::other("others have waited for the disk in vain"))
+            }
+        };
+        if let Err(error) = written {
             let Registration { app, executor, .. } = registration;
             tracing::warn!(app, executor, %error, "a restart would forget this executor");
         }
+    }
+
+    fn write_down_in_turn(
+        &self,
+        log: &mut Log,
+        is_news: bool,
+        registration: &Registration,
+    ) -> io::Result<()> {
+        if self.registrations.is_held.load(SeqCst) || (!is_news && self.registrations.is_whole(log))
+        {
+            return Ok(());
+        }
+        let fs = self.resources.fs();
+        let known = || self.known_registrations();
+        self.registrations.add(log, fs, registration, known)
     }
 
     pub(crate) fn known_registrations(&self) -> Vec<Registration> {
@@ -193,16 +227,17 @@ impl Store {
             }
             registered.is_ok()
         };
-        self.registrations.turn().is_held = true;
+        self.registrations.is_held.store(true, SeqCst);
         let count = registrations
             .into_iter()
             .filter(|_| !planted::is(Bug::RegistrationsForgotten))
             .map(taken)
             .filter(|taken| *taken)
             .count();
-        let mut log = self.registrations.turn();
-        log.is_held = false;
-        if count > 0 {
+        self.registrations.is_held.store(false, SeqCst);
+        if count > 0
+            && let Some(mut log) = self.registrations.turn()
+        {
             let known = self.known_registrations();
             let written = self
                 .registrations

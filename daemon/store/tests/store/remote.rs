@@ -88,7 +88,7 @@ impl Attempt<'_> {
         committed.map_err(|refusal| refusal.code)
     }
 
-    fn abort(&self) {
+    pub(crate) fn abort(&self) {
         let (map, map_id) = (MapIndex(self.map), MapId(self.map_id));
         self.world.store.abort_map(&key(), map, map_id).unwrap();
     }

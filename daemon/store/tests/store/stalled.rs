@@ -115,6 +115,74 @@ fn memory_that_is_written_to_a_disk_that_hangs_holds_up_nothing_that_goes_to_ano
 }
 
 #[test]
+fn attempts_that_are_aborted_while_a_disk_hangs_take_only_some_of_the_threads() {
+    const ATTEMPTS: u32 = 40;
+    const HANGING: usize = 16;
+    let world = World::new().remote();
+    let attempt = |n: u32| world.attempt(n % 10, n.into());
+    let mut attempts: Vec<_> = (0..ATTEMPTS).map(attempt).collect();
+    for attempt in &mut attempts {
+        assert_eq!(attempt.push(&[(0, &large(0, 0))]), [Code::Ok]);
+    }
+    world.fs.hold_writes();
+    thread::scope(|scope| {
+        let world = &world;
+        let _mended = Mended(world);
+        let (tell, told) = mpsc::channel();
+        for attempt in attempts {
+            let tell = tell.clone();
+            scope.spawn(move || {
+                attempt.abort();
+                tell.send(()).unwrap();
+            });
+        }
+        await_held(world, HANGING);
+        world.clock.advance_ms(STALL_MS);
+        for _ in HANGING..ATTEMPTS as usize {
+            told.recv().unwrap();
+        }
+        assert_eq!(world.fs.held_writes(), HANGING);
+        world.fs.release_writes();
+        (0..HANGING).for_each(|_| told.recv().unwrap());
+    });
+}
+
+#[test]
+fn executors_register_while_the_disk_on_which_they_are_written_down_hangs() {
+    let world = World::new();
+    world.fs.add_dir(Path::new("/local"));
+    let register = |world: &World, exec: &str| {
+        let info = ExecutorInfo {
+            local_dirs: vec!["/local".into()],
+            sub_dirs: 64,
+            merge_dir: None,
+        };
+        let store = &world.store;
+        store.register_executor(&app(), exec, AppAttempt::NONE, info)
+    };
+    world.fs.hold_writes();
+    thread::scope(|scope| {
+        let world = &world;
+        let _mended = Mended(world);
+        let hanging = scope.spawn(move || register(world, "0"));
+        await_held(world, 1);
+        for exec in ["1", "2", "3"] {
+            register(world, exec).unwrap();
+            world.store.local_dirs(&app(), exec).unwrap();
+        }
+        world.fs.release_writes();
+        hanging.join().unwrap().unwrap();
+    });
+    // Who comes next has all of them written down.
+    register(&world, "4").unwrap();
+    world.store.hand_over();
+    let next = World::on(world.fs.clone(), vec![DISK.into()], LITTLE_MEMORY, 2);
+    for exec in ["0", "1", "2", "3", "4"] {
+        next.store.local_dirs(&app(), exec).unwrap();
+    }
+}
+
+#[test]
 fn a_disk_that_hangs_takes_only_some_of_the_threads_and_the_others_are_told() {
     const PUSHERS: u32 = 40;
     const HANGING: usize = 16;

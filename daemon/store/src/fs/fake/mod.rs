@@ -298,6 +298,7 @@ impl File for FakeFile {
         if !self.writable {
             return Err(Errno::BADF.into());
         }
+        self.fs.gate.pass(&self.path);
         locked(&self.fs.state).check(&self.path)?;
         let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
         let end = start + usize::try_from(length).map_err(|_| Errno::FBIG)?;
