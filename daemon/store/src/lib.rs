@@ -61,7 +61,7 @@ pub use model::chunk::CHUNK_BYTES;
 pub use model::code::{Class, Code, Refusal};
 pub use model::id::{
     AppAttempt, AppId, Incarnation, MapId, MapIndex, MapRange, MergeId, ReduceId, ShuffleId,
-    ShuffleKey,
+    ShuffleKey, check_name,
 };
 pub use model::ledger::Ledger;
 pub use model::mode::Mode;

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use lodestone_store::{Code, LaidRun, LaidSegment, MapRange, ReduceId, Refusal};
+use lodestone_store::{Code, LaidRun, LaidSegment, MapRange, ReduceId, Refusal, check_name};
 use lodestone_wire::extension::fetch::{
     self as ext, FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
@@ -113,6 +113,7 @@ pub(super) fn open_for(
     blocks: Vec<Block>,
 ) -> Result<StreamHandle, Refusal> {
     let app = app_id(app)?;
+    check_name("an executor id", &exec)?;
     open(
         call,
         Source {

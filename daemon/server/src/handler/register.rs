@@ -10,6 +10,9 @@ use lodestone_wire::spark::register::{
 
 use super::{Call, app_id, merge_key};
 
+/// Of one answer: far more than the executors of one host have.
+const DIRS_BYTES_MAX: usize = 8 << 20;
+
 pub(super) fn shuffle(call: &Call, message: RegisterShuffle) -> Result<Done, Refusal> {
     let key = merge_key(call, &message.key)?;
     let spec = ShuffleSpec {
@@ -51,12 +54,17 @@ pub(super) fn local_dirs(
     message: GetLocalDirsForExecutors,
 ) -> Result<LocalDirsForExecutors, Refusal> {
     let app = app_id(&message.app)?;
-    let dirs = |exec: String| Ok((exec.clone(), call.service.store.local_dirs(&app, &exec)?));
-    let executors = message
-        .exec_ids
-        .into_iter()
-        .map(dirs)
-        .collect::<Result<_, Refusal>>()?;
+    let mut executors = Vec::new();
+    let mut bytes = 0;
+    for exec in message.exec_ids {
+        let dirs = call.service.store.local_dirs(&app, &exec)?;
+        bytes += exec.len() + dirs.iter().map(String::len).sum::<usize>();
+        if bytes > DIRS_BYTES_MAX {
+            let detail = format!("over {DIRS_BYTES_MAX} bytes of directories: ask in parts");
+            return Err(Code::TooLarge.because(detail));
+        }
+        executors.push((exec, dirs));
+    }
     Ok(LocalDirsForExecutors { executors })
 }
 

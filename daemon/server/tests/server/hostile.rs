@@ -4,12 +4,15 @@
 
 use std::io::Write;
 
-use crate::support::client::{batch, key};
+use crate::support::client::{app, batch, key};
 use crate::support::{Client, Daemon, Random};
 use bytes::Bytes;
 use lodestone_wire::extension::PROTOCOL_VERSION;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
-use lodestone_wire::extension::status::Status;
+use lodestone_wire::extension::register::{Mode, RegisterShuffle};
+use lodestone_wire::extension::status::{Refused, Status};
+use lodestone_wire::spark::originals::OpenBlocks;
+use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
 use lodestone_wire::{Frame, Message};
 
 /// The daemon closes the connection, and says why in its log.
@@ -128,6 +131,49 @@ fn a_client_that_goes_inside_a_request_is_told_apart_and_nothing_is_merged() {
         bystander.partition(&key, 0),
         [(0, 2, Bytes::from_static(b"whole"))]
     );
+}
+
+#[test]
+fn names_and_answers_without_measure_are_refused_and_take_no_memory() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let long = "x".repeat(257);
+    let executor = |exec: &str, dirs: Vec<String>| RegisterExecutor {
+        app: app(),
+        exec_id: exec.to_owned(),
+        local_dirs: dirs,
+        sub_dirs_per_local_dir: 64,
+        shuffle_manager: "org.apache.spark.shuffle.sort.SortShuffleManager".to_owned(),
+    };
+    let refused = client.failure(&executor(&long, vec!["/a".to_owned()]));
+    assert_eq!(refused, "an executor id of 257 bytes: 256 are allowed");
+    let refused = client.failure(&executor("1", vec![format!("/{}", "a".repeat(4_096))]));
+    assert_eq!(refused, "a local directory of 4097 bytes");
+    let blocks = OpenBlocks {
+        app: app(),
+        exec_id: long.clone(),
+        block_ids: vec!["shuffle_0_0_0".to_owned()],
+    };
+    assert!(client.failure(&blocks).contains("an executor id of 257"));
+    let shuffle = RegisterShuffle {
+        key: key(&daemon, 1),
+        mode: Mode::Merge,
+        num_maps: 1,
+        num_partitions: 1,
+        format: long,
+    };
+    let refused: Refused = client.ask(&shuffle);
+    assert_eq!(refused.code, Status::Malformed);
+    // A few bytes of a question for each megabyte of an answer.
+    let dirs = (0..1_000).map(|n| format!("/{n:0>999}")).collect();
+    let id = client.send_rpc(&executor("1", dirs));
+    assert!(client.answer_to(id).is_empty());
+    let ask = GetLocalDirsForExecutors {
+        app: app(),
+        exec_ids: vec!["1".to_owned(); 9],
+    };
+    assert!(client.failure(&ask).contains("ask in parts"));
+    still_serves(&mut client);
 }
 
 #[test]

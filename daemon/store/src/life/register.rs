@@ -9,7 +9,7 @@ use super::attempts::Attempts;
 use super::finalize::FinalizeSummary;
 use crate::merge::{PARTITION_BYTES, Partition};
 use crate::model::code::{Code, Refusal};
-use crate::model::id::{AppAttempt, AppId, MergeId, ReduceId, ShuffleId, ShuffleKey};
+use crate::model::id::{AppAttempt, AppId, MergeId, ReduceId, ShuffleId, ShuffleKey, check_name};
 use crate::model::mode::Mode;
 use crate::resource::home::Home;
 use crate::resource::patient::Patient;
@@ -257,6 +257,7 @@ impl Store {
         let Some(attempt) = key.attempt else {
             return Err(Code::Malformed.because("a shuffle is registered with an attempt"));
         };
+        check_name("a format", &spec.format)?;
         self.check_news(key)?;
         if self.resources.budget.metadata_is_full() {
             return Err(Code::Overloaded.because("no memory for another shuffle"));

@@ -10,6 +10,19 @@ use super::code::{Code, Refusal};
 /// Longest application id in bytes.
 const APP_ID_BYTES_MAX: usize = 256;
 
+/// Longest of other names that are kept as they were told: executor ids, formats.
+const NAME_BYTES_MAX: usize = 256;
+
+/// Refuses a name that is longer than any that Spark gives, before it is kept.
+pub fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
+    if name.len() > NAME_BYTES_MAX {
+        let bytes = name.len();
+        let detail = format!("{what} of {bytes} bytes: {NAME_BYTES_MAX} are allowed");
+        return Err(Code::Malformed.because(detail));
+    }
+    Ok(())
+}
+
 /// Spark's application id, checked to be one harmless path segment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AppId(Arc<str>);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::dirs::HashedDirs;
 use super::registrations::Registration;
 use crate::model::code::{Code, Refusal};
-use crate::model::id::{AppAttempt, AppId, is_path_segment};
+use crate::model::id::{AppAttempt, AppId, check_name, is_path_segment};
 use crate::resource::locked;
 use crate::store::Store;
 
@@ -20,6 +20,9 @@ pub(crate) const MERGER: &str = "shuffle-push-merger";
 const EXECUTORS_MAX: usize = 65_536;
 const LOCAL_DIRS_MAX: usize = 1_024;
 const SUB_DIRS_MAX: u32 = 4_096;
+
+/// The longest path that Linux takes.
+const DIR_BYTES_MAX: usize = 4_096;
 
 /// What an executor says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,6 +108,7 @@ impl Store {
         attempt: AppAttempt,
         info: ExecutorInfo,
     ) -> Result<(), Refusal> {
+        check_name("an executor id", exec)?;
         self.check_dirs(&info)?;
         let merge_dirs = match &info.merge_dir {
             None => None,
@@ -191,6 +195,9 @@ impl Store {
             return malformed(format!("{} subdirectories", info.sub_dirs));
         }
         for dir in &info.local_dirs {
+            if dir.len() > DIR_BYTES_MAX {
+                return malformed(format!("a local directory of {} bytes", dir.len()));
+            }
             let path = Path::new(dir);
             let plain = path.components().all(|part| part != Component::ParentDir);
             if !path.is_absolute() || !plain || dir.contains('\0') {
