@@ -42,6 +42,7 @@ impl Model {
         let fresh = Application {
             attempt: key.app_attempt,
             lease_until_ms: now_ms + FIRST_LEASE_MS,
+            lease_ms: FIRST_LEASE_MS,
             shuffles: BTreeMap::new(),
             removed: BTreeMap::new(),
         };
@@ -53,6 +54,9 @@ impl Model {
             application.attempt = key.app_attempt;
             application.shuffles.clear();
             application.removed.clear();
+        }
+        if application.lease_until_ms <= now_ms {
+            application.lease_until_ms = now_ms + FIRST_LEASE_MS;
         }
         let newest = application.newest(key.shuffle_id);
         if newest.is_some_and(|newest| newest > key.merge_id) {
@@ -149,7 +153,8 @@ impl Model {
             return Ok(());
         };
         let granted = request.ttl_ms.clamp(LEASE_MS.0, LEASE_MS.1);
-        application.lease_until_ms = now_ms + granted.unsigned_abs();
+        application.lease_ms = granted.unsigned_abs();
+        application.lease_until_ms = now_ms + application.lease_ms;
         agree("granted lease", &reply.granted_ttl_ms, &granted)
     }
 

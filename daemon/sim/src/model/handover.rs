@@ -78,7 +78,7 @@ impl Model {
         let is_sure = left.is_sure;
         self.applications = left.applications;
         for application in self.applications.values_mut() {
-            application.lease_until_ms = now_ms + FIRST_LEASE_MS;
+            application.lease_until_ms = now_ms + application.lease_ms.max(FIRST_LEASE_MS);
         }
         Ok(Some(is_sure))
     }

@@ -91,6 +91,8 @@ enum AttemptState {
 struct Application {
     attempt: i32,
     lease_until_ms: u64,
+    /// As it was granted last.
+    lease_ms: u64,
     shuffles: BTreeMap<i32, Shuffle>,
     /// Removed shuffles, with their newest merge id.
     removed: BTreeMap<i32, i32>,
