@@ -40,7 +40,8 @@ enum StartError {
     Store(#[from] OpenError),
     #[error(
         "--{key} {address}: the port is taken by another process (`ss -ltnp` shows which); stop it, or \
-         choose another port (0 takes a free one)"
+         choose another port (0 takes a free one); a daemon that stops keeps its port until all is left to \
+         the next one"
     )]
     PortTaken {
         key: &'static str,
@@ -85,11 +86,15 @@ fn start(config: Config) -> Result<(), StartError> {
         |panic| tracing::error!(%panic, "a bug of the daemon"),
     ));
     raise_file_limit(config.max_connections);
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
-        .build()?
-        .block_on(daemon(config, log))
+        .build()?;
+    let outcome = runtime.block_on(daemon(config, Arc::clone(&log)));
+    // A thread that a disk holds up is not waited for: what can be left to the next start is.
+    runtime.shutdown_background();
+    log.end();
+    outcome
 }
 
 /// Each connection takes a descriptor, and one more while a chunk of a file is sent on it. The usual soft
@@ -162,7 +167,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     say(&line)?;
     tracing::info!(line, "ready");
     let (max_connections, idle_exit) = (config.max_connections, config.idle_exit);
-    serve::run(
+    let port = serve::run(
         listener,
         service,
         Admission {
@@ -174,6 +179,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     .await;
     announced(announcement.as_ref(), Announcement::withdraw)?;
     spawn_blocking(move || store.hand_over()).await?;
+    drop(port);
     tracing::info!("stopped");
     Ok(())
 }

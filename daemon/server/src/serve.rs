@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::connection;
@@ -34,9 +34,38 @@ pub struct Admission {
     pub idle_exit: Option<Duration>,
 }
 
+/// Keeps the port of a daemon that stops, until it is dropped: whoever starts the next one on it must not get
+/// it before there is something to take over. Who connects meanwhile is turned away, and comes again.
+#[derive(Debug)]
+#[must_use = "the port is free as soon as this is dropped"]
+pub struct HeldPort(JoinHandle<()>);
+
+impl HeldPort {
+    fn of(listener: TcpListener) -> Self {
+        Self(tokio::spawn(async move {
+            loop {
+                if let Err(error) = listener.accept().await {
+                    pause_after(error).await;
+                }
+            }
+        }))
+    }
+}
+
+impl Drop for HeldPort {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Serves until it is asked to stop, and what can be written before is written, or until nobody needs the
 /// daemon any more; then finishes what is in work. The store stays open.
-pub async fn run(listener: TcpListener, service: Arc<Service>, admission: Admission, stop: &Stop) {
+pub async fn run(
+    listener: TcpListener,
+    service: Arc<Service>,
+    admission: Admission,
+    stop: &Stop,
+) -> HeldPort {
     let leases = tokio::spawn(look_after(Arc::clone(&service)));
     tokio::spawn(lighten::when_asked(
         Arc::clone(&service.store),
@@ -81,7 +110,7 @@ pub async fn run(listener: TcpListener, service: Arc<Service>, admission: Admiss
             Err(error) => pause_after(error).await,
         }
     }
-    drop(listener);
+    let port = HeldPort::of(listener);
     leases.abort();
     stop.now();
     let all_done = async { while connections.join_next().await.is_some() {} };
@@ -91,6 +120,7 @@ pub async fn run(listener: TcpListener, service: Arc<Service>, admission: Admiss
             "connections did not finish in time"
         );
     }
+    port
 }
 
 /// Counts a connection as long as it lives.

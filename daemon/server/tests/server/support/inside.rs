@@ -63,7 +63,7 @@ impl Inside {
                     max_connections: 100,
                     idle_exit: None,
                 };
-                serve::run(listener, shared, admission, &stopping).await;
+                drop(serve::run(listener, shared, admission, &stopping).await);
             });
         });
         let (address, runtime) = told.recv().unwrap();
