@@ -11,6 +11,7 @@ use super::notes::{Note, ShuffleNote, StartNote, Writer};
 use crate::fs::Open;
 use crate::life::register::{Generation, ShuffleSpec};
 use crate::model::code::Code;
+use crate::resource::patient::LastPatience;
 use crate::resource::{Resources, locked};
 use crate::store::Store;
 
@@ -43,8 +44,9 @@ impl Store {
             next_home: self.next_home.load(Relaxed),
         }))?;
         let mut shuffles = 0;
+        let patience = LastPatience::default();
         for generation in generations {
-            if self.note_shuffle(&mut notes, generation)? {
+            if self.note_shuffle(&mut notes, generation, &patience)? {
                 shuffles += 1;
             }
         }
@@ -58,8 +60,13 @@ impl Store {
     }
 
     /// False: it is lost.
-    fn note_shuffle(&self, notes: &mut Writer, generation: &Generation) -> io::Result<bool> {
-        let outcome = note_parts(notes, generation, &self.resources)?;
+    fn note_shuffle(
+        &self,
+        notes: &mut Writer,
+        generation: &Generation,
+        patience: &LastPatience,
+    ) -> io::Result<bool> {
+        let outcome = note_parts(notes, generation, &self.resources, patience)?;
         let note = || shuffle_note(generation, self.lease_ms(generation)).ok_or(Code::Internal);
         match outcome.and_then(|()| note()) {
             Ok(note) => {
@@ -70,7 +77,10 @@ impl Store {
                 let shuffle = &generation.key;
                 tracing::error!(%shuffle, %code, "lost: not all of it could be written");
                 notes.add(&Note::Lost)?;
-                generation.remove(&self.resources);
+                // Who waits for a disk that hangs never ends; the next start removes it as well.
+                if code != Code::Overloaded {
+                    generation.remove(&self.resources);
+                }
                 Ok(false)
             }
         }
@@ -82,8 +92,9 @@ fn note_parts(
     notes: &mut Writer,
     generation: &Generation,
     resources: &Resources,
+    patience: &LastPatience,
 ) -> io::Result<Result<(), Code>> {
-    let attempts = match generation.attempts.leave() {
+    let attempts = match generation.attempts.leave(patience) {
         Ok(attempts) => attempts,
         Err(code) => return Ok(Err(code)),
     };
@@ -91,7 +102,7 @@ fn note_parts(
         notes.add(&Note::Attempt(map_index.0, map_id.0, attempt))?;
     }
     for partition in generation.all_partitions() {
-        match partition.note(resources) {
+        match partition.note(resources, patience) {
             Ok(note) => notes.add(&Note::Partition(note))?,
             Err(code) => return Ok(Err(code)),
         }

@@ -8,7 +8,7 @@ use crate::model::attempt::Attempt;
 use crate::model::code::Code;
 use crate::model::id::{MapId, MapIndex};
 use crate::resource::budget::Budget;
-use crate::resource::patient::Patient;
+use crate::resource::patient::{LastPatience, Patient};
 use crate::resource::{locked, reading, writing};
 
 /// Attempts of one generation. A map task is tried a few times; what is far beyond that is an error of
@@ -91,9 +91,9 @@ impl Attempts {
     }
 
     /// All of them, also those that were aborted, as they are left to the next start. Waits for pushes that
-    /// are at work; nothing more is taken of any: what came after the note would be in a partition and not
+    /// are at work, but not for ever; nothing more is taken of any: what came after the note would be in a partition and not
     /// in the note, and be taken again when it is repeated.
-    pub(crate) fn leave(&self) -> Result<Vec<(AttemptId, Attempt)>, Code> {
+    pub(crate) fn leave(&self, patience: &LastPatience) -> Result<Vec<(AttemptId, Attempt)>, Code> {
         let all: Vec<_> = {
             let mut all = locked(&self.all);
             // Who comes now comes again, and meets the next start.
@@ -105,7 +105,7 @@ impl Attempts {
         };
         all.into_iter()
             .map(|(id, attempt)| {
-                let mut attempt = attempt.wait()?;
+                let mut attempt = patience.lock(&attempt)?;
                 let note = attempt.clone();
                 attempt.leave();
                 Ok((id, note))

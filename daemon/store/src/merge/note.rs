@@ -14,6 +14,7 @@ use crate::model::mode::Mode;
 use crate::model::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::home::Home;
+use crate::resource::patient::LastPatience;
 use crate::resource::planted::{self, Bug};
 
 /// A partition of which nothing is in memory.
@@ -32,12 +33,17 @@ impl PartitionNote {
 }
 
 impl Partition {
-    /// Writes out what is in memory, and says what is where.
-    pub(crate) fn note(&self, resources: &Resources) -> Result<PartitionNote, Code> {
+    /// Writes out what is in memory, and says what is where. OVERLOADED if others do not let go of it.
+    pub(crate) fn note(
+        &self,
+        resources: &Resources,
+        patience: &LastPatience,
+    ) -> Result<PartitionNote, Code> {
+        let lock = || self.lock_with(patience);
         if !planted::is(Bug::HandoverWithoutMemory) {
-            self.write_out(resources)?;
+            self.write_out_locking(resources, lock)?;
         }
-        let inner = self.wait()?;
+        let inner = lock()?;
         Ok(PartitionNote {
             reduce: self.reduce().0,
             own: inner.own,

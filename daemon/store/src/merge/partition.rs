@@ -25,7 +25,7 @@ use crate::model::segment::{LaidSegment, Segments};
 use crate::resource::Resources;
 use crate::resource::budget::Budget;
 use crate::resource::home::{Home, Place};
-use crate::resource::patient::{Held, Patient};
+use crate::resource::patient::{Held, LastPatience, Patient};
 use crate::resource::planted::{self, Bug};
 
 /// What a partition costs beside its segments, for the budget: the struct, its map entry,
@@ -172,6 +172,11 @@ impl Partition {
     /// The same, however long those who write it need.
     pub(super) fn wait(&self) -> Result<Held<'_, Inner>, Code> {
         self.inner.wait()
+    }
+
+    /// The same, for who has to come to an end.
+    pub(super) fn lock_with(&self, patience: &LastPatience) -> Result<Held<'_, Inner>, Code> {
+        patience.lock(&self.inner)
     }
 
     /// Its lock, if nobody has it, and it is there and has something in memory.

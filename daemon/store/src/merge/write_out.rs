@@ -16,6 +16,7 @@ use crate::model::code::Code;
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::{Home, Place};
+use crate::resource::patient::Held;
 
 /// Up to this size a partition is small.
 const SMALL_BYTES: u64 = 1024 * 1024;
@@ -51,9 +52,18 @@ impl Partition {
     /// Writes to disk what is in memory, and gives the memory back. Waits for the partition's lock, which it
     /// lets go of after each block: others append to a long tail meanwhile, and what they append stays.
     pub(crate) fn write_out(&self, resources: &Resources) -> Result<(), Code> {
+        self.write_out_locking(resources, || self.wait())
+    }
+
+    /// The same, with another way to wait.
+    pub(super) fn write_out_locking<'a>(
+        &'a self,
+        resources: &Resources,
+        lock: impl Fn() -> Result<Held<'a, Inner>, Code>,
+    ) -> Result<(), Code> {
         let mut left = None;
         loop {
-            let mut inner = self.wait()?;
+            let mut inner = lock()?;
             let length = inner.tail.len();
             let goal = left.unwrap_or(length);
             if inner.phase == Phase::Removed || goal == 0 {

@@ -2,6 +2,7 @@
 //! A lock for what is held while a disk works. Who wants it meanwhile waits, but not for ever: a disk that
 //! hangs takes the threads that write to it, and must not take all the others as well.
 
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,6 +16,9 @@ use crate::model::code::Code;
 /// How long a thread waits for others to let go. Much longer than a healthy disk needs for what is written
 /// under one lock, and about as long as clients wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the last wait is: longer than a disk needs that is only slow.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(crate) struct Patient<T> {
@@ -87,6 +91,26 @@ impl<T> Patient<T> {
     fn held<'a>(&'a self, value: MutexGuard<'a, T>) -> Held<'a, T> {
         let is_spoiled = &self.is_spoiled;
         Held { value, is_spoiled }
+    }
+}
+
+/// For who has to come to an end: waits in vain once, and then for nobody.
+#[derive(Debug, Default)]
+pub(crate) struct LastPatience {
+    is_over: Cell<bool>,
+}
+
+impl LastPatience {
+    /// OVERLOADED if others do not let go of it in time.
+    pub(crate) fn lock<'a, T>(&self, lock: &'a Patient<T>) -> Result<Held<'a, T>, Code> {
+        let value = match self.is_over.get() {
+            true => lock.value.try_lock(),
+            false => lock.value.try_lock_for(LAST_PATIENCE),
+        };
+        if value.is_none() {
+            self.is_over.set(true);
+        }
+        lock.unless_spoiled(value.ok_or(Code::Overloaded)?)
     }
 }
 

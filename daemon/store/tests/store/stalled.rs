@@ -148,6 +148,52 @@ fn attempts_that_are_aborted_while_a_disk_hangs_take_only_some_of_the_threads() 
 }
 
 #[test]
+fn a_stop_while_a_disk_hangs_ends_and_loses_only_the_shuffles_whose_writes_hang() {
+    let world = World::with(2, LITTLE_MEMORY).remote();
+    let mut whole = world.attempt(0, 100);
+    whole.push(&[
+        (0, &large(0, 0)),
+        (1, b"in memory, and going to the disk that hangs"),
+    ]);
+    whole.commit().unwrap();
+    let mut other = key();
+    other.shuffle = ShuffleId(8);
+    let spec = ShuffleSpec {
+        mode: Mode::Remote,
+        ..spec()
+    };
+    world.store.register_shuffle(&other, spec).unwrap();
+    world.fs.hold_writes_below(Path::new("/disk1"));
+    thread::scope(|scope| {
+        let world = &world;
+        let _mended = Mended(world);
+        // One of them goes to the other disk.
+        let bytes = large(0, 0);
+        let segments = [header(0, &bytes), header(1, &bytes)];
+        let bytes = bytes.repeat(2);
+        let shuffle = &other;
+        let pushed = scope.spawn(move || {
+            let batch = batch(0, 100, &segments, &bytes);
+            world.store.push_batch(shuffle, &batch)
+        });
+        await_held(world, 1);
+        world.clock.advance_ms(STALL_MS);
+        world.store.hand_over();
+        world.fs.release_writes();
+        let _ = pushed.join().unwrap();
+    });
+    let dirs = vec![DISK.into(), "/disk1".into()];
+    let next = World::on(world.fs.clone(), dirs, LITTLE_MEMORY, 2);
+    assert_eq!(next.fetch(0), large(0, 0));
+    assert_eq!(
+        next.fetch(1),
+        b"in memory, and going to the disk that hangs"
+    );
+    let lost = next.store.check_readable(&other).unwrap_err();
+    assert_eq!(lost.code, Code::UnknownShuffle);
+}
+
+#[test]
 fn executors_register_while_the_disk_on_which_they_are_written_down_hangs() {
     let world = World::new();
     world.fs.add_dir(Path::new("/local"));
