@@ -106,6 +106,41 @@ class RemoteShufflesSuite extends DriverHarness {
     assertEquals(3, slow.next(classOf[RemoveShuffleMerge]).shuffleId)
   }
 
+  /**
+   * Map tasks have reported two of three services: the second one when a version without the first was
+   * being made, for which the third, slow one is asked. `opens` is when it begins to answer.
+   */
+  private def reportedMeanwhile(opens: (ScriptedService, CountDownLatch) => Unit): Unit = {
+    val gate = new CountDownLatch(1)
+    val slow = scripted(3) { case _: RegisterShuffle => AnswerAfter(gate, Done(3)) }
+    remote(Seq(service(1), service(2), slow)).registered(3, 10, 100)
+    val first = planned()
+    assertEquals(2, first.versions.head.length, "the slow one stays out")
+    slow.next(classOf[RegisterShuffle])
+    val waiting = first.versions.head.toSeq.map { reported =>
+      val answer = ask[DriverMessage](GetRemotePlan(3, 0, troubleAt(first, reported)))
+      if (reported == first.versions.head.head) slow.next(classOf[RegisterShuffle])
+      answer
+    }
+    // When this is answered the driver has heard of both.
+    await(ask[DriverMessage](GetRemotePlaces(3)))
+    opens(slow, gate)
+    waiting.foreach { answer =>
+      val next = await(answer).asInstanceOf[RemotePlan]
+      assertEquals(Set(slow.address.port), ports(next.versions.last))
+    }
+  }
+
+  @Test def `who waits for a version is answered also when a service of it is reported meanwhile`()
+      : Unit = reportedMeanwhile((_, gate) => gate.countDown())
+
+  @Test def `a version of which all services are reported while it is made is made once more`()
+      : Unit = reportedMeanwhile { (slow, gate) =>
+    // The others were not kept waiting for it, and it is asked again without them.
+    slow.next(classOf[RegisterShuffle])
+    gate.countDown()
+  }
+
   @Test def `when no service takes any more map tasks keep their outputs`(): Unit = {
     val one = service(1)
     remote(Seq(one)).registered(3, 10, 100)

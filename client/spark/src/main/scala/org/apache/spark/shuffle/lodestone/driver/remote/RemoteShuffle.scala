@@ -96,6 +96,7 @@ private[remote] final class RemoteShuffle(
     isFirst
   }
 
+  /** Of usable ones: with another among them it would be no answer for those who wait. */
   def assign(services: Seq[ServiceLocation]): Unit = {
     versions :+= services.toArray
     tell()

@@ -202,6 +202,8 @@ private[driver] final class RemoteShuffles(
     // One that was slow is dropped with the others, and not before: it may have been told again since.
     def late(location: ServiceLocation): Unit = if (isOver) removals(location, id)
     registration(told, chosen, shuffle.services)(late) { accepted =>
+      // One may have been reported, or drained, while the others were asked.
+      val usable = accepted.filter(shuffle.isUsable)
       if (isOver) {
         accepted.foreach(removals(_, id))
         if (!shuffle.removed) assign(shuffle, attempt)
@@ -210,10 +212,13 @@ private[driver] final class RemoteShuffles(
         assign(shuffle, attempt + 1)
       } else if (accepted.isEmpty) {
         leave(shuffle, Reason.ServiceRefused)
+      } else if (usable.isEmpty) {
+        // Each time there are fewer left: what is avoided once is avoided for good.
+        assign(shuffle, attempt)
       } else {
         report.counted(id, Reason.ServiceLeftOut, chosen.size - accepted.size)
-        if (accepted.size < conf.replicas) report.counted(id, Reason.ReplicasMissing, 1)
-        shuffle.assign(accepted)
+        if (usable.size < conf.replicas) report.counted(id, Reason.ReplicasMissing, 1)
+        shuffle.assign(usable)
         report.remote(id, shuffle.services.size)
       }
     }
