@@ -48,7 +48,8 @@ private[transport] final class ChunkStream(
 
   override def onFailure(index: Int, cause: Throwable): Unit = {
     cause match {
-      case _: IOException => Connections.retire(client)
+      // Spark's iterator wants an error as it is: it asks again later when memory was short.
+      case _: IOException | _: Error => Connections.retire(client)
       case _ => deadlines.heard(service)
     }
     if (take(index)) receiver.failed(index, cause)

@@ -245,6 +245,12 @@ private[spark] final class ServiceClient(
         Connections.retire(client)
         promise.tryFailure(io)
         ()
+      // Ours, such as no direct memory for what arrives. All that wait on the connection get it from
+      // Spark as it is, and none of them has an answer: for them it is a connection that broke.
+      case error: Error =>
+        Connections.retire(client)
+        promise.tryFailure(new IOException(s"the connection broke: $error", error))
+        ()
       case rpcFailure =>
         deadlines.heard(service)
         promise.tryFailure(new RpcFailedException(rpcFailure))

@@ -202,4 +202,43 @@ final class ServiceClientSuite {
     assertEquals(Set((0, "2 bytes"), (1, "failed")), Set(seen.poll(), seen.poll()))
     assertTrue(seen.isEmpty)
   }
+
+  @Test def whatWaitsOnAConnectionThatThisJvmHadNoMemoryForIsAskedAgain(): Unit = {
+    val streams = new OneForOneStreamManager()
+    val arrived = new CountDownLatch(1)
+    val finalized = FinalizeMergeReply(42, 5, segments = 9, bytes = 99, 0, 0)
+    val service = serve(new Answering(_ => None) {
+      override def getStreamManager: StreamManager = streams
+      override def receive(
+          peer: TransportClient,
+          in: ByteBuffer,
+          out: RpcResponseCallback): Unit =
+        if (in.get(in.position()) == FetchSegments.typeId) {
+          val chunk: ManagedBuffer = new NioManagedBuffer(ByteBuffer.wrap(Array[Byte](5, 6)))
+          val chunks = java.util.Collections.singletonList(chunk).iterator()
+          out.onSuccess(OpenStream(
+            streams.registerStream("app", chunks, peer.getChannel),
+            1).encode())
+        } else if (arrived.getCount == 0) {
+          out.onSuccess(finalized.encode())
+        } else {
+          arrived.countDown()
+        }
+    })
+    val asked = client()
+    val answer = asked.finalizeMerge(service, generation)
+    assertTrue(arrived.await(10, TimeUnit.SECONDS))
+    asked.fetchChunks(
+      service,
+      generation,
+      Array(wanted(0, 2)),
+      new ChunkReceiver {
+        // Where Netty throws it, which is on this thread and for this connection.
+        override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] =
+          throw new OutOfMemoryError("scripted: no direct memory for what arrives")
+        override def failed(index: Int, cause: Throwable): Unit = ()
+      })
+    assertEquals(finalized, await(answer))
+    assertFalse(asked.health.isSuspect(HostPort(service.host, service.port)))
+  }
 }
