@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.fetch.remote
 
 import java.util.concurrent.ConcurrentHashMap
 
+import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.MetadataFetchFailedException
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.{OutputsLost, RemoteDriverLink}
@@ -20,7 +21,8 @@ private[remote] final case class LostAt(services: Seq[ServiceLocation], why: Rea
 private[remote] final class OutputLoss(
     shuffleId: Int,
     epoch: Int,
-    driver: RemoteDriverLink)
+    driver: RemoteDriverLink,
+    context: TaskContext)
     extends Substitutes
     with WrongData {
   import OutputLoss._
@@ -29,6 +31,8 @@ private[remote] final class OutputLoss(
   private val failed = new ConcurrentHashMap[Int, LostAt]()
 
   def fail(reduceId: Int, lost: LostAt): Nothing = {
+    // One that was killed has not looked for long enough to have all maps run again.
+    context.killTaskIfInterrupted()
     tell(lost)
     val where =
       if (lost.services.isEmpty) "" else s" at ${lost.services.map(_.hostPort).mkString(", ")}"

@@ -47,7 +47,7 @@ private[lodestone] final class RemoteReads(
       metrics: ShuffleReadMetricsReporter) {
     private val epoch = outputs.iterator.map(_._1.epoch).max
     private val generation = ShuffleGeneration(handle.shuffleId, epoch)
-    private val loss = new OutputLoss(handle.shuffleId, epoch, driver)
+    private val loss = new OutputLoss(handle.shuffleId, epoch, driver, context)
     private val tally = new ReadTally
 
     /** Segments that cannot be read as one stream come one by one. */

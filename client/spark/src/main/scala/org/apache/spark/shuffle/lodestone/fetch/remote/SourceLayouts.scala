@@ -58,6 +58,8 @@ private[remote] final class SourceLayouts(
           val awaited = TaskWait(answer)(context.killTaskIfInterrupted())
           (service, partitions, awaited)
         }
+        // For a task that was killed nobody waits, and what then fails says nothing of a service.
+        context.killTaskIfInterrupted()
         val failed = answers.flatMap { case (service, _, answer) =>
           answer.failed.toOption.map(service -> reasonOf(service, _))
         }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.fetch.remote
+
+import java.net.ServerSocket
+import java.util.concurrent.atomic.AtomicInteger
+
+import scala.concurrent.Future
+import scala.concurrent.duration.{DurationInt, FiniteDuration}
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.{TaskContext, TaskKilledException}
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver._
+import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
+import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.wire.{Application, MapRange}
+import org.apache.spark.storage.ShuffleBlockId
+
+/** A reduce task that is killed without an interrupt, as Spark does it, ends and blames nobody. */
+final class KilledReaderSuite {
+
+  /** One that is just being started again. */
+  private val away = {
+    val socket = new ServerSocket(0)
+    try ServiceLocation("127.0.0.1", socket.getLocalPort, 7)
+    finally socket.close()
+  }
+  private val plan = RemotePlan(0, numPartitions = 1, replicas = 1, Array(Array(away)))
+  private val wanted = {
+    val blocks = Seq((ShuffleBlockId(3, 100, 0), 10L, 0))
+    new WantedSegments(Seq(RemoteOutput(0, Seq(RemotePart(0, Nil))) -> blocks), plan)
+  }
+
+  private val losses = new AtomicInteger
+  private val driver = new RemoteDriverLink {
+    override def lost(outputs: OutputsLost): Future[Boolean] = {
+      losses.incrementAndGet()
+      Future.successful(true)
+    }
+    override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] = unexpected
+    override def remotePlaces(shuffleId: Int): Future[DriverMessage] = unexpected
+    override def plan(id: ShuffleGeneration, sample: MapSample): Future[DriverMessage] = unexpected
+    override def result(id: ShuffleGeneration): Future[DriverMessage] = unexpected
+    override def distrust(id: ShuffleGeneration, reduceId: Int, why: Reason): Future[Boolean] =
+      unexpected
+    override def tell(message: DriverMessage): Unit = unexpected
+    override def patience: FiniteDuration = 10.seconds
+    private def unexpected: Nothing = throw new AssertionError("nobody asks that here")
+  }
+
+  private def assertKilled(body: => Unit): Unit = {
+    assertThrows(classOf[TaskKilledException], () => body)
+    ()
+  }
+
+  @Test def `a task that is killed while it waits for a service does not call its outputs lost`()
+      : Unit = {
+    val context = TaskContext.empty()
+    val client = new ServiceClient(Application("app", -1), 1000)
+    // Killed after the first attempt, so that the second one, which comes soon, is the last.
+    val patience = new Patience(
+      60000,
+      { _ =>
+        context.markInterrupted("scripted")
+        None
+      })
+    try {
+      val layouts =
+        new SourceLayouts(client, ShuffleGeneration(3, 0), plan, MapRange(0, 1), patience, context)
+      assertKilled {
+        layouts(wanted)
+        ()
+      }
+    } finally {
+      client.close()
+    }
+  }
+
+  @Test def `a task that was killed does not tell the driver of a loss`(): Unit = {
+    val context = TaskContext.empty()
+    val loss = new OutputLoss(3, 0, driver, context)
+    context.markInterrupted("scripted")
+    assertKilled(loss.fail(0, LostAt(Seq(away), Reason.LayoutFailed)))
+    assertEquals(0, losses.get)
+  }
+}
