@@ -17,15 +17,17 @@ import org.junit.jupiter.api.{AfterEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.{FetchFailed, HashPartitioner, ShuffleDependency}
-import org.apache.spark.{SparkConf, SparkContext, Success, TaskContext}
+import org.apache.spark.{FetchFailed, HashPartitioner, MapOutputTrackerMaster, ShuffleDependency}
+import org.apache.spark.{SparkConf, SparkContext, SparkEnv, Success, TaskContext}
 import org.apache.spark.network.buffer.NioManagedBuffer
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
-import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd, TaskInfo}
-import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
+import org.apache.spark.scheduler.{MapStatus, SparkListener, SparkListenerTaskEnd, TaskInfo}
+import org.apache.spark.shuffle.lodestone.driver.{DriverEndpoint, OutputsLost, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
 import org.apache.spark.shuffle.lodestone.fetch.{MapRangeRDD, ReadRange}
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, ServiceClient, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.{Crc32c, Segment, Status}
+import org.apache.spark.util.RpcUtils
 
 /** Whole jobs whose shuffles are at real daemons, and nowhere else. */
 final class RemoteJobsSuite {
@@ -330,6 +332,29 @@ final class RemoteJobsSuite {
     start(2)
     readAgainAfter("spark.lodestone.replicas" -> "2")(_.kill())
     assertNothingRunAgain()
+  }
+
+  @Test def anOutputThatCameAfterItsEpochWasGivenUpCostsOneMapAndNotAll(): Unit = {
+    start(1)
+    val expected = withSpark()(spark => wide(spark).collect().sorted.toSeq)
+    mapTasks.reset()
+    val result = withSpark(remote: _*) { spark =>
+      val rows = wide(spark)
+      val shuffle = rows.dependencies.head.asInstanceOf[ShuffleDependency[_, _, _]].shuffleId
+      rows.count()
+      val env = SparkEnv.get
+      val driver = RpcUtils.makeDriverRef(DriverEndpoint.Name, env.conf, env.rpcEnv)
+      assertTrue(driver.askSync[Boolean](OutputsLost(shuffle, 0, Nil, Reason.OutputLost.code)))
+      rows.count()
+      // As of an attempt that had just committed when the driver gave its epoch up.
+      val late = RemoteOutput(0, Seq(RemotePart(0, Nil))).location
+      val status = MapStatus(late, Array.fill(40)(1L), 2)
+      env.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+        .registerMapOutput(shuffle, 2, status)
+      rows.collect().sorted.toSeq
+    }
+    assertEquals(expected, result)
+    assertEquals(13, mapTasks.sum(), "more maps than the one were run again")
   }
 
   private def wide(spark: SparkContext): RDD[(Int, Int)] =

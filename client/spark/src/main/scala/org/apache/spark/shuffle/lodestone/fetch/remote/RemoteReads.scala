@@ -47,7 +47,12 @@ private[lodestone] final class RemoteReads(
       metrics: ShuffleReadMetricsReporter) {
     private val epoch = outputs.iterator.map(_._1.epoch).max
     private val generation = ShuffleGeneration(handle.shuffleId, epoch)
-    private val loss = new OutputLoss(handle.shuffleId, epoch, driver, context)
+
+    /** Of outputs of several epochs only the earlier ones are lost: those of the driver's are good. */
+    private val loss = {
+      val earliest = outputs.iterator.map(_._1.epoch).min
+      new OutputLoss(handle.shuffleId, earliest, driver, context)
+    }
     private val tally = new ReadTally
 
     /** Segments that cannot be read as one stream come one by one. */
