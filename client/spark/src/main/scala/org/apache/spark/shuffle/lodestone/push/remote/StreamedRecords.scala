@@ -7,6 +7,7 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.serializer.{SerializationStream, SerializerInstance, SerializerManager}
+import org.apache.spark.util.Utils
 
 /**
  * Records of such a serializer for few partitions: each partition has a stream that is open, as it has a
@@ -33,9 +34,9 @@ private[remote] final class StreamedRecords(
 
   override def finish(): Unit = {
     for (partition <- open.indices if open(partition) != null) {
-      val filled = open(partition)
+      segments.add(partition)(open(partition).writeTo)
+      // Not before: what could not be added is closed with all the others.
       open(partition) = null
-      segments.add(partition)(filled.writeTo)
     }
     buffered = 0
     held.free()
@@ -43,7 +44,10 @@ private[remote] final class StreamedRecords(
   }
 
   override def close(): Unit = {
-    open.indices.foreach(open(_) = null)
+    for (partition <- open.indices if open(partition) != null) {
+      open(partition).abandon()
+      open(partition) = null
+    }
     held.free()
   }
 
@@ -51,8 +55,8 @@ private[remote] final class StreamedRecords(
 
   private final class PartitionStream(partition: Int) {
     private val bytes = new ByteArrayOutputStream
-    private val stream: SerializationStream =
-      serializer.serializeStream(streams.wrapStream(segments.blockOf(partition), bytes))
+    private val encoded = streams.wrapStream(segments.blockOf(partition), bytes)
+    private val stream: SerializationStream = serializer.serializeStream(encoded)
     private var records = 0
 
     /** How many bytes there are more than before, as far as they have left the codec. */
@@ -68,6 +72,12 @@ private[remote] final class StreamedRecords(
       stream.close()
       bytes.writeTo(out)
       records
+    }
+
+    /** Nobody wants the bytes, but a codec may have memory that nothing else gives back. */
+    def abandon(): Unit = Utils.tryLogNonFatalError {
+      try stream.close()
+      finally encoded.close()
     }
   }
 }
