@@ -14,7 +14,9 @@ private[remote] final class SegmentWriter(
     push: AttemptPush,
     bodies: Bodies,
     numPartitions: Int) {
-  private val segmentBytes = bodies.sizeBytes / SegmentWriter.SegmentsPerBody
+
+  /** At which a segment is large enough. */
+  val segmentBytes: Int = bodies.sizeBytes / SegmentWriter.SegmentsPerBody
   private val written = new Array[Long](numPartitions)
   private var output: SegmentOutput = _
   private var group = -1

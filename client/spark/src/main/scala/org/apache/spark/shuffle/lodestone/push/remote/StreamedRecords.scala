@@ -2,6 +2,7 @@
 package org.apache.spark.shuffle.lodestone.push.remote
 
 import java.io.ByteArrayOutputStream
+import java.util.ArrayDeque
 
 import scala.reflect.ClassTag
 
@@ -21,22 +22,25 @@ private[remote] final class StreamedRecords(
     segments: SegmentWriter)
     extends RecordCollector {
   private val held = new StreamMemory(memory)
-  private val open = new Array[PartitionStream](numPartitions)
+
+  /** By partition: those that became large enough for a segment, and the one that is open. */
+  private val filled = new Array[ArrayDeque[PartitionStream]](numPartitions)
   private var buffered = 0L
   private var peak = 0L
 
   override def add(partition: Int, key: Any, value: Any): Unit = {
-    if (open(partition) == null) open(partition) = new PartitionStream(partition)
-    buffered += open(partition).add(key, value)
+    buffered += streamOf(partition).add(key, value)
     peak = math.max(peak, buffered)
     if (buffered >= RecordCollector.EnoughBytes || !held.isEnoughFor(buffered)) finish()
   }
 
   override def finish(): Unit = {
-    for (partition <- open.indices if open(partition) != null) {
-      segments.add(partition)(open(partition).writeTo)
-      // Not before: what could not be added is closed with all the others.
-      open(partition) = null
+    for (partition <- filled.indices if filled(partition) != null) {
+      while (!filled(partition).isEmpty) {
+        segments.add(partition)(filled(partition).peekFirst().writeTo)
+        // Not before: what could not be added is closed with all the others.
+        filled(partition).removeFirst()
+      }
     }
     buffered = 0
     held.free()
@@ -44,20 +48,34 @@ private[remote] final class StreamedRecords(
   }
 
   override def close(): Unit = {
-    for (partition <- open.indices if open(partition) != null) {
-      open(partition).abandon()
-      open(partition) = null
+    for (some <- filled if some != null) {
+      some.forEach(_.abandon())
+      some.clear()
     }
     held.free()
   }
 
   override def peakBytes: Long = peak
 
+  private def streamOf(partition: Int): PartitionStream = {
+    if (filled(partition) == null) filled(partition) = new ArrayDeque[PartitionStream](1)
+    val last = filled(partition).peekLast()
+    if (last != null && last.isOpen) last
+    else {
+      val next = new PartitionStream(partition)
+      filled(partition).addLast(next)
+      next
+    }
+  }
+
   private final class PartitionStream(partition: Int) {
     private val bytes = new ByteArrayOutputStream
     private val encoded = streams.wrapStream(segments.blockOf(partition), bytes)
     private val stream: SerializationStream = serializer.serializeStream(encoded)
     private var records = 0
+    private var isEnded = false
+
+    def isOpen: Boolean = !isEnded
 
     /** How many bytes there are more than before, as far as they have left the codec. */
     def add(key: Any, value: Any): Long = {
@@ -65,19 +83,26 @@ private[remote] final class StreamedRecords(
       stream.writeKey(key)(ClassTag.Any)
       stream.writeValue(value)(ClassTag.Any)
       records += 1
+      // A larger segment would make a larger body than the one for which room is taken.
+      if (bytes.size() >= segments.segmentBytes) end()
       (bytes.size() - before).toLong
     }
 
     def writeTo(out: java.io.OutputStream): Int = {
-      stream.close()
+      end()
       bytes.writeTo(out)
       records
     }
 
     /** Nobody wants the bytes, but a codec may have memory that nothing else gives back. */
-    def abandon(): Unit = Utils.tryLogNonFatalError {
+    def abandon(): Unit = if (isOpen) Utils.tryLogNonFatalError {
       try stream.close()
       finally encoded.close()
+    }
+
+    private def end(): Unit = if (isOpen) {
+      stream.close()
+      isEnded = true
     }
   }
 }

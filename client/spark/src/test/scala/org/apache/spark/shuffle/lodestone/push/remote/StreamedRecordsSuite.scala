@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push.remote
 
-import java.io.{FilterOutputStream, OutputStream}
+import java.io.{ByteArrayInputStream, FilterOutputStream, OutputStream}
+import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicInteger
 
+import scala.collection.mutable.ArrayBuffer
+import scala.util.Random
+
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
-import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertNotNull, assertThrows, assertTrue}
 
 import org.apache.spark.{SparkConf, TaskKilledException}
 import org.apache.spark.io.LZ4CompressionCodec
@@ -17,7 +21,7 @@ import org.apache.spark.shuffle.lodestone.push.PushTarget
 import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, Status}
 
-/** Records in streams that stay open: what becomes of the streams. */
+/** Records in streams that stay open: what becomes of the streams, and of the bytes that they give. */
 final class StreamedRecordsSuite {
   private val conf = new SparkConf(false)
     .set("spark.io.compression.codec", classOf[CountedCodec].getName)
@@ -70,6 +74,50 @@ final class StreamedRecordsSuite {
     records.close()
     assertEquals(0, CountedCodec.open.get)
     assertEquals(0L, memory.cleanUpAllAllocatedMemory())
+  }
+
+  @Test def `a partition that has most of the rows makes no request larger than others are`()
+      : Unit = {
+    val seed = System.nanoTime()
+    val random = new Random(seed)
+    val rows = Seq.fill(600) {
+      val bytes = new Array[Byte](10000)
+      random.nextBytes(bytes)
+      (if (random.nextInt(10) == 0) random.nextInt(partitions) else 5) -> bytes.toSeq
+    }
+    for ((partition, bytes) <- rows) records.add(partition, partition, bytes)
+    records.finish()
+    records.close()
+    assertEquals(0, CountedCodec.open.get)
+    val pushed = arrived(rows.size)
+    assertEquals(rows.size, pushed.size)
+    assertEquals(rows.toSet, pushed.toSet, s"seed $seed")
+  }
+
+  /** So many rows, none of them in a request that is too large. */
+  private def arrived(count: Int): Seq[(Int, Seq[Byte])] = {
+    val rows = ArrayBuffer.empty[(Int, Seq[Byte])]
+    // A segment ends with the record, and the block of the codec, that makes it large enough.
+    val mostBytes = bodyBytes + (64 << 10)
+    while (rows.size < count) {
+      val request = target.arrived.poll(20, TimeUnit.SECONDS)
+      assertNotNull(request, "some rows did not arrive")
+      val (batch, body) = request
+      assertTrue(body.length <= mostBytes, s"a request of ${body.length} bytes")
+      var start = 0
+      for (segment <- batch.segments) {
+        val bytes = new ByteArrayInputStream(body, start, segment.length)
+        val wrapped = streams.wrapStream(segments.blockOf(segment.reduceId), bytes)
+        val read = serializer.deserializeStream(wrapped).asKeyValueIterator.toList
+        assertEquals(segment.records, read.size)
+        read.foreach { case (partition, row) =>
+          assertEquals(segment.reduceId, partition)
+          rows += segment.reduceId -> row.asInstanceOf[Seq[Byte]]
+        }
+        start += segment.length
+      }
+    }
+    rows.toSeq
   }
 }
 
