@@ -14,6 +14,7 @@ from harness.processes import executors_of
 from harness.small_disk import fill
 from harness.spark_process import SparkProcess
 
+from .data_files import data_files
 from .plan import Act
 
 Deed = Callable[[Daemon], object]
@@ -114,7 +115,7 @@ class Mischief:
 
     def _damage(self, _job: SparkProcess) -> str:
         service = self._service()
-        files = [path for path in sorted(service.directory.rglob("*.data")) if size_of(path) > 0]
+        files = [path for path in data_files(service.directory) if size_of(path) > 0]
         if not files:
             return ""
         path = self._luck.choice(files)

@@ -11,6 +11,7 @@ from harness.daemon import Daemon, wait_until
 from harness.freezable_disk import freezable_disk
 from harness.spark_process import TWO_EXECUTORS, Job, Outcome, SparkProcess
 
+from .data_files import data_files
 from .mischief import Mischief
 from .plan import SERVICES, Plan
 
@@ -80,4 +81,4 @@ def _check_services_are_empty(daemons: list[Daemon]) -> None:
     """The application is over: nothing of it stays, in no memory and on no disk."""
     for daemon in daemons:
         wait_until(lambda of=daemon: of.status()["shuffles"] == 0, "its shuffles' end", LEASE_S)
-        wait_until(lambda of=daemon: not list(of.directory.rglob("*.data")), "its files' end")
+        wait_until(lambda of=daemon: not data_files(of.directory), "its files' end")
