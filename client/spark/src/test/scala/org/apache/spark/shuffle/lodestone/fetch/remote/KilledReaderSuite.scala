@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch.remote
 
-import java.net.ServerSocket
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.concurrent.Future
-import scala.concurrent.duration.{DurationInt, FiniteDuration}
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows}
 import org.junit.jupiter.api.Test
@@ -14,7 +12,7 @@ import org.apache.spark.{TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
-import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, MapRange}
 import org.apache.spark.storage.ShuffleBlockId
 
@@ -22,11 +20,7 @@ import org.apache.spark.storage.ShuffleBlockId
 final class KilledReaderSuite {
 
   /** One that is just being started again. */
-  private val away = {
-    val socket = new ServerSocket(0)
-    try ServiceLocation("127.0.0.1", socket.getLocalPort, 7)
-    finally socket.close()
-  }
+  private val away = SilentDriver.goneService()
   private val plan = RemotePlan(0, numPartitions = 1, replicas = 1, Array(Array(away)))
   private val wanted = {
     val blocks = Seq((ShuffleBlockId(3, 100, 0), 10L, 0))
@@ -34,20 +28,11 @@ final class KilledReaderSuite {
   }
 
   private val losses = new AtomicInteger
-  private val driver = new RemoteDriverLink {
+  private val driver = new SilentDriver {
     override def lost(outputs: OutputsLost): Future[Boolean] = {
       losses.incrementAndGet()
       Future.successful(true)
     }
-    override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] = unexpected
-    override def remotePlaces(shuffleId: Int): Future[DriverMessage] = unexpected
-    override def plan(id: ShuffleGeneration, sample: MapSample): Future[DriverMessage] = unexpected
-    override def result(id: ShuffleGeneration): Future[DriverMessage] = unexpected
-    override def distrust(id: ShuffleGeneration, reduceId: Int, why: Reason): Future[Boolean] =
-      unexpected
-    override def tell(message: DriverMessage): Unit = unexpected
-    override def patience: FiniteDuration = 10.seconds
-    private def unexpected: Nothing = throw new AssertionError("nobody asks that here")
   }
 
   private def assertKilled(body: => Unit): Unit = {

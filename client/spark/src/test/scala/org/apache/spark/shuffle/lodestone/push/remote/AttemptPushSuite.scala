@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push.remote
 
-import java.net.ServerSocket
 import java.nio.file.Path
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.concurrent.{Await, Future}
-import scala.concurrent.duration.{DurationInt, FiniteDuration}
+import scala.concurrent.duration.DurationInt
 import scala.util.Try
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
@@ -15,7 +14,7 @@ import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{SparkException, TaskKilledException}
-import org.apache.spark.shuffle.lodestone.{DaemonProcess, Reason}
+import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.remote.RemotePlans
 import org.apache.spark.shuffle.lodestone.push.{BodyMemory, ByteBudget}
@@ -26,25 +25,11 @@ import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
 final class AttemptPushSuite {
   @TempDir var directory: Path = _
 
-  /** One whose process has just gone. */
-  private val gone = {
-    val socket = new ServerSocket(0)
-    try ServiceLocation("127.0.0.1", socket.getLocalPort, 7)
-    finally socket.close()
-  }
+  private val gone = SilentDriver.goneService()
   private val plan = RemotePlan(0, numPartitions = 10, replicas = 1, Array(Array(gone)))
 
-  private class Driver(answer: => Future[DriverMessage]) extends RemoteDriverLink {
+  private class Driver(answer: => Future[DriverMessage]) extends SilentDriver {
     override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] = answer
-    override def remotePlaces(shuffleId: Int): Future[DriverMessage] = unexpected
-    override def lost(outputs: OutputsLost): Future[Boolean] = unexpected
-    override def plan(id: ShuffleGeneration, sample: MapSample): Future[DriverMessage] = unexpected
-    override def result(id: ShuffleGeneration): Future[DriverMessage] = unexpected
-    override def distrust(id: ShuffleGeneration, reduceId: Int, why: Reason): Future[Boolean] =
-      unexpected
-    override def tell(message: DriverMessage): Unit = unexpected
-    override def patience: FiniteDuration = 10.seconds
-    private def unexpected: Nothing = throw new AssertionError("nobody asks that here")
   }
 
   private def body(memory: BodyMemory, whenFree: () => Unit = () => ()): SegmentBody = {

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import java.net.ServerSocket
+
+import scala.concurrent.Future
+import scala.concurrent.duration.{DurationInt, FiniteDuration}
+
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+
+/** A driver that a task had better not ask: what it may ask a test answers. */
+private[lodestone] abstract class SilentDriver extends RemoteDriverLink {
+  override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] = unexpected
+  override def remotePlaces(shuffleId: Int): Future[DriverMessage] = unexpected
+  override def lost(outputs: OutputsLost): Future[Boolean] = unexpected
+  override def plan(id: ShuffleGeneration, sample: MapSample): Future[DriverMessage] = unexpected
+  override def result(id: ShuffleGeneration): Future[DriverMessage] = unexpected
+  override def distrust(id: ShuffleGeneration, reduceId: Int, why: Reason): Future[Boolean] =
+    unexpected
+  override def tell(message: DriverMessage): Unit = unexpected
+  override def patience: FiniteDuration = 10.seconds
+  private def unexpected: Nothing = throw new AssertionError("nobody asks that here")
+}
+
+private[lodestone] object SilentDriver {
+
+  /** A service whose process has just gone: nobody listens on its port. */
+  def goneService(): ServiceLocation = {
+    val socket = new ServerSocket(0)
+    try ServiceLocation("127.0.0.1", socket.getLocalPort, 7)
+    finally socket.close()
+  }
+}
