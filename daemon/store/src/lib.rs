@@ -38,8 +38,9 @@
 //! registrations -> applications -> one application -> partitions of one shuffle -> one map attempt ->
 //! one partition -> a file that partitions share. Each is released before disk work, except those of
 //! what is written and of who pushes it, and the first, which is held while an executor is written
-//! down. Who writes several partitions together to a disk holds the locks of all, and of none that go to
-//! another disk; only one thread does so at a time. Those that are held during disk work are waited for with patience, and not for ever.
+//! down. Who writes several partitions together to a disk holds the locks of all, and of none that
+//! go to another disk; only one thread does so at a time. Those that are held during disk work are
+//! waited for with patience, and not for ever.
 
 pub mod fs;
 

@@ -90,9 +90,9 @@ impl Attempts {
         reading(&self.committed)
     }
 
-    /// All of them, also those that were aborted, as they are left to the next start. Waits for pushes that
-    /// are at work, but not for ever; nothing more is taken of any: what came after the note would be in a partition and not
-    /// in the note, and be taken again when it is repeated.
+    /// All of them, also those that were aborted, as they are left to the next start. Waits for pushes
+    /// that are at work, but not for ever; nothing more is taken of any: what came after the note would
+    /// be in a partition and not in the note, and be taken again when it is repeated.
     pub(crate) fn leave(&self, patience: &LastPatience) -> Result<Vec<(AttemptId, Attempt)>, Code> {
         let all: Vec<_> = {
             let mut all = locked(&self.all);

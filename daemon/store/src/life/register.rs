@@ -158,6 +158,10 @@ impl Generation {
             .collect()
     }
 
+    pub(crate) fn has_opened(&self, reduce: ReduceId) -> bool {
+        reading(&self.partitions).by_reduce.contains_key(&reduce)
+    }
+
     /// The partitions of these reduce ids, made if need be.
     pub(crate) fn open_partitions(
         &self,

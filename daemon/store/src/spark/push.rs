@@ -36,6 +36,10 @@ impl Store {
         let Ok(length) = u32::try_from(body.len()) else {
             return Err(Code::TooLarge.because(format!("a block of {} bytes", body.len())));
         };
+        if !generation.has_opened(reduce) && generation.home.was_finalized(&self.resources, reduce)
+        {
+            return Ok(Code::TooLate);
+        }
         let opened = generation.open_partitions(&self.resources, std::iter::once(reduce));
         let partition = match opened.map(|mut partitions| partitions.pop()) {
             Ok(Some(partition)) => partition,
@@ -68,9 +72,6 @@ impl Store {
             records: -1,
             crc: 0,
         };
-        if partition.bytes() == 0 && generation.home.was_finalized(&self.resources, reduce) {
-            return Ok(Code::TooLate);
-        }
         let code = partition.append(&self.resources, &segment, body);
         self.relieve_memory();
         if is_answer(code) {
