@@ -164,6 +164,23 @@ def plan_of(frame) -> dict[str, bool]:
     }
 
 
+def spilled_shuffles(spark, seeds=(1,), rows=700000, maps=2, partitions=4):
+    """For each seed a shuffle of rows that do not fit into memory: its number of rows, sums and checksum, or why it failed."""
+    answers = []
+    for seed in seeds:
+        made = spark.range(0, rows, 1, maps).selectExpr(
+            "id", f"sha2(cast(id * {seed} as string), 256) as filler", f"id * {seed} as product"
+        )
+        summed = made.repartition(partitions).selectExpr(
+            "count(*)", "sum(id)", "sum(product)", "sum(crc32(filler))"
+        )
+        try:
+            answers.append(list(summed.collect()[0]))
+        except Py4JJavaError as failed:
+            answers.append(f"failed: {failed.java_exception.getMessage()[:2000]}")
+    return answers
+
+
 def shuffles_in_a_row(spark, turns=4, gates=None, **sizes):
     """The rows of several shuffles, one after the other. Gates: `turn-<n>` on the driver after shuffle n."""
     answers = []

@@ -20,6 +20,9 @@ private[lodestone] final class RecordCounts private (partitioner: Option[Partiti
   /** One more, of a map task that does not combine. */
   def add(partition: Int): Unit = counts(partition) += 1
 
+  /** Of a map task that does not combine. */
+  def in(reduceId: Int): Long = counts(reduceId)
+
   /** -1 where it is not known. */
   def of(reduceId: Int): Int =
     if (partitioner.isDefined && counts(reduceId) <= Int.MaxValue) counts(reduceId).toInt

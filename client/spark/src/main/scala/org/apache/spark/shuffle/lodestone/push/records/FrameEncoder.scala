@@ -49,6 +49,14 @@ private[records] abstract class PieceEncoder(pieceBytes: Int) extends FrameEncod
   private val piece = new Array[Byte](pieceBytes)
   private var filled = 0
 
+  /** Whatever was left of a block that failed is not of the next one. */
+  final override def open(block: ShuffleBlockId, out: OutputStream): Unit = {
+    filled = 0
+    begin(block, out)
+  }
+
+  protected def begin(block: ShuffleBlockId, out: OutputStream): Unit
+
   /** The next piece of the block: the first `length` of these bytes. */
   protected def encode(bytes: Array[Byte], length: Int): Unit
 
@@ -82,7 +90,7 @@ private[records] final class StreamEncoder(streams: SerializerManager)
     extends PieceEncoder(PieceEncoder.Bytes) {
   private var inner: OutputStream = _
 
-  override def open(block: ShuffleBlockId, out: OutputStream): Unit =
+  override protected def begin(block: ShuffleBlockId, out: OutputStream): Unit =
     inner = streams.wrapStream(block, new UnclosedStream(out))
 
   override protected def encode(bytes: Array[Byte], length: Int): Unit =
@@ -108,7 +116,7 @@ private[records] final class UnclosedStream(out: OutputStream) extends OutputStr
 private[records] final class PlainEncoder extends PieceEncoder(PieceEncoder.Bytes) {
   private var out: OutputStream = _
 
-  override def open(block: ShuffleBlockId, out: OutputStream): Unit = this.out = out
+  override protected def begin(block: ShuffleBlockId, out: OutputStream): Unit = this.out = out
 
   override protected def encode(bytes: Array[Byte], length: Int): Unit = out.write(bytes, 0, length)
 }
@@ -126,7 +134,7 @@ private[records] final class Lz4Encoder(blockBytes: Int) extends PieceEncoder(bl
   private var out: OutputStream = _
   Magic.copyToArray(packed)
 
-  override def open(block: ShuffleBlockId, out: OutputStream): Unit = this.out = out
+  override protected def begin(block: ShuffleBlockId, out: OutputStream): Unit = this.out = out
 
   override protected def encode(raw: Array[Byte], length: Int): Unit = {
     val check = hash.hash(raw, 0, length, Seed) & CheckMask

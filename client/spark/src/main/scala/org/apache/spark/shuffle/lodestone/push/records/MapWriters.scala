@@ -33,7 +33,15 @@ private[lodestone] final class MapWriters(conf: SparkConf, resolver: IndexShuffl
     }
     dependency.map { dependency =>
       written.computeIfAbsent(handle.shuffleId, _ => new ConcurrentLinkedQueue[Long]).add(mapId)
-      new SerializedMapWriter[K, V](dependency, mapId, context, metrics, outputs, counts)
+      val spills = new LocalSpillFiles(SparkEnv.get.blockManager.diskBlockManager)
+      new SerializedMapWriter[K, V](
+        dependency,
+        mapId,
+        context,
+        metrics,
+        outputs,
+        spills,
+        counts)
     }
   }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push.records
 
-import java.util.Arrays
-
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.MemoryBlock
 
@@ -14,39 +12,60 @@ import org.apache.spark.unsafe.memory.MemoryBlock
  *
  * A chunk begins with a head: the next chunk of its partition, the bytes of its records, how many those
  * are. It is valid when the chunk is full, or `ended`.
+ *
+ * What is known of partitions is kept in tables of neighbours, made when the first of them gets a record:
+ * a task may have millions of partitions and records for few.
  */
 private[records] final class PartitionChains(
     numPartitions: Int,
     pages: collection.IndexedSeq[MemoryBlock]) {
   import PartitionChains._
 
-  private val firsts = new Array[Long](numPartitions)
+  private val tables = new Array[Array[Long]]((numPartitions + TableMask) >>> TableShift)
 
-  /** Of each partition's last chunk, side by side: where the next record goes, and what is needed besides. */
-  private val lasts = new Array[Long](numPartitions * Fields)
+  /** Whether nothing has to be made for the partition but chunks. */
+  def hasTable(partition: Int): Boolean = tables(partition >>> TableShift) != null
+
+  /** What `makeTable` takes. */
+  def tableBytes(partition: Int): Long = {
+    val first = partition & ~TableMask
+    math.min(TablePartitions, numPartitions - first).toLong * Fields * java.lang.Long.BYTES
+  }
+
+  def makeTable(partition: Int): Unit = {
+    val longs = tableBytes(partition) / java.lang.Long.BYTES
+    tables(partition >>> TableShift) = new Array[Long](longs.toInt)
+  }
 
   def hasRoom(partition: Int, length: Int): Boolean = {
-    val last = partition * Fields
-    lasts(last + End) - lasts(last + Cursor) >= length
+    val table = tables(partition >>> TableShift)
+    table != null && {
+      val row = rowOf(partition)
+      table(row + End) - table(row + Cursor) >= length
+    }
   }
 
   /** There is room for it. */
   def append(partition: Int, bytes: Array[Byte], start: Int, length: Int): Unit = {
-    val last = partition * Fields
-    val cursor = lasts(last + Cursor)
-    val base = baseOf(pages, lasts(last + Chunk))
+    val table = tables(partition >>> TableShift)
+    val row = rowOf(partition)
+    val cursor = table(row + Cursor)
+    val base = baseOf(pages, table(row + Chunk))
     RecordCopy(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + start, base, cursor, length)
-    lasts(last + Cursor) = cursor + length
-    lasts(last + Records) += 1
+    table(row + Cursor) = cursor + length
+    table(row + Records) += 1
+    table(row + Bytes) += length
   }
 
   /** How large the partition's next chunk should be: half of what it has, so that little is left over. */
   def nextChunkBytes(partition: Int): Long = {
-    val chunk = lasts(partition * Fields + Chunk)
+    val table = tables(partition >>> TableShift)
+    val row = rowOf(partition)
+    val chunk = table(row + Chunk)
     if (chunk == NoChunk) {
       FirstChunkBytes
     } else {
-      val bytes = lasts(partition * Fields + End) - startOf(pages, chunk)
+      val bytes = table(row + End) - startOf(pages, chunk)
       math.min(MostChunkBytes, bytes + bytes / 2)
     }
   }
@@ -54,50 +73,75 @@ private[records] final class PartitionChains(
   /** The partition goes on in these bytes, which begin at `start` of a page. */
   def addChunk(partition: Int, page: Int, start: Long, bytes: Long): Unit = {
     val chunk = pointer(page, start - pages(page).getBaseOffset)
-    val last = partition * Fields
-    if (lasts(last + Chunk) == NoChunk) firsts(partition) = chunk else end(partition, chunk)
-    lasts(last + Cursor) = start + HeadBytes
-    lasts(last + End) = start + bytes
-    lasts(last + Chunk) = chunk
-    lasts(last + Records) = 0
+    val table = tables(partition >>> TableShift)
+    val row = rowOf(partition)
+    if (table(row + Chunk) == NoChunk) table(row + First) = chunk else end(table, row, chunk)
+    table(row + Cursor) = start + HeadBytes
+    table(row + End) = start + bytes
+    table(row + Chunk) = chunk
+    table(row + Records) = 0
   }
 
   /** All that is there, partition by partition. Only valid until something is added. */
   def ended(): PartitionedRecords = {
-    var partition = 0
-    while (partition < numPartitions) {
-      if (firsts(partition) != NoChunk) end(partition, NoChunk)
-      partition += 1
+    for (table <- tables if table != null) {
+      var row = 0
+      while (row < table.length) {
+        if (table(row + First) != NoChunk) end(table, row, NoChunk)
+        row += Fields
+      }
     }
-    new PartitionedRecords(firsts, pages)
+    new PartitionedRecords(this, numPartitions, pages)
   }
 
-  def clear(): Unit = {
-    Arrays.fill(firsts, NoChunk)
-    Arrays.fill(lasts, 0)
+  /** The tables go as well. */
+  def clear(): Unit = java.util.Arrays.fill(tables.asInstanceOf[Array[AnyRef]], null)
+
+  /** From this partition on the first that has records, or `numPartitions`. */
+  private[records] def nextFilled(from: Int): Int = {
+    var partition = from
+    while (partition < numPartitions && firstOf(partition) == NoChunk) {
+      partition = if (hasTable(partition)) partition + 1 else (partition | TableMask) + 1
+    }
+    math.min(partition, numPartitions)
   }
+
+  private[records] def firstOf(partition: Int): Long = {
+    val table = tables(partition >>> TableShift)
+    if (table == null) NoChunk else table(rowOf(partition) + First)
+  }
+
+  /** Of all records that were appended to the partition. */
+  private[records] def bytesOf(partition: Int): Long =
+    tables(partition >>> TableShift)(rowOf(partition) + Bytes)
 
   /** Writes the head of the partition's last chunk. */
-  private def end(partition: Int, next: Long): Unit = {
-    val last = partition * Fields
-    val chunk = lasts(last + Chunk)
+  private def end(table: Array[Long], row: Int, next: Long): Unit = {
+    val chunk = table(row + Chunk)
     val base = baseOf(pages, chunk)
     val start = startOf(pages, chunk)
-    val length = lasts(last + Cursor) - start - HeadBytes
+    val length = table(row + Cursor) - start - HeadBytes
     Platform.putLong(base, start, next)
     Platform.putInt(base, start + LengthAt, length.toInt)
-    Platform.putInt(base, start + RecordsAt, lasts(last + Records).toInt)
+    Platform.putInt(base, start + RecordsAt, table(row + Records).toInt)
   }
 }
 
 private[records] object PartitionChains {
 
-  /** What is known of a partition's last chunk. */
+  /** Neighbours whose state is made together: some 50 KB. */
+  private val TableShift = 10
+  private val TablePartitions = 1 << TableShift
+  private val TableMask = TablePartitions - 1
+
+  /** What is known of a partition, side by side: its last chunk, all of its bytes, its first chunk. */
   private val Cursor = 0
   private val End = 1
   private val Chunk = 2
   private val Records = 3
-  private val Fields = 4
+  private val Bytes = 4
+  private val First = 5
+  private val Fields = 6
 
   val HeadBytes = 16L
   private[records] val LengthAt = 8L
@@ -114,6 +158,8 @@ private[records] object PartitionChains {
   private val PageShift = 32
   private val OffsetMask = (1L << PageShift) - 1
 
+  private def rowOf(partition: Int): Int = (partition & TableMask) * Fields
+
   private def pointer(page: Int, offset: Long): Long = ((page + 1L) << PageShift) | offset
 
   private def pageOf(chunk: Long): Int = (chunk >>> PageShift).toInt - 1
@@ -123,42 +169,4 @@ private[records] object PartitionChains {
 
   private[records] def startOf(pages: collection.IndexedSeq[MemoryBlock], chunk: Long): Long =
     pages(pageOf(chunk)).getBaseOffset + (chunk & OffsetMask)
-}
-
-/** Records in the order of their partitions; within one, as they came. They are given away chunk by chunk. */
-private[push] final class PartitionedRecords(
-    firsts: Array[Long],
-    pages: collection.IndexedSeq[MemoryBlock]) {
-  import PartitionChains._
-
-  private var at = -1
-  private var chunk = NoChunk
-  nextPartition()
-
-  def hasNext: Boolean = at < firsts.length
-
-  /** Of the next records. */
-  def partition: Int = at
-
-  /** Gives the next records away, and says how many there are. */
-  def next(to: RecordSink): Int = {
-    val base = baseOf(pages, chunk)
-    val start = startOf(pages, chunk)
-    to.records(base, start + HeadBytes, Platform.getInt(base, start + LengthAt))
-    val count = Platform.getInt(base, start + RecordsAt)
-    chunk = Platform.getLong(base, start)
-    if (chunk == NoChunk) nextPartition()
-    count
-  }
-
-  private def nextPartition(): Unit = {
-    at += 1
-    while (at < firsts.length && firsts(at) == NoChunk) at += 1
-    if (at < firsts.length) chunk = firsts(at)
-  }
-}
-
-/** Takes records, which stand one after the other, where they are in memory. */
-private[push] trait RecordSink {
-  def records(base: AnyRef, offset: Long, length: Int): Unit
 }

@@ -3,8 +3,8 @@ package org.apache.spark.shuffle.lodestone.push.records
 
 import scala.collection.mutable.ArrayBuffer
 
-import org.apache.spark.memory.{MemoryConsumer, SparkOutOfMemoryError, TaskMemoryManager}
-import org.apache.spark.unsafe.memory.MemoryBlock
+import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
+import org.apache.spark.unsafe.memory.{MemoryAllocator, MemoryBlock}
 
 /**
  * Serialized records of one map task, in pages of Spark's memory, those of each partition together. When
@@ -12,6 +12,10 @@ import org.apache.spark.unsafe.memory.MemoryBlock
  *
  * Other than Spark's own sorters it goes on when Spark has no memory at all for it, with one small page of
  * its own: what Spark writes without sorting, it writes without asking for memory.
+ *
+ * Want of memory is told from trouble by asking for an amount, of which Spark grants what there is. What
+ * Spark throws meanwhile is never want of memory: a consumer of the task, this one or another, could not
+ * spill, and some of its records are gone or stand in a file twice. It ends the task, here as in Spark.
  *
  * @param mostRecords
  *   at which memory counts as short (`spark.shuffle.spill.numElementsForceSpillThreshold`)
@@ -24,10 +28,18 @@ private[push] final class RecordPages(
     extends MemoryConsumer(memory, RecordPages.FirstPageBytes, memory.getTungstenMemoryMode) {
   import RecordPages._
 
+  private val allocator = memory.getTungstenMemoryMode match {
+    case MemoryMode.ON_HEAP => MemoryAllocator.HEAP
+    case MemoryMode.OFF_HEAP => MemoryAllocator.UNSAFE
+  }
   private val mostPageBytes = math.min(MostPageBytes, memory.pageSizeBytes())
   private val pages = ArrayBuffer.empty[MemoryBlock]
   private val chains = new PartitionChains(numPartitions, pages)
   private var ownPage: Option[MemoryBlock] = None
+
+  /** Of tables of partitions: asked of Spark, and not. */
+  private var grantedTables = 0L
+  private var ownTables = 0L
 
   /** What is free of the last page. */
   private var cursor = 0L
@@ -84,16 +96,26 @@ private[push] final class RecordPages(
   private def freePages(): Unit = {
     peak = peakBytes
     chains.clear()
-    pages.filterNot(ownPage.contains).foreach(freePage)
+    for (page <- pages if !ownPage.contains(page)) {
+      val bytes = page.size()
+      allocator.free(page)
+      freeMemory(bytes)
+    }
     pages.clear()
     cursor = 0
     end = 0
+    freeMemory(grantedTables)
+    grantedTables = 0
+    ownTables = 0
   }
 
   /** To ask for a page may give away all that there is. */
   private def addChunk(partition: Int, length: Int): Unit = {
     val least = aligned(PartitionChains.HeadBytes + length)
-    if (end - cursor < least) nextPage(least)
+    // One may give away what was made for the other; the second time there is nothing to give away.
+    while (!chains.hasTable(partition) || end - cursor < least) {
+      if (chains.hasTable(partition)) nextPage(least) else nextTable(partition)
+    }
     val wanted = math.max(least, aligned(chains.nextChunkBytes(partition)))
     val bytes = math.min(wanted, end - cursor)
     chains.addChunk(partition, pages.length - 1, cursor, bytes)
@@ -119,11 +141,37 @@ private[push] final class RecordPages(
   }
 
   private def allocate(bytes: Long): Option[MemoryBlock] =
-    try {
-      Some(allocatePage(bytes))
-    } catch {
-      case _: SparkOutOfMemoryError => None
+    if (isGranted(bytes)) {
+      try {
+        Some(allocator.allocate(bytes))
+      } catch {
+        // The JVM's own: Spark thought that there was more than there is, and counts on our giving way.
+        case _: OutOfMemoryError =>
+          freeMemory(bytes)
+          None
+      }
+    } else {
+      None
     }
+
+  /** Spark grants what there is. It throws when someone could not spill: see above. */
+  private def isGranted(bytes: Long): Boolean = {
+    val granted = acquireMemory(bytes)
+    if (granted < bytes) freeMemory(granted)
+    granted >= bytes
+  }
+
+  /** A table is small; some are made without Spark's memory before records have to go for it. */
+  private def nextTable(partition: Int): Unit = {
+    val bytes = chains.tableBytes(partition)
+    if (isGranted(bytes)) {
+      grantedTables += bytes
+    } else {
+      if (ownTables + bytes > OwnTableBytes && count > 0) giveAway()
+      ownTables += bytes
+    }
+    chains.makeTable(partition)
+  }
 
   /** The same again and again; a record that is larger has a larger one. */
   private def pageOfOurOwn(needed: Long): MemoryBlock = {
@@ -146,6 +194,9 @@ private[push] object RecordPages {
    * is made for large outputs, and to clear it is most of the work where outputs are small.
    */
   private val FirstPageBytes = 1L << 20
+
+  /** As much as the page of our own. */
+  private val OwnTableBytes = FirstPageBytes
 
   private val Alignment = 8L
 

@@ -24,6 +24,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
     context: TaskContext,
     metrics: ShuffleWriteMetricsReporter,
     outputs: ShuffleExecutorComponents,
+    spillFiles: SpillFiles,
     counts: RecordCounts)
     extends ShuffleWriter[K, V] {
   private val env = SparkEnv.get
@@ -76,19 +77,20 @@ private[lodestone] final class SerializedMapWriter[K, V](
     input.finish()
   }
 
-  /** Memory is short: what there is goes to a file, as it will stand in the output. */
+  /**
+   * Memory is short: what there is goes to a file, as it will stand in the output. A failure ends the
+   * task, as in Spark: what is half in a file must not be written once more.
+   */
   private def spill(held: PartitionedRecords): Unit = {
-    val (_, file) = env.blockManager.diskBlockManager.createTempShuffleBlock()
-    val run = new SpilledRun(file, numPartitions)
-    spills += run
     context.taskMetrics().incMemoryBytesSpilled(pages.getUsed)
-    run.write { out =>
+    val run = SpilledRun.write(spillFiles) { (out, blocks) =>
       while (held.hasNext) {
         val partition = held.partition
-        encode(held, partition, out)
-        run.ended(partition, out.bytes)
+        val records = encode(held, partition, out)
+        blocks.ended(partition, out.bytes, records)
       }
     }
+    spills += run
     context.taskMetrics().incDiskBytesSpilled(run.bytes)
   }
 
@@ -97,17 +99,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
     var whole = false
     try {
       val checksums = new BlockChecksums(env.conf, numPartitions)
-      val last = pages.partitioned()
-      val runs = spills.map(_.open())
-      try {
-        var partition = 0
-        while (partition < numPartitions) {
-          writePartition(output, partition, last, runs, checksums)
-          partition += 1
-        }
-      } finally {
-        runs.foreach(_.close())
-      }
+      writePartitions(output, checksums)
       val written = output.commitAllPartitions(checksums.values).getPartitionLengths
       metrics.incBytesWritten(written.sum)
       metrics.incRecordsWritten(records)
@@ -118,6 +110,24 @@ private[lodestone] final class SerializedMapWriter[K, V](
     }
   }
 
+  private def writePartitions(
+      output: ShuffleMapOutputWriter,
+      checksums: BlockChecksums): Unit = {
+    val last = pages.partitioned()
+    val runs = ArrayBuffer.empty[SpilledRun.Reader]
+    try {
+      spills.foreach(runs += _.open())
+      var partition = 0
+      while (partition < numPartitions) {
+        writePartition(output, partition, last, runs, checksums)
+        partition += 1
+      }
+      runs.foreach(_.finish())
+    } finally {
+      runs.foreach(_.close())
+    }
+  }
+
   private def writePartition(
       output: ShuffleMapOutputWriter,
       partition: Int,
@@ -125,20 +135,26 @@ private[lodestone] final class SerializedMapWriter[K, V](
       runs: collection.Seq[SpilledRun.Reader],
       checksums: BlockChecksums): Unit = {
     val inMemory = last.hasNext && last.partition == partition
+    var written = 0L
     if (inMemory || runs.exists(_.has(partition))) {
-      val out =
-        new BlockOutput(output.getPartitionWriter(partition).openStream(), checksums.begin())
-      runs.foreach(_.copy(partition, out))
-      if (inMemory) encode(last, partition, out)
+      val writer = output.getPartitionWriter(partition)
+      val out = new BlockOutput(writer.openStream(), checksums.begin())
+      runs.foreach(run => if (run.has(partition)) written += run.copy(partition, out))
+      if (inMemory) written += encode(last, partition, out)
       out.close()
+      OutputCheck.bytes(partition, out.bytes, writer.getNumBytesWritten)
       metrics.incWriteTime(out.nanos)
       checksums.end(partition)
     }
+    OutputCheck.records(partition, counts.in(partition), written)
   }
 
-  private def encode(held: PartitionedRecords, partition: Int, out: OutputStream): Unit = {
+  /** Says of how many records the block is. */
+  private def encode(held: PartitionedRecords, partition: Int, out: OutputStream): Long = {
     encoder.open(ShuffleBlockId(dependency.shuffleId, mapId, partition), out)
-    while (held.hasNext && held.partition == partition) held.next(encoder)
+    var encoded = 0L
+    while (held.hasNext && held.partition == partition) encoded += held.next(encoder)
     encoder.close()
+    encoded
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push.records
 
+import java.io.IOException
+
 import scala.collection.mutable
 import scala.util.Random
 
@@ -8,6 +10,7 @@ import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkConf
+import org.apache.spark.memory.{MemoryConsumer, MemoryMode, SparkOutOfMemoryError}
 import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.unsafe.Platform
 
@@ -106,5 +109,76 @@ final class RecordPagesSuite {
       classOf[IllegalStateException],
       () => pages.insert(new Array[Byte](3), 1, 0, 2))
     pages.free()
+  }
+
+  /** Memory for a few pages. */
+  private def littleMemory(): TaskMemoryManager = {
+    val little = new SparkConf(false)
+      .set("spark.testing.memory", (24L << 20).toString)
+      .set("spark.testing.reservedMemory", "0")
+    new TaskMemoryManager(UnifiedMemoryManager(little, 1), 0)
+  }
+
+  /** What it ends with. Spark's error is an `OutOfMemoryError`, which ends a task and not its JVM. */
+  private def fill(pages: RecordPages): Throwable =
+    assertThrows(
+      classOf[SparkOutOfMemoryError],
+      () => (0 until 1000).foreach(i => pages.insert(new Array[Byte](64 << 10), 0, 64 << 10, i % 3)))
+
+  @Test def `a spill that fails ends the task and is not repeated beside its broken half`(): Unit = {
+    var spills = 0
+    val pages = new RecordPages(
+      littleMemory(),
+      3,
+      Int.MaxValue,
+      held => {
+        spills += 1
+        held.next((_, _, _) => ())
+        throw new IOException("No space left on device")
+      })
+    val ended = fill(pages)
+    assertTrue(ended.toString.contains("No space left on device"), ended.toString)
+    assertEquals(1, spills)
+    pages.free()
+  }
+
+  @Test def `a spill of another part of the task that fails ends the task`(): Unit = {
+    val memory = littleMemory()
+    val other = new MemoryConsumer(memory, MemoryMode.ON_HEAP) {
+      override def spill(size: Long, trigger: MemoryConsumer): Long =
+        throw new IOException("rows of a sort are lost")
+    }
+    assertTrue(other.acquireMemory(4L << 20) > 0)
+    val pages = new RecordPages(memory, 3, Int.MaxValue, _ => ())
+    val ended = fill(pages)
+    assertTrue(ended.toString.contains("rows of a sort are lost"), ended.toString)
+    pages.free()
+  }
+
+  @Test def `partitions without records take no memory`(): Unit = {
+    val memory = littleMemory()
+    val pages = new RecordPages(memory, 1 << 24, Int.MaxValue, _ => fail("memory was short"))
+    Seq(0, 1 << 10, (1 << 24) - 1).foreach { partition =>
+      pages.insert(new Array[Byte](10), 0, 10, partition)
+    }
+    assertTrue(pages.getUsed < (2L << 20), s"${pages.getUsed}")
+    pages.free()
+    assertEquals(0L, memory.cleanUpAllAllocatedMemory())
+  }
+
+  @Test def `with no memory at all records of many partitions are not given away one by one`()
+      : Unit = {
+    val memory = littleMemory()
+    val hoarder = new MemoryConsumer(memory, MemoryMode.ON_HEAP) {
+      override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
+    }
+    while (hoarder.acquireMemory(1L << 20) > 0) {}
+    val output = new Output
+    val pages = new RecordPages(memory, 20000, Int.MaxValue, output.take)
+    (0 until 20000).foreach(i => pages.insert(new Array[Byte](10), 0, 10, i * 7919 % 20000))
+    pages.giveAll()
+    pages.free()
+    assertEquals(20000, output.records.values.sum)
+    assertTrue(output.times < 10, s"given away ${output.times} times")
   }
 }

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push.records
+
+/**
+ * Conservation: what a map task commits is what was put into its writer. It is always on. A difference is
+ * a bug here or memory that broke, never a user's; the task fails before anybody reads its output.
+ */
+private[push] object OutputCheck {
+
+  def records(partition: Int, taken: Long, written: Long): Unit = if (taken != written) {
+    throw new IllegalStateException(
+      s"a map task took $taken records for partition $partition, and wrote $written: " +
+        "its output is not committed")
+  }
+
+  /** What went to the block's stream, and what its writer says of the file. */
+  def bytes(partition: Int, sent: Long, written: Long): Unit = if (sent != written) {
+    throw new IllegalStateException(
+      s"a map task sent $sent bytes of partition $partition to its output, which has $written: " +
+        "it is not committed")
+  }
+}
