@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone
 
-import org.apache.spark.shuffle.BaseShuffleHandle
+import org.apache.spark.shuffle.{BaseShuffleHandle, ShuffleHandle}
 import org.apache.spark.shuffle.lodestone.wire.Application
+import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SerializedShuffleHandle}
 
 /**
  * A shuffle that may be merged, or be remote. `inner` is Spark's own handle, which decides how maps
@@ -20,3 +21,37 @@ private[spark] final class LodestoneHandle[K, V, C](
  */
 private[spark] final class LocalHandle[K, V, C](val inner: BaseShuffleHandle[K, V, C])
     extends BaseShuffleHandle[K, V, C](inner.shuffleId, inner.dependency)
+
+/** Handles of shuffles with which Lodestone has nothing to do. */
+private[lodestone] object SparkHandle {
+  private val known: Set[Class[_]] = Set(
+    classOf[BaseShuffleHandle[_, _, _]],
+    classOf[SerializedShuffleHandle[_, _]],
+    classOf[BypassMergeSortShuffleHandle[_, _]])
+
+  /**
+   * The handle, if it is one of Spark's own three. Spark's manager takes any other one for the first of
+   * them, and its writer of that holds rows that their maker uses again: a wrong answer.
+   */
+  def checked(handle: ShuffleHandle): ShuffleHandle =
+    if (known.contains(handle.getClass)) handle
+    else throw new IllegalStateException(foreign(handle.getClass))
+
+  private def foreign(found: Class[_]): String = {
+    val ours = Seq(classOf[LodestoneHandle[_, _, _]], classOf[LocalHandle[_, _, _]])
+    val problem =
+      if (ours.exists(_.getName == found.getName)) {
+        "there are two copies of the Lodestone jar: keep one, on the class path of driver and " +
+          "executors"
+      } else {
+        "the shuffle was registered by something else: is this the driver's shuffle manager?"
+      }
+    s"$problem. The shuffle's handle is a ${found.getName} of ${placeOf(found)}, the shuffle " +
+      s"manager is of ${placeOf(getClass)}"
+  }
+
+  private def placeOf(which: Class[_]): String = {
+    val source = Option(which.getProtectionDomain.getCodeSource).flatMap(s => Option(s.getLocation))
+    s"${source.fold("an unknown place")(_.toString)} (class loader ${which.getClassLoader})"
+  }
+}

@@ -90,7 +90,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       mapWriters
         .writer[K, V](local.inner, mapId, context, metrics, records)
         .getOrElse(super.getWriter(local.inner, mapId, context, metrics))
-    case plain => super.getWriter(plain, mapId, context, metrics)
+    case plain => super.getWriter(SparkHandle.checked(plain), mapId, context, metrics)
   }
 
   override def getReader[K, C](
@@ -121,7 +121,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
           .reader[K, C](merging.inner, range, context, metrics)
           .getOrElse(plainReader(merging.inner))
       case local: LocalHandle[_, _, _] => plainReader(local.inner)
-      case plain => plainReader(plain)
+      case plain => plainReader(SparkHandle.checked(plain))
     }
   }
 

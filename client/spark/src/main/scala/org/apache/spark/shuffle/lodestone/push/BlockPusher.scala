@@ -51,6 +51,7 @@ private[lodestone] final class BlockPusher(
   private val shuffles = new ConcurrentHashMap[ShuffleGeneration, ShufflePush]()
   private val lanes = new ConcurrentHashMap[String, Semaphore]()
   private val memory = new BodyMemory
+  private val waiting = new WaitingMaps
   private val workers = newWorkers(whenIdle = () => memory.clear())
   // Before there is much to write: a disk is known best while it has nothing to do.
   if (conf.mode == Mode.Auto) workers.execute(() => diskReadMicros())
@@ -64,12 +65,23 @@ private[lodestone] final class BlockPusher(
   def push(map: MapOutput): Unit = {
     val ledger = new PushLedger(map.mapIndex, map.mapId, report(map, _))
     val shuffle = shuffles.computeIfAbsent(map.generation, _ => new ShufflePush)
-    try {
-      workers.execute(() => work(map, ledger, shuffle))
-    } catch {
-      case _: RejectedExecutionException =>
-        ledger.failed(Reason.PushQueueFull, map.lengths.count(_ > 0))
-        close(map, ledger)
+    def refused(): Unit = {
+      ledger.failed(Reason.PushQueueFull, map.lengths.count(_ > 0))
+      close(map, ledger)
+    }
+    if (!waiting.enter(map)) {
+      refused()
+    } else {
+      try {
+        workers.execute { () =>
+          waiting.leave(map)
+          work(map, ledger, shuffle)
+        }
+      } catch {
+        case _: RejectedExecutionException =>
+          waiting.leave(map)
+          refused()
+      }
     }
   }
 
@@ -242,8 +254,8 @@ private[lodestone] object BlockPusher {
   private val Workers = 2
 
   /**
-   * Maps that may wait. Each holds its lengths, 8 bytes per partition; an executor that lags this
-   * far behind its own map tasks does better without pushing.
+   * Maps that may wait, if they have few partitions: an executor that lags this far behind its own map
+   * tasks does better without pushing. What they hold is limited by [[WaitingMaps]].
    */
   private val MaxWaitingMaps = 512
 

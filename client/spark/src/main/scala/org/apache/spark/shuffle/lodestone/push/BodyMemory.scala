@@ -10,15 +10,17 @@ import io.netty.buffer.{ByteBuf, Unpooled}
  * memory costs the kernel more than to read a map output into it, and Netty's own pool gives memory
  * of this size back to the system as soon as it is free.
  */
-private[push] final class BodyMemory {
+private[push] final class BodyMemory(fresh: () => ByteBuf) {
   import BodyMemory._
+
+  def this() = this(() => Unpooled.directBuffer(BodyMemory.PieceBytes, BodyMemory.PieceBytes))
 
   private val free = new ArrayDeque[ByteBuf]()
 
   def take(): ByteBuf =
     synchronized(Option(free.pollLast())) match {
       case Some(piece) => piece.clear()
-      case None => Unpooled.directBuffer(PieceBytes, PieceBytes)
+      case None => fresh()
     }
 
   /** Of a piece that somebody still sends only our hold on it goes. */

@@ -26,6 +26,9 @@ private[push] final class ByteBudget(limitBytes: Long) {
     granted
   }
 
+  /** Of what was acquired so much more is in use than was said, or less. Does not wait. */
+  def correct(bytes: Long): Unit = release(-bytes)
+
   def release(bytes: Long): Unit = synchronized {
     usedBytes -= bytes
     notifyAll()

@@ -13,6 +13,12 @@ private[push] object OutputCheck {
         "its output is not committed")
   }
 
+  /** Records of a partition that are in no segment; fewer than none are in several. */
+  def unsent(partition: Int, records: Long): Nothing =
+    throw new IllegalStateException(
+      s"of the records that a map task took for partition $partition $records are in no segment: " +
+        "its output is not committed")
+
   /** What went to the block's stream, and what its writer says of the file. */
   def bytes(partition: Int, sent: Long, written: Long): Unit = if (sent != written) {
     throw new IllegalStateException(

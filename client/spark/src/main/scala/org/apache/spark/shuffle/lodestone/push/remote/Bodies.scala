@@ -17,8 +17,15 @@ private[remote] final class Bodies(val sizeBytes: Int, limitBytes: Long) {
   /** Waits until there is room for one more, or `alive` throws. */
   def begin(alive: => Unit): Unit = budget.acquire(sizeBytes.toLong)(alive)
 
-  def end(): Unit = {
-    budget.release(sizeBytes.toLong)
+  /**
+   * The body that was begun is made, and takes so much memory: mostly less, as many bodies hold little.
+   * One that holds a large record takes more, and the next ones wait for it.
+   */
+  def made(memoryBytes: Long): Unit = budget.correct(memoryBytes - sizeBytes)
+
+  /** A body that was made is over. */
+  def end(memoryBytes: Long): Unit = {
+    budget.release(memoryBytes)
     if (budget.used == 0 && isClearing.compareAndSet(false, true)) {
       RequestTimer.after(IdleMs) {
         isClearing.set(false)
@@ -27,6 +34,9 @@ private[remote] final class Bodies(val sizeBytes: Int, limitBytes: Long) {
       ()
     }
   }
+
+  /** A body that was begun is not made. */
+  def drop(): Unit = end(sizeBytes.toLong)
 }
 
 private[remote] object Bodies {

@@ -22,11 +22,12 @@ private[remote] final class RemoteMapWriter[K, V](
     pushed: MapPushed => Unit)
     extends ShuffleWriter[K, V] {
   private val partitioner = dependency.partitioner
-  private val segments = new SegmentWriter(push, bodies, partitioner.numPartitions)
-  private val rowChecksums = RowChecksums(dependency)
   private val memory = context.taskMemoryManager()
+  private val segments = new SegmentWriter(push, bodies, partitioner.numPartitions, memory)
+  private val rowChecksums = RowChecksums(dependency)
   private val collector = RecordCollector(dependency, memory, segments)
   private var records = 0L
+  private var lengths: Array[Long] = _
   private var status: Option[MapStatus] = None
   private var isOver = false
 
@@ -34,13 +35,15 @@ private[remote] final class RemoteMapWriter[K, V](
     try {
       collect(rows)
       collector.finish()
+      segments.checkRecords()
       val beganNs = System.nanoTime()
       val output = push.commit()
       metrics.incWriteTime(System.nanoTime() - beganNs + segments.waitedNanos)
       isOver = true
+      lengths = segments.lengths
       report(output)
       val mapId = push.attempt.mapId
-      status = Some(MapStatuses(output.location, segments.lengths, mapId, rowChecksums))
+      status = Some(MapStatuses(output.location, lengths, mapId, rowChecksums))
     } finally {
       collector.close()
       segments.close()
@@ -52,7 +55,7 @@ private[remote] final class RemoteMapWriter[K, V](
     if (success) status else None
   }
 
-  override def getPartitionLengths(): Array[Long] = segments.lengths
+  override def getPartitionLengths(): Array[Long] = lengths
 
   private def collect(rows: Iterator[Product2[K, V]]): Unit = dependency.aggregator match {
     case Some(aggregator) if dependency.mapSideCombine =>
@@ -74,11 +77,12 @@ private[remote] final class RemoteMapWriter[K, V](
 
   private def add(partition: Int, key: Any, value: Any): Unit = {
     records += 1
+    segments.expect(partition)
     collector.add(partition, key, value)
   }
 
   private def report(output: RemoteOutput): Unit = {
-    val bytes = segments.lengths.sum
+    val bytes = lengths.sum
     metrics.incBytesWritten(bytes)
     metrics.incRecordsWritten(records)
     context.taskMetrics().incPeakExecutionMemory(collector.peakBytes)

@@ -48,6 +48,9 @@ private[remote] final class SegmentOutput(memory: BodyMemory) extends OutputStre
   private var start = 0
 
   def sizeBytes: Int = size
+
+  /** What it takes, which is known when it is full. */
+  def memoryBytes: Long = pieces.length.toLong * BodyMemory.PieceBytes
   def count: Int = segments.length
 
   /** Of the segment that is being written. */
@@ -91,12 +94,19 @@ private[remote] final class SegmentOutput(memory: BodyMemory) extends OutputStre
 
   def free(): Unit = {
     bytes.release()
-    pieces.foreach(memory.give)
+    pieces.foreach(piece => if (piece.isDirect) memory.give(piece) else piece.release())
     pieces.clear()
   }
 
   private def nextPiece(): Unit = {
-    piece = memory.take()
+    piece =
+      try {
+        memory.take()
+      } catch {
+        // Netty's or the JVM's limit of direct memory, which others use as well. As an error it would
+        // end the executor; on the heap there is room, or the task ends as any that is short of it.
+        case _: OutOfMemoryError => Unpooled.buffer(BodyMemory.PieceBytes, BodyMemory.PieceBytes)
+      }
     pieces += piece
   }
 }

@@ -123,9 +123,11 @@ final class RecordPagesSuite {
   private def fill(pages: RecordPages): Throwable =
     assertThrows(
       classOf[SparkOutOfMemoryError],
-      () => (0 until 1000).foreach(i => pages.insert(new Array[Byte](64 << 10), 0, 64 << 10, i % 3)))
+      () =>
+        (0 until 1000).foreach(i => pages.insert(new Array[Byte](64 << 10), 0, 64 << 10, i % 3)))
 
-  @Test def `a spill that fails ends the task and is not repeated beside its broken half`(): Unit = {
+  @Test def `a spill that fails ends the task and is not repeated beside its broken half`()
+      : Unit = {
     var spills = 0
     val pages = new RecordPages(
       littleMemory(),

@@ -35,6 +35,7 @@ final class StreamedRecordsSuite {
   private val client = new ServiceClient(Application("app", -1), 10000)
   @volatile private var isKilled = false
 
+  private val memory = new TaskMemoryManager(UnifiedMemoryManager(conf, 1), 0)
   private val segments = {
     val plan = RemotePlan(0, partitions, replicas = 1, Array(Array(target.location)))
     val once = new Patience(0, _ => None)
@@ -42,9 +43,8 @@ final class StreamedRecordsSuite {
     val means = PushMeans(client, new RemotePlans(null), once, once)
     val alive = () => if (isKilled) throw new TaskKilledException("scripted")
     val push = new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, alive)
-    new SegmentWriter(push, bodies, partitions)
+    new SegmentWriter(push, bodies, partitions, memory)
   }
-  private val memory = new TaskMemoryManager(UnifiedMemoryManager(conf, 1), 0)
   private val records = new StreamedRecords(serializer, streams, partitions, memory, segments)
 
   @BeforeEach def reset(): Unit = CountedCodec.open.set(0)
