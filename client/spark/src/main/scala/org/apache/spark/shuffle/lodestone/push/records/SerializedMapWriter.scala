@@ -29,6 +29,9 @@ private[lodestone] final class SerializedMapWriter[K, V](
     extends ShuffleWriter[K, V] {
   private val env = SparkEnv.get
   private val numPartitions = dependency.partitioner.numPartitions
+  // Blocks are put together of runs, and an encrypted stream cannot follow another one. The driver
+  // leaves such shuffles to Spark (ShuffleEligibility).
+  require(!env.serializerManager.encryptionEnabled, "encrypted blocks are not written here")
   private val encoder = FrameEncoder(env.conf, env.serializerManager)
   private val rowChecksums = RowChecksums(dependency)
   private val spills = ArrayBuffer.empty[SpilledRun]
