@@ -73,12 +73,18 @@ impl Attempt {
         Ok(())
     }
 
-    /// The attempt never was.
-    pub(crate) fn abort(&mut self) {
+    /// The attempt never was. What is noted for the next start, or ended, stays what it is.
+    pub(crate) fn abort(&mut self) -> Result<(), Code> {
+        match self.state {
+            State::Open | State::Committed | State::Aborted => {}
+            State::Ended => return Err(Code::UnknownShuffle),
+            State::Left => return Err(Code::Overloaded),
+        }
         *self = Self {
             state: State::Aborted,
             ..Self::default()
         };
+        Ok(())
     }
 
     /// The shuffle goes.
@@ -153,10 +159,32 @@ mod tests {
     fn nothing_comes_after_an_abort() {
         let mut attempt = Attempt::default();
         attempt.take(0, 2, ledger(2, 7));
-        attempt.abort();
+        assert_eq!(attempt.abort(), Ok(()));
+        assert_eq!(attempt.abort(), Ok(()), "said again");
         assert_eq!(attempt.taken(2, 1), Err(Code::Aborted));
         assert_eq!(attempt.commit(ledger(2, 7)), Err(Code::Aborted));
         assert_eq!(attempt.commit(ledger(0, 0)), Err(Code::Aborted));
         assert_eq!(attempt.ledger(), Ledger::default());
+    }
+
+    #[test]
+    fn an_abort_that_comes_after_the_note_for_the_next_start_changes_nothing_here() {
+        let mut attempt = Attempt::default();
+        attempt.take(0, 2, ledger(2, 7));
+        attempt.leave();
+        assert_eq!(attempt.abort(), Err(Code::Overloaded));
+        assert_eq!(attempt.taken(0, 2), Err(Code::Overloaded));
+        assert_eq!(attempt.commit(ledger(2, 7)), Err(Code::Overloaded));
+        assert_eq!(attempt.ledger(), ledger(2, 7));
+    }
+
+    #[test]
+    fn an_abort_that_comes_after_the_removal_of_the_shuffle_does_not_bring_the_attempt_back() {
+        let mut attempt = Attempt::default();
+        attempt.take(0, 2, ledger(2, 7));
+        attempt.end();
+        assert_eq!(attempt.abort(), Err(Code::UnknownShuffle));
+        assert_eq!(attempt.taken(0, 2), Err(Code::TooLate));
+        assert_eq!(attempt.commit(ledger(0, 0)), Err(Code::UnknownShuffle));
     }
 }
