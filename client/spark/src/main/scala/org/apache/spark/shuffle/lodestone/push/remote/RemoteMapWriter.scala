@@ -34,6 +34,7 @@ private[remote] final class RemoteMapWriter[K, V](
     try {
       collect(rows)
       collector.finish()
+      segments.end()
       val beganNs = System.nanoTime()
       val output = push.commit()
       metrics.incWriteTime(System.nanoTime() - beganNs + segments.waitedNanos)
