@@ -191,7 +191,7 @@ impl Model {
 }
 
 impl Shuffle {
-    /// What is told after some attempts were retained is of those, and of what was lost.
+    /// The answer counts what was retained, and what was lost.
     fn check_retained(&self, totals: &FinalizeMergeReply) -> Judged {
         if self.laid.values().flatten().any(|laid| !laid.sure) {
             return Ok(());

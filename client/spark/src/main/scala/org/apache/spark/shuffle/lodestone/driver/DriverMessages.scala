@@ -97,7 +97,7 @@ private[spark] final case class NotMerged(code: String, forNow: Boolean = false)
 
 /**
  * Sums over one map attempt. `acknowledged` is what each service said it has, by its index in the
- * plan; `unpushed` counts blocks by reason code. Of services in `unsure` it is not known what they have.
+ * plan; `unpushed` counts blocks by reason code. Nobody knows what the services in `unsure` have.
  */
 private[spark] final case class PushCounts(
     blocks: Long,

@@ -28,7 +28,7 @@ private[driver] final class MergeAccounts {
     }
   }
 
-  /** Of all attempts that know what the service has. */
+  /** What all attempts that know it say that the service has. */
   def ledgerAt(service: Int): Ledger = ledgers(service)
 
   /** Those attempts, and such as have nothing there. */

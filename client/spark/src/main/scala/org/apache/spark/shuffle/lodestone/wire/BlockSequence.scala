@@ -7,7 +7,7 @@ package org.apache.spark.shuffle.lodestone.wire
  */
 private[spark] object BlockSequence {
 
-  /** Of a merged shuffle. */
+  /** What segments of merged shuffles have. */
   val Unnumbered: Int = 0
 
   def apply(number: Int): Int = number << 1

@@ -201,7 +201,7 @@ class MergeFinalizerSuite extends DriverHarness {
     assertEquals(plan.services.toSeq, merged(resultOf(id)).services.toSeq)
     val retained = services.head.next(classOf[RetainAttempts])
     assertEquals(Seq(1000L), retained.mapIds.toSeq)
-    assertEquals(0, services(1).count(classOf[RetainAttempts]), "it has just what it told")
+    assertEquals(0, services(1).count(classOf[RetainAttempts]), "it has just what it acknowledged")
   }
 
   @Test def `what a map task that never reported had pushed is not read`(): Unit = {

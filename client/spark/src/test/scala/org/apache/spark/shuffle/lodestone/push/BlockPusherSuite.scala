@@ -57,7 +57,7 @@ final class BlockPusherSuite {
       (counts, report.counts.acknowledged)
     }
 
-    /** In the report that came last, of which services it is not known what they have. */
+    /** The services of which nobody knows what they have, by the report that came last. */
     var unsure: Set[Int] = Set.empty
 
     def counts(): PushCounts = accounts()._1
@@ -201,7 +201,7 @@ final class BlockPusherSuite {
     assertEquals(PushCounts(1, 10, 2, Map.empty, Map.empty), setup.driver.counts())
   }
 
-  /** Of which services it is not known what they have of a map of one block that was answered so. */
+  /** The services of which nobody knows what they have, when a map of one block was answered so. */
   private def unsureAfter(answer: (Int, PushBatch) => PushTarget.Reaction): Set[Int] = {
     val setup =
       new Setup(planOf(1, target(answer)), "spark.lodestone.request.timeout" -> "500ms")

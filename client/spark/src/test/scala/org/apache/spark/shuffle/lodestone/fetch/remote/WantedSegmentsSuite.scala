@@ -60,7 +60,7 @@ final class WantedSegmentsSuite {
     wanted.add(5, 105, 0)
     val pick = new PartitionPick(0, wanted, ChunkCut.ChunkBytes)
     Seq(a, b, c).zip(shown).foreach { case (service, segments) =>
-      // Of an attempt that is not wanted anything may be there.
+      // Anything may be there of an attempt that is not wanted.
       val other = segment(4, 0).copy(mapId = 204)
       pick.add(service, laid(other +: segments :+ other: _*), wanted)
     }
