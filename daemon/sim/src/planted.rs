@@ -2,7 +2,7 @@
 //! Bugs planted on purpose, to show that the simulation finds them.
 //!
 //! Most stand between the network and the real handlers, or between the store and the disk: they
-//! change a request, an answer or a call as the bug would. Fifteen are inside the store, behind its
+//! change a request, an answer or a call as the bug would. Seventeen are inside the store, behind its
 //! feature `planted`.
 
 use std::collections::{HashMap, HashSet};
@@ -63,7 +63,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 35] = [
         Self::Store(PlantedBug::DuplicateCheckDropped),
         Self::Store(PlantedBug::AckBeforeWrite),
         Self::Store(PlantedBug::FailedWriteAcknowledged),
@@ -79,6 +79,8 @@ impl Bug {
         Self::Store(PlantedBug::HandoverBelievedTwice),
         Self::Store(PlantedBug::HandoverWithoutMemory),
         Self::Store(PlantedBug::DrainIgnored),
+        Self::Store(PlantedBug::RepeatsUncompared),
+        Self::Store(PlantedBug::SegmentForgotten),
         Self::IncarnationIgnored,
         Self::FinalizedTwice,
         Self::ReleasedReadAsEmpty,

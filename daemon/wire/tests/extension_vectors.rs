@@ -16,7 +16,7 @@ use lodestone_wire::extension::fetch::{
     FetchSegments, LaidRun, LaidSegment, PartitionLayout, SegmentLayout, SegmentLayoutReply,
     SegmentRun, WantedChunk,
 };
-use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
+use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply, RetainAttempts};
 use lodestone_wire::extension::hello::{Hello, HelloReply, Load, State};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
@@ -107,7 +107,7 @@ fn greetings(book: &mut Book) {
     let client_name = "lodestone-spark/0.1.0 spark/4.1.2";
     book.add(
         "plain",
-        &format!("protocolVersion=2 clientName='{client_name}'"),
+        &format!("protocolVersion=3 clientName='{client_name}'"),
         Hello {
             protocol_version: PROTOCOL_VERSION,
             client_name: client_name.into(),
@@ -123,7 +123,7 @@ fn greetings(book: &mut Book) {
     );
     book.add(
         "plain",
-        &format!("protocolVersion=2 serverVersion=0.1.0 incarnation=0x0123456789abcdef {LOAD}"),
+        &format!("protocolVersion=3 serverVersion=0.1.0 incarnation=0x0123456789abcdef {LOAD}"),
         HelloReply {
             protocol_version: PROTOCOL_VERSION,
             server_version: "0.1.0".into(),
@@ -133,7 +133,7 @@ fn greetings(book: &mut Book) {
     );
     book.add(
         "edges",
-        &format!("protocolVersion=2 serverVersion='' incarnation=-1 {EDGE_LOAD}"),
+        &format!("protocolVersion=3 serverVersion='' incarnation=-1 {EDGE_LOAD}"),
         HelloReply {
             protocol_version: PROTOCOL_VERSION,
             server_version: String::new(),
@@ -218,30 +218,32 @@ fn registrations(book: &mut Book) {
 }
 
 fn pushes(book: &mut Book) {
-    let segment = |reduce_id, length, records, crc| Segment {
+    let segment = |reduce_id, sequence, length, records, crc| Segment {
         reduce_id,
+        sequence,
         length,
         records,
         crc32c: Crc32c(crc),
     };
-    let batch = |key, map_index, map_id, first_sequence, segments| PushBatch {
+    let batch = |key, map_index, map_id, first_segment, segments| PushBatch {
         key,
         map_index,
         map_id,
-        first_sequence,
+        first_segment,
         segments,
     };
-    let two = vec![segment(3, 5, 2, 0x9a71_bb4c), segment(4, 1, -1, 0)];
+    let two = vec![segment(3, 1, 5, 2, 0x9a71_bb4c), segment(4, 6, 1, -1, 0)];
     book.add(
         "two-segments",
         &format!(
-            "{KEY} mapIndex=7 mapId=42 firstSequence=100 segments=[{{reduceId=3 length=5 records=2 \
-             crc32c=0x9a71bb4c}},{{reduceId=4 length=1 records=-1 crc32c=0x00000000}}]"
+            "{KEY} mapIndex=7 mapId=42 firstSegment=100 segments=[{{reduceId=3 sequence=1 length=5 \
+             records=2 crc32c=0x9a71bb4c}},{{reduceId=4 sequence=6 length=1 records=-1 \
+             crc32c=0x00000000}}]"
         ),
         batch(key(), 7, 42, 100, two),
     );
     let no_segments =
-        format!("{KEY} mapIndex=0 mapId=-9223372036854775808 firstSequence=0 segments=[]");
+        format!("{KEY} mapIndex=0 mapId=-9223372036854775808 firstSegment=0 segments=[]");
     book.add(
         "no-segments",
         &no_segments,
@@ -252,15 +254,15 @@ fn pushes(book: &mut Book) {
         "edges",
         &format!(
             "{EDGE_KEY} mapIndex=2147483647 mapId=9223372036854775807 \
-             firstSequence=2147483647 segments=[{{reduceId=2147483647 length=2147483647 \
-             records=2147483647 crc32c=0xffffffff}}]"
+             firstSegment=2147483647 segments=[{{reduceId=2147483647 sequence=2147483647 \
+             length=2147483647 records=2147483647 crc32c=0xffffffff}}]"
         ),
         batch(
             edge_key(),
             max,
             i64::MAX,
             max,
-            vec![segment(max, max, i32::MAX, u32::MAX)],
+            vec![segment(max, max, max, i32::MAX, u32::MAX)],
         ),
     );
     book.add(
@@ -281,6 +283,12 @@ fn pushes(book: &mut Book) {
 fn finalizations(book: &mut Book) {
     book.add("plain", KEY, FinalizeMerge { key: key() });
     book.add("edges", EDGE_KEY, FinalizeMerge { key: edge_key() });
+    let retain = |key, map_ids| RetainAttempts { key, map_ids };
+    let two = format!("{KEY} mapIds=[7000000000,7000000003]");
+    let ids = vec![7_000_000_000, 7_000_000_003];
+    book.add("two-attempts", &two, retain(key(), ids));
+    let none = format!("{EDGE_KEY} mapIds=[]");
+    book.add("no-attempts", &none, retain(edge_key(), vec![]));
     book.add(
         "plain",
         "incarnation=7 partitions=200 segments=200000 bytes=5000000000 lost=3 \

@@ -12,7 +12,7 @@ use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::fetch::{
     FetchSegments, LaidRun, LaidSegment, PartitionLayout, SegmentLayout, SegmentLayoutReply,
 };
-use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
+use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply, RetainAttempts};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
@@ -59,6 +59,7 @@ fn decode_as_anything(bytes: &[u8]) {
         PushBatch,
         PushBatchReply,
         FinalizeMerge,
+        RetainAttempts,
         FinalizeMergeReply,
         SegmentLayout,
         SegmentLayoutReply,
@@ -97,7 +98,7 @@ fn index() -> impl Strategy<Value = u32> {
 }
 
 fn status() -> impl Strategy<Value = Status> {
-    (0..22u8).prop_map(|number| Status::try_from(number).unwrap())
+    (0..23u8).prop_map(|number| Status::try_from(number).unwrap())
 }
 
 prop_compose! {
@@ -108,8 +109,9 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn segment()(reduce_id in index(), length in index(), records: i32, crc: u32) -> Segment {
-        Segment { reduce_id, length, records, crc32c: Crc32c(crc) }
+    fn segment()(reduce_id in index(), sequence in index(), length in index(), records: i32,
+                 crc: u32) -> Segment {
+        Segment { reduce_id, sequence, length, records, crc32c: Crc32c(crc) }
     }
 }
 
@@ -149,10 +151,10 @@ fn round_trip<M: Message + PartialEq + std::fmt::Debug>(message: &M) {
 proptest! {
     #[test]
     fn random_batches_come_back_and_no_cut_one_is_accepted(
-        key in key(), map_index in index(), map_id: i64, first_sequence in index(),
+        key in key(), map_index in index(), map_id: i64, first_segment in index(),
         segments in vec(segment(), 0..20),
     ) {
-        round_trip(&PushBatch { key, map_index, map_id, first_sequence, segments });
+        round_trip(&PushBatch { key, map_index, map_id, first_segment, segments });
     }
 
     #[test]

@@ -113,6 +113,7 @@ impl PushWords for Words {
     fn meta(&self, _connection: u32, run: Run) -> Bytes {
         let segment = |block: crate::workload::Block| Segment {
             reduce_id: block.reduce,
+            sequence: 0,
             length: self.workload.block_bytes(block),
             records: -1,
             crc32c: Crc32c(self.payload.crc32c(self.workload, block)),
@@ -121,7 +122,7 @@ impl PushWords for Words {
             key: self.key.clone(),
             map_index: run.map,
             map_id: run.map.into(),
-            first_sequence: 0,
+            first_segment: 0,
             segments: run.blocks().map(segment).collect(),
         }
         .to_bytes()

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Finalize: the end of appends.
 
-use lodestone_store::Refusal;
-use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
+use std::collections::HashSet;
+
+use lodestone_store::{FinalizeSummary, MapId, Refusal};
+use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply, RetainAttempts};
 use lodestone_wire::spark::finalize::{FinalizeShuffleMerge, MergeStatus, MergeStatuses};
 
 use super::{Call, merge_key, spark_key};
@@ -15,14 +17,28 @@ pub(super) fn merge(call: &Call, message: FinalizeMerge) -> Result<FinalizeMerge
     let connection = call.connection;
     let lost = summary.lost_segments;
     tracing::info!(connection, shuffle = %key, partitions, segments, bytes, lost, "finalized");
-    Ok(FinalizeMergeReply {
+    Ok(totals(call, &summary))
+}
+
+pub(super) fn retain(call: &Call, message: RetainAttempts) -> Result<FinalizeMergeReply, Refusal> {
+    let key = merge_key(call, &message.key)?;
+    let attempts: HashSet<MapId> = message.map_ids.into_iter().map(MapId).collect();
+    let summary = call.service.store.retain(&key, &attempts)?;
+    let (attempts, segments) = (attempts.len(), summary.segments);
+    let connection = call.connection;
+    tracing::info!(connection, shuffle = %key, attempts, segments, "attempts were retained");
+    Ok(totals(call, &summary))
+}
+
+fn totals(call: &Call, summary: &FinalizeSummary) -> FinalizeMergeReply {
+    FinalizeMergeReply {
         incarnation: call.service.incarnation(),
-        partitions,
-        segments: segments as i64,
-        bytes: bytes as i64,
+        partitions: summary.partitions,
+        segments: summary.segments as i64,
+        bytes: summary.bytes as i64,
         lost_segments: summary.lost_segments as i64,
         checksum: summary.checksum as i64,
-    })
+    }
 }
 
 pub(super) fn shuffle(

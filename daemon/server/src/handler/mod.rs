@@ -74,6 +74,7 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         ext_commit::CommitMap::ID => extension(call, body, commit::map),
         ext_commit::AbortMap::ID => extension(call, body, commit::abort),
         ext_finalize::FinalizeMerge::ID => extension(call, body, finalize::merge),
+        ext_finalize::RetainAttempts::ID => extension(call, body, finalize::retain),
         ext_fetch::SegmentLayout::ID => extension(call, body, fetch::layout),
         ext_fetch::FetchSegments::ID => extension(call, body, fetch::segments),
         ext_remove::EndApplication::ID => extension(call, body, remove::application),

@@ -52,6 +52,7 @@ pub(super) fn batch(
     let key = merge_key(call, &batch.key)?;
     let header = |segment: &lodestone_wire::extension::push::Segment| SegmentHeader {
         reduce: ReduceId(segment.reduce_id),
+        sequence: segment.sequence,
         length: segment.length,
         records: segment.records,
         crc: segment.crc32c.0,
@@ -62,7 +63,7 @@ pub(super) fn batch(
         &Batch {
             map_index: MapIndex(batch.map_index),
             map_id: MapId(batch.map_id),
-            first_sequence: batch.first_sequence,
+            first_segment: batch.first_segment,
             segments: &segments,
             body,
         },

@@ -19,11 +19,11 @@ pub(crate) fn push(client: &mut Client, batch: &PushBatch, body: &[u8]) -> Vec<S
 pub(crate) fn commit_of(key: &MergeKey, batches: &[PushBatch]) -> CommitMap {
     let mut ledger = Ledger::default();
     for batch in batches {
-        for (sequence, segment) in (batch.first_sequence..).zip(&batch.segments) {
+        for segment in &batch.segments {
             let laid = LaidSegment {
                 map_index: MapIndex(batch.map_index),
                 map_id: MapId(batch.map_id),
-                sequence,
+                sequence: segment.sequence,
                 length: segment.length,
                 records: segment.records,
                 crc: segment.crc32c.0,
@@ -48,7 +48,7 @@ fn an_attempt_is_pushed_while_it_runs_commits_and_is_read() {
     client.register_as(Mode::Remote, &key, 2, 4);
     let (first, first_body) = batch(&key, 0, 10, &[(1, b"one"), (1, b"two"), (3, b"three")]);
     let (mut second, second_body) = batch(&key, 0, 10, &[(1, b"four")]);
-    second.first_sequence = 3;
+    second.first_segment = 3;
     assert_eq!(push(&mut client, &first, &first_body), [Status::Ok; 3]);
     assert_eq!(push(&mut client, &second, &second_body), [Status::Ok]);
     assert_eq!(
@@ -95,4 +95,30 @@ fn an_aborted_attempt_is_gone_and_takes_nothing_more() {
     );
     assert_eq!(push(&mut client, &pushed, &body), [Status::Aborted]);
     assert_eq!(client.refusal(&commit), Status::Aborted);
+}
+
+/// A map task that has no more of some blocks, and nothing else to push: a request without a body.
+#[test]
+fn the_ends_of_blocks_are_pushed_without_a_byte_and_shown_with_the_others() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register_as(Mode::Remote, &key, 2, 4);
+    let (first, first_body) = batch(&key, 0, 10, &[(1, b"one"), (2, b"two")]);
+    let (mut ends, no_body) = batch(&key, 0, 10, &[(1, b""), (2, b"")]);
+    ends.first_segment = 2;
+    for end in &mut ends.segments {
+        (end.sequence, end.records) = (3, 0);
+    }
+    assert_eq!(push(&mut client, &first, &first_body), [Status::Ok; 2]);
+    assert_eq!(push(&mut client, &ends, &no_body), [Status::Ok; 2]);
+    assert_eq!(push(&mut client, &ends, &no_body), [Status::Duplicate; 2]);
+    let _: Done = client.ask(&commit_of(&key, &[first, ends]));
+    let layout = client.layout(&key, ALL_MAPS, &[1]);
+    let shown = layout.partitions[0]
+        .runs
+        .iter()
+        .flat_map(|run| &run.segments);
+    let shown: Vec<_> = shown.map(|one| (one.sequence, one.length)).collect();
+    assert_eq!(shown, [(0, 3), (3, 0)]);
 }

@@ -83,7 +83,7 @@ impl Loaded {
                 };
                 let block = block(reduce);
                 let (mut one, body) = batch(&self.key, map, 10, &[(reduce, &block)]);
-                one.first_sequence = sequence;
+                one.first_segment = sequence;
                 assert_eq!(push(client, &one, &body), [Status::Ok]);
                 pushed.push(one);
             }

@@ -49,15 +49,22 @@ impl Clients {
         let map_index = dice.below(slot.maps as usize) as u32;
         let map_id = i64::from(map_index) * 10 + i64::from(dice.chance(20));
         let name = key_of(&key, map_index, map_id);
-        let first_sequence = self.attempts.entry(name.clone()).or_default().next;
+        let next = self.attempts.entry(name.clone()).or_default().next;
+        // Now and then another batch under the name of the first one.
+        let first_segment = if dice.chance(2) { 0 } else { next };
         let (mut segments, mut body) = (Vec::new(), Vec::new());
         let mut reduce_id = 0;
         while reduce_id < slot.partitions {
             if dice.chance(60) {
-                let sequence = first_sequence + segments.len() as u32;
-                let bytes = self.content(&key, (map_id, sequence), reduce_id);
+                let number = first_segment + segments.len() as u32;
+                let is_last = dice.chance(30);
+                let bytes = match is_last && number > 0 && dice.chance(30) {
+                    true => Vec::new(),
+                    false => self.content(&key, (map_id, number), reduce_id),
+                };
                 segments.push(Segment {
                     reduce_id,
+                    sequence: 2 * number + u32::from(is_last),
                     length: bytes.len() as u32,
                     records: (bytes.len() / 10) as i32,
                     crc32c: Crc32c(crc32c::crc32c(&bytes)),
@@ -72,7 +79,7 @@ impl Clients {
             key,
             map_index,
             map_id,
-            first_sequence,
+            first_segment,
             segments,
         };
         if let Some(attempt) = self.attempts.get_mut(&name) {
@@ -96,14 +103,14 @@ impl Clients {
         let Some(attempt) = self.attempts.get_mut(name) else {
             return;
         };
-        let pushed = (batch.first_sequence..).zip(&batch.segments);
-        for ((sequence, segment), code) in pushed.zip(&reply.codes) {
+        let pushed = (batch.first_segment..).zip(&batch.segments);
+        for ((number, segment), code) in pushed.zip(&reply.codes) {
             let taken = matches!(code, Status::Ok | Status::Duplicate);
-            if taken && attempt.acknowledged.insert(sequence) {
+            if taken && attempt.acknowledged.insert(number) {
                 let laid = LaidSegment {
                     map_index: MapIndex(batch.map_index),
                     map_id: MapId(batch.map_id),
-                    sequence,
+                    sequence: segment.sequence,
                     length: segment.length,
                     records: segment.records,
                     crc: segment.crc32c.0,

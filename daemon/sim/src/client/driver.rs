@@ -2,7 +2,7 @@
 //! Drivers: they register, finalize, remove, keep leases, and go on to the next thing.
 
 use lodestone_wire::extension::MergeKey;
-use lodestone_wire::extension::finalize::FinalizeMerge;
+use lodestone_wire::extension::finalize::{FinalizeMerge, RetainAttempts};
 use lodestone_wire::extension::lease::RenewLease;
 use lodestone_wire::extension::register::{Mode, RegisterShuffle};
 use lodestone_wire::extension::remove::EndApplication;
@@ -50,6 +50,10 @@ impl Clients {
     }
 
     pub(super) fn finalize(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
+        if dice.chance(20) {
+            self.retain(connection, dice, network);
+            return;
+        }
         let mut key = self.key(dice, |slot| !slot.finalized);
         if dice.chance(80) {
             let (driver, at) = self.choose(dice, |slot| !slot.finalized);
@@ -59,6 +63,14 @@ impl Clients {
             }
         }
         let packet = Packet::Rpc(FinalizeMerge { key }.to_bytes());
+        self.send(connection, packet, None, dice, network);
+    }
+
+    /// Some attempts are not accounted for.
+    fn retain(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
+        let key = self.key(dice, |slot| slot.finalized);
+        let map_ids = (0..80).filter(|_| dice.chance(80)).collect();
+        let packet = Packet::Rpc(RetainAttempts { key, map_ids }.to_bytes());
         self.send(connection, packet, None, dice, network);
     }
 

@@ -36,6 +36,7 @@ impl Clients {
                 let bytes = self.content(&key, (map_id, 0), reduce_id);
                 segments.push(Segment {
                     reduce_id,
+                    sequence: 0,
                     length: bytes.len() as u32,
                     records: (bytes.len() / 10) as i32,
                     crc32c: Crc32c(crc32c::crc32c(&bytes)),
@@ -48,7 +49,7 @@ impl Clients {
             key,
             map_index,
             map_id,
-            first_sequence: 0,
+            first_segment: 0,
             segments,
         };
         let packet = Packet::Upload {
@@ -84,6 +85,8 @@ impl Clients {
             }),
             7 => segments.iter_mut().take(1).for_each(|s| s.reduce_id += 100),
             8 => segments.reverse(),
+            // Not what this attempt pushes else.
+            9 => segments.iter_mut().take(1).for_each(|s| s.records += 1),
             _ => {}
         }
     }

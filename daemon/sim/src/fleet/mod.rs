@@ -20,6 +20,7 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lodestone_store::PlantedBug;
 use lodestone_wire::extension::drain::Wish;
 
 use crate::check;
@@ -30,7 +31,7 @@ use driver::Driver;
 use host::{Host, Place};
 use plan::Output;
 use reader::{Content, Loss, Reader};
-use writer::{Around, State, Writer};
+use writer::{Around, Piece, State, Writer};
 
 const STEPS: usize = 250;
 const HOSTS: u64 = 3;
@@ -58,6 +59,8 @@ pub enum Bug {
     RegisteredAgain,
     /// A drained service is let go because another one had a copy once.
     ReleasedUnasked,
+    /// One of the services': some segments of attempts that committed are forgotten.
+    SegmentForgotten,
 }
 
 /// How a run ended.
@@ -75,7 +78,7 @@ struct Run {
     driver: Driver,
     running: Vec<Writer>,
     /// What each attempt pushed.
-    pushed: BTreeMap<(u32, i64), Vec<(u32, bytes::Bytes)>>,
+    pushed: BTreeMap<(u32, i64), Vec<Piece>>,
     /// What services do not have any more, of which epoch, and since when.
     lost: BTreeMap<(Place, i32), usize>,
     /// Steps so far.
@@ -104,7 +107,10 @@ pub fn run(seed: u64, bug: Option<Bug>) -> Report {
         tally: BTreeMap::new(),
         dice,
     };
+    let of_daemons = (bug == Some(Bug::SegmentForgotten)).then_some(PlantedBug::SegmentForgotten);
+    lodestone_store::plant(of_daemons);
     let breach = run.live().err();
+    lodestone_store::plant(None);
     Report {
         breach,
         tally: run.tally,
@@ -252,8 +258,9 @@ impl Run {
         let mut expected = Content::new();
         for (map, output) in (0..).zip(self.driver.outputs.iter().flatten()) {
             let pushed = self.pushed.get(&(map, output.map_id));
-            for (number, segment) in (0..).zip(pushed.into_iter().flatten()) {
-                expected.insert((map, number), segment.clone());
+            for piece in pushed.into_iter().flatten() {
+                let name = (map, piece.reduce, piece.sequence);
+                expected.insert(name, piece.bytes.clone());
             }
         }
         match *content == expected {

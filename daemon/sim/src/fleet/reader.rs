@@ -16,8 +16,8 @@ use super::host::{Host, Place};
 use super::plan::{Output, Plan, key};
 use crate::dice::Dice;
 
-/// What was read: by map index and number, partition and bytes.
-pub(super) type Content = BTreeMap<(u32, u32), (u32, Bytes)>;
+/// What was read: by map index, partition and number in the block.
+pub(super) type Content = BTreeMap<(u32, u32, u32), Bytes>;
 
 /// Why not all was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +91,7 @@ impl Reader<'_> {
             let chosen = self.chosen(&layout, &wanted, reduce, content);
             self.fetch(place, reduce, &chosen, content)?;
         }
-        missing.retain(|map| {
-            let of_map = content.range((*map, 0)..=(*map, u32::MAX));
-            !of_map.into_iter().any(|(_, (of, _))| *of == reduce)
-        });
+        missing.retain(|map| !is_whole(content, *map, reduce));
         match missing.is_empty() || self.bug == Some(Bug::MissingTakenForEmpty) {
             true => Ok(()),
             false => Err(Loss::Lost),
@@ -164,8 +161,8 @@ impl Reader<'_> {
             .flat_map(|partition| &partition.runs);
         let all = runs.flat_map(|run| (run.first..).zip(&run.segments));
         let is_new = |segment: &LaidSegment| {
-            let known = content.get(&(segment.map_index, segment.sequence));
-            self.bug == Some(Bug::CopiesReadTwice) || known.is_none_or(|(of, _)| *of != reduce)
+            let name = (segment.map_index, reduce, segment.sequence);
+            self.bug == Some(Bug::CopiesReadTwice) || !content.contains_key(&name)
         };
         all.filter(|(_, segment)| wanted.get(&segment.map_index) == Some(&segment.map_id))
             .filter(|(_, segment)| is_new(segment))
@@ -207,15 +204,27 @@ impl Reader<'_> {
             let bytes = host
                 .chunk(handle.stream_id, index)
                 .map_err(|_| Loss::Lost)?;
-            let number = (one.segment.map_index, one.segment.sequence);
-            let before = content.insert(number, (reduce_id, bytes.into()));
+            let map = one.segment.map_index;
+            let before = content.insert((map, reduce_id, one.segment.sequence), bytes.into());
             if before.is_some() {
                 // Two rows where there was one: as good as another content.
-                content.insert((one.segment.map_index, u32::MAX), (reduce_id, Bytes::new()));
+                content.insert((map, u32::MAX, 0), Bytes::new());
             }
         }
         Ok(())
     }
+}
+
+/// The segments of a block are there from the first one to the one that says that it is the last.
+fn is_whole(content: &Content, map: u32, reduce: u32) -> bool {
+    let block = content.range((map, reduce, 0)..=(map, reduce, u32::MAX));
+    let sequences: Vec<u32> = block.map(|((.., sequence), _)| *sequence).collect();
+    let Some((last, others)) = sequences.split_last() else {
+        return false;
+    };
+    let numbers = (0..).step_by(2).zip(others);
+    let end = 2 * others.len() as u32 + 1;
+    numbers.into_iter().all(|(wanted, found)| wanted == *found) && *last == end
 }
 
 /// A stream whose handle came back; one whose answer was lost is opened again.

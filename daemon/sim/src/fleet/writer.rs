@@ -40,6 +40,49 @@ enum Verdict {
     Lost,
 }
 
+/// A segment of an attempt.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub(super) reduce: u32,
+    pub(super) sequence: u32,
+    pub(super) bytes: Bytes,
+}
+
+impl Piece {
+    fn records(&self) -> i32 {
+        i32::from(!self.bytes.is_empty())
+    }
+}
+
+/// Segments of these partitions and bytes. The last one of each block says so, or one without bytes that
+/// comes after all others does.
+fn numbered(parts: Vec<(u32, Bytes)>, dice: &mut Dice) -> Vec<Piece> {
+    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut pieces = Vec::new();
+    for (reduce, bytes) in parts {
+        let count = counts.entry(reduce).or_default();
+        let sequence = 2 * *count;
+        *count += 1;
+        pieces.push(Piece {
+            reduce,
+            sequence,
+            bytes,
+        });
+    }
+    for (reduce, count) in counts {
+        let mut of_block = pieces.iter_mut().rev();
+        match of_block.find(|piece| piece.reduce == reduce) {
+            Some(last) if dice.chance(70) => last.sequence += 1,
+            _ => pieces.push(Piece {
+                reduce,
+                sequence: 2 * count + 1,
+                bytes: Bytes::new(),
+            }),
+        }
+    }
+    pieces
+}
+
 /// How an attempt goes on.
 #[derive(Debug)]
 pub(super) enum State {
@@ -53,7 +96,7 @@ pub(super) struct Writer {
     pub(super) map: u32,
     pub(super) map_id: i64,
     /// What it pushes, by its numbers.
-    pub(super) segments: Vec<(u32, Bytes)>,
+    pub(super) segments: Vec<Piece>,
     plan: Plan,
     next: usize,
     shares: BTreeMap<Place, Share>,
@@ -72,16 +115,17 @@ impl Writer {
     pub(super) fn new(map: u32, map_id: i64, plan: Plan, dice: &mut Dice) -> Self {
         let count = dice.below(SEGMENTS_MAX + 1);
         let partitions = plan.partitions as usize;
-        let segment = |number: usize| {
+        let mut segment = |number: usize| {
             let mut content = dice.bytes(1 + number);
             let length = 1 + dice.below(4000);
             content.resize(length.max(content.len()), map as u8);
             (dice.below(partitions) as u32, content.into())
         };
+        let parts = (0..count).map(&mut segment).collect();
         Self {
             map,
             map_id,
-            segments: (0..count).map(segment).collect(),
+            segments: numbered(parts, dice),
             plan,
             next: 0,
             shares: BTreeMap::new(),
@@ -109,7 +153,7 @@ impl Writer {
         let (epoch, version) = (self.plan.epoch, self.plan.newest());
         let group = |writer: &Self, at: usize| {
             let segment = writer.segments.get(at);
-            segment.map_or(0, |(reduce, _)| writer.plan.group_of(version, *reduce))
+            segment.map_or(0, |piece| writer.plan.group_of(version, piece.reduce))
         };
         let mut start = range.start;
         while start < range.end {
@@ -183,20 +227,21 @@ impl Writer {
     fn push_to(&self, place: Place, range: Range<usize>, around: &mut Around<'_>) -> Verdict {
         let mut body = Vec::new();
         let mut segments = Vec::new();
-        for (reduce_id, bytes) in self.segments.get(range.clone()).unwrap_or_default() {
+        for piece in self.segments.get(range.clone()).unwrap_or_default() {
             segments.push(Segment {
-                reduce_id: *reduce_id,
-                length: bytes.len() as u32,
-                records: 1,
-                crc32c: Crc32c(crc32c::crc32c(bytes)),
+                reduce_id: piece.reduce,
+                sequence: piece.sequence,
+                length: piece.bytes.len() as u32,
+                records: piece.records(),
+                crc32c: Crc32c(crc32c::crc32c(&piece.bytes)),
             });
-            body.extend_from_slice(bytes);
+            body.extend_from_slice(&piece.bytes);
         }
         let batch = PushBatch {
             key: key(place, self.plan.epoch),
             map_index: self.map,
             map_id: self.map_id,
-            first_sequence: range.start as u32,
+            first_segment: range.start as u32,
             segments,
         };
         let Some(host) = around.hosts.get_mut(place.host) else {
@@ -251,19 +296,18 @@ impl Writer {
 
     fn add(&mut self, place: Place, cut: (usize, usize), range: Range<usize>) {
         let share = self.shares.entry(place).or_default();
-        for (number, (reduce, bytes)) in (0..).zip(&self.segments) {
-            if range.contains(&(number as usize)) {
-                let segment = LaidSegment {
-                    map_index: MapIndex(self.map),
-                    map_id: MapId(self.map_id),
-                    sequence: number,
-                    length: bytes.len() as u32,
-                    records: 1,
-                    crc: crc32c::crc32c(bytes),
-                };
-                share.ledger = share.ledger.and(Ledger::of(ReduceId(*reduce), [segment]));
-                self.used.insert(cut);
-            }
+        for piece in self.segments.get(range).unwrap_or_default() {
+            let segment = LaidSegment {
+                map_index: MapIndex(self.map),
+                map_id: MapId(self.map_id),
+                sequence: piece.sequence,
+                length: piece.bytes.len() as u32,
+                records: piece.records(),
+                crc: crc32c::crc32c(&piece.bytes),
+            };
+            let one = Ledger::of(ReduceId(piece.reduce), [segment]);
+            share.ledger = share.ledger.and(one);
+            self.used.insert(cut);
         }
     }
 
@@ -312,7 +356,7 @@ impl Writer {
             map_id: self.map_id,
             epoch: self.plan.epoch,
             parts: versions.into_iter().map(part).collect(),
-            reduces: self.segments.iter().map(|(reduce, _)| *reduce).collect(),
+            reduces: self.segments.iter().map(|piece| piece.reduce).collect(),
         })
     }
 

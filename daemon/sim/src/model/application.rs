@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use lodestone_server::handler::Answer;
 use lodestone_store::Ledger;
-use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
+use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply, RetainAttempts};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::register::{Mode, RegisterShuffle};
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::{Done, Status};
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 
+use super::push::one;
 use super::refusal::{Judged, agree, breach, refused_or};
 use super::{Application, Laid, Model, Shuffle};
 
@@ -110,6 +111,24 @@ impl Model {
         }
     }
 
+    pub(super) fn retain(&mut self, request: &RetainAttempts, answer: &Answer) -> Judged {
+        let incarnation = self.incarnation;
+        let found = match self.shuffle(&request.key, Status::UnknownShuffle) {
+            Ok(shuffle) if shuffle.mode == Mode::Remote => Err(Status::Malformed),
+            Ok(shuffle) if shuffle.totals.is_none() => Err(Status::NotFinalized),
+            other => other,
+        };
+        let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
+        let reply: Option<FinalizeMergeReply> = refused_or(answer, incarnation, expected)?;
+        let (Some(reply), Ok(shuffle)) = (reply, found) else {
+            return Ok(());
+        };
+        for laid in shuffle.laid.values_mut().flatten() {
+            laid.gone |= !request.map_ids.contains(&laid.segment.map_id);
+        }
+        shuffle.check_retained(&reply)
+    }
+
     /// Carries out Spark's one-way removal.
     pub fn remove(&mut self, request: &RemoveShuffleMerge) {
         let key = &request.key;
@@ -172,6 +191,32 @@ impl Model {
 }
 
 impl Shuffle {
+    /// The answer counts what was retained, and what was lost.
+    fn check_retained(&self, totals: &FinalizeMergeReply) -> Judged {
+        if self.laid.values().flatten().any(|laid| !laid.sure) {
+            return Ok(());
+        }
+        let mut shown = Ledger::default();
+        for (reduce, laid) in &self.laid {
+            for laid in laid.iter().filter(|laid| !laid.gone) {
+                shown = shown.and(one(*reduce, &laid.segment));
+            }
+        }
+        agree(
+            "retained segments",
+            &totals.segments.cast_unsigned(),
+            &shown.segments,
+        )?;
+        match totals.lost_segments {
+            0 => agree(
+                "their checksum",
+                &totals.checksum.cast_unsigned(),
+                &shown.checksum,
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// The totals are between those of the segments that are sure and those of all.
     pub(super) fn check_totals(&self, totals: &FinalizeMergeReply) -> Judged {
         let sum = |counts: fn(&Laid) -> bool| {

@@ -86,8 +86,13 @@ impl Shuffle {
             }
             AttemptState::Committed => count,
             AttemptState::Open => {
-                let taken = attempt.batches.get(&batch.first_sequence);
-                taken.copied().unwrap_or(0).min(count)
+                let taken = attempt.batches.get(&batch.first_segment);
+                let taken = taken.copied().unwrap_or_default();
+                if count < taken.segments as usize || first(batch, body, taken.segments) != taken {
+                    let others = vec![Status::OtherContent; count];
+                    return agree("codes of another batch", &codes.to_vec(), &others);
+                }
+                taken.segments as usize
             }
         };
         let mut refused = draining.then_some(Status::Draining);
@@ -106,8 +111,10 @@ impl Shuffle {
                 other if !intact => return breach(format!("damaged, and answered {other:?}")),
                 Status::Ok => {
                     let reduce_id = batch.segments.get(at).map_or(0, |s| s.reduce_id);
-                    attempt.ledger = attempt.ledger.and(one(reduce_id, &laid.segment));
-                    attempt.batches.insert(batch.first_sequence, at + 1);
+                    let one = one(reduce_id, &laid.segment);
+                    attempt.ledger = attempt.ledger.and(one);
+                    let taken = attempt.batches.entry(batch.first_segment).or_default();
+                    *taken = taken.and(one);
                     self.laid.entry(reduce_id).or_default().push(laid);
                 }
                 code if is_disk(code) && trouble.writes => refused = Some(code),
@@ -116,4 +123,14 @@ impl Shuffle {
         }
         Ok(())
     }
+}
+
+/// The ledger of a batch's first segments.
+fn first(batch: &PushBatch, body: &Bytes, count: u64) -> Ledger {
+    let pieces = pieces(batch, body)
+        .zip(&batch.segments)
+        .take(count as usize);
+    pieces.fold(Ledger::default(), |sum, (laid, segment)| {
+        sum.and(one(segment.reduce_id, &laid.segment))
+    })
 }

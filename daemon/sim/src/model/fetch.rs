@@ -151,7 +151,7 @@ impl Shuffle {
         let mut shown = shown.peekable();
         let mut missing = None;
         laid.retain_mut(|laid| {
-            if !maps.contains(&laid.segment.map_index) {
+            if laid.gone || !maps.contains(&laid.segment.map_index) {
                 return true;
             }
             if shown.next_if(|shown| **shown == laid.segment).is_some() {
@@ -169,7 +169,10 @@ impl Shuffle {
         match shown.next() {
             Some(shown) => breach(format!("shows what is not there: {shown:?}")),
             None if laid.is_empty() => breach("nothing is there, and it is not unknown"),
-            None => check_runs(laid, |laid| maps.contains(&laid.segment.map_index), found),
+            None => {
+                let is_shown = |laid: &Laid| !laid.gone && maps.contains(&laid.segment.map_index);
+                check_runs(laid, is_shown, found)
+            }
         }
     }
 

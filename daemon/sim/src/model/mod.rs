@@ -75,8 +75,8 @@ struct Shuffle {
 struct Attempt {
     state: AttemptState,
     ledger: Ledger,
-    /// How many segments were taken of each batch.
-    batches: BTreeMap<u32, usize>,
+    /// What was taken of each batch.
+    batches: BTreeMap<u32, Ledger>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -236,6 +236,7 @@ impl Model {
             Some(&commit::CommitMap::ID) => self.commit(&decoded(request)?, answer),
             Some(&commit::AbortMap::ID) => self.abort(&decoded(request)?, answer),
             Some(&finalize::FinalizeMerge::ID) => self.finalize(&decoded(request)?, answer),
+            Some(&finalize::RetainAttempts::ID) => self.retain(&decoded(request)?, answer),
             Some(&fetch::SegmentLayout::ID) => self.layout(&decoded(request)?, answer),
             Some(&fetch::FetchSegments::ID) => self.fetch(connection, &decoded(request)?, answer),
             Some(&RegisterExecutor::ID) => self.register_executor(request, answer, trouble),

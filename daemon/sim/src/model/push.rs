@@ -137,15 +137,21 @@ impl Shuffle {
 
 impl Shuffle {
     fn is_malformed(&self, batch: &PushBatch, body: &Bytes) -> bool {
-        let bad = |segment: &Segment| segment.reduce_id >= self.partitions || segment.length == 0;
+        let merged = self.mode == Mode::Merge;
+        let bad = |segment: &Segment| {
+            let sequence = segment.sequence;
+            let ends = sequence > 1 && sequence % 2 == 1 && segment.records == 0;
+            segment.reduce_id >= self.partitions
+                || (segment.length == 0 && (merged || !ends))
+                || (merged && sequence != 0)
+        };
         let mut reduces: Vec<u32> = batch.segments.iter().map(|s| s.reduce_id).collect();
         reduces.sort_unstable();
         reduces.dedup();
-        let merged = self.mode == Mode::Merge;
         batch.map_index >= self.maps
             || batch.segments.iter().any(bad)
             || (merged && reduces.len() < batch.segments.len())
-            || (merged && batch.first_sequence != 0)
+            || (merged && batch.first_segment != 0)
             || sum(batch) != body.len() as u64
     }
 
@@ -158,7 +164,6 @@ impl Shuffle {
     ) -> Judged {
         for (at, (mut laid, code)) in pieces(batch, body).zip(codes).enumerate() {
             laid.sure = !trouble.writes;
-            laid.segment.sequence = 0;
             let reduce_id = batch.segments.get(at).map_or(0, |s| s.reduce_id);
             if *code == Status::Ok {
                 self.acknowledged = self.acknowledged.and(one(reduce_id, &laid.segment));
@@ -176,28 +181,25 @@ impl Shuffle {
 /// The segments of a batch, with their bytes.
 pub(super) fn pieces<'a>(batch: &'a PushBatch, body: &'a Bytes) -> impl Iterator<Item = Laid> + 'a {
     let mut start = 0;
-    let sequences = batch.first_sequence..;
-    sequences
-        .zip(&batch.segments)
-        .map(move |(sequence, segment)| {
-            let end = start + segment.length as usize;
-            let bytes = body.slice(start..end);
-            start = end;
-            Laid {
-                segment: LaidSegment {
-                    map_index: batch.map_index,
-                    map_id: batch.map_id,
-                    sequence,
-                    length: segment.length,
-                    records: segment.records,
-                    crc32c: segment.crc32c,
-                },
-                bytes,
-                on_file: false,
-                sure: true,
-                gone: false,
-            }
-        })
+    batch.segments.iter().map(move |segment| {
+        let end = start + segment.length as usize;
+        let bytes = body.slice(start..end);
+        start = end;
+        Laid {
+            segment: LaidSegment {
+                map_index: batch.map_index,
+                map_id: batch.map_id,
+                sequence: segment.sequence,
+                length: segment.length,
+                records: segment.records,
+                crc32c: segment.crc32c,
+            },
+            bytes,
+            on_file: false,
+            sure: true,
+            gone: false,
+        }
+    })
 }
 
 /// The ledger of one segment.
@@ -229,9 +231,9 @@ fn append(partition: &mut Vec<Laid>, laid: Laid, code: Status, trouble: Trouble)
     let there = partition.iter().position(|p| p.segment.map_index == map);
     let other = there.and_then(|at| partition.get(at));
     if let Some(other) = other {
-        let same = other.segment.map_id == laid.segment.map_id;
-        let expected = match same {
-            true => Status::Duplicate,
+        let expected = match other.segment.map_id == laid.segment.map_id {
+            true if other.segment == laid.segment => Status::Duplicate,
+            true => Status::OtherContent,
             false => Status::OtherAttempt,
         };
         if other.sure || (code != Status::Ok && !is_disk(code)) {

@@ -71,7 +71,7 @@ pub fn words(message: &[u8]) -> String {
             .ok()
             .map(|message| format!("{message:?}"))
     }
-    let shows: [Show; 18] = [
+    let shows: [Show; 19] = [
         shown::<hello::Hello>,
         shown::<hello::HelloReply>,
         shown::<lease::RenewLease>,
@@ -82,6 +82,7 @@ pub fn words(message: &[u8]) -> String {
         shown::<commit::CommitMap>,
         shown::<commit::AbortMap>,
         shown::<finalize::FinalizeMerge>,
+        shown::<finalize::RetainAttempts>,
         shown::<finalize::FinalizeMergeReply>,
         shown::<fetch::SegmentLayout>,
         shown::<fetch::SegmentLayoutReply>,

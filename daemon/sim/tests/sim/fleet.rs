@@ -67,3 +67,20 @@ fn every_planted_mistake_of_clients_is_found_by_what_it_does_wrong() {
         assert!(breach.contains(part), "{bug:?}, seed {seed}: {breach}");
     }
 }
+
+/// The ledger was compared, and after that one of several segments of a block goes: only its reader is left
+/// to see that.
+#[test]
+fn a_segment_that_a_service_loses_after_the_commit_is_missed_by_readers_and_never_overlooked() {
+    let mut missed = 0;
+    for seed in 0..FIXED {
+        let breach = run(seed, Some(Bug::SegmentForgotten)).breach;
+        let breach = breach.unwrap_or_default();
+        assert!(!breach.contains("a reader got"), "seed {seed}: {breach}");
+        missed += u64::from(breach.contains("a reader misses what was not lost"));
+    }
+    assert!(
+        missed >= FIXED / 2,
+        "only {missed} of {FIXED} runs lost anything"
+    );
+}

@@ -47,6 +47,8 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::Store(PlantedBug::DrainIgnored) => {
             (50, &["must be Draining", "codes of a push while it drains"])
         }
+        Bug::Store(PlantedBug::RepeatsUncompared) => (50, &["OtherContent"]),
+        Bug::Store(PlantedBug::SegmentForgotten) => (50, &["places", "segments"]),
         Bug::IncarnationIgnored => (10, &["must be StaleIncarnation"]),
         Bug::FinalizedTwice => (10, &["totals of a repeated finalize"]),
         Bug::ReleasedReadAsEmpty => (10, &["no refusal, must be UnknownShuffle"]),

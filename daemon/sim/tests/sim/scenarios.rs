@@ -399,9 +399,10 @@ fn one_segment(key: &MergeKey, map: u32, bytes: &[u8]) -> PushBatch {
         key: key.clone(),
         map_index: map,
         map_id: i64::from(map),
-        first_sequence: 0,
+        first_segment: 0,
         segments: vec![Segment {
             reduce_id: 0,
+            sequence: 0,
             length: bytes.len() as u32,
             records: 1,
             crc32c: Crc32c(crc32c::crc32c(bytes)),

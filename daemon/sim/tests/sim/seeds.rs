@@ -11,7 +11,7 @@ const FIXED: u64 = 2_500;
 const FRESH: u64 = 500;
 
 /// What a simulation that is worth its name comes to.
-const REACHED: [&str; 33] = [
+const REACHED: [&str; 34] = [
     "OK",
     "DUPLICATE",
     "OTHER_ATTEMPT",
@@ -30,6 +30,7 @@ const REACHED: [&str; 33] = [
     "VERSION_MISMATCH",
     "LEDGER_MISMATCH",
     "ABORTED",
+    "OTHER_CONTENT",
     "chunk read",
     "chunk not read",
     "chunk not opened",

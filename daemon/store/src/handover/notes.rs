@@ -23,7 +23,7 @@ const HEAD_BYTES: usize = 8;
 
 /// How the file begins. The last four bytes are the version of everything below, and of what notes are
 /// made of: a daemon that was upgraded must not read numbers out of places where they are not.
-const BEGINNING: &[u8; 8] = b"LSHO\0\0\0\x02";
+const BEGINNING: &[u8; 8] = b"LSHO\0\0\0\x03";
 
 /// One thing to know.
 #[derive(Serialize, Deserialize)]

@@ -72,10 +72,10 @@ impl Store {
         let attempt = attempts.open(budget, id, generation.num_maps())?;
         let is_untouched = attempts.change(budget, &attempt, |attempt| {
             let is_untouched = attempt.is_untouched();
+            attempt.abort()?;
             attempts.hide(id);
-            attempt.abort();
-            is_untouched
-        })?;
+            Ok(is_untouched)
+        })??;
         // Drivers tell all services of a shuffle: most have nothing of most attempts.
         if is_untouched || planted::is(Bug::AbortedKept) {
             return Ok(());

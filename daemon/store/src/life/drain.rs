@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::push::Batch;
 use super::register::{Application, Generation};
+use crate::model::attempt::Attempt;
 use crate::model::code::{Code, Refusal};
 use crate::model::id::ShuffleKey;
 use crate::model::mode::Mode;
@@ -117,16 +118,15 @@ impl Store {
         };
         let taken = attempt.map(|attempt| {
             let budget = &self.resources.budget;
-            generation.attempts.change(budget, &attempt, |attempt| {
-                attempt.taken(batch.first_sequence, count as u32)
-            })
+            let taken = |attempt: &mut Attempt| batch.taken_of(attempt);
+            generation.attempts.change(budget, &attempt, taken)
         });
         let before = match taken {
             None => 0,
-            Some(Ok(Ok(taken))) => taken as usize,
+            Some(Ok(Ok(taken))) => taken,
             Some(Ok(Err(code)) | Err(code)) => return vec![code; count],
         };
-        let mut codes = vec![Code::Duplicate; before.min(count)];
+        let mut codes = vec![Code::Duplicate; before];
         codes.resize(count, Code::Draining);
         codes
     }

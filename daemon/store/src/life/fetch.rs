@@ -109,8 +109,12 @@ impl Store {
                 return Ok(selected(view.segments, in_range));
             }
             let shown = generation.attempts.shown();
+            let is_forgotten =
+                |segment: &LaidSegment| planted::is(Bug::SegmentForgotten) && segment.crc % 8 == 1;
             let is_shown = |segment: &LaidSegment| {
-                in_range(segment) && shown.contains(&(segment.map_index, segment.map_id))
+                in_range(segment)
+                    && !is_forgotten(segment)
+                    && shown.contains(&(segment.map_index, segment.map_id))
             };
             Ok(selected(view.segments, is_shown))
         })

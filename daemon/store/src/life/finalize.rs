@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Finalize: no more appends, the layout is frozen. Repeating it gives the same answer.
 
+use std::collections::HashSet;
+
 use roaring::RoaringBitmap;
 
 use super::register::{Generation, Phase};
 use crate::merge::Frozen;
 use crate::model::code::{Code, Refusal};
-use crate::model::id::{ReduceId, ShuffleKey};
+use crate::model::id::{MapId, ReduceId, ShuffleKey};
 use crate::model::mode::Mode;
 use crate::resource::home::Home;
 use crate::resource::{Resources, reading, writing};
@@ -57,6 +59,16 @@ impl Store {
             .finalize(&self.resources)
     }
 
+    /// Shows, of a shuffle that is finalized, the segments of no other map attempts than these, and tells
+    /// what that is. To be called before anything is read.
+    pub fn retain(
+        &self,
+        key: &ShuffleKey,
+        attempts: &HashSet<MapId>,
+    ) -> Result<FinalizeSummary, Refusal> {
+        self.generation(key, Code::UnknownShuffle)?.retain(attempts)
+    }
+
     /// Spark's `FinalizeShuffleMerge`: finalizes and tells what is merged. A shuffle of a known
     /// application that nothing was pushed for is finalized empty, and late pushes are refused.
     pub fn merge_statuses(&self, key: &ShuffleKey) -> Result<Vec<MergeStatus>, Refusal> {
@@ -88,6 +100,23 @@ impl Store {
 }
 
 impl Generation {
+    fn retain(&self, attempts: &HashSet<MapId>) -> Result<FinalizeSummary, Refusal> {
+        if self.spec.is_none() || self.mode() == Mode::Remote {
+            let detail = format!("attempts of {} are not told apart, or commit", self.key);
+            return Err(Code::Malformed.because(detail));
+        }
+        let finalized = self.summary.lock().map_err(|code| self.refuse(code))?;
+        if finalized.is_none() {
+            return Err(self.refuse(Code::NotFinalized));
+        }
+        let mut total = FinalizeSummary::default();
+        for partition in self.all_partitions() {
+            let retained = partition.retain(attempts);
+            total.add(retained.map_err(|code| self.refuse(code))?);
+        }
+        Ok(total)
+    }
+
     /// Holds this generation's summary lock, so that a repeated request waits for the first (not for ever);
     /// pushes of other shuffles, and fetches, need none of its locks for longer than one partition takes.
     pub(crate) fn finalize(&self, resources: &Resources) -> Result<FinalizeSummary, Refusal> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::register::{Generation, ShuffleSpec};
 use crate::merge::Partition;
+use crate::model::attempt::Attempt;
 use crate::model::code::{Code, Refusal};
 use crate::model::id::{MapId, MapIndex, ReduceId, ShuffleKey};
 use crate::model::ledger::Ledger;
@@ -14,7 +15,7 @@ use crate::model::segment::{LaidSegment, SegmentHeader};
 use crate::resource::planted::{self, Bug};
 use crate::store::Store;
 
-/// Segments of one attempt: their numbers have 31 bits on the wire.
+/// Segments of one attempt: their numbers, here and in blocks, have 31 bits on the wire.
 const SEQUENCES_MAX: usize = 1 << 31;
 
 /// Whose segments these are, and which.
@@ -24,9 +25,9 @@ pub struct Batch<'a> {
     pub map_index: MapIndex,
     /// Its attempt.
     pub map_id: MapId,
-    /// Number of the first segment among all that the attempt pushes; 0 where each has one for each
-    /// partition.
-    pub first_sequence: u32,
+    /// Number of the first segment among all that the attempt pushes: what the batch is called when it comes
+    /// again. 0 where an attempt has one segment for each partition.
+    pub first_segment: u32,
     /// The segments, in the order of their bytes.
     pub segments: &'a [SegmentHeader],
     /// The bytes.
@@ -69,11 +70,7 @@ impl Store {
             self.relieve_memory();
             code
         };
-        batch
-            .pieces(Mode::Merge)
-            .zip(partitions)
-            .map(merge)
-            .collect()
+        batch.pieces().zip(partitions).map(merge).collect()
     }
 
     /// A prefix, which grows when the batch comes again. The attempt's lock is held meanwhile: its
@@ -94,27 +91,36 @@ impl Store {
         let taken = generation.attempts.change(budget, &attempt, |attempt| {
             let before = match planted::is(Bug::BatchTakenTwice) {
                 true => 0,
-                false => attempt.taken(batch.first_sequence, count as u32)? as usize,
+                false => batch.taken_of(attempt)?,
             };
-            let mut codes = vec![Code::Duplicate; before.min(count)];
+            let mut codes = vec![Code::Duplicate; before];
             let mut more = Ledger::default();
-            for (piece, partition) in batch.pieces(Mode::Remote).zip(partitions).skip(before) {
+            for (piece, partition) in batch.pieces().zip(partitions).skip(before) {
                 let code = self.append(partition, &piece);
                 if code != Code::Ok {
                     codes.resize(count, code);
                     break;
                 }
-                more = more.and(Ledger::of(piece.reduce, [piece.segment]));
+                more = more.and(piece.ledger());
                 codes.push(Code::Ok);
                 self.relieve_memory();
             }
-            let all = before as u64 + more.segments;
-            attempt.take(batch.first_sequence, all as u32, more);
+            attempt.take(batch.first_segment, more);
             Ok(codes)
         });
         match taken {
             Ok(Ok(codes)) => codes,
-            Ok(Err(code)) | Err(code) => vec![code; count],
+            Ok(Err(code)) | Err(code) => {
+                if code == Code::OtherContent {
+                    let (map_index, map_id) = id;
+                    let (shuffle, first) = (&generation.key, batch.first_segment);
+                    tracing::error!(
+                        %shuffle, %map_index, %map_id, first,
+                        "a batch came again with other segments: refused"
+                    );
+                }
+                vec![code; count]
+            }
         }
     }
 
@@ -133,23 +139,32 @@ struct Piece<'a> {
     bytes: &'a [u8],
 }
 
+impl Piece<'_> {
+    fn ledger(&self) -> Ledger {
+        Ledger::of(self.reduce, [self.segment])
+    }
+}
+
 impl<'a> Batch<'a> {
-    /// Segments of a merged shuffle have no number: there is one of each map in each partition.
-    fn pieces(&self, mode: Mode) -> impl Iterator<Item = Piece<'a>> {
+    /// How many of its first segments were taken of this attempt before.
+    pub(crate) fn taken_of(&self, attempt: &Attempt) -> Result<usize, Code> {
+        let ledger = |count| {
+            let pieces = self.pieces().take(count);
+            pieces.fold(Ledger::default(), |sum, piece| sum.and(piece.ledger()))
+        };
+        attempt.taken(self.first_segment, self.segments.len(), ledger)
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = Piece<'a>> {
         let (map_index, map_id) = (self.map_index, self.map_id);
         let mut rest = self.body;
-        let first = self.first_sequence;
-        let sequences = (first..).map(move |number| match mode {
-            Mode::Merge => 0,
-            Mode::Remote => number,
-        });
-        sequences.zip(self.segments).map(move |(sequence, header)| {
+        self.segments.iter().map(move |header| {
             let (bytes, after) = rest.split_at(header.length as usize);
             rest = after;
             let segment = LaidSegment {
                 map_index,
                 map_id,
-                sequence,
+                sequence: header.sequence,
                 length: header.length,
                 records: header.records,
                 crc: header.crc,
@@ -171,12 +186,17 @@ fn check_batch(spec: &ShuffleSpec, batch: &Batch<'_>) -> Result<(), Refusal> {
         return malformed(format!("map index {map_index} of {} maps", spec.num_maps));
     }
     for segment in segments {
-        if segment.reduce.0 >= spec.num_partitions {
-            let (reduce, count) = (segment.reduce, spec.num_partitions);
+        let (reduce, count) = (segment.reduce, spec.num_partitions);
+        if reduce.0 >= count {
             return malformed(format!("reduce id {reduce} of {count} partitions"));
         }
-        if segment.length == 0 {
-            return malformed(format!("empty segment for partition {}", segment.reduce));
+        let may_be_empty = spec.mode == Mode::Remote && segment.is_end_alone();
+        if segment.length == 0 && !may_be_empty {
+            return malformed(format!("empty segment for partition {reduce}"));
+        }
+        let sequence = segment.sequence;
+        if spec.mode == Mode::Merge && sequence != 0 || sequence as usize >= SEQUENCES_MAX {
+            return malformed(format!("sequence {sequence} for partition {reduce}"));
         }
     }
     let total: u64 = segments
@@ -189,13 +209,13 @@ fn check_batch(spec: &ShuffleSpec, batch: &Batch<'_>) -> Result<(), Refusal> {
             body.len()
         ));
     }
-    let past_end = batch.first_sequence as usize + segments.len();
+    let past_end = batch.first_segment as usize + segments.len();
     match spec.mode {
         Mode::Merge if has_repeats(segments) => {
             malformed("two segments of one map for the same partition".into())
         }
-        Mode::Merge if batch.first_sequence != 0 => {
-            malformed("segments of a merged shuffle have no sequence".into())
+        Mode::Merge if batch.first_segment != 0 => {
+            malformed("segments of a merged shuffle have no number".into())
         }
         Mode::Remote if past_end > SEQUENCES_MAX => {
             malformed(format!("segment number {past_end} of one map attempt"))

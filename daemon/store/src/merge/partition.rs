@@ -8,6 +8,7 @@
 //!
 //! Files are opened for each write and closed again: ten thousand partitions need no descriptors.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -18,7 +19,7 @@ use super::extents::Extents;
 use super::tail::Tail;
 use super::write_out::OwnFile;
 use crate::model::code::Code;
-use crate::model::id::ReduceId;
+use crate::model::id::{MapId, ReduceId};
 use crate::model::ledger::Ledger;
 use crate::model::mode::Mode;
 use crate::model::segment::{LaidSegment, Segments};
@@ -213,14 +214,9 @@ impl Partition {
         if inner.phase != Phase::Open && !late {
             return Err(Code::TooLate);
         }
-        let writer = inner.segments.writer_of(segment.map_index);
-        if let Some(writer) = writer.filter(|_| !planted::is(Bug::DuplicateCheckDropped)) {
-            let same = writer == segment.map_id;
-            return Err(if same {
-                Code::Duplicate
-            } else {
-                Code::OtherAttempt
-            });
+        let there = inner.segments.of_map(segment.map_index);
+        if let Some(there) = there.filter(|_| !planted::is(Bug::DuplicateCheckDropped)) {
+            return Err(self.compared(&there, segment));
         }
         if resources.budget.metadata_is_full() {
             return Err(Code::Overloaded);
@@ -236,6 +232,22 @@ impl Partition {
             self.write_through(resources, inner, segment, bytes)?;
         }
         Ok(())
+    }
+
+    /// What it means that a segment of its map is there.
+    fn compared(&self, there: &LaidSegment, segment: &LaidSegment) -> Code {
+        if there.map_id != segment.map_id {
+            return Code::OtherAttempt;
+        }
+        // Spark's own push names no attempt: two of them need not have the same bytes.
+        let is_uncompared =
+            matches!(self.home.as_ref(), Home::Spark { .. }) || planted::is(Bug::RepeatsUncompared);
+        if there == segment || is_uncompared {
+            return Code::Duplicate;
+        }
+        let reduce = self.reduce;
+        tracing::error!(%reduce, ?there, pushed = ?segment, "another segment is there: refused");
+        Code::OtherContent
     }
 
     /// Writes the tail and the segment to disk; of a long tail as much as makes room for the segment. What
@@ -340,11 +352,27 @@ impl Partition {
             let held = inner.extents.bytes() + inner.tail.len() as u64;
             assert_eq!(held, inner.segments.bytes());
         }
-        Ok(Frozen {
-            bytes: inner.segments.bytes(),
-            merged: Ledger::of(self.reduce, inner.segments.iter()),
+        Ok(self.frozen(&inner))
+    }
+
+    /// Shows, of a frozen partition, the segments of no other attempts than these.
+    pub(crate) fn retain(&self, attempts: &HashSet<MapId>) -> Result<Frozen, Code> {
+        let mut inner = self.wait()?;
+        match inner.phase {
+            Phase::Removed => return Err(Code::UnknownShuffle),
+            Phase::Open => return Err(Code::NotFinalized),
+            Phase::Frozen => inner.segments.retain(attempts),
+        }
+        Ok(self.frozen(&inner))
+    }
+
+    fn frozen(&self, inner: &Inner) -> Frozen {
+        let shown = || inner.segments.iter().filter(|segment| !segment.is_gone());
+        Frozen {
+            bytes: shown().map(|segment| u64::from(segment.length)).sum(),
+            merged: Ledger::of(self.reduce, shown()),
             lost: inner.lost,
-        })
+        }
     }
 
     /// Shows a partition that may be read to `read`. Holds its lock meanwhile: no disk work in it.

@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::code::Code;
 use super::ledger::Ledger;
+use crate::resource::planted::{self, Bug};
 
 /// What an attempt costs beside its batches, for the budget: the struct, its map entries,
 /// allocations.
 pub(crate) const ATTEMPT_BYTES: usize = 192;
 
 /// What a batch costs.
-const BATCH_BYTES: usize = 16;
+const BATCH_BYTES: usize = 24;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
@@ -32,16 +33,33 @@ enum State {
 pub(crate) struct Attempt {
     state: State,
     ledger: Ledger,
-    /// How many segments were taken of each batch, by the number of its first one.
-    batches: BTreeMap<u32, u32>,
+    /// What was taken of each batch, by the number of its first segment.
+    batches: BTreeMap<u32, Ledger>,
 }
 
 impl Attempt {
-    /// How many segments of this batch, which may have come before, were taken already.
-    pub(crate) fn taken(&self, first: u32, segments: u32) -> Result<u32, Code> {
+    /// How many segments of this batch, which may have come before, were taken already. `pushed` is the
+    /// ledger of as many of those that came now: they must be the same.
+    pub(crate) fn taken(
+        &self,
+        first: u32,
+        segments: usize,
+        pushed: impl FnOnce(usize) -> Ledger,
+    ) -> Result<usize, Code> {
         match self.state {
-            State::Open => Ok(self.batches.get(&first).copied().unwrap_or(0)),
-            // A late repetition: an attempt commits when all it pushed was answered.
+            State::Open => {
+                let taken = self.batches.get(&first).copied().unwrap_or_default();
+                let count = taken.segments as usize;
+                if planted::is(Bug::RepeatsUncompared) {
+                    return Ok(count.min(segments));
+                }
+                if count > segments || count > 0 && pushed(count) != taken {
+                    return Err(Code::OtherContent);
+                }
+                Ok(count)
+            }
+            // A late repetition: an attempt commits when all it pushed was answered. Who pushes anything
+            // else under its name cannot commit.
             State::Committed => Ok(segments),
             State::Aborted => Err(Code::Aborted),
             State::Ended => Err(Code::TooLate),
@@ -49,10 +67,11 @@ impl Attempt {
         }
     }
 
-    /// Takes note of what was taken, now or before, of a batch.
-    pub(crate) fn take(&mut self, first: u32, taken: u32, more: Ledger) {
-        if taken > 0 {
-            self.batches.insert(first, taken);
+    /// Takes note of what more was taken of a batch.
+    pub(crate) fn take(&mut self, first: u32, more: Ledger) {
+        if more.segments > 0 {
+            let taken = self.batches.entry(first).or_default();
+            *taken = taken.and(more);
         }
         self.ledger = self.ledger.and(more);
     }
@@ -73,12 +92,18 @@ impl Attempt {
         Ok(())
     }
 
-    /// The attempt never was.
-    pub(crate) fn abort(&mut self) {
+    /// The attempt never was. What is noted for the next start, or ended, stays what it is.
+    pub(crate) fn abort(&mut self) -> Result<(), Code> {
+        match self.state {
+            State::Open | State::Committed | State::Aborted => {}
+            State::Ended => return Err(Code::UnknownShuffle),
+            State::Left => return Err(Code::Overloaded),
+        }
         *self = Self {
             state: State::Aborted,
             ..Self::default()
         };
+        Ok(())
     }
 
     /// The shuffle goes.
@@ -123,23 +148,41 @@ mod tests {
         Ledger { segments, checksum }
     }
 
+    fn nothing(_: usize) -> Ledger {
+        Ledger::default()
+    }
+
     #[test]
     fn a_batch_that_comes_again_goes_on_where_it_ended() {
         let mut attempt = Attempt::default();
-        assert_eq!(attempt.taken(0, 10), Ok(0));
-        attempt.take(0, 4, ledger(4, 44));
-        assert_eq!(attempt.taken(0, 10), Ok(4));
-        attempt.take(0, 10, ledger(6, 6));
-        assert_eq!(attempt.taken(0, 10), Ok(10));
-        assert_eq!(attempt.taken(10, 3), Ok(0), "another batch");
+        assert_eq!(attempt.taken(0, 10, nothing), Ok(0));
+        attempt.take(0, ledger(4, 44));
+        assert_eq!(attempt.taken(0, 10, |_| ledger(4, 44)), Ok(4));
+        attempt.take(0, ledger(6, 6));
+        assert_eq!(attempt.taken(0, 10, |_| ledger(10, 50)), Ok(10));
+        assert_eq!(attempt.taken(10, 3, nothing), Ok(0), "another batch");
         assert_eq!(attempt.commit(ledger(10, 50)), Ok(()));
-        assert_eq!(attempt.taken(10, 3), Ok(3), "late, and so a repetition");
+        let late = attempt.taken(10, 3, nothing);
+        assert_eq!(late, Ok(3), "late, and so a repetition");
+    }
+
+    #[test]
+    fn a_batch_that_comes_again_with_other_segments_is_not_taken_for_the_same() {
+        let mut attempt = Attempt::default();
+        attempt.take(0, ledger(4, 44));
+        let again = |segments, checksum| {
+            let pushed = |count| ledger(count as u64, checksum);
+            attempt.taken(0, segments, pushed)
+        };
+        assert_eq!(again(10, 44), Ok(4));
+        assert_eq!(again(10, 45), Err(Code::OtherContent));
+        assert_eq!(again(3, 44), Err(Code::OtherContent), "some are not there");
     }
 
     #[test]
     fn only_what_was_pushed_is_committed_and_it_may_be_said_again() {
         let mut attempt = Attempt::default();
-        attempt.take(0, 2, ledger(2, 7));
+        attempt.take(0, ledger(2, 7));
         let held = attempt.bytes();
         assert_eq!(attempt.commit(ledger(2, 8)), Err(Code::LedgerMismatch));
         assert_eq!(attempt.commit(ledger(1, 7)), Err(Code::LedgerMismatch));
@@ -152,11 +195,33 @@ mod tests {
     #[test]
     fn nothing_comes_after_an_abort() {
         let mut attempt = Attempt::default();
-        attempt.take(0, 2, ledger(2, 7));
-        attempt.abort();
-        assert_eq!(attempt.taken(2, 1), Err(Code::Aborted));
+        attempt.take(0, ledger(2, 7));
+        assert_eq!(attempt.abort(), Ok(()));
+        assert_eq!(attempt.abort(), Ok(()), "said again");
+        assert_eq!(attempt.taken(2, 1, nothing), Err(Code::Aborted));
         assert_eq!(attempt.commit(ledger(2, 7)), Err(Code::Aborted));
         assert_eq!(attempt.commit(ledger(0, 0)), Err(Code::Aborted));
         assert_eq!(attempt.ledger(), Ledger::default());
+    }
+
+    #[test]
+    fn an_abort_that_comes_after_the_note_for_the_next_start_changes_nothing_here() {
+        let mut attempt = Attempt::default();
+        attempt.take(0, ledger(2, 7));
+        attempt.leave();
+        assert_eq!(attempt.abort(), Err(Code::Overloaded));
+        assert_eq!(attempt.taken(0, 2, nothing), Err(Code::Overloaded));
+        assert_eq!(attempt.commit(ledger(2, 7)), Err(Code::Overloaded));
+        assert_eq!(attempt.ledger(), ledger(2, 7));
+    }
+
+    #[test]
+    fn an_abort_that_comes_after_the_removal_of_the_shuffle_does_not_bring_the_attempt_back() {
+        let mut attempt = Attempt::default();
+        attempt.take(0, ledger(2, 7));
+        attempt.end();
+        assert_eq!(attempt.abort(), Err(Code::UnknownShuffle));
+        assert_eq!(attempt.taken(0, 2, nothing), Err(Code::TooLate));
+        assert_eq!(attempt.commit(ledger(0, 0)), Err(Code::UnknownShuffle));
     }
 }

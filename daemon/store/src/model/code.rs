@@ -52,6 +52,8 @@ pub enum Code {
     LedgerMismatch = 20,
     /// The map attempt was aborted.
     Aborted = 21,
+    /// What is there in this segment's place is another one.
+    OtherContent = 22,
 }
 
 /// What the caller must do about a [`Code`].
@@ -82,7 +84,8 @@ impl Code {
             | Self::DiskFull
             | Self::DiskFailed
             | Self::Draining
-            | Self::Internal => Class::Reroute,
+            | Self::Internal
+            | Self::OtherContent => Class::Reroute,
             Self::TooLate
             | Self::StaleMerge
             | Self::StaleAttempt

@@ -4,6 +4,8 @@
 //! The index is what a daemon with many small blocks spends its memory on: 28 bytes per segment and
 //! about two more in the bitmap. Offsets are not stored, they are the running sum of the lengths.
 
+use std::collections::HashSet;
+
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +17,9 @@ use super::mode::Mode;
 pub struct SegmentHeader {
     /// The partition it belongs to.
     pub reduce: ReduceId,
-    /// Bytes of it in the body; never 0.
+    /// Which one of its block it is, as in [`LaidSegment`].
+    pub sequence: u32,
+    /// Bytes of it in the body; 0 only for one that says that its block ends with the one before.
     pub length: u32,
     /// Records in it, -1 if unknown.
     pub records: i32,
@@ -30,7 +34,8 @@ pub struct LaidSegment {
     pub map_index: MapIndex,
     /// The attempt of that map that wrote it.
     pub map_id: MapId,
-    /// Which one of the attempt's it is; 0 where an attempt has one for each partition.
+    /// Which one of its block (map attempt and partition) it is: twice its number there, from 0 on, and 1
+    /// more for the last one. 0 where a block has one segment at most.
     pub sequence: u32,
     /// Its length in bytes.
     pub length: u32,
@@ -61,7 +66,7 @@ struct Packed {
     crc: u32,
 }
 
-/// In place of the sequence of a segment whose attempt was aborted. On the wire sequences have 31 bits.
+/// In place of the sequence of a segment whose attempt was aborted, or does not count. On the wire sequences have 31 bits.
 const GONE: u32 = u32::MAX;
 
 /// Growth step of the index, in parts of its length: small, because slack is wasted budget.
@@ -86,15 +91,12 @@ impl Segments {
         }
     }
 
-    /// The attempt that wrote the one segment of this map, if there is one.
-    pub(crate) fn writer_of(&self, map: MapIndex) -> Option<MapId> {
+    /// The one segment of this map, if there is one.
+    pub(crate) fn of_map(&self, map: MapIndex) -> Option<LaidSegment> {
         if !self.maps.as_ref()?.contains(map.0) {
             return None;
         }
-        self.entries
-            .iter()
-            .find(|e| e.map_index == map.0)
-            .map(|e| MapId(e.map_id))
+        self.iter().find(|segment| segment.map_index == map)
     }
 
     pub(crate) fn push(&mut self, segment: &LaidSegment) {
@@ -151,6 +153,15 @@ impl Segments {
         left
     }
 
+    /// Marks the segments of all other attempts as gone. Their bytes stay.
+    pub(crate) fn retain(&mut self, attempts: &HashSet<MapId>) {
+        for entry in &mut self.entries {
+            if !attempts.contains(&MapId(entry.map_id)) {
+                entry.sequence = GONE;
+            }
+        }
+    }
+
     /// Gives back what was reserved for growth.
     pub(crate) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
@@ -191,8 +202,16 @@ impl Segments {
     }
 }
 
+impl SegmentHeader {
+    /// It has nothing but the end of its block, whose other segments came before.
+    pub(crate) fn is_end_alone(&self) -> bool {
+        let is_last = self.sequence & 1 == 1;
+        is_last && self.sequence > 1 && self.length == 0 && self.records == 0
+    }
+}
+
 impl LaidSegment {
-    /// Its attempt was aborted: nothing of it may be read.
+    /// Its attempt was aborted, or does not count: nothing of it may be read.
     pub(crate) fn is_gone(&self) -> bool {
         self.sequence == GONE
     }
@@ -233,11 +252,8 @@ mod tests {
             segments.iter().collect::<Vec<_>>(),
             [segment(3), segment(1)]
         );
-        assert_eq!(
-            segments.writer_of(MapIndex(1)).unwrap(),
-            MapId(7_000_000_001)
-        );
-        assert_eq!(segments.writer_of(MapIndex(2)), None);
+        assert_eq!(segments.of_map(MapIndex(1)), Some(segment(1)));
+        assert_eq!(segments.of_map(MapIndex(2)), None);
         assert_eq!(segments.bytes(), 20);
     }
 

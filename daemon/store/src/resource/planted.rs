@@ -42,6 +42,10 @@ pub enum Bug {
     HandoverWithoutMemory,
     /// A service that is drained takes segments.
     DrainIgnored,
+    /// What comes again is taken for what is there, whatever it is.
+    RepeatsUncompared,
+    /// Some segments of attempts that committed are forgotten.
+    SegmentForgotten,
 }
 
 #[cfg(feature = "planted")]

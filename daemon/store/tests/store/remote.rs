@@ -48,19 +48,24 @@ impl World {
 impl Attempt<'_> {
     /// Pushes a batch that begins with this number.
     fn push_from(&mut self, first: u32, parts: &[(u32, &[u8])]) -> Vec<Code> {
-        let segments: Vec<_> = parts.iter().map(|(r, bytes)| header(*r, bytes)).collect();
+        // What the numbers mean is the clients' business: each segment has another one.
+        let numbered = |(sequence, (reduce, bytes)): (u32, &(u32, &[u8]))| SegmentHeader {
+            sequence,
+            ..header(*reduce, bytes)
+        };
+        let segments: Vec<_> = (first..).zip(parts).map(numbered).collect();
         let body: Vec<u8> = parts.iter().flat_map(|(_, bytes)| bytes.to_vec()).collect();
         let batch = Batch {
-            first_sequence: first,
+            first_segment: first,
             ..batch(self.map, self.map_id, &segments, &body)
         };
         let codes = self.world.store.push_batch(&key(), &batch).unwrap();
-        for ((sequence, header), code) in (first..).zip(&segments).zip(&codes) {
+        for (header, code) in segments.iter().zip(&codes) {
             if *code == Code::Ok {
                 let segment = LaidSegment {
                     map_index: MapIndex(self.map),
                     map_id: MapId(self.map_id),
-                    sequence,
+                    sequence: header.sequence,
                     length: header.length,
                     records: header.records,
                     crc: header.crc,
@@ -370,7 +375,7 @@ fn merged_and_remote_shuffles_are_not_taken_for_each_other() {
     assert_eq!(attempt.commit(), Err(Code::Malformed));
     let segments = [header(1, b"a")];
     let numbered = Batch {
-        first_sequence: 1,
+        first_segment: 1,
         ..batch(0, 1, &segments, b"a")
     };
     let refused = merged.store.push_batch(&key(), &numbered).unwrap_err();
@@ -402,4 +407,84 @@ fn memory_is_at_its_floor_when_a_remote_shuffle_is_removed() {
     assert_eq!(world.store.load().memory_used, floor);
     let late = world.attempt(0, 0).push(&[(1, b"late")]);
     assert_eq!(late, [Code::TooLate]);
+}
+
+/// An attempt that has pushed some of a block before, and finds that there is no more of it.
+#[test]
+fn a_segment_without_bytes_ends_a_block_and_stays_where_its_attempt_does() {
+    let end = |reduce, sequence| SegmentHeader {
+        sequence,
+        records: 0,
+        ..header(reduce, b"")
+    };
+    let world = World::with(2, LITTLE_MEMORY).remote();
+    let push = |segments: &[SegmentHeader], body: &[u8]| {
+        let pushed = batch(0, 10, segments, body);
+        let outcome = world.store.push_batch(&key(), &pushed);
+        outcome.map_err(|refusal| refusal.code)
+    };
+    for (sequence, records) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
+        let wrong = SegmentHeader {
+            records,
+            ..end(1, sequence)
+        };
+        assert_eq!(push(&[wrong], b""), Err(Code::Malformed), "{wrong:?}");
+    }
+    let segments = [header(1, b"one"), end(1, 3), end(2, 5), header(1, b"more")];
+    assert_eq!(push(&segments, b"onemore"), Ok(vec![Code::Ok; 4]));
+    let mut other = world.attempt(1, 11);
+    other.push(&[(1, b"other")]);
+    other.commit().unwrap();
+    let ledger = segments.iter().zip([3, 0, 0, 4]).map(|(header, length)| {
+        let segment = LaidSegment {
+            map_index: MapIndex(0),
+            map_id: MapId(10),
+            sequence: header.sequence,
+            length,
+            records: header.records,
+            crc: header.crc,
+        };
+        Ledger::of(header.reduce, [segment])
+    });
+    let attempt = world.attempt(0, 10);
+    attempt
+        .commit_as(ledger.fold(Ledger::default(), Ledger::and))
+        .unwrap();
+    let check = |world: &World| {
+        assert_eq!(world.shown(2), [(0, 10, 5)]);
+        assert_eq!(world.fetch(2), b"");
+        assert_eq!(
+            world.shown(1),
+            [(0, 10, 0), (0, 10, 3), (0, 10, 0), (1, 11, 0)]
+        );
+        assert_eq!(world.fetch(1), b"onemoreother");
+    };
+    check(&world);
+    let next = crate::handover::handed_over(&world, 2, 2);
+    check(&next);
+    next.attempt(0, 10).abort();
+    assert_eq!(next.fetch(1), b"other");
+    assert_eq!(next.shown(2), []);
+}
+
+#[test]
+fn an_aborted_block_leaves_nothing_in_memory_when_it_has_an_end_without_bytes() {
+    let world = World::new().remote();
+    let end = SegmentHeader {
+        sequence: 3,
+        records: 0,
+        ..header(1, b"")
+    };
+    let mut kept = world.attempt(1, 11);
+    let segments = [header(1, b"gone"), end];
+    let pushed = batch(0, 10, &segments, b"gone");
+    world.store.push_batch(&key(), &pushed).unwrap();
+    kept.push(&[(1, b"kept")]);
+    kept.commit().unwrap();
+    world.attempt(0, 10).abort();
+    assert_eq!(world.fetch(1), b"kept");
+    assert_eq!(world.store.holdings().unwritten_bytes, 4);
+    world.store.drain();
+    assert_eq!(world.store.holdings().unwritten_bytes, 0);
+    assert_eq!(world.fetch(1), b"kept");
 }

@@ -153,7 +153,7 @@ pub(crate) fn batch<'a>(
     Batch {
         map_index: MapIndex(map),
         map_id: MapId(map_id),
-        first_sequence: 0,
+        first_segment: 0,
         segments,
         body,
     }
@@ -162,6 +162,7 @@ pub(crate) fn batch<'a>(
 pub(crate) fn header(reduce: u32, bytes: &[u8]) -> SegmentHeader {
     SegmentHeader {
         reduce: ReduceId(reduce),
+        sequence: 0,
         length: bytes.len().try_into().unwrap(),
         records: 1,
         crc: crc32c::crc32c(bytes),

@@ -4,7 +4,7 @@
 //! ```text
 //! SegmentLayout      86  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
 //!                        i32 mapStart, i32 mapEnd, i32[] reduceIds
-//! SegmentLayoutReply 87  i64 incarnation, PartitionLayout[]
+//! SegmentLayoutReply 94  i64 incarnation, PartitionLayout[]
 //! PartitionLayout        i32 reduceId, i8 code, LaidRun[]
 //! LaidRun                i32 first, LaidSegment[]
 //! LaidSegment            i32 mapIndex, i64 mapId, i32 sequence, i32 length, i32 records, i32 crc32c
@@ -35,7 +35,7 @@ message! { strict, 86;
     }
 }
 
-message! { strict, 87;
+message! { strict, 94;
     /// The layouts, in the order asked.
     pub struct SegmentLayoutReply {
         /// Incarnation of the daemon.
@@ -74,7 +74,7 @@ record! {
         pub map_index: u32,
         /// Spark's task attempt id.
         pub map_id: i64,
-        /// Which one of the attempt's it is: see `PushBatch`.
+        /// Which one of its block it is: see `Segment`.
         pub sequence: u32,
         /// Bytes.
         pub length: u32,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of appends. May be repeated.
+//! The end of appends, and what of it counts. Both may be repeated.
 //!
 //! ```text
 //! FinalizeMerge      72  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId
+//! RetainAttempts     95  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId, i64[] mapIds
 //! FinalizeMergeReply 73  i64 incarnation, i32 partitions, i64 segments, i64 bytes, i64 lost segments, i64 checksum
 //! ```
 
@@ -17,8 +18,18 @@ message! { strict, 72;
     }
 }
 
+message! { strict, 95;
+    /// Show the segments of no other map attempts than these.
+    pub struct RetainAttempts {
+        /// Which shuffle: one that is finalized.
+        pub key: MergeKey,
+        /// Spark's task attempt ids.
+        pub map_ids: Vec<i64>,
+    }
+}
+
 message! { strict, 73;
-    /// Totals of what is merged.
+    /// Totals of what is merged, and shown.
     pub struct FinalizeMergeReply {
         /// Incarnation of the daemon.
         pub incarnation: i64,

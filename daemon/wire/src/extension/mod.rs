@@ -20,7 +20,7 @@ use crate::codec::record;
 use crate::id::AppId;
 
 /// The version of the extension that this crate speaks.
-pub const PROTOCOL_VERSION: i32 = 2;
+pub const PROTOCOL_VERSION: i32 = 3;
 
 /// First type id of the extension; Spark's are below.
 pub const FIRST_ID: u8 = 64;

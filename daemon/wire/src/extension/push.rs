@@ -2,9 +2,9 @@
 //! Many segments of one map attempt in one body, and one code for each.
 //!
 //! ```text
-//! PushBatch      85  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
-//!                    i32 mapIndex, i64 mapId, i32 firstSequence, Segment[]
-//! Segment            i32 reduceId, i32 length, i32 records, i32 crc32c
+//! PushBatch      93  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
+//!                    i32 mapIndex, i64 mapId, i32 firstSegment, Segment[]
+//! Segment            i32 reduceId, i32 sequence, i32 length, i32 records, i32 crc32c
 //! PushBatchReply 71  i64 incarnation, bytes codes
 //! ```
 //!
@@ -36,7 +36,7 @@ impl Field for Crc32c {
     }
 }
 
-message! { strict, 85;
+message! { strict, 93;
     /// Segments of one map attempt.
     pub struct PushBatch {
         /// Which shuffle.
@@ -47,7 +47,7 @@ message! { strict, 85;
         pub map_id: i64,
         /// Number of the first segment among all that the attempt pushes, anywhere; the others count on
         /// from there. 0 in merge mode.
-        pub first_sequence: u32,
+        pub first_segment: u32,
         /// The segments, in the order of their bytes in the body.
         pub segments: Vec<Segment>,
     }
@@ -58,6 +58,9 @@ record! {
     pub struct Segment {
         /// Reduce partition that it belongs to.
         pub reduce_id: u32,
+        /// Which one of its block it is: twice its number there, from 0 on, and 1 more for the last one. 0
+        /// in merge mode.
+        pub sequence: u32,
         /// Bytes.
         pub length: u32,
         /// Records, -1 when the writer cannot count them.

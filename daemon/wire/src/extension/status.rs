@@ -108,6 +108,8 @@ statuses! {
     20 LedgerMismatch "LEDGER_MISMATCH" GiveUp,
     /// The map attempt was aborted.
     21 Aborted "ABORTED" GiveUp,
+    /// What is there in this segment's place is another one.
+    22 OtherContent "OTHER_CONTENT" Reroute,
 }
 
 impl Field for Status {
@@ -152,8 +154,8 @@ mod tests {
             assert_eq!(*status as usize, number);
             assert_eq!(Status::try_from(number as u8), Ok(*status));
         }
-        assert_eq!(Status::ALL.len(), 22);
-        assert_eq!(Status::try_from(22), Err(Problem::UnknownValue(22)));
+        assert_eq!(Status::ALL.len(), 23);
+        assert_eq!(Status::try_from(23), Err(Problem::UnknownValue(23)));
         assert_eq!(Status::try_from(255), Err(Problem::UnknownValue(255)));
     }
 

@@ -78,6 +78,7 @@ fn loaded(fs: &FakeFs) -> Arc<Store> {
     for number in 0..66 {
         let segment = SegmentHeader {
             reduce: ReduceId(number),
+            sequence: 0,
             length: 1 << 20,
             records: 1,
             crc: crc32c::crc32c(&body),
@@ -85,7 +86,7 @@ fn loaded(fs: &FakeFs) -> Arc<Store> {
         let batch = Batch {
             map_index: MapIndex(number),
             map_id: MapId(1),
-            first_sequence: 0,
+            first_segment: 0,
             segments: &[segment],
             body: &body,
         };

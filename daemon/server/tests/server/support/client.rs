@@ -51,6 +51,7 @@ pub(crate) fn batch(
 ) -> (PushBatch, Vec<u8>) {
     let segment = |(reduce_id, bytes): &(u32, &[u8])| Segment {
         reduce_id: *reduce_id,
+        sequence: 0,
         length: bytes.len() as u32,
         records: 1,
         crc32c: Crc32c(crc32c::crc32c(bytes)),
@@ -65,7 +66,7 @@ pub(crate) fn batch(
             key: key.clone(),
             map_index,
             map_id,
-            first_sequence: 0,
+            first_segment: 0,
             segments,
         },
         body,

@@ -243,6 +243,21 @@ final class RemoteJobsSuite {
     assertEquals(2, RemoteJobsSuite.failed.get, "the map task did not fail, once for each side")
   }
 
+  /** Each map task goes through the partitions, in small rounds: the last one has rows of one of them. */
+  @Test def `blocks of which the last round of a map task has nothing are read whole`(): Unit = {
+    start(2)
+    val job = (spark: SparkContext) => {
+      val rows = spark.parallelize(0 until 6000, 3).map(x => (x / 250 % 8, x))
+      new ShuffledRDD[Int, Int, Int](rows, new HashPartitioner(9)).collect().sorted.toSeq
+    }
+    for (serializer <- Seq("KryoSerializer", "JavaSerializer")) {
+      assertRemote(
+        "spark.serializer" -> s"org.apache.spark.serializer.$serializer",
+        "spark.shuffle.sort.bypassMergeThreshold" -> "1",
+        "spark.shuffle.spill.numElementsForceSpillThreshold" -> "100")(job)
+    }
+  }
+
   /** What the service says when more is pushed of an attempt, once it says that. */
   private def awaitAborted(spark: SparkContext, mapIndex: Int, mapId: Long): Unit = {
     val daemon = daemons.head

@@ -97,14 +97,15 @@ private[spark] final case class NotMerged(code: String, forNow: Boolean = false)
 
 /**
  * Sums over one map attempt. `acknowledged` is what each service said it has, by its index in the
- * plan; `unpushed` counts blocks by reason code.
+ * plan; `unpushed` counts blocks by reason code. Nobody knows what the services in `unsure` have.
  */
 private[spark] final case class PushCounts(
     blocks: Long,
     bytes: Long,
     requests: Long,
     acknowledged: Map[Int, Ledger],
-    unpushed: Map[String, Long])
+    unpushed: Map[String, Long],
+    unsure: Set[Int] = Set.empty)
 
 /**
  * Sums over one reduce task. `fallbacks` counts original blocks or chunks by reason code;

@@ -9,7 +9,7 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
 import org.apache.spark.shuffle.lodestone.driver.services.{Removals, ServiceDirectory}
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.FinalizeMergeReply
+import org.apache.spark.shuffle.lodestone.wire.{FinalizeMergeReply, RetainAttempts}
 
 /**
  * Finalizes a generation when every map has reported, or when readers have waited long enough for
@@ -31,7 +31,7 @@ private[driver] final class MergeFinalizer(
   def mapPushed(message: MapPushed): Unit = {
     report.pushed(message)
     shuffles.current(message.generation).foreach { generation =>
-      generation.report(message.mapIndex, message.counts)
+      generation.report(message.mapIndex, message.mapId, message.counts)
       check(generation)
     }
   }
@@ -106,34 +106,60 @@ private[driver] final class MergeFinalizer(
   private def finalizeAll(generation: Generation, plan: MergePlan): Unit = {
     val startMs = loop.nowMs
     val verdicts = Future.traverse(plan.services.toSeq.zipWithIndex) { case (service, index) =>
-      client.finalizeMerge(service, generation.id).transform { outcome =>
-        Success(judge(generation, service, index, outcome))
-      }
+      client
+        .finalizeMerge(service, generation.id)
+        .flatMap(accounted(generation, service, index, _))
+        .transform(outcome => Success(judge(generation, service, outcome)))
     }
     verdicts.andThen { case Success(all) =>
       finalized(generation, plan.services.toSeq, all, loop.nowMs - startMs)
     }
   }
 
-  /** What the service holds, if all of that may be read; or why nothing of it may. */
-  private def judge(
+  /**
+   * What the service shows, if that is just what map attempts say that it has of them. If it has more, of
+   * attempts that did not report or do not know, it is made to show the others only.
+   */
+  private def accounted(
       generation: Generation,
       service: ServiceLocation,
       index: Int,
-      outcome: Try[FinalizeMergeReply]): Verdict =
+      totals: FinalizeMergeReply): Future[Verdict] = {
+    val ledger = generation.accounts.ledgerAt(index)
+    def compared(shown: FinalizeMergeReply): Verdict =
+      if (shown.ledger == ledger) {
+        Right(shown)
+      } else {
+        report.counted(generation.id, Reason.LedgerMismatch, 1)
+        log.error(
+          s"${service.hostPort} has other blocks of ${generation.id} than map tasks were told: " +
+            s"$shown, and $ledger. Nothing of it is read from there.")
+        Left(Reason.LedgerMismatch)
+      }
+    val attempts = generation.accounts.attemptsAt(index)
+    val mayHaveMore =
+      totals.ledger.segments >= ledger.segments && attempts.length <= RetainAttempts.MaxAttempts
+    if (totals.ledger == ledger || !mayHaveMore) {
+      Future.successful(compared(totals))
+    } else {
+      log.info(
+        s"${service.hostPort} has blocks of ${generation.id} that nobody accounts for: " +
+          s"${totals.segments} where ${ledger.segments} are known. The others are not read.")
+      client.retainAttempts(service, generation.id, attempts).map(compared)
+    }
+  }
+
+  /** What the service shows, if all of that may be read; or why nothing of it may. */
+  private def judge(
+      generation: Generation,
+      service: ServiceLocation,
+      outcome: Try[Verdict]): Verdict =
     outcome match {
       case Failure(failure) =>
         directory.failed(service, failure)
         log.warn(s"${service.hostPort} did not finalize ${generation.id}: ${failure.getMessage}")
         Left(Reason.NotFinalized)
-      // A service that has lost something without knowing it may have lost, or doubled, more.
-      case Success(totals) if !totals.accountsFor(generation.acknowledgedBy(index)) =>
-        report.counted(generation.id, Reason.LedgerMismatch, 1)
-        log.error(
-          s"${service.hostPort} has other blocks of ${generation.id} than map tasks were told: " +
-            s"$totals, and ${generation.acknowledgedBy(index)}. Nothing of it is read from there.")
-        Left(Reason.LedgerMismatch)
-      case Success(totals) => Right(totals)
+      case Success(verdict) => verdict
     }
 
   private def finalized(

@@ -6,7 +6,6 @@ import java.util.BitSet
 import scala.collection.mutable
 
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.wire.Ledger
 
 /**
  * One answer for all who ask, however early: decided once. Of an answer that is not decided yet,
@@ -75,7 +74,7 @@ private[driver] final class Generation(
   private var reportedCount = 0
 
   /** What map tasks say that each service of the plan has, by its index. */
-  private var acknowledged = Map.empty[Int, Ledger].withDefaultValue(Ledger.Empty)
+  val accounts = new MergeAccounts
 
   /** When the first reader asked what came of it. */
   var askedAtMs: Option[Long] = None
@@ -93,18 +92,14 @@ private[driver] final class Generation(
   def merging: Option[MergePlan] = plan.answer.collect { case merging: MergePlan => merging }
 
   /** Of any attempt of the map. What comes after the end is too late to have been merged. */
-  def report(mapIndex: Int, counts: PushCounts): Unit =
+  def report(mapIndex: Int, mapId: Long, counts: PushCounts): Unit =
     if (!result.isDecided) {
-      counts.acknowledged.foreach { case (service, more) =>
-        acknowledged = acknowledged.updated(service, acknowledged(service).and(more))
-      }
+      accounts.add(mapId, counts)
       if (!finalizing && mapIndex >= 0 && mapIndex < numMaps && !reported.get(mapIndex)) {
         reported.set(mapIndex)
         reportedCount += 1
       }
     }
-
-  def acknowledgedBy(serviceIndex: Int): Ledger = acknowledged(serviceIndex)
 
   def allReported: Boolean = unreported == 0
 

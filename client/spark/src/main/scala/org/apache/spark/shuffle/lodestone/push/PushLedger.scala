@@ -19,6 +19,7 @@ private[push] final class PushLedger(
   private var bytes = 0L
   private var requests = 0L
   private val acknowledged = mutable.Map.empty[Int, Ledger].withDefaultValue(Ledger.Empty)
+  private val unsure = mutable.Set.empty[Int]
   private val unpushed = mutable.Map.empty[String, Long].withDefaultValue(0L)
 
   /** The one that hands out the requests counts as one. */
@@ -31,7 +32,13 @@ private[push] final class PushLedger(
     blocks += 1
     bytes += segment.length
     acknowledged(serviceIndex) =
-      acknowledged(serviceIndex).and(Ledger.of(mapIndex, mapId, sequence = 0, segment))
+      acknowledged(serviceIndex).and(Ledger.of(mapIndex, mapId, segment))
+  }
+
+  /** What of this map is at the service is not known. */
+  def unknownAt(serviceIndex: Int): Unit = synchronized {
+    unsure += serviceIndex
+    ()
   }
 
   def failed(reason: Reason, count: Int): Unit = synchronized {
@@ -56,5 +63,5 @@ private[push] final class PushLedger(
   }
 
   private def counts: PushCounts =
-    PushCounts(blocks, bytes, requests, acknowledged.toMap, unpushed.toMap)
+    PushCounts(blocks, bytes, requests, acknowledged.toMap, unpushed.toMap, unsure.toSet)
 }

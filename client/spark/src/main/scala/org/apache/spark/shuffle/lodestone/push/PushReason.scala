@@ -31,7 +31,7 @@ private[push] object PushReason {
     case Status.DiskFailed => Reason.PushDiskFailed
     case Status.Overloaded => Reason.PushOverloaded
     case Status.Draining => Reason.PushDraining
-    case Status.Internal => Reason.PushServiceError
+    case Status.Internal | Status.OtherContent => Reason.PushServiceError
     case Status.Malformed | Status.VersionMismatch | Status.TooLarge | Status.LedgerMismatch |
         Status.Aborted =>
       Reason.PushRefused

@@ -13,7 +13,7 @@ import org.apache.spark.shuffle.lodestone.transport.{
   SameThread,
   ServiceClient
 }
-import org.apache.spark.shuffle.lodestone.wire.{PushBatchReply, RefusedException}
+import org.apache.spark.shuffle.lodestone.wire.{PushBatchReply, RefusedException, Status}
 
 /**
  * One request under way, and what its end means for the blocks in it and for those to come.
@@ -32,14 +32,35 @@ private[push] final class Transfer(
 
   private val service = merge.services(serviceIndex)
 
+  /** There was a time when it was sent, and no answer came. */
+  @volatile private var isUnanswered = false
+
   def start(): Unit =
     client
-      .pushBatch(service, map.generation, map.mapIndex, map.mapId, body.segments, body.buffer)(
-        ledger.sent())
+      .pushBatch(
+        service,
+        map.generation,
+        map.mapIndex,
+        map.mapId,
+        body.segments,
+        body.buffer,
+        unanswered = () => isUnanswered = true)(ledger.sent())
       .onComplete { outcome =>
-        try settle(outcome)
-        finally whenOver()
+        try {
+          if (!isKnown(outcome)) ledger.unknownAt(serviceIndex)
+          settle(outcome)
+        } finally whenOver()
       }(SameThread)
+
+  /**
+   * Whether it is known which of the blocks are there. A refusal does not say what came of the same request
+   * before; and what is there in place of a block is not of this map.
+   */
+  private def isKnown(outcome: Try[PushBatchReply]): Boolean = outcome match {
+    case Success(reply) if reply.statuses.forall(_.isSuccess) => true
+    case Success(reply) => !isUnanswered && !reply.statuses.contains(Status.OtherContent)
+    case Failure(_) => !isUnanswered
+  }
 
   private def settle(outcome: Try[PushBatchReply]): Unit = outcome match {
     case Success(reply) =>

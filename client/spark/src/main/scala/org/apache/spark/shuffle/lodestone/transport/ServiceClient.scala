@@ -60,6 +60,8 @@ private[spark] final class ServiceClient(
    * `body` holds the segments, and stays the caller's. A batch of which segments were refused for a
    * reason that passes is repeated as a whole: those that had arrived are duplicates then.
    *
+   * @param unanswered
+   *   runs each time that no answer says what came of it
    * @param sending
    *   runs each time before the batch is sent
    */
@@ -70,16 +72,21 @@ private[spark] final class ServiceClient(
       mapId: Long,
       segments: Array[Segment],
       body: ManagedBuffer,
-      firstSequence: Int = 0)(sending: => Unit): Future[PushBatchReply] = {
+      firstSegment: Int = 0,
+      unanswered: () => Unit = () => ())(sending: => Unit): Future[PushBatchReply] = {
     val batch =
-      PushBatch(shuffleAt(service, generation), mapIndex, mapId, firstSequence, segments)
+      PushBatch(shuffleAt(service, generation), mapIndex, mapId, firstSegment, segments)
     val address = addressOf(service)
     repeats(address, passingFlaw) { () =>
       sending
       val meta = new NioManagedBuffer(batch.encode())
       request(address, PushBatchReply, body.size())(_.uploadStream(meta, body, _)).transform {
         case Success(reply) if reply.statuses.length != segments.length =>
+          unanswered()
           Failure(new MalformedMessageException("a push was answered for other segments"))
+        case Failure(failure) if !failure.isInstanceOf[RefusedException] =>
+          unanswered()
+          Failure(failure)
         case outcome => outcome
       }(SameThread)
     }
@@ -108,6 +115,15 @@ private[spark] final class ServiceClient(
       service: ServiceLocation,
       generation: ShuffleGeneration): Future[FinalizeMergeReply] =
     rpc(addressOf(service), FinalizeMerge(shuffleAt(service, generation)), FinalizeMergeReply)
+
+  /** The service shows nothing of other attempts of a finalized shuffle. */
+  def retainAttempts(
+      service: ServiceLocation,
+      generation: ShuffleGeneration,
+      mapIds: Array[Long]): Future[FinalizeMergeReply] = {
+    val message = RetainAttempts(shuffleAt(service, generation), mapIds)
+    rpc(addressOf(service), message, FinalizeMergeReply)
+  }
 
   /** @param segments about how many there are in the answer */
   def layout(

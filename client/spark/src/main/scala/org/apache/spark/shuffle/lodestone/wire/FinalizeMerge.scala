@@ -12,7 +12,31 @@ private[spark] object FinalizeMerge extends Codec[FinalizeMerge](72) {
 }
 
 /**
- * Totals of what this service merged of the shuffle.
+ * Shows, of a finalized shuffle, the segments of no other map attempts than these; to be sent before anything
+ * is read.
+ */
+private[spark] final case class RetainAttempts(shuffle: ShuffleAddress, mapIds: Array[Long])
+    extends Message {
+  override def typeId: Int = RetainAttempts.typeId
+  override private[wire] def write(out: WireWriter): Unit = {
+    shuffle.write(out)
+    out.seq(mapIds)(out.long)
+  }
+}
+
+private[spark] object RetainAttempts extends Codec[RetainAttempts](95) {
+
+  /** About half of what a service takes in one message. */
+  val MaxAttempts = 500000
+
+  private val MapIdBytes = 8
+
+  override private[wire] def read(in: WireReader): RetainAttempts =
+    RetainAttempts(ShuffleAddress.read(in), in.seq(MapIdBytes)(in.long()))
+}
+
+/**
+ * Totals of what this service merged of the shuffle, and shows.
  *
  * @param lostSegments
  *   segments that it had acknowledged and could not keep
@@ -28,12 +52,8 @@ private[spark] final case class FinalizeMergeReply(
     checksum: Long)
     extends Message {
 
-  /** Everything that was acknowledged to map tasks is in it, kept or known to be lost. */
-  def accountsFor(acknowledged: Ledger): Boolean = {
-    val known = segments + lostSegments
-    // More is fine: an answer may have been lost on its way to a map task.
-    known > acknowledged.segments || Ledger(known, checksum) == acknowledged
-  }
+  /** What there is, kept or known to be lost. */
+  def ledger: Ledger = Ledger(segments + lostSegments, checksum)
 
   override def typeId: Int = FinalizeMergeReply.typeId
   override private[wire] def write(out: WireWriter): Unit = {

@@ -13,11 +13,11 @@ private[spark] final case class Ledger(segments: Long, checksum: Long) {
 private[spark] object Ledger {
   val Empty: Ledger = Ledger(0, 0)
 
-  def of(mapIndex: Int, mapId: Long, sequence: Int, segment: Segment): Ledger = {
+  def of(mapIndex: Int, mapId: Long, segment: Segment): Ledger = {
     val ofMap = mix(mapId)
     val ofPlace = mix(ofMap ^ pair(mapIndex, segment.reduceId))
     val ofBytes = mix(ofPlace ^ pair(segment.length, segment.crc32c))
-    Ledger(1, mix(ofBytes ^ pair(sequence, segment.records)))
+    Ledger(1, mix(ofBytes ^ pair(segment.sequence, segment.records)))
   }
 
   private def pair(high: Int, low: Int): Long = (high.toLong << 32) | (low & 0xffffffffL)

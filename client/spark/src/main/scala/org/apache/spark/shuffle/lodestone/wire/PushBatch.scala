@@ -2,17 +2,22 @@
 package org.apache.spark.shuffle.lodestone.wire
 
 /** One segment on its way; `records` is -1 where the writer cannot count them. */
-private[spark] final case class Segment(reduceId: Int, length: Int, records: Int, crc32c: Int)
+private[spark] final case class Segment(
+    reduceId: Int,
+    length: Int,
+    records: Int,
+    crc32c: Int,
+    sequence: Int = BlockSequence.Unnumbered)
 
 /**
  * The meta of an UploadStream whose body holds the segments one after another. They are numbered from
- * `firstSequence` on, among all that the attempt pushes; in merge mode that is 0 for each batch.
+ * `firstSegment` on, among all that the attempt pushes; in merge mode that is 0 for each batch.
  */
 private[spark] final case class PushBatch(
     shuffle: ShuffleAddress,
     mapIndex: Int,
     mapId: Long,
-    firstSequence: Int,
+    firstSegment: Int,
     segments: Array[Segment])
     extends Message {
   override def typeId: Int = PushBatch.typeId
@@ -20,9 +25,10 @@ private[spark] final case class PushBatch(
     shuffle.write(out)
     out.int(mapIndex)
     out.long(mapId)
-    out.int(firstSequence)
+    out.int(firstSegment)
     out.seq(segments) { segment =>
       out.int(segment.reduceId)
+      out.int(segment.sequence)
       out.int(segment.length)
       out.int(segment.records)
       out.int(segment.crc32c)
@@ -30,12 +36,12 @@ private[spark] final case class PushBatch(
   }
 }
 
-private[spark] object PushBatch extends Codec[PushBatch](85) {
+private[spark] object PushBatch extends Codec[PushBatch](93) {
 
   /** docs/protocol.md, section 2: segments in one batch. */
   val MaxSegments = 65536
 
-  private val SegmentBytes = 16
+  private val SegmentBytes = 20
 
   override private[wire] def read(in: WireReader): PushBatch =
     PushBatch(
@@ -43,7 +49,12 @@ private[spark] object PushBatch extends Codec[PushBatch](85) {
       in.int(),
       in.long(),
       in.int(),
-      in.seq(SegmentBytes)(Segment(in.int(), in.int(), in.int(), in.int())))
+      in.seq(SegmentBytes)(readSegment(in)))
+
+  private def readSegment(in: WireReader): Segment = {
+    val (reduceId, sequence) = (in.int(), in.int())
+    Segment(reduceId, in.int(), in.int(), in.int(), sequence)
+  }
 }
 
 /** One status per segment, in the order of the request. */

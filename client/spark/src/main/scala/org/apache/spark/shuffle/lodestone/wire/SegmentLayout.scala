@@ -33,7 +33,7 @@ private[spark] object SegmentLayout extends Codec[SegmentLayout](86) {
     SegmentLayout(ShuffleAddress.read(in), MapRange.read(in), in.ints())
 }
 
-/** One segment of a partition; `sequence` is its number among those of the attempt. */
+/** One segment of a partition; `sequence`: see [[BlockSequence]]. */
 private[spark] final case class LaidSegment(
     mapIndex: Int,
     mapId: Long,
@@ -79,7 +79,7 @@ private[spark] final case class SegmentLayoutReply(
   }
 }
 
-private[spark] object SegmentLayoutReply extends Codec[SegmentLayoutReply](87) {
+private[spark] object SegmentLayoutReply extends Codec[SegmentLayoutReply](94) {
   val SegmentBytes = 28
   private val MinRunBytes = 8
   private val MinPartitionBytes = 9

@@ -34,6 +34,7 @@ private[spark] object Status {
   case object Internal extends Status(19, "INTERNAL")
   case object LedgerMismatch extends Status(20, "LEDGER_MISMATCH")
   case object Aborted extends Status(21, "ABORTED")
+  case object OtherContent extends Status(22, "OTHER_CONTENT")
 
   /** Indexed by code. */
   val all: Vector[Status] = Vector(
@@ -58,7 +59,8 @@ private[spark] object Status {
     OtherAttempt,
     Internal,
     LedgerMismatch,
-    Aborted)
+    Aborted,
+    OtherContent)
 
   def of(code: Byte): Status =
     all.lift(

@@ -102,12 +102,13 @@ private[driver] abstract class DriverHarness {
       id: ShuffleGeneration,
       mapIndex: Int,
       blocks: Long = 2,
-      acknowledged: Map[Int, Ledger] = Map.empty): Unit = send(
+      acknowledged: Map[Int, Ledger] = Map.empty,
+      unsure: Set[Int] = Set.empty): Unit = send(
     MapPushed(
       id,
       mapIndex,
       mapIndex + 1000L,
-      PushCounts(blocks, blocks * 10, 1, acknowledged, Map.empty)))
+      PushCounts(blocks, blocks * 10, 1, acknowledged, Map.empty, unsure)))
 
   /** How often the report has this reason. */
   def reasonCount(reason: Reason): Long = {

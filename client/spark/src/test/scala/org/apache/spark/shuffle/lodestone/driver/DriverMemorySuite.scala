@@ -23,7 +23,7 @@ class DriverMemorySuite {
       val acknowledged = (0 until services).map(_ -> Ledger(partitions / services, mapIndex)).toMap
       val counts = PushCounts(partitions, 10L * partitions, services, acknowledged, Map.empty)
       record.counts.add(counts)
-      generation.report(mapIndex, counts)
+      generation.report(mapIndex, mapIndex + 1000L, counts)
     }
     (shuffle, record)
   }

@@ -160,21 +160,72 @@ class MergeFinalizerSuite extends DriverHarness {
     val services = Seq(
       scripted(1) { case _: FinalizeMerge => totals(segments = 2, lost = 0, checksum = 70) },
       scripted(2) { case _: FinalizeMerge => totals(segments = 1, lost = 0, checksum = 30) },
-      scripted(3) { case _: FinalizeMerge => totals(segments = 2, lost = 0, checksum = 71) },
+      scripted(3) {
+        case _: FinalizeMerge | _: RetainAttempts => totals(segments = 2, lost = 0, checksum = 71)
+      },
       scripted(4) { case _: FinalizeMerge => totals(segments = 1, lost = 1, checksum = 70) },
-      scripted(5) { case _: FinalizeMerge => totals(segments = 3, lost = 0, checksum = 99) })
+      scripted(5) { case _: FinalizeMerge | _: RetainAttempts =>
+        totals(segments = 3, lost = 0, checksum = 99)
+      })
     driver(services).registered(4, 2, 40)
     val plan = planOf(id)
     pushed(id, 0, acknowledged = (0 until 5).map(_ -> Ledger(1, 30)).toMap)
     pushed(id, 1, acknowledged = (0 until 5).map(_ -> Ledger(1, 40)).toMap)
     val result = merged(resultOf(id))
-    // The second lost one, the third has another one; the fourth knows what it lost, and of an
-    // answer of the fifth no map task ever heard.
-    val trusted = Set(1L, 4L, 5L)
+    // The second lost one, the third has another one, the fourth knows what it lost; the fifth has one too
+    // many, also of the attempts that reported.
+    val trusted = Set(1L, 4L)
     val expected = plan.services.toSeq.map(s => if (trusted(s.incarnation)) s else null)
     assertEquals(expected, result.services.toSeq)
     assertEquals(Set(Reason.LedgerMismatch.code), result.absent.values.toSet)
-    assertEquals(2, result.absent.size)
+    assertEquals(3, result.absent.size)
+    assertEquals(0, services(1).count(classOf[RetainAttempts]), "it has less")
+  }
+
+  @Test def `a lost answer costs the blocks of its map task at that service, and no others`()
+      : Unit = {
+    def totals(segments: Long, checksum: Long) =
+      Answer(FinalizeMergeReply(0, 5, segments, 99, 0, checksum))
+    // Map 1 got an answer to one of its two pushes to the first service, and both arrived.
+    val services = Seq(
+      scripted(1) {
+        case _: FinalizeMerge => totals(segments = 3, checksum = 100)
+        case _: RetainAttempts => totals(segments = 1, checksum = 30)
+      },
+      scripted(2) { case _: FinalizeMerge => totals(segments = 2, checksum = 70) })
+    driver(services).registered(4, 2, 40)
+    val plan = planOf(id)
+    pushed(id, 0, acknowledged = Map(0 -> Ledger(1, 30), 1 -> Ledger(1, 30)))
+    val unsure = plan.services.indexWhere(_.incarnation == 1)
+    pushed(id, 1, acknowledged = Map(0 -> Ledger(1, 40), 1 -> Ledger(1, 40)), unsure = Set(unsure))
+    assertEquals(plan.services.toSeq, merged(resultOf(id)).services.toSeq)
+    val retained = services.head.next(classOf[RetainAttempts])
+    assertEquals(Seq(1000L), retained.mapIds.toSeq)
+    assertEquals(0, services(1).count(classOf[RetainAttempts]), "it has just what it acknowledged")
+  }
+
+  @Test def `what a map task that never reported had pushed is not read`(): Unit = {
+    val one = scripted(1) {
+      case _: FinalizeMerge => Answer(FinalizeMergeReply(0, 5, segments = 4, 99, 0, checksum = 5))
+      case _: RetainAttempts => Answer(FinalizeMergeReply(0, 5, segments = 1, 33, 0, checksum = 30))
+    }
+    driver(Seq(one)).registered(4, 1, 40)
+    val plan = planOf(id)
+    pushed(id, 0, acknowledged = Map(0 -> Ledger(1, 30)))
+    assertEquals(plan.services.toSeq, merged(resultOf(id)).services.toSeq)
+    assertEquals(Seq(1000L), one.next(classOf[RetainAttempts]).mapIds.toSeq)
+  }
+
+  @Test def `a service that does not say what it shows of some attempts is not read from`()
+      : Unit = {
+    val one = scripted(1) {
+      case _: FinalizeMerge => Answer(FinalizeMergeReply(0, 5, segments = 4, 99, 0, checksum = 5))
+      case _: RetainAttempts => Answer(Refused(Status.Overloaded, 1, "busy"))
+    }
+    driver(Seq(one)).registered(4, 1, 40)
+    planOf(id)
+    pushed(id, 0, acknowledged = Map(0 -> Ledger(1, 30)))
+    assertEquals(notMerged(Reason.NotFinalized), resultOf(id))
   }
 
   @Test def `who waits for a shuffle that is removed is answered`(): Unit = {

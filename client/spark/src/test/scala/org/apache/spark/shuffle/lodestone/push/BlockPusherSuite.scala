@@ -52,8 +52,13 @@ final class BlockPusherSuite {
     def accounts(): (PushCounts, Map[Int, Ledger]) = {
       val report = reports.poll(20, TimeUnit.SECONDS)
       assertNotNull(report, "no report came")
-      (report.counts.copy(acknowledged = Map.empty), report.counts.acknowledged)
+      unsure = report.counts.unsure
+      val counts = report.counts.copy(acknowledged = Map.empty, unsure = Set.empty)
+      (counts, report.counts.acknowledged)
     }
+
+    /** The services of which nobody knows what they have, by the report that came last. */
+    var unsure: Set[Int] = Set.empty
 
     def counts(): PushCounts = accounts()._1
   }
@@ -116,7 +121,7 @@ final class BlockPusherSuite {
     val lengths = batch.segments.toSeq.map(segment => segment.reduceId -> segment.length)
     assertEquals(Seq(0 -> 10, 2 -> 300, 3 -> 20), lengths)
     assertEquals(Seq(10, 300, 20), batch.segments.map(_.records).toSeq)
-    val ledger = batch.segments.map(Ledger.of(4, 1L << 40, 0, _)).reduce(_.and(_))
+    val ledger = batch.segments.map(Ledger.of(4, 1L << 40, _)).reduce(_.and(_))
     assertEquals(Map(0 -> ledger), acknowledged)
     val checksum = Crc32c.of(ByteBuffer.wrap(body, 10, 300))
     assertEquals(checksum, batch.segments(1).crc32c)
@@ -194,6 +199,50 @@ final class BlockPusherSuite {
     val setup = new Setup(planOf(1, service))
     setup.pusher.push(output(Array(10)))
     assertEquals(PushCounts(1, 10, 2, Map.empty, Map.empty), setup.driver.counts())
+  }
+
+  /** The services of which nobody knows what they have, when a map of one block was answered so. */
+  private def unsureAfter(answer: (Int, PushBatch) => PushTarget.Reaction): Set[Int] = {
+    val setup =
+      new Setup(planOf(1, target(answer)), "spark.lodestone.request.timeout" -> "500ms")
+    setup.pusher.push(output(Array(10)))
+    setup.driver.counts()
+    setup.driver.unsure
+  }
+
+  @Test def `without an answer it is not known whether a block is there`(): Unit = {
+    assertEquals(Set(0), unsureAfter((_, _) => PushTarget.Silence))
+    assertEquals(Set(0), unsureAfter((_, _) => PushTarget.HangUp))
+  }
+
+  @Test def `a refusal does not tell what came of the same push before`(): Unit =
+    for (status <- Seq(Status.TooLate, Status.DiskFull)) {
+      def unsure(answer: PushBatch => PushTarget.Reaction) = unsureAfter { (before, batch) =>
+        if (before == 0) PushTarget.HangUp else answer(batch)
+      }
+      assertEquals(Set(0), unsure(PushTarget.all(status, _)))
+      assertEquals(Set(0), unsure(_ => PushTarget.Answer(Refused(status, 7, "no"))))
+      assertEquals(Set(), unsure(PushTarget.all(Status.Duplicate, _)), "this does")
+    }
+
+  @Test def `an answer tells which blocks are there, also one that is a refusal`(): Unit =
+    for (status <- Seq(Status.Ok, Status.DiskFull, Status.OtherAttempt, Status.Overloaded)) {
+      assertEquals(Set(), unsureAfter((_, batch) => PushTarget.all(status, batch)), status.name)
+      if (!status.isSuccess) {
+        val refused = PushTarget.Answer(Refused(status, 7, "no"))
+        assertEquals(Set(), unsureAfter((_, _) => refused), status.name)
+      }
+    }
+
+  @Test def `a service that has another block in the place of ours is not asked again`(): Unit = {
+    val service = target((_, batch) => PushTarget.all(Status.OtherContent, batch))
+    val setup = new Setup(planOf(1, service))
+    for (requests <- Seq(1L, 0L)) {
+      setup.pusher.push(output(Array(10)))
+      val expected = PushCounts(0, 0, requests, Map.empty, Map("PUSH_SERVICE_ERROR" -> 1L))
+      assertEquals((expected, Map.empty), setup.driver.accounts())
+      assertEquals(if (requests > 0) Set(0) else Set(), setup.driver.unsure)
+    }
   }
 
   @Test def nothingMoreOfAMapIsSentOnceItIsTooLate(): Unit = {

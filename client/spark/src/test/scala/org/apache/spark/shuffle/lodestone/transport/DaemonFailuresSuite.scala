@@ -131,6 +131,39 @@ final class DaemonFailuresSuite {
   private def read(client: ServiceClient, partitions: Int): Reads =
     new Reads(client, service, partitions).run()
 
+  private def segmentOf(reduceId: Int): Segment =
+    Segment(reduceId, blockBytes, -1, Crc32c.of(ByteBuffer.wrap(block(reduceId))))
+
+  @Test def `what is shown of a merged shuffle is what the client accounts for, if it says so`()
+      : Unit = {
+    val client = newClient()
+    await(client.registerShuffle(service, generation, numMaps = 2, numPartitions = 1))
+    for (mapIndex <- 0 to 1) await(push(client, mapIndex, 0))
+    val ledgers = Seq(0, 1).map(mapIndex => Ledger.of(mapIndex, 100L + mapIndex, segmentOf(0)))
+    val all = await(client.finalizeMerge(service, generation))
+    assertEquals(ledgers.reduce(_.and(_)), all.ledger)
+    for (_ <- 1 to 2) {
+      val retained = await(client.retainAttempts(service, generation, Array(101L, 500L)))
+      assertEquals(ledgers(1), retained.ledger)
+    }
+    val layout = await(client.layout(service, generation, MapRange.All, Array(0), 2))
+    val shown = layout.partitions.head.runs.toSeq.flatMap(_.segments)
+    assertEquals(Seq(101L), shown.map(_.mapId))
+  }
+
+  @Test def `another block under the name of one that is there is not taken for it`(): Unit = {
+    val client = newClient()
+    await(client.registerShuffle(service, generation, numMaps = 2, numPartitions = 1))
+    await(push(client, 0, 0))
+    assertEquals(Seq(Status.Duplicate), await(push(client, 0, 0)).statuses.toSeq)
+    val other = ByteBuffer.wrap(Array[Byte](1, 2, 3))
+    val segments = Array(Segment(0, 3, -1, Crc32c.of(other.duplicate())))
+    val body = new NioManagedBuffer(other)
+    val pushed = await(client.pushBatch(service, generation, 0, 100L, segments, body)(()))
+    assertEquals(Seq(Status.OtherContent), pushed.statuses.toSeq)
+    assertEquals(FailureClass.Fault, FailureClass.of(Status.OtherContent))
+  }
+
   @Test def `a chunk whose file is lost fails alone`(): Unit = {
     val client = newClient()
     merge(client, partitions = 4)

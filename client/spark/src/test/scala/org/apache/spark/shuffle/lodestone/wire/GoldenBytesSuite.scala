@@ -20,6 +20,7 @@ final class GoldenBytesSuite {
     "PushBatchReply" -> PushBatchReply,
     "FinalizeMerge" -> FinalizeMerge,
     "FinalizeMergeReply" -> FinalizeMergeReply,
+    "RetainAttempts" -> RetainAttempts,
     "SegmentLayout" -> SegmentLayout,
     "SegmentLayoutReply" -> SegmentLayoutReply,
     "FetchSegments" -> FetchSegments,
@@ -55,14 +56,17 @@ final class GoldenBytesSuite {
   }
 
   @Test def theFieldsOfRequestsAreWhereTheProtocolPutsThem(): Unit = {
-    assertGolden("Hello.plain", Hello(2, "lodestone-spark/0.1.0 spark/4.1.2"))
+    assertGolden("Hello.plain", Hello(3, "lodestone-spark/0.1.0 spark/4.1.2"))
     assertGolden("RenewLease.plain", RenewLease(plain.app, plain.incarnation, 60000))
     assertGolden(
       "RegisterShuffle.plain",
       RegisterShuffle(plain, ShuffleMode.Merge, 1000, 200, "spark-stream"))
-    val segments = Array(Segment(3, 5, 2, 0x9a71bb4c), Segment(4, 1, -1, 0))
+    val segments =
+      Array(Segment(3, 5, 2, 0x9a71bb4c, sequence = 1), Segment(4, 1, -1, 0, sequence = 6))
     assertGolden("PushBatch.two-segments", PushBatch(plain, 7, 42, 100, segments))
     assertGolden("FinalizeMerge.plain", FinalizeMerge(plain))
+    val mapIds = Array(7000000000L, 7000000003L)
+    assertGolden("RetainAttempts.two-attempts", RetainAttempts(plain, mapIds))
     assertGolden("SegmentLayout.all-maps", SegmentLayout(plain, MapRange.All, Array(0, 1, 199)))
     def chunk(reduceId: Int, runs: (Int, Int)*): ChunkPlaces =
       ChunkPlaces(reduceId, runs.map { case (first, count) => SegmentRun(first, count) }.toArray)
@@ -78,7 +82,7 @@ final class GoldenBytesSuite {
 
   @Test def theFieldsOfAnswersAreWhereTheProtocolPutsThem(): Unit = {
     val load = Load(0, 1, 2, 3, 4, 5, 6)
-    assertGolden("HelloReply.plain", HelloReply(2, "0.1.0", plain.incarnation, load))
+    assertGolden("HelloReply.plain", HelloReply(3, "0.1.0", plain.incarnation, load))
     assertGolden("LeaseReply.plain", LeaseReply(7, 60000, load))
     val statuses = Array[Status](Status.Ok, Status.Duplicate, Status.OtherAttempt)
     assertGolden("PushBatchReply.three-codes", PushBatchReply(7, statuses))

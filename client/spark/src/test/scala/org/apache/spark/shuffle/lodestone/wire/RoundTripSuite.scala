@@ -59,9 +59,15 @@ final class RoundTripSuite {
       random.nextLong(),
       random.nextInt(),
       Array.fill(few)(
-        Segment(random.nextInt(), random.nextInt(), random.nextInt(), random.nextInt()))),
+        Segment(
+          random.nextInt(),
+          random.nextInt(),
+          random.nextInt(),
+          random.nextInt(),
+          random.nextInt()))),
     PushBatchReply -> PushBatchReply(random.nextLong(), Array.fill(few)(status())),
     FinalizeMerge -> FinalizeMerge(shuffle()),
+    RetainAttempts -> RetainAttempts(shuffle(), Array.fill(few)(random.nextLong())),
     FinalizeMergeReply -> FinalizeMergeReply(
       random.nextLong(),
       random.nextInt(),

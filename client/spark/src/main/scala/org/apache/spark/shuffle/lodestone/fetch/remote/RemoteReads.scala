@@ -105,16 +105,17 @@ private[lodestone] final class RemoteReads(
       plan
     }
 
-    /** A block that no service shows is lost: what Spark says is there must be there. */
+    /** A block that is not wholly shown is lost: what Spark says is there must be there. */
     private def pick(wanted: WantedSegments, layouts: Seq[SourceLayout]): Seq[MergedPartition] =
       wanted.blocks.toSeq.sortBy(_._1).map { case (reduceId, blocks) =>
         val pick = new PartitionPick(reduceId, blocks, chunkBytes)
         val sources = layouts.filter(_.wanted.contains(reduceId))
         for (source <- sources; layout <- source.of(reduceId)) {
-          pick.add(source.service, layout, source.wanted(reduceId), isOnlyOne = sources.size == 1)
+          pick.add(source.service, layout, source.wanted(reduceId))
         }
         if (pick.missing > 0) {
-          log.error(s"${pick.missing} blocks of partition $reduceId of $generation are nowhere")
+          log.error(
+            s"${pick.missing} blocks of partition $reduceId of $generation are not all there")
           loss.fail(reduceId, LostAt(sources.map(_.service), Reason.OutputLost))
         }
         pick.result()

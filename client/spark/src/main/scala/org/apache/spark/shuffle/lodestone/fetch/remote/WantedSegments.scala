@@ -7,7 +7,7 @@ import org.apache.spark.shuffle.lodestone.driver.RemotePlan
 import org.apache.spark.shuffle.lodestone.driver.remote.RemoteOutput
 import org.apache.spark.shuffle.lodestone.fetch.{ChunkCut, FetchPlan, MergedChunk, MergedPartition}
 import org.apache.spark.shuffle.lodestone.transport.{OwnHost, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, PartitionLayout}
+import org.apache.spark.shuffle.lodestone.wire.{BlocksMet, LaidSegment, PartitionLayout}
 import org.apache.spark.storage.ShuffleBlockId
 
 /** Blocks of one partition that a task reads, by map index the attempt that Spark accepted. */
@@ -135,10 +135,7 @@ private[remote] final class PartitionPick(
     wanted: WantedBlocks,
     chunkBytes: Long) {
   private val chunks = IndexedSeq.newBuilder[MergedChunk]
-  private val found = mutable.BitSet.empty
-
-  /** Segments that were taken: a service may have what another one has as well. */
-  private val taken = mutable.HashSet.empty[Long]
+  private val met = new BlocksMet
 
   /**
    * What is in one chunk is at the same services, so that another one can give all of it.
@@ -146,19 +143,16 @@ private[remote] final class PartitionPick(
    * @param asked
    *   the blocks for which this service was asked
    */
-  def add(
-      service: ServiceLocation,
-      layout: PartitionLayout,
-      asked: WantedBlocks,
-      isOnlyOne: Boolean): Unit = {
+  def add(service: ServiceLocation, layout: PartitionLayout, asked: WantedBlocks): Unit = {
     val cut = new ChunkCut(service, chunkBytes)
     var last = 0
+    met.nextService()
     layout.runs.foreach { run =>
       var i = 0
       while (i < run.segments.length) {
         val segment = run.segments(i)
-        if (asked.isFrom(segment) && (isOnlyOne || taken.add(nameOf(segment)))) {
-          found += segment.mapIndex
+        // One without bytes only says where its block ends.
+        if (asked.isFrom(segment) && met.add(segment) && segment.length > 0) {
           val output = asked.outputOf(segment)
           if (output != last || output == WantedBlocks.Mixed) cut.close()
           last = output
@@ -170,10 +164,8 @@ private[remote] final class PartitionPick(
     chunks ++= cut.result()
   }
 
-  def missing: Int = wanted.mapIndexes.count(!found.contains(_))
+  /** Blocks of which not all segments are there, each once. */
+  def missing: Int = wanted.mapIndexes.count(!met.isWhole(_))
 
   def result(): MergedPartition = MergedPartition(reduceId, chunks.result())
-
-  private def nameOf(segment: LaidSegment): Long =
-    (segment.mapIndex.toLong << 32) | segment.sequence
 }

@@ -129,7 +129,7 @@ private[remote] final class AttemptPush(
   /** Of one group, on its way to all services of that. */
   private final class Batch(body: SegmentBody, sentBy: RemotePlan, cut: BatchCut) {
     private val segments = body.segments.slice(cut.from, cut.until)
-    private val sequence = body.firstSequence + cut.from
+    private val firstSegment = body.firstSegment + cut.from
     private val holders = sentBy.servicesOf(cut.version, cut.group)
     private val verdicts = mutable.LinkedHashMap.empty[ServiceLocation, Verdict]
 
@@ -150,7 +150,7 @@ private[remote] final class AttemptPush(
     }
 
     private def sendTo(location: ServiceLocation, isCopied: Boolean): Future[Verdict] = {
-      val push = new BatchPush(attempt, generation(sentBy.epoch), sequence, segments)
+      val push = new BatchPush(attempt, generation(sentBy.epoch), firstSegment, segments)
       val body = this.body.slice(cut.from, cut.until)
       means.patienceWith(isCopied)(location)(() => isGoingOn)(() =>
         push(means.client, location, body)(counted())).transform {
@@ -177,7 +177,7 @@ private[remote] final class AttemptPush(
         location -> (if (shares.isSpoiled(location)) Lost(Spoiled) else verdict)
       }
       for ((location, verdict) <- told) {
-        shares.add(location, cut.version, cut.group, sequence, segments.take(countOf(verdict)))
+        shares.add(location, cut.version, cut.group, segments.take(countOf(verdict)))
       }
       val troubles = told.collect { case (location, cause: NotTaken) => location -> cause }
       (troubles, told) match {

@@ -57,7 +57,7 @@ private[remote] object BatchCut {
 private[remote] final class BatchPush(
     attempt: MapAttempt,
     generation: ShuffleGeneration,
-    firstSequence: Int,
+    firstSegment: Int,
     segments: Array[Segment]) {
 
   /** Of the last answer, how many segments the service has. */
@@ -74,7 +74,7 @@ private[remote] final class BatchPush(
         attempt.mapId,
         segments,
         body,
-        firstSequence)(sending)
+        firstSegment)(sending)
       .transform {
         case Success(reply) =>
           taken = takenOf(reply)

@@ -33,7 +33,10 @@ private[remote] final class ObjectRecords(
     if (maybeSpill(buffer, bytes)) buffer = new PartitionedPairBuffer[Any, Any]
   }
 
-  override def finish(): Unit = spill(buffer)
+  override def finish(): Unit = {
+    segments.beginLastRound()
+    spill(buffer)
+  }
 
   override def close(): Unit = {
     buffer = null
@@ -58,7 +61,7 @@ private[remote] final class ObjectRecords(
         records
       }
     }
-    segments.send()
+    segments.endRound()
   }
 
   /** Only for itself: in the middle of another's work is no time for ours. */

@@ -9,7 +9,7 @@ import org.apache.spark.memory.TaskMemoryManager
 private[remote] trait RecordCollector {
   def add(partition: Int, key: Any, value: Any): Unit
 
-  /** All of them are on their way when this returns. */
+  /** All of them are given away when this returns, in the last round of segments. */
   def finish(): Unit
 
   /** Gives all memory back, also in the middle. */

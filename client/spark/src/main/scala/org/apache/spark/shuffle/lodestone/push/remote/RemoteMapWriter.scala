@@ -36,6 +36,7 @@ private[remote] final class RemoteMapWriter[K, V](
       collect(rows)
       collector.finish()
       segments.checkRecords()
+      segments.end()
       val beganNs = System.nanoTime()
       val output = push.commit()
       metrics.incWriteTime(System.nanoTime() - beganNs + segments.waitedNanos)

@@ -11,16 +11,16 @@ import io.netty.buffer.{ByteBuf, Unpooled}
 
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.shuffle.lodestone.push.{BodyMemory, OwnedBuffer}
-import org.apache.spark.shuffle.lodestone.wire.Segment
+import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, Segment}
 
 /**
- * Segments one after another, numbered from `firstSequence` on. Each batch that is made of it holds it;
+ * Segments one after another, numbered from `firstSegment` on. Each batch that is made of it holds it;
  * when the last one lets go, `whenFree` gives its memory back.
  */
 private[remote] final class SegmentBody(
     bytes: ByteBuf,
     val segments: Array[Segment],
-    val firstSequence: Int,
+    val firstSegment: Int,
     whenFree: () => Unit) {
   private val holders = new AtomicInteger(1)
   private val starts = segments.scanLeft(0)(_ + _.length)
@@ -70,22 +70,33 @@ private[remote] final class SegmentOutput(memory: BodyMemory) extends OutputStre
     size += length
   }
 
-  /** What was written since the last one is a segment. */
-  def endSegment(reduceId: Int, records: Int): Segment = {
-    val segment = Segment(reduceId, size - start, records, crc.getValue.toInt)
+  /** What was written since the one before is a segment, of this number in its block. */
+  def endSegment(reduceId: Int, number: Int, records: Int): Segment = {
+    val sequence = BlockSequence(number)
+    val segment = Segment(reduceId, size - start, records, crc.getValue.toInt, sequence)
     segments += segment
     crc.reset()
     start = size
     segment
   }
 
+  /** The newest segment is of this partition. */
+  def isNewestOf(reduceId: Int): Boolean = segments.lastOption.exists(_.reduceId == reduceId)
+
+  /** The newest segment is the last one of its block. */
+  def markLast(): Unit = {
+    val segment = segments.last
+    segments(segments.length - 1) =
+      segment.copy(sequence = BlockSequence.last(segment.sequence))
+  }
+
   /** All that was written. This output is of no more use. */
-  def result(firstSequence: Int, whenFree: () => Unit): SegmentBody = {
+  def result(firstSegment: Int, whenFree: () => Unit): SegmentBody = {
     for (filled <- pieces) bytes.addComponent(true, filled.retainedDuplicate())
     new SegmentBody(
       bytes,
       segments.toArray,
-      firstSequence,
+      firstSegment,
       () => {
         free()
         whenFree()

@@ -5,12 +5,16 @@ import java.io.OutputStream
 
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.shuffle.lodestone.push.records.{OutputCheck, PartitionLongs}
-import org.apache.spark.shuffle.lodestone.wire.PushBatch
+import org.apache.spark.shuffle.lodestone.wire.{PushBatch, Segment}
 import org.apache.spark.storage.ShuffleBlockId
 
 /**
  * Makes bodies of segments, and pushes those that are full. At most one body of a task is being filled;
  * the room for it is taken before it is begun, so that nobody who waits for room has any.
+ *
+ * Segments come in rounds. In the last one the newest segment of a partition is known to be the last one
+ * of its block when one of another partition comes; a block of which that round has nothing gets a segment
+ * without bytes, which says so.
  */
 private[remote] final class SegmentWriter(
     push: AttemptPush,
@@ -26,7 +30,13 @@ private[remote] final class SegmentWriter(
   private val unsent = new PartitionLongs(numPartitions, memory)
   private var output: SegmentOutput = _
   private var group = -1
-  private var nextSequence = 0
+  private var nextSegment = 0
+
+  /** By partition, how many segments there are of its block. */
+  private val numbers = new PartitionLongs(numPartitions, memory)
+
+  /** In the last round, the partition that came last. Those before it have their last segments. */
+  private var last = SegmentWriter.NotYet
   private var waited = 0L
 
   /** Bytes of each partition, as they are at the services. */
@@ -35,7 +45,7 @@ private[remote] final class SegmentWriter(
   /** How long it waited for room. */
   def waitedNanos: Long = waited
 
-  def segments: Int = nextSequence
+  def segments: Int = nextSegment
 
   /** A record of this partition comes in a segment sooner or later. */
   def expect(reduceId: Int): Unit = unsent.add(reduceId, 1)
@@ -47,11 +57,15 @@ private[remote] final class SegmentWriter(
 
   /** A segment of this partition; `records` writes it, and says how many there are in it. */
   def add(reduceId: Int)(records: OutputStream => Int): Unit = {
+    if (isLastRound) endBlocksBefore(reduceId)
     beginFor(reduceId)
     val count = records(output)
     unsent.add(reduceId, -count.toLong)
-    written.add(reduceId, output.endSegment(reduceId, count).length.toLong)
+    written.add(reduceId, endSegment(reduceId, count).length.toLong)
   }
+
+  /** From now on segments come in the order of their partitions, and nothing comes after them. */
+  def beginLastRound(): Unit = if (!isLastRound) last = 0
 
   /** The segment that is being written is large enough. */
   def isSegmentFull: Boolean = output.segmentBytes >= segmentBytes
@@ -59,26 +73,60 @@ private[remote] final class SegmentWriter(
   def blockOf(reduceId: Int): ShuffleBlockId =
     ShuffleBlockId(push.attempt.shuffleId, push.attempt.mapId, reduceId)
 
-  /** All segments are on their way when this returns. */
-  def send(): Unit = if (output != null) {
-    val count = output.count
-    val memoryBytes = output.memoryBytes
-    val body = output.result(nextSequence, () => bodies.end(memoryBytes))
-    bodies.made(memoryBytes)
-    output = null
-    nextSequence += count
-    push.push(body)
+  /** The end of a round. All segments are on their way when this returns; those of the last one by [[end]]. */
+  def endRound(): Unit = if (!isLastRound) send()
+
+  /** Nothing comes any more: all segments, and the ends of all blocks, are on their way when this returns. */
+  def end(): Unit = {
+    beginLastRound()
+    endBlocksBefore(numPartitions)
+    send()
   }
 
   /** What was not sent is not needed. */
   def close(): Unit = {
     written.free()
     unsent.free()
+    numbers.free()
     if (output != null) {
       output.free()
       output = null
       bodies.drop()
     }
+  }
+
+  private def isLastRound: Boolean = last != SegmentWriter.NotYet
+
+  private def endBlocksBefore(partition: Int): Unit = {
+    if (partition < last) {
+      throw new IllegalStateException(s"partition $partition after $last in the last round")
+    }
+    while (last < partition) {
+      if (output != null && output.isNewestOf(last)) {
+        output.markLast()
+      } else if (numbers(last) > 0) {
+        beginFor(last)
+        endSegment(last, records = 0)
+        output.markLast()
+      }
+      last += 1
+    }
+  }
+
+  private def endSegment(reduceId: Int, records: Int): Segment = {
+    val number = numbers(reduceId).toInt
+    numbers.add(reduceId, 1)
+    output.endSegment(reduceId, number, records)
+  }
+
+  private def send(): Unit = if (output != null) {
+    val count = output.count
+    val memoryBytes = output.memoryBytes
+    val body = output.result(nextSegment, () => bodies.end(memoryBytes))
+    bodies.made(memoryBytes)
+    output = null
+    nextSegment += count
+    push.push(body)
   }
 
   private def beginFor(partition: Int): Unit = {
@@ -101,4 +149,7 @@ private[remote] object SegmentWriter {
 
   /** A body is full when the next segment might not fit. */
   private val SegmentsPerBody = 4
+
+  /** There may be another round. */
+  private val NotYet = -1
 }

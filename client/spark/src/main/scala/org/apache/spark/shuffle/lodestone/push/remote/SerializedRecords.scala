@@ -32,6 +32,7 @@ private[remote] final class SerializedRecords(
 
   override def finish(): Unit = {
     input.finish()
+    segments.beginLastRound()
     pages.giveAll()
   }
 
@@ -52,6 +53,6 @@ private[remote] final class SerializedRecords(
         records
       }
     }
-    segments.send()
+    segments.endRound()
   }
 }

@@ -28,14 +28,10 @@ private[remote] final class Shares(attempt: MapAttempt) {
       location: ServiceLocation,
       version: Int,
       group: Int,
-      firstSequence: Int,
       segments: Array[Segment]): Unit = if (segments.nonEmpty) {
     val share = of(location)
-    var i = 0
-    while (i < segments.length) {
-      val one = Ledger.of(attempt.mapIndex, attempt.mapId, firstSequence + i, segments(i))
-      share.ledger = share.ledger.and(one)
-      i += 1
+    segments.foreach { segment =>
+      share.ledger = share.ledger.and(Ledger.of(attempt.mapIndex, attempt.mapId, segment))
     }
     used += ((version, group))
   }

@@ -31,20 +31,12 @@ private[remote] final class StreamedRecords(
   override def add(partition: Int, key: Any, value: Any): Unit = {
     buffered += streamOf(partition).add(key, value)
     peak = math.max(peak, buffered)
-    if (buffered >= RecordCollector.EnoughBytes || !held.isEnoughFor(buffered)) finish()
+    if (buffered >= RecordCollector.EnoughBytes || !held.isEnoughFor(buffered)) giveAll()
   }
 
   override def finish(): Unit = {
-    for (partition <- filled.indices if filled(partition) != null) {
-      while (!filled(partition).isEmpty) {
-        segments.add(partition)(filled(partition).peekFirst().writeTo)
-        // Not before: what could not be added is closed with all the others.
-        filled(partition).removeFirst()
-      }
-    }
-    buffered = 0
-    held.free()
-    segments.send()
+    segments.beginLastRound()
+    giveAll()
   }
 
   override def close(): Unit = {
@@ -56,6 +48,19 @@ private[remote] final class StreamedRecords(
   }
 
   override def peakBytes: Long = peak
+
+  private def giveAll(): Unit = {
+    for (partition <- filled.indices if filled(partition) != null) {
+      while (!filled(partition).isEmpty) {
+        segments.add(partition)(filled(partition).peekFirst().writeTo)
+        // Not before: what could not be added is closed with all the others.
+        filled(partition).removeFirst()
+      }
+    }
+    buffered = 0
+    held.free()
+    segments.endRound()
+  }
 
   private def streamOf(partition: Int): PartitionStream = {
     if (filled(partition) == null) filled(partition) = new ArrayDeque[PartitionStream](1)

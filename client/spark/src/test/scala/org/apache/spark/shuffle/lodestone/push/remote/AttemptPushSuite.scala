@@ -35,7 +35,7 @@ final class AttemptPushSuite {
   private def body(memory: BodyMemory, whenFree: () => Unit = () => ()): SegmentBody = {
     val output = new SegmentOutput(memory)
     output.write(Array[Byte](1, 2, 3))
-    output.endSegment(reduceId = 4, records = 1)
+    output.endSegment(reduceId = 4, number = 0, records = 1)
     output.result(0, whenFree)
   }
 

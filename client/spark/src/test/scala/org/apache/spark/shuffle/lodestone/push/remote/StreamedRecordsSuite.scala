@@ -87,6 +87,7 @@ final class StreamedRecordsSuite {
     }
     for ((partition, bytes) <- rows) records.add(partition, partition, bytes)
     records.finish()
+    segments.end()
     records.close()
     assertEquals(0, CountedCodec.open.get)
     val pushed = arrived(rows.size)

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.wire
+
+import scala.collection.mutable
+
+/**
+ * Which segments of the blocks of one partition were met, at one service or several, and whether that is all
+ * of them: a block is whole if its segments are there from the first one to the one that says that it is the
+ * last. Services may have the same segment, but none has it twice, and it is the same at all of them.
+ */
+private[spark] final class BlocksMet {
+  import BlocksMet._
+
+  private val met = mutable.LongMap.empty[Met]
+
+  /** By map index, of blocks that have more than the one segment which is the first and the last. */
+  private val several = mutable.LongMap.empty[Block]
+
+  /** Map indexes of blocks that contradict themselves. */
+  private val broken = mutable.BitSet.empty
+  private var service = 0
+
+  /** What comes next is at another service. */
+  def nextService(): Unit = service += 1
+
+  /** False: it was met before. */
+  def add(segment: LaidSegment): Boolean = {
+    val name = nameOf(segment.mapIndex, BlockSequence.numberOf(segment.sequence))
+    val before = met.getOrNull(name)
+    if (before == null) {
+      met.put(name, new Met(segment, service))
+      if (segment.sequence != Only) add(segment.mapIndex, segment.sequence)
+    } else if (before.service == service || before.segment != segment) {
+      broken += segment.mapIndex
+    }
+    before == null
+  }
+
+  def isWhole(mapIndex: Int): Boolean = !broken(mapIndex) && {
+    val first = met.getOrNull(nameOf(mapIndex, 0))
+    val block = several.getOrNull(mapIndex.toLong)
+    if (block == null) first != null else first != null && block.isWhole
+  }
+
+  private def add(mapIndex: Int, sequence: Int): Unit = {
+    val block = several.getOrElseUpdate(mapIndex.toLong, new Block)
+    val number = BlockSequence.numberOf(sequence)
+    block.count += 1
+    block.highest = math.max(block.highest, number)
+    if (BlockSequence.isLast(sequence)) {
+      if (block.last != Unknown) broken += mapIndex
+      block.last = number
+    }
+  }
+}
+
+private object BlocksMet {
+
+  /** First and last in one, as most are. */
+  private val Only = BlockSequence.last(BlockSequence(0))
+  private val Unknown = -1
+
+  private final class Met(val segment: LaidSegment, val service: Int)
+
+  /** Segments of one block, each counted once. */
+  private final class Block {
+    var count = 0
+    var highest: Int = Unknown
+    var last: Int = Unknown
+
+    def isWhole: Boolean = last != Unknown && highest == last && count == last + 1
+  }
+
+  private def nameOf(mapIndex: Int, number: Int): Long = (mapIndex.toLong << 32) | number
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push.remote
+
+import java.nio.file.Path
+
+import scala.concurrent.{Await, Future}
+import scala.concurrent.duration.DurationInt
+
+import org.junit.jupiter.api.{AfterEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows}
+import org.junit.jupiter.api.io.TempDir
+
+import org.apache.spark.shuffle.lodestone.DaemonProcess
+import org.apache.spark.shuffle.lodestone.driver._
+import org.apache.spark.shuffle.lodestone.driver.remote.RemotePlans
+import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.wire.{Application, MapRange, ShuffleMode}
+
+/** Rounds of segments, as two real daemons show them: the first one has the partitions 0 to 4. */
+final class SegmentWriterSuite {
+  @TempDir var directory: Path = _
+
+  private val client = new ServiceClient(Application("app", -1), 10000)
+  private var daemons = Seq.empty[DaemonProcess]
+  private val id = ShuffleGeneration(3, 0)
+
+  @AfterEach def stop(): Unit = {
+    client.close()
+    daemons.foreach(_.stop())
+  }
+
+  private def start(): Seq[ServiceLocation] = {
+    daemons = Seq("one", "two").map(name => DaemonProcess.start(directory.resolve(name).toFile))
+    val services = daemons.map(one => ServiceLocation(one.host, one.port, one.incarnation))
+    for (service <- services) {
+      Await.result(client.registerShuffle(service, id, 4, 10, ShuffleMode.Remote), 20.seconds)
+    }
+    services
+  }
+
+  private final class Driver extends SilentDriver {
+    override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] =
+      Future.failed(new IllegalStateException("nothing is wrong"))
+  }
+
+  /** Writes what `write` gives, and tells by partition the sequence and the length of what is shown then. */
+  private def shown(write: SegmentWriter => Unit): Map[Int, Seq[(Int, Int)]] = {
+    val services = start()
+    val patience = new Patience(10000, _ => None)
+    val means = PushMeans(client, new RemotePlans(new Driver), patience, patience)
+    val plan = RemotePlan(0, numPartitions = 10, replicas = 1, Array(services.toArray))
+    val push = new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, () => ())
+    val writer = new SegmentWriter(push, new Bodies(BodyBytes, 4 * BodyBytes), 10)
+    try {
+      write(writer)
+      writer.end()
+      push.commit()
+    } finally {
+      writer.close()
+    }
+    val reduceIds = (0 until 10).toArray
+    val layouts = services.flatMap { service =>
+      val layout = client.layout(service, id, MapRange.All, reduceIds, 10)
+      Await.result(layout, 20.seconds).partitions
+    }
+    layouts.filter(_.runs.nonEmpty).map { layout =>
+      // Bodies may overtake one another on their way.
+      val segments = layout.runs.toSeq.flatMap(_.segments).map(s => (s.sequence, s.length))
+      layout.reduceId -> segments.sorted
+    }.toMap
+  }
+
+  private def add(writer: SegmentWriter, reduceId: Int, length: Int): Unit =
+    writer.add(reduceId) { out =>
+      out.write(new Array[Byte](length), 0, length)
+      1
+    }
+
+  private val BodyBytes = 64 << 10
+
+  @Test def `of one round each segment says whether it is the last of its block`(): Unit = {
+    val one = shown { writer =>
+      writer.beginLastRound()
+      add(writer, 0, 10)
+      for (length <- Seq(50000, 50001, 50002)) add(writer, 3, length)
+      add(writer, 9, 11)
+    }
+    val large = Seq(0 -> 50000, 2 -> 50001, 5 -> 50002)
+    assertEquals(Map(0 -> Seq(1 -> 10), 3 -> large, 9 -> Seq(1 -> 11)), one)
+  }
+
+  @Test def `a block of which the last round has nothing gets an end without bytes`(): Unit = {
+    val rounds = shown { writer =>
+      for (reduceId <- Seq(0, 1, 4, 7, 8)) add(writer, reduceId, 10)
+      writer.endRound()
+      for (reduceId <- Seq(8, 1, 2)) add(writer, reduceId, 20)
+      writer.endRound()
+      writer.beginLastRound()
+      for (reduceId <- Seq(1, 3)) add(writer, reduceId, 30)
+    }
+    val expected = Map(
+      0 -> Seq(0 -> 10, 3 -> 0),
+      1 -> Seq(0 -> 10, 2 -> 20, 5 -> 30),
+      2 -> Seq(0 -> 20, 3 -> 0),
+      3 -> Seq(1 -> 30),
+      4 -> Seq(0 -> 10, 3 -> 0),
+      // All that the second service gets in the end.
+      7 -> Seq(0 -> 10, 3 -> 0),
+      8 -> Seq(0 -> 10, 2 -> 20, 5 -> 0))
+    assertEquals(expected, rounds)
+  }
+
+  @Test def `a last round without segments ends all blocks`(): Unit = {
+    val ended = shown { writer =>
+      add(writer, 9, 10)
+      writer.endRound()
+    }
+    assertEquals(Map(9 -> Seq(0 -> 10, 3 -> 0)), ended)
+  }
+
+  @Test def `a partition that comes again in the last round is an error, and not a wrong block`()
+      : Unit = {
+    assertThrows(
+      classOf[IllegalStateException],
+      () => {
+        shown { writer =>
+          writer.beginLastRound()
+          for (reduceId <- Seq(3, 4, 3)) add(writer, reduceId, 10)
+        }
+        ()
+      })
+    ()
+  }
+}
