@@ -50,7 +50,7 @@ final class BodiesSuite {
     val output =
       new SegmentOutput(new BodyMemory(() => throw new OutOfMemoryError("Cannot reserve")))
     output.write(bytes)
-    output.endSegment(reduceId = 4, records = 1)
+    output.endSegment(reduceId = 4, number = 0, records = 1)
     val body = output.result(0, () => ())
     val sent = new Array[Byte](bytes.length)
     body.slice(0, 1).nioByteBuffer().get(sent)

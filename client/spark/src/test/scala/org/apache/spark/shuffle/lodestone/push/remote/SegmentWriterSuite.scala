@@ -10,6 +10,8 @@ import org.junit.jupiter.api.{AfterEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows}
 import org.junit.jupiter.api.io.TempDir
 
+import org.apache.spark.SparkConf
+import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.remote.RemotePlans
@@ -50,7 +52,8 @@ final class SegmentWriterSuite {
     val means = PushMeans(client, new RemotePlans(new Driver), patience, patience)
     val plan = RemotePlan(0, numPartitions = 10, replicas = 1, Array(services.toArray))
     val push = new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, () => ())
-    val writer = new SegmentWriter(push, new Bodies(BodyBytes, 4 * BodyBytes), 10)
+    val memory = new TaskMemoryManager(UnifiedMemoryManager(new SparkConf(false), 1), 0)
+    val writer = new SegmentWriter(push, new Bodies(BodyBytes, 4 * BodyBytes), 10, memory)
     try {
       write(writer)
       writer.end()
