@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one suite, in a JVM of its own: in another one after a test that hung or ended the JVM."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.daemon import Daemon
+from harness.spark_process import MANAGER
+
+from .install import AGENT, HERE, Installed
+from .outcomes import CRASHED, HUNG, MISSING, Events, Outcome, events_of
+from .suites import Suite
+
+# As much as the greediest of these tests needs on plain Spark.
+HEAP = "2g"
+# What Spark opens to run on JDK 17 (JavaModuleOptions).
+OPENED = (
+    "lang lang.invoke lang.reflect io net nio util util.concurrent util.concurrent.atomic".split()
+)
+OPENED_OF_SUN = ["sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar"]
+PACKAGES = [f"java.{one}" for one in OPENED] + OPENED_OF_SUN
+JVM_OPTIONS = [
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *[f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in PACKAGES],
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "-Djdk.reflect.useDirectMethodHandle=false",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    f"-Xmx{HEAP}", "-Xss4m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+]  # fmt: skip
+# As in the pom of Spark's own build.
+PROPERTIES = {
+    "spark.testing": "1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.unsafe.exceptionOnMemoryLeak": "true",
+    "spark.master.rest.enabled": "false",
+    "spark.memory.debugFill": "true",
+    "derby.system.durability": "test",
+    "java.awt.headless": "true",
+}
+# From a start of a JVM or a test to its next word. The longest test takes a minute on two idle cores.
+SILENCE_LIMIT_S = 400
+SUITE_LIMIT_S = 3600
+# A suite with more tests than this that end their JVM is not to be helped.
+MOST_JVMS = 8
+FAREWELL = re.compile(
+    r"lodestone: ([\d,.]+) of ([\d,.]+) shuffles merged, (?:([\d,.]+) remote, )?"
+)
+
+
+@dataclass
+class Ran:
+    """What became of a suite's tests, and of the shuffles of its applications."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    aborted: str | None = None
+    shuffles: int = 0
+    merged: int = 0
+    remote: int = 0
+    seconds: float = 0.0
+
+    def count(self, log: Path) -> None:
+        text = log.read_text(errors="replace") if log.exists() else ""
+        for numbers in FAREWELL.findall(text):
+            merged, shuffles, remote = (int(re.sub(r"\D", "", one) or 0) for one in numbers)
+            self.merged += merged
+            self.shuffles += shuffles
+            self.remote += remote
+
+
+def run(suite: Suite, mode: str | None, spark: Installed, folder: Path, tests: list[str]) -> Ran:
+    """All of the suite, or the named tests, on Lodestone in a mode or, without one, on plain Spark."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    ran, began = Ran(), time.monotonic()
+    daemon = Daemon(folder / "daemon") if mode else None
+    try:
+        for turn in range(MOST_JVMS):
+            left = [test for test in tests if test not in ran.outcomes]
+            if turn > 0 and not left:
+                break
+            place = folder / f"jvm-{turn}"
+            jvm = _Jvm(suite, spark, place, _keys(mode, daemon), left)
+            _take(ran, jvm.wait(began + SUITE_LIMIT_S))
+            ran.count(place / "driver.log")
+            if jvm.has_ended_well or time.monotonic() > began + SUITE_LIMIT_S:
+                break
+    finally:
+        if daemon:
+            daemon.stop()
+    for test in tests:
+        ran.outcomes.setdefault(test, Outcome(MISSING))
+    ran.seconds = time.monotonic() - began
+    return ran
+
+
+def _take(ran: Ran, events: Events) -> None:
+    ran.outcomes |= events.ended
+    ran.aborted = ran.aborted or events.aborted
+
+
+def _keys(mode: str | None, daemon: Daemon | None) -> dict[str, str]:
+    if mode is None:
+        return {}
+    return {
+        "spark.shuffle.manager": MANAGER,
+        "spark.lodestone.mode": mode,
+        "spark.lodestone.services": daemon.host_port,
+    }
+
+
+class _Jvm:
+    """ScalaTest's runner at work, below a folder of its own."""
+
+    def __init__(self, suite: Suite, spark: Installed, folder: Path, keys: dict, tests: list[str]):
+        self._folder = folder
+        (folder / "tmp").mkdir(parents=True)
+        self._events = folder / "events.txt"
+        self._began = time.time()
+        self.has_ended_well = False
+        with (folder / "output.txt").open("wb") as output:
+            self._process = subprocess.Popen(
+                _command(suite, spark, folder, keys, tests),
+                cwd=folder, env=_environment(spark, folder), start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+
+    def wait(self, deadline: float) -> Events:
+        """Until it ends, or a test has run for too long, or the suite has (`deadline`)."""
+        verdict = CRASHED
+        while self._process.poll() is None:
+            try:
+                self._process.wait(2)
+            except subprocess.TimeoutExpired:
+                events = events_of(self._events)
+                quiet_since = max(events.since, self._began)
+                if time.time() > quiet_since + SILENCE_LIMIT_S or time.monotonic() > deadline:
+                    verdict = HUNG
+                    self._dump_and_kill()
+        self._end_children()
+        events = events_of(self._events)
+        self.has_ended_well = events.is_complete
+        if events.running is not None:
+            message = f"in {self._folder}"
+            events.ended[events.running] = Outcome(verdict, message, time.time() - events.since)
+        return events
+
+    def _dump_and_kill(self) -> None:
+        with (self._folder / "threads.txt").open("wb") as dump:
+            command = ["jstack", str(self._process.pid)]
+            subprocess.run(command, stdout=dump, stderr=subprocess.STDOUT, timeout=60, check=False)
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _end_children(self) -> None:
+        """Executors of local-cluster are of the JVM's process group, which is theirs alone."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def _command(suite: Suite, spark: Installed, folder: Path, keys: dict, tests: list[str]) -> list:
+    properties = PROPERTIES | {
+        "java.io.tmpdir": folder / "tmp",
+        "spark.test.home": folder,
+        "spark.sql.warehouse.dir": folder / "warehouse",
+        "log4j2.configurationFile": HERE / "log4j2.properties",
+        "conformance.logs": folder,
+        "conformance.outcomes": folder / "events.txt",
+    }
+    agent = []
+    if keys:
+        file = folder / "keys.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+        agent = [f"-javaagent:{AGENT}={file}"]
+    chosen = [word for test in tests for word in ("-t", test)]
+    return [
+        "java", *JVM_OPTIONS, *agent, *(f"-D{key}={value}" for key, value in properties.items()),
+        "-cp", _classpath(spark), "org.scalatest.tools.Runner",
+        "-R", spark.classpath[0], "-oW", "-C", "io.lodestone.conformance.Outcomes",
+        "-s", suite.class_name, *chosen,
+    ]  # fmt: skip
+
+
+def _environment(spark: Installed, folder: Path) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    return kept | {
+        "SPARK_HOME": str(folder),
+        "SPARK_TESTING": "1",
+        "SPARK_SCALA_VERSION": spark.scala,
+        "SPARK_DIST_CLASSPATH": _classpath(spark),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def _classpath(spark: Installed) -> str:
+    return os.pathsep.join(map(str, spark.classpath))
