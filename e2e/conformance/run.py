@@ -49,9 +49,7 @@ SILENCE_LIMIT_S = 400
 SUITE_LIMIT_S = 3600
 # A suite with more tests than this that end their JVM is not to be helped.
 MOST_JVMS = 8
-FAREWELL = re.compile(
-    r"lodestone: ([\d,.]+) of ([\d,.]+) shuffles merged, (?:([\d,.]+) remote, )?"
-)
+FAREWELL = re.compile(r"lodestone: ([\d,.]+) of ([\d,.]+) shuffles merged, (?:([\d,.]+) remote, )?")
 
 
 @dataclass
