@@ -9,7 +9,7 @@ from pathlib import Path
 
 from . import explained, outcomes, table
 from .install import Installed, build_agent, install
-from .run import JVM_OPTIONS, PROPERTIES, run
+from .run import EVERY_JVM, JVM_OPTIONS, PROPERTIES, run
 from .suites import MODES, RELEASES, SUITES, Suite
 from .verdict import WHOLE_SUITE, Verdict, judge
 
@@ -79,7 +79,7 @@ def verdicts_of(suite: Suite, line: str, spark: Installed, given, reasons) -> li
 
 def outcomes_on_plain(suite: Suite, spark: Installed, again: bool):
     """Kept from run to run, as long as JVMs are started in the same way."""
-    ways = hashlib.sha256(repr((JVM_OPTIONS, PROPERTIES)).encode()).hexdigest()[:8]
+    ways = hashlib.sha256(repr((JVM_OPTIONS, EVERY_JVM, PROPERTIES)).encode()).hexdigest()[:8]
     kept = spark.folder / f"plain-{ways}" / f"{suite.name}.txt"
     if again or not kept.exists():
         ran = run(suite, None, spark, spark.folder / "runs" / "plain" / suite.name, [])

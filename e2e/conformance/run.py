@@ -31,8 +31,10 @@ JVM_OPTIONS = [
     "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
     "-Djdk.reflect.useDirectMethodHandle=false",
     "-Dio.netty.tryReflectionSetAccessible=true",
-    f"-Xmx{HEAP}", "-Xss4m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+    f"-Xmx{HEAP}", "-Xss4m",
 ]  # fmt: skip
+# Of the suite's JVM and of the executors that it starts: none lives long enough for the optimising compiler to pay.
+EVERY_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 # As in the pom of Spark's own build.
 PROPERTIES = {
     "spark.testing": "1",
@@ -195,6 +197,7 @@ def _environment(spark: Installed, folder: Path) -> dict[str, str]:
         "SPARK_SCALA_VERSION": spark.scala,
         "SPARK_DIST_CLASSPATH": _classpath(spark),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "JAVA_TOOL_OPTIONS": EVERY_JVM,
     }
 
 

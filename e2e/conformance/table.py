@@ -40,9 +40,10 @@ def findings(verdicts: list[Verdict]) -> list[str]:
 
 def summary(verdicts: list[Verdict]) -> list[str]:
     """All of it, ordered: rows come in the order in which suites end."""
-    ordered = sorted(verdicts, key=lambda v: (v.line, v.mode, v.suite.name), reverse=False)
-    tests = sum(v.tests for v in ordered)
-    equal = sum(v.equal for v in ordered)
-    explained = sum(v.explained for v in ordered)
-    last = f"{tests} tests: {equal} equal, {explained} explained, {tests - equal - explained} different"
+    ordered = sorted(verdicts, key=lambda v: (v.line, v.mode, v.suite.name))
+    tests, equal, explained = (
+        sum(getattr(v, name) for v in ordered) for name in ("tests", "equal", "explained")
+    )
+    different = sum(len(v.different) for v in ordered)
+    last = f"{tests} tests: {equal} equal, {explained} explained, {different} different"
     return [HEAD, *map(row, ordered), *findings(ordered), "", last]
