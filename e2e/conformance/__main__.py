@@ -23,6 +23,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="the suites of `make test`")
     parser.add_argument("--again", action="store_true", help="also what plain Spark gave before")
     parser.add_argument("--jobs", type=int, default=2, help="how many suites at a time")
+    parser.add_argument("--limit", type=float, default=400, help="seconds that a test may take")
     parser.add_argument("--out", type=Path, help="a file for the report")
     return parser.parse_args()
 
@@ -65,24 +66,23 @@ def main() -> int:
 
 def verdicts_of(suite: Suite, line: str, spark: Installed, given, reasons) -> list[Verdict]:
     """Of one suite, in each mode."""
-    plain = outcomes_on_plain(suite, spark, given.again)
+    plain = outcomes_on_plain(suite, spark, given)
     tests = [test for test, one in plain.items() if one.what == outcomes.PASSED]
     verdicts = []
     for mode in given.modes:
-        folder = spark.folder / "runs" / mode / suite.name
-        ran = run(suite, mode, spark, folder, tests)
+        ran = run(suite, mode, spark, given.limit, tests)
         if ran.aborted:
             ran.outcomes[WHOLE_SUITE] = outcomes.Outcome("aborted", ran.aborted)
         verdicts.append(judge(suite, mode, line, plain, ran, reasons))
     return verdicts
 
 
-def outcomes_on_plain(suite: Suite, spark: Installed, again: bool):
+def outcomes_on_plain(suite: Suite, spark: Installed, given):
     """Kept from run to run, as long as JVMs are started in the same way."""
     ways = hashlib.sha256(repr((JVM_OPTIONS, EVERY_JVM, PROPERTIES)).encode()).hexdigest()[:8]
     kept = spark.folder / f"plain-{ways}" / f"{suite.name}.txt"
-    if again or not kept.exists():
-        ran = run(suite, None, spark, spark.folder / "runs" / "plain" / suite.name, [])
+    if given.again or not kept.exists():
+        ran = run(suite, None, spark, given.limit)
         if ran.aborted or not ran.outcomes:
             raise RuntimeError(f"{suite.name} does not run on plain Spark: {ran.aborted}")
         kept.parent.mkdir(parents=True, exist_ok=True)

@@ -46,8 +46,6 @@ PROPERTIES = {
     "derby.system.durability": "test",
     "java.awt.headless": "true",
 }
-# From a start of a JVM or a test to its next word. The longest test takes a minute on two idle cores.
-SILENCE_LIMIT_S = 400
 SUITE_LIMIT_S = 3600
 # A suite with more tests than this that end their JVM is not to be helped.
 MOST_JVMS = 8
@@ -74,22 +72,24 @@ class Ran:
             self.remote += remote
 
 
-def run(suite: Suite, mode: str | None, spark: Installed, folder: Path, tests: list[str]) -> Ran:
-    """All of the suite, or the named tests, on Lodestone in a mode or, without one, on plain Spark."""
+def run(suite: Suite, mode: str | None, spark: Installed, limit_s: float, tests=()) -> Ran:
+    """All of the suite, on Lodestone in a mode or, without one, on plain Spark. A test has `limit_s`. What a JVM that
+    ended too soon has left of `tests` is run in the next one."""
+    folder = spark.folder / "runs" / (mode or "plain") / suite.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     ran, began = Ran(), time.monotonic()
+    deadline = began + SUITE_LIMIT_S
     daemon = Daemon(folder / "daemon") if mode else None
     try:
         for turn in range(MOST_JVMS):
-            left = [test for test in tests if test not in ran.outcomes]
-            if turn > 0 and not left:
-                break
+            left = [test for test in tests if test not in ran.outcomes] if turn > 0 else []
             place = folder / f"jvm-{turn}"
             jvm = _Jvm(suite, spark, place, _keys(mode, daemon), left)
-            _take(ran, jvm.wait(began + SUITE_LIMIT_S))
+            _take(ran, jvm.wait(limit_s, deadline))
             ran.count(place / "driver.log")
-            if jvm.has_ended_well or time.monotonic() > began + SUITE_LIMIT_S:
+            has_all = all(test in ran.outcomes for test in tests)
+            if jvm.has_ended_well or has_all or time.monotonic() > deadline:
                 break
     finally:
         if daemon:
@@ -131,19 +131,18 @@ class _Jvm:
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
 
-    def wait(self, deadline: float) -> Events:
-        """Until it ends, or a test has run for too long, or the suite has (`deadline`)."""
+    def wait(self, limit_s: float, deadline: float) -> Events:
+        """Until it ends, or a test has run for too long (`limit_s`), or the suite has (`deadline`)."""
         verdict = CRASHED
-        while self._process.poll() is None:
-            try:
-                self._process.wait(2)
-            except subprocess.TimeoutExpired:
-                events = events_of(self._events)
-                quiet_since = max(events.since, self._began)
-                if time.time() > quiet_since + SILENCE_LIMIT_S or time.monotonic() > deadline:
+        try:
+            while self._is_running():
+                quiet_since = max(events_of(self._events).since, self._began)
+                if time.time() > quiet_since + limit_s or time.monotonic() > deadline:
                     verdict = HUNG
-                    self._dump_and_kill()
-        self._end_children()
+                    self._dump_threads()
+                    self._kill()
+        finally:
+            self._kill()
         events = events_of(self._events)
         self.has_ended_well = events.is_complete
         if events.running is not None:
@@ -151,19 +150,28 @@ class _Jvm:
             events.ended[events.running] = Outcome(verdict, message, time.time() - events.since)
         return events
 
-    def _dump_and_kill(self) -> None:
+    def _is_running(self) -> bool:
+        try:
+            self._process.wait(2)
+            return False
+        except subprocess.TimeoutExpired:
+            return True
+
+    def _dump_threads(self) -> None:
         with (self._folder / "threads.txt").open("wb") as dump:
             command = ["jstack", str(self._process.pid)]
-            subprocess.run(command, stdout=dump, stderr=subprocess.STDOUT, timeout=60, check=False)
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+            try:
+                subprocess.run(command, stdout=dump, stderr=dump, timeout=60, check=False)
+            except subprocess.TimeoutExpired:
+                dump.write(b"the JVM did not say within 60 s\n")
 
-    def _end_children(self) -> None:
-        """Executors of local-cluster are of the JVM's process group, which is theirs alone."""
+    def _kill(self) -> None:
+        """With its executors: they are of the JVM's process group, which is theirs alone."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+        self._process.wait()
 
 
 def _command(suite: Suite, spark: Installed, folder: Path, keys: dict, tests: list[str]) -> list:
