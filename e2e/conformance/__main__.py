@@ -14,6 +14,10 @@ from .suites import MODES, RELEASES, SUITES, Suite
 from .verdict import WHOLE_SUITE, Verdict, judge
 
 
+class DoesNotRun(Exception):
+    """There is nothing to compare with."""
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
     parser.add_argument("--lines", type=words(RELEASES), default=list(RELEASES))
@@ -45,7 +49,7 @@ def main() -> int:
     reasons = explained.read()
     build_agent()
     chosen = [s for s in SUITES if s.name in given.suites and (s.quick or not given.quick)]
-    verdicts = []
+    verdicts, failures = [], []
     print(table.HEAD, flush=True)
     with ThreadPoolExecutor(given.jobs) as pool:
         under_way = [
@@ -54,14 +58,19 @@ def main() -> int:
             for suite in chosen
         ]
         for ended in as_completed(under_way):
-            for verdict in ended.result():
-                verdicts.append(verdict)
+            try:
+                of_suite = ended.result()
+            except DoesNotRun as failure:
+                failures.append(str(failure))
+                continue
+            for verdict in of_suite:
                 print(table.row(verdict), flush=True)
-    report = "\n".join(table.summary(verdicts)) + "\n"
+            verdicts += of_suite
+    report = "\n".join([*table.summary(verdicts), *failures]) + "\n"
     print(f"\n{report}", end="")
     if given.out:
         given.out.write_text(report)
-    return 0 if all(verdict.is_good for verdict in verdicts) else 1
+    return 0 if not failures and all(verdict.is_good for verdict in verdicts) else 1
 
 
 def verdicts_of(suite: Suite, line: str, spark: Installed, given, reasons) -> list[Verdict]:
@@ -83,8 +92,10 @@ def outcomes_on_plain(suite: Suite, spark: Installed, given):
     kept = spark.folder / f"plain-{ways}" / f"{suite.name}.txt"
     if given.again or not kept.exists():
         ran = run(suite, None, spark, given.limit)
-        if ran.aborted or not ran.outcomes:
-            raise RuntimeError(f"{suite.name} does not run on plain Spark: {ran.aborted}")
+        if ran.aborted or not ran.is_complete or not ran.outcomes:
+            # What is kept decides what is compared from now on: half of a suite will not do.
+            reason = ran.aborted or "its JVM was killed, or ended in the middle of a test"
+            raise DoesNotRun(f"{suite.name} does not run on plain Spark {spark.release}: {reason}")
         kept.parent.mkdir(parents=True, exist_ok=True)
         outcomes.save(ran.outcomes, kept)
     return outcomes.load(kept)

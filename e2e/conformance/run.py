@@ -58,6 +58,8 @@ class Ran:
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     aborted: str | None = None
+    # Whether the last JVM came to its end by itself.
+    is_complete: bool = False
     shuffles: int = 0
     merged: int = 0
     remote: int = 0
@@ -103,6 +105,7 @@ def run(suite: Suite, mode: str | None, spark: Installed, limit_s: float, tests=
 def _take(ran: Ran, events: Events) -> None:
     ran.outcomes |= events.ended
     ran.aborted = ran.aborted or events.aborted
+    ran.is_complete = events.is_complete
 
 
 def _keys(mode: str | None, daemon: Daemon | None) -> dict[str, str]:

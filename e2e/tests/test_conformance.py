@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is made of the outcomes of Spark's own suites: what fails the run, and what does not."""
 
+import argparse
+
 import pytest
 
+from conformance import __main__ as conformance
 from conformance import explained, outcomes, table
 from conformance.explained import Place
+from conformance.install import Installed
 from conformance.outcomes import Outcome
 from conformance.run import Ran
 from conformance.suites import SUITES
@@ -88,6 +92,20 @@ def test_the_test_in_which_a_jvm_was_killed_is_known(tmp_path):
     events = outcomes.events_of(file)
     assert events.ended == {"one: two": Outcome("failed", "No.\\nNo!", 1.5)}
     assert (events.running, events.since, events.is_complete) == ("three", 2.5, False)
+
+
+def test_half_of_a_suite_on_plain_spark_is_not_kept(tmp_path, monkeypatch):
+    spark = Installed("4.1.2", tmp_path, [])
+    given = argparse.Namespace(again=False, limit=1)
+    killed = Ran({"a": PASSED, "b": Outcome("hung")})
+    monkeypatch.setattr(conformance, "run", lambda *_: killed)
+    with pytest.raises(conformance.DoesNotRun, match=SUITE.name):
+        conformance.outcomes_on_plain(SUITE, spark, given)
+    whole = Ran({"a": PASSED}, is_complete=True)
+    monkeypatch.setattr(conformance, "run", lambda *_: whole)
+    assert conformance.outcomes_on_plain(SUITE, spark, given) == {"a": PASSED}
+    monkeypatch.setattr(conformance, "run", lambda *_: killed)
+    assert conformance.outcomes_on_plain(SUITE, spark, given) == {"a": PASSED}
 
 
 def test_outcomes_are_kept_as_they_were(tmp_path):
