@@ -26,10 +26,11 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build demo bench sort test soak chaos lint fmt clean daemon tools test-rust test-jvm test-e2e
+.PHONY: help build demo bench sort test conformance soak chaos lint fmt clean daemon tools test-rust test-jvm test-e2e
+.PHONY: test-conformance
 
 help: ## lists the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: tools daemon $(JARS) $(JOBS_JAR) ## fills dist/: the daemon, one plugin jar per Spark line
 	@ls -l dist/lodestone dist/jars/*.jar | awk '{print $$5, $$9}'
@@ -50,7 +51,12 @@ test: tools .venv-test/.ready ## everything that CI runs
 	@$(MAKE) --no-print-directory $(TEST_VENVS) & fetching=$$!; \
 	  $(MAKE) --no-print-directory lint test-rust test-jvm || { kill $$fetching; exit 1; }; \
 	  wait $$fetching || true
-	@$(MAKE) --no-print-directory test-e2e
+	@$(MAKE) --no-print-directory test-e2e test-conformance
+
+# ARGS="--lines 4.1 --modes remote --suites JoinSuite,DatasetSuite": some of it. Plain Spark's outcomes are kept in .cache.
+conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must come out as on plain Spark
+	$(SAY) "conformance: Spark's own suites, on plain Spark and on Lodestone"
+	@PYTHONPATH=e2e python3 -m conformance $(ARGS)
 
 lint: tools .venv-test/.ready ## formatters and linters, warnings are errors
 	@.ci/check-tools clippy
@@ -65,7 +71,7 @@ fmt: tools .venv-test/.ready ## formats what the formatters can format
 	.venv-test/bin/ruff check -q --fix e2e bench && .venv-test/bin/ruff format -q e2e bench
 
 clean: ## removes what was built; fetched tools and data stay in .venv-* and .cache
-	rm -rf dist daemon/target client/target client/*/target e2e/jobs/target
+	rm -rf dist daemon/target client/target client/*/target e2e/jobs/target e2e/conformance/agent/target
 
 tools:
 	@.ci/check-tools git java mvn cargo python3
@@ -92,6 +98,10 @@ test-e2e: tools daemon $(JARS) $(JOBS_JAR)
 	@$(MAKE) --no-print-directory -j 2 -O $(TEST_ARCHIVES)
 	$(SAY) "end to end: real Spark processes, real daemons"
 	.venv-test/bin/python -m pytest -q -n 4 --dist loadgroup -c e2e/pytest.ini e2e/tests
+
+test-conformance: tools daemon $(JARS)
+	$(SAY) "conformance: some of Spark's own suites, on plain Spark and on Lodestone"
+	@PYTHONPATH=e2e python3 -m conformance --quick --lines 4.1
 
 # The daemon. Cargo knows what changed; dist/lodestone keeps its time when nothing did.
 daemon: tools

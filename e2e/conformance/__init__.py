@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spark's own test suites, on plain Spark and on Lodestone: each test must come out the same."""

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.lodestone.conformance;
+
+import java.lang.instrument.ClassFileTransformer;
+import java.lang.instrument.Instrumentation;
+import java.security.ProtectionDomain;
+import org.apache.xbean.asm9.ClassReader;
+import org.apache.xbean.asm9.ClassVisitor;
+import org.apache.xbean.asm9.ClassWriter;
+import org.apache.xbean.asm9.MethodVisitor;
+import org.apache.xbean.asm9.Opcodes;
+
+/**
+ * The suites make their own {@code SparkConf}, many without what system properties say, and one
+ * names Spark's own shuffle manager. So the constructor of {@code SparkContext} is changed: the
+ * first that it does is to ask {@link Keys} for the configuration to go on with.
+ */
+public final class Agent {
+  private static final String CONTEXT = "org/apache/spark/SparkContext";
+  private static final String CONF = "org/apache/spark/SparkConf";
+
+  private Agent() {}
+
+  /**
+   * @param file keys and values as of {@code java.util.Properties}
+   */
+  public static void premain(String file, Instrumentation instrumentation) {
+    Keys.readFrom(file);
+    instrumentation.addTransformer(new ContextTransformer());
+  }
+
+  private static final class ContextTransformer implements ClassFileTransformer {
+    @Override
+    public byte[] transform(
+        ClassLoader loader, String name, Class<?> old, ProtectionDomain domain, byte[] bytes) {
+      if (!CONTEXT.equals(name)) {
+        return null;
+      }
+      ClassReader reader = new ClassReader(bytes);
+      // The frames stay as they are: a configuration takes the place of a configuration.
+      ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
+      reader.accept(new ContextVisitor(writer), 0);
+      return writer.toByteArray();
+    }
+  }
+
+  private static final class ContextVisitor extends ClassVisitor {
+    ContextVisitor(ClassVisitor next) {
+      super(Opcodes.ASM9, next);
+    }
+
+    @Override
+    public MethodVisitor visitMethod(
+        int access, String name, String descriptor, String signature, String[] exceptions) {
+      MethodVisitor next = super.visitMethod(access, name, descriptor, signature, exceptions);
+      // All other constructors call this one.
+      boolean isPrimary = "<init>".equals(name) && ("(L" + CONF + ";)V").equals(descriptor);
+      return isPrimary ? new ConstructorVisitor(next) : next;
+    }
+  }
+
+  private static final class ConstructorVisitor extends MethodVisitor {
+    ConstructorVisitor(MethodVisitor next) {
+      super(Opcodes.ASM9, next);
+    }
+
+    @Override
+    public void visitCode() {
+      super.visitCode();
+      super.visitVarInsn(Opcodes.ALOAD, 1);
+      String keys = Keys.class.getName().replace('.', '/');
+      super.visitMethodInsn(
+          Opcodes.INVOKESTATIC, keys, "putInto", "(L" + CONF + ";)L" + CONF + ";", false);
+      super.visitVarInsn(Opcodes.ASTORE, 1);
+    }
+  }
+}

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that may come out otherwise than on plain Spark, each with the reason: `explained.txt`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .suites import MODES, RELEASES, SUITES
+
+FILE = Path(__file__).with_name("explained.txt")
+FIELDS = ["suite", "test", "modes", "lines", "why"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One test on one side."""
+
+    suite: str
+    test: str
+    mode: str
+    line: str
+
+    def __str__(self) -> str:
+        return f"{self.suite}, {self.mode}, Spark {self.line}: {self.test}"
+
+
+def read(file: Path = FILE) -> dict[Place, str]:
+    """The reason by test and side."""
+    explained = {}
+    for paragraph in file.read_text().split("\n\n"):
+        lines = [line for line in paragraph.splitlines() if line and not line.startswith("#")]
+        if lines:
+            for place, why in _places(lines):
+                if place in explained:
+                    raise ValueError(f"{file}: explained twice: {place}")
+                explained[place] = why
+    return explained
+
+
+def _places(lines: list[str]):
+    fields = [line.split(": ", 1) for line in lines]
+    if [field[0] for field in fields] != FIELDS or any(len(field) != 2 for field in fields):
+        raise ValueError(f"{FIELDS} are wanted, each with a value, instead of {lines}")
+    suite, test, modes, spark_lines, why = (field[1] for field in fields)
+    known = [(suite, [one.name for one in SUITES])]
+    known += [(mode, MODES) for mode in modes.split(", ")]
+    known += [(line, RELEASES) for line in spark_lines.split(", ")]
+    for word, choice in known:
+        if word not in choice:
+            raise ValueError(f"{word!r} is none of {', '.join(choice)}")
+    for mode in modes.split(", "):
+        for line in spark_lines.split(", "):
+            yield Place(suite, test, mode, line), why

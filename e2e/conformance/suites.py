@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of Spark's suites are run, and on which releases."""
+
+from dataclasses import dataclass
+
+# By line: the newest release whose tests are published in a repository of Maven's.
+RELEASES = {"4.1": "4.1.2", "3.5": "3.5.9"}
+MODES = ("merge", "remote")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A class of Spark's tests. `quick`: `make test` runs it."""
+
+    class_name: str
+    quick: bool = False
+    shuffles: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.class_name.rsplit(".", 1)[1]
+
+
+SUITES = [
+    Suite("org.apache.spark.SortShuffleSuite", quick=True),
+    Suite("org.apache.spark.rdd.PairRDDFunctionsSuite", quick=True),
+    Suite("org.apache.spark.rdd.RDDSuite"),
+    Suite("org.apache.spark.rdd.SortingSuite", quick=True),
+    Suite("org.apache.spark.DistributedSuite"),
+    Suite("org.apache.spark.CheckpointSuite"),
+    Suite("org.apache.spark.scheduler.BarrierTaskContextSuite", shuffles=False),
+    Suite("org.apache.spark.sql.JoinSuite"),
+    Suite("org.apache.spark.sql.execution.joins.OuterJoinSuite"),
+    Suite("org.apache.spark.sql.DataFrameAggregateSuite"),
+    Suite("org.apache.spark.sql.DataFrameWindowFunctionsSuite", quick=True),
+    Suite("org.apache.spark.sql.SQLQuerySuite"),
+    Suite("org.apache.spark.sql.DatasetSuite"),
+    Suite("org.apache.spark.sql.execution.adaptive.AdaptiveQueryExecSuite"),
+    Suite("org.apache.spark.sql.execution.CoalesceShufflePartitionsSuite"),
+    Suite("org.apache.spark.sql.execution.ExchangeSuite", quick=True),
+    Suite("org.apache.spark.sql.streaming.StreamingInnerJoinSuite"),
+    Suite("org.apache.spark.sql.streaming.StreamingOuterJoinSuite"),
+    Suite("org.apache.spark.sql.streaming.StreamingAggregationSuite"),
+]

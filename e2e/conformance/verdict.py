@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The outcomes of a suite on Lodestone, held against those on plain Spark."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .explained import Place
+from .outcomes import MISSING, PASSED, Outcome
+from .run import Ran
+from .suites import Suite
+
+# A test that did not run on plain Spark says nothing, however it came out.
+UNHEARD = ("ignored", "canceled", "pending")
+WHOLE_SUITE = "(the suite)"
+
+
+@dataclass
+class Verdict:
+    """One row of the table, and what there is to say about it."""
+
+    suite: Suite
+    mode: str
+    line: str
+    ran: Ran
+    tests: int = 0
+    equal: int = 0
+    explained: int = 0
+    different: list[str] = field(default_factory=list)
+    # What is explained and does not differ.
+    outdated: list[str] = field(default_factory=list)
+    fails_on_plain: list[str] = field(default_factory=list)
+
+    @property
+    def is_silently_plain(self) -> bool:
+        of_mode = self.ran.remote if self.mode == "remote" else self.ran.merged
+        return self.suite.shuffles and of_mode == 0
+
+    @property
+    def is_good(self) -> bool:
+        return not (self.different or self.outdated or self.is_silently_plain)
+
+
+def judge(
+    suite: Suite,
+    mode: str,
+    line: str,
+    plain: Mapping[str, Outcome],
+    ran: Ran,
+    explained: Mapping[Place, str],
+) -> Verdict:
+    verdict = Verdict(suite, mode, line, ran)
+    ours = {test: one for test, one in ran.outcomes.items() if one.what not in UNHEARD}
+    theirs = {test: one for test, one in plain.items() if one.what not in UNHEARD}
+    for test in theirs | ours:
+        before, after = theirs.get(test), ours.get(test, Outcome(MISSING))
+        if before is not None and before.what != PASSED:
+            verdict.fails_on_plain.append(test)
+            continue
+        verdict.tests += 1
+        is_equal = before is not None and after.what == PASSED
+        _count(verdict, Place(suite.name, test, mode, line), after, is_equal, explained)
+    for place in explained:
+        if (place.suite, place.mode, place.line) == (suite.name, mode, line):
+            if place.test not in theirs:
+                verdict.outdated.append(f"{place} (there is no such test)")
+    return verdict
+
+
+def _count(
+    verdict: Verdict,
+    place: Place,
+    after: Outcome,
+    is_equal: bool,
+    explained: Mapping[Place, str],
+) -> None:
+    if is_equal:
+        verdict.equal += 1
+        if place in explained:
+            verdict.outdated.append(str(place))
+    elif place in explained:
+        verdict.explained += 1
+    else:
+        verdict.different.append(f"{place}\n      {after.what}: {after.message[:300]}")

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is made of the outcomes of Spark's own suites: what fails the run, and what does not."""
+
+import argparse
+
+import pytest
+
+from conformance import __main__ as conformance
+from conformance import explained, outcomes, table
+from conformance.explained import Place
+from conformance.install import Installed
+from conformance.outcomes import Outcome
+from conformance.run import Ran
+from conformance.suites import SUITES
+from conformance.verdict import judge
+
+SUITE = SUITES[0]
+PASSED = Outcome("passed")
+FAILED = Outcome("failed", "1 did not equal 2")
+
+
+def verdict_of(plain, ours, reasons=(), remote=1):
+    ran = Ran(ours, shuffles=1, remote=remote)
+    places = {Place(SUITE.name, test, "remote", "4.1"): "It is so." for test in reasons}
+    return judge(SUITE, "remote", "4.1", plain, ran, places)
+
+
+def test_the_same_outcome_is_good():
+    verdict = verdict_of({"a": PASSED, "b": Outcome("ignored")}, {"a": PASSED})
+    assert verdict.is_good
+    assert (verdict.tests, verdict.equal) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "ours", [{"a": FAILED}, {"a": Outcome("hung")}, {"a": Outcome("canceled")}, {}]
+)
+def test_a_test_that_passes_on_plain_spark_alone_fails_the_run(ours):
+    verdict = verdict_of({"a": PASSED}, ours)
+    assert not verdict.is_good
+    assert "remote, Spark 4.1: a" in "\n".join(table.findings([verdict]))
+
+
+def test_a_test_that_is_on_one_side_only_fails_the_run():
+    assert not verdict_of({"a": PASSED}, {"a": PASSED, "b": PASSED}).is_good
+
+
+def test_a_difference_that_is_explained_is_good():
+    verdict = verdict_of({"a": PASSED}, {"a": FAILED}, reasons=["a"])
+    assert verdict.is_good
+    assert verdict.explained == 1
+
+
+@pytest.mark.parametrize("test", ["a", "a test that nobody has"])
+def test_an_explanation_of_what_does_not_differ_fails_the_run(test):
+    verdict = verdict_of({"a": PASSED}, {"a": PASSED}, reasons=[test])
+    assert not verdict.is_good
+    assert "to be taken out" in "\n".join(table.findings([verdict]))
+
+
+def test_a_suite_whose_shuffles_all_were_plain_fails_the_run():
+    verdict = verdict_of({"a": PASSED}, {"a": PASSED}, remote=0)
+    assert not verdict.is_good
+    assert "No shuffle went through Lodestone" in "\n".join(table.findings([verdict]))
+
+
+def test_a_test_that_fails_on_plain_spark_too_is_named_and_not_counted():
+    verdict = verdict_of({"a": PASSED, "b": FAILED}, {"a": PASSED, "b": FAILED})
+    assert verdict.is_good
+    assert verdict.tests == 1
+    assert "Spark 4.1: b" in "\n".join(table.findings([verdict]))
+
+
+def test_the_explanations_are_in_order():
+    assert all(why.endswith(".") for why in explained.read().values())
+
+
+def test_an_explanation_of_an_unknown_suite_is_refused(tmp_path):
+    file = tmp_path / "explained.txt"
+    file.write_text("suite: NoSuite\ntest: a\nmodes: merge\nlines: 4.1\nwhy: It is so.\n")
+    with pytest.raises(ValueError, match="NoSuite"):
+        explained.read(file)
+
+
+def test_the_test_in_which_a_jvm_was_killed_is_known(tmp_path):
+    file = tmp_path / "events.txt"
+    file.write_text(
+        "1000\tstarted\tone: two\t\n"
+        "2500\tfailed\tone: two\tNo.\\nNo!\n"
+        "2500\tstarted\tthree\t\n"
+        "9000\tpas"
+    )
+    events = outcomes.events_of(file)
+    assert events.ended == {"one: two": Outcome("failed", "No.\\nNo!", 1.5)}
+    assert (events.running, events.since, events.is_complete) == ("three", 2.5, False)
+
+
+def test_half_of_a_suite_on_plain_spark_is_not_kept(tmp_path, monkeypatch):
+    spark = Installed("4.1.2", tmp_path, [])
+    given = argparse.Namespace(again=False, limit=1)
+    killed = Ran({"a": PASSED, "b": Outcome("hung")})
+    monkeypatch.setattr(conformance, "run", lambda *_: killed)
+    with pytest.raises(conformance.DoesNotRun, match=SUITE.name):
+        conformance.outcomes_on_plain(SUITE, spark, given)
+    whole = Ran({"a": PASSED}, is_complete=True)
+    monkeypatch.setattr(conformance, "run", lambda *_: whole)
+    assert conformance.outcomes_on_plain(SUITE, spark, given) == {"a": PASSED}
+    monkeypatch.setattr(conformance, "run", lambda *_: killed)
+    assert conformance.outcomes_on_plain(SUITE, spark, given) == {"a": PASSED}
+
+
+def test_outcomes_are_kept_as_they_were(tmp_path):
+    file = tmp_path / "plain.txt"
+    kept = {"one: two": Outcome("passed", "", 1.5), "three": Outcome("failed", "a\\tb", 0.1)}
+    outcomes.save(kept, file)
+    assert outcomes.load(file) == kept
+
+
+def test_the_last_lines_of_all_applications_are_added_up(tmp_path):
+    log = tmp_path / "driver.log"
+    log.write_text(
+        "lodestone: 1,000 of 1,234 shuffles merged, 12 remote, 0 blocks (0 bytes) pushed\n"
+        "lodestone explain app --service host:1 says why, while these services run\n"
+        "lodestone: 2 of 3 shuffles merged, 0 blocks (0 bytes) pushed\n"
+    )
+    ran = Ran()
+    ran.count(log)
+    assert (ran.merged, ran.shuffles, ran.remote) == (1002, 1237, 12)
