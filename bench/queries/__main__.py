@@ -43,17 +43,33 @@ def measured(asked: argparse.Namespace) -> int:
     )
     told = result.begun(setting, command("queries"), asked.rounds)
     told |= {"scale": asked.scale, "sides": asked.sides, "notes": asked.note}
+    if asked.resume:
+        told |= resumed(told, json.loads(RUNS.read_text()))
     suite = Suite(told, asked.out)
     throttle = disk.Throttle(sides.CACHE)
     try:
         with Sessions(setting, throttle, {JOB: WARM_UP}, asked.timeout, DISK) as sessions:
             for number in range(1, asked.rounds + 1):
                 for name in asked.queries:
-                    suite.once(sessions, number, name)
+                    if not suite.has(number, name):
+                        suite.once(sessions, number, name)
     finally:
         throttle.close()
     say("\n" + page.of(told))
     return 1 if any(run["failure"] for run in told["runs"]) else 0
+
+
+def resumed(told: dict, before: dict) -> dict:
+    """The runs that are there already, and under which names. Only runs of the same kind stand on one page."""
+    for same in ("setting", "scale", "sides", "machine"):
+        if told[same] != before[same]:
+            raise SystemExit(f"{RUNS} has another {same}: {before[same]}, not {told[same]}")
+    both = {key: [before[key], told[key]] for key in ("date", "commit", "command")}
+    return {
+        **{key: "; ".join(dict.fromkeys(values)) for key, values in both.items()},
+        "notes": list(dict.fromkeys([*before["notes"], *told["notes"]])),
+        "runs": before["runs"],
+    }
 
 
 class Suite:
@@ -65,6 +81,10 @@ class Suite:
         # To each query, the first answer of the first side that had one.
         self._expected: dict[str, list] = {}
         self._turns = 0
+
+    def has(self, number: int, name: str) -> bool:
+        """From before, if this is resumed."""
+        return any((r["round"], r["job"]) == (number, name) for r in self._told["runs"])
 
     def once(self, sessions: Sessions, number: int, name: str) -> None:
         """One query, each side once."""
@@ -115,6 +135,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sides", type=listed(names), default=SIDES, help=f"of {names}")
     parser.add_argument("--queries", type=listed(known), default=known, help="q1 to q99")
     parser.add_argument("--rounds", type=int, default=1)
+    resume_help = f"go on with the runs in {RUNS}: queries that are there are not run again"
+    parser.add_argument("--resume", action="store_true", help=resume_help)
     parser.add_argument("--scale", default="1", help="the scale factor: 1 is 400 MB of Parquet")
     parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
     parser.add_argument("--executors", type=int, default=2)

@@ -8,7 +8,6 @@ from tpcds import answer, query, tables
 
 QUERIES = {
     "q1": "a subquery for each row",
-    "q5": "unions of sales and returns, a rollup",
     "q6": "HAVING, an aggregate of the same table beside it",
     "q35": "EXISTS, one of two",
     "q39a": "deviations, joined with themselves",
@@ -17,16 +16,19 @@ QUERIES = {
     "q67": "a rollup of eight columns, ranks",
     "q76": "a union of three channels",
     "q87": "EXCEPT",
+    "q97": "a full outer join of two aggregates",
 }
-# Tables as small as the generator makes them, in many small pieces: 30 maps and more of a fact.
-SCALE, PIECE = "0.01", "256KB"
+# Tables as small as the generator makes them, in many small pieces: 17 maps and more of a fact.
+SCALE, PIECE = "0.01", "512KB"
 CONF = {
-    "spark.sql.files.maxPartitionBytes": "256k",
+    "spark.sql.files.maxPartitionBytes": "512k",
     # Mode auto merges shuffles of 10,000 blocks and more. Adaptive execution reads many partitions in one task.
-    "spark.sql.shuffle.partitions": "400",
+    "spark.sql.shuffle.partitions": "640",
     "spark.sql.adaptive.enabled": "true",
-    # Otherwise nearly all joins of such small tables are done without a shuffle.
+    # Otherwise nearly all joins of such small tables are done without a shuffle,
     "spark.sql.autoBroadcastJoinThreshold": "64k",
+    # or read one side of it where it was written.
+    "spark.sql.adaptive.localShuffleReader.enabled": "false",
 }
 
 
