@@ -17,8 +17,9 @@ DEMO_VENVS := $(foreach name,3.5.9 4.3.0 demo,.venv-$(name)/.ready)
 # What `make bench` measures: all of it, five times, unless told otherwise on the command line.
 BENCH_SPARK ?= 4.1.4
 BENCH_VENVS := $(foreach name,$(BENCH_SPARK) demo bench,.venv-$(name)/.ready)
-BENCH_ARGS := --spark $(BENCH_SPARK) $(foreach option,SIDES JOBS DISKS ROUNDS READS OUT,$(if $($(option)),\
-  --$(shell tr A-Z a-z <<<$(option)) $($(option)))) $(ARGS)
+options = $(foreach option,$(1),$(if $($(option)),--$(shell tr A-Z a-z <<<$(option)) $($(option))))
+BENCH_ARGS := --spark $(BENCH_SPARK) $(call options,SIDES JOBS DISKS ROUNDS READS OUT) $(ARGS)
+TPCDS_ARGS := --spark $(BENCH_SPARK) $(call options,SIDES QUERIES SCALE ROUNDS OUT) $(ARGS)
 # Of the releases that many JVMs are started of.
 TEST_ARCHIVES := $(foreach name,3.5.9 4.1.4,.cache/classes-$(name).jsa)
 DEMO_ARCHIVES := $(foreach name,3.5.9 4.3.0,.cache/classes-$(name).jsa)
@@ -26,8 +27,8 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build demo bench sort test conformance soak chaos lint fmt clean daemon tools test-rust test-jvm test-e2e
-.PHONY: test-conformance
+.PHONY: help build demo bench tpcds sort test conformance soak chaos lint fmt clean daemon tools
+.PHONY: test-rust test-jvm test-conformance test-e2e
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +42,10 @@ demo: tools daemon $(JARS) $(JOBS_JAR) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## runs re
 bench: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## real jobs on plain Spark, what Spark has of its own, and Lodestone
 	$(SAY) "bench: all sides in turn, round after round"
 	@PYTHONPATH=e2e:bench python3 -m matrix $(BENCH_ARGS)
+
+tpcds: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-test/.ready ## all queries of TPC-DS on plain Spark and on Lodestone, and compares
+	$(SAY) "TPC-DS: each query on all sides in turn"
+	@PYTHONPATH=e2e:bench python3 -m queries $(TPCDS_ARGS)
 
 sort: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## the Sort Benchmark's records, sorted by Spark and judged (ARGS="--minute")
 	$(SAY) "sort: generated, sorted and judged"

@@ -2,11 +2,7 @@
 """`make bench`: the same jobs on plain Spark, on what Spark has of its own, and on Lodestone, in turn, round after round."""
 
 import argparse
-import fcntl
 import os
-import random
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,24 +12,15 @@ from tpch import tables
 
 from . import disk, figures, result, sides, table, workloads
 from .answers import Answers
-from .command_line import command, draw, listed, results_at
-from .session import Failed
-from .sessions import Sessions
+from .command_line import alone, command, draw, listed, results_at
+from .sessions import TROUBLES, Sessions, order
 
 DISKS = ["plain", "throttled"]
-TROUBLES = (Failed, OSError, RuntimeError, subprocess.CalledProcessError)
 
 
 def main() -> int:
-    # As an interrupt: what was started is put away.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     asked = arguments()
-    sides.CACHE.mkdir(parents=True, exist_ok=True)
-    with open(sides.CACHE / "lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sys.exit("Another bench runs: two at a time measure each other.")
+    with alone():
         return measured(asked)
 
 
@@ -173,12 +160,6 @@ def usable(wanted: list[str], throttle: disk.Throttle) -> list[str]:
         say(f"== The throttled disk is left out: {throttle.obstacle}")
         return [name for name in wanted if name != "throttled"]
     return wanted
-
-
-def order(names: list[str], number: int) -> list[str]:
-    """By chance, and in every other round the last one backwards: no side always has the same one before it."""
-    turn = random.Random(number // 2).sample(names, len(names))
-    return turn[::-1] if number % 2 else turn
 
 
 if __name__ == "__main__":

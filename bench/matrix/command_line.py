@@ -2,17 +2,35 @@
 """What the benches' command lines have in common, and where their results go."""
 
 import argparse
+import fcntl
 import shlex
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
 from harness.screen import say
 
-from .sides import BENCH, ROOT
+from .sides import BENCH, CACHE, ROOT
 
 PLOTTER = ROOT / ".venv-bench" / "bin" / "python"
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Nobody else measures meanwhile."""
+    # As an interrupt: what was started is put away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit("Another bench runs: two at a time measure each other.")
+        yield
 
 
 def listed(known: list[str]):

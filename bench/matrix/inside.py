@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
+from tpcds import query as decisions
 from tpch import query
 
 SEED = 20260
@@ -69,12 +70,31 @@ def groups(spark: SparkSession, _before: BeforeReduce, rows: int, keys: int, map
 
 def tpch(spark: SparkSession, _before: BeforeReduce, queries: str):
     """TPC-H queries, one after the other."""
+    chosen = query.NAMES if queries == "all" else queries.split("+")
+    return one_by_one(chosen, lambda name: query.rows_of(spark, name))
+
+
+def tpcds(spark: SparkSession, _before: BeforeReduce, queries: str):
+    """TPC-DS queries, one after the other."""
+    texts = {name: decisions.prepared(spark, name) for name in queries.split("+")}
+    return one_by_one(texts, lambda name: decisions.rows_of(spark, texts[name]))
+
+
+def one_by_one(names, rows_of: Callable[[str], list]):
+    """The answer to each, and its seconds."""
     answers, seconds = {}, {}
-    for name in query.NAMES if queries == "all" else queries.split("+"):
+    for name in names:
         began = time.monotonic()
-        answers[name] = query.rows_of(spark, name)
+        answers[name] = rows_of(name)
         seconds[name] = round(time.monotonic() - began, 3)
     return answers, seconds
 
 
-BY_NAME = {"sort": sort, "tiny": tiny, "sql": sql, "groups": groups, "tpch": tpch}
+BY_NAME = {
+    "sort": sort,
+    "tiny": tiny,
+    "sql": sql,
+    "groups": groups,
+    "tpch": tpch,
+    "tpcds": tpcds,
+}

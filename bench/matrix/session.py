@@ -21,7 +21,8 @@ from .meters import Meter
 from .service import ShuffleService
 from .sides import BENCH, CACHE, Setting, Side, home, settings
 
-START_TIMEOUT_S = 120
+# Three JVMs, on a machine that may be busy.
+START_TIMEOUT_S = 600
 STOP_TIMEOUT_S = 60
 LOG_TAIL_BYTES = 200_000
 REASON_CHARACTERS = 300

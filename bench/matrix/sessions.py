@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The applications of all sides: started when first needed, warm before they are measured, started anew after a failure."""
 
+import random
+import subprocess
+
 from . import disk
 from .session import Failed, Session
 from .sides import BY_NAME, Setting
@@ -8,6 +11,8 @@ from .workloads import Sizes
 
 # A side that does not even start is not tried for ever.
 MOST_FAILED_STARTS = 2
+# What may come of a run besides its answer.
+TROUBLES = (Failed, OSError, RuntimeError, subprocess.CalledProcessError)
 
 
 class Sessions:
@@ -81,3 +86,9 @@ class Sessions:
         session = self._running.pop(side, None)
         if session is not None:
             session.stop()
+
+
+def order(names: list[str], number: int) -> list[str]:
+    """By chance, and in every other round the last one backwards: no side always has the same one before it."""
+    turn = random.Random(number // 2).sample(names, len(names))
+    return turn[::-1] if number % 2 else turn

@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import InheritableThread, TaskContext
 
 from harness.gates import stand_before
+from tpcds import query as tpcds
 from tpch import query
 
 
@@ -260,6 +261,12 @@ def many_shuffles(spark, turns=2, tables=None, queries=()):
         answers.append(skewed_join(spark)[0])
         answers.extend(query.rows_of(spark, name) for name in queries)
     return answers
+
+
+def decisions(spark, tables, queries):
+    """The rows of queries of TPC-DS."""
+    query.name_tables(spark, tables)
+    return [tpcds.rows_of(spark, tpcds.prepared(spark, name)) for name in queries]
 
 
 def sorted_numbers(spark, rows=100000, maps=8, partitions=12):

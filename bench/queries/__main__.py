@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make tpcds`: every query of TPC-DS on plain Spark and on Lodestone, in turn, query by query; answers are compared row by row."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from harness.screen import progress, say
+from matrix import disk, figures, result, sides
+from matrix.command_line import alone, command, listed
+from matrix.sessions import TROUBLES, Sessions, order
+from tpcds import answer, query, tables
+
+from . import page
+
+DISK = "plain"
+JOB = "tpcds"
+SIDES = ["plain", "auto", "lodestone", "remote"]
+# Loads and compiles the classes of scans, joins, aggregates, windows and unions.
+WARM_UP = {"queries": "q3+q36+q98+q5"}
+RESULT = sides.BENCH / "results" / "tpcds.txt"
+# Every run, and answers that differ: for whoever asks why.
+RUNS = sides.CACHE / "tpcds.json"
+DIFFERENT = sides.CACHE / "tpcds-different"
+
+
+def main() -> int:
+    asked = arguments()
+    with alone():
+        return measured(asked)
+
+
+def measured(asked: argparse.Namespace) -> int:
+    setting = sides.Setting(
+        spark=asked.spark,
+        executors=asked.executors,
+        cores=asked.cores,
+        memory_mb=asked.memory,
+        network_reads=False,
+        tables=tables.make(asked.scale),
+    )
+    told = result.begun(setting, command("queries"), asked.rounds)
+    told |= {"scale": asked.scale, "sides": asked.sides, "notes": asked.note}
+    if asked.resume:
+        told |= resumed(told, json.loads(RUNS.read_text()))
+    suite = Suite(told, asked.out)
+    throttle = disk.Throttle(sides.CACHE)
+    try:
+        with Sessions(setting, throttle, {JOB: WARM_UP}, asked.timeout, DISK) as sessions:
+            for number in range(1, asked.rounds + 1):
+                for name in asked.queries:
+                    if not suite.has(number, name):
+                        suite.once(sessions, number, name)
+    finally:
+        throttle.close()
+    say("\n" + page.of(told))
+    return 1 if any(run["failure"] for run in told["runs"]) else 0
+
+
+def resumed(told: dict, before: dict) -> dict:
+    """The runs that are there already, and under which names. Only runs of the same kind stand on one page."""
+    for same in ("setting", "scale", "sides", "machine"):
+        if told[same] != before[same]:
+            raise SystemExit(f"{RUNS} has another {same}: {before[same]}, not {told[same]}")
+    both = {key: [before[key], told[key]] for key in ("date", "commit", "command")}
+    return {
+        **{key: "; ".join(dict.fromkeys(values)) for key, values in both.items()},
+        "notes": list(dict.fromkeys([*before["notes"], *told["notes"]])),
+        "runs": before["runs"],
+    }
+
+
+class Suite:
+    """Runs, and writes down what came of them after each query."""
+
+    def __init__(self, told: dict, path: Path):
+        self._told = told
+        self._path = path
+        # To each query, the first answer of the first side that had one.
+        self._expected: dict[str, list] = {}
+        self._turns = 0
+
+    def has(self, number: int, name: str) -> bool:
+        """From before, if this is resumed."""
+        return any((r["round"], r["job"]) == (number, name) for r in self._told["runs"])
+
+    def once(self, sessions: Sessions, number: int, name: str) -> None:
+        """One query, each side once."""
+        progress(f"   round {number}, {name}:")
+        told, answers = {}, {}
+        self._turns += 1
+        for side in order(self._told["sides"], self._turns):
+            told[side], answers[side] = self._run(sessions, side, name)
+            seconds = told[side]["figures"].get("querySeconds")
+            progress(f"  {side} FAILED" if seconds is None else f"  {side} {seconds:.1f} s")
+        for side in self._told["sides"]:
+            run = {"round": number, "disk": DISK, "job": name, "side": side, **told[side]}
+            run["failure"] = run["failure"] or self._difference(name, side, answers[side])
+            self._told["runs"].append(run)
+            if run["failure"]:
+                progress(f"\n   {side} FAILED: {run['failure']}")
+        say("")
+        result.write(RUNS, self._told)
+        self._path.write_text(page.of(self._told))
+
+    def _run(self, sessions: Sessions, side: str, name: str) -> tuple[dict, list]:
+        """A failure is a result too."""
+        began = time.monotonic()
+        try:
+            told = sessions.run(side, JOB, {"queries": name})
+        except TROUBLES as failed:
+            return {"failure": str(failed), "figures": {}, "report": {}, "rows": 0}, []
+        rows = told["answer"][name]
+        of_run = figures.of_run(told) | {"querySeconds": told["details"][name]}
+        of_run["turnSeconds"] = round(time.monotonic() - began, 3)
+        run = {"failure": "", "figures": of_run, "report": told["report"], "rows": len(rows)}
+        return run | {"clean": told["clean"]}, rows
+
+    def _difference(self, name: str, side: str, rows: list) -> str:
+        expected = self._expected.setdefault(name, rows)
+        found = answer.difference(expected, rows, query.is_exact(name))
+        if found:
+            DIFFERENT.mkdir(exist_ok=True)
+            both = {"expected": expected, side: rows}
+            (DIFFERENT / f"{name}-{side}.json").write_text(json.dumps(both, indent=1))
+        return f"WRONG ANSWER: {found}" if found else ""
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="queries", description=__doc__)
+    names = [side.name for side in sides.ALL]
+    known = query.names()
+    parser.add_argument("--sides", type=listed(names), default=SIDES, help=f"of {names}")
+    parser.add_argument("--queries", type=listed(known), default=known, help="q1 to q99")
+    parser.add_argument("--rounds", type=int, default=1)
+    resume_help = f"go on with the runs in {RUNS}: queries that are there are not run again"
+    parser.add_argument("--resume", action="store_true", help=resume_help)
+    parser.add_argument("--scale", default="1", help="the scale factor: 1 is 400 MB of Parquet")
+    parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
+    parser.add_argument("--executors", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1, help="of each executor")
+    parser.add_argument("--memory", type=int, default=1024, help="of each executor, in MB")
+    parser.add_argument("--timeout", type=float, default=900, help="seconds for one run")
+    parser.add_argument("--out", type=Path, default=RESULT, help=f"by default {RESULT}")
+    note_help = "a sentence for the page, as on what else the machine did; may be repeated"
+    parser.add_argument("--note", action="append", default=[], help=note_help)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result as one page of text: the sums, then query by query, then what auto decided."""
+
+from collections import Counter
+
+from matrix.summary import Cell, cell
+from matrix.table import aligned, number
+from tpcds.query import in_order
+
+# Of plain Spark's seconds: a query above that counts as slower.
+SLOWER = 1.2
+# Heading and figure of what is told of each side.
+SUMS = [
+    ("seconds", "querySeconds"),
+    ("tasks' CPU s", "taskCpuSeconds"),
+    ("all CPU s", "cpuSeconds"),
+    ("shuffle MB", "writtenMb"),
+]
+
+
+def of(told: dict) -> str:
+    queries = sorted({run["job"] for run in told["runs"]}, key=in_order)
+    cells = {
+        name: {side: cell(told["runs"], "plain", name, side) for side in told["sides"]}
+        for name in queries
+    }
+    parts = [heading(told), sums(told, cells), slower(cells), failures(told)]
+    parts += [each(told, cells), decisions(told, queries)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def heading(told: dict) -> str:
+    machine, setting = told["machine"], told["setting"]
+    lines = [
+        f"{told['date']}, commit {told['commit']}: {told['command']}",
+        f"{machine['cpus']} x {machine['cpu']}, {machine['memoryGb']} GB, {machine['system']}",
+        f"Spark {setting['spark']}, {setting['master']}; TPC-DS at scale factor {told['scale']}; "
+        f"rounds: {told['rounds']}, each query on all sides in turn",
+        "Each query without its LIMIT and in a total order, so that it has one answer only, and "
+        "that is compared with plain Spark's, row by row (bench/README.md).",
+        "Medians of the rounds; x: the median of the rounds' ratios to plain.",
+    ]
+    return "\n".join([*lines, *told["notes"]])
+
+
+def sums(told: dict, cells: dict[str, dict[str, Cell]]) -> str:
+    """Over the queries that all sides have done: what one side failed at is in nobody's sum."""
+    whole = [of_sides for of_sides in cells.values() if all(c.rounds for c in of_sides.values())]
+    heads = ["", *(head for head, _ in SUMS), "x plain", f"x > {SLOWER}", "failed"]
+    plain = total(whole, "plain", "querySeconds")
+    rows = []
+    for side in told["sides"]:
+        totals = [total(whole, side, figure) for _, figure in SUMS]
+        ratio = f"{totals[0] / plain:.2f}" if plain else "-"
+        late = sum(ratio_of(of_sides[side]) > SLOWER for of_sides in whole)
+        failed = sum(bool(of_sides[side].failures) for of_sides in cells.values())
+        rows.append([side, *map(number, totals), ratio, str(late), str(failed)])
+    title = f"Sums over {len(whole)} of {len(cells)} queries"
+    return "\n".join([title, "", *table(heads, rows)])
+
+
+def total(of_queries: list[dict[str, Cell]], side: str, figure: str) -> float:
+    cells = [of_sides[side] for of_sides in of_queries if side in of_sides]
+    return sum(c.figures[figure].median for c in cells)
+
+
+def slower(cells: dict[str, dict[str, Cell]]) -> str:
+    lines = []
+    for name, of_sides in cells.items():
+        late = [
+            f"{side} x {ratio_of(of):.2f} ({seconds(of)} s, plain {seconds(of_sides['plain'])} s)"
+            for side, of in of_sides.items()
+            if ratio_of(of) > SLOWER
+        ]
+        if late:
+            lines.append(f"{name:<5} {', '.join(late)}")
+    title = f"More than {SLOWER - 1:.0%} slower than plain Spark: {len(lines)} queries"
+    return "\n".join([title, "", *lines]) if lines else title
+
+
+def ratio_of(of: Cell) -> float:
+    return of.ratios.get("querySeconds", 0.0)
+
+
+def seconds(of: Cell) -> str:
+    return number(of.figures["querySeconds"].median)
+
+
+def failures(told: dict) -> str:
+    failed = [run for run in told["runs"] if run["failure"]]
+    lines = [f"{r['job']}, {r['side']}, round {r['round']}: {r['failure']}" for r in failed]
+    compared = len(told["runs"]) - len(failed)
+    title = f"Failures: {len(failed)} of {len(failed) + compared} runs"
+    return "\n".join([title, "", *lines]) if lines else f"{title}. All answers were the same."
+
+
+def each(told: dict, cells: dict[str, dict[str, Cell]]) -> str:
+    """Seconds, CPU seconds of tasks, and what was written to shuffles, of each side."""
+    rows_of = {run["job"]: run["rows"] for run in told["runs"] if not run["failure"]}
+    heads = ["", "rows"]
+    for side in told["sides"]:
+        heads += [f"{side} s", "x", "CPU s", "MB"]
+    rows = []
+    for name, of_sides in cells.items():
+        row = [name, f"{rows_of.get(name, 0):,}"]
+        for of in of_sides.values():
+            row += shown(of)
+        rows.append(row)
+    title = "Each query: rows of its answer; seconds, CPU seconds of tasks, MB shuffled"
+    return "\n".join([title, "", *table(heads, rows)])
+
+
+def shown(of: Cell) -> list[str]:
+    if not of.rounds:
+        return ["FAILED", "", "", ""]
+    ratio = f"{of.ratios['querySeconds']:.2f}" if "querySeconds" in of.ratios else "-"
+    rest = [number(of.figures[figure].median) for figure in ("taskCpuSeconds", "writtenMb")]
+    return [seconds(of), ratio, *rest]
+
+
+def decisions(told: dict, queries: list[str]) -> str:
+    """By the driver's report: what became of each side's shuffles, in one round, and why."""
+    ours = [side for side in told["sides"] if any(reports(told, side).values())]
+    rows = []
+    for name in queries:
+        told_of = [fate(reports(told, side).get(name, {})) for side in ours]
+        rows.append([name, *told_of])
+    if not ours:
+        return ""
+    summed = [fate(added(reports(told, side).values())) for side in ours]
+    title = "What became of the shuffles (of how many: reason for what was not merged or remote)"
+    return "\n".join([title, "", *table(["", *ours], [*rows, ["all", *summed]], left=True)])
+
+
+def reports(told: dict, side: str) -> dict[str, dict]:
+    """Of the last round of each query."""
+    return {run["job"]: run["report"] for run in told["runs"] if run["side"] == side}
+
+
+def added(all_reports) -> dict:
+    whole, reasons = Counter(), Counter()
+    for report in all_reports:
+        whole.update({k: v for k, v in report.items() if k != "reasons"})
+        reasons.update(report.get("reasons", {}))
+    return {**whole, "reasons": dict(reasons)}
+
+
+def fate(report: dict) -> str:
+    """As `3 merged, 1 remote, 4 plain: FEW_BLOCKS 4`."""
+    kinds = [f"{report[kind]} {kind}" for kind in ("merged", "remote", "plain") if report.get(kind)]
+    reasons = [f"{code} {count}" for code, count in sorted(report.get("reasons", {}).items())]
+    told = ", ".join(kinds) or "-"
+    return f"{told}: {', '.join(reasons)}" if reasons else told
+
+
+def table(heads: list[str], rows: list[list[str]], left: bool = False) -> list[str]:
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    rule = "  ".join("-" * width for width in widths)
+    if left:
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in [heads, *rows]]
+    else:
+        lines = ["  ".join(aligned(row, widths)).rstrip() for row in [heads, *rows]]
+    return [lines[0], rule, *lines[1:]]
