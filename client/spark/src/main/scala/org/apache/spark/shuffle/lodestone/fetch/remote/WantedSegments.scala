@@ -5,7 +5,7 @@ import scala.collection.mutable
 
 import org.apache.spark.shuffle.lodestone.driver.RemotePlan
 import org.apache.spark.shuffle.lodestone.driver.remote.RemoteOutput
-import org.apache.spark.shuffle.lodestone.fetch.{ChunkCut, FetchPlan, MergedChunk, MergedPartition}
+import org.apache.spark.shuffle.lodestone.fetch.{ChunkCut, FetchPlan, MergedChunk}
 import org.apache.spark.shuffle.lodestone.transport.{OwnHost, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, PartitionLayout}
 import org.apache.spark.storage.ShuffleBlockId
@@ -151,7 +151,7 @@ private[remote] final class PartitionPick(
       layout: PartitionLayout,
       asked: WantedBlocks,
       isOnlyOne: Boolean): Unit = {
-    val cut = new ChunkCut(service, chunkBytes)
+    val cut = new ChunkCut(service, reduceId, chunkBytes)
     var last = 0
     layout.runs.foreach { run =>
       var i = 0
@@ -172,7 +172,7 @@ private[remote] final class PartitionPick(
 
   def missing: Int = wanted.mapIndexes.count(!found.contains(_))
 
-  def result(): MergedPartition = MergedPartition(reduceId, chunks.result())
+  def result(): IndexedSeq[MergedChunk] = chunks.result()
 
   private def nameOf(segment: LaidSegment): Long =
     (segment.mapIndex.toLong << 32) | segment.sequence

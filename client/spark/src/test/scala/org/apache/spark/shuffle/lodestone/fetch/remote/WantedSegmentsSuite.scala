@@ -40,7 +40,7 @@ final class WantedSegmentsSuite {
     val pick = new PartitionPick(0, wanted.blocks(0), ChunkCut.ChunkBytes)
     pick.add(a, layout, wanted.blocks(0), isOnlyOne = true)
     assertEquals(0, pick.missing)
-    pick.result().chunks.map(_.segments.map(_.mapIndex).toSeq)
+    pick.result().map(_.segments.map(_.mapIndex).toSeq)
   }
 
   @Test def `all of a chunk has its copies at the same service`(): Unit =
