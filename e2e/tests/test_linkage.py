@@ -9,6 +9,10 @@ from harness.paths import EVERY_LINE, ROOT, SPARK_LINES, plugin_jar, spark_home
 from linkage.check import Classes, breaches, check, spark_jars
 
 VERIFY_ALL = ROOT / "e2e" / "linkage" / "VerifyAll.java"
+CALL_ALL = ROOT / "e2e" / "linkage" / "CallAll.java"
+
+# What Spark's own launcher opens to a driver, as far as a job in local mode needs it.
+OPENED = ["java.lang", "java.lang.invoke", "java.nio", "java.util", "java.util.concurrent", "sun.nio.ch"]
 
 
 def jars_of(line: str):
@@ -29,6 +33,23 @@ def test_every_class_of_the_jar_passes_the_verifier(line):
     verified = subprocess.run(command, capture_output=True, text=True)
     assert verified.returncode == 0, verified.stderr
     assert int(verified.stdout) == len(Classes([jar]))
+
+
+# From 4.1 on Spark makes a checksum of a map task's rows, and has it in the map status.
+@pytest.mark.parametrize("line", EVERY_LINE)
+def test_what_the_jar_looks_up_in_spark_is_there_and_does_what_it_should(line, tmp_path):
+    classpath = f"{plugin_jar(line)}:{spark_home(SPARK_LINES[line])}/jars/*"
+    subprocess.run(["javac", "-nowarn", "-cp", classpath, "-d", tmp_path, CALL_ALL], check=True)
+    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
+    command = ["java", *opened, "-cp", f"{tmp_path}:{classpath}", "CallAll"]
+    called = subprocess.run(command, capture_output=True, text=True)
+    assert called.returncode == 0, called.stderr
+    has_checksums = "true" if line >= "4.1" else "false"
+    assert called.stdout.splitlines() == [
+        f"rows have a checksum: {has_checksums}",
+        f"a map status holds it: {has_checksums}",
+        "sorted: [1, 2, 3]",
+    ]
 
 
 def test_a_call_whose_return_type_changed_is_found(tmp_path):

@@ -136,6 +136,9 @@ private[spark] object Reason {
   case object RecordsMismatch extends Reason(
         "RECORDS_MISMATCH",
         "a merged chunk had other than the written number of records; the stage was repeated")
+  case object RecordsUnchecked extends Reason(
+        "RECORDS_UNCHECKED",
+        "after merged data proved wrong, an original was read whose number of records nobody told")
   case object LedgerMismatch extends Reason(
         "LEDGER_MISMATCH",
         "the service has other blocks than it had told the map tasks")
@@ -197,6 +200,7 @@ private[spark] object Reason {
     ChunkCorrupt,
     ChunkBroken,
     RecordsMismatch,
+    RecordsUnchecked,
     LedgerMismatch)
 
   private val byCode: Map[String, Reason] = all.map(reason => reason.code -> reason).toMap

@@ -15,8 +15,8 @@ import org.apache.spark.{FetchFailed, HashPartitioner, ShuffleDependency}
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
-import org.apache.spark.shuffle.lodestone.fetch.{BrokenOriginalCodec, ForgetfulSerializer}
-import org.apache.spark.shuffle.lodestone.fetch.{MapRangeRDD, ReadRange}
+import org.apache.spark.shuffle.lodestone.fetch.{BrokenOriginalCodec, DoublingSerializer}
+import org.apache.spark.shuffle.lodestone.fetch.{ForgetfulSerializer, MapRangeRDD, ReadRange}
 
 /** Whole jobs in local mode, where one JVM is driver and executor, with a real daemon. */
 final class MergedJobsSuite {
@@ -212,6 +212,37 @@ final class MergedJobsSuite {
     assertTrue(LodestoneReport.json().contains("RECORDS_MISMATCH"), LodestoneReport.json())
   }
 
+  @Test def aMapOutputThatContradictsItsOwnCountIsWrittenAgainAndNotReadUnchecked(): Unit = {
+    val job = (spark: SparkContext) =>
+      new ShuffledRDD[Int, Int, Int](pairs(spark), new HashPartitioner(8))
+        .setSerializer(new DoublingSerializer(spark.getConf))
+        .collect()
+        .sorted
+        .toSeq
+    val expected = withSpark()(job)
+    val failedReads = new ConcurrentLinkedQueue[FetchFailed]()
+    DoublingSerializer.armed.set(true)
+    val result = withSpark(merging: _*) { spark =>
+      spark.addSparkListener(failuresInto(failedReads))
+      job(spark)
+    }
+    assertFalse(DoublingSerializer.armed.get, "no record was doubled")
+    assertEquals(expected.size, result.size)
+    assertEquals(expected, result)
+    val blamed = failedReads.toArray(Array.empty[FetchFailed]).filter(_.bmAddress != null)
+    assertEquals(1, blamed.length, s"$failedReads")
+    assertTrue(blamed.head.mapIndex >= 0 && blamed.head.mapId >= 0, s"${blamed.head}")
+    assertTrue(LodestoneReport.json().contains("RECORDS_MISMATCH"), LodestoneReport.json())
+  }
+
+  private def failuresInto(failed: ConcurrentLinkedQueue[FetchFailed]): SparkListener =
+    new SparkListener {
+      override def onTaskEnd(end: SparkListenerTaskEnd): Unit = end.reason match {
+        case failure: FetchFailed => failed.add(failure)
+        case _ =>
+      }
+    }
+
   @Test def aMergedChunkThatBreaksWhileItIsReadCostsAStageAndNotTheApplication(): Unit = {
     val codec = "spark.io.compression.codec" -> classOf[BrokenOriginalCodec].getName
     val job = (spark: SparkContext) => pairs(spark).reduceByKey(_ + _, 8).collect().sorted.toSeq
@@ -219,12 +250,7 @@ final class MergedJobsSuite {
     val failedReads = new ConcurrentLinkedQueue[FetchFailed]()
     BrokenOriginalCodec.armed.set(true)
     val result = withSpark(merging :+ codec: _*) { spark =>
-      spark.addSparkListener(new SparkListener {
-        override def onTaskEnd(end: SparkListenerTaskEnd): Unit = end.reason match {
-          case failed: FetchFailed => failedReads.add(failed)
-          case _ =>
-        }
-      })
+      spark.addSparkListener(failuresInto(failedReads))
       job(spark)
     }
     assertEquals(expected, result)

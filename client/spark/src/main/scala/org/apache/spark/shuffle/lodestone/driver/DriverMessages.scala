@@ -73,12 +73,17 @@ private[spark] final case class TaskRead(generation: ShuffleGeneration, counts: 
  * In the answer to [[GetMergeResult]] a service that must not be read from is null in `services`,
  * so that the rule stays the same, and `absent` has the reason's code. Blocks above
  * `maxBlockBytes` stay where they are.
+ *
+ * @param distrusted
+ *   merged data proved wrong, for the reason with this code: services are asked for the numbers of
+ *   records alone, by which the originals are checked
  */
 private[spark] final case class MergePlan(
     numPartitions: Int,
     services: Array[ServiceLocation],
     absent: Map[Int, String] = Map.empty,
-    maxBlockBytes: Long = Int.MaxValue)
+    maxBlockBytes: Long = Int.MaxValue,
+    distrusted: Option[String] = None)
     extends DriverMessage {
 
   /** Index into `services` for a partition. */

@@ -62,19 +62,18 @@ private[driver] final class MergeFinalizer(
       if (generation.allReported || plan.isInstanceOf[NotMerged]) begin(generation)
     }
 
-  /** Later attempts read the originals. False: nothing of it is known. */
+  /** Later attempts read the originals, and check them. False: nothing of it is known. */
   def distrust(message: DistrustMerged): Boolean = {
     val id = message.generation
     val generation = shuffles.current(id)
     generation.foreach { known =>
       known.result.answer match {
-        case Some(_: MergePlan) =>
+        case Some(plan: MergePlan) if plan.distrusted.isEmpty =>
           log.warn(
             s"$id is read from the originals from now on: merged data of partition " +
               s"${message.reduceId} proved wrong (${message.code})")
-          val distrusted = NotMerged(message.code)
-          report.decided(id, distrusted)
-          known.result.replace(distrusted)
+          report.decided(id, NotMerged(message.code))
+          known.result.replace(plan.copy(distrusted = Some(message.code)))
         case _ => // nothing of it is read merged
       }
     }

@@ -16,12 +16,16 @@ private[fetch] object BlockFetch {
   /**
    * @param inBatches
    *   whether blocks of one map that follow each other are fetched as one
+   * @param hasOriginals
+   *   whether original blocks may be among what is fetched: Spark computes a checksum of all bytes then,
+   *   to find out where an original was damaged, and does nothing with those of chunks
    */
   def apply(
       client: BlockStoreClient,
       tracker: MapOutputTracker,
       blocks: FetchPlan.Blocks,
       inBatches: Boolean,
+      hasOriginals: Boolean,
       context: TaskContext,
       metrics: ShuffleReadMetricsReporter): Iterator[(BlockId, InputStream)] = {
     val env = SparkEnv.get
@@ -40,7 +44,7 @@ private[fetch] object BlockFetch {
       conf.get(config.SHUFFLE_MAX_ATTEMPTS_ON_NETTY_OOM),
       conf.get(config.SHUFFLE_DETECT_CORRUPT),
       conf.get(config.SHUFFLE_DETECT_CORRUPT_MEMORY),
-      conf.get(config.SHUFFLE_CHECKSUM_ENABLED),
+      hasOriginals && conf.get(config.SHUFFLE_CHECKSUM_ENABLED),
       conf.get(config.SHUFFLE_CHECKSUM_ALGORITHM),
       metrics,
       inBatches).toCompletionIterator

@@ -5,7 +5,7 @@ import java.io.IOException
 import java.nio.ByteBuffer
 import java.util.concurrent.ConcurrentHashMap
 
-import scala.util.Success
+import scala.collection.mutable
 
 import io.netty.buffer.{ByteBuf, Unpooled}
 import io.netty.util.ReferenceCountUtil
@@ -18,7 +18,7 @@ import org.apache.spark.network.shuffle.checksum.Cause
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.transport._
-import org.apache.spark.shuffle.lodestone.wire.{ChunkPlaces, Crc32c}
+import org.apache.spark.shuffle.lodestone.wire.Crc32c
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
 
 /** Whom a task asks, and for which shuffle. */
@@ -26,7 +26,7 @@ private[fetch] final case class MergedSource(client: ServiceClient, generation: 
 
 /**
  * What Spark's fetch iterator of one reduce task fetches with. Merged blocks come from the services:
- * chunk `i` of the iterator is the `i`-th of its partition's plan, and is handed over only if the
+ * chunk `i` of the iterator is the `i`-th portion of a partition's plan, and is handed over only if the
  * length and the checksum of each segment are right. All else goes the executor's own way.
  */
 private[fetch] final class ChunkFetcher(
@@ -37,8 +37,13 @@ private[fetch] final class ChunkFetcher(
     rescue: ChunkRescue,
     tally: ReadTally)
     extends BlockStoreClient {
+  import ChunkFetcher._
 
   private val partitions = merged.map(partition => partition.reduceId -> partition).toMap
+  private val turns = merged.filter(_.inTurn).map(_.reduceId -> new Turns).toMap
+
+  /** What this task has under way at each service. */
+  private val rooms = new ConcurrentHashMap[ServiceLocation, Turnstile]()
 
   /** Services that this task has met a failure of after which they are not asked any more. */
   private val left = new ConcurrentHashMap[ServiceLocation, Reason]()
@@ -51,9 +56,9 @@ private[fetch] final class ChunkFetcher(
       shuffleMergeId: Int,
       reduceId: Int,
       listener: MergedBlocksMetaListener): Unit = {
-    val chunks = partitions(reduceId).chunks
-    val bitmaps = ChunkFetcher.serialized(chunks.map(_.maps))
-    val meta = new MergedBlockMeta(chunks.size, new NioManagedBuffer(bitmaps))
+    val portions = partitions(reduceId).portions
+    val bitmaps = serialized(portions.map(_.bitmap))
+    val meta = new MergedBlockMeta(portions.size, new NioManagedBuffer(bitmaps))
     listener.onSuccess(shuffleId, shuffleMergeId, reduceId, meta)
   }
 
@@ -69,28 +74,36 @@ private[fetch] final class ChunkFetcher(
       listener: BlockFetchingListener,
       downloadFileManager: DownloadFileManager): Unit =
     if (execId == BlockManagerId.SHUFFLE_MERGER_IDENTIFIER) {
-      val chunks = blockIds.map { text =>
+      val wanted = blockIds.flatMap { text =>
         val id = BlockId(text).asInstanceOf[ShuffleBlockChunkId]
-        FetchedChunk(text, id.reduceId, partitions(id.reduceId).chunks(id.chunkId), None)
+        val portion = partitions(id.reduceId).portions(id.chunkId)
+        val turn = turns.get(id.reduceId).map(_.turnOf(id.chunkId)).getOrElse(Turns.AtOnce)
+        val arrival = new Arrival(text, id.reduceId, portion, listener, turn)
+        portion.chunks.indices.map(at => Wanted(arrival, at, portion.chunks(at)))
       }
-      val byService = chunks.groupBy(_.chunk.service)
-      byService.foreach { case (service, ofService) => fetch(service, ofService, listener) }
+      wanted.groupBy(_.chunk.service).foreach { case (service, ofService) =>
+        fetch(service, ofService, None)
+      }
     } else {
       own.fetchBlocks(host, port, execId, blockIds, listener, downloadFileManager)
     }
 
+  /** In requests of bounded size, of which only so many are under way. */
   private def fetch(
       service: ServiceLocation,
-      chunks: Array[FetchedChunk],
-      listener: BlockFetchingListener): Unit = {
-    val receiver = new Receiver(service, chunks, listener)
-    obstacle(service) match {
-      case Some(reason) => receiver.refuseAll(reason)
-      case None =>
-        val wanted = chunks.map { chunk =>
-          WantedChunk(ChunkPlaces(chunk.reduceId, chunk.chunk.runs), chunk.chunk.sizeBytes)
+      chunks: Array[Wanted],
+      failedNs: Option[Long]): Unit = {
+    val room = rooms.computeIfAbsent(service, _ => new Turnstile(TaskRoom))
+    chunks.grouped(MostChunks).foreach { some =>
+      val receiver = new Receiver(service, some, failedNs, room)
+      room.enter(some.length) { () =>
+        obstacle(service) match {
+          case Some(reason) => receiver.refuseAll(reason)
+          case None =>
+            val places = some.map(_.chunk.wanted)
+            source.client.fetchChunks(service, source.generation, places, receiver)
         }
-        source.client.fetchChunks(service, source.generation, wanted, receiver)
+      }
     }
   }
 
@@ -103,54 +116,135 @@ private[fetch] final class ChunkFetcher(
         .orElse(if (source.client.isSuspect(service)) Some(Reason.FetchSuspect) else None)
     }
 
+  /** Of one request. */
   private final class Receiver(
       service: ServiceLocation,
-      chunks: Array[FetchedChunk],
-      listener: BlockFetchingListener)
+      chunks: Array[Wanted],
+      firstFailedNs: Option[Long],
+      room: Turnstile)
       extends ChunkReceiver {
-    private val isLocal = OwnHost.has(service)
+    private val broken = mutable.ArrayBuffer.empty[(Wanted, Throwable)]
+    private var failedNs = firstFailedNs
+    private var pending = chunks.length
 
     override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
-      val chunk = chunks(index)
-      val bytes = ChunkFetcher.bytesOf(data)
+      val wanted = chunks(index)
+      val bytes = bytesOf(data)
       try {
-        val damage = ChunkFetcher.damage(chunk.chunk, bytes)
-        if (damage.isEmpty) {
-          tally.chunk(chunk.chunk.sizeBytes, chunk.chunk.segments.length, isLocal)
-          listener.onBlockFetchSuccess(chunk.blockId, data)
+        damage(wanted.chunk, bytes) match {
+          case None =>
+            wanted.arrival.received(wanted, bytes)
+            settled()
+            None
+          case Some(what) => Some(new DamagedChunkException(what))
         }
-        damage.map(new DamagedChunkException(_))
       } finally {
         bytes.release()
       }
     }
 
     override def failed(index: Int, cause: Throwable): Unit = {
-      val chunk = chunks(index)
-      val failedNs = chunk.failedNs.getOrElse(System.nanoTime())
-      rescue(chunk.reduceId, chunk.chunk, cause, failedNs).onComplete {
-        case Success(Some(again)) =>
-          val next = chunk.copy(chunk = again, failedNs = Some(failedNs))
-          fetch(again.service, Array(next), listener)
-        case _ => giveUp(index, cause)
+      if (rescue.insists) {
+        synchronized {
+          failedNs = failedNs.orElse(Some(System.nanoTime()))
+          broken += chunks(index) -> cause
+        }
+      } else {
+        giveUp(chunks(index), cause)
+      }
+      settled()
+    }
+
+    private def settled(): Unit = {
+      val over = synchronized {
+        pending -= 1
+        pending == 0
+      }
+      if (over) {
+        room.left(chunks.length)
+        val byClass = broken.toArray.groupBy { case (_, cause) => FailureClass.of(cause) }
+        byClass.valuesIterator.foreach(alike => tryAgain(alike.map(_._1), alike.head._2))
+      }
+    }
+
+    /** What failed for the same reason, together. */
+    private def tryAgain(failed: Array[Wanted], cause: Throwable): Unit = {
+      val sinceNs = failedNs.getOrElse(System.nanoTime())
+      rescue(failed.map(_.chunk).toSeq, cause, sinceNs).onComplete { outcome =>
+        val found = outcome.getOrElse(failed.map(_ => None).toSeq)
+        val again = failed.toSeq.zip(found).flatMap { case (wanted, chunk) =>
+          if (chunk.isEmpty) giveUp(wanted, cause)
+          chunk.map(one => wanted.copy(chunk = one))
+        }
+        again.groupBy(_.chunk.service).foreach { case (holder, ofHolder) =>
+          fetch(holder, ofHolder.toArray, Some(sinceNs))
+        }
       }(SameThread)
     }
 
-    private def giveUp(index: Int, cause: Throwable): Unit = {
+    private def giveUp(wanted: Wanted, cause: Throwable): Unit = {
       val reason = ReadReason.of(cause, otherwise = Reason.ChunkFetchFailed)
       val action = FailureClass.of(cause).action
       if (!action.reads) left.put(service, if (action.penalty) Reason.FetchSuspect else reason)
-      fail(chunks(index), reason, cause)
+      wanted.arrival.failed(service, reason, cause)
     }
 
     def refuseAll(reason: Reason): Unit = {
       val cause = new IOException(s"${service.hostPort}: ${reason.sentence}")
-      chunks.foreach(fail(_, reason, cause))
+      chunks.foreach(_.arrival.failed(service, reason, cause))
+      room.left(chunks.length)
+    }
+  }
+
+  /** One portion on its way: it is handed over when all of its chunks are there. */
+  private final class Arrival(
+      blockId: String,
+      reduceId: Int,
+      portion: Portion,
+      listener: BlockFetchingListener,
+      turn: Turns.Turn) {
+    private val chunks = portion.chunks.toArray
+    private val parts = new Array[ByteBuf](chunks.length)
+    private var missing = chunks.length
+    private var isLost = false
+
+    /** The bytes stay the caller's. */
+    def received(wanted: Wanted, bytes: ByteBuf): Unit = {
+      val isWhole = synchronized {
+        if (!isLost) {
+          chunks(wanted.at) = wanted.chunk
+          parts(wanted.at) = bytes.retain()
+          missing -= 1
+        }
+        missing == 0 && !isLost
+      }
+      if (isWhole) handOver()
     }
 
-    private def fail(chunk: FetchedChunk, reason: Reason, cause: Throwable): Unit = {
-      substitutes.chunkFailed(chunk.reduceId, service, reason)
-      listener.onBlockFetchFailure(chunk.blockId, cause)
+    private def handOver(): Unit = {
+      chunks.foreach { chunk =>
+        tally.chunk(chunk.sizeBytes, chunk.segments.length, OwnHost.has(chunk.service))
+      }
+      val bytes = Unpooled.wrappedBuffer(parts.length, parts: _*)
+      val all = new PortionBuffer(chunks.toIndexedSeq, bytes)
+      turn { () =>
+        listener.onBlockFetchSuccess(blockId, all)
+        all.release()
+        ()
+      }
+    }
+
+    def failed(service: ServiceLocation, reason: Reason, cause: Throwable): Unit = {
+      val isFirst = synchronized {
+        val first = !isLost
+        isLost = true
+        if (first) parts.foreach(part => if (part != null) part.release())
+        first
+      }
+      if (isFirst) {
+        substitutes.chunkFailed(reduceId, service, reason)
+        turn(() => listener.onBlockFetchFailure(blockId, cause))
+      }
     }
   }
 
@@ -168,14 +262,17 @@ private[fetch] final class ChunkFetcher(
   /** Neither the services' connections nor the executor's own are this task's. */
   override def close(): Unit = ()
 
-  private case class FetchedChunk(
-      blockId: String,
-      reduceId: Int,
-      chunk: MergedChunk,
-      failedNs: Option[Long])
+  /** A chunk, and what it is a part of. */
+  private case class Wanted(arrival: Arrival, at: Int, chunk: MergedChunk)
 }
 
 private[fetch] object ChunkFetcher {
+
+  /** Chunks of one request: a service refuses several times as many, and holds the list in memory. */
+  private val MostChunks = 4096
+
+  /** Chunks that a task has under way at one service, so that it keeps no other task waiting for long. */
+  private val TaskRoom = 4 * MostChunks
 
   /** Of a task of this executor. */
   def apply(

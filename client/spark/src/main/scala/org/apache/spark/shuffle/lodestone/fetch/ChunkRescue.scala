@@ -3,23 +3,25 @@ package org.apache.spark.shuffle.lodestone.fetch
 
 import scala.concurrent.Future
 
-/** What is tried for a chunk that could not be fetched, before it is given up. */
+/** What is tried for chunks that could not be fetched, before they are given up. */
 private[fetch] trait ChunkRescue {
 
   /** A service is asked although it failed a moment ago. */
   def insists: Boolean
 
   /**
-   * The same segments, once more or from somewhere else. On a network thread, which it must not hold up.
+   * The same segments, once more or from somewhere else: for each chunk, in their order. On a network
+   * thread, which it must not hold up.
    *
+   * @param chunks
+   *   of one service, which failed in the same way
    * @param failedNs
-   *   when it failed for the first time
+   *   when the first of them failed for the first time
    */
   def apply(
-      reduceId: Int,
-      chunk: MergedChunk,
+      chunks: Seq[MergedChunk],
       cause: Throwable,
-      failedNs: Long): Future[Option[MergedChunk]]
+      failedNs: Long): Future[Seq[Option[MergedChunk]]]
 }
 
 private[fetch] object ChunkRescue {
@@ -29,9 +31,9 @@ private[fetch] object ChunkRescue {
     override val insists: Boolean = false
 
     override def apply(
-        reduceId: Int,
-        chunk: MergedChunk,
+        chunks: Seq[MergedChunk],
         cause: Throwable,
-        failedNs: Long): Future[Option[MergedChunk]] = Future.successful(None)
+        failedNs: Long): Future[Seq[Option[MergedChunk]]] =
+      Future.successful(chunks.map(_ => None))
   }
 }

@@ -7,11 +7,6 @@ import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire.PartitionLayout
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
 
-/** What is read merged of one partition. */
-private[fetch] final case class MergedPartition(reduceId: Int, chunks: IndexedSeq[MergedChunk]) {
-  def sizeBytes: Long = chunks.iterator.map(_.sizeBytes).sum
-}
-
 /**
  * Where each block of a reduce task comes from. The blocks are those of `MapOutputTracker`, no more
  * and no fewer: a chunk stands for exactly the originals of its segments.
@@ -20,12 +15,15 @@ private[fetch] final case class MergedPartition(reduceId: Int, chunks: IndexedSe
  *   the originals that the chunks stand for, for the case that a chunk fails
  * @param rejectedBlocks
  *   originals that are read although a service has merged a block of their map: see [[FetchPlan]]
+ * @param counted
+ *   what services told of the originals, whether those are read or replaced
  */
 private[fetch] final case class FetchPlan(
     merged: Seq[MergedPartition],
     originals: FetchPlan.Blocks,
     replaced: FetchPlan.Blocks,
-    rejectedBlocks: Int)
+    rejectedBlocks: Int,
+    counted: BlockRecords = BlockRecords.Unknown)
 
 private[fetch] object FetchPlan {
 
@@ -54,18 +52,18 @@ private[fetch] object FetchPlan {
   def apply(originals: Blocks, layouts: Seq[(ServiceLocation, PartitionLayout)]): FetchPlan = {
     val wanted = attempts(originals)
     val allOurs = wanted.size == countOf(originals)
-    val merged = layouts.flatMap { case (service, layout) =>
-      val chunks = take(service, layout, wanted)
-      if (chunks.isEmpty) None else Some(MergedPartition(layout.reduceId, chunks))
-    }
+    val chunks = layouts.flatMap { case (service, layout) => take(service, layout, wanted) }
+    val merged = ReadOrder(chunks, concatenable = true)
     // The usual case, in which nothing need be told apart block by block.
-    if (wanted.isEmpty && allOurs) FetchPlan(merged, Nil, originals, 0)
+    val counted = BlockRecords(originals, layouts.map(_._2))
+    if (wanted.isEmpty && allOurs) FetchPlan(merged, Nil, originals, 0, counted)
     else
       FetchPlan(
         merged,
         select(originals)(wanted.contains, others = true),
         select(originals)(!wanted.contains(_), others = false),
-        offered(layouts, wanted.contains))
+        offered(layouts, wanted.contains),
+        counted)
   }
 
   /** How many of those blocks are in the layouts. */
@@ -85,7 +83,7 @@ private[fetch] object FetchPlan {
       service: ServiceLocation,
       layout: PartitionLayout,
       wanted: mutable.LongMap[Long]): IndexedSeq[MergedChunk] = {
-    val cut = new ChunkCut(service)
+    val cut = new ChunkCut(service, layout.reduceId)
     layout.runs.foreach { run =>
       var i = 0
       while (i < run.segments.length) {
@@ -122,6 +120,6 @@ private[fetch] object FetchPlan {
     all.filter(_._2.nonEmpty)
   }
 
-  private def key(reduceId: Int, mapIndex: Int): Long =
+  private[fetch] def key(reduceId: Int, mapIndex: Int): Long =
     (reduceId.toLong << 32) | (mapIndex & 0xffffffffL)
 }

@@ -3,27 +3,22 @@ package org.apache.spark.shuffle.lodestone.fetch
 
 import scala.collection.mutable.ArrayBuffer
 
-import org.roaringbitmap.RoaringBitmap
+import org.apache.spark.shuffle.lodestone.transport.{ServiceLocation, WantedChunk}
+import org.apache.spark.shuffle.lodestone.wire.{ChunkPlaces, LaidSegment, SegmentRun}
 
-import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
-import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, SegmentRun}
-
-/** What a task fetches in one piece: segments of one partition, and where they are in its layout. */
+/**
+ * What a service sends in one piece: segments of one partition, in the order in which it has them, and
+ * where they are in its layout.
+ */
 private[fetch] final case class MergedChunk(
     service: ServiceLocation,
+    reduceId: Int,
     runs: Array[SegmentRun],
     segments: Array[LaidSegment]) {
   val sizeBytes: Long = segments.foldLeft(0L)(_ + _.length)
 
-  /** Records in it, where each of its map tasks counted them. */
-  def records: Option[Long] =
-    if (segments.exists(_.records < 0)) None else Some(segments.foldLeft(0L)(_ + _.records))
-
-  def maps: RoaringBitmap = {
-    val bitmap = new RoaringBitmap
-    segments.foreach(segment => bitmap.add(segment.mapIndex))
-    bitmap
-  }
+  /** As it is asked for. */
+  def wanted: WantedChunk = WantedChunk(ChunkPlaces(reduceId, runs), sizeBytes)
 }
 
 /**
@@ -34,6 +29,7 @@ private[fetch] final case class MergedChunk(
  */
 private[fetch] final class ChunkCut(
     service: ServiceLocation,
+    reduceId: Int,
     chunkBytes: Long = ChunkCut.ChunkBytes) {
   private val chunks = Vector.newBuilder[MergedChunk]
   private val runs = ArrayBuffer.empty[SegmentRun]
@@ -63,7 +59,7 @@ private[fetch] final class ChunkCut(
   /** What comes next is in another chunk. */
   def close(): Unit = if (segments.nonEmpty) {
     runs += SegmentRun(first, end - first)
-    chunks += MergedChunk(service, runs.toArray, segments.toArray)
+    chunks += MergedChunk(service, reduceId, runs.toArray, segments.toArray)
     runs.clear()
     segments.clear()
     bytes = 0

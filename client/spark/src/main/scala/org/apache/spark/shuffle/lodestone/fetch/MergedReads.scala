@@ -50,7 +50,7 @@ private[lodestone] final class MergedReads(
     client: ServiceClient,
     driver: DriverLink) {
 
-  import MergedReads.log
+  import MergedReads._
 
   private val results = new MergeResults(driver)
   private val layouts = new LayoutRequest(client)
@@ -68,13 +68,15 @@ private[lodestone] final class MergedReads(
     context.addTaskCompletionListener[Unit](_ => driver.report(TaskRead(generation, tally.counts)))
     if (plan.merged.nonEmpty) {
       val source = MergedSource(client, generation)
-      val substitutes = new Originals(plan.replaced, tally)
+      val substitutes = new Originals(plan.merged, plan.replaced, tally)
       val failures =
         new MergedFailure(handle.shuffleId, new DistrustedMerge(generation, driver))
       val fetcher = ChunkFetcher(source, plan.merged, substitutes, ChunkRescue.Never, tally)
       Some(new MergedShuffleReader(handle, plan, fetcher, substitutes, failures, context, metrics))
+    } else if (plan.counted.size > 0) {
+      Some(new OriginalsReader(handle, range, originals, Some(plan.counted), context, metrics))
     } else if (OriginalsReader.gains(handle)) {
-      Some(new OriginalsReader(handle, range, originals, context, metrics))
+      Some(new OriginalsReader(handle, range, originals, None, context, metrics))
     } else {
       None
     }
@@ -102,12 +104,43 @@ private[lodestone] final class MergedReads(
         case Left(reason) => allOriginal(reason)
         case Right(merged) =>
           val found = layouts.ask(generation, merged, range, FetchPlan.countOf(originals))
-          val plan = FetchPlan(originals, found.known)
-          tally.fallback(Reason.AttemptNotAccepted, plan.rejectedBlocks)
-          count(plan.originals, found.missing, tally)
-          plan
+          merged.distrusted match {
+            case Some(code) =>
+              val counted = BlockRecords(originals, found.known.map(_._2))
+              val unchecked = FetchPlan.countOf(originals) - counted.size
+              tally.fallback(Reason.RecordsUnchecked, unchecked)
+              allOriginal(Reason.of(code).getOrElse(Reason.RecordsMismatch)).copy(counted = counted)
+            case None => merge(originals, found, tally)
+          }
       }
     }
+  }
+
+  private def merge(
+      originals: FetchPlan.Blocks,
+      found: Layouts,
+      tally: ReadTally): FetchPlan = {
+    val plan = FetchPlan(originals, found.known)
+    if (plan.merged.nonEmpty && plan.originals.nonEmpty && isBetterInPlace(originals)) {
+      tally.fallback(Reason.LocalMapRead, FetchPlan.countOf(originals))
+      FetchPlan(Nil, originals, Nil, 0, plan.counted)
+    } else {
+      tally.fallback(Reason.AttemptNotAccepted, plan.rejectedBlocks)
+      count(plan.originals, found.missing, tally)
+      plan
+    }
+  }
+
+  /**
+   * What this executor has itself, and is read in the order of plain Spark where it is: with holes in
+   * the merged data, which are not the same in every run, that order could not be kept. A few small
+   * blocks cost next to nothing.
+   */
+  private def isBetterInPlace(originals: FetchPlan.Blocks): Boolean = {
+    val own = SparkEnv.get.blockManager.blockManagerId
+    originals.forall(_._1 == own) &&
+    FetchPlan.countOf(originals) <= MostInPlace &&
+    originals.iterator.flatMap(_._2.iterator).map(_._2).sum <= ReadOrder.MostBytes
   }
 
   /** Originals of partitions whose layout is not known, by the reason why. */
@@ -145,4 +178,7 @@ private[fetch] object MergedReads {
 
   /** One for all: to look a logger up walks the stack. */
   private val log = LoggerFactory.getLogger(classOf[MergedReads])
+
+  /** Blocks that are read one by one rather than out of order: some tens of milliseconds. */
+  private val MostInPlace = 2048
 }

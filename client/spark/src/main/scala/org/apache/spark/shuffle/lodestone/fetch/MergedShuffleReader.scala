@@ -25,7 +25,7 @@ private[fetch] final class MergedShuffleReader[K, C](
 
   override def read(): Iterator[Product2[K, C]] = {
     val records = new ShuffleRecords(handle, context, metrics)
-    val check = new RecordsCheck(plan.merged, failures)
+    val check = new RecordsCheck.OfMerged(plan.merged, plan.counted, failures)
     val fetched = blocks().flatMap { case (id, stream) => check(id, records.in(stream)) }
     records.asked(failures.guard(fetched))
   }
@@ -33,7 +33,8 @@ private[fetch] final class MergedShuffleReader[K, C](
   private def blocks(): Iterator[(BlockId, InputStream)] = {
     val env = SparkEnv.get
     val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, substitutes)
-    BlockFetch(fetcher, tracker, addresses, inBatches = false, context, metrics)
+    val hasOriginals = plan.originals.nonEmpty || plan.replaced.nonEmpty
+    BlockFetch(fetcher, tracker, addresses, inBatches = false, hasOriginals, context, metrics)
   }
 
   /**
@@ -43,7 +44,7 @@ private[fetch] final class MergedShuffleReader[K, C](
    */
   private def addresses: FetchPlan.Blocks = {
     val mergeId = dependency.shuffleMergeId
-    val byService = plan.merged.groupBy(_.chunks.head.service).toSeq
+    val byService = plan.merged.groupBy(_.chunks.next().service).toSeq
     val merged = byService.map { case (service, partitions) =>
       val address = BlockManagerId(
         BlockManagerId.SHUFFLE_MERGER_IDENTIFIER,

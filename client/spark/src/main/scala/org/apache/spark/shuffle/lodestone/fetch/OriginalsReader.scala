@@ -10,11 +10,15 @@ import org.apache.spark.shuffle.sort.SortShuffleManager
 /**
  * Reads originals alone, with Spark's own client. It fetches as Spark's `BlockStoreShuffleReader` does,
  * and makes records of the streams in our way.
+ *
+ * @param counted
+ *   by which each block is checked
  */
 private[fetch] final class OriginalsReader[K, C](
     handle: BaseShuffleHandle[K, _, C],
     range: ReadRange,
     originals: FetchPlan.Blocks,
+    counted: Option[BlockRecords],
     context: TaskContext,
     metrics: ShuffleReadMetricsReporter)
     extends ShuffleReader[K, C] {
@@ -23,14 +27,19 @@ private[fetch] final class OriginalsReader[K, C](
     val env = SparkEnv.get
     val records = new ShuffleRecords(handle, context, metrics)
     val client = env.blockManager.blockStoreClient
+    val tracker = env.mapOutputTracker
     val blocks =
-      BlockFetch(client, env.mapOutputTracker, originals, inBatches, context, metrics)
-    records.asked(blocks.flatMap { case (_, stream) => records.in(stream) })
+      BlockFetch(client, tracker, originals, inBatches, hasOriginals = true, context, metrics)
+    val check = new RecordsCheck.OfOriginals(counted.getOrElse(BlockRecords.Unknown))
+    records.asked(blocks.flatMap { case (id, stream) => check(id, records.in(stream)) })
   }
 
-  /** What Spark asks for it. */
+  /** What Spark asks for it; not where each block is counted. */
   private def inBatches: Boolean =
-    SortShuffleManager.canUseBatchFetch(range.startPartition, range.endPartition, context) &&
+    counted.isEmpty && SortShuffleManager.canUseBatchFetch(
+      range.startPartition,
+      range.endPartition,
+      context) &&
       ShuffleEligibility.concatenationObstacle(SparkEnv.get.conf, handle.dependency).isEmpty
 }
 

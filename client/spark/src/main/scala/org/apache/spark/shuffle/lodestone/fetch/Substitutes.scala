@@ -18,8 +18,15 @@ private[fetch] trait Substitutes {
 }
 
 /** The blocks that executors have kept. */
-private[fetch] final class Originals(replaced: FetchPlan.Blocks, tally: ReadTally)
+private[fetch] final class Originals(
+    merged: Seq[MergedPartition],
+    replaced: FetchPlan.Blocks,
+    tally: ReadTally)
     extends Substitutes {
+
+  /** What else is in the only portion under the name of the first partition. */
+  private val together =
+    merged.collect { case one if one.reduceIds.size > 1 => one.reduceId -> one.reduceIds }.toMap
 
   /** Why the last chunk of a partition failed; the iterator then gives up its pending chunks too. */
   private val failures = new ConcurrentHashMap[Int, Reason]()
@@ -33,7 +40,7 @@ private[fetch] final class Originals(replaced: FetchPlan.Blocks, tally: ReadTall
     val blocks = replaced.map { case (address, list) =>
       address -> list.filter {
         case (ShuffleBlockId(_, _, partition), _, mapIndex) =>
-          partition == reduceId && maps(mapIndex)
+          together.get(reduceId).fold(partition == reduceId && maps(mapIndex))(_(partition))
         case _ => false
       }
     }

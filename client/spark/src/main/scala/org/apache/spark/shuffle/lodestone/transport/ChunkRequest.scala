@@ -18,6 +18,8 @@ import org.apache.spark.shuffle.lodestone.wire.OpenStream
  *
  * @param open
  *   opens a stream over some of the chunks. The connection that opened it must fetch from it.
+ * @param room
+ *   of the service, for all requests of this JVM
  */
 private[transport] final class ChunkRequest(
     service: HostPort,
@@ -25,8 +27,9 @@ private[transport] final class ChunkRequest(
     open: Array[WantedChunk] => Future[(TransportClient, OpenStream)],
     deadlines: Deadlines,
     repeats: Repeats,
+    room: Turnstile,
     receiver: ChunkReceiver) {
-  import ChunkRequest.log
+  import ChunkRequest._
 
   def start(): Unit =
     if (chunks.nonEmpty) new Round(chunks.indices.toArray, Repeats.MaxRepeats).start()
@@ -37,8 +40,10 @@ private[transport] final class ChunkRequest(
     private var pauseMs = 0L
     private var left = indices.length
 
-    def start(): Unit = {
-      val wanted = indices.map(chunks(_))
+    private val wanted = indices.map(chunks(_))
+    private val size = math.max(LeastSize, wanted.iterator.map(_.entries).sum)
+
+    def start(): Unit = room.enter(size) { () =>
       open(wanted).onComplete {
         case opened @ Success((client, stream)) =>
           repeats.settled(service, opened)
@@ -76,15 +81,27 @@ private[transport] final class ChunkRequest(
         left -= 1
         left == 0
       }
-      if (over && again.nonEmpty) {
-        RequestTimer.after(pauseMs)(new Round(again.toArray, repeatsLeft - 1).start())
-        ()
+      if (over) {
+        room.left(size)
+        if (again.nonEmpty) {
+          RequestTimer.after(pauseMs)(new Round(again.toArray, repeatsLeft - 1).start())
+          ()
+        }
       }
     }
   }
 }
 
 private[transport] object ChunkRequest {
+
+  /**
+   * Entries that all streams to one service may have: half of what it lets one connection have. Who asks
+   * for more than a service takes is refused, and would ask again, as all the others.
+   */
+  val Room: Int = 128 * 1024
+
+  /** What a stream counts at least: it lets one connection have 4096 of them, and this is half of that. */
+  private val LeastSize = Room / 2048
 
   /** One for all: to look a logger up walks the stack. */
   private val log = LoggerFactory.getLogger(classOf[ChunkRequest])

@@ -11,7 +11,11 @@ import org.apache.spark.shuffle.lodestone.HostPort
 import org.apache.spark.shuffle.lodestone.wire.ChunkPlaces
 
 /** One chunk, and how many bytes it has. */
-private[spark] final case class WantedChunk(places: ChunkPlaces, sizeBytes: Long)
+private[spark] final case class WantedChunk(places: ChunkPlaces, sizeBytes: Long) {
+
+  /** What it takes of the room that a service has for the open streams of a connection. */
+  def entries: Int = 1 + places.runs.length
+}
 
 /** Who gets the chunks of a request: each index once, on a network thread or the timer's. */
 private[spark] trait ChunkReceiver {

@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.transport
 
 import java.io.IOException
 import java.nio.ByteBuffer
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.concurrent.{Future, Promise}
 import scala.util.{Failure, Success, Try}
@@ -33,6 +34,7 @@ private[spark] final class ServiceClient(
   private val deadlines: Deadlines = new Deadlines(requestTimeoutMs, connections.drop(_))
   private val connections = new Connections(requestTimeoutMs, deadlines.longestMs(LargestRequest))
   private val repeats = new Repeats(health)
+  private val rooms = new ConcurrentHashMap[HostPort, Turnstile]()
 
   def hello(service: HostPort): Future[HelloReply] =
     rpc(service, Hello(Hello.ProtocolVersion, ClientName), HelloReply).transform {
@@ -167,7 +169,8 @@ private[spark] final class ServiceClient(
         case Failure(failure) => Failure(failure)
       }(SameThread)
     }
-    new ChunkRequest(address, chunks, open, deadlines, repeats, receiver).start()
+    val room = rooms.computeIfAbsent(address, _ => new Turnstile(ChunkRequest.Room))
+    new ChunkRequest(address, chunks, open, deadlines, repeats, room, receiver).start()
   }
 
   /**

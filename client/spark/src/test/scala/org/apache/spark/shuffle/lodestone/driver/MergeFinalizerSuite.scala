@@ -146,10 +146,13 @@ class MergeFinalizerSuite extends DriverHarness {
     driver(Seq(one)).registered(4, 1, 20)
     planOf(id)
     pushed(id, 0)
-    merged(resultOf(id))
+    val read = merged(resultOf(id))
     assertTrue(await(ask[Boolean](DistrustMerged(id, 13, Reason.ChunkBroken.code))))
     assertTrue(await(ask[Boolean](DistrustMerged(id, 14, Reason.RecordsMismatch.code))))
-    assertEquals(notMerged(Reason.ChunkBroken), resultOf(id))
+    // Who has the numbers of records is still known: the originals are checked by them.
+    val doubted = merged(resultOf(id))
+    assertEquals(Some(Reason.ChunkBroken.code), doubted.distrusted)
+    assertEquals(read.services.toSeq, doubted.services.toSeq)
     val unknown = DistrustMerged(ShuffleGeneration(4, 1), 13, Reason.ChunkBroken.code)
     assertFalse(await(ask[Boolean](unknown)))
   }

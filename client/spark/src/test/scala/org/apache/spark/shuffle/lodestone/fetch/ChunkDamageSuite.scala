@@ -15,6 +15,7 @@ class ChunkDamageSuite {
   private val blocks = Seq("first block", "second", "the third block").map(_.getBytes)
   private val chunk = MergedChunk(
     ServiceLocation("127.0.0.1", 1, 7),
+    0,
     Array(SegmentRun(4, 3)),
     blocks.zipWithIndex.map { case (bytes, map) =>
       LaidSegment(map, 100L + map, 0, bytes.length, -1, Crc32c.of(ByteBuffer.wrap(bytes)))

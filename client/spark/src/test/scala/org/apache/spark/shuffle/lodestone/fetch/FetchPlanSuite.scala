@@ -43,7 +43,7 @@ class FetchPlanSuite {
     blocks.flatMap { case (_, list) => list.map { case (id, _, map) => (id, map) } }.toSet
 
   private def mapsOf(plan: FetchPlan): Seq[Seq[Int]] =
-    plan.merged.flatMap(_.chunks.map(_.segments.map(_.mapIndex).toSeq))
+    plan.merged.flatMap(_.chunks.map(_.segments.map(_.mapIndex).toSeq).toSeq)
 
   @Test def `a chunk of accepted attempts stands for its originals and holes stay originals`()
       : Unit = {
@@ -61,7 +61,7 @@ class FetchPlanSuite {
       originals((0, 0), (0, 1), (0, 2), (0, 3)),
       Seq(layout(0, Seq(stale, segment(0), stale, segment(2)), Seq(segment(3), stale))))
     assertEquals(Seq(Seq(0, 2, 3)), mapsOf(plan))
-    val chunk = plan.merged.head.chunks.head
+    val chunk = plan.merged.head.chunks.next()
     assertEquals(Seq((1, 1), (3, 1), (14, 1)), placesOf(chunk))
     assertEquals(30L, chunk.sizeBytes)
     assertEquals(Set((ShuffleBlockId(1, 101, 0), 1)), blocksOf(plan.originals))
@@ -76,7 +76,7 @@ class FetchPlanSuite {
     }
     val plan = FetchPlan(originals(lengths.indices.map((0, _)): _*), Seq(layout(0, segments)))
     assertEquals(Seq(Seq(0, 1, 2), Seq(3), Seq(4, 5), Seq(6)), mapsOf(plan))
-    val places = plan.merged.head.chunks.map(placesOf)
+    val places = plan.merged.head.chunks.map(placesOf).toSeq
     assertEquals(Seq(Seq((0, 3)), Seq((3, 1)), Seq((4, 2)), Seq((6, 1))), places)
   }
 
@@ -95,7 +95,7 @@ class FetchPlanSuite {
       originals((0, 0), (0, 1)),
       Seq(layout(0, Seq(segment(0)), Seq(segment(0), segment(1)))))
     assertEquals(Seq(Seq(0, 1)), mapsOf(twice))
-    assertEquals(Seq((0, 1), (12, 1)), placesOf(twice.merged.head.chunks.head))
+    assertEquals(Seq((0, 1), (12, 1)), placesOf(twice.merged.head.chunks.next()))
     assertEquals(Nil, twice.originals)
     val within = FetchPlan(originals((0, 0)), Seq(layout(0, Seq(segment(0), segment(0)))))
     assertEquals(Seq(Seq(0)), mapsOf(within))
@@ -124,7 +124,8 @@ class FetchPlanSuite {
         layout(reduce, segments.grouped(1 + random.nextInt(4)).toSeq: _*)
       }
       val plan = FetchPlan(originals(all: _*), claimed)
-      val merged = plan.merged.flatMap(p => p.chunks.flatMap(_.segments).map(s => (p.reduceId, s)))
+      val merged =
+        plan.merged.flatMap(_.chunks.flatMap(c => c.segments.map(s => (c.reduceId, s))).toSeq)
       val read = merged.map { case (reduce, s) =>
         (ShuffleBlockId(1, s.mapId, reduce), s.mapIndex)
       } ++

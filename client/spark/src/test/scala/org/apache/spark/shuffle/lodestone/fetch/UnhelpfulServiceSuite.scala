@@ -95,13 +95,13 @@ final class UnhelpfulServiceSuite {
     private val originals: FetchPlan.Blocks = Seq(
       BlockManagerId("a", "a", 1) ->
         (0 until partitions).map(reduceId => (ShuffleBlockId(3, 100, reduceId), 10L, 0)))
-    private val substitutes = new Originals(originals, tally)
-    private val tracker = new OriginalsTracker(new SparkConf(false), null, substitutes)
     private val merged = (0 until partitions).map { reduceId =>
       val segments = Array(LaidSegment(0, 100, 0, 10, -1, 0))
-      val chunk = MergedChunk(service, Array(SegmentRun(0, 1)), segments)
-      MergedPartition(reduceId, IndexedSeq(chunk))
+      val chunk = MergedChunk(service, reduceId, Array(SegmentRun(0, 1)), segments)
+      MergedPartition(reduceId, IndexedSeq(Portion(IndexedSeq(chunk))))
     }
+    private val substitutes = new Originals(merged, originals, tally)
+    private val tracker = new OriginalsTracker(new SparkConf(false), null, substitutes)
     private val source = MergedSource(client, generation)
     private val fetcher =
       new ChunkFetcher(source, merged, null, substitutes, ChunkRescue.Never, tally)

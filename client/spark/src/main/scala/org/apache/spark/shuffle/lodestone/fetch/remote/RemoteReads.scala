@@ -56,18 +56,16 @@ private[lodestone] final class RemoteReads(
     private val tally = new ReadTally
 
     /** Segments that cannot be read as one stream come one by one. */
-    private val chunkBytes = {
-      val conf = SparkEnv.get.conf
-      val obstacle = ShuffleEligibility.concatenationObstacle(conf, handle.dependency)
-      if (obstacle.isEmpty) ChunkCut.ChunkBytes else ChunkCut.OneSegment
-    }
+    private val isConcatenable =
+      ShuffleEligibility.concatenationObstacle(SparkEnv.get.conf, handle.dependency).isEmpty
+    private val chunkBytes = if (isConcatenable) ChunkCut.ChunkBytes else ChunkCut.OneSegment
 
     def reader(): ShuffleReader[K, C] = {
       val plan = planOf()
       val wanted = new WantedSegments(outputs, plan)
       val layouts = new SourceLayouts(client, generation, plan, range.maps, patience, context)
       val merged = layouts(wanted) match {
-        case Right(found) => pick(wanted, found)
+        case Right(found) => ReadOrder(pick(wanted, found), isConcatenable)
         case Left((reduceId, lost)) => loss.fail(reduceId, lost)
       }
       tally.originals(FetchPlan.countOf(local))
@@ -106,8 +104,8 @@ private[lodestone] final class RemoteReads(
     }
 
     /** A block that is not wholly shown is lost: what Spark says is there must be there. */
-    private def pick(wanted: WantedSegments, layouts: Seq[SourceLayout]): Seq[MergedPartition] =
-      wanted.blocks.toSeq.sortBy(_._1).map { case (reduceId, blocks) =>
+    private def pick(wanted: WantedSegments, layouts: Seq[SourceLayout]): Seq[MergedChunk] =
+      wanted.blocks.toSeq.sortBy(_._1).flatMap { case (reduceId, blocks) =>
         val pick = new PartitionPick(reduceId, blocks, chunkBytes)
         val sources = layouts.filter(_.wanted.contains(reduceId))
         for (source <- sources; layout <- source.of(reduceId)) {

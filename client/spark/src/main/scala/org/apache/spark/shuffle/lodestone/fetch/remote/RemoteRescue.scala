@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.fetch.remote
 
 import java.util.concurrent.TimeUnit
 
+import scala.collection.mutable
 import scala.concurrent.Future
 
 import org.apache.spark.shuffle.lodestone.driver.{RemotePlan, ShuffleGeneration}
@@ -25,18 +26,23 @@ private[remote] final class RemoteRescue(
   override val insists: Boolean = true
 
   override def apply(
-      reduceId: Int,
-      chunk: MergedChunk,
+      chunks: Seq[MergedChunk],
       cause: Throwable,
-      failedNs: Long): Future[Option[MergedChunk]] =
+      failedNs: Long): Future[Seq[Option[MergedChunk]]] =
     if (patience.hasTime(failedNs)) {
-      copyOf(reduceId, chunk, others(reduceId, chunk.service)).flatMap {
-        case None if mayPass(chunk.service, cause, failedNs) =>
-          RequestTimer.pause(PauseMs).map(_ => Some(chunk))(SameThread)
-        case copy => Future.successful(copy)
+      copiesOf(chunks).flatMap { copies =>
+        val isAgain = mayPass(chunks.head.service, cause, failedNs)
+        val found = copies.zip(chunks).map { case (copy, chunk) =>
+          if (isAgain) copy.orElse(Some(chunk)) else copy
+        }
+        if (isAgain && copies.exists(_.isEmpty)) {
+          RequestTimer.pause(PauseMs).map(_ => found)(SameThread)
+        } else {
+          Future.successful(found)
+        }
       }(SameThread)
     } else {
-      Future.successful(None)
+      Future.successful(chunks.map(_ => None))
     }
 
   /** What was damaged on the way is whole the next time; what is damaged where it lies is not. */
@@ -46,39 +52,63 @@ private[remote] final class RemoteRescue(
       case _ => patience.isWorthIt(service, cause, failedNs)
     }
 
-  /** One after another, until one has all of it. */
-  private def copyOf(
-      reduceId: Int,
-      chunk: MergedChunk,
-      services: List[ServiceLocation]): Future[Option[MergedChunk]] = services match {
-    case Nil => Future.successful(None)
-    case service :: rest =>
+  /** Those that may have copies at the same services are looked for together. */
+  private def copiesOf(chunks: Seq[MergedChunk]): Future[Seq[Option[MergedChunk]]] = {
+    implicit val sameThread: SameThread.type = SameThread
+    val failed = chunks.head.service
+    val byHolders = chunks.distinct.groupBy(chunk => others(chunk.reduceId, failed))
+    val found = byHolders.toSeq.map { case (holders, some) => copiesAt(some, holders) }
+    Future.sequence(found).map { all =>
+      val copies = all.flatten.toMap
+      chunks.map(copies.get)
+    }
+  }
+
+  /** One service after another, until each chunk is found: all of it at one of them. */
+  private def copiesAt(
+      chunks: Seq[MergedChunk],
+      services: List[ServiceLocation]): Future[Map[MergedChunk, MergedChunk]] = services match {
+    case service :: rest if chunks.nonEmpty =>
+      val segments = chunks.map(_.segments.length).sum
+      val reduceIds = chunks.map(_.reduceId).distinct.toArray
       client
-        .layout(service, generation, mapsOf(chunk), Array(reduceId), chunk.segments.length)
-        .map(reply => reply.partitions.headOption.flatMap(sameSegments(service, _, chunk)))(
-          SameThread)
-        .recover { case _ => None }(SameThread)
-        .flatMap {
-          case None => copyOf(reduceId, chunk, rest)
-          case copy => Future.successful(copy)
+        .layout(service, generation, mapsOf(chunks), reduceIds, segments)
+        .map(reply => sameSegments(service, reply.partitions.toSeq, chunks))(SameThread)
+        .recover { case _ => Map.empty[MergedChunk, MergedChunk] }(SameThread)
+        .flatMap { found =>
+          copiesAt(chunks.filterNot(found.contains), rest).map(found ++ _)(SameThread)
         }(SameThread)
+    case _ => Future.successful(Map.empty)
   }
 
   /** A segment that has the same name, length and checksum is the same one, wherever it is. */
   private def sameSegments(
       service: ServiceLocation,
-      layout: PartitionLayout,
-      chunk: MergedChunk): Option[MergedChunk] = {
-    val wanted = chunk.segments.toSet
-    val cut = new ChunkCut(service, Long.MaxValue)
-    var found = Set.empty[LaidSegment]
-    for (run <- layout.runs; (segment, i) <- run.segments.zipWithIndex) {
-      if (wanted.contains(segment) && !found.contains(segment)) {
-        found += segment
-        cut.add(run.first + i, segment)
+      layouts: Seq[PartitionLayout],
+      chunks: Seq[MergedChunk]): Map[MergedChunk, MergedChunk] =
+    layouts.flatMap { layout =>
+      val places = mutable.HashMap.empty[LaidSegment, Int]
+      for (run <- layout.runs; i <- run.segments.indices) {
+        places.getOrElseUpdate(run.segments(i), run.first + i)
       }
+      for {
+        chunk <- chunks if chunk.reduceId == layout.reduceId
+        copy <- copyOf(service, chunk, places)
+      } yield chunk -> copy
+    }.toMap
+
+  private def copyOf(
+      service: ServiceLocation,
+      chunk: MergedChunk,
+      places: collection.Map[LaidSegment, Int]): Option[MergedChunk] = {
+    val found = chunk.segments.flatMap(segment => places.get(segment).map(_ -> segment))
+    if (found.length == chunk.segments.length) {
+      val cut = new ChunkCut(service, chunk.reduceId, Long.MaxValue)
+      found.sortBy(_._1).foreach { case (place, segment) => cut.add(place, segment) }
+      cut.result().headOption
+    } else {
+      None
     }
-    if (found.size == wanted.size) cut.result().headOption else None
   }
 
   private def others(reduceId: Int, failed: ServiceLocation): List[ServiceLocation] = {
@@ -88,8 +118,8 @@ private[remote] final class RemoteRescue(
     holders.distinct.filterNot(service => service == failed || client.isSuspect(service)).toList
   }
 
-  private def mapsOf(chunk: MergedChunk): MapRange = {
-    val indexes = chunk.segments.iterator.map(_.mapIndex).toSeq
+  private def mapsOf(chunks: Seq[MergedChunk]): MapRange = {
+    val indexes = chunks.flatMap(_.segments.iterator.map(_.mapIndex))
     MapRange(indexes.min, indexes.max + 1)
   }
 }

@@ -5,7 +5,7 @@ import scala.collection.mutable
 
 import org.apache.spark.shuffle.lodestone.driver.RemotePlan
 import org.apache.spark.shuffle.lodestone.driver.remote.RemoteOutput
-import org.apache.spark.shuffle.lodestone.fetch.{ChunkCut, FetchPlan, MergedChunk, MergedPartition}
+import org.apache.spark.shuffle.lodestone.fetch.{ChunkCut, FetchPlan, MergedChunk}
 import org.apache.spark.shuffle.lodestone.transport.{OwnHost, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.{BlocksMet, LaidSegment, PartitionLayout}
 import org.apache.spark.storage.ShuffleBlockId
@@ -144,7 +144,7 @@ private[remote] final class PartitionPick(
    *   the blocks for which this service was asked
    */
   def add(service: ServiceLocation, layout: PartitionLayout, asked: WantedBlocks): Unit = {
-    val cut = new ChunkCut(service, chunkBytes)
+    val cut = new ChunkCut(service, reduceId, chunkBytes)
     var last = 0
     met.nextService()
     layout.runs.foreach { run =>
@@ -167,5 +167,5 @@ private[remote] final class PartitionPick(
   /** Blocks of which not all segments are there, each once. */
   def missing: Int = wanted.mapIndexes.count(!met.isWhole(_))
 
-  def result(): MergedPartition = MergedPartition(reduceId, chunks.result())
+  def result(): IndexedSeq[MergedChunk] = chunks.result()
 }

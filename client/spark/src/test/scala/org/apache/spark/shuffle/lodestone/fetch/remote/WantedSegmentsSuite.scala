@@ -44,7 +44,7 @@ final class WantedSegmentsSuite {
     val pick = new PartitionPick(0, wanted.blocks(0), ChunkCut.ChunkBytes)
     pick.add(a, layout, wanted.blocks(0))
     assertEquals(0, pick.missing)
-    pick.result().chunks.map(_.segments.map(_.mapIndex).toSeq)
+    pick.result().map(_.segments.map(_.mapIndex).toSeq)
   }
 
   @Test def `all of a chunk has its copies at the same service`(): Unit =
@@ -64,7 +64,7 @@ final class WantedSegmentsSuite {
       val other = segment(4, 0).copy(mapId = 204)
       pick.add(service, laid(other +: segments :+ other: _*), wanted)
     }
-    (pick.missing, pick.result().chunks.map(_.segments.toSeq))
+    (pick.missing, pick.result().map(_.segments.toSeq))
   }
 
   private val whole = Seq(segment(5, 1))

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.transport
+
+import java.util.ArrayDeque
+
+import scala.annotation.tailrec
+
+/**
+ * Lets in as much as there is room for. Who comes when there is none waits, in the order of arrival,
+ * and is let in by those who leave, on their thread. Nobody waits for ever where all leave.
+ */
+private[lodestone] final class Turnstile(room: Int) {
+  private val waiting = new ArrayDeque[(Int, () => Unit)]()
+  private var inside = 0
+
+  /** What is larger than the room is let in when nobody else is there. */
+  def enter(size: Int)(begin: () => Unit): Unit = {
+    synchronized(waiting.add(size -> begin))
+    admit()
+  }
+
+  def left(size: Int): Unit = {
+    synchronized(inside -= size)
+    admit()
+  }
+
+  @tailrec
+  private def admit(): Unit = next() match {
+    case Some(begin) =>
+      begin()
+      admit()
+    case None =>
+  }
+
+  private def next(): Option[() => Unit] = synchronized {
+    Option(waiting.peek()).collect {
+      case (size, begin) if inside == 0 || inside + size <= room =>
+        waiting.poll()
+        inside += size
+        begin
+    }
+  }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.fetch
+
+import java.io.File
+import java.nio.file.Path
+
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.io.TempDir
+
+import org.apache.spark.SparkContext
+import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
+import org.apache.spark.shuffle.lodestone.{DaemonProcess, LodestoneShuffleManager}
+import org.apache.spark.sql.SparkSession
+
+/**
+ * What depends on the order of the rows, though no order was asked for, is the same in every run, and as
+ * plain Spark has it where one executor does all: the expectations of users' own tests are such.
+ */
+final class ReadOrderSuite {
+  @TempDir var directory: Path = _
+
+  private val runs = 8
+  private var daemons: Seq[DaemonProcess] = Nil
+  @volatile private var chunks = 0L
+
+  @BeforeEach def startDaemons(): Unit =
+    daemons = Seq("one", "two").map(name => DaemonProcess.start(new File(directory.toFile, name)))
+
+  @AfterEach def stopDaemons(): Unit = daemons.foreach(_.stop())
+
+  private def withSpark[T](settings: (String, String)*)(job: SparkSession => T): T = {
+    val builder = SparkSession
+      .builder()
+      .master("local[2]")
+      .appName("order")
+      .config("spark.ui.enabled", "false")
+      .config("spark.driver.host", "127.0.0.1")
+      .config("spark.driver.bindAddress", "127.0.0.1")
+      .config("spark.local.dir", new File(directory.toFile, "local").getPath)
+      .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+      .config("spark.sql.shuffle.partitions", "12")
+    settings.foreach { case (key, value) => builder.config(key, value) }
+    val spark = builder.getOrCreate()
+    spark.sparkContext.addSparkListener(new SparkListener {
+      override def onTaskEnd(end: SparkListenerTaskEnd): Unit = Option(end.taskMetrics).foreach {
+        metrics => chunks += metrics.shuffleReadMetrics.remoteMergedChunksFetched
+      }
+    })
+    try job(spark)
+    finally spark.stop()
+  }
+
+  private def lodestone(mode: String): Seq[(String, String)] = Seq(
+    "spark.shuffle.manager" -> classOf[LodestoneShuffleManager].getName,
+    "spark.lodestone.mode" -> mode,
+    "spark.lodestone.services" -> daemons.map(_.hostPort).mkString(","))
+
+  /** Rows as they come: nothing is sorted anywhere. */
+  private def sql(maps: Int)(spark: SparkSession): Seq[Any] = {
+    val rows = spark.range(0, 20000, 1, maps).selectExpr("id % 97 as k", "id as v")
+    val grouped = rows.groupBy("k").agg(
+      org.apache.spark.sql.functions.expr("collect_list(v)"),
+      org.apache.spark.sql.functions.expr("first(v)"),
+      org.apache.spark.sql.functions.expr("last(v)"))
+    val shuffled = rows.repartition(12, rows("k"))
+    val ranked = rows.selectExpr(
+      "k",
+      "v",
+      "row_number() over (partition by k order by v % 3) as tie")
+    Seq(
+      grouped.collect().toSeq,
+      shuffled.limit(50).collect().toSeq,
+      shuffled.take(3).toSeq,
+      rows.groupBy("k").count().collect().toSeq,
+      ranked.collect().toSeq)
+  }
+
+  private def rdd(maps: Int)(spark: SparkContext): Seq[Any] = {
+    val pairs = spark.parallelize(0 until 20000, maps).map(x => (x % 97, x.toLong))
+    val others = pairs.mapValues(-_)
+    Seq(
+      pairs.groupByKey(8).mapValues(_.toSeq).collect().toSeq,
+      pairs.cogroup(others, 8).mapValues { case (l, r) => (l.toSeq, r.toSeq) }.collect().toSeq,
+      pairs.partitionBy(new org.apache.spark.HashPartitioner(8)).take(50).toSeq,
+      pairs.map { case (k, v) => (k % 3, v) }.sortByKey(numPartitions = 8).collect().toSeq)
+  }
+
+  private def assertAlways(settings: Seq[(String, String)], times: Int = runs)(
+      job: SparkSession => Seq[Any]): Unit = {
+    val usual = settings.filterNot(_._1.contains("lodestone")).filterNot(_._1.endsWith(".manager"))
+    val expected = withSpark(usual: _*)(job)
+    chunks = 0
+    withSpark(settings: _*) { spark =>
+      (1 to times).foreach { run =>
+        val found = job(spark)
+        expected.zip(found).zipWithIndex.foreach { case ((one, other), question) =>
+          assertEquals(one, other, s"run $run, question $question")
+        }
+      }
+    }
+    assertTrue(chunks > 0, "nothing was read merged")
+  }
+
+  private val notAdaptive = "spark.sql.adaptive.enabled" -> "false"
+
+  @Test def `rows of SQL come in the order of plain Spark in mode merge`(): Unit =
+    assertAlways(lodestone("merge"))(sql(maps = 10))
+
+  @Test def `rows of SQL come in the order of plain Spark in mode remote`(): Unit =
+    assertAlways(lodestone("remote"))(sql(maps = 10))
+
+  @Test def `each partition by itself is in the order of plain Spark`(): Unit =
+    Seq("merge", "remote").foreach { mode =>
+      assertAlways(lodestone(mode) :+ notAdaptive, times = 5)(sql(maps = 10))
+    }
+
+  @Test def `rows of SQL come in the order of plain Spark in mode auto`(): Unit =
+    assertAlways(
+      lodestone("auto") :+ ("spark.sql.shuffle.partitions" -> "200"),
+      times = 3)(sql(maps = 160))
+
+  @Test def `records of RDDs come in the order of plain Spark in mode merge`(): Unit =
+    assertAlways(lodestone("merge"))(spark => rdd(maps = 10)(spark.sparkContext))
+
+  @Test def `records of RDDs come in the order of plain Spark in mode remote`(): Unit =
+    assertAlways(lodestone("remote"))(spark => rdd(maps = 10)(spark.sparkContext))
+
+  @Test def `segments that come one by one are in order too`(): Unit = {
+    val java = "spark.serializer" -> "org.apache.spark.serializer.JavaSerializer"
+    assertAlways(lodestone("remote") :+ java, times = 5) { spark =>
+      val pairs = spark.sparkContext
+        .parallelize(0 until 5000, 10)
+        .map(x => ((x % 97, "boxed"), x.toString))
+      Seq(pairs.groupByKey(8).mapValues(_.toSeq).collect().toSeq)
+    }
+  }
+}
