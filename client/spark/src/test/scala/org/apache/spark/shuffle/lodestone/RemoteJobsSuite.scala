@@ -347,7 +347,7 @@ final class RemoteJobsSuite {
       assertTrue(driver.askSync[Boolean](OutputsLost(shuffle, 0, Nil, Reason.OutputLost.code)))
       rows.count()
       // As of an attempt that had just committed when the driver gave its epoch up.
-      val late = RemoteOutput(0, Seq(RemotePart(0, Nil))).location
+      val late = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(shuffle)
       val status = MapStatus(late, Array.fill(40)(1L), 2)
       env.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
         .registerMapOutput(shuffle, 2, status)

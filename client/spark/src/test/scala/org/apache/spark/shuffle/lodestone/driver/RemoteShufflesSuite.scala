@@ -161,7 +161,7 @@ class RemoteShufflesSuite extends DriverHarness {
     outputs.registerShuffle(7, 2, 100)
     try {
       val plan = asked(shuffleId = 7).asInstanceOf[RemotePlan]
-      val location = RemoteOutput(0, Nil).location
+      val location = RemoteOutput(0, Nil).location(7)
       (0 to 1).foreach(i => outputs.registerMapOutput(7, i, statusAt(location, i)))
       assertEquals(2, outputs.getNumAvailableOutputs(7))
       val gone = plan.versions.head.head
@@ -189,8 +189,8 @@ class RemoteShufflesSuite extends DriverHarness {
       asked(shuffleId = 7)
       assertEquals(1, asked(mergeId = 1, shuffleId = 7).asInstanceOf[RemotePlan].epoch)
       // A zombie's comes when the others have been forgotten, and a new one beside it.
-      outputs.registerMapOutput(7, 0, statusAt(RemoteOutput(0, Nil).location, 0))
-      outputs.registerMapOutput(7, 1, statusAt(RemoteOutput(1, Nil).location, 1))
+      outputs.registerMapOutput(7, 0, statusAt(RemoteOutput(0, Nil).location(7), 0))
+      outputs.registerMapOutput(7, 1, statusAt(RemoteOutput(1, Nil).location(7), 1))
       assertTrue(await(ask[Boolean](OutputsLost(7, 0, Nil, Reason.OutputLost.code))))
       assertEquals(Seq(0), outputs.findMissingPartitions(7).get)
     } finally {
@@ -250,7 +250,7 @@ class RemoteShufflesSuite extends DriverHarness {
     tracker.registerShuffle(7, 2, 100)
     try {
       val plan = asked(shuffleId = 7).asInstanceOf[RemotePlan]
-      val location = RemoteOutput(0, Seq(RemotePart(0, Nil))).location
+      val location = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(7)
       (0 to 1).foreach(i => tracker.registerMapOutput(7, i, statusAt(location, i)))
       check(leaving, plan)
     } finally {

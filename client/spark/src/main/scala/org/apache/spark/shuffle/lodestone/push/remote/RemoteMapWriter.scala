@@ -39,8 +39,9 @@ private[remote] final class RemoteMapWriter[K, V](
       metrics.incWriteTime(System.nanoTime() - beganNs + segments.waitedNanos)
       isOver = true
       report(output)
-      val mapId = push.attempt.mapId
-      status = Some(MapStatuses(output.location, segments.lengths, mapId, rowChecksums))
+      val attempt = push.attempt
+      val location = output.location(attempt.shuffleId)
+      status = Some(MapStatuses(location, segments.lengths, attempt.mapId, rowChecksums))
     } finally {
       collector.close()
       segments.close()
