@@ -104,7 +104,11 @@ private[spark] final case class PushCounts(
     bytes: Long,
     requests: Long,
     acknowledged: Map[Int, Ledger],
-    unpushed: Map[String, Long])
+    unpushed: Map[String, Long]) {
+
+  /** What is sent in its place. Java's serialization calls this. */
+  def writeReplace(): AnyRef = PackedCounts(this)
+}
 
 /**
  * Sums over one reduce task. `fallbacks` counts original blocks or chunks by reason code;
