@@ -53,7 +53,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
         if (reason == Reason.FewBlocks) new LocalHandle(inner) else inner
       case None =>
         driver.registered(shuffleId, numMaps, numPartitions)
-        new LodestoneHandle(inner, ServiceClient.applicationOf(conf), driver.isRemote)
+        new LodestoneHandle(inner, driver.app, driver.isRemote)
     }
   }
 

@@ -26,7 +26,7 @@ import org.apache.spark.shuffle.lodestone.driver.{DriverEndpoint, OutputsLost, S
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
 import org.apache.spark.shuffle.lodestone.fetch.{MapRangeRDD, ReadRange}
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, ServiceClient, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.{Crc32c, Segment, Status}
+import org.apache.spark.shuffle.lodestone.wire.{Application, Crc32c, Segment, Status}
 import org.apache.spark.util.RpcUtils
 
 /** Whole jobs whose shuffles are at real daemons, and nowhere else. */
@@ -244,10 +244,10 @@ final class RemoteJobsSuite {
   }
 
   /** What the service says when more is pushed of an attempt, once it says that. */
-  private def awaitAborted(spark: SparkContext, mapIndex: Int, mapId: Long): Unit = {
+  private def awaitAborted(app: Application, mapIndex: Int, mapId: Long): Unit = {
     val daemon = daemons.head
     val at = ServiceLocation(daemon.host, daemon.port, daemon.incarnation)
-    val client = ServiceClient(spark.getConf)
+    val client = new ServiceClient(app, 5000)
     val deadline = System.nanoTime() + 20000000000L
     try {
       val bytes = ByteBuffer.wrap(Array[Byte](1))
@@ -282,7 +282,10 @@ final class RemoteJobsSuite {
       val sums = new ShuffledRDD[Int, Int, Int](rows, new HashPartitioner(8))
       val result = sums.collect().sorted.toSeq
       val task = failed.poll(20, TimeUnit.SECONDS)
-      if (spark.getConf.contains("spark.lodestone.mode")) awaitAborted(spark, 3, task.taskId)
+      sums.dependencies.head.asInstanceOf[ShuffleDependency[_, _, _]].shuffleHandle match {
+        case remote: LodestoneHandle[_, _, _] => awaitAborted(remote.app, 3, task.taskId)
+        case _ => // plain Spark's
+      }
       // Spark removes the shuffle of an RDD that nobody has any more.
       Reference.reachabilityFence(sums)
       result

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
+import java.util.UUID
 import java.util.concurrent.TimeoutException
 import java.util.concurrent.atomic.AtomicBoolean
 
@@ -17,6 +18,7 @@ import org.apache.spark.shuffle.lodestone.driver.remote.{FailedAttempts, MapTask
 import org.apache.spark.shuffle.lodestone.driver.remote.RemoteShuffles
 import org.apache.spark.shuffle.lodestone.driver.services._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.storage.BlockManagerId
 
 /**
@@ -33,7 +35,11 @@ private[spark] final class DriverCoordinator private (
   private val settings = LodestoneConf(conf)
   private val loop = new EventLoop
   private val lookups = new Lookups(loop)
-  private val client = ServiceClient(conf)
+
+  /** What services call this application: executors get it with each handle. */
+  val app: Application =
+    ServiceClient.applicationOf(conf, UUID.randomUUID().getLeastSignificantBits)
+  private val client = new ServiceClient(app, settings.requestTimeoutMs)
   private val report = new DriverReport
   private val shuffles = new ShuffleTable
   private val source = addressSource()

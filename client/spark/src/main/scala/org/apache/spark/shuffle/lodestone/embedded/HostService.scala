@@ -68,7 +68,7 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
 
   /** The connection is given up again: the driver's own keeps the daemon from being idle. */
   private def announcement(): DriverMessage = {
-    val client = ServiceClient(conf)
+    val client = ServiceClient(conf, settings)
     try {
       val user = HostDaemon.safe(System.getProperty("user.name"))
       val roots = LocalRoots(conf, sys.env)
