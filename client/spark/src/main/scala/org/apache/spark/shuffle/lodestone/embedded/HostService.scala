@@ -30,7 +30,7 @@ import org.apache.spark.util.RpcUtils
 private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
   import HostService._
 
-  private val settings = LodestoneConf(conf)
+  private val settings = LodestoneConf.onExecutor(conf)
   private val host = env.blockManager.blockManagerId.host
   private val busy = new AtomicBoolean()
 
