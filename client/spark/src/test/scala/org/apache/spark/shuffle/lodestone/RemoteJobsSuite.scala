@@ -37,6 +37,7 @@ final class RemoteJobsSuite {
   private val chunks = new LongAdder
   private val failedReads = new LongAdder
   private val mapTasks = new LongAdder
+  private val waitedMs = new LongAdder
 
   @AfterEach def stopDaemons(): Unit = daemons.foreach(_.stop())
 
@@ -64,6 +65,7 @@ final class RemoteJobsSuite {
         // A task that failed may have none.
         Option(end.taskMetrics).map(_.shuffleReadMetrics).foreach { read =>
           chunks.add(read.remoteMergedChunksFetched)
+          waitedMs.add(read.fetchWaitTime)
         }
       }
     })
@@ -347,7 +349,8 @@ final class RemoteJobsSuite {
       rows.count()
       val env = SparkEnv.get
       val driver = RpcUtils.makeDriverRef(DriverEndpoint.Name, env.conf, env.rpcEnv)
-      assertTrue(driver.askSync[Boolean](OutputsLost(shuffle, 0, Nil, Reason.OutputLost.code)))
+      val lost = OutputsLost(shuffle, 0, Nil, Reason.OutputLost.code, "driver")
+      assertTrue(driver.askSync[Boolean](lost))
       rows.count()
       // As of an attempt that had just committed when the driver gave its epoch up.
       val late = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(shuffle)
@@ -367,11 +370,13 @@ final class RemoteJobsSuite {
     start(1)
     readAgainAfter() { service =>
       service.freeze()
+      waitedMs.reset()
       // Longer than a request may take.
       RequestTimer.after(1500)(service.thaw())
       ()
     }
     assertNothingRunAgain()
+    assertTrue(waitedMs.sum() >= 1000, s"users see ${waitedMs.sum()} ms of wait, of 1,500 and more")
   }
 }
 

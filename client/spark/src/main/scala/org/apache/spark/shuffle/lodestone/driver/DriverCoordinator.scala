@@ -75,6 +75,7 @@ private[spark] final class DriverCoordinator private (
       report,
       () => tracker,
       () => nearHosts(),
+      () => lookups.inTime(executors().map(_.size)(loop.context), Int.MaxValue),
       loop)
   private val taskEnds =
     new MapTaskEnds(new FailedAttempts(remote, client, () => tracker, loop), loop)

@@ -42,6 +42,8 @@ private[remote] final class WantedBlocks {
     attempts.getOrElse(segment.mapIndex.toLong, WantedBlocks.NoAttempt) == segment.mapId
 
   def mapIndexes: Iterator[Int] = attempts.keysIterator.map(_.toInt)
+
+  def attemptOf(mapIndex: Int): Long = attempts(mapIndex.toLong)
 }
 
 private[remote] object WantedBlocks {
@@ -171,6 +173,10 @@ private[remote] final class PartitionPick(
   }
 
   def missing: Int = wanted.mapIndexes.count(!found.contains(_))
+
+  /** The map index and the map id of a block that nobody shows. */
+  def firstMissing: Option[(Int, Long)] =
+    wanted.mapIndexes.find(!found.contains(_)).map(index => index -> wanted.attemptOf(index))
 
   def result(): MergedPartition = MergedPartition(reduceId, chunks.result())
 
