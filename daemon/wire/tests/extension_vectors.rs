@@ -166,6 +166,16 @@ fn leases(book: &mut Book) {
         },
     );
     book.add(
+        "one-driver",
+        "appId=app~0123456789abcdef appAttempt=-1 incarnation=0x0123456789abcdef ttlMs=60000",
+        RenewLease {
+            app: AppId::new("app~0123456789abcdef").unwrap(),
+            app_attempt: -1,
+            incarnation: key().incarnation,
+            ttl_ms: 60_000,
+        },
+    );
+    book.add(
         "plain",
         &format!("incarnation=7 grantedTtlMs=60000 {LOAD}"),
         LeaseReply {

@@ -12,6 +12,12 @@ use lodestone_wire::extension::explain::{ReportApplication, ReportKept};
 /// Applications that are remembered, however short their reports.
 const APPLICATIONS_MAX: usize = 1024;
 
+/// `docs/protocol.md`, section 1: what stands between an application's id and its driver's number.
+const DRIVER_SIGN: char = '~';
+
+/// Of a driver's number, in hexadecimal.
+const DRIVER_DIGITS: usize = 16;
+
 /// What an entry costs beside its text.
 const ENTRY_BYTES: usize = 512;
 
@@ -79,13 +85,14 @@ impl Reports {
         Ok(())
     }
 
-    /// The reports of all attempts of an application.
+    /// The reports of all attempts of an application, and of all drivers that gave their application this
+    /// id: people know the id as Spark shows it.
     pub fn of(&self, app: &str, now_ms: u64) -> Vec<ReportKept> {
         let kept = self.kept();
         let found = kept
             .reports
             .iter()
-            .filter(|((id, _), _)| id.as_str() == app);
+            .filter(|((id, _), _)| id.as_str() == app || without_driver(id.as_str()) == app);
         found
             .map(|(key, report)| shown(key, report, report.text.clone(), now_ms))
             .collect()
@@ -129,6 +136,14 @@ impl Kept {
     }
 }
 
+/// Spark's id, where the client added a number of its driver to make it unique: `app~0123456789abcdef`.
+fn without_driver(id: &str) -> &str {
+    match id.rsplit_once(DRIVER_SIGN) {
+        Some((app, driver)) if driver.len() == DRIVER_DIGITS => app,
+        _ => id,
+    }
+}
+
 fn shown((app, attempt): &(AppId, i32), report: &Report, text: String, now_ms: u64) -> ReportKept {
     ReportKept {
         app: app.clone(),
@@ -161,6 +176,28 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].report.as_str(), found[0].age_ms), ("second", 500));
         assert!(reports.of("b", 3500).is_empty());
+    }
+
+    #[test]
+    fn drivers_that_gave_their_applications_the_same_id_are_all_found_by_it() {
+        let reports = Reports::new(1 << 20);
+        for app in [
+            "a~0123456789abcdef",
+            "a~fedcba9876543210",
+            "a",
+            "a~b",
+            "ab~0123456789abcdef",
+        ] {
+            reports.tell(told(app, app), 0).unwrap();
+        }
+        let found: Vec<_> = reports
+            .of("a", 0)
+            .into_iter()
+            .map(|kept| kept.report)
+            .collect();
+        assert_eq!(found, ["a", "a~0123456789abcdef", "a~fedcba9876543210"]);
+        assert_eq!(reports.of("a~fedcba9876543210", 0).len(), 1);
+        assert_eq!(reports.of("a~b", 0).len(), 1);
     }
 
     #[test]

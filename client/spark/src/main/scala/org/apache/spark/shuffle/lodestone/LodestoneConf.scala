@@ -4,6 +4,8 @@ package org.apache.spark.shuffle.lodestone
 import java.util.Locale
 import java.util.concurrent.TimeUnit
 
+import org.slf4j.LoggerFactory
+
 import org.apache.spark.SparkConf
 import org.apache.spark.network.util.{ByteUnit, JavaUtils}
 
@@ -81,6 +83,8 @@ private[spark] final case class LodestoneConf(
 private[spark] object LodestoneConf {
 
   val Prefix = "spark.lodestone."
+
+  private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.conf")
 
   /** One documented key: its default as a user would write it ("" = unset). */
   final case class Key(name: String, default: String, doc: String)
@@ -179,7 +183,22 @@ private[spark] object LodestoneConf {
 
   /** Reads and checks all settings; an error names the key and says what to write instead. */
   def apply(conf: SparkConf): LodestoneConf = {
-    refuseUnknownKeys(conf)
+    unknownKey(conf).foreach(unknown => throw new IllegalArgumentException(unknown))
+    checked(conf)
+  }
+
+  /**
+   * For an executor. A key that it does not know the driver does, or the application would not have
+   * begun: the executor's jar is older, and its tasks go on without what the key would have changed.
+   */
+  def onExecutor(conf: SparkConf): LodestoneConf = {
+    unknownKey(conf).foreach { unknown =>
+      log.warn(s"$unknown It is left out here; the driver's jar seems to be newer.")
+    }
+    checked(conf)
+  }
+
+  private def checked(conf: SparkConf): LodestoneConf = {
     val batch = bytes(conf, PushBatchSize, 64 * Kib, MaxBatchBytes)
     val maxBlock = bytes(conf, PushMaxBlockSize, 1, MaxBatchBytes)
     if (maxBlock > batch) {
@@ -208,13 +227,12 @@ private[spark] object LodestoneConf {
   private def refuse(key: Key, value: String, expected: String): Nothing =
     throw new IllegalArgumentException(s"${key.name} is '$value', but must be $expected.")
 
-  private def refuseUnknownKeys(conf: SparkConf): Unit = {
+  private def unknownKey(conf: SparkConf): Option[String] = {
     val known = keys.map(_.name)
     val ours = conf.getAll.map(_._1).filter(_.startsWith(Prefix)).sorted
-    ours.find(!known.contains(_)).foreach { name =>
+    ours.find(!known.contains(_)).map { name =>
       val nearest = known.minBy(editDistance(name, _))
-      throw new IllegalArgumentException(
-        s"There is no configuration key $name; did you mean $nearest?")
+      s"There is no configuration key $name; did you mean $nearest?"
     }
   }
 

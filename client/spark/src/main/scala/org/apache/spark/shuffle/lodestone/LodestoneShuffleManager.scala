@@ -53,7 +53,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
         if (reason == Reason.FewBlocks) new LocalHandle(inner) else inner
       case None =>
         driver.registered(shuffleId, numMaps, numPartitions)
-        new LodestoneHandle(inner, ServiceClient.applicationOf(conf), driver.isRemote)
+        new LodestoneHandle(inner, driver.app, driver.isRemote)
     }
   }
 
@@ -151,7 +151,7 @@ private[spark] object LodestoneShuffleManager {
 
   /** What an executor needs once it has a task of a shuffle that is not left to Spark. */
   private final class ExecutorSide(conf: SparkConf, app: Application) {
-    private val settings = LodestoneConf(conf)
+    private val settings = LodestoneConf.onExecutor(conf)
     private val client = new ServiceClient(app, settings.requestTimeoutMs)
     private val host = Some(settings.services).collect { case ServiceSource.Embedded =>
       new HostService(conf, SparkEnv.get)

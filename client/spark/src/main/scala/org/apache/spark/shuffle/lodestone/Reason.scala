@@ -70,6 +70,9 @@ private[spark] object Reason {
   case object RemoteMoved extends Reason(
         "REMOTE_MOVED",
         "the shuffle was moved from service to service too often")
+  case object ReaderCutOff extends Reason(
+        "READER_CUT_OFF",
+        "a reader could not reach a service that the driver reaches; its task was run again")
   case object OutputLost extends Reason(
         "OUTPUT_LOST",
         "map outputs were not found where they had been pushed; all maps were run again")
@@ -168,6 +171,7 @@ private[spark] object Reason {
     FinalizeEarly,
     ReplicasMissing,
     RemoteMoved,
+    ReaderCutOff,
     OutputLost,
     BlockTooLarge,
     PushTooLate,

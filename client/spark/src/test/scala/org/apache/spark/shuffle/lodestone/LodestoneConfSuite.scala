@@ -115,4 +115,23 @@ class LodestoneConfSuite {
     assertEquals(expected, rows)
     assertTrue(LodestoneConf.keys.size <= 15, "STYLE.md allows 15 keys")
   }
+
+  @Test def `a key that only the driver knows does not fail the tasks of an older executor`()
+      : Unit = {
+    val conf = new SparkConf(false)
+      .set("spark.lodestone.push.ahead", "3")
+      .set("spark.lodestone.request.timeout", "7s")
+    val said = LogCapture.warnings {
+      assertEquals(7000L, LodestoneConf.onExecutor(conf).requestTimeoutMs)
+    }
+    if (LogCapture.hears) {
+      assertEquals(1, said.size, said.toString)
+      assertTrue(said.head.contains("spark.lodestone.push.ahead"), said.head)
+    }
+    assertThrows(classOf[IllegalArgumentException], () => LodestoneConf(conf))
+    // What it does know must make sense.
+    val wrong = new SparkConf(false).set("spark.lodestone.request.timeout", "soon")
+    assertThrows(classOf[IllegalArgumentException], () => LodestoneConf.onExecutor(wrong))
+    ()
+  }
 }

@@ -26,7 +26,7 @@ import org.apache.spark.shuffle.lodestone.driver.{DriverEndpoint, OutputsLost, S
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
 import org.apache.spark.shuffle.lodestone.fetch.{MapRangeRDD, ReadRange}
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, ServiceClient, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.{Crc32c, Segment, Status}
+import org.apache.spark.shuffle.lodestone.wire.{Application, Crc32c, Segment, Status}
 import org.apache.spark.util.RpcUtils
 
 /** Whole jobs whose shuffles are at real daemons, and nowhere else. */
@@ -37,6 +37,7 @@ final class RemoteJobsSuite {
   private val chunks = new LongAdder
   private val failedReads = new LongAdder
   private val mapTasks = new LongAdder
+  private val waitedMs = new LongAdder
 
   @AfterEach def stopDaemons(): Unit = daemons.foreach(_.stop())
 
@@ -64,6 +65,7 @@ final class RemoteJobsSuite {
         // A task that failed may have none.
         Option(end.taskMetrics).map(_.shuffleReadMetrics).foreach { read =>
           chunks.add(read.remoteMergedChunksFetched)
+          waitedMs.add(read.fetchWaitTime)
         }
       }
     })
@@ -259,10 +261,10 @@ final class RemoteJobsSuite {
   }
 
   /** What the service says when more is pushed of an attempt, once it says that. */
-  private def awaitAborted(spark: SparkContext, mapIndex: Int, mapId: Long): Unit = {
+  private def awaitAborted(app: Application, mapIndex: Int, mapId: Long): Unit = {
     val daemon = daemons.head
     val at = ServiceLocation(daemon.host, daemon.port, daemon.incarnation)
-    val client = ServiceClient(spark.getConf)
+    val client = new ServiceClient(app, 5000)
     val deadline = System.nanoTime() + 20000000000L
     try {
       val bytes = ByteBuffer.wrap(Array[Byte](1))
@@ -297,7 +299,10 @@ final class RemoteJobsSuite {
       val sums = new ShuffledRDD[Int, Int, Int](rows, new HashPartitioner(8))
       val result = sums.collect().sorted.toSeq
       val task = failed.poll(20, TimeUnit.SECONDS)
-      if (spark.getConf.contains("spark.lodestone.mode")) awaitAborted(spark, 3, task.taskId)
+      sums.dependencies.head.asInstanceOf[ShuffleDependency[_, _, _]].shuffleHandle match {
+        case remote: LodestoneHandle[_, _, _] => awaitAborted(remote.app, 3, task.taskId)
+        case _ => // plain Spark's
+      }
       // Spark removes the shuffle of an RDD that nobody has any more.
       Reference.reachabilityFence(sums)
       result
@@ -359,10 +364,11 @@ final class RemoteJobsSuite {
       rows.count()
       val env = SparkEnv.get
       val driver = RpcUtils.makeDriverRef(DriverEndpoint.Name, env.conf, env.rpcEnv)
-      assertTrue(driver.askSync[Boolean](OutputsLost(shuffle, 0, Nil, Reason.OutputLost.code)))
+      val lost = OutputsLost(shuffle, 0, Nil, Reason.OutputLost.code, "driver")
+      assertTrue(driver.askSync[Boolean](lost))
       rows.count()
       // As of an attempt that had just committed when the driver gave its epoch up.
-      val late = RemoteOutput(0, Seq(RemotePart(0, Nil))).location
+      val late = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(shuffle)
       val status = MapStatus(late, Array.fill(40)(1L), 2)
       env.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
         .registerMapOutput(shuffle, 2, status)
@@ -379,11 +385,13 @@ final class RemoteJobsSuite {
     start(1)
     readAgainAfter() { service =>
       service.freeze()
+      waitedMs.reset()
       // Longer than a request may take.
       RequestTimer.after(1500)(service.thaw())
       ()
     }
     assertNothingRunAgain()
+    assertTrue(waitedMs.sum() >= 1000, s"users see ${waitedMs.sum()} ms of wait, of 1,500 and more")
   }
 }
 

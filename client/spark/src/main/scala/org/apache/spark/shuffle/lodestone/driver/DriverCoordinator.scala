@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
-import java.util.concurrent.{ExecutorService, Executors, TimeoutException}
+import java.util.UUID
+import java.util.concurrent.TimeoutException
 import java.util.concurrent.atomic.AtomicBoolean
 
-import scala.concurrent.{Await, ExecutionContext, Future, Promise}
+import scala.concurrent.{Await, Future, Promise}
 import scala.concurrent.duration.{Duration, MILLISECONDS}
 
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.{MapOutputTrackerMaster, ShuffleDependency, SparkConf, SparkEnv}
 import org.apache.spark.scheduler.LiveListenerBus
-import org.apache.spark.shuffle.lodestone.{DaemonThreads, LodestoneConf, LodestoneReport}
-import org.apache.spark.shuffle.lodestone.{Mode, Reason, ServiceSource}
+import org.apache.spark.shuffle.lodestone.{LodestoneConf, LodestoneReport, Mode, Reason}
+import org.apache.spark.shuffle.lodestone.ServiceSource
 import org.apache.spark.shuffle.lodestone.driver.remote.{FailedAttempts, MapTaskEnds}
 import org.apache.spark.shuffle.lodestone.driver.remote.RemoteShuffles
 import org.apache.spark.shuffle.lodestone.driver.services._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.wire.Application
+import org.apache.spark.storage.BlockManagerId
 
 /**
  * The driver side, joined together: what the shuffle manager tells it becomes events of the loop,
@@ -31,8 +34,12 @@ private[spark] final class DriverCoordinator private (
   private val log = LoggerFactory.getLogger(classOf[DriverCoordinator])
   private val settings = LodestoneConf(conf)
   private val loop = new EventLoop
-  private val lookups = newLookupThread()
-  private val client = ServiceClient(conf)
+  private val lookups = new Lookups(loop)
+
+  /** What services call this application: executors get it with each handle. */
+  val app: Application =
+    ServiceClient.applicationOf(conf, UUID.randomUUID().getLeastSignificantBits)
+  private val client = new ServiceClient(app, settings.requestTimeoutMs)
   private val report = new DriverReport
   private val shuffles = new ShuffleTable
   private val source = addressSource()
@@ -68,6 +75,7 @@ private[spark] final class DriverCoordinator private (
       report,
       () => tracker,
       () => nearHosts(),
+      () => lookups.inTime(executors().map(_.size)(loop.context), Int.MaxValue),
       loop)
   private val taskEnds =
     new MapTaskEnds(new FailedAttempts(remote, client, () => tracker, loop), loop)
@@ -150,7 +158,7 @@ private[spark] final class DriverCoordinator private (
         log.warn("Not every service was told that the application ended; their leases will tell")
     }
     loop.stop()
-    lookups.shutdownNow()
+    lookups.stop()
     client.close()
   }
 
@@ -186,22 +194,24 @@ private[spark] final class DriverCoordinator private (
   private def addressSource(): AddressSource = settings.services match {
     case ServiceSource.Embedded => new EmbeddedHosts(() => executorHosts(), loop)
     case ServiceSource.Listed(addresses) => new ListedAddresses(addresses)
-    case ServiceSource.Dns(name, port) => new DnsAddresses(name, port, lookups, loop)
+    case ServiceSource.Dns(name, port) => new DnsAddresses(name, port, lookups.names, loop)
   }
 
   /** Hosts beside which a service is better placed; an embedded one always is. */
   private def nearHosts(): Future[Set[String]] = settings.services match {
     case ServiceSource.Embedded => Future.successful(Set.empty)
-    case _ => executorHosts().map(_.toSet)(loop.context)
+    case _ => lookups.inTime(executorHosts().map(_.toSet)(loop.context), Set.empty[String])
   }
 
-  /** Hosts on which tasks can run now: the block manager's master knows them. */
-  private def executorHosts(): Future[Seq[String]] = {
+  private def executorHosts(): Future[Seq[String]] =
+    executors().map(_.map(_.host).distinct)(loop.context)
+
+  /** Where tasks can run now: the block manager's master knows them. */
+  private def executors(): Future[Seq[BlockManagerId]] = {
     val isLocal = conf.get("spark.master", "").matches("local(\\[.*\\])?")
-    Future {
-      val all = env.blockManager.master.getMemoryStatus.keys
-      all.filter(isLocal || !_.isDriver).map(_.host).toSeq.distinct
-    }(ExecutionContext.fromExecutor(lookups))
+    lookups.executors {
+      env.blockManager.master.getMemoryStatus.keys.filter(isLocal || !_.isDriver).toSeq
+    }
   }
 }
 
@@ -223,8 +233,4 @@ private[spark] object DriverCoordinator {
     LodestoneReport.follow(coordinator)
     coordinator
   }
-
-  /** What blocks (name service, block manager's master) blocks here. */
-  private def newLookupThread(): ExecutorService =
-    Executors.newSingleThreadExecutor(DaemonThreads.named("lookup"))
 }

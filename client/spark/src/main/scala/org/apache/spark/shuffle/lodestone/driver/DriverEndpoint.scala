@@ -38,11 +38,9 @@ private[driver] final class DriverEndpoint(
     case GetRemotePlaces(shuffleId) =>
       ask(context)(remote.places(shuffleId, context.reply(_)))
     case message: OutputsLost =>
-      val noted = loop.offer { () =>
-        remote.lost(message)
-        context.reply(true)
-      }
-      if (!noted) context.reply(false)
+      // Where the driver has too much to do nothing is forgotten, and the task tries again.
+      val taken = loop.offer(() => remote.lost(message, context.reply(_)))
+      if (!taken) context.reply(false)
     case message: DistrustMerged =>
       if (!loop.offer(() => context.reply(finalizer.distrust(message)))) context.reply(false)
   }

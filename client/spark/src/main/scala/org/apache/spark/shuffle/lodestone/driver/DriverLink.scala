@@ -36,16 +36,19 @@ private[lodestone] trait DriverLink {
       case NonFatal(failure) => DriverLink.log.debug("A task's report was not sent", failure)
     }
 
-  /** Waits until the driver has noted something, as far as it goes: what depends on it goes on anyhow. */
-  final def awaitNoted(asked: => Future[Boolean], what: String): Unit =
+  /** Waits for what the driver says to something, as far as it goes. None: it did not say anything. */
+  final def awaitNoted(asked: => Future[Boolean], what: String): Option[Boolean] =
     try {
-      Await.result(asked, patience)
-      ()
+      Some(Await.result(asked, patience))
     } catch {
-      case _: TimeoutException => DriverLink.log.warn(s"The driver did not note in time: $what")
+      case _: TimeoutException =>
+        DriverLink.log.warn(s"The driver did not note in time: $what")
+        None
       // As above. Without the note a stage may fail once more; with this exception in the place of
       // the one that the caller is about to throw it would be the whole application, or the answer.
-      case NonFatal(failure) => DriverLink.log.warn(s"The driver was not told: $what", failure)
+      case NonFatal(failure) =>
+        DriverLink.log.warn(s"The driver was not told: $what", failure)
+        None
     }
 
   /** The longest that the driver may take for any of these. */
@@ -67,7 +70,7 @@ private[lodestone] trait RemoteDriverLink extends DriverLink {
   /** [[RemotePlan]] or [[NotMerged]]. */
   def remotePlaces(shuffleId: Int): Future[DriverMessage]
 
-  /** Completes when Spark has forgotten the outputs. */
+  /** True when Spark has forgotten the outputs, false when they are there. */
   def lost(outputs: OutputsLost): Future[Boolean]
 }
 

@@ -110,7 +110,11 @@ private[spark] final case class PushCounts(
     requests: Long,
     acknowledged: Map[Int, Ledger],
     unpushed: Map[String, Long],
-    unsure: Set[Int] = Set.empty)
+    unsure: Set[Int] = Set.empty) {
+
+  /** What is sent in its place. Java's serialization calls this. */
+  def writeReplace(): AnyRef = PackedCounts(this)
+}
 
 /**
  * Sums over one reduce task. `fallbacks` counts original blocks or chunks by reason code;
@@ -148,15 +152,24 @@ private[spark] final case class ServiceTrouble(
 private[spark] final case class GetRemotePlaces(shuffleId: Int) extends DriverMessage
 
 /**
- * Ask (true = noted): map outputs of this epoch cannot be read any more, because of these services.
- * They are forgotten before the answer comes.
+ * Ask: a task of this executor cannot read map outputs of this epoch, because of these services. Answer:
+ * true if they are lost, and were forgotten before it came; false if they are where they were, as far as
+ * the driver can tell, so that another executor may be able to read them.
+ *
+ * @param missing
+ *   a block that these services do not show, though they show others
  */
 private[spark] final case class OutputsLost(
     shuffleId: Int,
     epoch: Int,
     services: Seq[ServiceLocation],
-    code: String)
+    code: String,
+    executorId: String,
+    missing: Option[MissingBlock] = None)
     extends DriverMessage
+
+/** One block of a map attempt that Spark accepted. */
+private[spark] final case class MissingBlock(mapIndex: Int, mapId: Long, reduceId: Int)
 
 /**
  * Where a remote shuffle is pushed to, and read from. `versions` grows when a service can take no

@@ -30,7 +30,7 @@ import org.apache.spark.util.RpcUtils
 private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
   import HostService._
 
-  private val settings = LodestoneConf(conf)
+  private val settings = LodestoneConf.onExecutor(conf)
   private val host = env.blockManager.blockManagerId.host
   private val busy = new AtomicBoolean()
 
@@ -68,7 +68,7 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
 
   /** The connection is given up again: the driver's own keeps the daemon from being idle. */
   private def announcement(): DriverMessage = {
-    val client = ServiceClient(conf)
+    val client = ServiceClient(conf, settings)
     try {
       val user = HostDaemon.safe(System.getProperty("user.name"))
       val roots = LocalRoots(conf, sys.env)

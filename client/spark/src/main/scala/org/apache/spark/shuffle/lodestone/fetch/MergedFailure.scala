@@ -70,6 +70,8 @@ private[fetch] final class DistrustedMerge(generation: ShuffleGeneration, driver
     extends WrongData {
   override val remedy: String = "the next attempt reads the original blocks"
 
-  override def tell(reduceId: Int, why: Reason): Unit =
+  override def tell(reduceId: Int, why: Reason): Unit = {
     driver.awaitNoted(driver.distrust(generation, reduceId, why), s"$generation is wrong")
+    ()
+  }
 }

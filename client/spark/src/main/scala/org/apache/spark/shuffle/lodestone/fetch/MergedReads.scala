@@ -63,7 +63,7 @@ private[lodestone] final class MergedReads(
     val generation = ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
     val originals = range.blocksOf(handle.shuffleId)
     val tally = new ReadTally
-    val plan = planOf(generation, range, context, originals, tally)
+    val plan = FetchWait(metrics)(planOf(generation, range, context, originals, tally))
     tally.originals(FetchPlan.countOf(plan.originals))
     context.addTaskCompletionListener[Unit](_ => driver.report(TaskRead(generation, tally.counts)))
     if (plan.merged.nonEmpty) {
@@ -155,9 +155,10 @@ private[lodestone] final class MergedReads(
 
   private def resultOf(
       generation: ShuffleGeneration,
-      context: TaskContext): Either[Reason, MergePlan] = {
-    val asked = results.of(generation, context.stageId(), context.stageAttemptNumber())
+      context: TaskContext): Either[Reason, MergePlan] =
     try {
+      // The first one looks the driver's endpoint up, which may fail at once.
+      val asked = results.of(generation, context.stageId(), context.stageAttemptNumber())
       Await.result(asked, driver.patience) match {
         case plan: MergePlan => Right(plan)
         case NotMerged(code, _) => Left(Reason.of(code).getOrElse(Reason.DriverUnreachable))
@@ -171,7 +172,6 @@ private[lodestone] final class MergedReads(
         log.warn(s"The driver did not tell what came of $generation", failure)
         Left(Reason.DriverUnreachable)
     }
-  }
 }
 
 private[fetch] object MergedReads {

@@ -295,12 +295,22 @@ private[spark] object ServiceClient {
     .map(FailureClass.of)
     .find(_.action.repeatAfterMs.isDefined)
 
-  def apply(conf: SparkConf): ServiceClient =
-    new ServiceClient(applicationOf(conf), LodestoneConf(conf).requestTimeoutMs)
+  /** For questions in which no application is named. */
+  def apply(conf: SparkConf, settings: LodestoneConf): ServiceClient =
+    new ServiceClient(
+      Application(conf.getAppId, Application.NoAttempt),
+      settings.requestTimeoutMs)
 
-  def applicationOf(conf: SparkConf): Application = {
+  /**
+   * What services call an application that begins now. A cluster manager that counts attempts (YARN)
+   * gives ids that are unique, and services must see which attempt is the newer one of the same.
+   */
+  def applicationOf(conf: SparkConf, random: Long): Application = {
     val attempt = conf.getOption("spark.app.attempt.id").flatMap(id => Try(id.toInt).toOption)
-    Application(conf.getAppId, attempt.getOrElse(-1))
+    attempt match {
+      case Some(number) => Application(conf.getAppId, number)
+      case None => Application.unique(conf.getAppId, random)
+    }
   }
 
   private def addressOf(service: ServiceLocation): HostPort = HostPort(service.host, service.port)

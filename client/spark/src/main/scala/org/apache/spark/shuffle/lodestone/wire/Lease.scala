@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.wire
 
-/** One attempt of one application; `attempt` is -1 where the cluster manager counts none. */
+/**
+ * One attempt of one application, as services know it: `appId` is Spark's, or [[Application.unique]].
+ * `attempt` is -1 where the cluster manager counts none.
+ */
 private[spark] final case class Application(appId: String, attempt: Int) {
   private[wire] def write(out: WireWriter): Unit = {
     out.string(appId)
@@ -10,6 +13,16 @@ private[spark] final case class Application(appId: String, attempt: Int) {
 }
 
 private[spark] object Application {
+  val NoAttempt = -1
+
+  /**
+   * Nobody but this driver has such a name: two masters, or two local modes that began in the same
+   * millisecond, give their applications the same id. docs/protocol.md has the form; `lodestone explain`
+   * knows it.
+   */
+  def unique(appId: String, random: Long): Application =
+    Application(f"$appId~$random%016x", NoAttempt)
+
   private[wire] def read(in: WireReader): Application = Application(in.string(), in.int())
 }
 

@@ -73,7 +73,7 @@ class FailedAttemptsSuite extends DriverHarness {
   }
 
   private def accepted(mapIndex: Int, mapId: Long): Unit = {
-    val at = RemoteOutput(0, Seq(RemotePart(0, Nil))).location
+    val at = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(7)
     tracker.registerMapOutput(shuffleId, mapIndex, MapStatus(at, Array.fill(100)(1L), mapId))
     ()
   }

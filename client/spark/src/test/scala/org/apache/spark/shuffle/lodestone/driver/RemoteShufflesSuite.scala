@@ -4,12 +4,13 @@ package org.apache.spark.shuffle.lodestone.driver
 import java.util.concurrent.CountDownLatch
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Assumptions.assumeTrue
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
 import org.apache.spark.scheduler.MapStatus
-import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.{LogCapture, Reason}
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
@@ -153,6 +154,24 @@ class RemoteShufflesSuite extends DriverHarness {
     assertEquals(1, places.versions.length, "what had been pushed cannot be read")
   }
 
+  @Test def `a user whose services cannot be reached is warned once and told which they are`()
+      : Unit = {
+    assumeTrue(LogCapture.hears)
+    val gone = service(1)
+    gone.close()
+    val said = LogCapture.warnings {
+      val coordinator = remote(Seq(gone))
+      (3 to 5).foreach { shuffleId =>
+        coordinator.registered(shuffleId, 10, 100)
+        assertEquals(notMerged(Reason.NoService), asked(shuffleId = shuffleId))
+      }
+    }
+    val warning = said.filter(_.contains("No shuffle service can be used"))
+    assertEquals(1, warning.size, said.toString)
+    assertTrue(warning.head.contains(gone.address.toString), warning.head)
+    assertTrue(warning.head.contains("spark.lodestone.services"), warning.head)
+  }
+
   @Test def `lost outputs are forgotten before the answer, and all maps begin anew`(): Unit = {
     val outputs = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
     val services = (1 to 2).map(i => service(i.toLong))
@@ -161,11 +180,11 @@ class RemoteShufflesSuite extends DriverHarness {
     outputs.registerShuffle(7, 2, 100)
     try {
       val plan = asked(shuffleId = 7).asInstanceOf[RemotePlan]
-      val location = RemoteOutput(0, Nil).location
+      val location = RemoteOutput(0, Nil).location(7)
       (0 to 1).foreach(i => outputs.registerMapOutput(7, i, statusAt(location, i)))
       assertEquals(2, outputs.getNumAvailableOutputs(7))
       val gone = plan.versions.head.head
-      val lost = OutputsLost(7, 0, Seq(gone), Reason.FetchRestarted.code)
+      val lost = OutputsLost(7, 0, Seq(gone), Reason.FetchRestarted.code, "driver")
       assertTrue(await(ask[Boolean](lost)))
       assertEquals(0, outputs.getNumAvailableOutputs(7))
       // A second task has found the same.
@@ -189,9 +208,9 @@ class RemoteShufflesSuite extends DriverHarness {
       asked(shuffleId = 7)
       assertEquals(1, asked(mergeId = 1, shuffleId = 7).asInstanceOf[RemotePlan].epoch)
       // A zombie's comes when the others have been forgotten, and a new one beside it.
-      outputs.registerMapOutput(7, 0, statusAt(RemoteOutput(0, Nil).location, 0))
-      outputs.registerMapOutput(7, 1, statusAt(RemoteOutput(1, Nil).location, 1))
-      assertTrue(await(ask[Boolean](OutputsLost(7, 0, Nil, Reason.OutputLost.code))))
+      outputs.registerMapOutput(7, 0, statusAt(RemoteOutput(0, Nil).location(7), 0))
+      outputs.registerMapOutput(7, 1, statusAt(RemoteOutput(1, Nil).location(7), 1))
+      assertTrue(await(ask[Boolean](OutputsLost(7, 0, Nil, Reason.OutputLost.code, "driver"))))
       assertEquals(Seq(0), outputs.findMissingPartitions(7).get)
     } finally {
       outputs.unregisterShuffle(7)
@@ -250,7 +269,7 @@ class RemoteShufflesSuite extends DriverHarness {
     tracker.registerShuffle(7, 2, 100)
     try {
       val plan = asked(shuffleId = 7).asInstanceOf[RemotePlan]
-      val location = RemoteOutput(0, Seq(RemotePart(0, Nil))).location
+      val location = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(7)
       (0 to 1).foreach(i => tracker.registerMapOutput(7, i, statusAt(location, i)))
       check(leaving, plan)
     } finally {

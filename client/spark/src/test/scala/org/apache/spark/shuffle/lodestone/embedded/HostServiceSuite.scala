@@ -86,7 +86,7 @@ class HostServiceSuite {
     var daemon: ReadyLine = null
     withSpark(dir, daemonBinary()) { conf =>
       val coordinator = coordinatorOf(conf)
-      val client = ServiceClient(conf)
+      val client = new ServiceClient(coordinator.app, 5000)
       coordinator.registered(1, numMaps = 2, numPartitions = 8)
       new HostService(conf, SparkEnv.get).announce()
       val service = ask(GetMergePlan(id, seen)).asInstanceOf[MergePlan].services.head

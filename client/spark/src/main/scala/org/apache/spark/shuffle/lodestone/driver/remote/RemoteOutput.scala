@@ -11,11 +11,16 @@ import org.apache.spark.storage.BlockManagerId
  * Where the output of a committed map attempt is. It travels in Spark's `MapStatus`, in the place of the
  * executor that wrote it: so it reaches readers exactly for the attempts that Spark accepted, and no
  * output is forgotten because an executor went away.
+ *
+ * Each shuffle has such an executor, and such a host, of its own. Who reads blocks by their locations
+ * and not through this plugin fails there; Spark then forgets all that is at the executor, in all
+ * shuffles, and what it forgets must be of the one shuffle that was read so.
  */
 private[lodestone] final case class RemoteOutput(epoch: Int, parts: Seq[RemotePart]) {
   import RemoteOutput._
 
-  def location: BlockManagerId = BlockManagerId(ExecutorId, Host, Port, Some(text))
+  def location(shuffleId: Int): BlockManagerId =
+    BlockManagerId(s"$ExecutorIds$shuffleId", s"$ExecutorIds$shuffleId$NoDomain", Port, Some(text))
 
   private def text: String = (epoch.toString +: parts.map(_.text)).mkString(";")
 }
@@ -34,13 +39,13 @@ private[lodestone] final case class RemotePart(version: Int, without: Seq[Int]) 
 }
 
 private[lodestone] object RemoteOutput {
-  private val ExecutorId = "lodestone-remote"
+  private val ExecutorIds = "lodestone-remote-"
 
-  /** No host has such a name (RFC 2606). Nothing ever connects to it. */
-  private val Host = "lodestone-remote.invalid"
+  /** No host has such a name (RFC 2606). Nothing of ours ever connects to it. */
+  private val NoDomain = ".invalid"
   private val Port = 1
 
-  def isRemote(address: BlockManagerId): Boolean = address.executorId == ExecutorId
+  def isRemote(address: BlockManagerId): Boolean = address.executorId.startsWith(ExecutorIds)
 
   def of(address: BlockManagerId): RemoteOutput = {
     val text = address.topologyInfo.getOrElse("")

@@ -6,6 +6,7 @@ import scala.concurrent.Future
 import scala.util.Success
 
 import org.apache.spark.shuffle.lodestone.driver._
+import org.apache.spark.shuffle.lodestone.transport.SameThread
 
 /** One attempt of a stage. */
 private[lodestone] final case class StageRun(stageId: Int, attempt: Int)
@@ -15,6 +16,9 @@ private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
   import RemotePlans._
 
   private val known = mutable.HashMap.empty[Int, Known]
+
+  /** By shuffle, the last question of a reduce task. */
+  private val reading = mutable.HashMap.empty[Int, Future[DriverMessage]]
 
   /**
    * For a map task: the newest plan that is known, if the driver was asked since the stage began this run.
@@ -42,17 +46,44 @@ private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
       }
     }
 
-  /** For a reduce task, whose map outputs were pushed by this version of the plan, or earlier ones. */
+  /**
+   * For a reduce task, whose map outputs were pushed by this version of the plan, or earlier ones. Tasks
+   * that come while another one's question is under way wait for its answer. It was asked before they
+   * came, and may be of before their version was made: then they ask once more, together.
+   */
   def toRead(shuffleId: Int, epoch: Int, version: Int): Future[DriverMessage] = synchronized {
-    known.get(shuffleId).map(_.answer) match {
-      case Some(answer) if isNewer(answer, epoch, version - 1) => answer
-      case _ => remember(shuffleId, NeverPushed, None, driver.remotePlaces(shuffleId))
+    newer(shuffleId, epoch, version).getOrElse {
+      reading.get(shuffleId).filterNot(_.isCompleted) match {
+        case None => askPlaces(shuffleId)
+        case Some(earlier) =>
+          earlier.transformWith { _ => askedSince(earlier, shuffleId, epoch, version) }(SameThread)
+      }
     }
   }
 
   def forget(shuffleId: Int): Unit = synchronized {
     known.remove(shuffleId)
+    reading.remove(shuffleId)
     ()
+  }
+
+  private def askedSince(
+      earlier: Future[DriverMessage],
+      shuffleId: Int,
+      epoch: Int,
+      version: Int): Future[DriverMessage] = synchronized {
+    newer(shuffleId, epoch, version)
+      .orElse(reading.get(shuffleId).filterNot(_ eq earlier))
+      .getOrElse(askPlaces(shuffleId))
+  }
+
+  private def newer(shuffleId: Int, epoch: Int, version: Int): Option[Future[DriverMessage]] =
+    known.get(shuffleId).map(_.answer).filter(isNewer(_, epoch, version - 1))
+
+  private def askPlaces(shuffleId: Int): Future[DriverMessage] = {
+    val asked = driver.remotePlaces(shuffleId)
+    reading.put(shuffleId, asked)
+    remember(shuffleId, NeverPushed, None, asked)
   }
 
   private def remember(

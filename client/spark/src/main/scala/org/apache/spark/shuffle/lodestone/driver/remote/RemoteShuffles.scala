@@ -29,12 +29,17 @@ private[driver] final class RemoteShuffles(
     report: DriverReport,
     tracker: () => MapOutputTrackerMaster,
     nearHosts: () => Future[Set[String]],
+    executorCount: () => Future[Int],
     loop: EventLoop) {
   import RemoteShuffles._
 
   private val log = LoggerFactory.getLogger(classOf[RemoteShuffles])
   private implicit val events: ExecutionContext = loop.context
   private val shuffles = mutable.HashMap.empty[Int, RemoteShuffle]
+  private val claims = new LossClaims(conf, client, executorCount, loop)
+
+  /** That no service can be used has been said. */
+  private var warned = false
 
   def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit =
     shuffles.put(shuffleId, new RemoteShuffle(shuffleId, numMaps, numPartitions, conf.replicas))
@@ -62,22 +67,50 @@ private[driver] final class RemoteShuffles(
   def inUse(shuffleId: Int): Option[(ShuffleGeneration, Set[ServiceLocation])] =
     shuffles.get(shuffleId).map(shuffle => (shuffle.id, shuffle.services.filter(shuffle.uses)))
 
-  /** Spark forgets the outputs before this returns: whoever fails next makes it run their maps again. */
-  def lost(message: OutputsLost): Unit = shuffles.get(message.shuffleId).foreach { shuffle =>
-    if (message.epoch == shuffle.id.mergeId) {
+  /**
+   * What is lost Spark forgets before the reply: whoever fails next makes it run the maps again. The reply
+   * is false where nothing was forgotten.
+   */
+  def lost(message: OutputsLost, reply: Boolean => Unit): Unit =
+    shuffles.get(message.shuffleId) match {
+      case None => reply(true)
+      case Some(shuffle) if message.epoch != shuffle.id.mergeId =>
+        forgetEarlierOutputs(shuffle)
+        reply(true)
+      case Some(shuffle) =>
+        val id = shuffle.id
+        def isWholeWithout(gone: Set[ServiceLocation]): Boolean =
+          isWholeAt(shuffle, shuffle.services -- gone)
+        claims.judge(id, message, isWholeWithout) { verdict =>
+          reply(conclude(shuffle, id, message.code, verdict))
+        }
+    }
+
+  /** Whether outputs were forgotten. */
+  private def conclude(
+      shuffle: RemoteShuffle,
+      id: ShuffleGeneration,
+      code: String,
+      verdict: LossClaims.Verdict): Boolean = verdict match {
+    case _ if shuffle.removed => true
+    case _ if shuffle.id != id =>
+      forgetEarlierOutputs(shuffle)
+      true
+    case LossClaims.Lost(services) =>
       log.warn(
-        s"${shuffle.id} has lost map outputs (${message.code}) at " +
-          s"${message.services.map(_.hostPort).mkString(", ")}: all of its maps are run again")
-      Reason.of(message.code).foreach(report.counted(shuffle.id, _, 1))
-      message.services.foreach { service =>
+        s"$id has lost map outputs ($code) at " +
+          s"${services.map(_.hostPort).mkString(", ")}: all of its maps are run again")
+      Reason.of(code).foreach(report.counted(id, _, 1))
+      services.foreach { service =>
         shuffle.avoid(service)
         directory.doubt(service)
       }
       forgetOutputs(shuffle.shuffleId)
       beginEpoch(shuffle)
-    } else {
-      forgetEarlierOutputs(shuffle)
-    }
+      true
+    case LossClaims.There =>
+      report.counted(id, Reason.ReaderCutOff, 1)
+      false
   }
 
   /** The service is drained: it gets nothing more, and is let go of what others have as well. */
@@ -124,6 +157,7 @@ private[driver] final class RemoteShuffles(
   }
 
   def removed(shuffleId: Int): Unit = shuffles.remove(shuffleId).foreach { shuffle =>
+    claims.forget(shuffle.id)
     drop(shuffle)
     shuffle.remove()
     report.removed(shuffleId)
@@ -167,6 +201,7 @@ private[driver] final class RemoteShuffles(
     }).map(_.filter(RemoteOutput.isRemote).map(RemoteOutput.of).toSet)
 
   private def beginEpoch(shuffle: RemoteShuffle): Unit = {
+    claims.forget(shuffle.id)
     drop(shuffle)
     shuffle.beginEpoch()
     report.began(shuffle.id)
@@ -181,6 +216,7 @@ private[driver] final class RemoteShuffles(
     if (shuffle.removed) {
       // Those who waited were told.
     } else if (usable.isEmpty) {
+      if (found.isEmpty) warnOnce(shuffle)
       leave(shuffle, Reason.NoService)
     } else if (!shuffle.mayMove) {
       leave(shuffle, Reason.RemoteMoved)
@@ -222,6 +258,19 @@ private[driver] final class RemoteShuffles(
         report.remote(id, shuffle.services.size)
       }
     }
+  }
+
+  /** The application asked for it, and goes on without: somebody should know. */
+  private def warnOnce(shuffle: RemoteShuffle): Unit = if (!warned) {
+    warned = true
+    val asked = directory.all.map(_.address.toString)
+    val where = if (asked.isEmpty) "no address is known" else s"asked: ${asked.mkString(", ")}"
+    log.warn(
+      s"No shuffle service can be used ($where). ${LodestoneConf.ModeKey.name} is remote, and " +
+        s"yet executors keep the map outputs of ${shuffle.id}, and of every shuffle while that " +
+        "is so: nobody protects them, and their maps are run again where an executor is lost. " +
+        "Check that the daemons run and that this host reaches them, and " +
+        s"${LodestoneConf.Services.name}.")
   }
 
   private def leave(shuffle: RemoteShuffle, reason: Reason): Unit = {

@@ -2,7 +2,6 @@
 package org.apache.spark.shuffle.lodestone.driver.services
 
 import java.net.InetAddress
-import java.util.concurrent.Executor
 
 import scala.concurrent.{ExecutionContext, Future}
 import scala.util.{Failure, Success}
@@ -32,8 +31,9 @@ private[driver] final class ListedAddresses(listed: Seq[HostPort]) extends Addre
 private[driver] final class DnsAddresses(
     name: String,
     port: Int,
-    lookups: Executor,
-    loop: EventLoop)
+    lookups: ExecutionContext,
+    loop: EventLoop,
+    resolver: String => Seq[InetAddress] = InetAddress.getAllByName(_).toSeq)
     extends AddressSource {
   import DnsAddresses._
 
@@ -43,29 +43,39 @@ private[driver] final class DnsAddresses(
   private var resolvedAtMs: Option[Long] = None
   private var waiting: List[Seq[HostPort] => Unit] = Nil
 
+  /** Since when the name service has been silent. */
+  private var askedAtMs: Option[Long] = None
+
   override def addresses(found: Seq[HostPort] => Unit): Unit =
     if (resolvedAtMs.exists(at => loop.nowMs - at < TrustMs)) {
       found(last)
+    } else if (askedAtMs.exists(at => loop.nowMs - at >= MaxWaitMs)) {
+      // Others have waited for this very answer, and long enough.
+      found(last)
     } else {
       waiting ::= found
-      if (waiting.size == 1) {
-        loop.later(MaxWaitMs)(answer())
-        Future(resolve())(ExecutionContext.fromExecutor(lookups)).onComplete {
-          case Success(resolved) =>
-            last = resolved
-            resolvedAtMs = Some(loop.nowMs)
-            answer()
-          case Failure(failure) =>
-            log.warn(s"$name cannot be resolved: ${failure.getMessage}")
-            answer()
-        }
-      }
+      if (askedAtMs.isEmpty) ask()
     }
+
+  private def ask(): Unit = {
+    askedAtMs = Some(loop.nowMs)
+    loop.later(MaxWaitMs)(answer())
+    Future(resolve())(lookups).onComplete { outcome =>
+      askedAtMs = None
+      outcome match {
+        case Success(resolved) =>
+          last = resolved
+          resolvedAtMs = Some(loop.nowMs)
+        case Failure(failure) => log.warn(s"$name cannot be resolved: ${failure.getMessage}")
+      }
+      answer()
+    }
+  }
 
   override def givenUp(address: HostPort): Unit = {}
 
   private def resolve(): Seq[HostPort] =
-    InetAddress.getAllByName(name).toSeq
+    resolver(name)
       .map(address => if (isV6(address)) s"[${address.getHostAddress}]" else address.getHostAddress)
       .map(HostPort(_, port))
       .sortBy(_.host)

@@ -3,25 +3,34 @@ package org.apache.spark.shuffle.lodestone.fetch.remote
 
 import java.util.concurrent.ConcurrentHashMap
 
-import org.apache.spark.TaskContext
+import org.apache.spark.{SparkException, TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.MetadataFetchFailedException
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.{OutputsLost, RemoteDriverLink}
+import org.apache.spark.shuffle.lodestone.driver.{MissingBlock, OutputsLost, RemoteDriverLink}
 import org.apache.spark.shuffle.lodestone.fetch.{FetchPlan, Substitutes, WrongData}
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 
-/** Services of which a task found out that they have not, or not any more, what was pushed to them. */
-private[remote] final case class LostAt(services: Seq[ServiceLocation], why: Reason)
+/**
+ * Services of which a task found out that they have not, or not any more, what was pushed to them.
+ * `missing`: a block that they do not show, though they answer.
+ */
+private[remote] final case class LostAt(
+    services: Seq[ServiceLocation],
+    why: Reason,
+    missing: Option[MissingBlock] = None)
 
 /**
- * The end of a reduce task that cannot read its map outputs. First the driver is told, which makes Spark
- * forget them; then the task fails, which makes Spark run their maps again. The other way round it would
- * run the reduce task alone, to fail again.
+ * The end of a reduce task that cannot read its map outputs. First the driver is told. If it finds that
+ * they are lost it makes Spark forget them, and then the task fails, which makes Spark run their maps
+ * again; the other way round it would run the reduce task alone, to fail again. If it finds that they are
+ * there this executor is in trouble, and the task is run again by itself. That does not count as a failure
+ * of the task: Spark may well give it to the same executor again, and ends the job after a few failures.
  */
 private[remote] final class OutputLoss(
     shuffleId: Int,
     epoch: Int,
     driver: RemoteDriverLink,
+    executorId: String,
     context: TaskContext)
     extends Substitutes
     with WrongData {
@@ -33,20 +42,29 @@ private[remote] final class OutputLoss(
   def fail(reduceId: Int, lost: LostAt): Nothing = {
     // One that was killed has not looked for long enough to have all maps run again.
     context.killTaskIfInterrupted()
-    tell(lost)
     val where =
       if (lost.services.isEmpty) "" else s" at ${lost.services.map(_.hostPort).mkString(", ")}"
-    // Constructing it marks the task.
-    throw new MetadataFetchFailedException(
-      shuffleId,
-      reduceId,
-      s"Map outputs for partition $reduceId cannot be read$where: ${lost.why.sentence}; $remedy.")
+    val what =
+      s"Map outputs for partition $reduceId cannot be read$where: ${lost.why.sentence}"
+    tell(lost) match {
+      // Constructing it marks the task.
+      case Some(true) =>
+        throw new MetadataFetchFailedException(shuffleId, reduceId, s"$what; $remedy.")
+      case Some(false) =>
+        throw new TaskKilledException(
+          s"$what. The driver finds them there: executor $executorId seems to be in trouble, and " +
+            "the task is run again.")
+      case None =>
+        throw new SparkException(s"$what, and the driver did not say whether they are lost.")
+    }
   }
 
   override val remedy: String = "all maps of the shuffle are run again"
 
-  override def tell(reduceId: Int, why: Reason): Unit =
+  override def tell(reduceId: Int, why: Reason): Unit = {
     tell(LostAt(Option(failed.get(reduceId)).fold(NoService)(_.services), why))
+    ()
+  }
 
   override def chunkFailed(reduceId: Int, service: ServiceLocation, reason: Reason): Unit = {
     failed.put(reduceId, LostAt(Seq(service), reason))
@@ -59,8 +77,9 @@ private[remote] final class OutputLoss(
       reduceId,
       Option(failed.get(reduceId)).getOrElse(LostAt(NoService, Reason.ChunkFetchFailed)))
 
-  private def tell(lost: LostAt): Unit = {
-    val message = OutputsLost(shuffleId, epoch, lost.services, lost.why.code)
+  private def tell(lost: LostAt): Option[Boolean] = {
+    val message =
+      OutputsLost(shuffleId, epoch, lost.services, lost.why.code, executorId, lost.missing)
     driver.awaitNoted(driver.lost(message), s"shuffle $shuffleId has lost outputs")
   }
 }

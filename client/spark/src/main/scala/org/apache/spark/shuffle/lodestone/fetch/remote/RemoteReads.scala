@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch.remote
 
-import scala.util.{Failure, Success}
-
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.{SparkEnv, SparkException, TaskContext}
+import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.{LodestoneHandle, Reason}
 import org.apache.spark.shuffle.lodestone.driver._
-import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePlans}
+import org.apache.spark.shuffle.lodestone.driver.remote._
 import org.apache.spark.shuffle.lodestone.fetch._
 import org.apache.spark.shuffle.lodestone.transport._
 
@@ -51,7 +49,7 @@ private[lodestone] final class RemoteReads(
     /** Of outputs of several epochs only the earlier ones are lost: those of the driver's are good. */
     private val loss = {
       val earliest = outputs.iterator.map(_._1.epoch).min
-      new OutputLoss(handle.shuffleId, earliest, driver, context)
+      new OutputLoss(handle.shuffleId, earliest, driver, SparkEnv.get.executorId, context)
     }
     private val tally = new ReadTally
 
@@ -61,12 +59,9 @@ private[lodestone] final class RemoteReads(
     private val chunkBytes = if (isConcatenable) ChunkCut.ChunkBytes else ChunkCut.OneSegment
 
     def reader(): ShuffleReader[K, C] = {
-      val plan = planOf()
-      val wanted = new WantedSegments(outputs, plan)
-      val layouts = new SourceLayouts(client, generation, plan, range.maps, patience, context)
-      val merged = layouts(wanted) match {
-        case Right(found) => ReadOrder(pick(wanted, found), isConcatenable)
-        case Left((reduceId, lost)) => loss.fail(reduceId, lost)
+      val (plan, merged) = FetchWait(metrics) {
+        val plan = planOf()
+        (plan, mergedOf(plan))
       }
       tally.originals(FetchPlan.countOf(local))
       context.addTaskCompletionListener[Unit] { _ =>
@@ -80,21 +75,28 @@ private[lodestone] final class RemoteReads(
       new MergedShuffleReader(handle.inner, read, fetcher, loss, failures, context, metrics)
     }
 
+    private def mergedOf(plan: RemotePlan): Seq[MergedPartition] = {
+      val wanted = new WantedSegments(outputs, plan)
+      val layouts = new SourceLayouts(client, generation, plan, range.maps, patience, context)
+      layouts(wanted) match {
+        case Right(found) => ReadOrder(pick(wanted, found), isConcatenable)
+        case Left((reduceId, lost)) => loss.fail(reduceId, lost)
+      }
+    }
+
     /** Outputs of an earlier epoch are lost: the statuses that name them are just being replaced. */
     private def planOf(): RemotePlan = {
       val version =
         outputs.iterator.flatMap(_._1.parts).map(_.version).foldLeft(NoVersion)(math.max)
-      val asked = plans.toRead(handle.shuffleId, epoch, version)
-      val plan = TaskWait(asked)(context.killTaskIfInterrupted()) match {
-        case Success(plan: RemotePlan) => plan
-        // It has too much to do to say: nothing is lost by that, and the task may try again.
-        case Success(NotMerged(Reason.DriverUnreachable.code, _)) =>
-          throw new SparkException(
-            s"The driver did not say where $generation is: ${Reason.DriverUnreachable.sentence}")
-        case Success(other) =>
+      val alive = () => context.killTaskIfInterrupted()
+      val answer = DriverQuestion(s"where $generation is", alive) {
+        plans.toRead(handle.shuffleId, epoch, version)
+      }
+      val plan = answer match {
+        case plan: RemotePlan => plan
+        case other =>
           log.warn(s"The driver does not know where $generation is: $other")
           loss.fail(range.startPartition, LostAt(Nil, Reason.UnknownShuffle))
-        case Failure(failure) => throw failure
       }
       val isOld = outputs.exists(_._1.epoch != plan.epoch)
       if (isOld || plan.newest < version) {
@@ -114,7 +116,10 @@ private[lodestone] final class RemoteReads(
         if (pick.missing > 0) {
           log.error(
             s"${pick.missing} blocks of partition $reduceId of $generation are not all there")
-          loss.fail(reduceId, LostAt(sources.map(_.service), Reason.OutputLost))
+          val missing = pick.firstMissing.map { case (mapIndex, mapId) =>
+            MissingBlock(mapIndex, mapId, reduceId)
+          }
+          loss.fail(reduceId, LostAt(sources.map(_.service), Reason.OutputLost, missing))
         }
         pick.result()
       }

@@ -42,6 +42,8 @@ private[remote] final class WantedBlocks {
     attempts.getOrElse(segment.mapIndex.toLong, WantedBlocks.NoAttempt) == segment.mapId
 
   def mapIndexes: Iterator[Int] = attempts.keysIterator.map(_.toInt)
+
+  def attemptOf(mapIndex: Int): Long = attempts(mapIndex.toLong)
 }
 
 private[remote] object WantedBlocks {
@@ -166,6 +168,10 @@ private[remote] final class PartitionPick(
 
   /** Blocks of which not all segments are there, each once. */
   def missing: Int = wanted.mapIndexes.count(!met.isWhole(_))
+
+  /** The map index and the map id of a block that is not wholly there. */
+  def firstMissing: Option[(Int, Long)] =
+    wanted.mapIndexes.find(!met.isWhole(_)).map(index => index -> wanted.attemptOf(index))
 
   def result(): IndexedSeq[MergedChunk] = chunks.result()
 }

@@ -43,8 +43,9 @@ private[remote] final class RemoteMapWriter[K, V](
       isOver = true
       lengths = segments.lengths
       report(output)
-      val mapId = push.attempt.mapId
-      status = Some(MapStatuses(output.location, lengths, mapId, rowChecksums))
+      val attempt = push.attempt
+      val location = output.location(attempt.shuffleId)
+      status = Some(MapStatuses(location, lengths, attempt.mapId, rowChecksums))
     } finally {
       collector.close()
       segments.close()

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push.remote
 
-import scala.concurrent.{Await, TimeoutException}
-
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.{SparkException, TaskContext}
+import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, LodestoneHandle}
 import org.apache.spark.shuffle.lodestone.driver._
-import org.apache.spark.shuffle.lodestone.driver.remote.{RemotePlans, StageRun}
+import org.apache.spark.shuffle.lodestone.driver.remote._
 import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
 
 /** The writing side of remote shuffles on one executor. */
@@ -34,28 +32,28 @@ private[lodestone] final class RemoteWrites(
     val mergeId = handle.dependency.shuffleMergeId
     val attempt = MapAttempt(handle.shuffleId, mergeId, context.partitionId(), mapId)
     val run = StageRun(context.stageId(), context.stageAttemptNumber())
-    planFor(attempt, run).map { plan =>
-      val push = new AttemptPush(attempt, plan, means, () => context.killTaskIfInterrupted())
+    val alive = () => context.killTaskIfInterrupted()
+    planFor(attempt, run, alive).map { plan =>
+      val push = new AttemptPush(attempt, plan, means, alive)
       new RemoteMapWriter[K, V](handle.dependency, push, bodies, context, metrics, driver.report)
     }
   }
 
-  private def planFor(attempt: MapAttempt, run: StageRun): Option[RemotePlan] =
-    try {
-      val asked = plans.toPush(attempt.shuffleId, attempt.mergeId, run)
-      Await.result(asked, driver.patience) match {
-        case plan: RemotePlan => Some(plan)
-        case NotMerged(code, _) =>
-          log.info(s"$attempt keeps its output: $code")
-          None
-        case other => throw new IllegalStateException(s"the driver answered $other")
-      }
-    } catch {
-      // An RPC that failed, timed out, or came when the RPC environment had been stopped.
-      case failure @ (_: SparkException | _: TimeoutException | _: IllegalStateException) =>
-        log.warn(s"$attempt keeps its output: the driver did not say where to push it", failure)
-        None
+  private def planFor(
+      attempt: MapAttempt,
+      run: StageRun,
+      alive: () => Unit): Option[RemotePlan] = {
+    val answer = DriverQuestion(s"where $attempt pushes to", alive) {
+      plans.toPush(attempt.shuffleId, attempt.mergeId, run)
     }
+    answer match {
+      case plan: RemotePlan => Some(plan)
+      case NotMerged(code, _) =>
+        log.info(s"$attempt keeps its output: $code")
+        None
+      case other => throw new IllegalStateException(s"the driver answered $other")
+    }
+  }
 }
 
 private[lodestone] object RemoteWrites {

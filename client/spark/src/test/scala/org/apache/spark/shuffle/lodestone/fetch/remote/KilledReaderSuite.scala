@@ -65,7 +65,7 @@ final class KilledReaderSuite {
 
   @Test def `a task that was killed does not tell the driver of a loss`(): Unit = {
     val context = TaskContext.empty()
-    val loss = new OutputLoss(3, 0, driver, context)
+    val loss = new OutputLoss(3, 0, driver, "executor-1", context)
     context.markInterrupted("scripted")
     assertKilled(loss.fail(0, LostAt(Seq(away), Reason.LayoutFailed)))
     assertEquals(0, losses.get)

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.remote
+
+import scala.collection.mutable
+import scala.concurrent.{ExecutionContext, Future, Promise}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
+import org.apache.spark.shuffle.lodestone.driver._
+import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.wire.{
+  BlocksMet,
+  LaidSegment,
+  MapRange,
+  SegmentLayoutReply
+}
+
+/**
+ * Whether map outputs are lost of which a reduce task says so. It may be its executor that is in trouble:
+ * then all maps would be run again for nothing, and again for each service that the executor cannot
+ * reach. So the driver asks the services itself, and counts who complains. docs/failures.md has the rule.
+ * All calls are events of the loop.
+ */
+private[remote] final class LossClaims(
+    conf: LodestoneConf,
+    client: ServiceClient,
+    executorCount: () => Future[Int],
+    loop: EventLoop) {
+  import LossClaims._
+
+  private val log = LoggerFactory.getLogger(classOf[LossClaims])
+  private implicit val events: ExecutionContext = loop.context
+  private val complaints = mutable.HashMap.empty[ShuffleGeneration, Complaints]
+
+  /** Questions under way: many tasks say the same at the same time. */
+  private val asked = mutable.HashMap.empty[Question, Future[Shown]]
+
+  /** Nobody reads this generation any more. */
+  def forget(id: ShuffleGeneration): Unit = {
+    complaints.remove(id)
+    ()
+  }
+
+  /**
+   * Calls back once, within two and a half times of what the driver waits for a service.
+   *
+   * @param isWholeWithout
+   *   whether all that Spark says is there is at other services than these as well
+   */
+  def judge(
+      id: ShuffleGeneration,
+      claim: OutputsLost,
+      isWholeWithout: Set[ServiceLocation] => Boolean)(verdict: Verdict => Unit): Unit =
+    if (claim.services.isEmpty || !Doubtful.contains(claim.code)) {
+      verdict(Lost(claim.services))
+    } else {
+      val answers = Future.traverse(claim.services) { service =>
+        shownAt(Question(service, id, claim.missing)).map(service -> _)
+      }
+      answers.foreach { all =>
+        val gone = all.collect { case (service, NotShown) => service }
+        val isLost = claim.missing match {
+          case Some(block) => !isWhole(block, all.map(_._2))
+          case None => gone.nonEmpty && !isWholeWithout(gone.toSet)
+        }
+        if (isLost) verdict(Lost(if (claim.missing.isEmpty) gone else claim.services))
+        else complain(id, claim, verdict)
+      }
+    }
+
+  /**
+   * All segments of the block are there, at one of the services or spread over them. A service without
+   * time to say so may have those that are missing.
+   */
+  private def isWhole(block: MissingBlock, shown: Seq[Shown]): Boolean = {
+    val met = new BlocksMet
+    shown.foreach {
+      case Segments(ofService) =>
+        met.nextService()
+        ofService.foreach(met.add)
+      case Known | NotShown =>
+    }
+    met.isWhole(block.mapIndex) || shown.contains(Known)
+  }
+
+  private def shownAt(question: Question): Future[Shown] =
+    asked.getOrElseUpdate(
+      question, {
+        val answer = ask(question)
+        answer.onComplete(_ => asked.remove(question))
+        answer
+      })
+
+  private def ask(question: Question): Future[Shown] = {
+    val Question(service, id, missing) = question
+    val answer = Promise[Shown]()
+    val reply: Future[Shown] = missing match {
+      case None => client.layout(service, id, AnyMap, AnyPartition, segments = 1).map(_ => Known)
+      case Some(block) =>
+        val maps = MapRange(block.mapIndex, block.mapIndex + 1)
+        client
+          .layout(service, id, maps, Array(block.reduceId), segments = 1)
+          .map(reply => Segments(segmentsOf(reply, block)))
+    }
+    reply
+      .recover {
+        case failure if FailureClass.of(failure) == FailureClass.ServerBusy => Known
+        case failure =>
+          log.warn(s"${service.hostPort} does not show $id: ${failure.getMessage}")
+          NotShown
+      }
+      .foreach(answer.trySuccess(_))
+    // It may answer others, and keep this question waiting for much longer.
+    loop.later(MostTimeouts * conf.requestTimeoutMs) {
+      answer.trySuccess(NotShown)
+      ()
+    }
+    answer.future
+  }
+
+  private def segmentsOf(reply: SegmentLayoutReply, block: MissingBlock): Seq[LaidSegment] =
+    for {
+      partition <- reply.partitions.toSeq
+      run <- partition.runs.toSeq
+      segment <- run.segments.toSeq
+      if segment.mapIndex == block.mapIndex && segment.mapId == block.mapId
+    } yield segment
+
+  /** Nothing is lost as far as the driver can tell. */
+  private def complain(
+      id: ShuffleGeneration,
+      claim: OutputsLost,
+      verdict: Verdict => Unit): Unit = {
+    val ofShuffle = complaints.getOrElseUpdate(id, new Complaints)
+    claim.services.foreach(ofShuffle.add(_, claim.executorId))
+    executorCount().onComplete { running =>
+      val most = running.toOption.toSeq.flatMap { count =>
+        claim.services.filter(ofShuffle.executorsThatMiss(_) * 2 > count)
+      }
+      val rounds = ofShuffle.roundsOf(claim.executorId)
+      if (most.nonEmpty) verdict(Lost(most))
+      else if (rounds.isOver) verdict(Lost(claim.services))
+      else await(rounds, claim, verdict)
+    }
+  }
+
+  /**
+   * The task's core waits with it, so that another executor takes what is run again. All tasks of an
+   * executor that complain meanwhile are one round.
+   */
+  private def await(rounds: Rounds, claim: OutputsLost, verdict: Verdict => Unit): Unit =
+    if (rounds.join(verdict)) {
+      log.warn(
+        s"Executor ${claim.executorId} cannot read shuffle ${claim.shuffleId} (${claim.code}), " +
+          s"which ${claim.services.map(_.hostPort).mkString(", ")} show to the driver: " +
+          "its task is run again")
+      val pauseMs = math.min(FirstPauseMs << math.min(rounds.count, MostDoublings), LongestPauseMs)
+      loop.later(math.min(pauseMs, conf.requestTimeoutMs / 2))(rounds.leave().foreach(_(There)))
+    }
+}
+
+private[remote] object LossClaims {
+
+  sealed trait Verdict
+
+  /** What only these services have can be read by nobody. */
+  final case class Lost(at: Seq[ServiceLocation]) extends Verdict
+
+  /** Another executor may be able to read it. */
+  case object There extends Verdict
+
+  /** What an executor that cannot reach a service says, or one of which a service has lost its part. */
+  private val Doubtful: Set[String] = Set[Reason](
+    Reason.LayoutFailed,
+    Reason.ChunkFetchFailed,
+    Reason.FetchTimedOut,
+    Reason.FetchSuspect,
+    Reason.FetchOverloaded,
+    Reason.FetchRestarted,
+    Reason.FetchDataGone,
+    Reason.OutputLost).map(_.code)
+
+  /** What a service shows of a shuffle, or of one block of it. */
+  private sealed trait Shown
+
+  /** It does not answer, or does not know the shuffle. */
+  private case object NotShown extends Shown
+
+  /** It has the shuffle, and was not asked for more, or has no time to say more. */
+  private case object Known extends Shown
+  private final case class Segments(all: Seq[LaidSegment]) extends Shown
+
+  /** To a question whose answer is that the service knows the shuffle. */
+  private val AnyMap = MapRange(0, 1)
+  private val AnyPartition = Array(0)
+
+  /** How long a service may be silent to the driver: an executor waits for three time-outs and more. */
+  private val MostTimeouts = 2L
+
+  private val FirstPauseMs = 250L
+  private val LongestPauseMs = 5000L
+  private val MostDoublings = 10
+
+  /** With the longest pauses some minutes, in which another executor should have taken the task. */
+  private[remote] val MostRounds = 60
+
+  private final case class Question(
+      service: ServiceLocation,
+      id: ShuffleGeneration,
+      missing: Option[MissingBlock])
+
+  /** Of one generation of a shuffle: O(executors x services), of those that are in trouble. */
+  private final class Complaints {
+    private val executors = mutable.HashMap.empty[ServiceLocation, mutable.Set[String]]
+    private val rounds = mutable.HashMap.empty[String, Rounds]
+
+    def add(service: ServiceLocation, executorId: String): Unit = {
+      executors.getOrElseUpdate(service, mutable.HashSet.empty) += executorId
+      ()
+    }
+
+    def executorsThatMiss(service: ServiceLocation): Int =
+      executors.get(service).fold(0)(_.size)
+
+    def roundsOf(executorId: String): Rounds = rounds.getOrElseUpdate(executorId, new Rounds)
+  }
+
+  private final class Rounds {
+    private var begun = 0
+    private var waiting: List[Verdict => Unit] = Nil
+
+    def count: Int = begun
+
+    def isOver: Boolean = begun >= MostRounds && waiting.isEmpty
+
+    /** True for the one who begins a round. */
+    def join(verdict: Verdict => Unit): Boolean = {
+      val begins = waiting.isEmpty
+      if (begins) begun += 1
+      waiting ::= verdict
+      begins
+    }
+
+    def leave(): List[Verdict => Unit] = {
+      val all = waiting
+      waiting = Nil
+      all
+    }
+  }
+}

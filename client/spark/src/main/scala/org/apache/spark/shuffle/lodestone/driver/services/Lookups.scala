@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.services
+
+import java.util.concurrent.{ExecutorService, Executors}
+
+import scala.concurrent.{ExecutionContext, Future, Promise}
+
+import org.apache.spark.shuffle.lodestone.DaemonThreads
+import org.apache.spark.shuffle.lodestone.driver.EventLoop
+
+/**
+ * Where the driver looks up what blocks: addresses at the name service, and executors at the block
+ * manager's master. Each has a thread of its own, so that a name service that is silent for minutes
+ * delays nothing but itself.
+ */
+private[driver] final class Lookups(loop: EventLoop) {
+  import Lookups._
+
+  private val namesThread = newThread("names")
+  private val executorsThread = newThread("executors")
+
+  val names: ExecutionContext = ExecutionContext.fromExecutor(namesThread)
+
+  /** Ends by itself in all cases; completes when the master has answered. */
+  def executors[T](look: => T): Future[T] =
+    Future(look)(ExecutionContext.fromExecutor(executorsThread))
+
+  /** What comes too late, or not at all, is as good as nothing: a plan does not wait for it. */
+  def inTime[T](found: Future[T], otherwise: T): Future[T] = {
+    val answer = Promise[T]()
+    found.foreach(answer.trySuccess(_))(loop.context)
+    found.failed.foreach(_ => answer.trySuccess(otherwise))(loop.context)
+    loop.later(MaxWaitMs) {
+      answer.trySuccess(otherwise)
+      ()
+    }
+    answer.future
+  }
+
+  def stop(): Unit = {
+    namesThread.shutdownNow()
+    executorsThread.shutdownNow()
+    ()
+  }
+}
+
+private[driver] object Lookups {
+
+  /** A question inside of the driver's own JVM, which it answers at once if it is well. */
+  private val MaxWaitMs = 1000L
+
+  private def newThread(name: String): ExecutorService =
+    Executors.newSingleThreadExecutor(DaemonThreads.named(s"lookup-$name"))
+}

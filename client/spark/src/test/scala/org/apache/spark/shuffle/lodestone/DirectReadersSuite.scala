@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+import java.io.File
+import java.nio.file.Path
+import java.util.concurrent.atomic.LongAdder
+
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
+import org.junit.jupiter.api.io.TempDir
+
+import org.apache.spark.{HashPartitioner, ShuffleDependency, SparkConf, SparkContext}
+import org.apache.spark.SparkException
+import org.apache.spark.rdd.{RDD, ShuffledRDD}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
+import org.apache.spark.shuffle.lodestone.fetch.DirectReadRDD
+
+/** Who reads map outputs from where Spark says they are, and does not ask the shuffle manager. */
+final class DirectReadersSuite {
+  @TempDir var directory: Path = _
+
+  private var daemon: DaemonProcess = _
+  private val mapTasks = new LongAdder
+
+  @BeforeEach def startDaemon(): Unit =
+    daemon = DaemonProcess.start(new File(directory.toFile, "daemon"))
+
+  @AfterEach def stopDaemon(): Unit = daemon.stop()
+
+  private def inMode[T](mode: String)(job: SparkContext => T): T = {
+    val conf = new SparkConf(false)
+      .setMaster("local[2, 4]")
+      .setAppName("direct-readers")
+      .set("spark.ui.enabled", "false")
+      .set("spark.driver.host", "127.0.0.1")
+      .set("spark.driver.bindAddress", "127.0.0.1")
+      .set("spark.local.dir", new File(directory.toFile, "local").getPath)
+      .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+      // A host that does not exist will not exist in five seconds either.
+      .set("spark.shuffle.io.maxRetries", "0")
+      .set("spark.shuffle.manager", classOf[LodestoneShuffleManager].getName)
+      .set("spark.lodestone.mode", mode)
+      .set("spark.lodestone.services", daemon.hostPort)
+    val spark = new SparkContext(conf)
+    spark.addSparkListener(new SparkListener {
+      override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
+        if (end.taskType == "ShuffleMapTask") mapTasks.increment()
+    })
+    try job(spark)
+    finally spark.stop()
+  }
+
+  private def pairs(spark: SparkContext): RDD[(Int, Int)] =
+    spark.parallelize(0 until 20000, 6).map(x => (x % 997, x))
+
+  private def direct(spark: SparkContext): Seq[(Int, Int)] = {
+    val shuffle = new ShuffleDependency[Int, Int, Int](pairs(spark), new HashPartitioner(40))
+    new DirectReadRDD(shuffle).collect().sorted.toSeq
+  }
+
+  private val expected: Seq[(Int, Int)] = (0 until 20000).map(x => (x % 997, x)).sorted
+
+  private def tasksSoFar(spark: SparkContext): Long = {
+    spark.listenerBus.waitUntilEmpty()
+    mapTasks.sum()
+  }
+
+  @Test def `in the modes merge and auto they find the originals`(): Unit =
+    Seq("merge", "auto").foreach(mode => assertEquals(expected, inMode(mode)(direct)))
+
+  @Test def `in mode remote they fail and no other shuffle of the application does`(): Unit =
+    inMode("remote") { spark =>
+      val others = new ShuffledRDD[Int, Int, Int](pairs(spark), new HashPartitioner(40))
+      assertEquals(20000, others.count())
+      val failure = assertThrows(
+        classOf[SparkException],
+        () => {
+          direct(spark)
+          ()
+        })
+      assertTrue(failure.getMessage.contains("lodestone-remote-"), failure.getMessage)
+      val before = tasksSoFar(spark)
+      assertEquals(expected, others.collect().sorted.toSeq)
+      assertEquals(before, tasksSoFar(spark), "maps of another shuffle were run again")
+    }
+}

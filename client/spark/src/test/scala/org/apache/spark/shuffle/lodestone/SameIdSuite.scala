@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+import java.io.File
+import java.nio.file.{Files, Path}
+import java.util.concurrent.TimeUnit
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.io.TempDir
+
+import org.apache.spark.{HashPartitioner, SparkConf, SparkContext}
+import org.apache.spark.rdd.{RDD, ShuffledRDD}
+
+/**
+ * Two drivers whose applications have the same id, as two masters give, or two local modes that begin in
+ * the same millisecond; and one service for both. Map ids are the same as well: ledgers find out that
+ * rows are not the own ones, but what the other one drops at its end would be lost.
+ */
+final class SameIdSuite {
+  @TempDir var directory: Path = _
+
+  private var daemon: DaemonProcess = _
+
+  @BeforeEach def startDaemon(): Unit =
+    daemon = DaemonProcess.start(new File(directory.toFile, "daemon"))
+
+  @AfterEach def stopDaemon(): Unit = daemon.stop()
+
+  /** Runs the same job on other rows, in a JVM of its own; gives what it found, and its reasons. */
+  private def otherDriver(mode: String): String = {
+    val answer = Files.createTempFile(directory, "answer", ".txt").toFile
+    val log = new File(directory.toFile, s"other-$mode.log")
+    val java = new File(System.getProperty("java.home"), "bin/java").getPath
+    val command = Seq(java) ++ SameIdSuite.javaOptions ++ Seq(
+      "-cp",
+      System.getProperty("java.class.path"),
+      SameIdSuite.MainClass,
+      mode,
+      daemon.hostPort,
+      answer.getPath)
+    val process =
+      new ProcessBuilder(command: _*).redirectErrorStream(true).redirectOutput(log).start()
+    assertTrue(process.waitFor(300, TimeUnit.SECONDS), "the other driver hangs")
+    assertEquals(0, process.exitValue(), new String(Files.readAllBytes(log.toPath)))
+    new String(Files.readAllBytes(answer.toPath))
+  }
+
+  private def assertApart(mode: String): Unit = {
+    val spark = SameIdSuite.context(mode, daemon.hostPort)
+    try {
+      val rows = SameIdSuite.shuffled(spark, factor = 1)
+      // Its map outputs are at the service when the other one comes.
+      assertEquals(SameIdSuite.answer(factor = 1), SameIdSuite.sums(rows))
+      assertEquals(SameIdSuite.answer(factor = 3) + "\n{}", otherDriver(mode))
+      assertEquals(SameIdSuite.answer(factor = 1), SameIdSuite.sums(rows))
+      assertEquals("{}", SameIdSuite.reasons())
+    } finally {
+      spark.stop()
+    }
+  }
+
+  @Test def `two drivers with one application id do not read each other's remote shuffles`(): Unit =
+    assertApart("remote")
+
+  @Test def `two drivers with one application id do not read each other's merged shuffles`(): Unit =
+    assertApart("merge")
+}
+
+private object SameIdSuite {
+  val MainClass = "org.apache.spark.shuffle.lodestone.SameIdDriver"
+
+  /** What Spark needs of newer JVMs, as this one was given it. */
+  def javaOptions: Seq[String] =
+    java.lang.management.ManagementFactory.getRuntimeMXBean.getInputArguments
+      .toArray(Array.empty[String])
+      .toSeq
+      .filter(option => option.startsWith("--add-") || option.startsWith("java.base/"))
+
+  def context(mode: String, service: String): SparkContext = {
+    val conf = new SparkConf(false)
+      .setMaster("local[2]")
+      .setAppName("same-id")
+      .set("spark.ui.enabled", "false")
+      .set("spark.driver.host", "127.0.0.1")
+      .set("spark.driver.bindAddress", "127.0.0.1")
+      .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+      .set("spark.shuffle.manager", classOf[LodestoneShuffleManager].getName)
+      .set("spark.lodestone.mode", mode)
+      .set("spark.lodestone.services", service)
+      // However slow the machine is, readers wait for all that is pushed.
+      .set("spark.lodestone.finalize.timeout", "60s")
+    val spark = new SparkContext(conf)
+    // What the plugin knows the application by, and before it has asked.
+    spark.conf.set("spark.app.id", "local-1764000000000")
+    spark
+  }
+
+  def shuffled(spark: SparkContext, factor: Int): RDD[(Int, Int)] = {
+    val pairs = spark.parallelize(0 until 20000, 6).map(x => (x % 997, x * factor))
+    new ShuffledRDD[Int, Int, Int](pairs, new HashPartitioner(8))
+  }
+
+  def sums(rows: RDD[(Int, Int)]): String =
+    rows.collect().groupBy(_._1).toSeq.map { case (key, all) =>
+      s"$key ${all.length} ${all.map(_._2.toLong).sum}"
+    }.sorted.mkString("\n")
+
+  /** Why Lodestone did less than it could have. */
+  def reasons(): String = {
+    LodestoneReport.awaitQuiet(60000)
+    new ObjectMapper().readTree(LodestoneReport.json()).at("/totals/reasons").toString
+  }
+
+  def answer(factor: Int): String =
+    (0 until 20000).groupBy(_ % 997).toSeq.map { case (key, all) =>
+      s"$key ${all.size} ${all.map(_.toLong * factor).sum}"
+    }.sorted.mkString("\n")
+}
+
+/** The other driver. */
+private[spark] object SameIdDriver {
+  def main(arguments: Array[String]): Unit = {
+    val answer = new File(arguments(2)).toPath
+    val spark = SameIdSuite.context(mode = arguments(0), service = arguments(1))
+    try {
+      val found = SameIdSuite.sums(SameIdSuite.shuffled(spark, factor = 3))
+      Files.write(answer, s"$found\n${SameIdSuite.reasons()}".getBytes("UTF-8"))
+      ()
+    } finally {
+      spark.stop()
+    }
+  }
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
+
+import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
+import org.apache.spark.rpc.{RpcEndpoint, RpcEnv}
+import org.apache.spark.scheduler.MapStatus
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
+import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
+import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.storage.BlockManagerId
+
+/** What becomes of a shuffle of which a reader says that it cannot read it. */
+final class LossClaimsSuite extends DriverHarness {
+  private val shuffleId = 7
+  private def tracker: MapOutputTrackerMaster =
+    SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+  private var executors = 0
+
+  /** Block managers by which the driver knows of executors; the driver's own is one more. */
+  private def haveExecutors(count: Int): Unit = (1 to count).foreach { i =>
+    executors += 1
+    val env = SparkEnv.get.rpcEnv
+    val endpoint = env.setupEndpoint(
+      s"block-manager-$executors-${System.nanoTime()}",
+      new RpcEndpoint { override val rpcEnv: RpcEnv = env })
+    val id = BlockManagerId(s"reader-$i", "127.0.0.1", 1000 + i)
+    SparkEnv.get.blockManager.master
+      .registerBlockManager(id, Array.empty, 1L, 1L, endpoint, isReRegister = false)
+  }
+
+  @BeforeEach def registerShuffle(): Unit = tracker.registerShuffle(shuffleId, 2, 100)
+
+  @AfterEach def forgetAll(): Unit = {
+    tracker.unregisterShuffle(shuffleId)
+    (1 to executors).foreach(i => SparkEnv.get.blockManager.master.removeExecutor(s"reader-$i"))
+    executors = 0
+  }
+
+  /** Two maps, each with all partitions at all services. */
+  private def withOutputs(services: Seq[ScriptedService], extra: (String, String)*): RemotePlan = {
+    val settings = Seq(
+      "spark.lodestone.mode" -> "remote",
+      "spark.lodestone.request.timeout" -> "1s") ++ extra
+    driver(services, settings: _*).registered(shuffleId, 2, 100)
+    val location = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(shuffleId)
+    val plan = planned()
+    (0 to 1).foreach { i =>
+      val status = MapStatus(location, Array.fill(100)(1L), 1000L + i)
+      tracker.registerMapOutput(shuffleId, i, status)
+    }
+    plan
+  }
+
+  private def planned(): RemotePlan =
+    await(ask[DriverMessage](GetRemotePlan(shuffleId, 0, None))).asInstanceOf[RemotePlan]
+
+  private def claim(
+      plan: RemotePlan,
+      services: Seq[ServiceLocation],
+      why: Reason,
+      executorId: String = "reader-1",
+      missing: Option[MissingBlock] = None): Boolean = {
+    val claim = OutputsLost(shuffleId, plan.epoch, services, why.code, executorId, missing)
+    await(ask[Boolean](claim))
+  }
+
+  private def assertForgotten(plan: RemotePlan): Unit = {
+    assertEquals(0, tracker.getNumAvailableOutputs(shuffleId))
+    assertEquals(plan.epoch + 1, planned().epoch)
+  }
+
+  private def assertKept(plan: RemotePlan): Unit = {
+    assertEquals(2, tracker.getNumAvailableOutputs(shuffleId))
+    assertEquals((plan.epoch, plan.newest), (planned().epoch, planned().newest))
+  }
+
+  @Test def `outputs stay that one reader cannot reach and the driver can`(): Unit = {
+    haveExecutors(3)
+    val plan = withOutputs(Seq(service(1), service(2)))
+    val at = Seq(plan.versions.head.head)
+    Seq(
+      Reason.LayoutFailed,
+      Reason.ChunkFetchFailed,
+      Reason.FetchTimedOut,
+      Reason.FetchSuspect,
+      Reason.FetchOverloaded).foreach(why => assertFalse(claim(plan, at, why), why.code))
+    assertKept(plan)
+    assertEquals(5, reasonCount(Reason.ReaderCutOff))
+    assertEquals(0, reasonCount(Reason.LayoutFailed))
+  }
+
+  @Test def `outputs are lost with a service that the driver cannot reach either`(): Unit = {
+    haveExecutors(3)
+    val gone = service(1)
+    val plan = withOutputs(Seq(gone, service(2)))
+    gone.close()
+    val at = plan.versions.head.filter(_.port == gone.address.port).toSeq
+    assertTrue(claim(plan, at, Reason.LayoutFailed))
+    assertForgotten(plan)
+    assertFalse(planned().versions.head.exists(_.port == gone.address.port))
+  }
+
+  @Test def `outputs are lost with a service that is silent to the driver too`(): Unit = {
+    haveExecutors(3)
+    val silent = scripted(1) { case _: SegmentLayout => Silence }
+    val plan = withOutputs(Seq(silent, service(2)))
+    val at = plan.versions.head.filter(_.port == silent.address.port).toSeq
+    assertTrue(claim(plan, at, Reason.FetchTimedOut))
+    assertForgotten(plan)
+  }
+
+  @Test def `outputs are lost with a service that does not know them any more`(): Unit =
+    Seq(Status.StaleIncarnation, Status.UnknownShuffle, Status.UnknownApplication).foreach { why =>
+      haveExecutors(3)
+      val restarted = scripted(1) { case _: SegmentLayout => Answer(Refused(why, 2, "scripted")) }
+      val plan = withOutputs(Seq(restarted, service(2)))
+      val at = plan.versions.head.filter(_.port == restarted.address.port).toSeq
+      assertTrue(claim(plan, at, Reason.FetchRestarted), why.toString)
+      assertForgotten(plan)
+      stopDriver()
+      forgetAll()
+      registerShuffle()
+    }
+
+  @Test def `a service that is busy for the driver too has what it has`(): Unit = {
+    haveExecutors(3)
+    val busy = scripted(1) { case _: SegmentLayout =>
+      Answer(Refused(Status.Overloaded, 1, "scripted"))
+    }
+    val plan = withOutputs(Seq(busy))
+    assertFalse(claim(plan, plan.versions.head.toSeq, Reason.FetchOverloaded))
+    assertKept(plan)
+  }
+
+  private def showing(mapId: Long): Script = { case asked: SegmentLayout =>
+    val segment = LaidSegment(asked.maps.start, mapId, 0, 1, -1, 0)
+    val partition =
+      PartitionLayout(asked.reduceIds.head, Status.Ok, Array(LaidRun(0, Array(segment))))
+    Answer(SegmentLayoutReply(1, Array(partition)))
+  }
+
+  @Test def `outputs are lost of which a service that is well does not show one block`(): Unit = {
+    haveExecutors(3)
+    // It shows another attempt of that map.
+    val forgetful = scripted(1)(showing(mapId = 999))
+    val plan = withOutputs(Seq(forgetful, service(2)))
+    val at = plan.versions.head.filter(_.port == forgetful.address.port).toSeq
+    val missing = Some(MissingBlock(1, 1001, 42))
+    assertTrue(claim(plan, at, Reason.OutputLost, missing = missing))
+    assertForgotten(plan)
+  }
+
+  @Test def `a block is not lost that the service shows to the driver`(): Unit = {
+    haveExecutors(3)
+    val one = scripted(1)(showing(mapId = 1001))
+    val plan = withOutputs(Seq(one))
+    val missing = Some(MissingBlock(1, 1001, 42))
+    assertFalse(claim(plan, plan.versions.head.toSeq, Reason.OutputLost, missing = missing))
+    val asked = one.next(classOf[SegmentLayout])
+    assertEquals((MapRange(1, 2), Seq(42)), (asked.maps, asked.reduceIds.toSeq))
+    assertKept(plan)
+  }
+
+  @Test def `data that is wrong is made again however well its service is`(): Unit =
+    Seq(
+      Reason.RecordsMismatch,
+      Reason.ChunkBroken,
+      Reason.ChunkCorrupt,
+      Reason.FetchDiskFailed).foreach { why =>
+      haveExecutors(3)
+      val plan = withOutputs(Seq(service(1), service(2)))
+      assertTrue(claim(plan, plan.versions.head.take(1).toSeq, why), why.code)
+      assertForgotten(plan)
+      stopDriver()
+      forgetAll()
+      registerShuffle()
+    }
+
+  @Test def `a service that most executors cannot reach is left in the end`(): Unit = {
+    haveExecutors(3)
+    val plan = withOutputs(Seq(service(1), service(2)))
+    val at = plan.versions.head.head
+    assertFalse(claim(plan, Seq(at), Reason.LayoutFailed, "reader-1"))
+    assertFalse(claim(plan, Seq(at), Reason.LayoutFailed, "reader-1"))
+    assertFalse(claim(plan, Seq(at), Reason.LayoutFailed, "reader-2"))
+    assertTrue(claim(plan, Seq(at), Reason.LayoutFailed, "reader-3"))
+    assertForgotten(plan)
+    assertFalse(planned().versions.head.exists(_.port == at.port))
+  }
+
+  @Test def `a lost copy costs nothing while another copy is whole`(): Unit = {
+    haveExecutors(3)
+    val gone = service(1)
+    val services = Seq(gone, service(2), service(3))
+    val plan = withOutputs(services, "spark.lodestone.replicas" -> "2")
+    gone.close()
+    val (lost, others) = plan.versions.head.toSeq.partition(_.port == gone.address.port)
+    assertFalse(claim(plan, lost ++ others.take(1), Reason.LayoutFailed))
+    assertEquals(2, tracker.getNumAvailableOutputs(shuffleId))
+  }
+
+  @Test def `all tasks of an executor that complain at the same time wait together`(): Unit = {
+    haveExecutors(3)
+    val one = service(1)
+    val plan = withOutputs(Seq(one))
+    val at = plan.versions.head.toSeq
+    val claims = (1 to 200).map { _ =>
+      ask[Boolean](
+        OutputsLost(shuffleId, plan.epoch, at, Reason.LayoutFailed.code, "reader-1", None))
+    }
+    // More than an executor may complain one after another.
+    claims.foreach(answer => assertFalse(await(answer)))
+    assertKept(plan)
+  }
+
+  @Test def `an executor that complains again and again is believed in the end`(): Unit = {
+    haveExecutors(3)
+    // Half of it is the longest pause.
+    val settings = "spark.lodestone.request.timeout" -> "200ms"
+    val plan = withOutputs(Seq(service(1), service(2)), settings)
+    val answers = Iterator
+      .continually(claim(plan, plan.versions.head.take(1).toSeq, Reason.LayoutFailed))
+      .take(1000)
+    assertTrue(answers.exists(identity), "it goes on for ever")
+    assertForgotten(plan)
+  }
+}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two hosts with an executor each, and a service on a third: one of the executors loses its way to the service, the driver does not."""
+
+import subprocess
+
+import pytest
+
+from harness.cluster import Cluster
+from harness.hosts import separate_hosts
+from harness.spark_process import BOTH_EXECUTORS, Job
+
+MAPS, PARTITIONS, PASSES = 6, 8, 8
+PORT = 7337
+
+
+@pytest.fixture
+def network():
+    """The driver's host, two for executors, and one for the service."""
+    with separate_hosts(3) as hosts:
+        yield hosts
+
+
+def has_read_twice(cluster: Cluster) -> bool:
+    """The stages 1, 3 and 5 read: the maps are run in stage 0, and never again."""
+    logs = cluster.folder.glob("worker-*/app-*/*/stderr")
+    return any("in stage 5.0" in log.read_text(errors="replace") for log in logs)
+
+
+def test_a_reader_that_cannot_reach_a_healthy_service_has_no_map_run_again(
+    spark, network, start_daemon, start_job, plain_answer, tmp_path
+):
+    driver, *workers, apart = network
+    start_daemon(host=apart, port=PORT)
+    cluster = Cluster(spark, tmp_path / "cluster", driver, workers)
+    try:
+        conf = {
+            "spark.lodestone.mode": "remote",
+            "spark.lodestone.services": f"{apart.address}:{PORT}",
+            # It is waited for six times as long.
+            "spark.lodestone.request.timeout": "500ms",
+        }
+        arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": PASSES}
+        job = Job("keyed_rows", arguments, cluster.master, conf | BOTH_EXECUTORS, driver)
+        running = start_job(job)
+        running.wait_until(lambda: has_read_twice(cluster), "all is read twice")
+        cut = ["ip", "route", "add", "unreachable", f"{apart.address}/32"]
+        subprocess.run([*workers[0].enter, *cut], check=True)
+        outcome = running.wait()
+    finally:
+        cluster.stop()
+    assert outcome.answer == plain_answer(job)
+    # With the outputs lost there would be a reason for that as well, and one for each run.
+    assert list(outcome.reasons()) == ["READER_CUT_OFF"], outcome.reasons()
+    assert "its task is run again" in outcome.log
