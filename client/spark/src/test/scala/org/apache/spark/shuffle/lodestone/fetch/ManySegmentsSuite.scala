@@ -120,7 +120,7 @@ final class ManySegmentsSuite {
     task.assertAllInOrder()
   }
 
-  @Test def `many tasks at once do not ask for more than a connection may have`(): Unit = {
+  @Test def `many tasks that share a connection get all that they ask for`(): Unit = {
     val tasks = (1 to 5).map(_ => new Task(chunks.take(batch)))
     tasks.foreach(_.start())
     tasks.foreach(_.assertAllInOrder())

@@ -118,7 +118,7 @@ final class ReadOrderSuite {
   @Test def `rows of SQL come in the order of plain Spark in mode auto`(): Unit =
     assertAlways(
       lodestone("auto") :+ ("spark.sql.shuffle.partitions" -> "200"),
-      times = 3)(sql(maps = 160))
+      times = 2)(sql(maps = 160))
 
   @Test def `records of RDDs come in the order of plain Spark in mode merge`(): Unit =
     assertAlways(lodestone("merge"))(spark => rdd(maps = 10)(spark.sparkContext))
