@@ -153,8 +153,11 @@ class Session:
 
         watchdog = threading.Timer(timeout_s, give_up)
         watchdog.start()
-        line = self._process.stdout.readline()
-        watchdog.cancel()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            # Also where the bench is interrupted: it would stay until the time is over, and kill whoever has that number then.
+            watchdog.cancel()
         if not line:
             self._process.wait()
             raise Failed(f"not within {timeout_s:.0f} s" if late.is_set() else self._reason())

@@ -97,7 +97,7 @@ class Suite:
             progress(f"  {side} FAILED" if seconds is None else f"  {side} {seconds:.1f} s")
         for side in self._told["sides"]:
             run = {"round": number, "disk": DISK, "job": name, "side": side, **told[side]}
-            run["failure"] = run["failure"] or self._difference(name, side, answers[side])
+            run["failure"] = run["failure"] or self.difference(name, side, answers[side])
             self._told["runs"].append(run)
             if run["failure"]:
                 progress(f"\n   {side} FAILED: {run['failure']}")
@@ -118,7 +118,7 @@ class Suite:
         run = {"failure": "", "figures": of_run, "report": told["report"], "rows": len(rows)}
         return run | {"clean": told["clean"]}, rows
 
-    def _difference(self, name: str, side: str, rows: list) -> str:
+    def difference(self, name: str, side: str, rows: list) -> str:
         expected = self._expected.setdefault(name, rows)
         found = answer.difference(expected, rows, query.is_exact(name))
         if found:

@@ -5,7 +5,7 @@ from collections import Counter
 
 from matrix.summary import Cell, cell
 from matrix.table import aligned, number
-from tpcds.query import in_order
+from tpcds import query
 
 # Of plain Spark's seconds: a query above that counts as slower.
 SLOWER = 1.2
@@ -19,7 +19,7 @@ SUMS = [
 
 
 def of(told: dict) -> str:
-    queries = sorted({run["job"] for run in told["runs"]}, key=in_order)
+    queries = sorted({run["job"] for run in told["runs"]}, key=query.in_order)
     cells = {
         name: {side: cell(told["runs"], "plain", name, side) for side in told["sides"]}
         for name in queries
@@ -40,7 +40,9 @@ def heading(told: dict) -> str:
         "that is compared with plain Spark's, row by row (bench/README.md).",
         "Medians of the rounds; x: the median of the rounds' ratios to plain.",
     ]
-    return "\n".join([*lines, *told["notes"]])
+    missing = sorted(set(query.names()) - {run["job"] for run in told["runs"]}, key=query.in_order)
+    left = [f"Not run: {', '.join(missing)}."] if missing else []
+    return "\n".join([*lines, *left, *told["notes"]])
 
 
 def sums(told: dict, cells: dict[str, dict[str, Cell]]) -> str:

@@ -44,7 +44,11 @@ fn only_segments_of_retained_attempts_are_shown_and_the_totals_are_theirs() {
     assert_eq!(world.segments(2), []);
     let gone = at(&world.store, 1, 1..2).unwrap_err();
     assert_eq!(gone.code, Code::Aborted);
-    assert_eq!(world.store.finalize(&key()), Ok(all), "the answer that it had");
+    assert_eq!(
+        world.store.finalize(&key()),
+        Ok(all),
+        "the answer that it had"
+    );
 }
 
 #[test]
