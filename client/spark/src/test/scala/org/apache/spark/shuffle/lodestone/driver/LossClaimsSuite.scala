@@ -137,8 +137,10 @@ final class LossClaimsSuite extends DriverHarness {
     assertKept(plan)
   }
 
-  private def showing(mapId: Long): Script = { case asked: SegmentLayout =>
-    val segment = LaidSegment(asked.maps.start, mapId, 0, 1, -1, 0)
+  private val whole = BlockSequence.last(BlockSequence(0))
+
+  private def showing(mapId: Long, sequence: Int = whole): Script = { case asked: SegmentLayout =>
+    val segment = LaidSegment(asked.maps.start, mapId, sequence, 1, -1, 0)
     val partition =
       PartitionLayout(asked.reduceIds.head, Status.Ok, Array(LaidRun(0, Array(segment))))
     Answer(SegmentLayoutReply(1, Array(partition)))
@@ -164,6 +166,14 @@ final class LossClaimsSuite extends DriverHarness {
     val asked = one.next(classOf[SegmentLayout])
     assertEquals((MapRange(1, 2), Seq(42)), (asked.maps, asked.reduceIds.toSeq))
     assertKept(plan)
+  }
+
+  @Test def `a block is lost of which services show a part only`(): Unit = {
+    haveExecutors(3)
+    val plan = withOutputs(Seq(scripted(1)(showing(mapId = 1001, BlockSequence(0)))))
+    val missing = Some(MissingBlock(1, 1001, 42))
+    assertTrue(claim(plan, plan.versions.head.toSeq, Reason.OutputLost, missing = missing))
+    assertForgotten(plan)
   }
 
   @Test def `data that is wrong is made again however well its service is`(): Unit =

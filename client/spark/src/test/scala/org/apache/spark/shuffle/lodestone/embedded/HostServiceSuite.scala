@@ -56,13 +56,15 @@ class HostServiceSuite {
     await(driver.ask[DriverMessage](message))
   }
 
-  private def push(client: ServiceClient, service: ServiceLocation, mapIndex: Int): Unit = {
+  /** What the service has of the map then. */
+  private def push(client: ServiceClient, service: ServiceLocation, mapIndex: Int): Ledger = {
     val block = "some bytes".getBytes(UTF_8)
     val checksum = crc32c(block)
     val segments = Array(Segment(3, block.length, -1, checksum))
     val body = new NioManagedBuffer(ByteBuffer.wrap(block))
     val reply = await(client.pushBatch(service, id, mapIndex, mapIndex + 100L, segments, body)(()))
     assertEquals(Seq(Status.Ok), reply.statuses.toSeq)
+    Ledger.of(mapIndex, mapIndex + 100L, segments.head)
   }
 
   /** The table-less form; a few bytes only. */
@@ -93,7 +95,7 @@ class HostServiceSuite {
       daemon = daemonOf(dir)
       assertEquals(daemon.incarnation, service.incarnation)
       (0 until 2).foreach { mapIndex =>
-        push(client, service, mapIndex)
+        val pushed = push(client, service, mapIndex)
         val env = SparkEnv.get
         RpcUtils
           .makeDriverRef(DriverEndpoint.Name, env.conf, env.rpcEnv)
@@ -101,7 +103,7 @@ class HostServiceSuite {
             id,
             mapIndex,
             mapIndex + 100L,
-            PushCounts(1, 10, 1, Map.empty, Map.empty)))
+            PushCounts(1, 10, 1, Map(0 -> pushed), Map.empty)))
       }
       val result = ask(GetMergeResult(id)).asInstanceOf[MergePlan]
       assertEquals(Seq(service), result.services.toSeq)

@@ -63,8 +63,8 @@ private[records] final class WriterCase(val seed: Long) {
     else Manners.Generous
 
   /** Rows at which another consumer takes what memory there is, or gives it back. */
-  private val hoardsAt = Set.fill(random.nextInt(4))(random.nextInt(count + 1))
-  private val givesBackAt = Set.fill(random.nextInt(3))(random.nextInt(count + 1))
+  private val hoardsAt = Seq.fill(random.nextInt(4))(random.nextInt(count + 1)).toSet
+  private val givesBackAt = Seq.fill(random.nextInt(3))(random.nextInt(count + 1)).toSet
   private val leaves = Seq(0L, 1L << 10, 1L << 20)(random.nextInt(3))
   private val killedAt = if (faulty && oneIn(6)) random.nextInt(count + 1) else -1
 
