@@ -6,9 +6,10 @@ import pytest
 import harness.small_disk
 from harness.spark_process import Job
 
-SEEDS = [3, 5, 7]
-# As much as a task has: some 40 MB, which its rows exceed.
-LITTLE_MEMORY = {"spark.memory.fraction": "0.055", "spark.sql.shuffle.partitions": "4"}
+SEEDS = [3, 5]
+ROWS = 400000
+# Some 14 MB, which the rows of a task exceed.
+LITTLE_MEMORY = {"spark.memory.fraction": "0.02", "spark.sql.shuffle.partitions": "4"}
 
 
 @pytest.mark.parametrize("mode", ["auto", "merge", "remote"])
@@ -16,13 +17,13 @@ def test_a_full_local_directory_never_makes_a_wrong_answer(
     start_daemon, start_job, plain_answer, tmp_path, mode
 ):
     daemon = start_daemon()
-    with harness.small_disk.small_disk(tmp_path / "full", megabytes=14) as full:
+    with harness.small_disk.small_disk(tmp_path / "full", megabytes=6) as full:
         conf = LITTLE_MEMORY | {
             "spark.local.dir": f"{full},{tmp_path / 'roomy'}",
             "spark.lodestone.mode": mode,
             "spark.lodestone.services": daemon.host_port,
         }
-        job = Job("spilled_shuffles", {"seeds": SEEDS}, "local[1,40]", conf)
+        job = Job("spilled_shuffles", {"seeds": SEEDS, "rows": ROWS}, "local[1,40]", conf)
         outcome = start_job(job).wait()
     for seed, answer, expected in zip(SEEDS, outcome.answer, plain_answer(job), strict=True):
         failed = isinstance(answer, str)
