@@ -12,7 +12,14 @@ VERIFY_ALL = ROOT / "e2e" / "linkage" / "VerifyAll.java"
 CALL_ALL = ROOT / "e2e" / "linkage" / "CallAll.java"
 
 # What Spark's own launcher opens to a driver, as far as a job in local mode needs it.
-OPENED = ["java.lang", "java.lang.invoke", "java.nio", "java.util", "java.util.concurrent", "sun.nio.ch"]
+OPENED = [
+    "java.lang",
+    "java.lang.invoke",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "sun.nio.ch",
+]
 
 
 def jars_of(line: str):
