@@ -50,12 +50,19 @@ def test_a_local_read_takes_whole_map_outputs_and_says_so(start_job, plain_answe
     assert outcome.report["totals"]["originalsRead"] == outcome.reasons()["LOCAL_MAP_READ"]
 
 
+# Mode remote asks for no local reads; who sets the key gets them.
+LOCAL = {
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "1m",
+    "spark.sql.adaptive.localShuffleReader.enabled": "true",
+}
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "conf", "what"),
     [
         ("skewed_join", {}, SKEW, "skew"),
         ("sql_aggregate", {"partitions": 64}, {}, None),
-        ("local_read", {}, {"spark.sql.adaptive.autoBroadcastJoinThreshold": "1m"}, "local"),
+        ("local_read", {}, LOCAL, "local"),
     ],
     ids=["skew", "coalesced", "local"],
 )

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver.remote
 
+import java.util.concurrent.TimeUnit
+
 import scala.collection.mutable
 import scala.concurrent.{ExecutionContext, Future, Promise}
 
@@ -202,8 +204,12 @@ private[remote] object LossClaims {
   private val LongestPauseMs = 5000L
   private val MostDoublings = 10
 
-  /** With the longest pauses some minutes, in which another executor should have taken the task. */
-  private[remote] val MostRounds = 60
+  /**
+   * Another executor should have taken the task by then. Rounds alone do not tell: they are short where
+   * time-outs are, and others may be busy for minutes.
+   */
+  private val MostRounds = 60
+  private val LongestTroubleNs = TimeUnit.MINUTES.toNanos(5)
 
   private final case class Question(
       service: ServiceLocation,
@@ -227,12 +233,14 @@ private[remote] object LossClaims {
   }
 
   private final class Rounds {
+    private val firstNs = System.nanoTime()
     private var begun = 0
     private var waiting: List[Verdict => Unit] = Nil
 
     def count: Int = begun
 
-    def isOver: Boolean = begun >= MostRounds && waiting.isEmpty
+    def isOver: Boolean =
+      begun >= MostRounds && waiting.isEmpty && System.nanoTime() - firstNs > LongestTroubleNs
 
     /** True for the one who begins a round. */
     def join(verdict: Verdict => Unit): Boolean = {
