@@ -93,6 +93,7 @@ private[records] final class WriterCase(val seed: Long) {
   }
 
   override def toString: String =
-    s"seed $seed: $count rows of at most $most bytes in $partitions partitions, $memoryBytes bytes " +
-      s"of memory, spill $faultySpill has $spillFault, output of $outputBytes, $manners"
+    s"seed $seed: $count rows of at most $most bytes in $partitions partitions, " +
+      s"$memoryBytes bytes of memory, " +
+      s"spill $faultySpill has $spillFault, output of $outputBytes, $manners"
 }
