@@ -12,7 +12,7 @@ from tpch import tables
 
 from . import disk, figures, result, sides, table, workloads
 from .answers import Answers
-from .command_line import alone, command, draw, listed, results_at
+from .command_line import add_cluster, alone, command, draw, listed, results_at, setting_of
 from .sessions import TROUBLES, Sessions, order
 
 DISKS = ["plain", "throttled"]
@@ -27,14 +27,7 @@ def main() -> int:
 def measured(asked: argparse.Namespace) -> int:
     throttle = disk.Throttle(sides.CACHE)
     disks = usable(asked.disks, throttle)
-    setting = sides.Setting(
-        spark=asked.spark,
-        executors=asked.executors,
-        cores=asked.cores,
-        memory_mb=asked.memory,
-        network_reads=asked.reads == "network",
-        tables=tables.make(asked.scale_factor),
-    )
+    setting = setting_of(asked, tables.make(asked.scale_factor), asked.reads == "network")
     jobs = [workloads.BY_NAME[name] for name in asked.jobs]
     told = result.begun(setting, command("matrix"), asked.rounds)
     matrix = Matrix(told, results_at(asked.out, "matrix"), asked.set)
@@ -128,10 +121,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=listed(jobs), default=workloads.USUAL, help=f"of {jobs}")
     parser.add_argument("--disks", type=listed(DISKS), default=DISKS, help=f"of {DISKS}")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
-    parser.add_argument("--executors", type=int, default=2)
-    parser.add_argument("--cores", type=int, default=1, help="of each executor")
-    parser.add_argument("--memory", type=int, default=1024, help="of each executor, in MB")
+    add_cluster(parser)
     reads_help = "network: nobody opens another executor's files, as if each had its own host"
     parser.add_argument("--reads", choices=["local", "network"], default="local", help=reads_help)
     parser.add_argument("--scale-factor", type=int, default=1, help="of the TPC-H tables")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.screen import say
 
-from .sides import BENCH, CACHE, ROOT
+from .sides import BENCH, CACHE, ROOT, Setting
 
 PLOTTER = ROOT / ".venv-bench" / "bin" / "python"
 
@@ -44,6 +44,25 @@ def listed(known: list[str]):
         return names
 
     return parse
+
+
+def add_cluster(parser: argparse.ArgumentParser, memory_mb: int = 1024) -> None:
+    """The options that `setting_of` reads."""
+    parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
+    parser.add_argument("--executors", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1, help="of each executor")
+    parser.add_argument("--memory", type=int, default=memory_mb, help="of each executor, in MB")
+
+
+def setting_of(asked: argparse.Namespace, tables: Path, network_reads: bool = False) -> Setting:
+    return Setting(
+        spark=asked.spark,
+        executors=asked.executors,
+        cores=asked.cores,
+        memory_mb=asked.memory,
+        network_reads=network_reads,
+        tables=tables,
+    )
 
 
 def command(bench: str) -> str:

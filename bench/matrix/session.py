@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from harness.daemon import Daemon
+from harness.driver import environment
 from harness.paths import ROOT, python_of
 from harness.processes import daemons_below, kill_tree
-from harness.spark_process import environment
 
 from . import disk
 from .meters import Meter

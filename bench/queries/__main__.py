@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.screen import progress, say
 from matrix import disk, figures, result, sides
-from matrix.command_line import alone, command, listed
+from matrix.command_line import add_cluster, alone, command, listed, setting_of
 from matrix.sessions import TROUBLES, Sessions, order
 from tpcds import answer, query, tables
 
@@ -33,14 +33,7 @@ def main() -> int:
 
 
 def measured(asked: argparse.Namespace) -> int:
-    setting = sides.Setting(
-        spark=asked.spark,
-        executors=asked.executors,
-        cores=asked.cores,
-        memory_mb=asked.memory,
-        network_reads=False,
-        tables=tables.make(asked.scale),
-    )
+    setting = setting_of(asked, tables.make(asked.scale))
     told = result.begun(setting, command("queries"), asked.rounds)
     told |= {"scale": asked.scale, "sides": asked.sides, "notes": asked.note}
     if asked.resume:
@@ -138,10 +131,7 @@ def arguments() -> argparse.Namespace:
     resume_help = f"go on with the runs in {RUNS}: queries that are there are not run again"
     parser.add_argument("--resume", action="store_true", help=resume_help)
     parser.add_argument("--scale", default="1", help="the scale factor: 1 is 400 MB of Parquet")
-    parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
-    parser.add_argument("--executors", type=int, default=2)
-    parser.add_argument("--cores", type=int, default=1, help="of each executor")
-    parser.add_argument("--memory", type=int, default=1024, help="of each executor, in MB")
+    add_cluster(parser)
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one run")
     parser.add_argument("--out", type=Path, default=RESULT, help=f"by default {RESULT}")
     note_help = "a sentence for the page, as on what else the machine did; may be repeated"

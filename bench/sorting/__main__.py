@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.screen import say
 from matrix import result, sides
-from matrix.command_line import command, draw, listed, results_at
+from matrix.command_line import add_cluster, command, draw, listed, results_at, setting_of
 
 from . import page
 from .minute import largest
@@ -27,14 +27,7 @@ def main() -> int:
     folder = sides.CACHE / "sort"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    setting = sides.Setting(
-        spark=asked.spark,
-        executors=asked.executors,
-        cores=asked.cores,
-        memory_mb=asked.memory,
-        network_reads=False,
-        tables=folder,
-    )
+    setting = setting_of(asked, folder)
     sort = Sort(setting, folder, asked.disks)
     told = {
         **result.begun(setting, command("sorting"), asked.rounds),
@@ -95,10 +88,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     sides_help = f"of {SIDES}, which is the default; of --minute it is {MINUTE_SIDES}"
     parser.add_argument("--sides", type=listed(SIDES), help=sides_help)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
-    parser.add_argument("--executors", type=int, default=2)
-    parser.add_argument("--cores", type=int, default=1, help="of each executor")
-    parser.add_argument("--memory", type=int, default=2048, help="of each executor, in MB")
+    add_cluster(parser, memory_mb=2048)
     parser.add_argument("--disks", type=int, default=1, help="that the folder is spread over")
     parser.add_argument("--out", type=Path, help="results are OUT.json, OUT.txt and OUT.svg")
     asked = parser.parse_args(words)

@@ -7,8 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from harness.driver import environment
 from harness.paths import DAEMON, ROOT, python_of
-from harness.spark_process import environment
 from matrix.sides import BENCH, BY_NAME, Setting, settings
 
 SPLIT_BYTES = 32 << 20

@@ -48,7 +48,7 @@ class Mischief:
     def run(self, acts: list[Act], job: SparkProcess) -> None:
         """Until the plan or the job ends. Raises what an act raised."""
         for act in acts:
-            if self._pause(act.after_s) or job.process.poll() is not None:
+            if self._pause(act.after_s) or not job.runs():
                 break
             self._luck = random.Random(act.luck)
             done = self._acts[act.what](job)

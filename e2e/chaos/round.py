@@ -69,9 +69,7 @@ def _under_attack(plan, running, mischief) -> tuple[Outcome, dict[str, int]]:
     finally:
         mischief.stop()
         thread.join()
-        if running.process.poll() is None:
-            running.process.kill()
-            running.process.wait()
+        running.kill()
     if failures:
         raise failures[0]
     return outcome, mischief.counts

@@ -8,8 +8,9 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.driver import environment
 from harness.paths import ROOT, python_of
-from harness.spark_process import ONE_EXECUTOR, configuration, environment
+from harness.spark_process import ONE_EXECUTOR, configuration
 
 JOBS = ["q03", "q05", "q09", "q18", "q21", "sort"]
 ANSWER_TIMEOUT_S = 240

@@ -6,7 +6,7 @@ A JVM takes an archive only if it would load the same jars in the same order, an
 
 import sys
 
-from . import jvm
+from . import driver, jvm
 from .spark_process import Job, SparkProcess
 
 
@@ -20,6 +20,7 @@ def main() -> None:
     options = f"{jvm.OPTIONS} -XX:ArchiveClassesAtExit={unfinished}"
     conf = {"spark.driver.extraJavaOptions": options}
     SparkProcess(version, Job("tour_of_classes", {}, "local[2]", conf)).wait()
+    driver.stop_idle()
     unfinished.rename(archive)
 
 

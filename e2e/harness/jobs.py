@@ -11,6 +11,7 @@ import tempfile
 
 from py4j.protocol import Py4JJavaError
 from pyspark import InheritableThread, TaskContext
+from pyspark.sql.functions import col, collect_list, first, last
 
 from harness.gates import stand_before
 from tpcds import query as tpcds
@@ -58,6 +59,15 @@ def rows_by_key(spark, maps, partitions, rows, value_bytes=200, wide=(), gates=N
 
     made = spark.sparkContext.parallelize(range(rows), maps).mapPartitionsWithIndex(make)
     return made.partitionBy(partitions)
+
+
+def rows_in_order(spark, maps=6, partitions=4, rows=12000, gates=None):
+    """The keys of each partition, and what aggregates make of rows, both in the order in which they come. Gates: as `rows_by_key`."""
+    shuffled = rows_by_key(spark, maps, partitions, rows, gates=gates)
+    keys = shuffled.mapPartitionsWithIndex(lambda i, found: [(i, [key for key, _ in found])])
+    groups = spark.range(0, rows, 1, maps).groupBy((col("id") % 7).alias("k"))
+    lists = groups.agg(first("id"), last("id"), collect_list("id")).sort("k")
+    return [sorted(keys.collect()), [list(row) for row in lists.collect()]]
 
 
 def repeated_after_cancel(spark, maps=6, partitions=8, rows=12000, gates=None):

@@ -6,8 +6,9 @@ import subprocess
 import threading
 from pathlib import Path
 
+from .driver import environment
 from .paths import python_of
-from .spark_process import JOB_TIMEOUT_S, Job, configuration, environment
+from .spark_process import JOB_TIMEOUT_S, Job, configuration
 
 STOP_TIMEOUT_S = 30
 # What may change the plan, and with that the answer. Nothing else of a job's configuration does.

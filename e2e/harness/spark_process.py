@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a job on Lodestone in a PySpark process of its own, and brings its answer and its report back."""
+"""Runs a job on Lodestone in an application of its own, and brings its answer and its report back."""
 
 import json
-import os
-import subprocess
 import tempfile
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import jvm
+from . import driver, jvm
 from .daemon import wait_until
 from .hosts import LOOPBACK, Host
-from .paths import ROOT, python_of
 
 JOB_TIMEOUT_S = 600
 MANAGER = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
@@ -57,28 +54,37 @@ class SparkProcess:
 
     def __init__(self, spark_version: str, job: Job):
         self._folder = Path(tempfile.mkdtemp(prefix="lodestone-e2e-"))
-        self._log = self._folder / "log.txt"
-        specification = {
-            "job": job.name,
-            "arguments": job.arguments,
-            "master": job.master,
-            "conf": configuration(spark_version, self._folder, True, job.driver) | job.conf,
-            "result": str(self._folder / "result.json"),
-        }
-        worker = [python_of(spark_version), "-m", "harness.worker", json.dumps(specification)]
-        command = [*job.driver.enter, *worker]
-        env = environment(spark_version, job.driver)
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, cwd=self._folder, env=env, stdout=log, stderr=subprocess.STDOUT
-            )
+        conf = configuration(spark_version, self._folder, True, job.driver) | job.conf
+        self._driver = driver.taken(spark_version, job.driver, conf)
+        self.process = self._driver.process
+        self._log_begin = self._driver.logged()
+        self._is_over = False
+        self._driver.begin(
+            {
+                "job": job.name,
+                "arguments": job.arguments,
+                "master": job.master,
+                "conf": conf,
+                "result": str(self._folder / "result.json"),
+            }
+        )
 
     @property
     def local_dirs(self) -> Path:
         return self._folder / "local"
 
     def log(self) -> str:
-        return self._log.read_text(errors="replace")
+        return self._driver.log(self._log_begin)
+
+    def runs(self) -> bool:
+        """Neither the job nor its process has ended."""
+        return not self._is_over and not self._driver.has_said()
+
+    def kill(self) -> None:
+        """Of a job that nobody waits for any more; one that was waited for is over."""
+        if not self._is_over:
+            self._is_over = True
+            self._driver.kill()
 
     def wait_until(self, condition, what: str):
         """Polls for what the job brings about, as long as it runs. A machine that is slow to start a job is no error."""
@@ -86,9 +92,7 @@ class SparkProcess:
         def has_come() -> bool:
             if condition():
                 return True
-            assert self.process.poll() is None, (
-                f"not before the job's end: {what}\n{self.log()[-8000:]}"
-            )
+            assert self.runs(), f"not before the job's end: {what}\n{self.log()[-8000:]}"
             return False
 
         wait_until(has_come, what, JOB_TIMEOUT_S)
@@ -96,32 +100,28 @@ class SparkProcess:
     def wait(self) -> Outcome:
         watchdog = threading.Timer(JOB_TIMEOUT_S, self.process.kill)
         watchdog.start()
-        code = self.process.wait()
+        succeeded = self._driver.said()
         watchdog.cancel()
-        result = self._folder / "result.json"
-        if code != 0 or not result.exists():
+        self._is_over = True
+        if not succeeded:
+            code = self.process.wait()
             raise AssertionError(f"the job failed with exit code {code}:\n{self.log()[-8000:]}")
-        told = json.loads(result.read_text())
+        told = json.loads((self._folder / "result.json").read_text())
         stages = [(attempt, tasks) for attempt, tasks in told["stages"]]
-        return Outcome(told["answer"], told["report"], self.log(), stages)
-
-
-def environment(spark_version: str, host: Host = LOOPBACK) -> dict[str, str]:
-    """This process's environment, without what would lead to another Spark."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "SPARK_CONF_DIR")}
-    ours = {"PYTHONPATH": str(ROOT / "e2e"), "SPARK_LOCAL_IP": host.address}
-    return {**kept, **ours, "PYSPARK_PYTHON": str(python_of(spark_version))}
+        outcome = Outcome(told["answer"], told["report"], self.log(), stages)
+        driver.give_back(self._driver)
+        return outcome
 
 
 def configuration(
-    spark_version: str, folder: Path, lodestone: bool, driver: Host = LOOPBACK
+    spark_version: str, folder: Path, lodestone: bool, host: Host = LOOPBACK
 ) -> dict[str, str]:
     """Both sides get the same, but for the key that turns Lodestone on. Shuffles as small as here are merged in mode `merge` only."""
     options, classpath = jvm.options(spark_version), jvm.classpath(spark_version)
     conf = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": driver.address,
+        "spark.driver.host": host.address,
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": options,
         "spark.executor.extraJavaOptions": options,

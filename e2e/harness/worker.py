@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inside the PySpark process: builds the session, runs one job, writes the answer and the report."""
+"""Inside the PySpark process: for each line of stdin it builds a session, runs one job, and writes the answer and the report."""
 
 import json
+import os
 import sys
 from itertools import count, takewhile
 
+from py4j.java_gateway import JavaGateway
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from harness import jobs
@@ -13,26 +17,29 @@ REPORT_QUIET_MS = 5000
 
 
 def main() -> None:
-    specification = json.loads(sys.argv[1])
-    builder = SparkSession.builder.appName(specification["job"]).master(specification["master"])
-    for key, value in specification["conf"].items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("INFO")
-    answer = getattr(jobs, specification["job"])(spark, **specification["arguments"])
-    told = {"answer": answer, "report": report_of(spark), "stages": stages_of(spark)}
-    end(spark)
-    with open(specification["result"], "w", encoding="utf-8") as out:
-        json.dump(told, out)
-
-
-def end(spark: SparkSession) -> None:
-    """Returns when the JVM is gone too."""
-    gateway = spark.sparkContext._gateway
-    spark.stop()
+    replies = os.fdopen(os.dup(1), "w")
+    # The JVM, and whoever prints, writes to the log.
+    os.dup2(2, 1)
+    gateway = launch_gateway()
+    for line in sys.stdin:
+        run(gateway, json.loads(line))
+        print("done", file=replies, flush=True)
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait()
+
+
+def run(gateway: JavaGateway, specification: dict) -> None:
+    conf = SparkConf(_jvm=gateway.jvm).setAll(specification["conf"].items())
+    conf.setMaster(specification["master"]).setAppName(specification["job"])
+    context = SparkContext(gateway=gateway, conf=conf)
+    context.setLogLevel("INFO")
+    spark = SparkSession(context)
+    answer = getattr(jobs, specification["job"])(spark, **specification["arguments"])
+    told = {"answer": answer, "report": report_of(spark), "stages": stages_of(spark)}
+    spark.stop()
+    with open(specification["result"], "w", encoding="utf-8") as out:
+        json.dump(told, out)
 
 
 def report_of(spark: SparkSession):

@@ -107,9 +107,7 @@ def start_job(spark, request):
 
     yield start
     for process in started:
-        if process.process.poll() is None:
-            process.process.kill()
-            process.process.wait()
+        process.kill()
 
 
 @pytest.fixture(scope="session")

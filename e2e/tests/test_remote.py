@@ -206,13 +206,13 @@ def test_a_service_that_is_restarted_again_and_again_loses_nothing(
     running = start_job(job)
     running.wait_until(lambda: daemon.status()["segments"] > 0, "the first push")
     restarts = 0
-    while running.process.poll() is None:
+    while running.runs():
         # When the job has just ended there is nothing to go on with.
         assert daemon.stop() == 0
         daemon.start()
         restarts += 1
         wait_until(
-            lambda: running.process.poll() is not None or daemon.status()["connections"] > 0,
+            lambda: not running.runs() or daemon.status()["connections"] > 0,
             "a connection after the restart",
         )
     outcome = running.wait()

@@ -28,12 +28,13 @@ import org.apache.spark.storage.BlockManagerId
 private[spark] final class DriverCoordinator private (
     conf: SparkConf,
     env: SparkEnv,
-    listeners: LiveListenerBus) {
+    listeners: LiveListenerBus,
+    clockNs: () => Long) {
   import DriverCoordinator._
 
   private val log = LoggerFactory.getLogger(classOf[DriverCoordinator])
   private val settings = LodestoneConf(conf)
-  private val loop = new EventLoop
+  private val loop = new EventLoop(clockNs)
   private val lookups = new Lookups(loop)
 
   /** What services call this application: executors get it with each handle. */
@@ -228,8 +229,11 @@ private[spark] object DriverCoordinator {
   private val MaxShufflesTold = 200
 
   /** On the driver, once [[SparkEnv]] is there. */
-  def apply(conf: SparkConf, listeners: LiveListenerBus): DriverCoordinator = {
-    val coordinator = new DriverCoordinator(conf, SparkEnv.get, listeners)
+  def apply(
+      conf: SparkConf,
+      listeners: LiveListenerBus,
+      clockNs: () => Long = () => System.nanoTime()): DriverCoordinator = {
+    val coordinator = new DriverCoordinator(conf, SparkEnv.get, listeners, clockNs)
     LodestoneReport.follow(coordinator)
     coordinator
   }

@@ -15,8 +15,11 @@ import org.apache.spark.shuffle.lodestone.DaemonThreads
 /**
  * The one thread that owns all state of the driver side. Whatever arrives is an event; whatever
  * takes time is a future whose outcome is another event. An event never blocks.
+ *
+ * @param clockNs
+ *   what time it is, for what lasts
  */
-private[driver] final class EventLoop {
+private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTime()) {
   import EventLoop._
 
   private val log = LoggerFactory.getLogger(classOf[EventLoop])
@@ -49,7 +52,7 @@ private[driver] final class EventLoop {
   def later(delayMs: Long)(event: => Unit): Unit =
     executor.schedule(guarded(() => event), delayMs, TimeUnit.MILLISECONDS)
 
-  def nowMs: Long = TimeUnit.NANOSECONDS.toMillis(System.nanoTime())
+  def nowMs: Long = TimeUnit.NANOSECONDS.toMillis(clockNs())
 
   /** Events that have not begun are dropped; those that come later too. */
   def stop(): Unit = executor.shutdownNow()

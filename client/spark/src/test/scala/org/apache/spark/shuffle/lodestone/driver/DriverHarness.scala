@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
+import java.util.concurrent.TimeUnit
+
 import scala.concurrent.{Await, Future}
 import scala.concurrent.duration.DurationInt
 import scala.reflect.ClassTag
@@ -24,6 +26,9 @@ private[driver] abstract class DriverHarness {
   private var context: SparkContext = _
   private var services = List.empty[ScriptedService]
   private var coordinators = List.empty[DriverCoordinator]
+
+  /** By how much the clock of drivers is ahead. */
+  @volatile private var aheadNs = 0L
 
   @BeforeAll def startSpark(): Unit = {
     val conf = new SparkConf(false)
@@ -73,10 +78,13 @@ private[driver] abstract class DriverHarness {
   }
 
   def start(conf: SparkConf): DriverCoordinator = {
-    val coordinator = DriverCoordinator(conf, listeners)
+    val coordinator = DriverCoordinator(conf, listeners, () => System.nanoTime() + aheadNs)
     coordinators ::= coordinator
     coordinator
   }
+
+  /** So much time passes at once, for what looks at the clock. */
+  def pass(minutes: Int): Unit = aheadNs += TimeUnit.MINUTES.toNanos(minutes.toLong)
 
   private def endpoint =
     RpcUtils.makeDriverRef(DriverEndpoint.Name, SparkEnv.get.conf, SparkEnv.get.rpcEnv)

@@ -233,12 +233,26 @@ final class LossClaimsSuite extends DriverHarness {
   @Test def `an executor that complains again and again is believed in the end`(): Unit = {
     haveExecutors(3)
     // Half of it is the longest pause.
-    val settings = "spark.lodestone.request.timeout" -> "200ms"
+    val settings = "spark.lodestone.request.timeout" -> "300ms"
     val plan = withOutputs(Seq(service(1), service(2)), settings)
-    val answers = Iterator
-      .continually(claim(plan, plan.versions.head.take(1).toSeq, Reason.LayoutFailed))
-      .take(1000)
-    assertTrue(answers.exists(identity), "it goes on for ever")
+    def complains(): Boolean =
+      claim(plan, plan.versions.head.take(1).toSeq, Reason.LayoutFailed)
+    assertFalse(complains())
+    pass(minutes = 6)
+    // Minutes alone do not tell: it may have been busy with another shuffle.
+    (2 to 60).foreach(round => assertFalse(complains(), s"round $round"))
+    assertTrue(complains(), "it goes on for ever")
     assertForgotten(plan)
+  }
+
+  @Test def `an executor has minutes to be relieved, however short its rounds are`(): Unit = {
+    haveExecutors(3)
+    val settings = "spark.lodestone.request.timeout" -> "300ms"
+    val plan = withOutputs(Seq(service(1), service(2)), settings)
+    (1 to 62).foreach { round =>
+      val lost = claim(plan, plan.versions.head.take(1).toSeq, Reason.LayoutFailed)
+      assertFalse(lost, s"round $round")
+    }
+    assertKept(plan)
   }
 }

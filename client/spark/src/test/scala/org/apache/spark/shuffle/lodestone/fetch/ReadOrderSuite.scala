@@ -20,7 +20,7 @@ import org.apache.spark.sql.SparkSession
 final class ReadOrderSuite {
   @TempDir var directory: Path = _
 
-  private val runs = 8
+  private val runs = 4
   private var daemons: Seq[DaemonProcess] = Nil
   @volatile private var chunks = 0L
 
@@ -112,13 +112,13 @@ final class ReadOrderSuite {
 
   @Test def `each partition by itself is in the order of plain Spark`(): Unit =
     Seq("merge", "remote").foreach { mode =>
-      assertAlways(lodestone(mode) :+ notAdaptive, times = 5)(sql(maps = 10))
+      assertAlways(lodestone(mode) :+ notAdaptive, times = 3)(sql(maps = 10))
     }
 
   @Test def `rows of SQL come in the order of plain Spark in mode auto`(): Unit =
     assertAlways(
       lodestone("auto") :+ ("spark.sql.shuffle.partitions" -> "200"),
-      times = 2)(sql(maps = 160))
+      times = 2)(sql(maps = 51))
 
   @Test def `records of RDDs come in the order of plain Spark in mode merge`(): Unit =
     assertAlways(lodestone("merge"))(spark => rdd(maps = 10)(spark.sparkContext))
@@ -128,7 +128,7 @@ final class ReadOrderSuite {
 
   @Test def `segments that come one by one are in order too`(): Unit = {
     val java = "spark.serializer" -> "org.apache.spark.serializer.JavaSerializer"
-    assertAlways(lodestone("remote") :+ java, times = 5) { spark =>
+    assertAlways(lodestone("remote") :+ java, times = 3) { spark =>
       val pairs = spark.sparkContext
         .parallelize(0 until 5000, 10)
         .map(x => ((x % 97, "boxed"), x.toString))

@@ -140,9 +140,9 @@ private[remote] final class LossClaims(
       val most = running.toOption.toSeq.flatMap { count =>
         claim.services.filter(ofShuffle.executorsThatMiss(_) * 2 > count)
       }
-      val rounds = ofShuffle.roundsOf(claim.executorId)
+      val rounds = ofShuffle.roundsOf(claim.executorId, loop.nowMs)
       if (most.nonEmpty) verdict(Lost(most))
-      else if (rounds.isOver) verdict(Lost(claim.services))
+      else if (rounds.areOver(loop.nowMs)) verdict(Lost(claim.services))
       else await(rounds, claim, verdict)
     }
   }
@@ -209,7 +209,7 @@ private[remote] object LossClaims {
    * time-outs are, and others may be busy for minutes.
    */
   private val MostRounds = 60
-  private val LongestTroubleNs = TimeUnit.MINUTES.toNanos(5)
+  private val LongestTroubleMs = TimeUnit.MINUTES.toMillis(5)
 
   private final case class Question(
       service: ServiceLocation,
@@ -229,18 +229,18 @@ private[remote] object LossClaims {
     def executorsThatMiss(service: ServiceLocation): Int =
       executors.get(service).fold(0)(_.size)
 
-    def roundsOf(executorId: String): Rounds = rounds.getOrElseUpdate(executorId, new Rounds)
+    def roundsOf(executorId: String, nowMs: Long): Rounds =
+      rounds.getOrElseUpdate(executorId, new Rounds(nowMs))
   }
 
-  private final class Rounds {
-    private val firstNs = System.nanoTime()
+  private final class Rounds(firstMs: Long) {
     private var begun = 0
     private var waiting: List[Verdict => Unit] = Nil
 
     def count: Int = begun
 
-    def isOver: Boolean =
-      begun >= MostRounds && waiting.isEmpty && System.nanoTime() - firstNs > LongestTroubleNs
+    def areOver(nowMs: Long): Boolean =
+      begun >= MostRounds && waiting.isEmpty && nowMs - firstMs > LongestTroubleMs
 
     /** True for the one who begins a round. */
     def join(verdict: Verdict => Unit): Boolean = {

@@ -16,7 +16,7 @@ private[push] final class PartitionLongs(numPartitions: Int, memory: TaskMemoryM
   def add(partition: Int, amount: Long): Unit = {
     var table = tables(partition >>> TableShift)
     if (table == null) {
-      table = makeTable()
+      table = makeTable(partition & ~TableMask)
       tables(partition >>> TableShift) = table
     }
     table(partition & TableMask) += amount
@@ -39,7 +39,7 @@ private[push] final class PartitionLongs(numPartitions: Int, memory: TaskMemoryM
     val all = new Array[Long](numPartitions)
     for (i <- tables.indices if tables(i) != null) {
       val first = i << TableShift
-      System.arraycopy(tables(i), 0, all, first, math.min(1 << TableShift, numPartitions - first))
+      System.arraycopy(tables(i), 0, all, first, tables(i).length)
     }
     all
   }
@@ -51,14 +51,14 @@ private[push] final class PartitionLongs(numPartitions: Int, memory: TaskMemoryM
   override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
 
   /** The task cannot do without it: where Spark has no memory it is made without. */
-  private def makeTable(): Array[Long] = {
-    acquireMemory(TableBytes)
-    new Array[Long](1 << TableShift)
+  private def makeTable(first: Int): Array[Long] = {
+    val length = math.min(1 << TableShift, numPartitions - first)
+    acquireMemory(length.toLong * java.lang.Long.BYTES)
+    new Array[Long](length)
   }
 }
 
 private[push] object PartitionLongs {
   private val TableShift = 10
   private val TableMask = (1 << TableShift) - 1
-  private val TableBytes = 8L << TableShift
 }
