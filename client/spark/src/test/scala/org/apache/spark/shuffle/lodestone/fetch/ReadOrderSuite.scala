@@ -11,7 +11,8 @@ import org.junit.jupiter.api.io.TempDir
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.shuffle.lodestone.{DaemonProcess, LodestoneShuffleManager}
-import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.functions.expr
 
 /**
  * What depends on the order of the rows, though no order was asked for, is the same in every run, and as
@@ -56,20 +57,25 @@ final class ReadOrderSuite {
     "spark.lodestone.mode" -> mode,
     "spark.lodestone.services" -> daemons.map(_.hostPort).mkString(","))
 
+  private def rows(maps: Int)(spark: SparkSession): DataFrame =
+    spark.range(0, 20000, 1, maps).selectExpr("id % 97 as k", "id as v")
+
+  private def grouped(rows: DataFrame): Seq[Any] =
+    rows.groupBy("k").agg(
+      expr("collect_list(v)"),
+      expr("first(v)"),
+      expr("last(v)")).collect().toSeq
+
   /** Rows as they come: nothing is sorted anywhere. */
   private def sql(maps: Int)(spark: SparkSession): Seq[Any] = {
-    val rows = spark.range(0, 20000, 1, maps).selectExpr("id % 97 as k", "id as v")
-    val grouped = rows.groupBy("k").agg(
-      org.apache.spark.sql.functions.expr("collect_list(v)"),
-      org.apache.spark.sql.functions.expr("first(v)"),
-      org.apache.spark.sql.functions.expr("last(v)"))
+    val rows = this.rows(maps)(spark)
     val shuffled = rows.repartition(12, rows("k"))
     val ranked = rows.selectExpr(
       "k",
       "v",
       "row_number() over (partition by k order by v % 3) as tie")
     Seq(
-      grouped.collect().toSeq,
+      grouped(rows),
       shuffled.limit(50).collect().toSeq,
       shuffled.take(3).toSeq,
       rows.groupBy("k").count().collect().toSeq,
@@ -118,7 +124,7 @@ final class ReadOrderSuite {
   @Test def `rows of SQL come in the order of plain Spark in mode auto`(): Unit =
     assertAlways(
       lodestone("auto") :+ ("spark.sql.shuffle.partitions" -> "200"),
-      times = 2)(sql(maps = 51))
+      times = 2)(spark => Seq(grouped(rows(maps = 160)(spark))))
 
   @Test def `records of RDDs come in the order of plain Spark in mode merge`(): Unit =
     assertAlways(lodestone("merge"))(spark => rdd(maps = 10)(spark.sparkContext))
