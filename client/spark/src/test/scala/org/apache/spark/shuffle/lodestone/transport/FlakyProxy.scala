@@ -10,7 +10,7 @@ import java.util.concurrent.atomic.AtomicInteger
  * Stands before a daemon. After so many bytes of the daemon's answers it cuts a connection, or lets
  * it stand still.
  */
-private[transport] final class FlakyProxy(
+private[lodestone] final class FlakyProxy(
     daemonPort: Int,
     limitOf: Int => Long,
     standsStill: Boolean) {

@@ -71,7 +71,11 @@ private[records] final class FaultySpills(faultOf: Int => SpillFault) extends Sp
       override def close(): Unit = if (fault == SpillFault.Close) failing("cannot close")
     }
 
-    override def read(): InputStream = fault match {
+    override def read(): InputStream = if (isDeleted) gone() else opened()
+
+    private def gone(): Nothing = throw new IOException(s"$name was deleted before it was read")
+
+    private def opened(): InputStream = fault match {
       case SpillFault.Open => failing("cannot open")
       case SpillFault.Short(missing) if missing > 0 && bytes.size() > 0 =>
         hit += 1

@@ -6,8 +6,8 @@ import java.io.IOException
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
 
 /** What another consumer of the task does when it is asked to spill. */
-private[records] sealed trait Manners
-private[records] object Manners {
+private[push] sealed trait Manners
+private[push] object Manners {
 
   /** It keeps all. */
   case object Stubborn extends Manners
@@ -20,7 +20,7 @@ private[records] object Manners {
 }
 
 /** A sort or a hash map of the same task, which holds memory. */
-private[records] final class OtherConsumer(memory: TaskMemoryManager, manners: Manners)
+private[push] final class OtherConsumer(memory: TaskMemoryManager, manners: Manners)
     extends MemoryConsumer(memory, memory.pageSizeBytes(), MemoryMode.ON_HEAP) {
 
   /** Faults that came to pass. */

@@ -6,7 +6,7 @@ import scala.util.Random
 import org.apache.spark.TaskKilledException
 
 /** One map task: its rows, and what goes wrong while it writes them. All of it follows from the seed. */
-private[records] final class WriterCase(val seed: Long) {
+private[push] final class WriterCase(val seed: Long) {
   private val random = new Random(seed)
 
   private def oneIn(n: Int): Boolean = random.nextInt(n) == 0
@@ -69,6 +69,13 @@ private[records] final class WriterCase(val seed: Long) {
   private val killedAt = if (faulty && oneIn(6)) random.nextInt(count + 1) else -1
 
   def isKilled: Boolean = killedAt >= 0
+
+  /** After how many bytes of a service's answers the first connections to it break. */
+  val cuts: Seq[Long] =
+    if (oneIn(20)) Seq.fill(1 + random.nextInt(3))(random.nextInt(400).toLong) else Nil
+
+  /** Of a request to a service. */
+  val bodyBytes: Int = Seq(16, 64, 512)(random.nextInt(3)) << 10
 
   /** What happens before the task gives its row of this number. */
   def before(row: Int, other: OtherConsumer): Unit = {

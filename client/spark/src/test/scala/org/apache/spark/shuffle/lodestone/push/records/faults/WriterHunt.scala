@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.push.records
+
+import java.nio.file.Path
+import java.util.Properties
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.io.TempDir
+
+import org.apache.spark._
+import org.apache.spark.internal.config
+import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
+
+/**
+ * Map tasks whose disks, memory, network and neighbours fail at any point. Each either writes exactly the
+ * rows that it was given, in their order, or fails. Never anything else.
+ *
+ * Cases follow from seeds. `-Dlodestone.writer.seed=N` repeats one of them; `-Dlodestone.writer.cases=N`
+ * says how many there are for each codec and kind of rows.
+ */
+private[push] abstract class WriterHunt {
+  @TempDir var directory: Path = _
+
+  private val base = Option(System.getProperty("lodestone.writer.seed")).map(_.toLong)
+  private val firstSeed = base.getOrElse(System.nanoTime() & 0xffffffL)
+  private val cases =
+    if (base.isDefined) 1 else Integer.getInteger("lodestone.writer.cases", 150).intValue
+
+  private val codecs = Seq(
+    "lz4" -> Seq("spark.io.compression.codec" -> "lz4"),
+    "zstd" -> Seq("spark.io.compression.codec" -> "zstd"),
+    "none" -> Seq("spark.shuffle.compress" -> "false"),
+    "snappy" -> Seq("spark.io.compression.codec" -> "snappy"))
+
+  /** Runs the cases of each codec and kind; `task` writes and checks one, and says what came of it. */
+  protected def hunt(kinds: SparkConf => Seq[RowKind])(task: WriterTask => Ended): Unit =
+    for ((codec, settings) <- codecs) withSpark(settings) { spark =>
+      val tally = new Tally
+      for (kind <- kinds(spark.conf); i <- 0 until cases) {
+        val seed = if (base.isDefined) firstSeed else firstSeed + i
+        val one = new WriterTask(new WriterCase(seed), kind, spark)
+        val ended = task(one)
+        tally.add(ended)
+        one.judge(ended)
+      }
+      println(s"${getClass.getSimpleName}, $codec, seeds from $firstSeed: $tally")
+      if (base.isEmpty) tally.assertMeaning()
+    }
+
+  private final class Tally {
+    private var written = 0
+    private var failed = 0
+    private var spills = 0
+    private var faults = 0
+
+    def add(ended: Ended): Unit = {
+      if (ended.failure.isEmpty) written += 1 else failed += 1
+      spills += ended.spills
+      faults += ended.faults + (if (ended.mayFail) 1 else 0)
+    }
+
+    override def toString: String =
+      s"$written tasks wrote their rows, $failed failed, $spills spills, $faults faults"
+
+    /** Otherwise the cases would say nothing. */
+    def assertMeaning(): Unit = {
+      assertTrue(written > cases / 4 && failed > cases / 20, toString)
+      assertTrue(spills > cases / 2 && faults > cases / 20, toString)
+    }
+  }
+
+  private def withSpark(settings: Seq[(String, String)])(test: SparkContext => Unit): Unit = {
+    val conf = new SparkConf(false)
+      .setMaster("local[1]")
+      .setAppName("writer-faults")
+      .set("spark.ui.enabled", "false")
+      .set("spark.driver.host", "127.0.0.1")
+      .set("spark.driver.bindAddress", "127.0.0.1")
+      .set("spark.local.dir", directory.toString)
+      .setAll(settings)
+    val spark = new SparkContext(conf)
+    try test(spark)
+    finally spark.stop()
+  }
+}
+
+/**
+ * What came of a map task.
+ *
+ * @param faults
+ *   those that came to pass of which each ends a task
+ * @param mayFail
+ *   whether something else happened after which a task may fail, or go on
+ */
+private[push] final case class Ended(
+    failure: Option[Throwable],
+    faults: Int,
+    spills: Int,
+    mayFail: Boolean = false)
+
+/** One map task of a hunt: what a writer of its needs, and what its rows are. */
+private[push] final class WriterTask(
+    val which: WriterCase,
+    val kind: RowKind,
+    spark: SparkContext) {
+  val story = s"$which, ${kind.name}"
+  val appId: String = spark.applicationId
+  SparkEnv.get.conf
+    .set(config.SHUFFLE_SPILL_NUM_ELEMENTS_FORCE_SPILL_THRESHOLD, which.mostRecords)
+  private val memory = {
+    val little = new SparkConf(false)
+      .set("spark.testing.memory", which.memoryBytes.toString)
+      .set("spark.testing.reservedMemory", "0")
+    new TaskMemoryManager(UnifiedMemoryManager(little, 1), 0)
+  }
+  val context: TaskContext =
+    new TaskContextImpl(0, 0, 0, which.seed, 0, 1, memory, new Properties, null)
+  val other = new OtherConsumer(memory, which.manners)
+  val partitioner = new ByNumber(which.partitions)
+  val dependency: ShuffleDependency[Any, Any, Any] = kind.dependency(spark, partitioner)
+
+  /** As the task computes them, with what befalls it meanwhile. */
+  def rows: Iterator[Product2[Any, Any]] = which.rows.indices.iterator.map { row =>
+    which.before(row, other)
+    kind.record(which.rows(row)._1, which.bytesOf(row))
+  }
+
+  /** What ended the task. */
+  def failureOf(task: => Unit): Option[Throwable] =
+    try {
+      task
+      None
+    } catch {
+      // Whatever ends a task, and Spark's want of memory is an error: it is compared with what was done.
+      case cause: Throwable => Some(cause)
+    }
+
+  /** Compares what is read of each partition with its rows. */
+  def check(read: Int => Iterator[(Any, Any)]): Unit = {
+    val numbers = which.rows.indices.groupBy(which.rows(_)._1)
+    for (partition <- 0 until which.partitions) {
+      val rows = numbers.getOrElse(partition, Nil).iterator.map(which.bytesOf)
+      kind.check(rows, read(partition), s"partition $partition, $story")
+    }
+  }
+
+  /** Whether it should have ended so. */
+  def judge(ended: Ended): Unit = {
+    val isClean = ended.faults == 0 && !ended.mayFail
+    ended.failure match {
+      case Some(cause) if isClean && !which.isKilled =>
+        throw new AssertionError(s"it failed without a fault, $story", cause)
+      case Some(_) =>
+      case None => assertEquals(0, ended.faults, s"it went on after a fault, $story")
+    }
+    other.giveBack()
+    // Spark loses count of what it was just granting when a consumer cannot spill; the task's end tidies up.
+    val left = memory.cleanUpAllAllocatedMemory()
+    if (other.hit == 0) assertEquals(0L, left, s"memory stays, $story")
+  }
+}
