@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make planted`: plants each of the bugs in a copy of the plugin, and says which suite notices it, and how."""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.paths import DAEMON, ROOT
+from harness.screen import say
+
+from .bugs import BUGS, Bug
+
+SOURCES = Path("client/spark/src/main/scala/org/apache/spark/shuffle/lodestone")
+MAVEN = ["mvn", "-q", "-B", "-f", "client/pom.xml", "-Dspotless.check.skip=true"]
+LONGEST_S = 1800
+# What is wrong with a planted bug is that it is there.
+FATAL_WARNINGS = "-Xfatal-warnings"
+
+
+def main() -> int:
+    asked = arguments()
+    chosen = [bug for bug in BUGS if asked.only in bug.what]
+    missed = []
+    with copy_of_the_project() as copy:
+        say(f"{'s':>5}  {'suite':<26} bug, and what noticed it")
+        for bug in chosen:
+            found = planted(copy, bug)
+            missed += [] if found.by else [bug]
+            say(
+                f"{found.seconds:5.0f}  {bug.suite:<26} {bug.what}\n{'':34}{found.by or 'NOT FOUND'}"
+            )
+    say(f"{len(chosen) - len(missed)} of {len(chosen)} planted bugs are found")
+    return 1 if missed else 0
+
+
+@dataclass(frozen=True)
+class Found:
+    """How a bug was noticed, and after how long; empty: it was not."""
+
+    by: str
+    seconds: float
+
+
+@contextmanager
+def copy_of_the_project() -> Iterator[Path]:
+    """What is committed, in a folder of its own. It is built once; each bug then compiles what it changes."""
+    with tempfile.TemporaryDirectory(prefix="lodestone-planted-") as folder:
+        copy = Path(folder) / "project"
+        subprocess.run(
+            ["git", "worktree", "add", "-q", "--detach", copy, "HEAD"], cwd=ROOT, check=True
+        )
+        try:
+            (copy / "dist").mkdir()
+            shutil.copy2(DAEMON, copy / "dist")
+            pom = copy / "client" / "pom.xml"
+            pom.write_text(pom.read_text().replace(f"<arg>{FATAL_WARNINGS}</arg>", ""))
+            subprocess.run([*MAVEN, "-pl", "spark-4", "test-compile"], cwd=copy, check=True)
+            yield copy
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", copy], cwd=ROOT, check=True)
+
+
+def planted(copy: Path, bug: Bug) -> Found:
+    kept = {}
+    for change in bug.changes:
+        path = copy / SOURCES / change.file
+        kept.setdefault(path, path.read_text())
+        path.write_text(replaced(path.read_text(), change.before, change.after, bug))
+    try:
+        began = time.monotonic()
+        subprocess.run(
+            [*MAVEN, "-pl", "spark-4", "-Dmaven.test.skip=true", "compile"], cwd=copy, check=True
+        )
+        command = [*MAVEN, "-pl", "spark-4", "test", f"-Dtest={bug.suite}"]
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=LONGEST_S)
+        return Found(noticed(done.stdout) if done.returncode else "", time.monotonic() - began)
+    finally:
+        for path, text in kept.items():
+            path.write_text(text)
+
+
+def replaced(text: str, before: str, after: str, bug: Bug) -> str:
+    if text.count(before) != 1:
+        raise SystemExit(
+            f"{bug.what}: {before!r} stands {text.count(before)} times, and not once: mend e2e/planted/bugs.py"
+        )
+    return text.replace(before, after)
+
+
+def noticed(output: str) -> str:
+    """What the first test that failed said."""
+    failures = re.findall(
+        r"^\[ERROR\] +\w+Suite\.\S+?(?::\S+)? *(?:»)? *(.+)$", output, re.MULTILINE
+    )
+    if not failures:
+        raise SystemExit(f"no test failed, but the build did:\n{output[-4000:]}")
+    return failures[0][:200]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="planted", description=__doc__)
+    parser.add_argument("--only", default="", help="bugs with these words in their sentence")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

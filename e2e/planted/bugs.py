@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bugs that writers and readers of shuffles could have, each a change of the plugin's source."""
+
+from dataclasses import dataclass
+
+RECORDS = "push/records"
+REMOTE = "push/remote"
+FETCH = "fetch"
+
+
+@dataclass(frozen=True)
+class Change:
+    """In a file below the plugin's sources, `before` stands once, and becomes `after`."""
+
+    file: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Bug:
+    """What is wrong, and the suite that must notice it."""
+
+    what: str
+    suite: str
+    changes: tuple[Change, ...]
+
+
+def bug(what: str, suite: str, *changes: tuple[str, str, str]) -> Bug:
+    return Bug(what, suite, tuple(Change(*change) for change in changes))
+
+
+LOCAL, PUSHED = "WriterFaultsSuite", "RemoteWriterFaultsSuite"
+
+# As it was: what Spark throws when a consumer cannot spill is taken for want of memory.
+WANT_OF_MEMORY = (
+    f"{RECORDS}/RecordPages.scala",
+    "    val granted = acquireMemory(bytes)\n",
+    """    val granted =
+      try acquireMemory(bytes)
+      catch { case _: org.apache.spark.memory.SparkOutOfMemoryError => 0L }
+""",
+)
+UNCOUNTED = (
+    f"{RECORDS}/SerializedMapWriter.scala",
+    "    OutputCheck.records(partition, counts.in(partition), written)\n",
+    "",
+)
+
+BUGS = [
+    bug(
+        "a spill that failed is taken for want of memory, and repeated beside the half that was registered",
+        LOCAL,
+        WANT_OF_MEMORY,
+        UNCOUNTED,
+        (
+            f"{RECORDS}/SerializedMapWriter.scala",
+            """    val run = SpilledRun.write(spillFiles) { (out, blocks) =>
+      while (held.hasNext) {
+        val partition = held.partition
+        val records = encode(held, partition, out)
+        blocks.ended(partition, out.bytes, records)
+      }
+    }
+    spills += run
+    context.taskMetrics().incDiskBytesSpilled(run.bytes)
+""",
+            """    while (held.hasNext) {
+      spills += SpilledRun.write(spillFiles) { (out, blocks) =>
+        val partition = held.partition
+        val records = encode(held, partition, out)
+        blocks.ended(partition, out.bytes, records)
+      }
+    }
+""",
+        ),
+    ),
+    bug(
+        "an error of another consumer's spill is taken for want of memory",
+        LOCAL,
+        WANT_OF_MEMORY,
+    ),
+    bug(
+        "an error of another consumer's spill is taken for want of memory by a task that pushes",
+        PUSHED,
+        WANT_OF_MEMORY,
+    ),
+    bug(
+        "an encoder keeps what was left of a block that failed",
+        "FrameEncoderSuite",
+        (
+            f"{RECORDS}/FrameEncoder.scala",
+            "    filled = 0\n    begin(block, out)\n",
+            "    begin(block, out)\n",
+        ),
+    ),
+    bug(
+        "the last piece of a block stays in its encoder",
+        LOCAL,
+        (
+            f"{RECORDS}/FrameEncoder.scala",
+            "  override def close(): Unit = flush()\n",
+            "  override def close(): Unit = filled = 0\n",
+        ),
+    ),
+    bug(
+        "a run counts as whole though its file could not be closed",
+        LOCAL,
+        (
+            f"{RECORDS}/SpilledRun.scala",
+            "Utils.tryWithSafeFinally(content(out, blocks))(out.close())",
+            "content(out, blocks); try out.close() catch { case _: IOException => }",
+        ),
+    ),
+    bug(
+        "a block of a run is one byte short",
+        LOCAL,
+        (
+            f"{RECORDS}/RunBlocks.scala",
+            "    lengths(filled) = at - end\n",
+            "    lengths(filled) = at - end - 1\n",
+        ),
+    ),
+    bug(
+        "the end of a spilled block that is missing is not noticed",
+        LOCAL,
+        (
+            f"{RECORDS}/SpilledRun.scala",
+            "        if (count < 0) throw missing(left)\n",
+            "        if (count < 0) return blocks.records(next)\n",
+        ),
+    ),
+    bug(
+        "the last batch of rows is lost",
+        LOCAL,
+        (f"{RECORDS}/SerializedMapWriter.scala", "    input.finish()\n", ""),
+    ),
+    bug(
+        "the last batch of rows is lost, and nobody counts",
+        LOCAL,
+        (f"{RECORDS}/SerializedMapWriter.scala", "    input.finish()\n", ""),
+        UNCOUNTED,
+    ),
+    bug(
+        "the last batch of rows that are pushed is lost, and nobody counts",
+        PUSHED,
+        (f"{REMOTE}/SerializedRecords.scala", "    input.finish()\n", ""),
+        (f"{REMOTE}/RemoteMapWriter.scala", "      segments.checkRecords()\n", ""),
+    ),
+    bug(
+        "a chunk's head is not written when its partition goes on in another one",
+        LOCAL,
+        (f"{RECORDS}/PartitionChains.scala", " else end(table, row, chunk)\n", "\n"),
+    ),
+    bug(
+        "partitions that are 1,000 apart share a row of their table",
+        LOCAL,
+        (
+            f"{RECORDS}/PartitionChains.scala",
+            "(partition & TableMask) * Fields",
+            "(partition & TableMask) % 1000 * Fields",
+        ),
+    ),
+    bug(
+        "spilled runs are put together in the wrong order",
+        LOCAL,
+        (
+            f"{RECORDS}/SerializedMapWriter.scala",
+            "      runs.foreach(run => if",
+            "      runs.reverseIterator.foreach(run => if",
+        ),
+    ),
+    bug(
+        "a run's file is deleted before it is read",
+        LOCAL,
+        (
+            f"{RECORDS}/SerializedMapWriter.scala",
+            "    spills += run\n",
+            "    spills += run\n    run.delete()\n",
+        ),
+    ),
+    bug(
+        "an output is committed that its file system did not commit",
+        LOCAL,
+        (
+            f"{RECORDS}/SerializedMapWriter.scala",
+            "output.commitAllPartitions(checksums.values).getPartitionLengths",
+            "scala.util.Try(output.commitAllPartitions(checksums.values).getPartitionLengths).getOrElse(new Array[Long](numPartitions))",
+        ),
+    ),
+    bug(
+        "the checksum of a block is kept for the partition before it",
+        "SerializedMapWriterSuite",
+        (
+            f"{RECORDS}/BlockOutput.scala",
+            "values(partition) = c.getValue",
+            "values(math.max(0, partition - 1)) = c.getValue",
+        ),
+    ),
+    bug(
+        "two segments of a block have the same number",
+        PUSHED,
+        (f"{REMOTE}/SegmentWriter.scala", "    numbers.add(reduceId, 1)\n", ""),
+    ),
+    bug(
+        "a block does not say which segment is its last",
+        PUSHED,
+        (
+            f"{REMOTE}/SegmentWriter.scala",
+            "output.isNewestOf(last)) {\n        output.markLast()",
+            "output.isNewestOf(last)) {\n        ()",
+        ),
+    ),
+    bug(
+        "a segment says that it has one record more",
+        PUSHED,
+        (
+            f"{REMOTE}/SegmentWriter.scala",
+            "endSegment(reduceId, count).length",
+            "endSegment(reduceId, count + 1).length",
+        ),
+    ),
+    bug(
+        "a buffer of objects is used again after it was given away",
+        PUSHED,
+        (
+            f"{REMOTE}/ObjectRecords.scala",
+            "    if (maybeSpill(buffer, bytes)) buffer = new PartitionedPairBuffer[Any, Any]\n",
+            "    maybeSpill(buffer, bytes)\n    ()\n",
+        ),
+    ),
+    bug(
+        "what was combined is pushed again with what is combined later",
+        PUSHED,
+        (
+            f"{REMOTE}/CombineBuffer.scala",
+            "      if (maybeSpill(map, map.estimateSize())) map = new PartitionedAppendOnlyMap[K, C]\n",
+            "      maybeSpill(map, map.estimateSize())\n",
+        ),
+    ),
+    bug(
+        "a stream that is still open is left out of the last round",
+        PUSHED,
+        (
+            f"{REMOTE}/StreamedRecords.scala",
+            "    segments.beginLastRound()\n    giveAll()\n",
+            "    segments.beginLastRound()\n",
+        ),
+    ),
+    bug(
+        "a reader takes the segments of any attempt",
+        "WantedSegmentsSuite",
+        (f"{FETCH}/remote/WantedSegments.scala", "if (asked.isFrom(segment) && met", "if (met"),
+    ),
+    bug(
+        "a reader does not miss a segment",
+        "WantedSegmentsSuite",
+        (
+            f"{FETCH}/remote/WantedSegments.scala",
+            "  def missing: Int = wanted.mapIndexes.count(!met.isWhole(_))\n",
+            "  def missing: Int = 0\n",
+        ),
+    ),
+    bug(
+        "a reader does not compare what it read with what was written",
+        "RecordsCheckSuite",
+        (f"{FETCH}/RecordsCheck.scala", "!more && read != written", "!more && read < 0"),
+    ),
+]
