@@ -27,8 +27,8 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build demo bench tpcds sort test conformance soak chaos lint fmt clean daemon tools
-.PHONY: test-rust test-jvm test-conformance test-e2e
+.PHONY: help build demo bench tpcds sort test conformance soak chaos planted lint fmt clean daemon tools
+.PHONY: test-rust test-jvm test-conformance test-e2e soak-daemon soak-writers
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,9 +81,21 @@ clean: ## removes what was built; fetched tools and data stay in .venv-* and .ca
 tools:
 	@.ci/check-tools git java mvn cargo python3
 
-soak: tools ## simulates the daemon with fresh seeds until one fails or it is interrupted
+soak: tools ## fresh seeds for the daemon's simulation and for map tasks, until one fails or it is interrupted
+	@$(MAKE) --no-print-directory -j 2 soak-daemon soak-writers
+
+soak-daemon: tools
 	$(SAY) "simulating: store and handlers, on a fake disk, clock and network"
 	cd daemon && cargo run -q --release -p lodestone-sim --bin soak
+
+soak-writers: tools daemon
+	$(SAY) "map tasks: disks, memory, network and neighbours that fail"
+	@while $(MVN) -f client/pom.xml -pl spark-4 test -Dtest='*WriterFaultsSuite' -Dlodestone.writer.cases=1000 \
+	  -Dsurefire.failIfNoSpecifiedTests=false; do :; done; exit 1
+
+planted: tools daemon ## plants bugs in writers and readers, one after the other: each must be found by its suite
+	$(SAY) "planted bugs"
+	@PYTHONPATH=e2e python3 -m planted $(ARGS)
 
 # ARGS="--rounds 20 --seed 4711": the seed that a failed round printed does the same to it again.
 chaos: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-demo/.ready ## real jobs in mode remote, while all around them is killed
