@@ -4,6 +4,7 @@
 import argparse
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,8 @@ FATAL_WARNINGS = "-Xfatal-warnings"
 
 def main() -> int:
     asked = arguments()
+    # As an interrupt: the copy is put away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     chosen = [bug for bug in BUGS if asked.only in bug.what]
     missed = []
     with copy_of_the_project() as copy:
@@ -97,9 +100,8 @@ def replaced(text: str, before: str, after: str, bug: Bug) -> str:
 
 def noticed(output: str) -> str:
     """What the first test that failed said."""
-    failures = re.findall(
-        r"^\[ERROR\] +\w+Suite\.\S+?(?::\S+)? *(?:»)? *(.+)$", output, re.MULTILINE
-    )
+    # The suite, the places in the code without a blank, the kind of error if it is none of an assertion, and what it says.
+    failures = re.findall(r"^\[ERROR\] +\w+Suite\.\S+ +(?:» )?(.+)$", output, re.MULTILINE)
     if not failures:
         raise SystemExit(f"no test failed, but the build did:\n{output[-4000:]}")
     return failures[0][:200]
