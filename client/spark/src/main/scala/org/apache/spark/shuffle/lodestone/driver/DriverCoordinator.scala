@@ -10,7 +10,13 @@ import scala.concurrent.duration.{Duration, MILLISECONDS}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.{MapOutputTrackerMaster, ShuffleDependency, SparkConf, SparkEnv}
+import org.apache.spark.{
+  MapOutputTrackerMaster,
+  ShuffleDependency,
+  SparkConf,
+  SparkContext,
+  SparkEnv
+}
 import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, LodestoneReport, Mode, Reason}
 import org.apache.spark.shuffle.lodestone.ServiceSource
@@ -77,6 +83,7 @@ private[spark] final class DriverCoordinator private (
       () => tracker,
       () => nearHosts(),
       () => lookups.inTime(executors().map(_.size)(loop.context), Int.MaxValue),
+      killTask,
       loop)
   private val taskEnds =
     new MapTaskEnds(new FailedAttempts(remote, client, () => tracker, loop), loop)
@@ -183,6 +190,10 @@ private[spark] final class DriverCoordinator private (
     loop.post(look(NeverSeen))
     if (lastReport.isDefined) Future.unit else reached.future
   }
+
+  /** As a user does in the UI: however it ends then, it has not failed. */
+  private def killTask(taskId: Long, why: String): Unit =
+    SparkContext.getActive.foreach(_.killTaskAttempt(taskId, interruptThread = false, why))
 
   private def tracker: MapOutputTrackerMaster =
     env.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]

@@ -156,6 +156,8 @@ private[spark] final case class GetRemotePlaces(shuffleId: Int) extends DriverMe
  * true if they are lost, and were forgotten before it came; false if they are where they were, as far as
  * the driver can tell, so that another executor may be able to read them.
  *
+ * @param taskId
+ *   Spark's of the task attempt, which the driver has killed where the outputs are there
  * @param missing
  *   a block that these services do not show, though they show others
  */
@@ -165,6 +167,7 @@ private[spark] final case class OutputsLost(
     services: Seq[ServiceLocation],
     code: String,
     executorId: String,
+    taskId: Long,
     missing: Option[MissingBlock] = None)
     extends DriverMessage
 

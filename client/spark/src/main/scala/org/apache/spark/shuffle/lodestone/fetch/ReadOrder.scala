@@ -38,8 +38,25 @@ private[fetch] object ReadOrder {
    */
   val MostBytes: Long = 8L << 20
 
-  /** @param chunks those of each partition, one partition after another */
-  def apply(chunks: Seq[MergedChunk], concatenable: Boolean): Seq[MergedPartition] =
+  /**
+   * @param chunks
+   *   those of each partition, one partition after another
+   * @param concatenable
+   *   whether several segments can be read as one stream
+   * @param mayWait
+   *   whether a chunk that is there may wait for one that was asked for before it. Not where Spark limits the
+   *   blocks of an address (`spark.reducer.maxBlocksInFlightPerAddress`): it asks for later ones before
+   *   earlier ones then, and for no more until those were handed over.
+   */
+  def apply(
+      chunks: Seq[MergedChunk],
+      concatenable: Boolean,
+      mayWait: Boolean = true): Seq[MergedPartition] = {
+    val partitions = inOrder(chunks, concatenable)
+    if (mayWait) partitions else partitions.map(_.copy(inTurn = false))
+  }
+
+  private def inOrder(chunks: Seq[MergedChunk], concatenable: Boolean): Seq[MergedPartition] =
     if (chunks.isEmpty) {
       Nil
     } else if (bytesOf(chunks) > MostBytes) {

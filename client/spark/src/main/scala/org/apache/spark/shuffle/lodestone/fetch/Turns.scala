@@ -6,7 +6,7 @@ import scala.collection.mutable
 
 /**
  * Hands things over in the order of their numbers, whatever the order in which they come. Each number
- * comes; one that comes again goes through at once.
+ * must come without a later one being handed over first; one that comes again goes through at once.
  */
 private[fetch] final class Turns {
   import Turns.Turn

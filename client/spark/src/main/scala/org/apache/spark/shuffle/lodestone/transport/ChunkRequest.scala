@@ -53,13 +53,23 @@ private[transport] final class ChunkRequest(
       }(SameThread)
     }
 
-    override def received(at: Int, data: ManagedBuffer): Unit =
-      receiver.received(indices(at), data) match {
+    override def received(at: Int, data: ManagedBuffer): Unit = {
+      val outcome =
+        try {
+          receiver.received(indices(at), data)
+        } catch {
+          // The receiver's own, such as the JVM's want of memory: who waits for the chunk must learn of it.
+          case problem: Throwable =>
+            failed(at, problem)
+            throw problem
+        }
+      outcome match {
         case None => settled()
         case Some(damage) =>
           log.warn(s"$service sent a damaged chunk: ${damage.getMessage}")
           failed(at, damage)
       }
+    }
 
     override def failed(at: Int, cause: Throwable): Unit = {
       val index = indices(at)

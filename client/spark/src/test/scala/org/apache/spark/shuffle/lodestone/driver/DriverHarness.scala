@@ -39,6 +39,8 @@ private[driver] abstract class DriverHarness {
     context = new SparkContext(conf)
   }
 
+  def spark: SparkContext = context
+
   /** Where Spark's scheduler tells what it does. */
   def listeners: LiveListenerBus = context.listenerBus
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
+import java.util.concurrent.LinkedBlockingQueue
+
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 
-import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
+import org.apache.spark.{MapOutputTrackerMaster, SparkEnv, TaskContext}
 import org.apache.spark.rpc.{RpcEndpoint, RpcEnv}
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.Reason
@@ -17,6 +19,9 @@ import org.apache.spark.storage.BlockManagerId
 /** What becomes of a shuffle of which a reader says that it cannot read it. */
 final class LossClaimsSuite extends DriverHarness {
   private val shuffleId = 7
+
+  /** Of a task that has ended. */
+  private val NoTask = -1L
   private def tracker: MapOutputTrackerMaster =
     SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
   private var executors = 0
@@ -64,8 +69,9 @@ final class LossClaimsSuite extends DriverHarness {
       services: Seq[ServiceLocation],
       why: Reason,
       executorId: String = "reader-1",
+      taskId: Long = NoTask,
       missing: Option[MissingBlock] = None): Boolean = {
-    val claim = OutputsLost(shuffleId, plan.epoch, services, why.code, executorId, missing)
+    val claim = OutputsLost(shuffleId, plan.epoch, services, why.code, executorId, taskId, missing)
     await(ask[Boolean](claim))
   }
 
@@ -223,11 +229,34 @@ final class LossClaimsSuite extends DriverHarness {
     val at = plan.versions.head.toSeq
     val claims = (1 to 200).map { _ =>
       ask[Boolean](
-        OutputsLost(shuffleId, plan.epoch, at, Reason.LayoutFailed.code, "reader-1", None))
+        OutputsLost(shuffleId, plan.epoch, at, Reason.LayoutFailed.code, "reader-1", NoTask, None))
     }
     // More than an executor may complain one after another.
     claims.foreach(answer => assertFalse(await(answer)))
     assertKept(plan)
+  }
+
+  @Test def `a task in trouble of its own is killed, and does not fail whatever it throws then`()
+      : Unit = {
+    haveExecutors(3)
+    val plan = withOutputs(Seq(service(1), service(2)))
+    val job = spark
+      .parallelize(Seq(1), 1)
+      .map { row =>
+        val context = TaskContext.get()
+        if (context.attemptNumber() == 0) {
+          LossClaimsSuite.began.put(context.taskAttemptId())
+          while (!context.isInterrupted()) Thread.`yield`()
+          // As those do who save rows. In this master the first failure of a task ends the job.
+          throw new IllegalStateException("scripted: the task failed while it wrote rows")
+        }
+        row
+      }
+      .countAsync()
+    val task = LossClaimsSuite.began.take()
+    val at = plan.versions.head.take(1).toSeq
+    assertFalse(claim(plan, at, Reason.LayoutFailed, taskId = task))
+    assertEquals(1L, await(job))
   }
 
   @Test def `an executor that complains again and again is believed in the end`(): Unit = {
@@ -255,4 +284,10 @@ final class LossClaimsSuite extends DriverHarness {
     }
     assertKept(plan)
   }
+}
+
+object LossClaimsSuite {
+
+  /** Tasks that wait to be killed. */
+  val began = new LinkedBlockingQueue[Long]()
 }

@@ -38,6 +38,9 @@ private[remote] final class LossClaims(
   /** Questions under way: many tasks say the same at the same time. */
   private val asked = mutable.HashMap.empty[Question, Future[Shown]]
 
+  /** Generations of which somebody has complained. */
+  def complainedOf: Int = complaints.size
+
   /** Nobody reads this generation any more. */
   def forget(id: ShuffleGeneration): Unit = {
     complaints.remove(id)
@@ -45,15 +48,19 @@ private[remote] final class LossClaims(
   }
 
   /**
-   * Calls back once, within two and a half times of what the driver waits for a service.
+   * Calls back once, within two and a half times of what the driver waits for a service, and the second
+   * that it waits for the number of executors.
    *
    * @param isWholeWithout
    *   whether all that Spark says is there is at other services than these as well
+   * @param isOver
+   *   whether nobody reads this generation any more: then nothing of it is remembered
    */
   def judge(
       id: ShuffleGeneration,
       claim: OutputsLost,
-      isWholeWithout: Set[ServiceLocation] => Boolean)(verdict: Verdict => Unit): Unit =
+      isWholeWithout: Set[ServiceLocation] => Boolean,
+      isOver: () => Boolean)(verdict: Verdict => Unit): Unit =
     if (claim.services.isEmpty || !Doubtful.contains(claim.code)) {
       verdict(Lost(claim.services))
     } else {
@@ -66,7 +73,7 @@ private[remote] final class LossClaims(
           case Some(block) => !isWhole(block, all.map(_._2))
           case None => gone.nonEmpty && !isWholeWithout(gone.toSet)
         }
-        if (isLost) verdict(Lost(if (claim.missing.isEmpty) gone else claim.services))
+        if (isLost || isOver()) verdict(Lost(if (claim.missing.isEmpty) gone else claim.services))
         else complain(id, claim, verdict)
       }
     }
@@ -155,8 +162,8 @@ private[remote] final class LossClaims(
     if (rounds.join(verdict)) {
       log.warn(
         s"Executor ${claim.executorId} cannot read shuffle ${claim.shuffleId} (${claim.code}), " +
-          s"which ${claim.services.map(_.hostPort).mkString(", ")} show to the driver: " +
-          "its task is run again")
+          s"which ${claim.services.map(_.hostPort).mkString(", ")} should have, and which is there as " +
+          "far as the driver can tell: its task is run again")
       val pauseMs = math.min(FirstPauseMs << math.min(rounds.count, MostDoublings), LongestPauseMs)
       loop.later(math.min(pauseMs, conf.requestTimeoutMs / 2))(rounds.leave().foreach(_(There)))
     }

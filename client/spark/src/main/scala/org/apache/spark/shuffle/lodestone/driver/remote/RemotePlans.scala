@@ -17,7 +17,10 @@ private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
 
   private val known = mutable.HashMap.empty[Int, Known]
 
-  /** By shuffle, the last question of a reduce task. */
+  /**
+   * By shuffle, the last question of a reduce task. Its answer is none for map tasks: it may name services
+   * that are avoided by now, or say that there is no plan yet.
+   */
   private val reading = mutable.HashMap.empty[Int, Future[DriverMessage]]
 
   /**
@@ -78,12 +81,13 @@ private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
   }
 
   private def newer(shuffleId: Int, epoch: Int, version: Int): Option[Future[DriverMessage]] =
-    known.get(shuffleId).map(_.answer).filter(isNewer(_, epoch, version - 1))
+    (reading.get(shuffleId) ++ known.get(shuffleId).map(_.answer))
+      .find(isNewer(_, epoch, version - 1))
 
   private def askPlaces(shuffleId: Int): Future[DriverMessage] = {
     val asked = driver.remotePlaces(shuffleId)
     reading.put(shuffleId, asked)
-    remember(shuffleId, NeverPushed, None, asked)
+    asked
   }
 
   private def remember(
@@ -117,6 +121,4 @@ private[lodestone] object RemotePlans {
       mergeId: Int,
       runs: Set[StageRun],
       answer: Future[DriverMessage])
-
-  private val NeverPushed = -1
 }

@@ -30,6 +30,7 @@ private[driver] final class RemoteShuffles(
     tracker: () => MapOutputTrackerMaster,
     nearHosts: () => Future[Set[String]],
     executorCount: () => Future[Int],
+    killTask: (Long, String) => Unit,
     loop: EventLoop) {
   import RemoteShuffles._
 
@@ -69,7 +70,7 @@ private[driver] final class RemoteShuffles(
 
   /**
    * What is lost Spark forgets before the reply: whoever fails next makes it run the maps again. The reply
-   * is false where nothing was forgotten.
+   * is false where nothing was forgotten, and the task is killed then.
    */
   def lost(message: OutputsLost, reply: Boolean => Unit): Unit =
     shuffles.get(message.shuffleId) match {
@@ -81,8 +82,13 @@ private[driver] final class RemoteShuffles(
         val id = shuffle.id
         def isWholeWithout(gone: Set[ServiceLocation]): Boolean =
           isWholeAt(shuffle, shuffle.services -- gone)
-        claims.judge(id, message, isWholeWithout) { verdict =>
-          reply(conclude(shuffle, id, message.code, verdict))
+        def isOver: Boolean = shuffle.removed || shuffle.id != id
+        claims.judge(id, message, isWholeWithout, () => isOver) { verdict =>
+          val forgotten = conclude(shuffle, id, message.code, verdict)
+          reply(forgotten)
+          if (!forgotten) {
+            killTask(message.taskId, s"executor ${message.executorId} cannot read shuffle $id")
+          }
         }
     }
 

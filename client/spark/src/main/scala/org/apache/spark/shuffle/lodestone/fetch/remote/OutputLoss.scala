@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch.remote
 
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import org.apache.spark.{SparkException, TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.MetadataFetchFailedException
@@ -23,8 +23,10 @@ private[remote] final case class LostAt(
  * The end of a reduce task that cannot read its map outputs. First the driver is told. If it finds that
  * they are lost it makes Spark forget them, and then the task fails, which makes Spark run their maps
  * again; the other way round it would run the reduce task alone, to fail again. If it finds that they are
- * there this executor is in trouble, and the task is run again by itself. That does not count as a failure
- * of the task: Spark may well give it to the same executor again, and ends the job after a few failures.
+ * there this executor is in trouble, and the task is run again by itself. That must not count as a failure
+ * of the task: Spark may well give it to the same executor again, and ends the job after a few failures. So
+ * the driver has Spark kill the attempt: who reads the rows may wrap what is thrown here, as those do who
+ * save files, and a wrapped exception counts unless the task was killed.
  */
 private[remote] final class OutputLoss(
     shuffleId: Int,
@@ -51,11 +53,21 @@ private[remote] final class OutputLoss(
       case Some(true) =>
         throw new MetadataFetchFailedException(shuffleId, reduceId, s"$what; $remedy.")
       case Some(false) =>
+        awaitKill()
         throw new TaskKilledException(
           s"$what. The driver finds them there: executor $executorId seems to be in trouble, and " +
             "the task is run again.")
       case None =>
         throw new SparkException(s"$what, and the driver did not say whether they are lost.")
+    }
+  }
+
+  /** For a while: the driver may have gone meanwhile. Spark has no event for it. */
+  private def awaitKill(): Unit = {
+    val endNs = System.nanoTime() + LongestKillNs
+    while (System.nanoTime() < endNs) {
+      context.killTaskIfInterrupted()
+      Thread.sleep(LookMs)
     }
   }
 
@@ -79,11 +91,22 @@ private[remote] final class OutputLoss(
 
   private def tell(lost: LostAt): Option[Boolean] = {
     val message =
-      OutputsLost(shuffleId, epoch, lost.services, lost.why.code, executorId, lost.missing)
+      OutputsLost(
+        shuffleId,
+        epoch,
+        lost.services,
+        lost.why.code,
+        executorId,
+        context.taskAttemptId(),
+        lost.missing)
     driver.awaitNoted(driver.lost(message), s"shuffle $shuffleId has lost outputs")
   }
 }
 
 private[remote] object OutputLoss {
   private val NoService: Seq[ServiceLocation] = Nil
+
+  /** Until the driver's kill arrives, which is a message to this executor. */
+  private val LongestKillNs = TimeUnit.SECONDS.toNanos(5)
+  private val LookMs = 20L
 }

@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.fetch.remote
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.internal.config
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.{LodestoneHandle, Reason}
 import org.apache.spark.shuffle.lodestone.driver._
@@ -58,6 +59,10 @@ private[lodestone] final class RemoteReads(
       ShuffleEligibility.concatenationObstacle(SparkEnv.get.conf, handle.dependency).isEmpty
     private val chunkBytes = if (isConcatenable) ChunkCut.ChunkBytes else ChunkCut.OneSegment
 
+    /** As users of Spark's have it that did not ask for a limit. */
+    private val mayWait =
+      SparkEnv.get.conf.get(config.REDUCER_MAX_BLOCKS_IN_FLIGHT_PER_ADDRESS) == Int.MaxValue
+
     def reader(): ShuffleReader[K, C] = {
       val (plan, merged) = FetchWait(metrics) {
         val plan = planOf()
@@ -79,7 +84,7 @@ private[lodestone] final class RemoteReads(
       val wanted = new WantedSegments(outputs, plan)
       val layouts = new SourceLayouts(client, generation, plan, range.maps, patience, context)
       layouts(wanted) match {
-        case Right(found) => ReadOrder(pick(wanted, found), isConcatenable)
+        case Right(found) => ReadOrder(pick(wanted, found), isConcatenable, mayWait)
         case Left((reduceId, lost)) => loss.fail(reduceId, lost)
       }
     }

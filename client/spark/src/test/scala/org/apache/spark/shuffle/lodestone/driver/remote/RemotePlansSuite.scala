@@ -8,7 +8,14 @@ import scala.concurrent.duration.DurationInt
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.driver.{DriverMessage, RemotePlan, SilentDriver}
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.{
+  DriverMessage,
+  GetRemotePlan,
+  NotMerged,
+  RemotePlan,
+  SilentDriver
+}
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 
 final class RemotePlansSuite {
@@ -57,5 +64,30 @@ final class RemotePlansSuite {
     questions(1).success(planOf(versions = 1))
     assertEquals(0, newest(second))
     assertTrue(first.value.exists(_.isFailure))
+  }
+
+  @Test def `what a reader asked is no answer for a map task`(): Unit = {
+    val planned = mutable.ArrayBuffer.empty[Promise[DriverMessage]]
+    val both = new RemotePlans(new SilentDriver {
+      override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] = {
+        planned += Promise[DriverMessage]()
+        planned.last.future
+      }
+      override def remotePlaces(shuffleId: Int): Future[DriverMessage] = {
+        questions += Promise[DriverMessage]()
+        questions.last.future
+      }
+    })
+    // All maps are run again: the first map task of the run asks; a version is being made.
+    val again = StageRun(1, 1)
+    val first = both.toPush(3, 0, again)
+    // A reduce task of the run before is still there.
+    both.toRead(3, epoch = 0, version = 0)
+    // Its question is answered at once: of the new epoch there is no plan yet.
+    val second = both.toPush(3, 0, again)
+    questions.last.success(NotMerged(Reason.UnknownShuffle.code))
+    planned.foreach(_.success(planOf(versions = 1)))
+    assertEquals(0, newest(first))
+    assertEquals(0, newest(second))
   }
 }

@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.fetch.remote
 
 import java.util.concurrent.atomic.AtomicInteger
 
-import scala.concurrent.Future
+import scala.concurrent.{ExecutionContext, Future}
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows}
 import org.junit.jupiter.api.Test
@@ -61,6 +61,23 @@ final class KilledReaderSuite {
     } finally {
       client.close()
     }
+  }
+
+  @Test def `a task whose outputs are there waits until it is killed`(): Unit = {
+    val context = TaskContext.empty()
+    val there = new SilentDriver {
+      override def lost(outputs: OutputsLost): Future[Boolean] =
+        Future.successful(false).map { answer =>
+          // The kill is a message of its own.
+          Future(context.markInterrupted("by the driver"))(ExecutionContext.global)
+          answer
+        }(ExecutionContext.global)
+    }
+    val loss = new OutputLoss(3, 0, there, "executor-1", context)
+    val killed = assertThrows(
+      classOf[TaskKilledException],
+      () => loss.fail(0, LostAt(Seq(away), Reason.LayoutFailed)))
+    assertEquals("by the driver", killed.reason)
   }
 
   @Test def `a task that was killed does not tell the driver of a loss`(): Unit = {
