@@ -86,8 +86,8 @@ soak: tools ## simulates the daemon with fresh seeds until one fails or it is in
 	cd daemon && cargo run -q --release -p lodestone-sim --bin soak
 
 # ARGS="--rounds 20 --seed 4711": the seed that a failed round printed does the same to it again.
-chaos: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-demo/.ready ## real jobs in mode remote, while all around them is killed
-	$(SAY) "chaos: services and executors are killed, frozen, filled and damaged"
+chaos: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-demo/.ready ## real jobs in all modes, while all around them is killed
+	$(SAY) "chaos: services, executors, tasks and disks are killed, frozen, filled and damaged"
 	@PYTHONPATH=e2e python3 -m chaos --spark $(BENCH_SPARK) $(ARGS)
 
 test-rust: tools
