@@ -98,8 +98,8 @@ planted: tools daemon ## plants bugs in writers and readers, one after the other
 	@PYTHONPATH=e2e python3 -m planted $(ARGS)
 
 # ARGS="--rounds 20 --seed 4711": the seed that a failed round printed does the same to it again.
-chaos: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-demo/.ready ## real jobs in mode remote, while all around them is killed
-	$(SAY) "chaos: services and executors are killed, frozen, filled and damaged"
+chaos: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-demo/.ready ## real jobs in all modes, while all around them is killed
+	$(SAY) "chaos: services, executors, tasks and disks are killed, frozen, filled and damaged"
 	@PYTHONPATH=e2e python3 -m chaos --spark $(BENCH_SPARK) $(ARGS)
 
 test-rust: tools

@@ -5,17 +5,27 @@ import argparse
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.plain import PlainSpark, question
 from harness.spark_process import Job
 from tpch import tables
 
-from .plan import plan_of
+from .disks import run_all
+from .plan import Plan, plan_of
 from .round import run_round
+
+FAULT_CHARACTERS = 1500
+KINDS = (
+    "combined", "rows", "numbers", "aggregate", "skew",
+    "spilled", "join", "groups", "records", "blocks",
+)  # fmt: skip
+Expected = Callable[[Job], object]
 
 
 def arguments():
@@ -27,25 +37,46 @@ def arguments():
     parser.add_argument(
         "--queries", default="q03,q09,q13,q18,q21", help="of TPC-H, at scale factor 1; none: ''"
     )
+    parser.add_argument("--kinds", default=",".join(KINDS), help="of jobs that a turn runs")
+    parser.add_argument(
+        "--disks",
+        action="store_true",
+        help="each round is one shuffle, while one of the two local directories is full or broken",
+    )
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="does the same to Spark's own shuffle: what a plan does to any Spark",
+    )
     given = parser.parse_args()
     if os.geteuid() != 0:
-        parser.error("each service gets a disk of its own, to be filled: only root can mount those")
+        parser.error("disks are filled, and made to fail: only root can mount such disks")
     return given
 
 
 def main() -> int:
     given = arguments()
+    # What is mounted is unmounted, whatever ends this.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     first = random.SystemRandom().getrandbits(32) if given.seed is None else given.seed
-    sizes = {"turns": given.turns}
-    queries = [name for name in given.queries.split(",") if name]
-    if queries:
-        sizes |= {"tables": str(tables.make()), "queries": queries}
-    failed = 0
+    seeds = range(first, first + given.rounds)
     with tempfile.TemporaryDirectory(prefix="lodestone-chaos-") as folder:
         plain = PlainSpark(given.spark, Path(folder))
+        known = {}
+
+        def expected(job: Job) -> object:
+            asked = question(job)
+            key = json.dumps(asked, sort_keys=True)
+            if key not in known:
+                known[key] = plain.answer(asked)
+            return known[key]
+
         try:
-            for seed in range(first, first + given.rounds):
-                failed += not one_round(seed, given.spark, plain, sizes)
+            if given.disks:
+                failed = run_all(seeds, given.spark, expected, tell, given.plain)
+            else:
+                sizes = sizes_of(given)
+                failed = sum(not one_round(seed, given, expected, sizes) for seed in seeds)
         finally:
             plain.stop()
     print(f"{given.rounds} rounds from seed {first}, {failed} failed", flush=True)
@@ -56,31 +87,45 @@ def tell(line: str) -> None:
     print(f"  {line}", flush=True)
 
 
-def one_round(seed: int, spark: str, plain: PlainSpark, sizes: dict) -> bool:
-    """Whether the answer was right."""
+def sizes_of(given) -> dict:
+    queries = [name for name in given.queries.split(",") if name]
+    of_tables = {"tables": str(tables.make()), "queries": queries} if queries else {}
+    return {"turns": given.turns, "kinds": given.kinds.split(",")} | of_tables
+
+
+def one_round(seed: int, given, expected: Expected, sizes: dict) -> bool:
+    """Whether nothing came of it that must not be."""
     plan = plan_of(seed)
     told = {key.rsplit(".", 1)[1]: value.rsplit(".", 1)[-1] for key, value in plan.conf.items()}
-    print(f"round with --seed {seed}: memory {plan.memory}, {told}", flush=True)
+    print(f"round with --seed {seed}: {plan.services} services, {plan.memory}, {told}", flush=True)
+    if given.plain:
+        plan.conf["spark.shuffle.manager"] = "sort"
     # Before, so that it has the machine for itself.
-    expected = plain.answer(question(Job("many_shuffles", sizes, conf=plan.conf)))
+    right = expected(Job("many_shuffles", sizes, conf=plan.conf))["answers"]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lodestone-chaos-") as folder:
         try:
-            _, done = run_round(plan, spark, Path(folder), sizes, tell)
+            _, done = run_round(plan, given.spark, Path(folder), sizes, tell)
         except Exception as failure:
             print(f"  FAILED: {failure}", flush=True)
             return False
-    took = time.monotonic() - began
-    totals = done.outcome.report["totals"]
-    print(
-        f"  {took:.0f} s, {sum(done.counts.values())} acts, {totals['shuffles']} shuffles, "
-        f"{totals['remote']} remote: {json.dumps(done.outcome.reasons())}",
-        flush=True,
+    faults = done.faults(plan, right)
+    tell(f"{time.monotonic() - began:.0f} s, {summary_of(plan, done)}")
+    for fault in faults:
+        print(f"  FAILED: {fault[:FAULT_CHARACTERS]}", flush=True)
+    return not faults
+
+
+def summary_of(plan: Plan, done) -> str:
+    said = done.outcome.answer
+    totals = done.outcome.report.get("totals", {})
+    failed = f"{done.failed()} failed and said why, " if plan.is_lasting else ""
+    return (
+        f"{sum(done.counts.values())} acts, {len(said['answers'])} jobs, {failed}"
+        f"{said['spilled'] >> 20} MiB spilled, {said['killed']} tasks killed, "
+        f"{totals.get('shuffles')} shuffles, {totals.get('merged')} merged, "
+        f"{totals.get('remote')} remote: {json.dumps(done.outcome.reasons())}"
     )
-    if done.outcome.answer != expected:
-        print("  FAILED: another answer than plain Spark's", flush=True)
-        return False
-    return True
 
 
 if __name__ == "__main__":

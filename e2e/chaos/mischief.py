@@ -1,40 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does harm to services and executors, as a plan says, until the job is over."""
+"""Does harm to services, executors and their disks, as a plan says, until the job is over."""
 
+import errno
 import os
 import random
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from harness.cluster import Cluster
 from harness.daemon import Daemon
+from harness.faulty_disk import FaultyDisk
 from harness.freezable_disk import FreezableDisk
-from harness.processes import executors_of
 from harness.small_disk import fill
 from harness.spark_process import SparkProcess
 
 from .data_files import data_files
-from .plan import Act
+from .local_disks import LOCAL_ACTS
+from .plan import LASTING, Act
 
 Deed = Callable[[Daemon], object]
 # What is done to one service is over before the next act, but for what other threads undo.
 UNDO_PATIENCE_S = 20
 
 
-class Mischief:
-    """Acts one after another. What it breaks it mends, sooner or later."""
+@dataclass
+class Victims:
+    """Executors, services and their disks; the disks of executors, and the pipe by which their tasks are killed."""
 
-    def __init__(
-        self, daemons: list[Daemon], disks: list[FreezableDisk], say: Callable[[str], None]
-    ):
-        self._daemons = daemons
-        self._disks = disks
+    cluster: Cluster
+    daemons: list[Daemon]
+    disks: list[FreezableDisk]
+    local_disks: list[FaultyDisk]
+    kills: Path
+
+
+class Mischief:
+    """Acts one after another. What it breaks it mends, sooner or later, but for what a plan breaks for good."""
+
+    def __init__(self, victims: Victims, say: Callable[[str], None]):
+        self._cluster = victims.cluster
+        self._daemons = victims.daemons
+        self._disks = victims.disks
+        self._local_disks = victims.local_disks
+        self._kills = victims.kills
         self._say = say
+        # One disk alone is broken for good: without any disk nobody could work.
+        self._broken: FaultyDisk | None = None
         self._over = threading.Event()
         self._luck = random.Random()
         self._acts: dict[str, Callable[[SparkProcess], str]] = {
             "kill an executor": self._kill_executor,
+            "kill a task": self._kill_task,
             "kill a service": self._kill_service,
             "restart a service in order": self._restart_in_order,
             "freeze a service": self._freeze,
@@ -43,6 +63,8 @@ class Mischief:
             "damage what is on a disk": self._damage,
             "drain a service for a while": self._drain,
         }
+        for what in LOCAL_ACTS:
+            self._acts[what] = partial(self._hit_local_disk, what)
         self.counts: dict[str, int] = {}
 
     def run(self, acts: list[Act], job: SparkProcess) -> None:
@@ -66,13 +88,31 @@ class Mischief:
     def _service(self) -> Daemon:
         return self._luck.choice(self._daemons)
 
-    def _kill_executor(self, job: SparkProcess) -> str:
-        executors = executors_of(job.process.pid)
+    def _kill_executor(self, _job: SparkProcess) -> str:
+        executors = self._cluster.executors()
         if not executors:
             return ""
         victim = self._luck.choice(sorted(executors))
         os.kill(victim, signal.SIGKILL)
         return f"process {victim}"
+
+    def _kill_task(self, _job: SparkProcess) -> str:
+        luck = self._luck.getrandbits(30)
+        try:
+            pipe = os.open(self._kills, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as nobody:
+            assert nobody.errno == errno.ENXIO
+            return ""
+        with os.fdopen(pipe, "w") as kills:
+            kills.write(f"{luck}\n")
+        return f"with luck {luck}"
+
+    def _hit_local_disk(self, what: str, _job: SparkProcess) -> str:
+        whole = [disk for disk in self._local_disks if disk is not self._broken]
+        disk = self._luck.choice(whole)
+        if what in LASTING:
+            self._broken = disk
+        return LOCAL_ACTS[what](disk, self._luck, self._pause)
 
     def _kill_service(self, _job: SparkProcess) -> str:
         return self._hit(Daemon.kill, Daemon.start, (0, 3))

@@ -6,8 +6,15 @@ from dataclasses import dataclass, field
 
 # How often each is drawn, and how many times at most in a round. A cluster in which everything is killed all the time would
 # run no job to its end, Lodestone or not.
-MISCHIEF = {
+TO_EXECUTORS = {
     "kill an executor": (3, 4),
+    "kill a task": (6, 12),
+    "fill a local directory": (3, 4),
+    "fail a local directory": (3, 4),
+    "fail some calls of a local directory": (6, 12),
+    "hang a local directory": (2, 3),
+}
+TO_SERVICES = {
     "kill a service": (2, 3),
     "restart a service in order": (4, 6),
     "freeze a service": (4, 6),
@@ -16,8 +23,21 @@ MISCHIEF = {
     "damage what is on a disk": (2, 3),
     "drain a service for a while": (2, 3),
 }
+# What stays broken until the round is over.
+LASTING = ("fill a local directory for good", "fail a local directory for good")
 LONGEST_PAUSE_S = 4.0
 SERVICES = 3
+MODES = ("auto", "merge", "remote")
+MOST_ROWS = "spark.shuffle.spill.numElementsForceSpillThreshold"
+# The share of an executor's memory that rows may take, of which there are 724 MB, and after how many rows a task spills in any case.
+MEMORY = [
+    ("0.02", "2147483647"),
+    ("0.02", "20000"),
+    ("0.04", "5000"),
+    ("0.04", "100000"),
+    ("0.3", "5000"),
+    ("0.3", "20000"),
+]
 
 
 @dataclass(frozen=True)
@@ -31,43 +51,79 @@ class Act:
 
 @dataclass(frozen=True)
 class Plan:
-    """One round."""
+    """One round. With no services each host's is started by the plugin."""
 
     seed: int
     conf: dict[str, str]
+    services: int
     memory: str
     acts: list[Act] = field(repr=False)
+
+    @property
+    def mode(self) -> str:
+        return self.conf["spark.lodestone.mode"]
+
+    @property
+    def is_lasting(self) -> bool:
+        """A disk stays broken, and jobs may fail for it."""
+        return any(act.what in LASTING for act in self.acts)
 
 
 def plan_of(seed: int) -> Plan:
     """The round of a seed."""
     dice = random.Random(seed)
+    mode = dice.choice(MODES)
+    services = SERVICES if mode == "remote" else dice.choice([SERVICES, SERVICES, 0])
+    lasting = dice.choice(LASTING) if dice.random() < 0.25 else None
     conf = {
-        "spark.lodestone.mode": "remote",
-        "spark.lodestone.replicas": dice.choice(["1", "2"]),
+        "spark.lodestone.mode": mode,
+        "spark.lodestone.replicas": dice.choice(["1", "2"]) if mode == "remote" else "1",
         "spark.lodestone.request.timeout": "2s",
         "spark.lodestone.lease.ttl": "10s",
+        "spark.lodestone.embedded.idleTimeout": "5s",
         "spark.sql.adaptive.enabled": dice.choice(["true", "false"]),
-        "spark.io.compression.codec": dice.choice(["lz4", "zstd", "snappy"]),
-        "spark.io.encryption.enabled": dice.choice(["true", "false", "false", "false"]),
-        "spark.serializer": "org.apache.spark.serializer."
-        + dice.choice(["KryoSerializer", "KryoSerializer", "JavaSerializer"]),
+        **spilling(dice),
         # Each loss costs a run of the stage, in plain Spark as well.
         "spark.stage.maxConsecutiveAttempts": "40",
-        "spark.task.maxFailures": "40",
+        # What is broken for a moment fails many tasks at once, which are tried again at once. What stays broken may fail a
+        # task for ever.
+        "spark.task.maxFailures": "20" if lasting else "1000",
     }
     memory = dice.choice(["24MiB", "64MiB", "256MiB"])
-    return Plan(seed, conf, memory, acts_of(dice))
+    mischief = TO_EXECUTORS | (TO_SERVICES if services else {})
+    return Plan(seed, conf, services, memory, acts_of(dice, mischief, lasting))
 
 
-def acts_of(dice: random.Random) -> list[Act]:
-    left = {what: most for what, (_, most) in MISCHIEF.items()}
+def spilling(dice: random.Random) -> dict[str, str]:
+    """How rows are written, and how few of them fit into memory."""
+    fraction, most_rows = dice.choice(MEMORY)
+    return {
+        "spark.io.compression.codec": dice.choice(["lz4", "zstd", "snappy"]),
+        "spark.io.encryption.enabled": dice.choice(["true"] + 7 * ["false"]),
+        "spark.serializer": "org.apache.spark.serializer."
+        + dice.choice(["KryoSerializer", "KryoSerializer", "JavaSerializer"]),
+        "spark.memory.fraction": fraction,
+        MOST_ROWS: most_rows,
+        # Files of shuffles that are over go when the driver's garbage collector has seen it.
+        "spark.cleaner.periodicGC.interval": "5s",
+    }
+
+
+def acts_of(dice: random.Random, mischief: dict, lasting: str | None) -> list[Act]:
+    left = {what: most for what, (_, most) in mischief.items()}
     acts = []
     while left:
         names = list(left)
-        (what,) = dice.choices(names, [MISCHIEF[name][0] for name in names])
-        acts.append(Act(what, dice.uniform(0.2, LONGEST_PAUSE_S), dice.getrandbits(32)))
+        (what,) = dice.choices(names, [mischief[name][0] for name in names])
+        acts.append(act_of(dice, what))
         left[what] -= 1
         if left[what] == 0:
             del left[what]
+    if lasting:
+        # Before most jobs of the round are over.
+        acts.insert(dice.randrange(6), act_of(dice, lasting))
     return acts
+
+
+def act_of(dice: random.Random, what: str) -> Act:
+    return Act(what, dice.uniform(0.2, LONGEST_PAUSE_S), dice.getrandbits(30))

@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """One round: services, an application, mischief, and a look at what is left."""
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.cluster import Cluster
 from harness.daemon import Daemon, wait_until
+from harness.faulty_disk import faulty_disk
 from harness.freezable_disk import freezable_disk
-from harness.spark_process import TWO_EXECUTORS, Job, Outcome, SparkProcess
+from harness.processes import daemons_below
+from harness.spark_process import Job, Outcome, SparkProcess
 
 from .data_files import data_files
-from .mischief import Mischief
-from .plan import SERVICES, Plan
+from .local_disks import is_explained
+from .mischief import Mischief, Victims
+from .plan import Plan
 
 # Small enough to be filled by what the jobs shuffle, or nearly.
 DISK_MB = 96
+# Enough for what executors write, with attempts that were in vain.
+LOCAL_DISK_MB = 400
+LOCAL_DISKS = 2
 # A service that was down when the application ended learns of it from the lease that its start gave: 120 s, and a little.
 LEASE_S = 150
 
@@ -28,29 +36,70 @@ class Round:
     outcome: Outcome
     counts: dict[str, int]
 
+    @property
+    def answers(self) -> list:
+        """Of each job of the round its answer, or why it failed."""
+        return self.outcome.answer["answers"]
 
-def job_of(plan: Plan, daemons: list[Daemon], arguments: dict) -> Job:
-    services = ",".join(daemon.host_port for daemon in daemons)
-    conf = {**plan.conf, "spark.lodestone.services": services}
-    return Job("many_shuffles", arguments, TWO_EXECUTORS, conf)
+    def faults(self, plan: Plan, expected: list) -> list[str]:
+        """What must not be: another answer than plain Spark's, or a job that failed and does not say that a disk stayed broken."""
+        return [
+            f"job {number}: {answer}"
+            for number, (answer, right) in enumerate(zip(self.answers, expected, strict=True))
+            if answer != right and not (plan.is_lasting and failed(answer) and is_explained(answer))
+        ]
+
+    def failed(self) -> int:
+        """How many jobs did."""
+        return sum(map(failed, self.answers))
+
+
+def failed(answer: object) -> bool:
+    return isinstance(answer, str)
+
+
+def job_of(plan: Plan, victims: Victims, arguments: dict) -> Job:
+    services = ",".join(daemon.host_port for daemon in victims.daemons)
+    named = {"spark.lodestone.services": services} if services else {}
+    handles = {"kills": str(victims.kills)}
+    return Job("many_shuffles", arguments | handles, victims.cluster.master, plan.conf | named)
 
 
 def run_round(
     plan: Plan, spark: str, folder: Path, arguments: dict, say: Callable[[str], None]
 ) -> tuple[Job, Round]:
-    """Runs the job to its end. Each service has a disk of its own, below `folder`."""
+    """Runs the job to its end. Each service has a disk of its own, below `folder`; the executors have two together, and the driver none of
+    these: without its disk it cannot begin a stage, whoever shuffles."""
     with ExitStack() as put_away:
-        daemons, disks = [], []
-        for number in range(SERVICES):
-            disks.append(put_away.enter_context(freezable_disk(folder / f"disk{number}", DISK_MB)))
-            daemons.append(Daemon(disks[-1].place / "service", memory=plan.memory))
-            put_away.callback(daemons[-1].stop)
-        job = job_of(plan, daemons, arguments)
+        victims = _victims(plan, spark, folder, put_away)
+        job = job_of(plan, victims, arguments)
         running = SparkProcess(spark, job)
-        mischief = Mischief(daemons, disks, say)
+        mischief = Mischief(victims, say)
         outcome, counts = _under_attack(plan, running, mischief)
-        _check_services_are_empty(daemons)
+        for disk in victims.local_disks:
+            disk.heal()
+        _check_services_are_empty(victims.daemons)
+        wait_until(
+            lambda: not daemons_below(folder / "local"), "the started services' end", LEASE_S
+        )
         return job, Round(outcome, counts)
+
+
+def _victims(plan: Plan, spark: str, folder: Path, put_away: ExitStack) -> Victims:
+    local = [
+        put_away.enter_context(faulty_disk(folder / "local" / f"local{number}", LOCAL_DISK_MB))
+        for number in range(LOCAL_DISKS)
+    ]
+    daemons, disks = [], []
+    for number in range(plan.services):
+        disks.append(put_away.enter_context(freezable_disk(folder / f"disk{number}", DISK_MB)))
+        daemons.append(Daemon(disks[-1].place / "service", memory=plan.memory))
+        put_away.callback(daemons[-1].stop)
+    cluster = Cluster(spark, folder / "cluster", local_dirs=[disk.place for disk in local])
+    put_away.callback(cluster.stop)
+    kills = folder / "kills"
+    os.mkfifo(kills)
+    return Victims(cluster, daemons, disks, local, kills)
 
 
 def _under_attack(plan, running, mischief) -> tuple[Outcome, dict[str, int]]:

@@ -18,7 +18,8 @@ STOP_TIMEOUT_S = 20
 
 
 class Cluster:
-    """One master, and on each host a worker with one core. `master` is the URL for a job; all files are below `folder`."""
+    """One master, and on each host a worker with one core. `master` is the URL for a job; all files are below `folder`, but for those of
+    executors if they are given local directories."""
 
     def __init__(
         self,
@@ -26,9 +27,11 @@ class Cluster:
         folder: Path,
         master: Host = LOOPBACK,
         workers: Sequence[Host] = WORKERS,
+        local_dirs: Sequence[Path] = (),
     ):
         self.hosts = workers
         self.folder = folder
+        self._local_dirs = local_dirs
         self._version = spark_version
         folder.mkdir(parents=True)
         port = free_port()
@@ -54,12 +57,13 @@ class Cluster:
         home = spark_home(self._version)
         start = [*host.enter, home / "bin" / "spark-class", f"org.apache.spark.deploy.{main}"]
         place = ["--host", host.address, "--webui-port", "0"]
+        local_dirs = self._local_dirs or [self.folder / f"local-{name}"]
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
             "PYTHONPATH": str(ROOT / "e2e"),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_LOCAL_DIRS": str(self.folder / f"local-{name}"),
+            "SPARK_LOCAL_DIRS": ",".join(map(str, local_dirs)),
         }
         environment.pop("SPARK_LOCAL_IP", None)
         with (self.folder / f"{name}.log").open("wb") as log:

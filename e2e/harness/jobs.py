@@ -7,15 +7,24 @@
 import gc
 import hashlib
 import json
+import os
 import tempfile
+import threading
+from contextlib import contextmanager
+from functools import partial
 
 from py4j.protocol import Py4JJavaError
 from pyspark import InheritableThread, TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql.functions import col, collect_list, first, last
 
 from harness.gates import stand_before
 from tpcds import query as tpcds
 from tpch import query
+
+# Enough for the reason of the last failure and its stack.
+FAILURE_CHARACTERS = 6000
+KILLS_OVER = "over\n"
 
 
 def word_count(spark, maps=6, partitions=8, rows=20000):
@@ -177,19 +186,21 @@ def plan_of(frame) -> dict[str, bool]:
 
 def spilled_shuffles(spark, seeds=(1,), rows=700000, maps=2, partitions=4):
     """For each seed a shuffle of rows that do not fit into memory: its number of rows, sums and checksum, or why it failed."""
-    answers = []
-    for seed in seeds:
-        made = spark.range(0, rows, 1, maps).selectExpr(
-            "id", f"sha2(cast(id * {seed} as string), 256) as filler", f"id * {seed} as product"
-        )
-        summed = made.repartition(partitions).selectExpr(
-            "count(*)", "sum(id)", "sum(product)", "sum(crc32(filler))"
-        )
-        try:
-            answers.append(list(summed.collect()[0]))
-        except Py4JJavaError as failed:
-            answers.append(f"failed: {failed.java_exception.getMessage()[:2000]}")
-    return answers
+    sizes = {"rows": rows, "maps": maps, "partitions": partitions}
+    return [
+        answer_or_failure(spark, partial(spilled_shuffle, seed=seed, **sizes)) for seed in seeds
+    ]
+
+
+def spilled_shuffle(spark, seed, rows, maps=2, partitions=4):
+    """A shuffle of rows that do not fit into memory: their number, sums and checksum."""
+    made = spark.range(0, rows, 1, maps).selectExpr(
+        "id", f"sha2(cast(id * {seed} as string), 256) as filler", f"id * {seed} as product"
+    )
+    summed = made.repartition(partitions).selectExpr(
+        "count(*)", "sum(id)", "sum(product)", "sum(crc32(filler))"
+    )
+    return list(summed.collect()[0])
 
 
 def shuffles_in_a_row(spark, turns=4, gates=None, **sizes):
@@ -258,21 +269,6 @@ def sql_aggregate(spark, rows=200000, partitions=32):
     return sorted([list(row) for row in grouped.collect()])
 
 
-def many_shuffles(spark, turns=2, tables=None, queries=()):
-    """Shuffles of all kinds, one after another: RDDs with and without combining, sorts, aggregates, joins, queries of TPC-H."""
-    if tables:
-        query.name_tables(spark, tables)
-    answers = []
-    for _ in range(turns):
-        answers.append(word_count(spark, rows=60000))
-        answers.append(keyed_rows(spark, maps=12, partitions=16, rows=60000, wide=(3,)))
-        answers.append(sorted_numbers(spark))
-        answers.append(sql_aggregate(spark, rows=400000))
-        answers.append(skewed_join(spark)[0])
-        answers.extend(query.rows_of(spark, name) for name in queries)
-    return answers
-
-
 def decisions(spark, tables, queries):
     """The rows of queries of TPC-DS."""
     query.name_tables(spark, tables)
@@ -289,6 +285,115 @@ def sorted_numbers(spark, rows=100000, maps=8, partitions=12):
         yield keys == sorted(keys), len(keys), sum(keys), keys[:1], keys[-1:]
 
     return [list(part) for part in ordered.mapPartitions(summarise).collect()]
+
+
+def many_shuffles(spark, turns=2, kinds=(), tables=None, queries=(), kills=None):
+    """Shuffles of these kinds, or of all, one after another, many of which spill where memory is short: of each its answer, or why it
+    failed; and what tasks have spilled.
+
+    `kills` is a pipe: each number that is written to it, in a line, is the luck with which a running task is killed.
+    """
+    killer = spark._jvm.io.lodestone.e2e.TaskKiller.of(spark.sparkContext._jsc)
+    if tables:
+        query.name_tables(spark, tables)
+    jobs = [KINDS[kind] for kind in kinds or KINDS]
+    jobs += [partial(query.rows_of, name=name) for name in queries]
+    with tasks_killed_by(killer, kills):
+        answers = [answer_or_failure(spark, job) for _ in range(turns) for job in jobs]
+    return {"answers": answers, "spilled": killer.spilledBytes(), "killed": killer.killed()}
+
+
+@contextmanager
+def tasks_killed_by(killer, kills):
+    """Kills tasks as the pipe says."""
+    if not kills:
+        yield
+        return
+
+    def kill_until_over(pipe):
+        for line in pipe:
+            if line == KILLS_OVER:
+                return
+            killer.kill(int(line))
+
+    # For both, so that to open it waits for nobody, and its end is not the end of a writer.
+    with os.fdopen(os.open(kills, os.O_RDWR), encoding="utf-8") as pipe:
+        thread = threading.Thread(target=kill_until_over, args=(pipe,), daemon=True)
+        thread.start()
+        yield
+        with open(kills, "w", encoding="utf-8") as own:
+            own.write(KILLS_OVER)
+        thread.join()
+
+
+def answer_or_failure(spark, job):
+    """What a job answers or, where it fails, a string that says why."""
+    try:
+        return job(spark)
+    except Py4JJavaError as failed:
+        return f"failed: {failed.java_exception.toString()[:FAILURE_CHARACTERS]}"
+    except PySparkException as failed:
+        return f"failed: {str(failed)[:FAILURE_CHARACTERS]}"
+
+
+def spilled_join(spark, rows=150000, maps=4, partitions=4, seed=7):
+    """A join of two sides that are both sorted, and an aggregate with a group for each row."""
+    wide = f"sha2(cast(id * {seed} as string), 256)"
+    left = spark.range(0, rows, 1, maps).selectExpr("id as k", f"{wide} as filler")
+    right = spark.range(0, rows, 1, maps).selectExpr(f"{rows - 1} - id as k", "id as v")
+    joined = left.repartition(partitions, "k").hint("merge").join(right, "k")
+    grouped = joined.groupBy("filler").agg({"k": "max", "v": "sum"})
+    summed = grouped.selectExpr("count(*)", "sum(`max(k)`)", "sum(`sum(v)` % 1000 * crc32(filler))")
+    return list(summed.collect()[0])
+
+
+def grouped_and_reduced(spark, maps=4, records=30000, keys=40000, partitions=4):
+    """RDDs of the JVM that combine, group and join: their maps and their readers both spill."""
+    sums = spark._jvm.io.lodestone.e2e.GroupAndReduce
+    return json.loads(sums.run(spark.sparkContext._jsc, maps, records, keys, partitions))
+
+
+def sorted_records(spark, maps=4, records=60000, partitions=4, seed=1):
+    """RDDs of the JVM that are sorted where they are read."""
+    sort = spark._jvm.io.lodestone.e2e.RecordSort
+    return json.loads(sort.run(spark.sparkContext._jsc, seed, maps, records, partitions))
+
+
+def skewed_rows(spark):
+    """Without what adaptive execution did: where tasks fail it need not do the same."""
+    return skewed_join(spark)[0]
+
+
+# With and without combining, sorts, aggregates, joins, Python and the JVM; and the one that mode auto merges.
+KINDS = {
+    "combined": partial(word_count, rows=60000),
+    "rows": partial(keyed_rows, maps=12, partitions=16, rows=60000, wide=(3,)),
+    "numbers": sorted_numbers,
+    "aggregate": partial(sql_aggregate, rows=400000),
+    "skew": skewed_rows,
+    "spilled": partial(spilled_shuffle, seed=3, rows=250000),
+    "join": spilled_join,
+    "groups": grouped_and_reduced,
+    "records": sorted_records,
+    "blocks": partial(many_tiny_blocks, maps=100, partitions=100),
+}
+
+
+def seeded_spills(spark, runs, gates=None):
+    """One job after another, each with what it was drawn: its answer, or why it failed; and what tasks have spilled.
+
+    Gates: on the driver, `run-<name>` before a job and `over-<name>` after it.
+    """
+    killer = spark._jvm.io.lodestone.e2e.TaskKiller.of(spark.sparkContext._jsc)
+    answers = []
+    for name, kind, sizes in runs:
+        stand_before(gates, f"run-{name}")
+        answers.append(answer_or_failure(spark, partial(SPILLING[kind], **sizes)))
+        stand_before(gates, f"over-{name}")
+    return {"answers": answers, "spilled": killer.spilledBytes()}
+
+
+SPILLING = {"shuffle": spilled_shuffle, "join": spilled_join, "sort": sorted_records}
 
 
 def read_in_pieces(spark, maps=12, partitions=2, gates=None):

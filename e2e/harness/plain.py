@@ -13,11 +13,13 @@ from .spark_process import JOB_TIMEOUT_S, Job, configuration
 STOP_TIMEOUT_S = 30
 # What may change the plan, and with that the answer. Nothing else of a job's configuration does.
 PLANNING = "spark.sql."
+# Arguments by which a test reaches into a job.
+HANDLES = ("gates", "kills")
 
 
 def question(job: Job) -> dict:
-    """What plain Spark is asked: the job without gates and without what only concerns a cluster."""
-    arguments = {k: v for k, v in job.arguments.items() if k != "gates"}
+    """What plain Spark is asked: the job that nobody reaches into, without what only concerns a cluster."""
+    arguments = {k: v for k, v in job.arguments.items() if k not in HANDLES}
     conf = {k: v for k, v in job.conf.items() if k.startswith(PLANNING)}
     return {"job": job.name, "arguments": arguments, "conf": conf}
 

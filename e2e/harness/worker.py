@@ -38,6 +38,9 @@ def run(gateway: JavaGateway, specification: dict) -> None:
     answer = getattr(jobs, specification["job"])(spark, **specification["arguments"])
     told = {"answer": answer, "report": report_of(spark), "stages": stages_of(spark)}
     spark.stop()
+    # Workers of a local cluster would give the next application's executors the directories of this one.
+    utils = getattr(gateway.jvm.org.apache.spark.util, "Utils$")
+    getattr(utils, "MODULE$").clearLocalRootDirs()
     with open(specification["result"], "w", encoding="utf-8") as out:
         json.dump(told, out)
 

@@ -6,13 +6,16 @@ import pytest
 from chaos.plan import plan_of
 from chaos.round import run_round
 
-SIZES = {"turns": 1}
+# Of each sort of job one, with Python and without: half of what `make chaos` runs in a turn.
+SIZES = {"turns": 1, "kinds": ["rows", "numbers", "aggregate", "spilled", "join"]}
 
 
+# The first in mode merge, with tasks that want memory, the second in mode remote; executors, tasks, services and disks are hit in both.
 @pytest.mark.lines("4.1")
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [7, 17])
 def test_whatever_is_killed_frozen_filled_or_damaged_the_answer_is_right(
     seed, spark, plain_answer, tmp_path
 ):
-    job, done = run_round(plan_of(seed), spark, tmp_path, SIZES, print)
-    assert done.outcome.answer == plain_answer(job)
+    plan = plan_of(seed)
+    job, done = run_round(plan, spark, tmp_path, SIZES, print)
+    assert done.faults(plan, plain_answer(job)["answers"]) == []

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done to the disks of an executor, and what a job may say that fails for it."""
+
+import random
+from collections.abc import Callable
+
+from harness.faulty_disk import FaultyDisk
+
+# Calls that fail together, as with a disk of which some blocks are bad, or whose directory is.
+CALLS = [
+    ("write",),
+    ("write",),
+    ("read",),
+    ("create", "mkdir"),
+    ("open",),
+    ("lookup", "getattr"),
+    ("rename", "rename2"),
+    ("unlink", "setattr"),
+]
+# A job that fails for a broken disk names it in one of these ways. The last ones are Spark's, which looks for a directory and does
+# not ask why it is not there.
+EXPLAINED = (
+    "No space left on device",
+    "Input/output error",
+    "Failed to create local dir",
+    "Failed to create directory",
+)
+
+Pause = Callable[[float], object]
+
+
+def is_explained(failure: str) -> bool:
+    return any(reason in failure for reason in EXPLAINED)
+
+
+def fill_for_a_while(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str:
+    room = luck.choice([0, 0, luck.randrange(8 << 20)])
+    seconds = luck.uniform(0.3, 4)
+    try:
+        disk.leave_room(room)
+        pause(seconds)
+    finally:
+        disk.make_room()
+    return f"{disk.place.name} but for {room >> 10} KiB, for {seconds:.1f} s"
+
+
+def fail_for_a_while(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str:
+    seconds = luck.uniform(0.1, 4)
+    before = disk.failures
+    try:
+        disk.fail()
+        pause(seconds)
+    finally:
+        disk.mend()
+    return f"{disk.place.name}, for {seconds:.1f} s, {disk.failures - before} calls"
+
+
+def fail_some_calls(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str:
+    calls = luck.choice(CALLS)
+    times = luck.randrange(1, 4)
+    seconds = luck.uniform(1, 4)
+    before = disk.failures
+    try:
+        disk.fail(frozenset(calls), times)
+        pause(seconds)
+    finally:
+        disk.mend()
+    return f"{disk.place.name}, {disk.failures - before} of {times}: {' or '.join(calls)}"
+
+
+def hang_for_a_while(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str:
+    seconds = luck.uniform(0.5, 6)
+    try:
+        disk.hang()
+        pause(seconds)
+    finally:
+        disk.thaw()
+    return f"{disk.place.name}, for {seconds:.1f} s"
+
+
+def fill_for_good(disk: FaultyDisk, luck: random.Random, _pause: Pause) -> str:
+    room = luck.randrange(8 << 20)
+    disk.leave_room(room)
+    return f"{disk.place.name} but for {room >> 10} KiB"
+
+
+def fail_for_good(disk: FaultyDisk, _luck: random.Random, _pause: Pause) -> str:
+    disk.fail()
+    return disk.place.name
+
+
+LOCAL_ACTS = {
+    "fill a local directory": fill_for_a_while,
+    "fail a local directory": fail_for_a_while,
+    "fail some calls of a local directory": fail_some_calls,
+    "hang a local directory": hang_for_a_while,
+    "fill a local directory for good": fill_for_good,
+    "fail a local directory for good": fail_for_good,
+}

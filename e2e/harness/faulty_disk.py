@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small disk that fills, fails with EIO, or hangs when it is asked to, and is well again afterwards.
+
+Device-mapper could do this to a real disk, where the kernel has it; a file system that this process serves can do it anywhere, to single
+operations, and leaves what is on the disk as it is.
+"""
+
+import errno
+import os
+import select
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .passthrough import HEADER, MAX_REQUEST, Errno, Passthrough
+from .small_disk import fill, small_disk
+
+OPERATIONS = {
+    1: "lookup", 2: "forget", 3: "getattr", 4: "setattr", 8: "mknod", 9: "mkdir", 10: "unlink",
+    11: "rmdir", 12: "rename", 14: "open", 15: "read", 16: "write", 17: "statfs", 18: "release",
+    20: "fsync", 25: "flush", 26: "init", 27: "opendir", 28: "readdir", 29: "releasedir",
+    35: "create", 42: "batch_forget", 45: "rename2",
+}  # fmt: skip
+FORGETS = ("forget", "batch_forget")
+# What the kernel does for itself, or asks nobody else about: a broken disk has no say in it.
+NEVER_FAIL = (*FORGETS, "init", "release", "releasedir", "flush")
+STOP_PATIENCE_S = 10
+
+
+class FaultyDisk:
+    """A file system at `place`, whose files are on a disk in memory at `behind`."""
+
+    def __init__(self, place: Path, behind: Path):
+        self.place = place
+        self.behind = behind
+        # Calls that got EIO or found no room.
+        self.failures = 0
+        self._files = Passthrough(str(behind))
+        self._fails_at: frozenset[str] = frozenset()
+        self._fails_left: int | None = None
+        self._moves = threading.Event()
+        self._moves.set()
+        self._device = os.open("/dev/fuse", os.O_RDWR)
+        self._stop_read, self._stop_write = os.pipe()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def fill(self) -> int:
+        """Until there is no room; says how many bytes that took."""
+        return fill(self.behind / "filler")
+
+    def leave_room(self, room: int) -> None:
+        """Full but for so many bytes."""
+        size = max(0, self.fill() - room)
+        os.truncate(self.behind / "filler", size)
+
+    def make_room(self) -> None:
+        """Takes back what `fill` did."""
+        (self.behind / "filler").unlink(missing_ok=True)
+
+    def fail(self, operations: frozenset[str] | None = None, times: int | None = None) -> None:
+        """Answers EIO: to these operations or to all, so many times or until `mend`."""
+        self._fails_left = times
+        every = frozenset(OPERATIONS.values()) - frozenset(NEVER_FAIL)
+        self._fails_at = every if operations is None else operations
+
+    def mend(self) -> None:
+        """Fails no more."""
+        self._fails_at = frozenset()
+
+    def hang(self) -> None:
+        """Answers nothing. Who asks cannot be interrupted."""
+        self._moves.clear()
+
+    def thaw(self) -> None:
+        """Answers what was asked meanwhile, and goes on."""
+        self._moves.set()
+
+    def heal(self) -> None:
+        """All is well."""
+        self.make_room()
+        self.mend()
+        self.thaw()
+
+    def mount(self) -> None:
+        options = f"fd={self._device},rootmode=40000,user_id=0,group_id=0,allow_other"
+        command = ["mount", "-i", "-t", "fuse", "-o", options, "faulty", self.place]
+        subprocess.run(command, check=True, pass_fds=[self._device])
+        self._thread.start()
+
+    def unmount(self) -> None:
+        """Who still has files open here gets errors from now on."""
+        self.thaw()
+        subprocess.run(["umount", "--lazy", self.place], check=True)
+        os.write(self._stop_write, b"\0")
+        self._thread.join(STOP_PATIENCE_S)
+        assert not self._thread.is_alive(), "the disk still works on something"
+        for descriptor in (self._device, self._stop_read, self._stop_write):
+            os.close(descriptor)
+        self._files.close()
+
+    def _serve(self) -> None:
+        while True:
+            ready, _, _ = select.select([self._device, self._stop_read], [], [])
+            if self._stop_read in ready:
+                return
+            # Before a request is taken: who waits for one that was not taken can be killed.
+            self._moves.wait()
+            try:
+                request = os.read(self._device, MAX_REQUEST)
+            except OSError as gone:
+                # Whoever asked was killed, or nobody has a file open here any more.
+                if gone.errno == errno.ENODEV:
+                    return
+                continue
+            self._handle(request)
+
+    def _handle(self, request: bytes) -> None:
+        _, code, unique, node, *_ = HEADER.unpack_from(request)
+        operation = OPERATIONS.get(code)
+        number, answer = 0, b""
+        try:
+            if operation is None:
+                raise Errno(errno.ENOSYS, "")
+            if self._is_to_fail(operation):
+                raise Errno(errno.EIO, "")
+            answer = self._files.answer(operation, node, request[HEADER.size :])
+        except OSError as failed:
+            number = failed.errno
+            self.failures += number in (errno.EIO, errno.ENOSPC)
+        if operation in FORGETS:
+            return
+        head = (16 + len(answer)).to_bytes(4, "little") + (-number).to_bytes(
+            4, "little", signed=True
+        )
+        try:
+            os.write(self._device, head + unique.to_bytes(8, "little") + answer)
+        except OSError:
+            pass  # who asked was killed meanwhile
+
+    def _is_to_fail(self, operation: str) -> bool:
+        if operation not in self._fails_at or self._fails_left == 0:
+            return False
+        if self._fails_left is not None:
+            self._fails_left -= 1
+        return True
+
+
+@contextmanager
+def faulty_disk(place: Path, megabytes: int) -> Iterator[FaultyDisk]:
+    """Mounted at `place`. Needs root, and /dev/fuse."""
+    place.mkdir(parents=True)
+    with small_disk(place.with_name(f"{place.name}-behind"), megabytes) as behind:
+        disk = FaultyDisk(place, behind)
+        disk.mount()
+        try:
+            yield disk
+        finally:
+            disk.unmount()

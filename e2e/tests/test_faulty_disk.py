@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The disk that `make chaos` breaks: what it is asked to do it does, or nothing would be tested on it."""
+
+import errno
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+
+import pytest
+
+from harness.faulty_disk import faulty_disk
+
+CONTENT = b"rows" * 100_000
+
+
+@pytest.fixture
+def disk(tmp_path):
+    with faulty_disk(tmp_path / "disk", megabytes=4) as mounted:
+        yield mounted
+
+
+def test_a_disk_that_is_well_keeps_what_is_written_renamed_cut_and_appended(disk):
+    first, folder = disk.place / "first", disk.place / "folder"
+    first.write_bytes(CONTENT)
+    folder.mkdir()
+    first.rename(folder / "second")
+    os.truncate(folder / "second", 1000)
+    with (folder / "second").open("ab") as file:
+        file.write(b"end")
+    assert (folder / "second").read_bytes() == CONTENT[:1000] + b"end"
+    assert sorted(path.name for path in disk.place.rglob("*")) == ["folder", "second"]
+    (folder / "second").unlink()
+    folder.rmdir()
+    assert list(disk.place.iterdir()) == []
+
+
+def test_a_full_disk_takes_nothing_until_there_is_room_again(disk):
+    disk.leave_room(8192)
+    with pytest.raises(OSError) as full:
+        (disk.place / "rows").write_bytes(CONTENT)
+    assert full.value.errno == errno.ENOSPC
+    disk.heal()
+    (disk.place / "rows").write_bytes(CONTENT)
+    assert (disk.place / "rows").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("call", [os.stat, os.listdir, os.remove, lambda path: open(path, "rb")])
+def test_a_broken_disk_gives_an_error_and_afterwards_what_it_had(disk, call):
+    place = disk.place / "folder"
+    place.mkdir()
+    disk.fail()
+    with pytest.raises(OSError) as broken:
+        call(place)
+    assert broken.value.errno == errno.EIO
+    disk.mend()
+    assert place.is_dir()
+
+
+def test_calls_fail_as_often_as_they_are_asked_to(disk):
+    disk.fail(frozenset(["write"]), times=2)
+    with (disk.place / "rows").open("wb", buffering=0) as file:
+        for _ in range(2):
+            with pytest.raises(OSError, match="Input/output error"):
+                file.write(b"lost")
+        file.write(b"kept")
+    assert (disk.place / "rows").read_bytes() == b"kept"
+    assert disk.failures == 2
+
+
+def test_whoever_asks_a_hanging_disk_waits_until_it_goes_on(disk):
+    path = disk.place / "rows"
+    disk.hang()
+    asked = threading.Event()
+
+    def write():
+        asked.set()
+        return path.write_bytes(CONTENT)
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        asked.wait()
+        with pytest.raises(NotYet):
+            writing.result(timeout=0.2)
+        disk.thaw()
+        assert writing.result(timeout=10) == len(CONTENT)
+    assert path.read_bytes() == CONTENT
