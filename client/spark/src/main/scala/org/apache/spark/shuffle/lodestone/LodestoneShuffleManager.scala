@@ -5,15 +5,17 @@ import org.apache.spark.{ShuffleDependency, SparkConf, SparkEnv, TaskContext}
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.driver.{
   DriverCoordinator,
+  MapCounted,
   RpcDriverLink,
   ShuffleGeneration
 }
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteDefaults, RemotePlans}
 import org.apache.spark.shuffle.lodestone.embedded.HostService
-import org.apache.spark.shuffle.lodestone.fetch.{MergedReads, ReadRange}
+import org.apache.spark.shuffle.lodestone.fetch.{LocalReads, MergedReads, ReadRange}
+import org.apache.spark.shuffle.lodestone.fetch.WrittenRecords
 import org.apache.spark.shuffle.lodestone.fetch.remote.RemoteReads
 import org.apache.spark.shuffle.lodestone.push.{BlockPusher, DiskProbe, DiskSpeed, MapOutput}
-import org.apache.spark.shuffle.lodestone.push.{CountingShuffleWriter, PushingShuffleWriter}
+import org.apache.spark.shuffle.lodestone.push.{CommittingShuffleWriter, CountingShuffleWriter}
 import org.apache.spark.shuffle.lodestone.push.RecordCounts
 import org.apache.spark.shuffle.lodestone.push.records.MapWriters
 import org.apache.spark.shuffle.lodestone.push.remote.RemoteWrites
@@ -36,6 +38,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
 
   private val coordinator = new OnDemand[DriverCoordinator]
   private val executor = new OnDemand[ExecutorSide]
+  private val counting = new OnDemand[LocalSide]
   private val writers = new OnDemand[MapWriters]
 
   override def registerShuffle[K, V, C](
@@ -50,10 +53,10 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     driver.obstacle(dependency) match {
       case Some(reason) =>
         driver.leftToSpark(shuffleId, numMaps, numPartitions, reason)
-        if (reason == Reason.FewBlocks) new LocalHandle(inner) else inner
+        if (DriverCoordinator.isWrittenHere(reason)) new LocalHandle(inner, numMaps) else inner
       case None =>
         driver.registered(shuffleId, numMaps, numPartitions)
-        new LodestoneHandle(inner, driver.app, driver.isRemote)
+        new LodestoneHandle(inner, numMaps, driver.app, driver.isRemote)
     }
   }
 
@@ -66,31 +69,42 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       executorSide(remote.app).writes
         .writer[K, V](remote, mapId, context, metrics)
         .getOrElse(super.getWriter(remote.inner, mapId, context, metrics))
-    case merging: LodestoneHandle[_, _, _] =>
+    case merging: LodestoneHandle[K @unchecked, V @unchecked, _] =>
       val side = executorSide(merging.app)
-      val records = RecordCounts(merging.dependency)
-      val inner = mapWriters
-        .writer[K, V](merging.inner, mapId, context, metrics, records)
-        .getOrElse {
-          val sparks = super.getWriter[K, V](merging.inner, mapId, context, metrics)
-          new CountingShuffleWriter(sparks, records)
-        }
-      new PushingShuffleWriter(
-        inner,
-        lengths =>
-          side.pusher.push(MapOutput(
-            generationOf(merging),
-            context.partitionId(),
-            mapId,
-            lengths,
-            records,
-            () => shuffleBlockResolver.getDataFile(merging.shuffleId, mapId))))
-    case local: LocalHandle[_, _, _] =>
-      val records = RecordCounts(local.dependency)
-      mapWriters
-        .writer[K, V](local.inner, mapId, context, metrics, records)
-        .getOrElse(super.getWriter(local.inner, mapId, context, metrics))
+      keepingWriter(merging, mapId, context, metrics) { (lengths, records) =>
+        side.pusher.push(MapOutput(
+          generationOf(merging),
+          context.partitionId(),
+          mapId,
+          lengths,
+          records,
+          () => shuffleBlockResolver.getDataFile(merging.shuffleId, mapId)))
+      }
+    case local: LocalHandle[K @unchecked, V @unchecked, _] =>
+      keepingWriter(local, mapId, context, metrics)((_, _) => ())
     case plain => super.getWriter(SparkHandle.checked(plain), mapId, context, metrics)
+  }
+
+  /** Of an output that the executor keeps: what is in it the driver hears as soon as it is committed. */
+  private def keepingWriter[K, V](
+      handle: OwnHandle[K, V, _],
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter)(
+      committed: (Array[Long], RecordCounts) => Unit): ShuffleWriter[K, V] = {
+    val records = RecordCounts(handle.dependency)
+    val inner = mapWriters
+      .writer[K, V](handle.inner, mapId, context, metrics, records)
+      .getOrElse {
+        val sparks = super.getWriter[K, V](handle.inner, mapId, context, metrics)
+        new CountingShuffleWriter(sparks, records)
+      }
+    new CommittingShuffleWriter(
+      inner,
+      lengths => {
+        localSide.counted(handle, context.partitionId(), mapId, records)
+        committed(lengths, records)
+      })
   }
 
   override def getReader[K, C](
@@ -118,15 +132,19 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
           .getOrElse(plainReader(remote.inner))
       case merging: LodestoneHandle[K @unchecked, _, C @unchecked] =>
         executorSide(merging.app).reads
-          .reader[K, C](merging.inner, range, context, metrics)
+          .reader[K, C](merging, range, context, metrics)
           .getOrElse(plainReader(merging.inner))
-      case local: LocalHandle[_, _, _] => plainReader(local.inner)
+      case local: LocalHandle[K @unchecked, _, C @unchecked] =>
+        localSide.reads
+          .reader[K, C](local, range, context, metrics)
+          .getOrElse(plainReader(local.inner))
       case plain => plainReader(SparkHandle.checked(plain))
     }
   }
 
   override def unregisterShuffle(shuffleId: Int): Boolean = {
     executor.ifMade(_.removed(shuffleId))
+    counting.ifMade(_.removed(shuffleId))
     coordinator.ifMade(_.removed(shuffleId))
     writers.ifMade(_.removed(shuffleId))
     super.unregisterShuffle(shuffleId)
@@ -141,7 +159,9 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
   private def mapWriters: MapWriters = writers.get(new MapWriters(conf, shuffleBlockResolver))
 
   private def executorSide(app: Application): ExecutorSide =
-    executor.get(new ExecutorSide(conf, app))
+    executor.get(new ExecutorSide(conf, localSide, app))
+
+  private def localSide: LocalSide = counting.get(new LocalSide(conf))
 }
 
 private[spark] object LodestoneShuffleManager {
@@ -149,9 +169,34 @@ private[spark] object LodestoneShuffleManager {
   private def generationOf(handle: LodestoneHandle[_, _, _]): ShuffleGeneration =
     ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
 
-  /** What an executor needs once it has a task of a shuffle that is not left to Spark. */
-  private final class ExecutorSide(conf: SparkConf, app: Application) {
-    private val settings = LodestoneConf.onExecutor(conf)
+  /** What an executor needs once it has a task of a shuffle that Spark does not have to itself. */
+  private final class LocalSide(conf: SparkConf) {
+    val settings: LodestoneConf = LodestoneConf.onExecutor(conf)
+    private val driver = new RpcDriverLink(SparkEnv.get, settings, _ => ())
+    val written = new WrittenRecords(driver, settings.requestTimeoutMs)
+    val reads = new LocalReads(written, driver)
+
+    /**
+     * A map output is committed. The driver hears of it from the task's thread, and so before it hears
+     * that the task is over, and before any reader asks it.
+     */
+    def counted(
+        handle: OwnHandle[_, _, _],
+        mapIndex: Int,
+        mapId: Long,
+        records: RecordCounts): Unit =
+      if (handle.isCounted) {
+        records.packed.foreach { packed =>
+          driver.report(MapCounted(handle.shuffleId, mapIndex, mapId, packed))
+        }
+      }
+
+    def removed(shuffleId: Int): Unit = written.removed(shuffleId)
+  }
+
+  /** What it needs besides for one that may be merged, or be remote. */
+  private final class ExecutorSide(conf: SparkConf, local: LocalSide, app: Application) {
+    private val settings = local.settings
     private val client = new ServiceClient(app, settings.requestTimeoutMs)
     private val host = Some(settings.services).collect { case ServiceSource.Embedded =>
       new HostService(conf, SparkEnv.get)
@@ -161,7 +206,7 @@ private[spark] object LodestoneShuffleManager {
     private def localDirs = SparkEnv.get.blockManager.diskBlockManager.localDirs.toSeq
     private val disk = new DiskSpeed(() => DiskProbe.readMicros(localDirs))
     val pusher = new BlockPusher(settings, client, driver, () => disk.readMicros())
-    val reads = new MergedReads(settings, client, driver)
+    val reads = new MergedReads(settings, client, driver, local.written)
     private val plans = new RemotePlans(driver)
     private val patience = Patience.of(settings, client)
     val writes = new RemoteWrites(settings, client, driver, plans, patience)

@@ -139,9 +139,12 @@ private[spark] object Reason {
   case object RecordsMismatch extends Reason(
         "RECORDS_MISMATCH",
         "a merged chunk had other than the written number of records; the stage was repeated")
+  case object OriginalMismatch extends Reason(
+        "ORIGINAL_MISMATCH",
+        "a map output had other than the written number of records; its map was run again")
   case object RecordsUnchecked extends Reason(
         "RECORDS_UNCHECKED",
-        "after merged data proved wrong, an original was read whose number of records nobody told")
+        "an original was read whose number of records nobody told")
   case object LedgerMismatch extends Reason(
         "LEDGER_MISMATCH",
         "the service has other blocks than it had told the map tasks")
@@ -204,6 +207,7 @@ private[spark] object Reason {
     ChunkCorrupt,
     ChunkBroken,
     RecordsMismatch,
+    OriginalMismatch,
     RecordsUnchecked,
     LedgerMismatch)
 

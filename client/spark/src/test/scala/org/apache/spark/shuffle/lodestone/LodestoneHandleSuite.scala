@@ -44,8 +44,13 @@ final class LodestoneHandleSuite {
   @Test def `a handle of a second copy of the jar is refused with the places of both`(): Unit = {
     val inner = new BaseShuffleHandle[Any, Any, Any](0, null)
     for (handle <- Seq(
-        ofSecondCopy(classOf[LocalHandle[_, _, _]].getName, inner),
-        ofSecondCopy(classOf[LodestoneHandle[_, _, _]].getName, inner, null, Boolean.box(true)));
+        ofSecondCopy(classOf[LocalHandle[_, _, _]].getName, inner, Int.box(2)),
+        ofSecondCopy(
+          classOf[LodestoneHandle[_, _, _]].getName,
+          inner,
+          Int.box(2),
+          null,
+          Boolean.box(true)));
       refused <- Seq(writing(handle), reading(handle))) {
       assertTrue(refused.getMessage.contains("two copies of the Lodestone jar"), refused.getMessage)
       assertEquals(2, "file:".r.findAllIn(refused.getMessage).size, refused.getMessage)

@@ -20,6 +20,7 @@ import org.apache.spark.{
 import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, LodestoneReport, Mode, Reason}
 import org.apache.spark.shuffle.lodestone.ServiceSource
+import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
 import org.apache.spark.shuffle.lodestone.driver.remote.{FailedAttempts, MapTaskEnds}
 import org.apache.spark.shuffle.lodestone.driver.remote.RemoteShuffles
 import org.apache.spark.shuffle.lodestone.driver.services._
@@ -49,6 +50,7 @@ private[spark] final class DriverCoordinator private (
   private val client = new ServiceClient(app, settings.requestTimeoutMs)
   private val report = new DriverReport
   private val shuffles = new ShuffleTable
+  private val counts = new MapCounts
   private val source = addressSource()
   private val directory = new ServiceDirectory(source, client, loop)
   private val reports = new ReportSender(reported, client, loop)
@@ -97,6 +99,7 @@ private[spark] final class DriverCoordinator private (
       remote,
       directory,
       Some(source).collect { case hosts: EmbeddedHosts => hosts },
+      counts,
       report))
   private val metrics = new DriverMetrics(report)
   private val stopped = new AtomicBoolean()
@@ -130,15 +133,26 @@ private[spark] final class DriverCoordinator private (
   /** The shuffle may be merged, or in mode remote be remote. */
   def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit = loop.post {
     report.registered(shuffleId, numMaps, numPartitions)
-    if (isRemote) remote.registered(shuffleId, numMaps, numPartitions)
-    else shuffles.add(new ShuffleState(shuffleId, numMaps, numPartitions))
+    if (isRemote) {
+      remote.registered(shuffleId, numMaps, numPartitions)
+    } else {
+      shuffles.add(new ShuffleState(shuffleId, numMaps, numPartitions))
+      counts.registered(shuffleId, numMaps, numPartitions)
+    }
   }
 
   /** No service has to do with the shuffle. */
-  def leftToSpark(shuffleId: Int, numMaps: Int, numPartitions: Int, reason: Reason): Unit =
-    loop.post(report.leftToSpark(shuffleId, numMaps, numPartitions, reason))
+  def leftToSpark(
+      shuffleId: Int,
+      numMaps: Int,
+      numPartitions: Int,
+      reason: Reason): Unit = loop.post {
+    report.leftToSpark(shuffleId, numMaps, numPartitions, reason)
+    if (isWrittenHere(reason)) counts.registered(shuffleId, numMaps, numPartitions)
+  }
 
   def removed(shuffleId: Int): Unit = loop.post {
+    counts.removed(shuffleId)
     if (isRemote) remote.removed(shuffleId) else remover.removed(shuffleId)
   }
 
@@ -238,6 +252,9 @@ private[spark] object DriverCoordinator {
 
   /** Some 80 KB of report: a service has a small part of its memory for those of all drivers. */
   private val MaxShufflesTold = 200
+
+  /** Whether Spark has a shuffle to itself only when it is read. */
+  def isWrittenHere(reason: Reason): Boolean = reason == Reason.FewBlocks
 
   /** On the driver, once [[SparkEnv]] is there. */
   def apply(

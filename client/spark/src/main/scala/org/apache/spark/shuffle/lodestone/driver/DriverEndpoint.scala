@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.driver
 
 import org.apache.spark.rpc.{RpcCallContext, RpcEnv, ThreadSafeRpcEndpoint}
 import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
 import org.apache.spark.shuffle.lodestone.driver.remote.RemoteShuffles
 import org.apache.spark.shuffle.lodestone.driver.services.{EmbeddedHosts, ServiceDirectory}
 
@@ -15,12 +16,15 @@ private[driver] final class DriverEndpoint(
     remote: RemoteShuffles,
     directory: ServiceDirectory,
     hosts: Option[EmbeddedHosts],
+    counts: MapCounts,
     report: DriverReport)
     extends ThreadSafeRpcEndpoint {
 
   /** One-way messages are reports: when too many wait, they are lost and nothing else is. */
   override def receive: PartialFunction[Any, Unit] = {
     case message: MapPushed => loop.offer(() => finalizer.mapPushed(message))
+    case message: MapCounted =>
+      loop.offer(message.records.bytes.toLong)(() => counts.counted(message))
     case message: TaskRead => loop.offer(() => report.read(message))
     case message: ServiceFound =>
       loop.offer { () =>
@@ -34,6 +38,7 @@ private[driver] final class DriverEndpoint(
     case GetMergePlan(id, sample) =>
       ask(context)(registrar.plan(id, sample, context.reply(_)))
     case GetMergeResult(id) => ask(context)(finalizer.result(id, context.reply(_)))
+    case message: GetCounts => ask(context)(context.reply(counts.answer(message)))
     case message: GetRemotePlan => ask(context)(remote.plan(message, context.reply(_)))
     case GetRemotePlaces(shuffleId) =>
       ask(context)(remote.places(shuffleId, context.reply(_)))

@@ -24,6 +24,9 @@ private[lodestone] trait DriverLink {
 
   def distrust(generation: ShuffleGeneration, reduceId: Int, why: Reason): Future[Boolean]
 
+  /** [[CountedMaps]] or [[NotMerged]]. */
+  def counts(asked: GetCounts): Future[DriverMessage]
+
   /** One-way. */
   def tell(message: DriverMessage): Unit
 
@@ -37,17 +40,20 @@ private[lodestone] trait DriverLink {
     }
 
   /** Waits for what the driver says to something, as far as it goes. None: it did not say anything. */
-  final def awaitNoted(asked: => Future[Boolean], what: String): Option[Boolean] =
+  final def awaitNoted[T](
+      asked: => Future[T],
+      what: String,
+      atMost: FiniteDuration = patience): Option[T] =
     try {
-      Some(Await.result(asked, patience))
+      Some(Await.result(asked, atMost))
     } catch {
       case _: TimeoutException =>
-        DriverLink.log.warn(s"The driver did not note in time: $what")
+        DriverLink.log.warn(s"The driver did not answer in time: $what")
         None
       // As above. Without the note a stage may fail once more; with this exception in the place of
       // the one that the caller is about to throw it would be the whole application, or the answer.
       case NonFatal(failure) =>
-        DriverLink.log.warn(s"The driver was not told: $what", failure)
+        DriverLink.log.warn(s"The driver did not answer: $what", failure)
         None
     }
 
@@ -122,6 +128,9 @@ private[lodestone] final class RpcDriverLink(
       reduceId: Int,
       why: Reason): Future[Boolean] =
     driver.ask[Boolean](DistrustMerged(generation, reduceId, why.code), timeout)
+
+  override def counts(asked: GetCounts): Future[DriverMessage] =
+    driver.ask[DriverMessage](asked, timeout)
 
   override def tell(message: DriverMessage): Unit = driver.send(message)
 }

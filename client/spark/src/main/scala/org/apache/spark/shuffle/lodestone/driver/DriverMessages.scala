@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
+import org.apache.spark.shuffle.lodestone.driver.counts.PackedLongs
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire.Ledger
 
@@ -67,6 +68,63 @@ private[spark] final case class DistrustMerged(
 /** One-way: what one reduce task read. */
 private[spark] final case class TaskRead(generation: ShuffleGeneration, counts: ReadCounts)
     extends DriverMessage
+
+/**
+ * One-way: how many records a map attempt has written for each partition. It is sent by the task, once
+ * its output is committed: when a reader runs, the driver knows it.
+ */
+private[spark] final case class MapCounted(
+    shuffleId: Int,
+    mapIndex: Int,
+    mapId: Long,
+    records: PackedLongs)
+    extends DriverMessage
+
+/** Ask: how many records have these maps written for these partitions? Answer: [[CountedMaps]]. */
+private[spark] final case class GetCounts(
+    shuffleId: Int,
+    startMapIndex: Int,
+    endMapIndex: Int,
+    startPartition: Int,
+    endPartition: Int)
+    extends DriverMessage
+
+/**
+ * What map attempts, whether Spark accepted them or not, told of the partitions from `startPartition` to
+ * before `endPartition`: `records` has a row for each of `mapIds`.
+ *
+ * @param nextMapIndex
+ *   the map from which to ask again, if this is not all
+ */
+private[spark] final case class CountedMaps(
+    nextMapIndex: Int,
+    startPartition: Int,
+    endPartition: Int,
+    mapIds: PackedLongs,
+    records: PackedLongs)
+    extends DriverMessage {
+
+  /** Of a row, from one partition to before another one, which are all here. */
+  def in(row: Int, from: Int, until: Int): Long = {
+    val rowStart = row * (endPartition - startPartition)
+    var sum = 0L
+    var partition = from
+    while (partition < until) {
+      sum += records(rowStart + partition - startPartition)
+      partition += 1
+    }
+    sum
+  }
+}
+
+private[spark] object CountedMaps {
+  val NoMore: Int = -1
+
+  val Nothing: CountedMaps = {
+    val none = PackedLongs(Array.emptyLongArray)
+    CountedMaps(NoMore, 0, 0, none, none)
+  }
+}
 
 /**
  * Partition `p` of `numPartitions` belongs to service `p * services.length / numPartitions`.

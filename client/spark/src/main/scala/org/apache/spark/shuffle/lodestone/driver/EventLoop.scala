@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.driver
 
 import java.util.concurrent.{ScheduledThreadPoolExecutor, TimeUnit}
 import java.util.concurrent.ThreadPoolExecutor.DiscardPolicy
-import java.util.concurrent.atomic.AtomicInteger
+import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
 import scala.concurrent.ExecutionContext
 import scala.util.control.NonFatal
@@ -24,6 +24,7 @@ private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTim
 
   private val log = LoggerFactory.getLogger(classOf[EventLoop])
   private val waiting = new AtomicInteger()
+  private val waitingBytes = new AtomicLong()
   private val executor = newExecutor()
 
   /** Runs the callbacks of futures as events: they answer our own calls, and none is refused. */
@@ -44,6 +45,21 @@ private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTim
       })
       true
     }
+
+  /** One that holds so many bytes. False: those that wait hold too many, or are too many. */
+  def offer(bytes: Long)(event: () => Unit): Boolean = {
+    def gone(): Unit = {
+      waitingBytes.addAndGet(-bytes)
+      ()
+    }
+    val fits = waitingBytes.addAndGet(bytes) <= MaxWaitingBytes
+    val taken = fits && offer { () =>
+      gone()
+      event()
+    }
+    if (!taken) gone()
+    taken
+  }
 
   /** An event of our own side, never refused: it is as rare as a shuffle. */
   def post(event: => Unit): Unit = executor.execute(guarded(() => event))
@@ -71,6 +87,9 @@ private[driver] object EventLoop {
 
   /** A report of one task is some hundred bytes: this many are some ten MB. */
   private val MaxWaitingEvents = 100000
+
+  /** Of events that hold more than that. */
+  private val MaxWaitingBytes = 64L << 20
 
   private def newExecutor(): ScheduledThreadPoolExecutor = {
     val threads = DaemonThreads.named("driver")

@@ -4,35 +4,47 @@ package org.apache.spark.shuffle.lodestone.fetch
 import scala.collection.mutable
 
 import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, PartitionLayout}
-import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
+import org.apache.spark.storage.{BlockId, ShuffleBlockId}
 
-/** An original of which is known how many records its map task wrote into it, and where it is. */
-private[fetch] final case class CountedBlock(
-    id: ShuffleBlockId,
-    address: BlockManagerId,
-    mapIndex: Int,
-    records: Int)
+/** How many records map tasks wrote into originals. */
+private[fetch] trait BlockRecords {
+
+  /** Of a block, or of several that are fetched as one; [[BlockRecords.NotTold]] where nobody told. */
+  def in(id: BlockId): Long
+
+  /** What the other one knows counts where this one does not know. */
+  final def orElse(other: BlockRecords): BlockRecords = id => {
+    val told = in(id)
+    if (told == BlockRecords.NotTold) other.in(id) else told
+  }
+}
+
+private[fetch] object BlockRecords {
+  val NotTold: Long = -1
+  val Unknown: BlockRecords = _ => NotTold
+}
 
 /**
- * How many records map tasks wrote into their blocks, as they told it to services when they pushed
- * them. Of a shuffle in mode merge: a map has one segment in a partition.
+ * As map tasks told it to services when they pushed the blocks. Of a shuffle in mode merge: a map has one
+ * segment in a partition.
  */
-private[fetch] final class BlockRecords private (
+private[fetch] final class LaidRecords private (
     originals: FetchPlan.Blocks,
-    layouts: Seq[PartitionLayout]) {
+    layouts: Seq[PartitionLayout])
+    extends BlockRecords {
 
   /** Seldom asked for: when merged data has failed, or proved wrong. */
-  private lazy val known: collection.Map[BlockId, CountedBlock] = {
+  private lazy val known: collection.Map[BlockId, Long] = {
     val told = mutable.LongMap.empty[LaidSegment]
     for (layout <- layouts; run <- layout.runs; segment <- run.segments) {
       told.put(FetchPlan.key(layout.reduceId, segment.mapIndex), segment)
     }
-    val found = mutable.HashMap.empty[BlockId, CountedBlock]
-    for ((address, blocks) <- originals; (block, _, mapIndex) <- blocks) block match {
+    val found = mutable.HashMap.empty[BlockId, Long]
+    for ((_, blocks) <- originals; (block, _, mapIndex) <- blocks) block match {
       case id: ShuffleBlockId =>
         told.get(FetchPlan.key(id.reduceId, mapIndex)).foreach { segment =>
           if (segment.mapId == id.mapId && segment.records >= 0) {
-            found.put(id, CountedBlock(id, address, mapIndex, segment.records))
+            found.put(id, segment.records.toLong)
           }
         }
       case _ =>
@@ -40,14 +52,14 @@ private[fetch] final class BlockRecords private (
     found
   }
 
-  def of(id: BlockId): Option[CountedBlock] = known.get(id)
+  override def in(id: BlockId): Long = known.getOrElse(id, BlockRecords.NotTold)
 
   def size: Int = known.size
 }
 
-private[fetch] object BlockRecords {
-  val Unknown: BlockRecords = new BlockRecords(Nil, Nil)
+private[fetch] object LaidRecords {
+  val Unknown: LaidRecords = new LaidRecords(Nil, Nil)
 
-  def apply(originals: FetchPlan.Blocks, layouts: Seq[PartitionLayout]): BlockRecords =
-    new BlockRecords(originals, layouts)
+  def apply(originals: FetchPlan.Blocks, layouts: Seq[PartitionLayout]): LaidRecords =
+    new LaidRecords(originals, layouts)
 }

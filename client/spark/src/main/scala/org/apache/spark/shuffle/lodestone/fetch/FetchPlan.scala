@@ -17,13 +17,16 @@ import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
  *   originals that are read although a service has merged a block of their map: see [[FetchPlan]]
  * @param counted
  *   what services told of the originals, whether those are read or replaced
+ * @param isDistrusted
+ *   merged data proved wrong
  */
 private[fetch] final case class FetchPlan(
     merged: Seq[MergedPartition],
     originals: FetchPlan.Blocks,
     replaced: FetchPlan.Blocks,
     rejectedBlocks: Int,
-    counted: BlockRecords = BlockRecords.Unknown)
+    counted: LaidRecords = LaidRecords.Unknown,
+    isDistrusted: Boolean = false)
 
 private[fetch] object FetchPlan {
 
@@ -55,7 +58,7 @@ private[fetch] object FetchPlan {
     val chunks = layouts.flatMap { case (service, layout) => take(service, layout, wanted) }
     val merged = ReadOrder(chunks, concatenable = true)
     // The usual case, in which nothing need be told apart block by block.
-    val counted = BlockRecords(originals, layouts.map(_._2))
+    val counted = LaidRecords(originals, layouts.map(_._2))
     if (wanted.isEmpty && allOurs) FetchPlan(merged, Nil, originals, 0, counted)
     else
       FetchPlan(

@@ -10,7 +10,7 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.shuffle._
-import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
+import org.apache.spark.shuffle.lodestone.{LodestoneConf, OwnHandle, Reason}
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.MapRange
@@ -37,6 +37,10 @@ private[lodestone] final case class ReadRange(
         endPartition)
       .toSeq
 
+  /** What the driver is asked of it. */
+  private[fetch] def countsOf(shuffleId: Int): GetCounts =
+    GetCounts(shuffleId, startMapIndex, endMapIndex, startPartition, endPartition)
+
   /** Merged data is ordered by partition, map outputs by map: these are sequential already. */
   def isLocalRead: Boolean = maps != MapRange.All && endPartition - startPartition > 1
 }
@@ -48,7 +52,8 @@ private[lodestone] final case class ReadRange(
 private[lodestone] final class MergedReads(
     conf: LodestoneConf,
     client: ServiceClient,
-    driver: DriverLink) {
+    driver: DriverLink,
+    written: WrittenRecords) {
 
   import MergedReads._
 
@@ -56,7 +61,7 @@ private[lodestone] final class MergedReads(
   private val layouts = new LayoutRequest(client)
 
   def reader[K, C](
-      handle: BaseShuffleHandle[K, _, C],
+      handle: OwnHandle[K, _, C],
       range: ReadRange,
       context: TaskContext,
       metrics: ShuffleReadMetricsReporter): Option[ShuffleReader[K, C]] = {
@@ -66,17 +71,31 @@ private[lodestone] final class MergedReads(
     val plan = FetchWait(metrics)(planOf(generation, range, context, originals, tally))
     tally.originals(FetchPlan.countOf(plan.originals))
     context.addTaskCompletionListener[Unit](_ => driver.report(TaskRead(generation, tally.counts)))
+    val told = written.of(handle, range, context, metrics)
+    val isCounted = !handle.dependency.mapSideCombine || plan.isDistrusted
+    val counting = if (isCounted) Some(tally) else None
+    val check = new OriginalsCheck(told.orElse(plan.counted), originals, counting)
+    val inner = handle.inner
+    if (plan.merged.isEmpty || plan.originals.nonEmpty) told.begin()
     if (plan.merged.nonEmpty) {
       val source = MergedSource(client, generation)
       val substitutes = new Originals(plan.merged, plan.replaced, tally)
       val failures =
         new MergedFailure(handle.shuffleId, new DistrustedMerge(generation, driver))
       val fetcher = ChunkFetcher(source, plan.merged, substitutes, ChunkRescue.Never, tally)
-      Some(new MergedShuffleReader(handle, plan, fetcher, substitutes, failures, context, metrics))
-    } else if (plan.counted.size > 0) {
-      Some(new OriginalsReader(handle, range, originals, Some(plan.counted), context, metrics))
-    } else if (OriginalsReader.gains(handle)) {
-      Some(new OriginalsReader(handle, range, originals, None, context, metrics))
+      Some(
+        new MergedShuffleReader(
+          inner,
+          plan,
+          fetcher,
+          substitutes,
+          failures,
+          check,
+          context,
+          metrics))
+    } else if (isCounted || OriginalsReader.gains(inner)) {
+      val mayBatch = plan.counted.size == 0
+      Some(new OriginalsReader(inner, range, originals, check, mayBatch, context, metrics))
     } else {
       None
     }
@@ -106,10 +125,9 @@ private[lodestone] final class MergedReads(
           val found = layouts.ask(generation, merged, range, FetchPlan.countOf(originals))
           merged.distrusted match {
             case Some(code) =>
-              val counted = BlockRecords(originals, found.known.map(_._2))
-              val unchecked = FetchPlan.countOf(originals) - counted.size
-              tally.fallback(Reason.RecordsUnchecked, unchecked)
-              allOriginal(Reason.of(code).getOrElse(Reason.RecordsMismatch)).copy(counted = counted)
+              val counted = LaidRecords(originals, found.known.map(_._2))
+              allOriginal(Reason.of(code).getOrElse(Reason.RecordsMismatch))
+                .copy(counted = counted, isDistrusted = true)
             case None => merge(originals, found, tally)
           }
       }

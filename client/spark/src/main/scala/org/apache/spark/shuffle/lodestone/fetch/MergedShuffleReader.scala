@@ -17,6 +17,7 @@ private[fetch] final class MergedShuffleReader[K, C](
     fetcher: ChunkFetcher,
     substitutes: Substitutes,
     failures: MergedFailure,
+    originals: OriginalsCheck,
     context: TaskContext,
     metrics: ShuffleReadMetricsReporter)
     extends ShuffleReader[K, C] {
@@ -25,9 +26,8 @@ private[fetch] final class MergedShuffleReader[K, C](
 
   override def read(): Iterator[Product2[K, C]] = {
     val records = new ShuffleRecords(handle, context, metrics)
-    val check = new RecordsCheck.OfMerged(plan.merged, plan.counted, failures)
-    val fetched = blocks().flatMap { case (id, stream) => check(id, records.in(stream)) }
-    records.asked(failures.guard(fetched))
+    val check = new MergedCheck(plan.merged, originals, failures)
+    records.asked(failures.guard(records.of(blocks(), check)))
   }
 
   private def blocks(): Iterator[(BlockId, InputStream)] = {

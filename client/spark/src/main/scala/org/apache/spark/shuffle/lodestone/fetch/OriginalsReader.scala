@@ -11,14 +11,16 @@ import org.apache.spark.shuffle.sort.SortShuffleManager
  * Reads originals alone, with Spark's own client. It fetches as Spark's `BlockStoreShuffleReader` does,
  * and makes records of the streams in our way.
  *
- * @param counted
- *   by which each block is checked
+ * @param mayBatch
+ *   whether blocks of one map may be fetched as one: not where those who know how many records are in them
+ *   know it of each block only
  */
 private[fetch] final class OriginalsReader[K, C](
     handle: BaseShuffleHandle[K, _, C],
     range: ReadRange,
     originals: FetchPlan.Blocks,
-    counted: Option[BlockRecords],
+    check: OriginalsCheck,
+    mayBatch: Boolean,
     context: TaskContext,
     metrics: ShuffleReadMetricsReporter)
     extends ShuffleReader[K, C] {
@@ -30,13 +32,12 @@ private[fetch] final class OriginalsReader[K, C](
     val tracker = env.mapOutputTracker
     val blocks =
       BlockFetch(client, tracker, originals, inBatches, hasOriginals = true, context, metrics)
-    val check = new RecordsCheck.OfOriginals(counted.getOrElse(BlockRecords.Unknown))
-    records.asked(blocks.flatMap { case (id, stream) => check(id, records.in(stream)) })
+    records.asked(records.of(blocks, check))
   }
 
-  /** What Spark asks for it; not where each block is counted. */
+  /** What Spark asks for it. */
   private def inBatches: Boolean =
-    counted.isEmpty && SortShuffleManager.canUseBatchFetch(
+    mayBatch && SortShuffleManager.canUseBatchFetch(
       range.startPartition,
       range.endPartition,
       context) &&

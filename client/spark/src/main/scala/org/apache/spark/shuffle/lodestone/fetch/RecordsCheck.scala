@@ -2,85 +2,99 @@
 package org.apache.spark.shuffle.lodestone.fetch
 
 import org.apache.spark.shuffle.FetchFailedException
-import org.apache.spark.storage.{BlockId, ShuffleBlockChunkId, ShuffleBlockId}
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.storage._
 
-/** Compares the records that come out of each stream with those that its map tasks wrote. */
-private[fetch] sealed abstract class RecordsCheck(counted: BlockRecords) {
+/** With how many records each stream that a task reads is compared. */
+private[fetch] trait RecordsCheck {
 
-  def apply[T](id: BlockId, records: Iterator[T]): Iterator[T] = id match {
-    case chunk: ShuffleBlockChunkId => ofChunk(chunk, records)
-    case _: ShuffleBlockId => ofOriginal(id, records)
-    case _ => records
-  }
+  /**
+   * How many map tasks wrote into the stream; [[BlockRecords.NotTold]] where that is not known. It is asked
+   * once for each stream, when all of it has been read.
+   */
+  def written(id: BlockId): Long
 
-  protected def ofChunk[T](id: ShuffleBlockChunkId, records: Iterator[T]): Iterator[T]
-
-  private def ofOriginal[T](id: BlockId, records: Iterator[T]): Iterator[T] =
-    counted.of(id) match {
-      case Some(block) =>
-        new RecordsCheck.Counted(records, block.records.toLong)(RecordsCheck.contradicted(block, _))
-      case None => records
-    }
+  /** It gave another number. */
+  def wrong(id: BlockId, read: Long, written: Long): Nothing
 }
 
-private[fetch] object RecordsCheck {
+/**
+ * Of originals.
+ *
+ * @param places
+ *   where they are
+ * @param tally
+ *   counts those of which nobody told the number, where somebody should have
+ */
+private[fetch] final class OriginalsCheck(
+    counted: BlockRecords,
+    places: FetchPlan.Blocks,
+    tally: Option[ReadTally])
+    extends RecordsCheck {
 
-  /** Of merged chunks, and of originals that are read in their place. */
-  final class OfMerged(
-      merged: Seq[MergedPartition],
-      counted: BlockRecords,
-      failure: MergedFailure)
-      extends RecordsCheck(counted) {
-    private val portions =
-      merged.map(partition => partition.reduceId -> partition.portions).toMap
-
-    override protected def ofChunk[T](
-        id: ShuffleBlockChunkId,
-        records: Iterator[T]): Iterator[T] =
-      portions(id.reduceId)(id.chunkId).records match {
-        case Some(written) =>
-          new Counted(records, written)(failure.miscounted(id.reduceId, _, written))
-        case None => records
-      }
-  }
-
-  /** Of originals alone. */
-  final class OfOriginals(counted: BlockRecords) extends RecordsCheck(counted) {
-    override protected def ofChunk[T](
-        id: ShuffleBlockChunkId,
-        records: Iterator[T]): Iterator[T] = records
+  override def written(id: BlockId): Long = {
+    val told = counted.in(id)
+    if (told == BlockRecords.NotTold) {
+      tally.foreach(_.fallback(Reason.RecordsUnchecked, OriginalsCheck.blocksIn(id)))
+    }
+    told
   }
 
   /**
    * A map output that has not what its map task wrote: Spark has the map run again, as if the block
    * could not be read. Constructing the exception marks the task.
    */
-  private def contradicted(block: CountedBlock, read: Long): Nothing = {
-    val id = block.id
-    val what = s"The original $id gave $read records where ${block.records} were written"
+  override def wrong(id: BlockId, read: Long, written: Long): Nothing = {
+    tally.foreach(_.fallback(Reason.OriginalMismatch, 1))
+    val (shuffleId, mapId, reduceId) = OriginalsCheck.mapOf(id)
+    val found = for {
+      (address, blocks) <- places.iterator
+      (ShuffleBlockId(_, `mapId`, _), _, mapIndex) <- blocks.iterator
+    } yield (address, mapIndex)
+    val (address, mapIndex) = found.next()
     throw new FetchFailedException(
-      block.address,
-      id.shuffleId,
-      id.mapId,
-      block.mapIndex,
-      id.reduceId,
-      s"$what; its map is run again.")
+      address,
+      shuffleId,
+      mapId,
+      mapIndex,
+      reduceId,
+      s"The original $id gave $read records where $written were written; its map is run again.")
+  }
+}
+
+private[fetch] object OriginalsCheck {
+
+  private def blocksIn(id: BlockId): Int = id match {
+    case batch: ShuffleBlockBatchId => batch.endReduceId - batch.startReduceId
+    case _ => 1
   }
 
-  private final class Counted[T](records: Iterator[T], written: Long)(wrong: Long => Nothing)
-      extends Iterator[T] {
-    private var read = 0L
+  /** Of several partitions it is the first, as where Spark itself cannot read them. */
+  private def mapOf(id: BlockId): (Int, Long, Int) = id match {
+    case ShuffleBlockId(shuffleId, mapId, reduceId) => (shuffleId, mapId, reduceId)
+    case ShuffleBlockBatchId(shuffleId, mapId, startReduceId, _) =>
+      (shuffleId, mapId, startReduceId)
+    case other => throw new IllegalStateException(s"$other is not an original")
+  }
+}
 
-    override def hasNext: Boolean = {
-      val more = records.hasNext
-      if (!more && read != written) wrong(read)
-      more
-    }
+/** Of merged chunks, and of originals that are read in their place. */
+private[fetch] final class MergedCheck(
+    merged: Seq[MergedPartition],
+    originals: OriginalsCheck,
+    failure: MergedFailure)
+    extends RecordsCheck {
+  private val portions =
+    merged.map(partition => partition.reduceId -> partition.portions).toMap
 
-    override def next(): T = {
-      val record = records.next()
-      read += 1
-      record
-    }
+  override def written(id: BlockId): Long = id match {
+    case chunk: ShuffleBlockChunkId =>
+      portions(chunk.reduceId)(chunk.chunkId).records.getOrElse(BlockRecords.NotTold)
+    case _ => originals.written(id)
+  }
+
+  override def wrong(id: BlockId, read: Long, written: Long): Nothing = id match {
+    case chunk: ShuffleBlockChunkId => failure.miscounted(chunk.reduceId, read, written)
+    case _ => originals.wrong(id, read, written)
   }
 }

@@ -6,6 +6,7 @@ import java.io.InputStream
 import org.apache.spark.{Aggregator, InterruptibleIterator, TaskContext}
 import org.apache.spark.shuffle.{BaseShuffleHandle, ShuffleReadMetricsReporter}
 import org.apache.spark.shuffle.lodestone.wire.rows.{RowReader, SqlRows}
+import org.apache.spark.storage.BlockId
 import org.apache.spark.util.CompletionIterator
 
 /** From the streams of blocks to what a reduce task asked for: combined and sorted as Spark does it. */
@@ -15,24 +16,25 @@ private[fetch] final class ShuffleRecords[K, C](
     metrics: ShuffleReadMetricsReporter) {
   private val dependency = handle.dependency
 
-  /** The records of one stream after another. */
-  val in: InputStream => Iterator[(Any, Any)] = {
+  private val recordsIn: InputStream => Iterator[(Any, Any)] = {
     val instance = dependency.serializer.newInstance()
     if (SqlRows.areOf(dependency.serializer)) new RowReader(instance)
     else instance.deserializeStream(_).asKeyValueIterator
   }
 
+  /** The records of one stream after another, each stream compared with what was written. */
+  def of(streams: Iterator[(BlockId, InputStream)], check: RecordsCheck): Iterator[(Any, Any)] =
+    new CheckedRecords(streams, recordsIn, check, metrics)
+
   /** What is asked for, made of all records. */
   def asked(all: Iterator[(Any, Any)]): Iterator[Product2[K, C]] = {
-    val counted = all.map { record =>
-      metrics.incRecordsRead(1)
-      record
-    }
     val completed = CompletionIterator[(Any, Any), Iterator[(Any, Any)]](
-      counted,
+      all,
       context.taskMetrics().mergeShuffleReadMetrics())
-    val combined = combine(new InterruptibleIterator(context, completed))
-    new InterruptibleIterator(context, sort(combined))
+    sort(combine(new InterruptibleIterator(context, completed))) match {
+      case same: InterruptibleIterator[Product2[K, C]] => same
+      case made => new InterruptibleIterator(context, made)
+    }
   }
 
   /** The values are already combined if the map side did it. */

@@ -2,6 +2,7 @@
 package org.apache.spark.shuffle.lodestone.push
 
 import org.apache.spark.{Partitioner, ShuffleDependency}
+import org.apache.spark.shuffle.lodestone.driver.counts.PackedLongs
 
 /** How many records a map task writes for each partition, counted on their way to its writer. */
 private[lodestone] final class RecordCounts private (partitioner: Option[Partitioner]) {
@@ -22,6 +23,9 @@ private[lodestone] final class RecordCounts private (partitioner: Option[Partiti
 
   /** Of a map task that does not combine. */
   def in(reduceId: Int): Long = counts(reduceId)
+
+  /** All of them, if they are known. */
+  def packed: Option[PackedLongs] = partitioner.map(_ => PackedLongs(counts))
 
   /** -1 where it is not known. */
   def of(reduceId: Int): Int =

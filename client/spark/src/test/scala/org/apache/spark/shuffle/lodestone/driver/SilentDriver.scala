@@ -18,6 +18,7 @@ private[lodestone] abstract class SilentDriver extends RemoteDriverLink {
   override def result(id: ShuffleGeneration): Future[DriverMessage] = unexpected
   override def distrust(id: ShuffleGeneration, reduceId: Int, why: Reason): Future[Boolean] =
     unexpected
+  override def counts(asked: GetCounts): Future[DriverMessage] = unexpected
   override def tell(message: DriverMessage): Unit = unexpected
   override def patience: FiniteDuration = 10.seconds
   private def unexpected: Nothing = throw new AssertionError("nobody asks that here")

@@ -16,6 +16,11 @@ final class DoublingSerializer(conf: SparkConf) extends AlteredKryo(conf) {
 
 object DoublingSerializer {
   val armed = new AtomicBoolean()
+
+  /** Once armed it stays so: every attempt of every map is wrong. */
+  val stuck = new AtomicBoolean()
+
+  def doubles(): Boolean = if (stuck.get) armed.get else armed.getAndSet(false)
 }
 
 private final class DoublingStream(inner: SerializationStream) extends SerializationStream {
@@ -31,7 +36,7 @@ private final class DoublingStream(inner: SerializationStream) extends Serializa
   }
   override def writeValue[T: ClassTag](value: T): SerializationStream = {
     writeObject(value)
-    if (DoublingSerializer.armed.getAndSet(false)) writeObject(key).writeObject(value) else this
+    if (DoublingSerializer.doubles()) writeObject(key).writeObject(value) else this
   }
   override def flush(): Unit = inner.flush()
   override def close(): Unit = inner.close()

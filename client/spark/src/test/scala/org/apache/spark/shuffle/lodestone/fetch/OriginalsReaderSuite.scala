@@ -17,7 +17,7 @@ final class OriginalsReaderSuite {
 
   /** The answer, the blocks that were fetched for it, and the rows that came out of them. */
   private def answerOf(
-      lodestone: Boolean,
+      mode: Option[String],
       settings: (String, String)*): (Seq[String], Long, Long) = {
     val reads = new ConcurrentLinkedQueue[ShuffleReadMetrics]()
     val builder = SparkSession
@@ -28,10 +28,10 @@ final class OriginalsReaderSuite {
       .config("spark.driver.host", "127.0.0.1")
       .config("spark.driver.bindAddress", "127.0.0.1")
       .config("spark.sql.shuffle.partitions", "40")
-    if (lodestone) {
+    mode.foreach { mode =>
       builder.config("spark.shuffle.manager", classOf[LodestoneShuffleManager].getName)
-      builder.config("spark.lodestone.mode", "merge")
-      // Nobody listens there: all shuffles are Lodestone's, and none is merged.
+      builder.config("spark.lodestone.mode", mode)
+      // Nobody listens there: in mode merge all shuffles are Lodestone's, and none is merged.
       builder.config("spark.lodestone.services", "127.0.0.1:1")
     }
     settings.foreach { case (key, value) => builder.config(key, value) }
@@ -55,10 +55,12 @@ final class OriginalsReaderSuite {
   }
 
   private def assertSame(settings: (String, String)*): Unit = {
-    val (answer, blocks, records) = answerOf(lodestone = false, settings: _*)
-    val (read, fetched, counted) = answerOf(lodestone = true, settings: _*)
-    assertEquals(answer, read, settings.toString)
-    assertEquals((blocks, records), (fetched, counted), settings.toString)
+    val (answer, blocks, records) = answerOf(None, settings: _*)
+    Seq("merge", "auto").foreach { mode =>
+      val (read, fetched, counted) = answerOf(Some(mode), settings: _*)
+      assertEquals(answer, read, s"$mode $settings")
+      assertEquals((blocks, records), (fetched, counted), s"$mode $settings")
+    }
   }
 
   @Test def `coalesced partitions are fetched as one block of each map`(): Unit = {

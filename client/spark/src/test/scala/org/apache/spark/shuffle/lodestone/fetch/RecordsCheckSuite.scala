@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch
 
-import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows}
+import java.io.{ByteArrayInputStream, InputStream}
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.FetchFailed
+import org.apache.spark.executor.TempShuffleReadMetrics
 import org.apache.spark.shuffle.FetchFailedException
 import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Status}
-import org.apache.spark.storage.{BlockManagerId, ShuffleBlockId}
+import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
 
 /** Originals whose number of records a service was told, read because merged data is not. */
 final class RecordsCheckSuite {
@@ -22,12 +25,21 @@ final class RecordsCheckSuite {
       LaidSegment(0, 100, 0, 10, 4, 0),
       LaidSegment(1, 999, 0, 10, 4, 0),
       LaidSegment(2, 102, 0, 10, -1, 0))
-    BlockRecords(originals, Seq(PartitionLayout(3, Status.Ok, Array(LaidRun(0, segments)))))
+    LaidRecords(originals, Seq(PartitionLayout(3, Status.Ok, Array(LaidRun(0, segments)))))
   }
-  private val check = new RecordsCheck.OfOriginals(counted)
+  private val tally = new ReadTally
+  private val check = new OriginalsCheck(counted, originals, Some(tally))
+
+  private def reading(blocks: (BlockId, Int)*): Iterator[(Any, Any)] = {
+    val streams = blocks.map { case (id, records) =>
+      (id, new ByteArrayInputStream(new Array[Byte](records)): InputStream)
+    }
+    val records = (in: InputStream) => Iterator.fill(in.available())(("key", "value"): (Any, Any))
+    new CheckedRecords(streams.iterator, records, check, new TempShuffleReadMetrics)
+  }
 
   private def read(map: Int, records: Int): Int =
-    check(ShuffleBlockId(1, 100L + map, 3), Iterator.fill(records)("record")).size
+    reading(ShuffleBlockId(1, 100L + map, 3) -> records).size
 
   @Test def `a block with as many records as were written is read`(): Unit =
     assertEquals(4, read(map = 0, records = 4))
@@ -49,5 +61,24 @@ final class RecordsCheckSuite {
   @Test def `a block that nobody counted is read as it is`(): Unit = {
     assertEquals(9, read(map = 2, records = 9))
     assertEquals(1, counted.size)
+    assertEquals(Map("RECORDS_UNCHECKED" -> 1L), tally.counts.fallbacks)
+  }
+
+  private val good = ShuffleBlockId(1, 100, 3)
+  private val free = ShuffleBlockId(1, 102, 3)
+
+  @Test def `each of many blocks is compared at its own end`(): Unit = {
+    assertEquals(4, reading(free -> 0, good -> 4, free -> 0).size)
+    Seq(Seq(good -> 3, free -> 1), Seq(good -> 4, good -> 0), Seq(free -> 1, good -> 5)).foreach {
+      blocks =>
+        assertThrows(classOf[FetchFailedException], () => { reading(blocks: _*).size; () })
+    }
+  }
+
+  @Test def `records come to those who do not ask whether there are any`(): Unit = {
+    val records = reading(free -> 1, free -> 0, good -> 4)
+    (1 to 5).foreach(_ => assertEquals(("key", "value"), records.next()))
+    assertFalse(records.hasNext)
+    assertThrows(classOf[NoSuchElementException], () => { records.next(); () })
   }
 }

@@ -42,6 +42,7 @@ final class BlockPusherSuite {
         generation: ShuffleGeneration,
         reduceId: Int,
         why: Reason): Future[Boolean] = Future.never
+    override def counts(asked: GetCounts): Future[DriverMessage] = Future.never
     override def tell(message: DriverMessage): Unit = message match {
       case report: MapPushed => reports.add(report)
       case other => throw new IllegalStateException(s"$other is not for a pusher to send")

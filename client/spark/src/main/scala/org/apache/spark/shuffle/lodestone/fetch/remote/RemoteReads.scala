@@ -77,7 +77,8 @@ private[lodestone] final class RemoteReads(
       val fetcher = ChunkFetcher(source, merged, loss, rescue, tally)
       val failures = new MergedFailure(handle.shuffleId, loss)
       val read = FetchPlan(merged, local, Nil, 0)
-      new MergedShuffleReader(handle.inner, read, fetcher, loss, failures, context, metrics)
+      val check = new OriginalsCheck(BlockRecords.Unknown, local, None)
+      new MergedShuffleReader(handle.inner, read, fetcher, loss, failures, check, context, metrics)
     }
 
     private def mergedOf(plan: RemotePlan): Seq[MergedPartition] = {

@@ -4,8 +4,8 @@ package org.apache.spark.shuffle.lodestone.push
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.ShuffleWriter
 
-/** A writer whose output is handed on for pushing once it is committed. */
-private[lodestone] final class PushingShuffleWriter[K, V](
+/** A writer after whose commit something is done with the output, on the thread of the task. */
+private[lodestone] final class CommittingShuffleWriter[K, V](
     inner: ShuffleWriter[K, V],
     committed: Array[Long] => Unit)
     extends ShuffleWriter[K, V] {

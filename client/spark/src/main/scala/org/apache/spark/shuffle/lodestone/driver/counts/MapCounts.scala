@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.counts
+
+import java.util.{LinkedHashMap => JLinkedHashMap}
+
+import scala.collection.mutable
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.driver.{CountedMaps, GetCounts, MapCounted}
+
+/**
+ * How many records each map attempt wrote for each partition, as far as there is room. Owned by the event
+ * loop, as all state of the driver.
+ */
+private[driver] final class MapCounts(
+    mostBytes: Long = CountLimits.MostBytes,
+    mostBytesOfShuffle: Long = CountLimits.MostBytesOfShuffle,
+    mostInAnswer: Int = CountLimits.MostInAnswer) {
+  import MapCounts._
+
+  private val log = LoggerFactory.getLogger(classOf[MapCounts])
+
+  /** The one that was idle longest comes first. */
+  private val shuffles = new JLinkedHashMap[Int, Counts](16, 0.75f, true)
+  private var bytes = 0L
+  private var saidFull = false
+
+  def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit =
+    if (CountLimits.isKept(numMaps, numPartitions)) {
+      shuffles.put(shuffleId, new Counts(numMaps, numPartitions))
+      ()
+    }
+
+  def counted(message: MapCounted): Unit =
+    Option(shuffles.get(message.shuffleId)).foreach { counts =>
+      if (counts.fits(message) && !counts.isFull) {
+        bytes += counts.add(message)
+        if (counts.bytes > mostBytesOfShuffle) {
+          counts.isFull = true
+          sayFull(message.shuffleId)
+        }
+        makeRoom()
+      }
+    }
+
+  /** What is known of these maps and partitions. The answer may end before the maps do. */
+  def answer(asked: GetCounts): CountedMaps =
+    Option(shuffles.get(asked.shuffleId)).fold(CountedMaps.Nothing)(_.answer(asked, mostInAnswer))
+
+  def removed(shuffleId: Int): Unit =
+    Option(shuffles.remove(shuffleId)).foreach(counts => bytes -= counts.bytes)
+
+  /** What the numbers take, with what is around them. */
+  def bytesHeld: Long = bytes
+
+  private def makeRoom(): Unit = {
+    val eldest = shuffles.entrySet().iterator()
+    while (bytes > mostBytes && eldest.hasNext) {
+      val entry = eldest.next()
+      if (entry.getValue.bytes > 0) sayFull(entry.getKey)
+      bytes -= entry.getValue.forget()
+    }
+  }
+
+  private def sayFull(shuffleId: Int): Unit = if (!saidFull) {
+    saidFull = true
+    log.warn(
+      s"The driver keeps $bytes bytes of numbers of records, and no more: originals of shuffle " +
+        s"$shuffleId, and of others from now on, may be read without comparing theirs. " +
+        "RECORDS_UNCHECKED counts the blocks. This is said once.")
+  }
+}
+
+private object MapCounts {
+
+  /** Objects around the bytes of one attempt. */
+  private val BytesAround = 128
+
+  /** Of a map: two copies of a task may run at a time, and either may be the one that Spark accepts. */
+  private val MostAttempts = 2
+
+  private final class Attempt(val mapId: Long, val records: PackedLongs) {
+    def bytes: Long = records.bytes.toLong + BytesAround
+  }
+
+  /** Of one shuffle. */
+  private final class Counts(numMaps: Int, numPartitions: Int) {
+    private val maps = mutable.LongMap.empty[List[Attempt]]
+    var bytes = 0L
+
+    /** Nothing more of it is kept. */
+    var isFull = false
+
+    def fits(message: MapCounted): Boolean =
+      message.mapIndex >= 0 && message.mapIndex < numMaps && message.records.length == numPartitions
+
+    /** By how many bytes this grows. */
+    def add(message: MapCounted): Long = {
+      val before = maps.getOrElse(message.mapIndex.toLong, Nil)
+      val now = new Attempt(message.mapId, message.records) ::
+        before.filter(_.mapId != message.mapId).take(MostAttempts - 1)
+      maps.put(message.mapIndex.toLong, now)
+      val growth = now.map(_.bytes).sum - before.map(_.bytes).sum
+      bytes += growth
+      growth
+    }
+
+    /** Says how many bytes that were. */
+    def forget(): Long = {
+      val freed = bytes
+      maps.clear()
+      bytes = 0
+      isFull = true
+      freed
+    }
+
+    def answer(asked: GetCounts, mostInAnswer: Int): CountedMaps = {
+      val first = math.max(0, asked.startPartition)
+      val end = math.max(first, math.min(asked.endPartition, numPartitions))
+      val endMap = math.min(asked.endMapIndex, numMaps)
+      val mapIds = new mutable.ArrayBuilder.ofLong
+      val records = new mutable.ArrayBuilder.ofLong
+      var mapIndex = math.max(0, asked.startMapIndex)
+      var room = mostInAnswer.toLong
+      // One map at least, or the executor would ask for it for ever.
+      while (mapIndex < endMap && (room == mostInAnswer || room >= MostAttempts * (end - first))) {
+        maps.getOrElse(mapIndex.toLong, Nil).foreach { attempt =>
+          mapIds += attempt.mapId
+          var partition = first
+          while (partition < end) {
+            records += attempt.records(partition)
+            partition += 1
+          }
+          room -= end - first
+        }
+        mapIndex += 1
+      }
+      CountedMaps(
+        if (mapIndex < endMap) mapIndex else CountedMaps.NoMore,
+        first,
+        end,
+        PackedLongs(mapIds.result()),
+        PackedLongs(records.result()))
+    }
+  }
+}
