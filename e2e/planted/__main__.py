@@ -22,7 +22,8 @@ from .bugs import BUGS, Bug
 SOURCES = Path("client/spark/src/main/scala/org/apache/spark/shuffle/lodestone")
 MAVEN = ["mvn", "-q", "-B", "-f", "client/pom.xml", "-Dspotless.check.skip=true"]
 LONGEST_S = 1800
-# What is wrong with a planted bug is that it is there.
+SEED = 4711
+# What a planted bug leaves unused must not be what notices it.
 FATAL_WARNINGS = "-Xfatal-warnings"
 
 
@@ -32,14 +33,19 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     chosen = [bug for bug in BUGS if asked.only in bug.what]
     missed = []
+    for bug in chosen:
+        for change in bug.changes:
+            replaced((ROOT / SOURCES / change.file).read_text(), change.before, change.after, bug)
     with copy_of_the_project() as copy:
+        clean = tested(copy, ",".join(sorted({bug.suite for bug in chosen})))
+        if clean.returncode:
+            raise SystemExit(f"the suites fail without any planted bug:\n{clean.stdout[-4000:]}")
         say(f"{'s':>5}  {'suite':<26} bug, and what noticed it")
         for bug in chosen:
             found = planted(copy, bug)
             missed += [] if found.by else [bug]
-            say(
-                f"{found.seconds:5.0f}  {bug.suite:<26} {bug.what}\n{'':34}{found.by or 'NOT FOUND'}"
-            )
+            by = found.by or "NOT FOUND"
+            say(f"{found.seconds:5.0f}  {bug.suite:<26} {bug.what}\n{'':34}{by}")
     say(f"{len(chosen) - len(missed)} of {len(chosen)} planted bugs are found")
     return 1 if missed else 0
 
@@ -82,19 +88,30 @@ def planted(copy: Path, bug: Bug) -> Found:
         subprocess.run(
             [*MAVEN, "-pl", "spark-4", "-Dmaven.test.skip=true", "compile"], cwd=copy, check=True
         )
-        command = [*MAVEN, "-pl", "spark-4", "test", f"-Dtest={bug.suite}"]
-        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=LONGEST_S)
+        done = tested(copy, bug.suite)
         return Found(noticed(done.stdout) if done.returncode else "", time.monotonic() - began)
     finally:
         for path, text in kept.items():
             path.write_text(text)
 
 
+def tested(copy: Path, suites: str) -> subprocess.CompletedProcess:
+    """With the same seeds each time."""
+    command = [
+        *MAVEN,
+        "-pl",
+        "spark-4",
+        "test",
+        f"-Dtest={suites}",
+        f"-Dlodestone.writer.first={SEED}",
+    ]
+    return subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=LONGEST_S)
+
+
 def replaced(text: str, before: str, after: str, bug: Bug) -> str:
     if text.count(before) != 1:
-        raise SystemExit(
-            f"{bug.what}: {before!r} stands {text.count(before)} times, and not once: mend e2e/planted/bugs.py"
-        )
+        times = f"{text.count(before)} times, and not once"
+        raise SystemExit(f"{bug.what}: {before!r} stands {times}: mend e2e/planted/bugs.py")
     return text.replace(before, after)
 
 

@@ -49,7 +49,7 @@ UNCOUNTED = (
 
 BUGS = [
     bug(
-        "a spill that failed is taken for want of memory, and repeated beside the half that was registered",
+        "a spill that failed is taken for want of memory, and repeated beside its half",
         LOCAL,
         WANT_OF_MEMORY,
         UNCOUNTED,
@@ -185,7 +185,8 @@ BUGS = [
         (
             f"{RECORDS}/SerializedMapWriter.scala",
             "output.commitAllPartitions(checksums.values).getPartitionLengths",
-            "scala.util.Try(output.commitAllPartitions(checksums.values).getPartitionLengths).getOrElse(new Array[Long](numPartitions))",
+            "scala.util.Try(output.commitAllPartitions(checksums.values).getPartitionLengths)"
+            ".getOrElse(new Array[Long](numPartitions))",
         ),
     ),
     bug(
@@ -234,8 +235,8 @@ BUGS = [
         PUSHED,
         (
             f"{REMOTE}/CombineBuffer.scala",
-            "      if (maybeSpill(map, map.estimateSize())) map = new PartitionedAppendOnlyMap[K, C]\n",
-            "      maybeSpill(map, map.estimateSize())\n",
+            "if (maybeSpill(map, map.estimateSize())) map = new PartitionedAppendOnlyMap[K, C]\n",
+            "maybeSpill(map, map.estimateSize())\n",
         ),
     ),
     bug(
@@ -264,6 +265,10 @@ BUGS = [
     bug(
         "a reader does not compare what it read with what was written",
         "RecordsCheckSuite",
-        (f"{FETCH}/RecordsCheck.scala", "!more && read != written", "!more && read < 0"),
+        (
+            f"{FETCH}/CheckedRecords.scala",
+            "written != BlockRecords.NotTold && written != read",
+            "written != BlockRecords.NotTold && written < 0",
+        ),
     ),
 ]

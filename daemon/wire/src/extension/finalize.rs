@@ -29,7 +29,7 @@ message! { strict, 95;
 }
 
 message! { strict, 73;
-    /// Totals of what is merged, and shown.
+    /// Totals of what is merged: by the first finalize, or of what is shown after `RetainAttempts`.
     pub struct FinalizeMergeReply {
         /// Incarnation of the daemon.
         pub incarnation: i64,

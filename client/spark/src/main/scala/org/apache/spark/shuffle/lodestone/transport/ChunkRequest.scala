@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.transport
 
+import java.io.IOException
+
 import scala.collection.mutable
 import scala.concurrent.Future
 import scala.util.{Failure, Success}
@@ -54,16 +56,14 @@ private[transport] final class ChunkRequest(
     }
 
     override def received(at: Int, data: ManagedBuffer): Unit = {
-      val outcome =
-        try {
-          receiver.received(indices(at), data)
-        } catch {
-          // The receiver's own, such as the JVM's want of memory: who waits for the chunk must learn of it.
-          case problem: Throwable =>
-            failed(at, problem)
-            throw problem
-        }
-      outcome match {
+      var outcome: Option[Option[DamagedChunkException]] = None
+      try {
+        outcome = Some(receiver.received(indices(at), data))
+      } finally {
+        // It threw, as for the JVM's want of memory: who waits for the chunk must learn of it.
+        if (outcome.isEmpty) failed(at, new IOException(s"a chunk of $service was not taken"))
+      }
+      outcome.foreach {
         case None => settled()
         case Some(damage) =>
           log.warn(s"$service sent a damaged chunk: ${damage.getMessage}")

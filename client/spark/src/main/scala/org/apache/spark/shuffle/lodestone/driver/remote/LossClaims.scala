@@ -162,8 +162,8 @@ private[remote] final class LossClaims(
     if (rounds.join(verdict)) {
       log.warn(
         s"Executor ${claim.executorId} cannot read shuffle ${claim.shuffleId} (${claim.code}), " +
-          s"which ${claim.services.map(_.hostPort).mkString(", ")} should have, and which is there as " +
-          "far as the driver can tell: its task is run again")
+          s"of ${claim.services.map(_.hostPort).mkString(", ")}. It is there as far as the " +
+          "driver can tell: the task is run again")
       val pauseMs = math.min(FirstPauseMs << math.min(rounds.count, MostDoublings), LongestPauseMs)
       loop.later(math.min(pauseMs, conf.requestTimeoutMs / 2))(rounds.leave().foreach(_(There)))
     }

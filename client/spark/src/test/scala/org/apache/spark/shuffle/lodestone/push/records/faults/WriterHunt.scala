@@ -15,16 +15,21 @@ import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
  * Map tasks whose disks, memory, network and neighbours fail at any point. Each either writes exactly the
  * rows that it was given, in their order, or fails. Never anything else.
  *
- * Cases follow from seeds. `-Dlodestone.writer.seed=N` repeats one of them; `-Dlodestone.writer.cases=N`
- * says how many there are for each codec and kind of rows.
+ * Cases follow from seeds. `-Dlodestone.writer.seed=N` repeats one of them, `-Dlodestone.writer.first=N`
+ * begins with it; `-Dlodestone.writer.cases=N` says how many there are for each codec and kind of rows.
  */
 private[push] abstract class WriterHunt {
   @TempDir var directory: Path = _
 
   private val base = Option(System.getProperty("lodestone.writer.seed")).map(_.toLong)
-  private val firstSeed = base.getOrElse(System.nanoTime() & 0xffffffL)
+  private val firstSeed = base.getOrElse {
+    java.lang.Long.getLong("lodestone.writer.first", System.nanoTime() & 0xffffffL).longValue
+  }
   private val cases =
-    if (base.isDefined) 1 else Integer.getInteger("lodestone.writer.cases", 150).intValue
+    if (base.isDefined) 1 else Integer.getInteger("lodestone.writer.cases", usualCases).intValue
+
+  /** So that all take half a minute. */
+  protected def usualCases: Int
 
   private val codecs = Seq(
     "lz4" -> Seq("spark.io.compression.codec" -> "lz4"),

@@ -19,6 +19,8 @@ import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
 
 /** The writer of map outputs that services keep, with a real one, and connections that break at any byte. */
 final class RemoteWriterFaultsSuite extends WriterHunt {
+  override protected def usualCases: Int = 50
+
   @TempDir var place: Path = _
 
   /** Of the Spark that runs: each has shuffles of its own. */
