@@ -17,18 +17,21 @@ from harness.plain import PlainSpark, question
 from harness.spark_process import Job, SparkProcess
 from harness.stuck import story_of
 
+# By line, how many processes share its tests.
+SHARES = {"3.5": 2, "4.1": 3}
 JOBS = pytest.StashKey[list[SparkProcess]]()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """One process runs the tests of a line, so that its plain Spark is started once; two share those of a line with most tests."""
+    """One process runs the tests of a line, so that its driver is used again, and its plain Spark is started once; several share those of a
+    line with most tests. First, as pytest-xdist looks at the marks in this hook as well."""
     for item in items:
         line = getattr(item, "callspec", None) and item.callspec.params.get("spark")
-        if line in USUAL_LINES:
-            half = sum(item.originalname.encode()) % 2
-            item.add_marker(pytest.mark.xdist_group(f"{line}-{half}"))
-        elif line:
-            item.add_marker(pytest.mark.xdist_group(line))
+        if line:
+            parts = SHARES.get(line, 1)
+            part = sum(item.originalname.encode()) % parts
+            item.add_marker(pytest.mark.xdist_group(f"{line}-{part}"))
 
 
 def pytest_generate_tests(metafunc):
