@@ -159,8 +159,8 @@ private[push] final class WriterTask(
       case None => assertEquals(0, ended.faults, s"it went on after a fault, $story")
     }
     other.giveBack()
-    // Spark loses count of what it was just granting when a consumer cannot spill; the task's end tidies up.
+    // Spark loses count of what it was just granting when anyone's spill fails; the task's end tidies up.
     val left = memory.cleanUpAllAllocatedMemory()
-    if (other.hit == 0) assertEquals(0L, left, s"memory stays, $story")
+    if (ended.faults == 0) assertEquals(0L, left, s"memory stays, $story")
   }
 }
