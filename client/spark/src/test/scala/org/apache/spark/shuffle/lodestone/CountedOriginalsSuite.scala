@@ -40,15 +40,11 @@ final class CountedOriginalsSuite {
   private val withoutService =
     auto ++ Seq("spark.lodestone.mode" -> "merge", "spark.lodestone.services" -> "127.0.0.1:1")
 
-  private def confOf(settings: Seq[(String, String)]): SparkConf = new SparkConf(false)
-    .setMaster("local[2]")
-    .setAppName("counted-originals")
-    .set("spark.ui.enabled", "false")
-    .set("spark.driver.host", "127.0.0.1")
-    .set("spark.driver.bindAddress", "127.0.0.1")
-    .set("spark.local.dir", directory.toString)
-    .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
-    .setAll(settings)
+  private def confOf(settings: Seq[(String, String)]): SparkConf =
+    LocalSpark.conf("counted-originals")
+      .set("spark.local.dir", directory.toString)
+      .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+      .setAll(settings)
 
   private def listen(spark: SparkContext): Unit = {
     failedReads.clear()

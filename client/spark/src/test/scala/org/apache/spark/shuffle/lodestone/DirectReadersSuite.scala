@@ -9,7 +9,7 @@ import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.{HashPartitioner, ShuffleDependency, SparkConf, SparkContext}
+import org.apache.spark.{HashPartitioner, ShuffleDependency, SparkContext}
 import org.apache.spark.SparkException
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
@@ -28,12 +28,7 @@ final class DirectReadersSuite {
   @AfterEach def stopDaemon(): Unit = daemon.stop()
 
   private def inMode[T](mode: String)(job: SparkContext => T): T = {
-    val conf = new SparkConf(false)
-      .setMaster("local[2, 4]")
-      .setAppName("direct-readers")
-      .set("spark.ui.enabled", "false")
-      .set("spark.driver.host", "127.0.0.1")
-      .set("spark.driver.bindAddress", "127.0.0.1")
+    val conf = LocalSpark.conf("direct-readers", master = "local[2, 4]")
       .set("spark.local.dir", new File(directory.toFile, "local").getPath)
       .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
       // A host that does not exist will not exist in five seconds either.

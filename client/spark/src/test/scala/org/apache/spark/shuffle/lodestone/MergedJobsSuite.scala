@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{FetchFailed, HashPartitioner, ShuffleDependency}
-import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.SparkContext
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.shuffle.lodestone.fetch.{BrokenOriginalCodec, DoublingSerializer}
@@ -32,12 +32,7 @@ final class MergedJobsSuite {
   @AfterEach def stopDaemon(): Unit = daemon.stop()
 
   private def withSpark[T](settings: (String, String)*)(job: SparkContext => T): T = {
-    val conf = new SparkConf(false)
-      .setMaster("local[2]")
-      .setAppName("merged-jobs")
-      .set("spark.ui.enabled", "false")
-      .set("spark.driver.host", "127.0.0.1")
-      .set("spark.driver.bindAddress", "127.0.0.1")
+    val conf = LocalSpark.conf("merged-jobs")
       .set("spark.local.dir", directory.toString)
       .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
       .setAll(settings)

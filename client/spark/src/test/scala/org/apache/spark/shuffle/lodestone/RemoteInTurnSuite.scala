@@ -20,11 +20,7 @@ final class RemoteInTurnSuite {
   private def lengths(settings: (String, String)*): Long = {
     val builder = SparkSession
       .builder()
-      .master("local[2]")
-      .appName("in-turn")
-      .config("spark.ui.enabled", "false")
-      .config("spark.driver.host", "127.0.0.1")
-      .config("spark.driver.bindAddress", "127.0.0.1")
+      .config(LocalSpark.conf("in-turn"))
       .config("spark.io.encryption.enabled", "true")
       .config("spark.sql.shuffle.partitions", "4")
       .config("spark.sql.adaptive.coalescePartitions.parallelismFirst", "false")

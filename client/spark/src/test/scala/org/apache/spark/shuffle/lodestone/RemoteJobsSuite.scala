@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{FetchFailed, HashPartitioner, MapOutputTrackerMaster, ShuffleDependency}
-import org.apache.spark.{SparkConf, SparkContext, SparkEnv, Success, TaskContext}
+import org.apache.spark.{SparkContext, SparkEnv, Success, TaskContext}
 import org.apache.spark.network.buffer.NioManagedBuffer
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{MapStatus, SparkListener, SparkListenerTaskEnd, TaskInfo}
@@ -46,12 +46,7 @@ final class RemoteJobsSuite {
   }
 
   private def withSpark[T](settings: (String, String)*)(job: SparkContext => T): T = {
-    val conf = new SparkConf(false)
-      .setMaster("local[2, 4]")
-      .setAppName("remote-jobs")
-      .set("spark.ui.enabled", "false")
-      .set("spark.driver.host", "127.0.0.1")
-      .set("spark.driver.bindAddress", "127.0.0.1")
+    val conf = LocalSpark.conf("remote-jobs", master = "local[2, 4]")
       .set("spark.local.dir", new File(directory.toFile, "local").getPath)
       // A sixth of what a service is waited for that nobody can do without.
       .set("spark.lodestone.request.timeout", "500ms")

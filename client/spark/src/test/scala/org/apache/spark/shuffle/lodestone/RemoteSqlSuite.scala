@@ -19,11 +19,7 @@ final class RemoteSqlSuite {
   private def joined(settings: (String, String)*): (Seq[String], String) = {
     val builder = SparkSession
       .builder()
-      .master("local[2]")
-      .appName("remote-sql")
-      .config("spark.ui.enabled", "false")
-      .config("spark.driver.host", "127.0.0.1")
-      .config("spark.driver.bindAddress", "127.0.0.1")
+      .config(LocalSpark.conf("remote-sql"))
       .config("spark.sql.shuffle.partitions", "20")
       .config("spark.sql.autoBroadcastJoinThreshold", "-1")
       // Of the two sides only one is so small: the join becomes a broadcast when that is known.

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.{HashPartitioner, SparkConf, SparkContext}
+import org.apache.spark.{HashPartitioner, SparkContext}
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 
 /**
@@ -79,12 +79,7 @@ private object SameIdSuite {
       .filter(option => option.startsWith("--add-") || option.startsWith("java.base/"))
 
   def context(mode: String, service: String): SparkContext = {
-    val conf = new SparkConf(false)
-      .setMaster("local[2]")
-      .setAppName("same-id")
-      .set("spark.ui.enabled", "false")
-      .set("spark.driver.host", "127.0.0.1")
-      .set("spark.driver.bindAddress", "127.0.0.1")
+    val conf = LocalSpark.conf("same-id")
       .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
       .set("spark.shuffle.manager", classOf[LodestoneShuffleManager].getName)
       .set("spark.lodestone.mode", mode)

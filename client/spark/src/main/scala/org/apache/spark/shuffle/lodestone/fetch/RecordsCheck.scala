@@ -19,12 +19,12 @@ private[fetch] trait RecordsCheck {
 }
 
 /**
- * Of originals.
+ * The check of originals.
  *
  * @param places
  *   where they are
  * @param tally
- *   counts those of which nobody told the number, where somebody should have
+ *   counts originals whose number should be known and is not
  */
 private[fetch] final class OriginalsCheck(
     counted: BlockRecords,

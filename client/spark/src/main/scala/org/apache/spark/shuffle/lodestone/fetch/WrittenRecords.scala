@@ -119,7 +119,7 @@ private[lodestone] final class WrittenRecords(
 
     private def answer(awaited: Future[ToldRecords]): BlockRecords =
       if (awaited.isCompleted || !isSilent) {
-        // Of a future that is complete nobody waits for more than its value.
+        // A future that is complete has its value: nobody waits.
         driver.awaitNoted(awaited, "how many records maps wrote", waitMs.millis).getOrElse {
           silentSinceNs = Some(clockNs())
           BlockRecords.Unknown

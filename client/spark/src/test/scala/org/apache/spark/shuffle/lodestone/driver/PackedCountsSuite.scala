@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
-import java.io.{ObjectInputStream, ObjectOutputStream}
-
 import scala.util.Random
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
@@ -12,15 +9,6 @@ import org.junit.jupiter.api.Test
 import org.apache.spark.shuffle.lodestone.wire.Ledger
 
 final class PackedCountsSuite {
-
-  /** As Spark's RPC does. */
-  private def serialized(message: AnyRef): Array[Byte] = {
-    val bytes = new ByteArrayOutputStream()
-    val out = new ObjectOutputStream(bytes)
-    out.writeObject(message)
-    out.close()
-    bytes.toByteArray
-  }
 
   private def report(ledgers: Map[Int, Ledger]): MapPushed = {
     val unpushed = Map("PUSH_TOO_LATE" -> 3L)
@@ -36,16 +24,15 @@ final class PackedCountsSuite {
     }.toMap
     Seq(Map.empty[Int, Ledger], some, Map(Int.MaxValue -> Ledger(3, -3))).foreach { ledgers =>
       val sent = report(ledgers)
-      val in = new ObjectInputStream(new ByteArrayInputStream(serialized(sent)))
-      assertEquals(sent, in.readObject)
+      assertEquals(sent, SentByRpc.arrived(sent))
     }
   }
 
   @Test def `the report of a map task on a thousand services takes little of the driver`(): Unit = {
     val random = new Random(7)
     val ledgers = (0 until 1000).map(_ -> Ledger(10, random.nextLong())).toMap
-    val bytes = serialized(report(ledgers)).length
-    val asObjects = serialized(ledgers).length
+    val bytes = SentByRpc.bytes(report(ledgers)).length
+    val asObjects = SentByRpc.bytes(ledgers).length
     println(s"report on 1,000 services: $bytes bytes; its ledgers as objects: $asObjects bytes")
     assertTrue(bytes < 12 * 1024, s"$bytes bytes")
   }

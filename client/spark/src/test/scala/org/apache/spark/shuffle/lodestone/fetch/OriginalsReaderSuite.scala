@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.executor.ShuffleReadMetrics
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
-import org.apache.spark.shuffle.lodestone.LodestoneShuffleManager
+import org.apache.spark.shuffle.lodestone.{LocalSpark, LodestoneShuffleManager}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.functions.expr
 
@@ -22,11 +22,7 @@ final class OriginalsReaderSuite {
     val reads = new ConcurrentLinkedQueue[ShuffleReadMetrics]()
     val builder = SparkSession
       .builder()
-      .master("local[2]")
-      .appName("originals")
-      .config("spark.ui.enabled", "false")
-      .config("spark.driver.host", "127.0.0.1")
-      .config("spark.driver.bindAddress", "127.0.0.1")
+      .config(LocalSpark.conf("originals"))
       .config("spark.sql.shuffle.partitions", "40")
     mode.foreach { mode =>
       builder.config("spark.shuffle.manager", classOf[LodestoneShuffleManager].getName)

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
-import org.apache.spark.shuffle.lodestone.{DaemonProcess, LodestoneShuffleManager}
+import org.apache.spark.shuffle.lodestone.{DaemonProcess, LocalSpark, LodestoneShuffleManager}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.functions.expr
 
@@ -33,11 +33,7 @@ final class ReadOrderSuite {
   private def withSpark[T](settings: (String, String)*)(job: SparkSession => T): T = {
     val builder = SparkSession
       .builder()
-      .master("local[2]")
-      .appName("order")
-      .config("spark.ui.enabled", "false")
-      .config("spark.driver.host", "127.0.0.1")
-      .config("spark.driver.bindAddress", "127.0.0.1")
+      .config(LocalSpark.conf("order"))
       .config("spark.local.dir", new File(directory.toFile, "local").getPath)
       .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
       .config("spark.sql.shuffle.partitions", "12")

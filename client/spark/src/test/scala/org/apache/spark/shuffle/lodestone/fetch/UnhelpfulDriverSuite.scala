@@ -17,7 +17,7 @@ import org.apache.spark.{
 }
 import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.BaseShuffleHandle
-import org.apache.spark.shuffle.lodestone.{LocalHandle, LodestoneConf, Reason}
+import org.apache.spark.shuffle.lodestone.{LocalHandle, LocalSpark, LodestoneConf, Reason}
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
@@ -25,12 +25,7 @@ import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 final class UnhelpfulDriverSuite {
 
   private def withShuffle(job: (SparkContext, LocalHandle[Int, Int, Int]) => Unit): Unit = {
-    val conf = new SparkConf(false)
-      .setMaster("local[2]")
-      .setAppName("unhelpful-driver")
-      .set("spark.ui.enabled", "false")
-      .set("spark.driver.host", "127.0.0.1")
-      .set("spark.driver.bindAddress", "127.0.0.1")
+    val conf = LocalSpark.conf("unhelpful-driver")
     val spark = new SparkContext(conf)
     try {
       val rows = spark.parallelize(0 until 100, 2).map(x => (x, x))

@@ -10,11 +10,11 @@ import org.junit.jupiter.api.{AfterAll, BeforeAll, Test, TestInstance}
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.TestInstance.Lifecycle
 
-import org.apache.spark.{HashPartitioner, ShuffleDependency, SparkConf, SparkContext}
+import org.apache.spark.{HashPartitioner, ShuffleDependency, SparkContext}
 import org.apache.spark.{SparkException, TaskContext}
 import org.apache.spark.executor.TempShuffleReadMetrics
 import org.apache.spark.shuffle.BaseShuffleHandle
-import org.apache.spark.shuffle.lodestone.LocalHandle
+import org.apache.spark.shuffle.lodestone.{LocalHandle, LocalSpark}
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.counts.PackedLongs
 import org.apache.spark.storage.{ShuffleBlockBatchId, ShuffleBlockId}
@@ -28,12 +28,7 @@ final class WrittenRecordsSuite {
   private var nowNs = 0L
 
   @BeforeAll def start(): Unit = spark = new SparkContext(
-    new SparkConf(false)
-      .setMaster("local[1]")
-      .setAppName("written-records")
-      .set("spark.ui.enabled", "false")
-      .set("spark.driver.host", "127.0.0.1")
-      .set("spark.driver.bindAddress", "127.0.0.1"))
+    LocalSpark.conf("written-records", master = "local[1]"))
 
   @AfterAll def stop(): Unit = spark.stop()
 

@@ -123,7 +123,7 @@ private object MapCounts {
       val records = new mutable.ArrayBuilder.ofLong
       var mapIndex = math.max(0, asked.startMapIndex)
       var room = mostInAnswer.toLong
-      // One map at least, or the executor would ask for it for ever.
+      // The answer has one map at least: the executor asks again from where it ends.
       while (mapIndex < endMap && (room == mostInAnswer || room >= MostAttempts * (end - first))) {
         maps.getOrElse(mapIndex.toLong, Nil).foreach { attempt =>
           mapIds += attempt.mapId

@@ -1,31 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver.counts
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
-import java.io.{ObjectInputStream, ObjectOutputStream}
-
 import scala.util.Random
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.driver.MapCounted
+import org.apache.spark.shuffle.lodestone.driver.{MapCounted, SentByRpc}
 
 final class PackedLongsSuite {
 
-  /** As Spark's RPC does. */
-  private def serialized(message: AnyRef): Array[Byte] = {
-    val bytes = new ByteArrayOutputStream()
-    val out = new ObjectOutputStream(bytes)
-    out.writeObject(message)
-    out.close()
-    bytes.toByteArray
-  }
-
   private def arrived(values: Array[Long]): Seq[Long] = {
     val sent = MapCounted(1, 2, 3, PackedLongs(values))
-    val in = new ObjectInputStream(new ByteArrayInputStream(serialized(sent)))
-    val records = in.readObject.asInstanceOf[MapCounted].records
+    val records = SentByRpc.arrived(sent).records
     (0 until records.length).map(records(_))
   }
 
@@ -53,7 +40,7 @@ final class PackedLongsSuite {
     assertEquals(1000, bytes(Seq.fill(1000)(5000000L + random.nextInt(256))))
     assertEquals(2000, bytes(5000256L +: Seq.fill(999)(5000000L)))
     val message =
-      serialized(MapCounted(1, 2, 3, PackedLongs(Array.fill(200)(random.nextInt(300).toLong))))
+      SentByRpc.bytes(MapCounted(1, 2, 3, PackedLongs(Array.fill(200)(random.nextInt(300).toLong))))
     println(s"what a map task of 200 partitions counted takes ${message.length} bytes")
     assertTrue(message.length < 800, s"${message.length} bytes")
   }

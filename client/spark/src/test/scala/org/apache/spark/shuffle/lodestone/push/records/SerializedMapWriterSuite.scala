@@ -10,13 +10,18 @@ import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.{HashPartitioner, ShuffleDependency, SparkConf, SparkContext}
+import org.apache.spark.{HashPartitioner, ShuffleDependency, SparkContext}
 import org.apache.spark.{SparkException, TaskContext}
 import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
-import org.apache.spark.shuffle.lodestone.{DaemonProcess, LocalHandle, LodestoneShuffleManager}
+import org.apache.spark.shuffle.lodestone.{
+  DaemonProcess,
+  LocalHandle,
+  LocalSpark,
+  LodestoneShuffleManager
+}
 
 /** Map outputs that are not written by Spark are read by Spark, and leave nothing else behind. */
 final class SerializedMapWriterSuite {
@@ -32,12 +37,7 @@ final class SerializedMapWriterSuite {
 
   private def withSpark[T](lodestone: Boolean, settings: (String, String)*)(
       job: SparkContext => T): T = {
-    val conf = new SparkConf(false)
-      .setMaster("local[2]")
-      .setAppName("map-writer")
-      .set("spark.ui.enabled", "false")
-      .set("spark.driver.host", "127.0.0.1")
-      .set("spark.driver.bindAddress", "127.0.0.1")
+    val conf = LocalSpark.conf("map-writer")
       .set("spark.local.dir", new File(directory.toFile, "local").getPath)
       .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
       .setAll(settings)

@@ -10,6 +10,7 @@ import org.junit.jupiter.api.io.TempDir
 import org.apache.spark._
 import org.apache.spark.internal.config
 import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
+import org.apache.spark.shuffle.lodestone.LocalSpark
 
 /**
  * Map tasks whose disks, memory, network and neighbours fail at any point. Each either writes exactly the
@@ -75,12 +76,7 @@ private[push] abstract class WriterHunt {
   }
 
   private def withSpark(settings: Seq[(String, String)])(test: SparkContext => Unit): Unit = {
-    val conf = new SparkConf(false)
-      .setMaster("local[1]")
-      .setAppName("writer-faults")
-      .set("spark.ui.enabled", "false")
-      .set("spark.driver.host", "127.0.0.1")
-      .set("spark.driver.bindAddress", "127.0.0.1")
+    val conf = LocalSpark.conf("writer-faults", master = "local[1]")
       .set("spark.local.dir", directory.toString)
       .setAll(settings)
     val spark = new SparkContext(conf)

@@ -30,7 +30,7 @@ private[remote] final class ShownBlocks(
   private val placed: Map[Int, Seq[(Int, LaidSegment)]] = {
     val reduceIds = (0 until dependency.partitioner.numPartitions).toArray
     val asked = client.layout(service, id, MapRange.All, reduceIds, reduceIds.length)
-    val layouts = Await.result(asked, 60.seconds).partitions
+    val layouts = ShownBlocks.await(asked).partitions
     layouts.map { layout =>
       val all = for {
         run <- layout.runs.toSeq
