@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.transport
 
-import java.io.IOException
-
 import scala.collection.mutable
 import scala.concurrent.Future
 import scala.util.{Failure, Success}
@@ -55,21 +53,13 @@ private[transport] final class ChunkRequest(
       }(SameThread)
     }
 
-    override def received(at: Int, data: ManagedBuffer): Unit = {
-      var outcome: Option[Option[DamagedChunkException]] = None
-      try {
-        outcome = Some(receiver.received(indices(at), data))
-      } finally {
-        // It threw, as for the JVM's want of memory: who waits for the chunk must learn of it.
-        if (outcome.isEmpty) failed(at, new IOException(s"a chunk of $service was not taken"))
-      }
-      outcome.foreach {
+    override def received(at: Int, data: ManagedBuffer): Unit =
+      receiver.received(indices(at), data) match {
         case None => settled()
         case Some(damage) =>
           log.warn(s"$service sent a damaged chunk: ${damage.getMessage}")
           failed(at, damage)
       }
-    }
 
     override def failed(at: Int, cause: Throwable): Unit = {
       val index = indices(at)

@@ -5,7 +5,7 @@ import java.io.IOException
 import java.nio.ByteBuffer
 import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, TimeUnit}
 
-import scala.concurrent.{Await, Future}
+import scala.concurrent.{Await, Future, Promise}
 import scala.concurrent.duration.DurationInt
 
 import org.junit.jupiter.api.{AfterEach, Test}
@@ -226,6 +226,7 @@ final class ServiceClientSuite {
         }
     })
     val asked = client()
+    val chunk = Promise[Long]()
     val answer = asked.finalizeMerge(service, generation)
     assertTrue(arrived.await(10, TimeUnit.SECONDS))
     asked.fetchChunks(
@@ -233,12 +234,21 @@ final class ServiceClientSuite {
       generation,
       Array(wanted(0, 2)),
       new ChunkReceiver {
+        private var hasMemory = false
+
         // Where Netty throws it, which is on this thread and for this connection.
-        override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] =
-          throw new OutOfMemoryError("scripted: no direct memory for what arrives")
-        override def failed(index: Int, cause: Throwable): Unit = ()
+        override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
+          if (!hasMemory) {
+            hasMemory = true
+            throw new OutOfMemoryError("scripted: no direct memory for what arrives")
+          }
+          chunk.success(data.size())
+          None
+        }
+        override def failed(index: Int, cause: Throwable): Unit = chunk.failure(cause)
       })
     assertEquals(finalized, await(answer))
+    assertEquals(2L, await(chunk.future))
     assertFalse(asked.health.isSuspect(HostPort(service.host, service.port)))
   }
 }
