@@ -114,7 +114,7 @@ test-e2e: tools daemon $(JARS) $(JOBS_JAR)
 	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS)
 	@$(MAKE) --no-print-directory -j 2 -O $(TEST_ARCHIVES)
 	$(SAY) "end to end: real Spark processes, real daemons"
-	.venv-test/bin/python -m pytest -q -n 4 --dist loadgroup -c e2e/pytest.ini e2e/tests
+	.venv-test/bin/python -m pytest -q --durations=25 -n 4 --dist loadgroup -c e2e/pytest.ini e2e/tests
 
 test-conformance: tools daemon $(JARS)
 	$(SAY) "conformance: some of Spark's own suites, on plain Spark and on Lodestone"

@@ -46,10 +46,11 @@ def run(gateway: JavaGateway, specification: dict) -> None:
 
 
 def report_of(spark: SparkSession):
-    """Lodestone's report."""
+    """Lodestone's report; none of an application before this one."""
     report = spark.sparkContext._jvm.org.apache.spark.shuffle.lodestone.LodestoneReport
     report.awaitQuiet(REPORT_QUIET_MS)
-    return json.loads(report.json())
+    told = json.loads(report.json())
+    return told if told.get("application") == spark.sparkContext.applicationId else {}
 
 
 def stages_of(spark: SparkSession):

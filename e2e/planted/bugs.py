@@ -271,4 +271,72 @@ BUGS = [
             "written != BlockRecords.NotTold && written < 0",
         ),
     ),
+    bug(
+        "a reader compares no block that has records",
+        "RecordsCheckSuite",
+        (
+            f"{FETCH}/CheckedRecords.scala",
+            "    end()\n    while (",
+            "    while (",
+        ),
+    ),
+    bug(
+        "a reader does not ask for the numbers of a map that was run again",
+        "WrittenRecordsSuite",
+        (
+            f"{FETCH}/WrittenRecords.scala",
+            "if (known == BlockRecords.NotTold) toldAgain.in(id) else known",
+            "known",
+        ),
+    ),
+    bug(
+        "the number of several partitions' records is that of the first",
+        "WrittenRecordsSuite",
+        (
+            f"{FETCH}/ToldRecords.scala",
+            "      in(mapId, startReduceId, endReduceId)\n",
+            "      in(mapId, startReduceId, startReduceId + math.min(1, endReduceId))\n",
+        ),
+    ),
+    bug(
+        "the driver tells the number of the partition before",
+        "MapCountsSuite",
+        (
+            "driver/counts/MapCounts.scala",
+            "attempt.records(partition)",
+            "attempt.records(math.max(0, partition - 1))",
+        ),
+    ),
+    bug(
+        "the driver forgets the other attempt of a map",
+        "MapCountsSuite",
+        (
+            "driver/counts/MapCounts.scala",
+            ".take(MostAttempts - 1)",
+            ".take(MostAttempts - 2)",
+        ),
+    ),
+    bug(
+        "a reader takes the merged block of any attempt",
+        "FetchPlanSuite",
+        (
+            f"{FETCH}/FetchPlan.scala",
+            "if (attempt != NoAttempt && attempt == segment.mapId) {",
+            "if (attempt != NoAttempt) {",
+        ),
+    ),
+    bug(
+        "a block that two services have is read from both",
+        "FetchPlanSuite",
+        (f"{FETCH}/FetchPlan.scala", "          wanted -= block\n", ""),
+    ),
+    bug(
+        "an original is read beside the chunk that stands for it",
+        "FetchPlanSuite",
+        (
+            f"{FETCH}/FetchPlan.scala",
+            "select(originals)(wanted.contains, others = true)",
+            "select(originals)(_ => true, others = true)",
+        ),
+    ),
 ]

@@ -349,6 +349,37 @@ final class RemoteJobsSuite {
     assertNothingRunAgain()
   }
 
+  @Test def withTwoCopiesABlockThatOneOfThemLacksCostsNoRun(): Unit = {
+    start(2)
+    val expected = withSpark()(spark => wide(spark).collect().sorted.toSeq)
+    mapTasks.reset()
+    val result = withSpark(remote :+ ("spark.lodestone.replicas" -> "2"): _*) { spark =>
+      val rows = wide(spark)
+      rows.count()
+      abortMapAtFirstService(rows, mapIndex = 3)
+      rows.collect().sorted.toSeq
+    }
+    assertEquals(expected, result)
+    assertNothingRunAgain()
+  }
+
+  /** It shows nothing of the map's output any more. */
+  private def abortMapAtFirstService(rows: RDD[(Int, Int)], mapIndex: Int): Unit = {
+    val dependency = rows.dependencies.head.asInstanceOf[ShuffleDependency[_, _, _]]
+    val handle = dependency.shuffleHandle.asInstanceOf[LodestoneHandle[_, _, _]]
+    val outputs = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+    val mapId = outputs.shuffleStatuses(handle.shuffleId).mapStatuses(mapIndex).mapId
+    val at = ServiceLocation(daemons.head.host, daemons.head.port, daemons.head.incarnation)
+    val client = new ServiceClient(handle.app, 5000)
+    try {
+      val generation = ShuffleGeneration(handle.shuffleId, 0)
+      Await.result(client.abortMap(at, generation, mapIndex, mapId), 20.seconds)
+      ()
+    } finally {
+      client.close()
+    }
+  }
+
   @Test def anOutputThatCameAfterItsEpochWasGivenUpCostsOneMapAndNotAll(): Unit = {
     start(1)
     val expected = withSpark()(spark => wide(spark).collect().sorted.toSeq)

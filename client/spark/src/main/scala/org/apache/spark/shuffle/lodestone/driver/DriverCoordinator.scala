@@ -163,7 +163,7 @@ private[spark] final class DriverCoordinator private (
     env.metricsSystem.removeSource(metrics)
     val ended = Promise[Unit]()
     loop.post {
-      lastReport = Some(ReportJson(report, directory.all, Int.MaxValue))
+      lastReport = Some(reportOf(Int.MaxValue))
       log.info(report.farewell)
       reports.holderNames.headOption.foreach { _ =>
         log.info(
@@ -184,10 +184,13 @@ private[spark] final class DriverCoordinator private (
     client.close()
   }
 
+  private def reportOf(shuffles: Int): String =
+    ReportJson(conf.getAppId, report, directory.all, shuffles)
+
   /** For [[LodestoneReport]], from any thread. */
   private[lodestone] def json(): Future[String] = {
     val answer = Promise[String]()
-    loop.post(answer.trySuccess(ReportJson(report, directory.all, Int.MaxValue)))
+    loop.post(answer.trySuccess(reportOf(Int.MaxValue)))
     lastReport.map(Future.successful).getOrElse(answer.future)
   }
 
@@ -214,7 +217,7 @@ private[spark] final class DriverCoordinator private (
 
   private def reported: Reported = new Reported {
     override def changes: Long = report.changes
-    override def text: String = ReportJson(report, directory.all, MaxShufflesTold)
+    override def text: String = reportOf(MaxShufflesTold)
   }
 
   private def addressSource(): AddressSource = settings.services match {

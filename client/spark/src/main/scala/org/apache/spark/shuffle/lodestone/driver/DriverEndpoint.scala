@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
+import org.apache.spark.SparkException
 import org.apache.spark.rpc.{RpcCallContext, RpcEnv, ThreadSafeRpcEndpoint}
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
@@ -43,9 +44,9 @@ private[driver] final class DriverEndpoint(
     case GetRemotePlaces(shuffleId) =>
       ask(context)(remote.places(shuffleId, context.reply(_)))
     case message: OutputsLost =>
-      // Where the driver has too much to do nothing is forgotten, and the task tries again.
+      // Where the driver has too much to do it has not looked, and must not seem to have.
       val taken = loop.offer(() => remote.lost(message, context.reply(_)))
-      if (!taken) context.reply(false)
+      if (!taken) context.sendFailure(new SparkException(Reason.DriverUnreachable.sentence))
     case message: DistrustMerged =>
       if (!loop.offer(() => context.reply(finalizer.distrust(message)))) context.reply(false)
   }

@@ -218,6 +218,8 @@ private[spark] final case class GetRemotePlaces(shuffleId: Int) extends DriverMe
  *   Spark's of the task attempt, which the driver has killed where the outputs are there
  * @param missing
  *   a block that these services do not show, though they show others
+ * @param isOfBarrier
+ *   its stage is a barrier stage, all tasks of which are run again with it
  */
 private[spark] final case class OutputsLost(
     shuffleId: Int,
@@ -226,7 +228,8 @@ private[spark] final case class OutputsLost(
     code: String,
     executorId: String,
     taskId: Long,
-    missing: Option[MissingBlock] = None)
+    missing: Option[MissingBlock] = None,
+    isOfBarrier: Boolean = false)
     extends DriverMessage
 
 /** One block of a map attempt that Spark accepted. */

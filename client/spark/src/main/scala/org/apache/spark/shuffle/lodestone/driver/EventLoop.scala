@@ -14,7 +14,8 @@ import org.apache.spark.shuffle.lodestone.DaemonThreads
 
 /**
  * The one thread that owns all state of the driver side. Whatever arrives is an event; whatever
- * takes time is a future whose outcome is another event. An event never blocks.
+ * takes time is a future whose outcome is another event. An event waits for nothing, but for locks that
+ * Spark holds for a moment.
  *
  * @param clockNs
  *   what time it is, for what lasts

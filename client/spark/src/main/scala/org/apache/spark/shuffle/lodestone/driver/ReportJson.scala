@@ -10,7 +10,11 @@ import org.apache.spark.shuffle.lodestone.wire.Load
 private[driver] object ReportJson {
 
   /** @param shuffles so many of them are told one by one: the last */
-  def apply(report: DriverReport, services: Seq[Service], shuffles: Int): String = {
+  def apply(
+      appId: String,
+      report: DriverReport,
+      services: Seq[Service],
+      shuffles: Int): String = {
     val kept = report.kept.toSeq.takeRight(shuffles)
     val codes = report.totals.reasonsInOrder.map(_._1)
     val sentences = codes.flatMap(Reason.of).map(reason => reason.code -> text(reason.sentence))
@@ -24,6 +28,7 @@ private[driver] object ReportJson {
     obj(
       Seq(
         "version" -> text(ServiceClient.ClientName),
+        "application" -> text(appId),
         "totals" -> totals,
         "shuffles" -> array(kept.map(shuffle)),
         "services" -> array(services.map(service)),

@@ -3,7 +3,10 @@ package org.apache.spark.shuffle.lodestone.fetch
 
 import java.io.InputStream
 
-import org.apache.spark.shuffle.ShuffleReadMetricsReporter
+import scala.util.control.NonFatal
+
+import org.apache.spark.TaskKilledException
+import org.apache.spark.shuffle.{FetchFailedException, ShuffleReadMetricsReporter}
 import org.apache.spark.storage.BlockId
 
 /**
@@ -27,7 +30,7 @@ private[fetch] final class CheckedRecords(
   private var hasRecord = false
 
   override def hasNext: Boolean = {
-    if (!hasRecord) hasRecord = records.hasNext || nextStream()
+    if (!hasRecord) hasRecord = hasMore || nextStream()
     hasRecord
   }
 
@@ -36,21 +39,41 @@ private[fetch] final class CheckedRecords(
     hasRecord = false
     read += 1
     metrics.incRecordsRead(1)
-    records.next()
+    try records.next()
+    catch brokenStream
   }
+
+  private def opened(stream: InputStream): Iterator[(Any, Any)] =
+    try recordsIn(stream)
+    catch brokenStream
+
+  private def hasMore: Boolean =
+    try records.hasNext
+    catch brokenStream
 
   /** False: there is none. */
   private def nextStream(): Boolean = {
     end()
-    while (!records.hasNext && streams.hasNext) {
+    while (!hasMore && streams.hasNext) {
       val (id, stream) = streams.next()
       block = Some(id)
       read = 0
-      records = recordsIn(stream)
-      if (!records.hasNext) end()
+      records = opened(stream)
+      if (!hasMore) end()
     }
-    records.hasNext
+    hasMore
   }
+
+  /**
+   * The serializer throws here, and the codec below it, each what it likes, when bytes are not what they
+   * should be. What Spark knows already, as that a block cannot be fetched or that the task is to end, stays.
+   */
+  private val brokenStream: PartialFunction[Throwable, Nothing] = {
+    case NonFatal(cause) if block.isDefined && !isSparks(cause) => check.broken(block.get, cause)
+  }
+
+  private def isSparks(cause: Throwable): Boolean =
+    cause.isInstanceOf[FetchFailedException] || cause.isInstanceOf[TaskKilledException]
 
   private def end(): Unit = block.foreach { id =>
     block = None

@@ -10,8 +10,9 @@ import scala.collection.mutable
 import io.netty.buffer.{ByteBuf, Unpooled}
 import io.netty.util.ReferenceCountUtil
 import org.roaringbitmap.RoaringBitmap
+import org.slf4j.LoggerFactory
 
-import org.apache.spark.SparkEnv
+import org.apache.spark.{SparkEnv, SparkException}
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.shuffle._
 import org.apache.spark.network.shuffle.checksum.Cause
@@ -47,6 +48,20 @@ private[fetch] final class ChunkFetcher(
 
   /** Services that this task has met a failure of after which they are not asked any more. */
   private val left = new ConcurrentHashMap[ServiceLocation, Reason]()
+
+  /** Why Spark's iterator may or may not have something that was handed over. */
+  @volatile private var untaken: Option[Throwable] = None
+
+  /** What is read in the place of these maps' merged blocks. On the task's thread. */
+  def inPlaceOf(reduceId: Int, maps: Int => Boolean): FetchPlan.Blocks = {
+    untaken.foreach { cause =>
+      throw new SparkException(
+        "A chunk that had arrived could not be handed over, and its rows may be read already: " +
+          "only another attempt of this task can tell.",
+        cause)
+    }
+    substitutes(reduceId, maps)
+  }
 
   /** The layout is in hand already. */
   override def getMergedBlockMeta(
@@ -206,38 +221,54 @@ private[fetch] final class ChunkFetcher(
     private val chunks = portion.chunks.toArray
     private val parts = new Array[ByteBuf](chunks.length)
     private var missing = chunks.length
-    private var isLost = false
+
+    /** It was handed over, or given up: the iterator hears of it once. */
+    private var isOver = false
 
     /** The bytes stay the caller's. */
     def received(wanted: Wanted, bytes: ByteBuf): Unit = {
       val isWhole = synchronized {
-        if (!isLost) {
+        if (!isOver && parts(wanted.at) == null) {
           chunks(wanted.at) = wanted.chunk
           parts(wanted.at) = bytes.retain()
           missing -= 1
+          isOver = missing == 0
+          isOver
+        } else {
+          false
         }
-        missing == 0 && !isLost
       }
       if (isWhole) handOver()
     }
 
-    private def handOver(): Unit = {
-      chunks.foreach { chunk =>
-        tally.chunk(chunk.sizeBytes, chunk.segments.length, OwnHost.has(chunk.service))
+    /**
+     * Spark's iterator may throw here, and the JVM that has no memory. Whether the iterator has the
+     * portion is not known then: to give it again, or to read originals in its place, could double its
+     * rows. So the iterator is woken by a failure, and the task fails when it asks what to read instead.
+     */
+    private def handOver(): Unit =
+      try {
+        chunks.foreach { chunk =>
+          tally.chunk(chunk.sizeBytes, chunk.segments.length, OwnHost.has(chunk.service))
+        }
+        val bytes = Unpooled.wrappedBuffer(parts.length, parts: _*)
+        val all = new PortionBuffer(chunks.toIndexedSeq, bytes)
+        turn { () =>
+          listener.onBlockFetchSuccess(blockId, all)
+          all.release()
+          ()
+        }
+      } catch {
+        case cause: Throwable =>
+          log.error(s"$blockId arrived and could not be handed over", cause)
+          untaken = Some(cause)
+          listener.onBlockFetchFailure(blockId, cause)
       }
-      val bytes = Unpooled.wrappedBuffer(parts.length, parts: _*)
-      val all = new PortionBuffer(chunks.toIndexedSeq, bytes)
-      turn { () =>
-        listener.onBlockFetchSuccess(blockId, all)
-        all.release()
-        ()
-      }
-    }
 
     def failed(service: ServiceLocation, reason: Reason, cause: Throwable): Unit = {
       val isFirst = synchronized {
-        val first = !isLost
-        isLost = true
+        val first = !isOver
+        isOver = true
         if (first) parts.foreach(part => if (part != null) part.release())
         first
       }
@@ -267,6 +298,9 @@ private[fetch] final class ChunkFetcher(
 }
 
 private[fetch] object ChunkFetcher {
+
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[ChunkFetcher])
 
   /** Chunks of one request: a service refuses several times as many, and holds the list in memory. */
   private val MostChunks = 4096

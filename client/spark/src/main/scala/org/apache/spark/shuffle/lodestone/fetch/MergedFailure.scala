@@ -35,6 +35,15 @@ private[fetch] final class MergedFailure(shuffleId: Int, wrong: WrongData) {
       Reason.RecordsMismatch,
       s"A merged chunk of partition $reduceId gave $read records where $written were written")
 
+  /** Its checksum was right, and it gave something else than records. */
+  def broken(reduceId: Int, cause: Throwable): Nothing =
+    if (wrong.hasOther) {
+      val what = s"A merged chunk of partition $reduceId broke while it was read ($cause)"
+      distrust(reduceId, Reason.ChunkBroken, what)
+    } else {
+      throw cause
+    }
+
   private val translated: PartialFunction[Throwable, Nothing] = {
     case failure: FetchFailedException =>
       failure.toTaskFailedReason match {
@@ -63,12 +72,19 @@ private[fetch] trait WrongData {
 
   /** What the next attempt does, for the log. */
   def remedy: String
+
+  /**
+   * The same blocks are elsewhere as well, and may be good. Else it may be an object that nobody can read,
+   * and to repeat the stage for it would hide the user's own error.
+   */
+  def hasOther: Boolean
 }
 
 /** Later attempts leave the merged data alone. */
 private[fetch] final class DistrustedMerge(generation: ShuffleGeneration, driver: DriverLink)
     extends WrongData {
   override val remedy: String = "the next attempt reads the original blocks"
+  override val hasOther: Boolean = true
 
   override def tell(reduceId: Int, why: Reason): Unit = {
     driver.awaitNoted(driver.distrust(generation, reduceId, why), s"$generation is wrong")

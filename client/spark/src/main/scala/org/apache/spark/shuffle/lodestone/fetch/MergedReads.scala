@@ -83,16 +83,7 @@ private[lodestone] final class MergedReads(
       val failures =
         new MergedFailure(handle.shuffleId, new DistrustedMerge(generation, driver))
       val fetcher = ChunkFetcher(source, plan.merged, substitutes, ChunkRescue.Never, tally)
-      Some(
-        new MergedShuffleReader(
-          inner,
-          plan,
-          fetcher,
-          substitutes,
-          failures,
-          check,
-          context,
-          metrics))
+      Some(new MergedShuffleReader(inner, plan, fetcher, failures, check, context, metrics))
     } else if (isCounted || OriginalsReader.gains(inner)) {
       val mayBatch = plan.counted.size == 0
       Some(new OriginalsReader(inner, range, originals, check, mayBatch, context, metrics))

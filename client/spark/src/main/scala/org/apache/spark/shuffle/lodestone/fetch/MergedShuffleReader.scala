@@ -15,7 +15,6 @@ private[fetch] final class MergedShuffleReader[K, C](
     handle: BaseShuffleHandle[K, _, C],
     plan: FetchPlan,
     fetcher: ChunkFetcher,
-    substitutes: Substitutes,
     failures: MergedFailure,
     originals: OriginalsCheck,
     context: TaskContext,
@@ -32,7 +31,7 @@ private[fetch] final class MergedShuffleReader[K, C](
 
   private def blocks(): Iterator[(BlockId, InputStream)] = {
     val env = SparkEnv.get
-    val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, substitutes)
+    val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, fetcher.inPlaceOf)
     val hasOriginals = plan.originals.nonEmpty || plan.replaced.nonEmpty
     BlockFetch(fetcher, tracker, addresses, inBatches = false, hasOriginals, context, metrics)
   }

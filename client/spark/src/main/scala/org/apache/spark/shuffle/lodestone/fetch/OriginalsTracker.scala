@@ -15,19 +15,19 @@ import org.apache.spark.storage.BlockManagerId
 private[fetch] final class OriginalsTracker(
     conf: SparkConf,
     own: MapOutputTracker,
-    substitutes: Substitutes)
+    inPlaceOf: (Int, Int => Boolean) => FetchPlan.Blocks)
     extends MapOutputTracker(conf) {
 
   override def getMapSizesForMergeResult(
       shuffleId: Int,
       partitionId: Int): Iterator[(BlockManagerId, FetchPlan.BlockList)] =
-    substitutes(partitionId, _ => true).iterator
+    inPlaceOf(partitionId, _ => true).iterator
 
   override def getMapSizesForMergeResult(
       shuffleId: Int,
       partitionId: Int,
       chunkBitmap: RoaringBitmap): Iterator[(BlockManagerId, FetchPlan.BlockList)] =
-    substitutes(partitionId, chunkBitmap.contains).iterator
+    inPlaceOf(partitionId, chunkBitmap.contains).iterator
 
   override def getMapSizesByExecutorId(
       shuffleId: Int,

@@ -16,6 +16,9 @@ private[fetch] trait RecordsCheck {
 
   /** It gave another number. */
   def wrong(id: BlockId, read: Long, written: Long): Nothing
+
+  /** Its bytes are not those of records. */
+  def broken(id: BlockId, cause: Throwable): Nothing
 }
 
 /**
@@ -60,6 +63,9 @@ private[fetch] final class OriginalsCheck(
       reduceId,
       s"The original $id gave $read records where $written were written; its map is run again.")
   }
+
+  /** As on plain Spark: it may be an object that nobody can read. */
+  override def broken(id: BlockId, cause: Throwable): Nothing = throw cause
 }
 
 private[fetch] object OriginalsCheck {
@@ -96,5 +102,10 @@ private[fetch] final class MergedCheck(
   override def wrong(id: BlockId, read: Long, written: Long): Nothing = id match {
     case chunk: ShuffleBlockChunkId => failure.miscounted(chunk.reduceId, read, written)
     case _ => originals.wrong(id, read, written)
+  }
+
+  override def broken(id: BlockId, cause: Throwable): Nothing = id match {
+    case chunk: ShuffleBlockChunkId => failure.broken(chunk.reduceId, cause)
+    case _ => originals.broken(id, cause)
   }
 }

@@ -21,6 +21,10 @@ private[fetch] final class ToldRecords(answers: Seq[CountedMaps]) extends BlockR
     byMapId
   }
 
+  /** What it takes in memory, about. */
+  def bytes: Long =
+    answers.iterator.map(_.records.bytes.toLong).sum + (rows.size + 1L) * ToldRecords.BytesAround
+
   override def in(id: BlockId): Long = id match {
     case ShuffleBlockId(_, mapId, reduceId) => in(mapId, reduceId, reduceId + 1)
     case ShuffleBlockBatchId(_, mapId, startReduceId, endReduceId) =>
@@ -33,6 +37,9 @@ private[fetch] final class ToldRecords(answers: Seq[CountedMaps]) extends BlockR
 }
 
 private object ToldRecords {
+
+  /** Objects around the numbers of one attempt. */
+  private val BytesAround = 64L
 
   private final class Row(answer: CountedMaps, row: Int) {
     def in(startPartition: Int, endPartition: Int): Long =

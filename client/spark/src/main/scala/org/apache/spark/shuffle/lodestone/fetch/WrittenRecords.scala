@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch
 
-import java.util.{LinkedHashMap, Map => JMap}
+import java.util.LinkedHashMap
 import java.util.concurrent.TimeUnit
 
 import scala.concurrent.Future
 import scala.concurrent.duration.DurationLong
-import scala.util.{Failure, Try}
+import scala.util.{Failure, Success, Try}
 
 import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.ShuffleReadMetricsReporter
@@ -27,10 +27,8 @@ private[lodestone] final class WrittenRecords(
     clockNs: () => Long = () => System.nanoTime()) {
   import WrittenRecords._
 
-  private val answers = new LinkedHashMap[Key, Future[ToldRecords]](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: JMap.Entry[Key, Future[ToldRecords]]): Boolean =
-      size() > MaxEntries
-  }
+  /** The one that was idle longest comes first. */
+  private val answers = new LinkedHashMap[Key, Future[ToldRecords]](16, 0.75f, true)
 
   /** When the driver last let a task wait for nothing. */
   @volatile private var silentSinceNs: Option[Long] = None
@@ -66,7 +64,10 @@ private[lodestone] final class WrittenRecords(
       } else {
         val asked = ask(GetCounts(key.shuffleId, 0, Int.MaxValue, 0, Int.MaxValue))
         answers.put(key, asked)
-        asked.andThen { case Failure(_) => forget(key) }(SameThread)
+        asked.andThen {
+          case Failure(_) => forget(key)
+          case Success(_) => makeRoom()
+        }(SameThread)
       }
     }
   }
@@ -75,6 +76,19 @@ private[lodestone] final class WrittenRecords(
     answers.remove(key)
     ()
   }
+
+  private def makeRoom(): Unit = answers.synchronized {
+    var bytes = 0L
+    answers.values().forEach(answer => bytes += bytesOf(answer))
+    val eldest = answers.values().iterator()
+    while (eldest.hasNext && (bytes > MaxBytes || answers.size() > MaxEntries)) {
+      bytes -= bytesOf(eldest.next())
+      eldest.remove()
+    }
+  }
+
+  private def bytesOf(answer: Future[ToldRecords]): Long =
+    answer.value.flatMap(_.toOption).fold(0L)(_.bytes)
 
   private def ask(asked: GetCounts): Future[ToldRecords] =
     askAll(asked).map(new ToldRecords(_))(SameThread)
@@ -132,8 +146,11 @@ private[lodestone] final class WrittenRecords(
 
 private[fetch] object WrittenRecords {
 
-  /** Stage attempts of small shuffles: some ten MB at the very most, and mostly some hundred KB. */
-  private val MaxEntries = 16
+  /** Of all answers: mostly each has some ten KB. */
+  private val MaxBytes = 16L << 20
+
+  /** Stage attempts of small shuffles. */
+  private val MaxEntries = 1024
 
   /** No other task waits for a driver that did not answer one, for so long. */
   private val SilentNs = TimeUnit.SECONDS.toNanos(30)

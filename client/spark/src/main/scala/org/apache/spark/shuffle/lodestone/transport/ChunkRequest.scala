@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.transport
 
+import java.io.IOException
+
 import scala.collection.mutable
 import scala.concurrent.Future
 import scala.util.{Failure, Success}
@@ -40,6 +42,7 @@ private[transport] final class ChunkRequest(
     private var pauseMs = 0L
     private var left = indices.length
 
+    @volatile private var opener: TransportClient = _
     private val wanted = indices.map(chunks(_))
     private val size = math.max(LeastSize, wanted.iterator.map(_.entries).sum)
 
@@ -47,19 +50,36 @@ private[transport] final class ChunkRequest(
       open(wanted).onComplete {
         case opened @ Success((client, stream)) =>
           repeats.settled(service, opened)
+          opener = client
           new ChunkStream(service, client, wanted.map(_.sizeBytes), deadlines, this)
             .fetch(stream.streamId)
         case Failure(failure) => indices.indices.foreach(failed(_, failure))
       }(SameThread)
     }
 
-    override def received(at: Int, data: ManagedBuffer): Unit =
-      receiver.received(indices(at), data) match {
+    override def received(at: Int, data: ManagedBuffer): Unit = {
+      var outcome: Option[Option[DamagedChunkException]] = None
+      try {
+        outcome = Some(receiver.received(indices(at), data))
+      } finally {
+        if (outcome.isEmpty) notTaken(at)
+      }
+      outcome.foreach {
         case None => settled()
         case Some(damage) =>
           log.warn(s"$service sent a damaged chunk: ${damage.getMessage}")
           failed(at, damage)
       }
+    }
+
+    /**
+     * The receiver threw, as for the JVM's want of memory, and Spark fails all that waits on this
+     * connection. The chunk is asked for on another one: first this one must be known to be of no use.
+     */
+    private def notTaken(at: Int): Unit = {
+      Connections.retire(opener)
+      failed(at, new IOException(s"a chunk of $service was not taken"))
+    }
 
     override def failed(at: Int, cause: Throwable): Unit = {
       val index = indices(at)

@@ -47,20 +47,7 @@ private[transport] final class ChunkStream(
 
   override def onSuccess(index: Int, data: ManagedBuffer): Unit = {
     deadlines.heard(service)
-    if (take(index)) {
-      var isTaken = false
-      try {
-        receiver.received(index, data)
-        isTaken = true
-      } finally {
-        // It threw, as for the JVM's want of memory, and Spark fails all that waits on this connection.
-        // The chunk is asked for again on another one: first this one must be known to be of no use.
-        if (!isTaken) {
-          Connections.retire(client)
-          receiver.failed(index, new IOException(s"a chunk of $service was not taken"))
-        }
-      }
-    }
+    if (take(index)) receiver.received(index, data)
   }
 
   override def onFailure(index: Int, cause: Throwable): Unit = {

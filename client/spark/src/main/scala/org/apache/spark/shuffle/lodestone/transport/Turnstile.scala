@@ -26,18 +26,25 @@ private[lodestone] final class Turnstile(room: Int) {
 
   @tailrec
   private def admit(): Unit = next() match {
-    case Some(begin) =>
-      begin()
+    case Some((size, begin)) =>
+      var hasBegun = false
+      try {
+        begin()
+        hasBegun = true
+      } finally {
+        // Who could not begin does not leave.
+        if (!hasBegun) synchronized(inside -= size)
+      }
       admit()
     case None =>
   }
 
-  private def next(): Option[() => Unit] = synchronized {
+  private def next(): Option[(Int, () => Unit)] = synchronized {
     Option(waiting.peek()).collect {
-      case (size, begin) if inside == 0 || inside + size <= room =>
+      case next @ (size, _) if inside == 0 || inside + size <= room =>
         waiting.poll()
         inside += size
-        begin
+        next
     }
   }
 }

@@ -100,6 +100,23 @@ final class LossClaimsSuite extends DriverHarness {
     assertEquals(0, reasonCount(Reason.LayoutFailed))
   }
 
+  @Test def `a reader of a barrier stage is believed at once`(): Unit = {
+    haveExecutors(3)
+    val plan = withOutputs(Seq(service(1), service(2)))
+    val at = Seq(plan.versions.head.head)
+    val claim = OutputsLost(
+      shuffleId,
+      plan.epoch,
+      at,
+      Reason.ChunkFetchFailed.code,
+      "reader-1",
+      NoTask,
+      isOfBarrier = true)
+    assertTrue(await(ask[Boolean](claim)))
+    assertForgotten(plan)
+    assertFalse(planned().versions.head.contains(at.head))
+  }
+
   @Test def `outputs are lost with a service that the driver cannot reach either`(): Unit = {
     haveExecutors(3)
     val gone = service(1)

@@ -8,9 +8,10 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.FetchFailed
 import org.apache.spark.executor.TempShuffleReadMetrics
-import org.apache.spark.shuffle.FetchFailedException
+import org.apache.spark.shuffle.{FetchFailedException, MetadataFetchFailedException}
+import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Status}
-import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
+import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId, ShuffleBlockId}
 
 /** Originals whose number of records a service was told, read because merged data is not. */
 final class RecordsCheckSuite {
@@ -74,6 +75,44 @@ final class RecordsCheckSuite {
         assertThrows(classOf[FetchFailedException], () => { reading(blocks: _*).size; () })
     }
   }
+
+  /** Its serializer finds something else than records after the first two. */
+  private def readingBroken(id: BlockId, failure: Exception, check: RecordsCheck): Int = {
+    val stream: InputStream = new ByteArrayInputStream(Array.emptyByteArray)
+    val records = Iterator("one", "two").map(key => (key, key): (Any, Any)) ++
+      Iterator.continually[(Any, Any)](throw failure)
+    val streams = Iterator(id -> stream)
+    new CheckedRecords(streams, _ => records, check, new TempShuffleReadMetrics).size
+  }
+
+  /** Who has to know of wrong data. */
+  private final class Told(override val hasOther: Boolean) extends WrongData {
+    var reasons = Seq.empty[Reason]
+    override def tell(reduceId: Int, why: Reason): Unit = reasons :+= why
+    override val remedy: String = "the originals are read"
+  }
+
+  private def thrownBy(id: BlockId, told: Told): Throwable = {
+    val ofMerged = new MergedCheck(Nil, check, new MergedFailure(1, told))
+    // What Kryo and Java say of such bytes is no IOException.
+    val failure = new IndexOutOfBoundsException("no class has this number")
+    assertThrows(classOf[Exception], () => { readingBroken(id, failure, ofMerged); () })
+  }
+
+  @Test def `merged bytes that are no records have the originals read`(): Unit = {
+    val told = new Told(hasOther = true)
+    val thrown = thrownBy(ShuffleBlockChunkId(1, 0, 3, 0), told)
+    assertEquals(classOf[MetadataFetchFailedException], thrown.getClass)
+    assertEquals(Seq(Reason.ChunkBroken), told.reasons)
+  }
+
+  @Test def `an object that nobody can read fails its task as on plain Spark`(): Unit =
+    Seq[(BlockId, Boolean)](good -> true, ShuffleBlockChunkId(1, 0, 3, 0) -> false).foreach {
+      case (id, hasOther) =>
+        val told = new Told(hasOther)
+        assertEquals(classOf[IndexOutOfBoundsException], thrownBy(id, told).getClass)
+        assertEquals(Nil, told.reasons)
+    }
 
   @Test def `records come to those who do not ask whether there are any`(): Unit = {
     val records = reading(free -> 1, free -> 0, good -> 4)

@@ -101,10 +101,10 @@ final class UnhelpfulServiceSuite {
       MergedPartition(reduceId, IndexedSeq(Portion(IndexedSeq(chunk))))
     }
     private val substitutes = new Originals(merged, originals, tally)
-    private val tracker = new OriginalsTracker(new SparkConf(false), null, substitutes)
     private val source = MergedSource(client, generation)
     private val fetcher =
       new ChunkFetcher(source, merged, null, substitutes, ChunkRescue.Never, tally)
+    private val tracker = new OriginalsTracker(new SparkConf(false), null, fetcher.inPlaceOf)
     private val listener = new BlockFetchingListener {
       override def onBlockFetchSuccess(id: String, data: ManagedBuffer): Unit =
         throw new AssertionError(s"$id came from nowhere")

@@ -83,6 +83,31 @@ final class WrittenRecordsSuite {
     assertEquals(2, driver.asked.size)
   }
 
+  @Test def `tasks that read many small shuffles ask once for each`(): Unit = {
+    val driver = new Driver(_ => Future.successful(answer(0 until 2, 0 until 4)))
+    val records = written(driver)
+    val many = Seq.fill(40)(shuffle(2, 4))
+    (1 to 3).foreach { _ =>
+      many.foreach(small => assertEquals(7L, asking(records, small).in(block(101, 0))))
+    }
+    assertEquals(40, driver.asked.size)
+  }
+
+  @Test def `what an executor remembers of shuffles has an end`(): Unit = {
+    val numbers = PackedLongs(Array.tabulate(32768)(i => (i.toLong << 48) + 1))
+    val driver = new Driver(_ =>
+      Future.successful(
+        CountedMaps(CountedMaps.NoMore, 0, 32768, PackedLongs(Array(100L)), numbers)))
+    val records = written(driver)
+    val many = Seq.fill(100)(shuffle(1, 32768))
+    many.foreach(asking(records, _))
+    // Of 100 answers of a quarter of a megabyte some sixty are kept.
+    many.reverse.take(50).foreach(asking(records, _))
+    assertEquals(100, driver.asked.size)
+    asking(records, many.head)
+    assertEquals(101, driver.asked.size)
+  }
+
   @Test def `a task asks for its part of a large shuffle until it has all of it`(): Unit = {
     val driver = new Driver(asked =>
       Future.successful(

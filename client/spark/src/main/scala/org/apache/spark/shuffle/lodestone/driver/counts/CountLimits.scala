@@ -13,10 +13,10 @@ private[lodestone] object CountLimits {
   /** More have no room at one byte each: map tasks do not tell. */
   private val MostBlocks = MostBytesOfShuffle
 
-  /** Of a map task: its message, and the driver's answer, are at most a megabyte then. */
+  /** Of a map task: its message is a megabyte at most then, and an answer, with two attempts of it, is two. */
   val MostPartitions: Int = 128 * 1024
 
-  /** Numbers in one answer: a megabyte where a number takes all its eight bytes, and mostly a quarter. */
+  /** Numbers in one answer, of more than one map: a megabyte if each takes eight bytes, and mostly a quarter. */
   val MostInAnswer: Int = MostPartitions
 
   /** Up to this many, an executor has the numbers of the whole shuffle for all its tasks. */

@@ -58,8 +58,11 @@ private[driver] final class MapCounts(
     val eldest = shuffles.entrySet().iterator()
     while (bytes > mostBytes && eldest.hasNext) {
       val entry = eldest.next()
-      if (entry.getValue.bytes > 0) sayFull(entry.getKey)
-      bytes -= entry.getValue.forget()
+      // One of which nobody has told anything yet makes no room.
+      if (entry.getValue.bytes > 0) {
+        sayFull(entry.getKey)
+        bytes -= entry.getValue.forget()
+      }
     }
   }
 

@@ -136,7 +136,10 @@ private[remote] final class LossClaims(
       if segment.mapIndex == block.mapIndex && segment.mapId == block.mapId
     } yield segment
 
-  /** Nothing is lost as far as the driver can tell. */
+  /**
+   * Nothing is lost as far as the driver can tell. Spark lets a barrier stage fail a few times only, for
+   * whatever reason, and then ends the job: its readers are not asked to find another executor.
+   */
   private def complain(
       id: ShuffleGeneration,
       claim: OutputsLost,
@@ -149,7 +152,7 @@ private[remote] final class LossClaims(
       }
       val rounds = ofShuffle.roundsOf(claim.executorId, loop.nowMs)
       if (most.nonEmpty) verdict(Lost(most))
-      else if (rounds.areOver(loop.nowMs)) verdict(Lost(claim.services))
+      else if (claim.isOfBarrier || rounds.areOver(loop.nowMs)) verdict(Lost(claim.services))
       else await(rounds, claim, verdict)
     }
   }

@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.fetch.remote
 
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
-import org.apache.spark.{SparkException, TaskContext, TaskKilledException}
+import org.apache.spark.{BarrierTaskContext, SparkException, TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.MetadataFetchFailedException
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.{MissingBlock, OutputsLost, RemoteDriverLink}
@@ -72,6 +72,7 @@ private[remote] final class OutputLoss(
   }
 
   override val remedy: String = "all maps of the shuffle are run again"
+  override val hasOther: Boolean = false
 
   override def tell(reduceId: Int, why: Reason): Unit = {
     tell(LostAt(Option(failed.get(reduceId)).fold(NoService)(_.services), why))
@@ -98,7 +99,8 @@ private[remote] final class OutputLoss(
         lost.why.code,
         executorId,
         context.taskAttemptId(),
-        lost.missing)
+        lost.missing,
+        context.isInstanceOf[BarrierTaskContext])
     driver.awaitNoted(driver.lost(message), s"shuffle $shuffleId has lost outputs")
   }
 }

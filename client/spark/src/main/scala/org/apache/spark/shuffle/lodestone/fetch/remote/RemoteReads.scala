@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch.remote
 
+import scala.annotation.tailrec
+
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkEnv, TaskContext}
@@ -78,17 +80,44 @@ private[lodestone] final class RemoteReads(
       val failures = new MergedFailure(handle.shuffleId, loss)
       val read = FetchPlan(merged, local, Nil, 0)
       val check = new OriginalsCheck(BlockRecords.Unknown, local, None)
-      new MergedShuffleReader(handle.inner, read, fetcher, loss, failures, check, context, metrics)
+      new MergedShuffleReader(handle.inner, read, fetcher, failures, check, context, metrics)
     }
 
     private def mergedOf(plan: RemotePlan): Seq[MergedPartition] = {
       val wanted = new WantedSegments(outputs, plan)
       val layouts = new SourceLayouts(client, generation, plan, range.maps, patience, context)
-      layouts(wanted) match {
-        case Right(found) => ReadOrder(pick(wanted, found), isConcatenable, mayWait)
-        case Left((reduceId, lost)) => loss.fail(reduceId, lost)
-      }
+      ReadOrder(chunksOf(wanted, layouts, None), isConcatenable, mayWait)
     }
+
+    /**
+     * What Spark says is there must be there, wholly.
+     *
+     * @param lost
+     *   services that lack a block, as they said before: a copy of it is looked for elsewhere
+     */
+    @tailrec
+    private def chunksOf(
+        wanted: WantedSegments,
+        layouts: SourceLayouts,
+        lost: Option[(Int, LostAt)]): Seq[MergedChunk] =
+      layouts(wanted, without = lost.fold(NoService)(_._2.services)) match {
+        case Left(unknown) =>
+          val (reduceId, why) = lost.getOrElse(unknown)
+          loss.fail(reduceId, why)
+        case Right(found) =>
+          val picks = wanted.blocks.toSeq.sortBy(_._1).map { case (reduceId, blocks) =>
+            pick(reduceId, blocks, found.filter(_.wanted.contains(reduceId)))
+          }
+          picks.flatMap(_.left.toOption).headOption match {
+            case None => picks.flatMap(_.toOption).flatten
+            case Some((reduceId, more)) =>
+              val services = lost.fold(NoService)(_._2.services) ++ more.services
+              val all = more.copy(services = services)
+              // Where nobody was asked there is nobody else to ask.
+              if (more.services.isEmpty) loss.fail(reduceId, all)
+              else chunksOf(wanted, layouts, Some(reduceId -> all))
+          }
+      }
 
     /** Outputs of an earlier epoch are lost: the statuses that name them are just being replaced. */
     private def planOf(): RemotePlan = {
@@ -111,24 +140,26 @@ private[lodestone] final class RemoteReads(
       plan
     }
 
-    /** A block that is not wholly shown is lost: what Spark says is there must be there. */
-    private def pick(wanted: WantedSegments, layouts: Seq[SourceLayout]): Seq[MergedChunk] =
-      wanted.blocks.toSeq.sortBy(_._1).flatMap { case (reduceId, blocks) =>
-        val pick = new PartitionPick(reduceId, blocks, chunkBytes)
-        val sources = layouts.filter(_.wanted.contains(reduceId))
-        for (source <- sources; layout <- source.of(reduceId)) {
-          pick.add(source.service, layout, source.wanted(reduceId))
-        }
-        if (pick.missing > 0) {
-          log.error(
-            s"${pick.missing} blocks of partition $reduceId of $generation are not all there")
-          val missing = pick.firstMissing.map { case (mapIndex, mapId) =>
-            MissingBlock(mapIndex, mapId, reduceId)
-          }
-          loss.fail(reduceId, LostAt(sources.map(_.service), Reason.OutputLost, missing))
-        }
-        pick.result()
+    /** Left: the services lack a block. */
+    private def pick(
+        reduceId: Int,
+        blocks: WantedBlocks,
+        sources: Seq[SourceLayout]): Either[(Int, LostAt), Seq[MergedChunk]] = {
+      val pick = new PartitionPick(reduceId, blocks, chunkBytes)
+      for (source <- sources; layout <- source.of(reduceId)) {
+        pick.add(source.service, layout, source.wanted(reduceId))
       }
+      pick.firstMissing match {
+        case None => Right(pick.result())
+        case Some((mapIndex, mapId)) =>
+          val services = sources.map(_.service)
+          log.error(
+            s"${pick.missing} blocks of partition $reduceId of $generation are not all at " +
+              services.map(_.hostPort).mkString(", "))
+          val missing = MissingBlock(mapIndex, mapId, reduceId)
+          Left(reduceId -> LostAt(services, Reason.OutputLost, Some(missing)))
+      }
+    }
   }
 }
 
@@ -138,4 +169,5 @@ private[remote] object RemoteReads {
   private val log = LoggerFactory.getLogger(classOf[RemoteReads])
 
   private val NoVersion = -1
+  private val NoService: Seq[ServiceLocation] = Nil
 }

@@ -33,11 +33,19 @@ private[remote] final class SourceLayouts(
     context: TaskContext) {
   import SourceLayouts._
 
-  /** Left: a partition of which no service tells. While there is a copy elsewhere nobody is waited for. */
-  def apply(wanted: WantedSegments): Either[(Int, LostAt), Seq[SourceLayout]] = {
+  /**
+   * Left: a partition of which no service tells. While there is a copy elsewhere nobody is waited for.
+   *
+   * @param without
+   *   services that have not all that they should have
+   */
+  def apply(
+      wanted: WantedSegments,
+      without: Seq[ServiceLocation]): Either[(Int, LostAt), Seq[SourceLayout]] = {
+    val lacking: Map[ServiceLocation, Reason] = without.map(_ -> Reason.OutputLost).toMap
     val suspects = plan.versions.flatten.distinct.filter(client.isSuspect)
-    ask(wanted, suspects.map(_ -> Reason.FetchSuspect).toMap, Impatient) match {
-      case Left(_) => ask(wanted, Map.empty, patience)
+    ask(wanted, lacking ++ suspects.map(_ -> Reason.FetchSuspect), Impatient) match {
+      case Left(_) => ask(wanted, lacking, patience)
       case found => found
     }
   }

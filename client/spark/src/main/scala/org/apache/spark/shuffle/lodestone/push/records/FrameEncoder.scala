@@ -12,6 +12,7 @@ import org.apache.spark.io.{CompressionCodec, LZ4CompressionCodec}
 import org.apache.spark.serializer.SerializerManager
 import org.apache.spark.storage.ShuffleBlockId
 import org.apache.spark.unsafe.Platform
+import org.apache.spark.util.Utils
 
 /**
  * Makes the bytes of one block, as Spark's readers expect them, of serialized records. One encoder makes
@@ -24,6 +25,9 @@ private[push] trait FrameEncoder extends RecordSink {
 
   /** All of the block has been given to `out`, which stays open. */
   def close(): Unit
+
+  /** The block is given up. A codec may have memory that nothing else gives back. */
+  def abandon(): Unit
 }
 
 private[push] object FrameEncoder {
@@ -73,6 +77,8 @@ private[records] abstract class PieceEncoder(pieceBytes: Int) extends FrameEncod
 
   override def close(): Unit = flush()
 
+  override def abandon(): Unit = ()
+
   private def flush(): Unit = {
     if (filled > 0) encode(piece, filled)
     filled = 0
@@ -99,6 +105,11 @@ private[records] final class StreamEncoder(streams: SerializerManager)
   override def close(): Unit = {
     super.close()
     inner.close()
+    inner = null
+  }
+
+  override def abandon(): Unit = if (inner != null) {
+    Utils.tryLogNonFatalError(inner.close())
     inner = null
   }
 }

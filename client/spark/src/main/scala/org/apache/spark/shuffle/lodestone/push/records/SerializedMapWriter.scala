@@ -49,6 +49,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
       collect(rows)
       lengths = writeOut()
     } finally {
+      encoder.abandon()
       pages.free()
       spills.foreach(_.delete())
     }

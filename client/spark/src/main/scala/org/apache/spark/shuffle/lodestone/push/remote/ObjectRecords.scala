@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push.remote
 
+import java.io.OutputStream
+
 import scala.reflect.ClassTag
 
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.serializer.{SerializerInstance, SerializerManager}
+import org.apache.spark.util.Utils
 import org.apache.spark.util.collection.{
   PartitionedPairBuffer,
   Spillable,
@@ -51,14 +54,15 @@ private[remote] final class ObjectRecords(
       val partition = sorted.nextPartition()
       segments.add(partition) { out =>
         val wrapped = streams.wrapStream(segments.blockOf(partition), out)
-        val stream = serializer.serializeStream(wrapped)
-        val records = write(sorted, partition) { (key, value) =>
-          stream.writeKey(key)(ClassTag.Any)
-          stream.writeValue(value)(ClassTag.Any)
-          ()
+        var isWhole = false
+        try {
+          val records = write(sorted, partition, wrapped)
+          isWhole = true
+          records
+        } finally {
+          // A codec may have memory that nothing else gives back.
+          if (!isWhole) Utils.tryLogNonFatalError(wrapped.close())
         }
-        stream.close()
-        records
       }
     }
     segments.endRound()
@@ -67,13 +71,22 @@ private[remote] final class ObjectRecords(
   /** Only for itself: in the middle of another's work is no time for ours. */
   override protected def forceSpill(): Boolean = false
 
-  private def write(sorted: WritablePartitionedIterator[Any, Any], partition: Int)(
-      to: (Any, Any) => Unit): Int = {
+  /** Says how many records there were. */
+  private def write(
+      sorted: WritablePartitionedIterator[Any, Any],
+      partition: Int,
+      to: OutputStream): Int = {
+    val stream = serializer.serializeStream(to)
     var records = 0
     while (sorted.hasNext && sorted.nextPartition() == partition && !segments.isSegmentFull) {
-      sorted.writeNext((key: Any, value: Any) => to(key, value))
+      sorted.writeNext { (key: Any, value: Any) =>
+        stream.writeKey(key)(ClassTag.Any)
+        stream.writeValue(value)(ClassTag.Any)
+        ()
+      }
       records += 1
     }
+    stream.close()
     records
   }
 }

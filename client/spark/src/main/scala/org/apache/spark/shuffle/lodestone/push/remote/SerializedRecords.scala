@@ -36,7 +36,10 @@ private[remote] final class SerializedRecords(
     pages.giveAll()
   }
 
-  override def close(): Unit = pages.free()
+  override def close(): Unit = {
+    encoder.abandon()
+    pages.free()
+  }
 
   override def peakBytes: Long = pages.peakBytes
 

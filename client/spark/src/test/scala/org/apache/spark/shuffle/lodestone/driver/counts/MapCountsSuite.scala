@@ -69,6 +69,21 @@ final class MapCountsSuite {
     assertEquals(3, all(narrow, 1).size)
   }
 
+  @Test def `a shuffle whose maps have not run yet is known when there is room`(): Unit = {
+    val each = filled(new MapCounts, 1, maps = 20).bytesHeld
+    val counts = new MapCounts(mostBytes = each + each / 2)
+    counts.registered(9, 20, partitions)
+    (1 to 2).foreach(filled(counts, _, maps = 20))
+    (1 to 2).foreach(counts.removed)
+    assertEquals(ofMaps(1000L to 1019L, 0 until partitions), all(filled(counts, 9, maps = 20), 9))
+    counts.removed(9)
+    counts.registered(8, 20, partitions)
+    (1 to 2).foreach(filled(counts, _, maps = 20))
+    (1 to 2).foreach(counts.removed)
+    counts.counted(told(8, mapIndex = 0, mapId = 1000))
+    assertEquals(ofMaps(Seq(1000L), 0 until partitions), all(counts, 8))
+  }
+
   @Test def `of two copies of a map task both are known and of three the last two`(): Unit = {
     val counts = filled(new MapCounts, 1, maps = 2)
     counts.counted(told(1, mapIndex = 0, mapId = 7))

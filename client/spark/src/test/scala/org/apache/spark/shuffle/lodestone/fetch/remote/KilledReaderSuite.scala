@@ -55,7 +55,7 @@ final class KilledReaderSuite {
       val layouts =
         new SourceLayouts(client, ShuffleGeneration(3, 0), plan, MapRange(0, 1), patience, context)
       assertKilled {
-        layouts(wanted)
+        layouts(wanted, without = Nil)
         ()
       }
     } finally {

@@ -68,8 +68,6 @@ private[push] final class WriterCase(val seed: Long) {
   private val leaves = Seq(0L, 1L << 10, 1L << 20)(random.nextInt(3))
   private val killedAt = if (faulty && oneIn(6)) random.nextInt(count + 1) else -1
 
-  def isKilled: Boolean = killedAt >= 0
-
   /** After how many bytes of a service's answers the first connections to it break. */
   val cuts: Seq[Long] =
     if (oneIn(20)) Seq.fill(1 + random.nextInt(3))(random.nextInt(400).toLong) else Nil

@@ -36,7 +36,7 @@ private[push] abstract class WriterHunt {
     "lz4" -> Seq("spark.io.compression.codec" -> "lz4"),
     "zstd" -> Seq("spark.io.compression.codec" -> "zstd"),
     "none" -> Seq("spark.shuffle.compress" -> "false"),
-    "snappy" -> Seq("spark.io.compression.codec" -> "snappy"))
+    "snappy" -> Seq("spark.io.compression.codec" -> classOf[CountedCodec].getName))
 
   /** Runs the cases of each codec and kind; `task` writes and checks one, and says what came of it. */
   protected def hunt(kinds: SparkConf => Seq[RowKind])(task: WriterTask => Ended): Unit =
@@ -123,8 +123,11 @@ private[push] final class WriterTask(
   /** As the task computes them, with what befalls it meanwhile. */
   def rows: Iterator[Product2[Any, Any]] = which.rows.indices.iterator.map { row =>
     which.before(row, other)
-    kind.record(which.rows(row)._1, which.bytesOf(row))
+    record(row)
   }
+
+  private def record(row: Int): Product2[Any, Any] =
+    kind.record(which.rows(row)._1, which.bytesOf(row))
 
   /** What ended the task. */
   def failureOf(task: => Unit): Option[Throwable] =
@@ -136,20 +139,28 @@ private[push] final class WriterTask(
       case cause: Throwable => Some(cause)
     }
 
-  /** Compares what is read of each partition with its rows. */
+  /** Compares what is read of each partition with its rows, and with what plain Spark makes of them. */
   def check(read: Int => Iterator[(Any, Any)]): Unit = {
     val numbers = which.rows.indices.groupBy(which.rows(_)._1)
-    for (partition <- 0 until which.partitions) {
-      val rows = numbers.getOrElse(partition, Nil).iterator.map(which.bytesOf)
-      kind.check(rows, read(partition), s"partition $partition, $story")
+    val sparks = SparksOutput.of(dependency, which.seed, which.rows.indices.iterator.map(record))
+    try {
+      for (partition <- 0 until which.partitions) {
+        def rows = numbers.getOrElse(partition, Nil).iterator.map(which.bytesOf)
+        kind.check(rows, read(partition), s"partition $partition, $story")
+        kind.check(rows, sparks.recordsIn(partition), s"Spark's partition $partition, $story")
+      }
+    } finally {
+      sparks.remove()
     }
+    val written = context.taskMetrics().shuffleWriteMetrics.recordsWritten
+    kind.checkCount(sparks.recordsWritten, written, s"records in Spark's metrics, $story")
   }
 
   /** Whether it should have ended so. */
   def judge(ended: Ended): Unit = {
     val isClean = ended.faults == 0 && !ended.mayFail
     ended.failure match {
-      case Some(cause) if isClean && !which.isKilled =>
+      case Some(cause) if isClean && !cause.isInstanceOf[TaskKilledException] =>
         throw new AssertionError(s"it failed without a fault, $story", cause)
       case Some(_) =>
       case None => assertEquals(0, ended.faults, s"it went on after a fault, $story")
@@ -158,5 +169,6 @@ private[push] final class WriterTask(
     // Spark loses count of what it was just granting when anyone's spill fails; the task's end tidies up.
     val left = memory.cleanUpAllAllocatedMemory()
     if (ended.faults == 0) assertEquals(0L, left, s"memory stays, $story")
+    assertEquals(0, CountedCodec.open.getAndSet(0), s"streams of a codec stay open, $story")
   }
 }
