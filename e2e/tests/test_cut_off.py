@@ -51,4 +51,4 @@ def test_a_reader_that_cannot_reach_a_healthy_service_has_no_map_run_again(
     assert outcome.answer == plain_answer(job)
     # With the outputs lost there would be a reason for that as well, and one for each run.
     assert list(outcome.reasons()) == ["READER_CUT_OFF"], outcome.reasons()
-    assert "its task is run again" in outcome.log
+    assert "the task is run again" in outcome.log
