@@ -20,8 +20,8 @@ BENCH_VENVS := $(foreach name,$(BENCH_SPARK) demo bench,.venv-$(name)/.ready)
 options = $(foreach option,$(1),$(if $($(option)),--$(shell tr A-Z a-z <<<$(option)) $($(option))))
 BENCH_ARGS := --spark $(BENCH_SPARK) $(call options,SIDES JOBS DISKS ROUNDS READS OUT) $(ARGS)
 TPCDS_ARGS := --spark $(BENCH_SPARK) $(call options,SIDES QUERIES SCALE ROUNDS OUT) $(ARGS)
-# Of the releases that many JVMs are started of.
-TEST_ARCHIVES := $(foreach name,3.5.9 4.1.4,.cache/classes-$(name).jsa)
+# Of each release that many JVMs are started of.
+TEST_ARCHIVES := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0,.cache/classes-$(name).jsa)
 DEMO_ARCHIVES := $(foreach name,3.5.9 4.3.0,.cache/classes-$(name).jsa)
 PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*' -type f -print -o -name pom.xml -print)
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
@@ -54,7 +54,8 @@ sort: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## the Sort Benchmark's re
 # The releases of Spark are fetched meanwhile; where that fails, test-e2e tries again and says why.
 test: tools .venv-test/.ready ## everything that CI runs
 	@$(MAKE) --no-print-directory $(TEST_VENVS) & fetching=$$!; \
-	  $(MAKE) --no-print-directory lint test-rust test-jvm || { kill $$fetching; exit 1; }; \
+	  { $(MAKE) --no-print-directory lint \
+	    && $(MAKE) --no-print-directory -j 2 -O test-rust test-jvm; } || { kill $$fetching; exit 1; }; \
 	  wait $$fetching || true
 	@$(MAKE) --no-print-directory test-e2e
 
@@ -148,6 +149,9 @@ $(JOBS_JAR): $(JOB_SOURCES)
 	$(SAY) "PySpark and tools: $$(grep -v '^#' $< | xargs) in .venv-$*"
 	@cmp -s $< $@ || { python3 -m venv --clear .venv-$* \
 	  && .venv-$*/bin/python -m pip install -q --disable-pip-version-check -r $<; }
+# Spark's Python workers look into these archives first, of which each of them would compile every module anew.
+	@for archive in .venv-$*/lib/python*/site-packages/pyspark/python/lib/*.zip; do \
+	  if [ -f $$archive ]; then ln -sfn ../../.. $$archive; fi; done
 	@cp $< $@
 
 # Classes of Spark and the plugin as a JVM keeps them in memory.
