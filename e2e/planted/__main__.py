@@ -31,7 +31,7 @@ def main() -> int:
     asked = arguments()
     # As an interrupt: the copy is put away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
-    chosen = [bug for bug in BUGS if asked.only in bug.what]
+    chosen = [bug for bug in BUGS if any(words in bug.what for words in asked.only)]
     missed = []
     for bug in chosen:
         for change in bug.changes:
@@ -124,7 +124,9 @@ def noticed(output: str) -> str:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="planted", description=__doc__)
-    parser.add_argument("--only", default="", help="bugs with these words in their sentence")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="bugs with any of these words in their sentence"
+    )
     return parser.parse_args()
 
 

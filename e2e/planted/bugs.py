@@ -127,7 +127,7 @@ BUGS = [
         (
             f"{RECORDS}/SpilledRun.scala",
             "        if (count < 0) throw missing(left)\n",
-            "        if (count < 0) return blocks.records(next)\n",
+            "        if (count < 0) { next += 1; return blocks.records(next - 1) }\n",
         ),
     ),
     bug(

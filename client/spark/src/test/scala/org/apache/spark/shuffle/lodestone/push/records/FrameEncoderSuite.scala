@@ -53,13 +53,29 @@ final class FrameEncoderSuite {
     out.toByteArray
   }
 
+  /** Each makes another encoder, or one with another size of its pieces. */
+  private val settings: Seq[(String, String)] =
+    Seq("lz4", "zstd", "snappy", "lzf").map("spark.io.compression.codec" -> _) ++
+      Seq("1k", "5k", "32k", "1m").map("spark.io.compression.lz4.blockSize" -> _) :+
+      ("spark.shuffle.compress" -> "false")
+
+  @Test def `what was left of a block that failed is not in the next one`(): Unit =
+    for (setting <- settings; isAbandoned <- Seq(false, true)) {
+      val now = conf(setting)
+      val encoder = FrameEncoder(now, streams(now))
+      val failed = Array.fill[Byte](100)(1)
+      encoder.open(block, new ByteArrayOutputStream)
+      encoder.records(failed, Platform.BYTE_ARRAY_OFFSET.toLong, failed.length)
+      if (isAbandoned) encoder.abandon()
+      val next = Array.fill[Byte](200)(2)
+      val bytes = new ByteArrayOutputStream
+      write(encoder, Seq(next), bytes)
+      assertArrayEquals(next, read(now, bytes.toByteArray), s"$setting")
+    }
+
   @Test def `blocks of each codec are read one by one and one after another`(): Unit = {
-    val codecs = Seq("lz4", "zstd", "snappy", "lzf").map("spark.io.compression.codec" -> _)
-    val sizes = Seq("1k", "5k", "32k", "1m").map("spark.io.compression.lz4.blockSize" -> _)
-    val settings =
-      codecs.map(Seq(_)) ++ sizes.map(Seq(_)) :+ Seq("spark.shuffle.compress" -> "false")
     for (setting <- settings; _ <- 0 until 20) {
-      val now = conf(setting: _*)
+      val now = conf(setting)
       val encoder = FrameEncoder(now, streams(now))
       // A block without bytes is no block.
       val blocks = Seq.fill(1 + random.nextInt(4))(records() :+ Array[Byte](7))

@@ -43,7 +43,7 @@ private[push] final class WriterCase(val seed: Long) {
       random.nextInt(12) match {
         case 0 => SpillFault.Create
         case 1 | 2 | 3 => SpillFault.Full(random.nextInt(1 << (4 + random.nextInt(17))))
-        case 4 => SpillFault.Close
+        case 4 | 8 => SpillFault.Close
         case 5 => SpillFault.Short(1 + random.nextInt(1000))
         case 6 => SpillFault.Open
         case 7 => SpillFault.Unreadable(random.nextInt(1 << (4 + random.nextInt(17))))

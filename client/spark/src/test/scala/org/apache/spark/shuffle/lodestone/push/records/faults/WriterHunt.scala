@@ -40,18 +40,20 @@ private[push] abstract class WriterHunt {
 
   /** Runs the cases of each codec and kind; `task` writes and checks one, and says what came of it. */
   protected def hunt(kinds: SparkConf => Seq[RowKind])(task: WriterTask => Ended): Unit =
-    for ((codec, settings) <- codecs) withSpark(settings) { spark =>
+    for (((codec, settings), number) <- codecs.zipWithIndex) withSpark(settings) { spark =>
       val tally = new Tally
-      for (kind <- kinds(spark.conf); i <- 0 until cases) {
-        val seed = if (base.isDefined) firstSeed else firstSeed + i
+      val ofCodec = kinds(spark.conf)
+      val first = if (base.isDefined) firstSeed else firstSeed + number * ofCodec.size * cases
+      for ((kind, row) <- ofCodec.zipWithIndex; i <- 0 until cases) {
+        val seed = if (base.isDefined) firstSeed else first + row * cases + i
         // What plain Spark makes of them does not depend on the codec.
-        val isCompared = codec == codecs.head._1
+        val isCompared = number == 0
         val one = new WriterTask(new WriterCase(seed), kind, spark, isCompared)
         val ended = task(one)
         tally.add(ended)
         one.judge(ended)
       }
-      println(s"${getClass.getSimpleName}, $codec, seeds from $firstSeed: $tally")
+      println(s"${getClass.getSimpleName}, $codec, seeds from $first: $tally")
       if (base.isEmpty) tally.assertMeaning()
     }
 
