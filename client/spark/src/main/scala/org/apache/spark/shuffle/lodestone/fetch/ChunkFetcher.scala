@@ -10,7 +10,6 @@ import scala.collection.mutable
 import io.netty.buffer.{ByteBuf, Unpooled}
 import io.netty.util.ReferenceCountUtil
 import org.roaringbitmap.RoaringBitmap
-import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkEnv, SparkException}
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
@@ -49,16 +48,15 @@ private[fetch] final class ChunkFetcher(
   /** Services that this task has met a failure of after which they are not asked any more. */
   private val left = new ConcurrentHashMap[ServiceLocation, Reason]()
 
-  /** Why Spark's iterator may or may not have something that was handed over. */
-  @volatile private var untaken: Option[Throwable] = None
+  /** Spark's iterator may or may not have something that was handed over. */
+  @volatile private var isInDoubt = false
 
   /** What is read in the place of these maps' merged blocks. On the task's thread. */
   def inPlaceOf(reduceId: Int, maps: Int => Boolean): FetchPlan.Blocks = {
-    untaken.foreach { cause =>
+    if (isInDoubt) {
       throw new SparkException(
-        "A chunk that had arrived could not be handed over, and its rows may be read already: " +
-          "only another attempt of this task can tell.",
-        cause)
+        "A chunk that had arrived could not be handed over (the executor's log says why), and " +
+          "its rows may be read already: another attempt of the task reads all of them once.")
     }
     substitutes(reduceId, maps)
   }
@@ -246,7 +244,8 @@ private[fetch] final class ChunkFetcher(
      * portion is not known then: to give it again, or to read originals in its place, could double its
      * rows. So the iterator is woken by a failure, and the task fails when it asks what to read instead.
      */
-    private def handOver(): Unit =
+    private def handOver(): Unit = {
+      var isTaken = false
       try {
         chunks.foreach { chunk =>
           tally.chunk(chunk.sizeBytes, chunk.segments.length, OwnHost.has(chunk.service))
@@ -258,12 +257,15 @@ private[fetch] final class ChunkFetcher(
           all.release()
           ()
         }
-      } catch {
-        case cause: Throwable =>
-          log.error(s"$blockId arrived and could not be handed over", cause)
-          untaken = Some(cause)
-          listener.onBlockFetchFailure(blockId, cause)
+        isTaken = true
+      } finally {
+        if (!isTaken) {
+          isInDoubt = true
+          val said = new IOException(s"$blockId arrived and could not be handed over")
+          listener.onBlockFetchFailure(blockId, said)
+        }
       }
+    }
 
     def failed(service: ServiceLocation, reason: Reason, cause: Throwable): Unit = {
       val isFirst = synchronized {
@@ -298,9 +300,6 @@ private[fetch] final class ChunkFetcher(
 }
 
 private[fetch] object ChunkFetcher {
-
-  /** One for all: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[ChunkFetcher])
 
   /** Chunks of one request: a service refuses several times as many, and holds the list in memory. */
   private val MostChunks = 4096

@@ -67,7 +67,7 @@ private[lodestone] final class BlockPusher(
     val shuffle = shuffles.computeIfAbsent(map.generation, _ => new ShufflePush)
     def refused(): Unit = {
       ledger.failed(Reason.PushQueueFull, map.lengths.count(_ > 0))
-      close(map, ledger)
+      ledger.closed()
     }
     if (!waiting.enter(map)) {
       refused()
@@ -101,16 +101,7 @@ private[lodestone] final class BlockPusher(
   def bytesInFlight: Long = budget.used
 
   private def report(map: MapOutput, counts: PushCounts): Unit =
-    driver.tell(MapPushed(map.generation, map.mapIndex, map.mapId, counts))
-
-  private def close(map: MapOutput, ledger: PushLedger): Unit =
-    try {
-      ledger.closed()
-    } catch {
-      // The report goes over Spark's RPC, which throws what it likes when it is stopped or the
-      // driver is gone. A task thread may be here, and no push may fail a task.
-      case NonFatal(failure) => log.warn(s"The push of ${nameOf(map)} was not reported", failure)
-    }
+    driver.report(MapPushed(map.generation, map.mapIndex, map.mapId, counts))
 
   private def work(map: MapOutput, ledger: PushLedger, shuffle: ShufflePush): Unit =
     try {
@@ -123,7 +114,7 @@ private[lodestone] final class BlockPusher(
       // An exception that leaves a thread ends the executor's JVM; a bug here must not.
       case NonFatal(bug) => log.error(s"The push of ${nameOf(map)} failed", bug)
     } finally {
-      close(map, ledger)
+      ledger.closed()
     }
 
   /** Or why blocks are not pushed, where that is to be counted. */
@@ -227,7 +218,7 @@ private[lodestone] final class BlockPusher(
       val whenOver = () => {
         body.free()
         free()
-        close(map, ledger)
+        ledger.closed()
       }
       val index = request.serviceIndex
       new Transfer(map, merge, index, body, client, shuffle, ledger, whenOver).start()
