@@ -103,7 +103,7 @@ chaos: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-demo/.
 	$(SAY) "chaos: services, executors, tasks and disks are killed, frozen, filled and damaged"
 	@PYTHONPATH=e2e python3 -m chaos --spark $(BENCH_SPARK) $(ARGS)
 
-# make's own flags speak of a file that cargo does not get.
+# MAKEFLAGS names make's job server, which cargo cannot reach from here.
 test-rust: tools
 	$(SAY) "Rust: the house law, wire, store, server, the simulation"
 	cd daemon && env -u MAKEFLAGS cargo test -q --workspace

@@ -6,12 +6,17 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.Files
 import java.util.concurrent.{CompletableFuture, TimeUnit}
 
+import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+
 /** A real daemon (system property `lodestone.binary`) on loopback, for the length of a test. */
 private[spark] final class DaemonProcess private (process: Process, ready: Map[String, String]) {
 
   val host: String = "127.0.0.1"
   val port: Int = ready("listen").split(':').last.toInt
   val incarnation: Long = java.lang.Long.parseUnsignedLong(ready("incarnation"), 16)
+
+  /** Of this life of it. */
+  def location: ServiceLocation = ServiceLocation(host, port, incarnation)
 
   def hostPort: String = s"$host:$port"
 

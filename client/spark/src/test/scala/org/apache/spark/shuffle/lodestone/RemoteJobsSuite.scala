@@ -25,7 +25,7 @@ import org.apache.spark.scheduler.{MapStatus, SparkListener, SparkListenerTaskEn
 import org.apache.spark.shuffle.lodestone.driver.{DriverEndpoint, OutputsLost, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
 import org.apache.spark.shuffle.lodestone.fetch.{MapRangeRDD, ReadRange}
-import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, Crc32c, Segment, Status}
 import org.apache.spark.util.RpcUtils
 
@@ -258,7 +258,7 @@ final class RemoteJobsSuite {
   /** What the service says when more is pushed of an attempt, once it says that. */
   private def awaitAborted(app: Application, mapIndex: Int, mapId: Long): Unit = {
     val daemon = daemons.head
-    val at = ServiceLocation(daemon.host, daemon.port, daemon.incarnation)
+    val at = daemon.location
     val client = new ServiceClient(app, 5000)
     val deadline = System.nanoTime() + 20000000000L
     try {
@@ -369,7 +369,7 @@ final class RemoteJobsSuite {
     val handle = dependency.shuffleHandle.asInstanceOf[LodestoneHandle[_, _, _]]
     val outputs = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
     val mapId = outputs.shuffleStatuses(handle.shuffleId).mapStatuses(mapIndex).mapId
-    val at = ServiceLocation(daemons.head.host, daemons.head.port, daemons.head.incarnation)
+    val at = daemons.head.location
     val client = new ServiceClient(handle.app, 5000)
     try {
       val generation = ShuffleGeneration(handle.shuffleId, 0)

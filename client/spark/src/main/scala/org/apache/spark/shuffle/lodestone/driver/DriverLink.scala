@@ -30,13 +30,16 @@ private[lodestone] trait DriverLink {
   /** One-way. */
   def tell(message: DriverMessage): Unit
 
-  /** One-way, as far as it goes: what is lost costs a number in a table; a task must not fail for it. */
+  /**
+   * One-way, as far as it goes. A report that is lost costs a number in a table or, of a push, some wait for
+   * it; a task must not fail for it.
+   */
   final def report(message: DriverMessage): Unit =
     try {
       tell(message)
     } catch {
       // It goes over Spark's RPC, which throws what it likes when it is stopped or the driver is gone.
-      case NonFatal(failure) => DriverLink.log.debug("A task's report was not sent", failure)
+      case NonFatal(failure) => DriverLink.log.warn("A task's report was not sent", failure)
     }
 
   /** Waits for what the driver says to something, as far as it goes. None: it did not say anything. */

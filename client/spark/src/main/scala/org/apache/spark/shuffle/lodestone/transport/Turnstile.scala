@@ -32,7 +32,7 @@ private[lodestone] final class Turnstile(room: Int) {
         begin()
         hasBegun = true
       } finally {
-        // Who could not begin does not leave.
+        // It has not begun, so that it never calls `left`.
         if (!hasBegun) synchronized(inside -= size)
       }
       admit()

@@ -16,7 +16,7 @@ import org.junit.jupiter.api.io.TempDir
 import org.apache.spark.{SparkConf, SparkException}
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.shuffle.BlockFetchingListener
-import org.apache.spark.shuffle.lodestone.{DaemonProcess, HostPort}
+import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire._
@@ -37,8 +37,7 @@ final class UntakenChunkSuite {
 
   @BeforeEach def push(): Unit = {
     daemon = DaemonProcess.start(new File(directory.toFile, "daemon"))
-    val incarnation = await(client.hello(HostPort(daemon.host, daemon.port))).incarnation
-    service = ServiceLocation(daemon.host, daemon.port, incarnation)
+    service = daemon.location
     await(client.registerShuffle(service, generation, 1, 1, ShuffleMode.Merge))
     val bytes = ByteBuffer.wrap(Array[Byte](1, 2, 3, 4))
     val segments = Array(Segment(0, 4, 1, Crc32c.of(bytes.duplicate())))

@@ -101,7 +101,7 @@ final class WrittenRecordsSuite {
     val records = written(driver)
     val many = Seq.fill(100)(shuffle(1, 32768))
     many.foreach(asking(records, _))
-    // Of 100 answers of a quarter of a megabyte some sixty are kept.
+    // Each answer takes 256 KiB, and 16 MiB are kept: some sixty answers.
     many.reverse.take(50).foreach(asking(records, _))
     assertEquals(100, driver.asked.size)
     asking(records, many.head)

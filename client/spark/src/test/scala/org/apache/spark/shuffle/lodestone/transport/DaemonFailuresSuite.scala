@@ -45,7 +45,7 @@ final class DaemonFailuresSuite {
   }
 
   private def service: ServiceLocation =
-    ServiceLocation(daemon.host, daemon.port, daemon.incarnation)
+    daemon.location
 
   private def isSuspect(client: ServiceClient): Boolean =
     client.health.isSuspect(HostPort(daemon.host, daemon.port))

@@ -99,8 +99,9 @@ private[lodestone] final class RemoteReads(
     private def chunksOf(
         wanted: WantedSegments,
         layouts: SourceLayouts,
-        lost: Option[(Int, LostAt)]): Seq[MergedChunk] =
-      layouts(wanted, without = lost.fold(NoService)(_._2.services)) match {
+        lost: Option[(Int, LostAt)]): Seq[MergedChunk] = {
+      val lacking = lost.fold(NoService)(_._2.services)
+      layouts(wanted, without = lacking) match {
         case Left(unknown) =>
           val (reduceId, why) = lost.getOrElse(unknown)
           loss.fail(reduceId, why)
@@ -111,13 +112,13 @@ private[lodestone] final class RemoteReads(
           picks.flatMap(_.left.toOption).headOption match {
             case None => picks.flatMap(_.toOption).flatten
             case Some((reduceId, more)) =>
-              val services = lost.fold(NoService)(_._2.services) ++ more.services
-              val all = more.copy(services = services)
+              val all = more.copy(services = lacking ++ more.services)
               // Where nobody was asked there is nobody else to ask.
               if (more.services.isEmpty) loss.fail(reduceId, all)
               else chunksOf(wanted, layouts, Some(reduceId -> all))
           }
       }
+    }
 
     /** Outputs of an earlier epoch are lost: the statuses that name them are just being replaced. */
     private def planOf(): RemotePlan = {

@@ -18,7 +18,7 @@ import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.remote.RemotePlans
 import org.apache.spark.shuffle.lodestone.push.{BodyMemory, ByteBudget}
-import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
 
 /** A map task that pushes when things go wrong: it ends, one way or the other. */
@@ -75,7 +75,7 @@ final class AttemptPushSuite {
     val daemon = DaemonProcess.start(directory.resolve("daemon").toFile)
     val client = new ServiceClient(Application("app", -1), 10000)
     try {
-      val service = ServiceLocation(daemon.host, daemon.port, daemon.incarnation)
+      val service = daemon.location
       val id = ShuffleGeneration(3, 0)
       Await.result(client.registerShuffle(service, id, 4, 10, ShuffleMode.Remote), 20.seconds)
       val told = new AtomicInteger

@@ -51,7 +51,7 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
   private def write(task: WriterTask): Ended = {
     follow(task.appId)
     val which = task.which
-    val service = ServiceLocation(daemon.host, daemon.port, daemon.incarnation)
+    val service = daemon.location
     val id = ShuffleGeneration(task.dependency.shuffleId, 0)
     ShownBlocks.await(
       reader.registerShuffle(service, id, 1, which.partitions, ShuffleMode.Remote))
