@@ -58,6 +58,7 @@ test: tools .venv-test/.ready ## everything that CI runs
 	    && $(MAKE) --no-print-directory -j 2 -O test-rust test-jvm; } || { kill $$fetching; exit 1; }; \
 	  wait $$fetching || true
 	@$(MAKE) --no-print-directory test-e2e
+	@$(MAKE) --no-print-directory test-conformance
 
 # ARGS="--lines 4.1 --modes remote --suites JoinSuite,DatasetSuite": some of it. Plain Spark's outcomes are kept in .cache.
 conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must come out as on plain Spark

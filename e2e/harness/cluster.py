@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from . import jvm
 from .daemon import free_port, wait_until
 from .hosts import LOOPBACK, Host
 from .paths import ROOT, spark_home
@@ -63,6 +64,8 @@ class Cluster:
             "SPARK_HOME": str(home),
             "PYTHONPATH": str(ROOT / "e2e"),
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": jvm.options(self._version),
+            "SPARK_DAEMON_CLASSPATH": jvm.classpath(self._version),
             "SPARK_LOCAL_DIRS": ",".join(map(str, local_dirs)),
         }
         environment.pop("SPARK_LOCAL_IP", None)

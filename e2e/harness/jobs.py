@@ -27,6 +27,11 @@ FAILURE_CHARACTERS = 6000
 KILLS_OVER = "over\n"
 
 
+def one_after_another(spark, jobs):
+    """The answers of several jobs, each given by its name and arguments."""
+    return [globals()[name](spark, **arguments) for name, arguments in jobs]
+
+
 def word_count(spark, maps=6, partitions=8, rows=20000):
     """An RDD shuffle with exact counts per key."""
     pairs = spark.sparkContext.parallelize(range(rows), maps).map(lambda n: (n % 499, 1))

@@ -13,7 +13,9 @@ from .hosts import LOOPBACK, Host
 
 JOB_TIMEOUT_S = 600
 MANAGER = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
-# Either has two cores.
+# Each has two cores, and a task may fail three times. Tasks that run in the driver want no executor to be started, and find a JVM that is warm;
+# the messages between driver and executors, and what happens to executors, are for jobs that have some.
+IN_THE_DRIVER = "local[2,4]"
 ONE_EXECUTOR = "local-cluster[1,2,1024]"
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
 # For two executors: no task starts before both are there, so that each runs some tasks of every stage.
@@ -44,7 +46,7 @@ class Job:
 
     name: str
     arguments: dict = field(default_factory=dict)
-    master: str = ONE_EXECUTOR
+    master: str = IN_THE_DRIVER
     conf: dict[str, str] = field(default_factory=dict)
     driver: Host = LOOPBACK
 

@@ -25,20 +25,29 @@ JOBS = pytest.StashKey[list[SparkProcess]]()
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """One process runs the tests of a line, so that its driver is used again, and its plain Spark is started once; several share those of a
-    line with most tests. First, as pytest-xdist looks at the marks in this hook as well."""
+    line with most tests, file by file. First, as pytest-xdist looks at the marks in this hook as well."""
     for item in items:
         line = getattr(item, "callspec", None) and item.callspec.params.get("spark")
         if line:
             parts = SHARES.get(line, 1)
-            part = sum(item.originalname.encode()) % parts
+            part = sum(item.path.stem.encode()) % parts
             item.add_marker(pytest.mark.xdist_group(f"{line}-{part}"))
+
+
+def pytest_collection_finish(session):
+    """The groups are names in the ids of tests: without these, each test would start Spark anew, and nobody would notice but by the clock."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        for item in session.items:
+            if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+                raise pytest.UsageError("this pytest and pytest-xdist do not keep groups together")
 
 
 def pytest_generate_tests(metafunc):
     """A test of Spark runs once on each line that its mark `lines` names."""
     if "spark" in metafunc.fixturenames:
         mark = metafunc.definition.get_closest_marker("lines")
-        metafunc.parametrize("spark", mark.args if mark else USUAL_LINES, indirect=True)
+        lines = mark.args if mark else USUAL_LINES
+        metafunc.parametrize("spark", lines, indirect=True, scope="session")
 
 
 def pytest_exception_interact(node, report):
@@ -47,7 +56,7 @@ def pytest_exception_interact(node, report):
         report.sections.append(("what became of a job", story_of(job)))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def spark(request) -> str:
     """The Spark release under test."""
     return SPARK_LINES[request.param]
@@ -82,10 +91,10 @@ def freezable_disk(tmp_path):
         yield disk
 
 
-@pytest.fixture
-def two_hosts(spark, tmp_path):
-    """A cluster with workers on two hosts: Spark starts no copy of a task beside the task itself."""
-    cluster = Cluster(spark, tmp_path / "cluster")
+@pytest.fixture(scope="session")
+def two_hosts(spark, tmp_path_factory):
+    """A cluster with workers on two hosts: Spark starts no copy of a task beside the task itself. Each job is an application of its own on it."""
+    cluster = Cluster(spark, tmp_path_factory.mktemp("two-hosts") / "cluster")
     yield cluster
     cluster.stop()
 

@@ -6,35 +6,36 @@ import subprocess
 import pytest
 
 from harness.paths import EVERY_LINE
-from harness.spark_process import TWO_EXECUTORS, Job
+from harness.spark_process import IN_THE_DRIVER, ONE_EXECUTOR, TWO_EXECUTORS, Job
 
-ESSENTIAL = [Job("keyed_rows", master=TWO_EXECUTORS), Job("sql_aggregate", master=TWO_EXECUTORS)]
-MORE = [Job("word_count"), Job("sql_aggregate", {"partitions": 250})]
+ESSENTIAL = [("keyed_rows", {}), ("sql_aggregate", {})]
+MORE = [("word_count", {}), ("sql_aggregate", {"partitions": 250})]
 
 
 @pytest.fixture
 def assert_merged(start_daemon, start_job, plain_answer):
-    """The answer is plain Spark's, and every block of it was read merged."""
+    """The answers are plain Spark's, and every block of each shuffle was read merged."""
 
-    def check(job: Job) -> None:
+    def check(jobs: list, master: str) -> None:
         services = {"spark.lodestone.services": start_daemon().host_port}
-        outcome = start_job(Job(job.name, job.arguments, job.master, services)).wait()
+        job = Job("one_after_another", {"jobs": jobs}, master, services)
+        outcome = start_job(job).wait()
         assert outcome.answer == plain_answer(job)
-        assert outcome.report["totals"]["mergedBlocksRead"] > 0
+        shuffles = outcome.report["shuffles"]
+        assert len(shuffles) == len(jobs)
+        assert all(shuffle["mergedBlocksRead"] > 0 for shuffle in shuffles)
         assert outcome.report["totals"]["originalsRead"] == 0
 
     return check
 
 
 @pytest.mark.lines(*EVERY_LINE)
-@pytest.mark.parametrize("job", ESSENTIAL, ids=lambda job: job.name)
-def test_every_release_reads_rdd_and_sql_shuffles_merged(job, assert_merged):
-    assert_merged(job)
+def test_every_release_reads_rdd_and_sql_shuffles_merged(assert_merged):
+    assert_merged(ESSENTIAL, TWO_EXECUTORS)
 
 
-@pytest.mark.parametrize("job", MORE, ids=lambda job: f"{job.name}-{len(job.arguments)}")
-def test_the_answer_is_plain_sparks_and_blocks_were_read_merged(job, assert_merged):
-    assert_merged(job)
+def test_the_answer_is_plain_sparks_and_blocks_were_read_merged(assert_merged):
+    assert_merged(MORE, IN_THE_DRIVER)
 
 
 # A serializer that cannot be merged is tested on the JVM side: Spark takes Kryo for the pairs of a
@@ -69,7 +70,7 @@ def test_a_shuffle_that_spark_would_send_over_tls_is_not_sent_in_the_clear(
 ):
     daemon = start_daemon()
     conf = {**tls_between_processes(tmp_path), "spark.lodestone.services": daemon.host_port}
-    job = Job("keyed_rows", conf=conf)
+    job = Job("keyed_rows", master=ONE_EXECUTOR, conf=conf)
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)
     assert "RPC_ENCRYPTION" in outcome.reasons()

@@ -3,7 +3,7 @@
 
 import pytest
 
-from harness.spark_process import TWO_EXECUTORS, Job
+from harness.spark_process import Job
 
 MAPS, PARTITIONS = 6, 16
 
@@ -16,7 +16,7 @@ def keyed_rows(gates, daemons, **conf) -> Job:
         # A driver learns of a drain when it renews its lease.
         "spark.lodestone.lease.ttl": "10s",
     }
-    return Job("keyed_rows", arguments, TWO_EXECUTORS, {**remote, **conf})
+    return Job("keyed_rows", arguments, conf={**remote, **conf})
 
 
 @pytest.mark.lines("3.5", "4.1")

@@ -7,7 +7,9 @@ import harness.small_disk
 from harness.spark_process import Job
 
 SEEDS = [3, 5]
-ROWS = 400000
+# One map, with some 20 MB.
+SIZES = {"rows": 200000, "maps": 1}
+NO_SPACE = "No space left on device"
 # Some 14 MB, which the rows of a task exceed.
 LITTLE_MEMORY = {"spark.memory.fraction": "0.02", "spark.sql.shuffle.partitions": "4"}
 
@@ -23,10 +25,11 @@ def test_a_full_local_directory_never_makes_a_wrong_answer(
             "spark.lodestone.mode": mode,
             "spark.lodestone.services": daemon.host_port,
         }
-        job = Job("spilled_shuffles", {"seeds": SEEDS, "rows": ROWS}, "local[1,40]", conf)
+        job = Job("spilled_shuffles", {"seeds": SEEDS, **SIZES}, "local[1,40]", conf)
         outcome = start_job(job).wait()
+    assert NO_SPACE in outcome.log, "no task met the full directory"
     for seed, answer, expected in zip(SEEDS, outcome.answer, plain_answer(job), strict=True):
         failed = isinstance(answer, str)
         assert failed or answer == expected, f"seed {seed}"
         if failed:
-            assert "No space left on device" in answer, f"seed {seed}"
+            assert NO_SPACE in answer, f"seed {seed}"

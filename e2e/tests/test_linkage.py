@@ -11,6 +11,8 @@ from linkage.check import Classes, breaches, check, spark_jars
 VERIFY_ALL = ROOT / "e2e" / "linkage" / "VerifyAll.java"
 CALL_ALL = ROOT / "e2e" / "linkage" / "CallAll.java"
 
+# Of a JVM that ends before the optimising compiler has paid.
+SHORT_LIVED = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 # What Spark's own launcher opens to a driver, as far as a job in local mode needs it.
 OPENED = [
     "java.lang",
@@ -36,7 +38,7 @@ def test_every_reference_of_the_jar_into_spark_resolves(line):
 def test_every_class_of_the_jar_passes_the_verifier(line):
     jar = plugin_jar(line)
     classpath = f"{jar}:{spark_home(SPARK_LINES[line])}/jars/*"
-    command = ["java", "-Xverify:all", "-cp", classpath, VERIFY_ALL, jar]
+    command = ["java", *SHORT_LIVED, "-Xverify:all", "-cp", classpath, VERIFY_ALL, jar]
     verified = subprocess.run(command, capture_output=True, text=True)
     assert verified.returncode == 0, verified.stderr
     assert int(verified.stdout) == len(Classes([jar]))
@@ -46,9 +48,10 @@ def test_every_class_of_the_jar_passes_the_verifier(line):
 @pytest.mark.parametrize("line", EVERY_LINE)
 def test_what_the_jar_looks_up_in_spark_is_there_and_does_what_it_should(line, tmp_path):
     classpath = f"{plugin_jar(line)}:{spark_home(SPARK_LINES[line])}/jars/*"
-    subprocess.run(["javac", "-nowarn", "-cp", classpath, "-d", tmp_path, CALL_ALL], check=True)
+    javac = ["javac", *(f"-J{option}" for option in SHORT_LIVED), "-proc:none"]
+    subprocess.run([*javac, "-nowarn", "-cp", classpath, "-d", tmp_path, CALL_ALL], check=True)
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
-    command = ["java", *opened, "-cp", f"{tmp_path}:{classpath}", "CallAll"]
+    command = ["java", *SHORT_LIVED, *opened, "-cp", f"{tmp_path}:{classpath}", "CallAll"]
     called = subprocess.run(command, capture_output=True, text=True)
     assert called.returncode == 0, called.stderr
     has_checksums = "true" if line >= "4.1" else "false"

@@ -4,6 +4,7 @@
 import pytest
 
 from harness.cluster import Cluster
+from harness.daemon import Daemon
 from harness.hosts import separate_hosts
 from harness.spark_process import BOTH_EXECUTORS, Job, Outcome
 
@@ -11,28 +12,36 @@ MAPS, PARTITIONS, ROWS = 6, 64, 60000
 PORT = 7337
 
 
-@pytest.fixture
-def run(spark, start_daemon, start_job, plain_answer, tmp_path):
-    """Runs a job with so many copies on two hosts; the answer is plain Spark's."""
+@pytest.fixture(scope="module")
+def network(spark, tmp_path_factory):
+    """The driver's host, a cluster, and the services beside its executors."""
+    folder = tmp_path_factory.mktemp("nearness")
     with separate_hosts(2) as (driver, *hosts):
-        for host in hosts:
-            start_daemon(host.address, host=host, port=PORT)
-        cluster = Cluster(spark, tmp_path / "cluster", driver, hosts)
+        daemons = [Daemon(folder / host.address, host, PORT) for host in hosts]
+        cluster = Cluster(spark, folder / "cluster", driver, hosts)
+        yield driver, cluster, daemons
+        for one in (cluster, *daemons):
+            one.stop()
 
-        def start(copies: int) -> Outcome:
-            conf = {
-                "spark.lodestone.mode": "remote",
-                "spark.lodestone.services": ",".join(f"{host.address}:{PORT}" for host in hosts),
-                "spark.lodestone.replicas": str(copies),
-            }
-            arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": ROWS}
-            job = Job("keyed_rows", arguments, cluster.master, conf | BOTH_EXECUTORS, driver)
-            outcome = start_job(job).wait()
-            assert outcome.answer == plain_answer(job)
-            return outcome
 
-        yield start
-        cluster.stop()
+@pytest.fixture
+def run(network, start_job, plain_answer):
+    """Runs a job with so many copies on two hosts; the answer is plain Spark's."""
+    driver, cluster, daemons = network
+
+    def start(copies: int) -> Outcome:
+        conf = {
+            "spark.lodestone.mode": "remote",
+            "spark.lodestone.services": ",".join(daemon.host_port for daemon in daemons),
+            "spark.lodestone.replicas": str(copies),
+        }
+        arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": ROWS}
+        job = Job("keyed_rows", arguments, cluster.master, conf | BOTH_EXECUTORS, driver)
+        outcome = start_job(job).wait()
+        assert outcome.answer == plain_answer(job)
+        return outcome
+
+    return start
 
 
 def local_share(outcome: Outcome) -> float:

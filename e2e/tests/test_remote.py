@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executors that keep nothing: they, and services, are killed at the worst places, and the answer is plain Spark's.
 
-Maps and readers stand before gates, so that the trouble comes at the same place every time. Each of two executors has one core.
+Maps and readers stand before gates, so that the trouble comes at the same place every time. Where executors are killed there are two, with
+one core each.
 """
 
 import os
@@ -13,7 +14,7 @@ from chaos.mischief import flip
 from harness.daemon import wait_until
 from harness.paths import EVERY_LINE
 from harness.processes import executors_of
-from harness.spark_process import TWO_EXECUTORS, Job
+from harness.spark_process import IN_THE_DRIVER, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 16
 REMOTE = {
@@ -23,15 +24,14 @@ REMOTE = {
 }
 
 
-def remote(name, arguments, services, **conf) -> Job:
-    return Job(
-        name, arguments, TWO_EXECUTORS, {**REMOTE, "spark.lodestone.services": services, **conf}
-    )
+def remote(name, arguments, services, master=IN_THE_DRIVER, **conf) -> Job:
+    settings = {**REMOTE, "spark.lodestone.services": services, **conf}
+    return Job(name, arguments, master, settings)
 
 
-def keyed_rows(gates, services, **conf) -> Job:
+def keyed_rows(gates, services, master=IN_THE_DRIVER, **conf) -> Job:
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": 2, "gates": gates.address}
-    return remote("keyed_rows", arguments, services, **conf)
+    return remote("keyed_rows", arguments, services, master, **conf)
 
 
 def shuffle_files(running) -> list[str]:
@@ -53,27 +53,22 @@ def finish(gates, plain_answer):
     return to_the_end
 
 
-JOBS = [
-    ("keyed_rows", {"maps": MAPS, "partitions": PARTITIONS}),
-    ("sql_aggregate", {"partitions": 40}),
-    ("word_count", {}),
-]
-
-
 @pytest.mark.lines(*EVERY_LINE)
-@pytest.mark.parametrize("name,arguments", JOBS, ids=[name for name, _ in JOBS])
-def test_every_release_shuffles_through_services_alone(
-    name, arguments, start_daemon, start_job, plain_answer
-):
+def test_every_release_shuffles_through_services_alone(start_daemon, start_job, plain_answer):
     services = ",".join(start_daemon(f"service{i}").host_port for i in range(2))
-    job = remote(name, arguments, services)
+    jobs = [
+        ("keyed_rows", {"maps": MAPS, "partitions": PARTITIONS}),
+        ("sql_aggregate", {"partitions": 40}),
+        ("word_count", {}),
+    ]
+    job = remote("one_after_another", {"jobs": jobs}, services, TWO_EXECUTORS)
     running = start_job(job)
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     totals = outcome.report["totals"]
-    assert totals["remote"] == totals["shuffles"] > 0
+    assert totals["remote"] == totals["shuffles"] >= 3
     assert totals["originalsRead"] == 0
-    assert totals["mergedBlocksRead"] > 0
+    assert all(shuffle["mergedBlocksRead"] > 0 for shuffle in outcome.report["shuffles"])
     assert outcome.reasons() == {}
     assert shuffle_files(running) == []
 
@@ -81,7 +76,7 @@ def test_every_release_shuffles_through_services_alone(
 def test_an_executor_that_is_killed_between_two_stages_costs_no_map_run(
     start_daemon, start_job, gates, finish
 ):
-    job = keyed_rows(gates, start_daemon().host_port)
+    job = keyed_rows(gates, start_daemon().host_port, TWO_EXECUTORS)
     running = start_job(job)
     gates.run_first_pass(MAPS)
     assert shuffle_files(running) == []
@@ -95,7 +90,7 @@ def test_an_executor_that_is_killed_while_others_still_map_costs_no_finished_map
     start_daemon, start_job, gates, finish
 ):
     daemon = start_daemon()
-    job = keyed_rows(gates, daemon.host_port)
+    job = keyed_rows(gates, daemon.host_port, TWO_EXECUTORS)
     running = start_job(job)
     gates.run_maps(4)
     gates.wait_reached("map-4")
@@ -117,7 +112,7 @@ def test_dynamic_allocation_lets_every_executor_go_between_two_stages(
         "spark.dynamicAllocation.maxExecutors": "2",
         "spark.dynamicAllocation.executorIdleTimeout": "1s",
     }
-    job = keyed_rows(gates, start_daemon().host_port, **conf)
+    job = keyed_rows(gates, start_daemon().host_port, TWO_EXECUTORS, **conf)
     running = start_job(job)
     gates.run_maps(MAPS)
     gates.open_all(but=("between-0",))
@@ -131,10 +126,9 @@ def test_dynamic_allocation_lets_every_executor_go_between_two_stages(
 def test_ten_thousand_partitions_need_no_more_than_half_a_gigabyte_of_an_executor(
     start_daemon, start_job, plain_answer
 ):
-    arguments = {"maps": 8, "partitions": 10000, "rows": 160000, "tasks": 16}
-    job = remote("keyed_rows", arguments, start_daemon().host_port)
-    job.master = "local-cluster[2,1,512]"
-    job.conf["spark.executor.memory"] = "512m"
+    arguments = {"maps": 4, "partitions": 10000, "rows": 80000, "tasks": 8}
+    master, memory = "local-cluster[2,1,512]", {"spark.executor.memory": "512m"}
+    job = remote("keyed_rows", arguments, start_daemon().host_port, master, **memory)
     running = start_job(job)
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)

@@ -3,7 +3,7 @@
 
 import pytest
 
-from harness.spark_process import TWO_EXECUTORS, Job
+from harness.spark_process import Job
 from tpcds import answer, query, tables
 
 QUERIES = {
@@ -50,7 +50,7 @@ def test_ten_queries_of_tpcds_have_plain_sparks_answers(
 ):
     conf = {"spark.lodestone.mode": mode, "spark.lodestone.services": start_daemon().host_port}
     places = {"tables": str(tables.make(SCALE, PIECE)), "queries": list(QUERIES)}
-    job = Job("decisions", places, TWO_EXECUTORS, CONF | conf)
+    job = Job("decisions", places, conf=CONF | conf)
     outcome = start_job(job).wait()
     for name, wanted, found in zip(QUERIES, plain_answer(job), outcome.answer, strict=True):
         assert wanted, f"{name} asks nothing of these tables"

@@ -10,20 +10,20 @@ import pytest
 
 from harness.daemon import free_port, wait_until
 from harness.paths import EVERY_LINE
-from harness.spark_process import ONE_EXECUTOR, TWO_EXECUTORS, Job
+from harness.spark_process import TWO_EXECUTORS, Job
 
 MAPS = 6
 PARTITIONS = 8
 
 
-def keyed_rows(gates=None, services=None, passes=1, master=ONE_EXECUTOR, **conf) -> Job:
+def keyed_rows(gates=None, services=None, passes=1, **conf) -> Job:
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": passes}
     if gates:
         arguments["gates"] = gates.address
     settings = {"spark.lodestone." + key.replace("_", "."): value for key, value in conf.items()}
     if services:
         settings["spark.lodestone.services"] = services
-    return Job("keyed_rows", arguments, master, settings)
+    return Job("keyed_rows", arguments, conf=settings)
 
 
 def open_all(gates, *prefixes, but=()):
@@ -62,7 +62,7 @@ def test_a_daemon_that_dies_while_maps_run_costs_no_row(
     start_daemon, start_job, gates, plain_answer
 ):
     daemon = start_daemon()
-    job = keyed_rows(gates, services=daemon.host_port, master=TWO_EXECUTORS)
+    job = keyed_rows(gates, services=daemon.host_port)
     running = start_job(job)
     open_all(gates, "map", but=["map-4"])
     gates.wait_reached("map-4")
@@ -79,7 +79,7 @@ def test_a_daemon_that_dies_while_reducers_read_costs_no_row(
     start_daemon, start_job, gates, plain_answer
 ):
     daemon = start_daemon()
-    job = keyed_rows(gates, services=daemon.host_port, master=TWO_EXECUTORS)
+    job = keyed_rows(gates, services=daemon.host_port)
     running = start_job(job)
     open_all(gates, "map")
     gates.wait_reached("reduce-0")
@@ -102,6 +102,7 @@ def test_a_daemon_that_dies_in_the_middle_of_a_partition_costs_no_row(
         "spark.lodestone.push.maxBlockSize": "4m",
         "spark.reducer.maxSizeInFlight": "1m",
     }
+    # Each reader finds out by itself.
     job = Job("read_in_pieces", {"gates": gates.address}, TWO_EXECUTORS, conf)
     running = start_job(job)
     gates.wait_reached("reading-0")

@@ -97,7 +97,7 @@ final class MergedJobsSuite {
     def reasons = new ObjectMapper().readTree(LodestoneReport.json()).at("/totals/reasons").toString
     def blocks(maps: Int, bytes: Int)(spark: SparkContext): Long =
       spark.parallelize(0 until maps * 1000, maps).map(x => (x, new Array[Byte](bytes)))
-        .partitionBy(new HashPartitioner(1000)).map(_._2.length.toLong).sum().toLong
+        .partitionBy(new HashPartitioner(1000)).coalesce(8).map(_._2.length.toLong).sum().toLong
     val small = "spark.shuffle.compress" -> "false"
     assertEquals(12000L * 100, withSpark(auto :+ small: _*)(blocks(12, 100)))
     assertTrue(mergedChunks.sum() > 0, "tiny blocks were not merged")

@@ -25,8 +25,6 @@ private[push] final class WaitingMaps {
     bytes.addAndGet(-sizeOf(map))
     ()
   }
-
-  def heldBytes: Long = bytes.get
 }
 
 private[push] object WaitingMaps {

@@ -347,6 +347,25 @@ final class BlockPusherSuite {
     assertTrue(setup.driver.reports.isEmpty)
   }
 
+  @Test def mapsOfVeryManyPartitionsThatWaitTakeTheMemoryOfAFewAndNotOfAll(): Unit = {
+    val plan = Promise[DriverMessage]()
+    val setup = new Setup(plan.future)
+    val partitions = 300000
+    val lengths = new Array[Long](partitions)
+    lengths(7) = 10
+    val map = output(lengths)
+    assertTrue(2L * lengths.length * 16 > WaitingMaps.MaxBytes, "two are too large together")
+    setup.pusher.push(map)
+    setup.pusher.push(map.copy(mapIndex = 5))
+    assertEquals(
+      PushCounts(0, 0, 0, Map.empty, Map("PUSH_QUEUE_FULL" -> 1L)),
+      setup.driver.counts())
+    plan.completeWith(planOf(partitions, accepting))
+    assertEquals(1, setup.driver.counts().blocks, "of the one that waited, and may be large")
+    setup.pusher.push(map.copy(mapIndex = 6))
+    assertEquals(1, setup.driver.counts().blocks, "there is room again")
+  }
+
   @Test def whatWasForgottenIsNotSent(): Unit = {
     val plan = Promise[DriverMessage]()
     val service = accepting

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver.remote
 
-import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkConf
@@ -40,5 +40,7 @@ final class RemoteDefaultsSuite {
     assertEquals("true", conf.get("spark.dynamicAllocation.shuffleTracking.enabled"))
     assertEquals(classOf[RemoteShuffleDataIO].getName, conf.get(RemoteDefaults.IoPlugin))
     assertEquals("false", conf.get("spark.sql.adaptive.localShuffleReader.enabled"))
+    // Spark has read it before there is a shuffle manager: set here, it would say what is not so.
+    assertFalse(conf.contains("spark.shuffle.reduceLocality.enabled"))
   }
 }

@@ -29,6 +29,8 @@ final class SerializedMapWriterSuite {
 
   private var daemon: DaemonProcess = _
   private val metrics = new ConcurrentLinkedQueue[TaskMetrics]()
+  // Each reads many partitions, one after the other: a task for each would cost more than what is tested.
+  private val readers = 8
 
   @BeforeEach def startDaemon(): Unit =
     daemon = DaemonProcess.start(new File(directory.toFile, "daemon"))
@@ -73,7 +75,7 @@ final class SerializedMapWriterSuite {
     val job = (spark: SparkContext) =>
       rows(spark, partitions).mapPartitionsWithIndex { (partition, rows) =>
         rows.map { case (key, value) => (partition, key, value) }
-      }.collect().sorted.toSeq
+      }.coalesce(readers).collect().sorted.toSeq
     val expected = withSpark(lodestone = false, settings: _*)(job)
     assertEquals(expected, withSpark(lodestone = true, settings: _*)(job), settings.toString)
   }
