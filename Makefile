@@ -28,7 +28,7 @@ JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
 .PHONY: help build demo bench tpcds sort test conformance soak chaos planted lint fmt clean daemon tools
-.PHONY: test-rust test-jvm test-conformance test-e2e soak-daemon soak-writers
+.PHONY: test-rust test-jvm test-archives test-conformance test-e2e soak-daemon soak-writers
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,8 +55,8 @@ sort: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## the Sort Benchmark's re
 test: tools .venv-test/.ready ## everything that CI runs
 	@$(MAKE) --no-print-directory $(TEST_VENVS) & fetching=$$!; \
 	  { $(MAKE) --no-print-directory lint \
-	    && $(MAKE) --no-print-directory -j 2 -O test-rust test-jvm; } || { kill $$fetching; exit 1; }; \
-	  wait $$fetching || true
+	    && { wait $$fetching || true; } \
+	    && $(MAKE) --no-print-directory -j 2 -O test-rust test-jvm test-archives; } || { kill $$fetching 2>/dev/null; exit 1; }
 	@$(MAKE) --no-print-directory test-e2e
 	@$(MAKE) --no-print-directory test-conformance
 
@@ -65,12 +65,13 @@ conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must c
 	$(SAY) "conformance: Spark's own suites, on plain Spark and on Lodestone"
 	@PYTHONPATH=e2e python3 -m conformance $(ARGS)
 
-lint: tools .venv-test/.ready ## formatters and linters, warnings are errors
+lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings are errors
 	@.ci/check-tools clippy
-	$(SAY) "formatters and linters"
+	$(SAY) "formatters, linters and the house law"
 	cd daemon && cargo fmt --check && cargo clippy -q --workspace --all-targets -- -D warnings
 	$(MVN) -N -f client/pom.xml spotless:check
 	.venv-test/bin/ruff check -q e2e bench && .venv-test/bin/ruff format -q --check e2e bench
+	cd daemon && cargo test -q -p lodestone-tidy
 
 fmt: tools .venv-test/.ready ## formats what the formatters can format
 	cd daemon && cargo fmt
@@ -106,8 +107,8 @@ chaos: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-demo/.
 
 # MAKEFLAGS names make's job server, which cargo cannot reach from here.
 test-rust: tools
-	$(SAY) "Rust: the house law, wire, store, server, the simulation"
-	cd daemon && env -u MAKEFLAGS cargo test -q --workspace
+	$(SAY) "Rust: wire, store, server, the simulation"
+	cd daemon && env -u MAKEFLAGS cargo test -q --workspace --exclude lodestone-tidy
 
 test-jvm: tools daemon $(JARS)
 	$(SAY) "JVM: the plugin on Spark 3.5 and Spark 4"
@@ -115,9 +116,11 @@ test-jvm: tools daemon $(JARS)
 
 test-e2e: tools daemon $(JARS) $(JOBS_JAR)
 	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS)
-	@$(MAKE) --no-print-directory -j 2 -O $(TEST_ARCHIVES)
+	@$(MAKE) --no-print-directory -j 2 -O test-archives
 	$(SAY) "end to end: real Spark processes, real daemons"
 	.venv-test/bin/python -m pytest -q --durations=25 -n 4 --dist loadgroup -c e2e/pytest.ini e2e/tests
+
+test-archives: $(TEST_ARCHIVES)
 
 test-conformance: tools daemon $(JARS)
 	$(SAY) "conformance: some of Spark's own suites, on plain Spark and on Lodestone"

@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish(session):
-    """The groups are names in the ids of tests: without these, each test would start Spark anew, and nobody would notice but by the clock."""
+    """The groups are names in the ids of tests: without these each test would start Spark anew, and only the clock would tell."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
@@ -93,7 +93,7 @@ def freezable_disk(tmp_path):
 
 @pytest.fixture(scope="session")
 def two_hosts(spark, tmp_path_factory):
-    """A cluster with workers on two hosts: Spark starts no copy of a task beside the task itself. Each job is an application of its own on it."""
+    """A cluster with workers on two hosts: Spark starts no copy of a task beside the task itself. Each job is an application of its own."""
     cluster = Cluster(spark, tmp_path_factory.mktemp("two-hosts") / "cluster")
     yield cluster
     cluster.stop()

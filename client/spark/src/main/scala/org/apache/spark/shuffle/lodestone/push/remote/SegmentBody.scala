@@ -114,8 +114,8 @@ private[remote] final class SegmentOutput(memory: BodyMemory) extends OutputStre
       try {
         memory.take()
       } catch {
-        // Netty's or the JVM's limit of direct memory, which others use as well. As an error it would
-        // end the executor; on the heap there is room, or the task ends as any that is short of it.
+        // Netty's or the JVM's limit of direct memory, which others use as well. Spark would end the
+        // executor. On the heap there mostly is room; without any, the executor ends as Spark has it.
         case _: OutOfMemoryError => Unpooled.buffer(BodyMemory.PieceBytes, BodyMemory.PieceBytes)
       }
     pieces += piece
