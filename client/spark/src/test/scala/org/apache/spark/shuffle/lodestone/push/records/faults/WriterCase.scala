@@ -2,12 +2,15 @@
 package org.apache.spark.shuffle.lodestone.push.records
 
 import scala.util.Random
+import scala.util.hashing.byteswap64
 
 import org.apache.spark.TaskKilledException
 
 /** One map task: its rows, and what goes wrong while it writes them. All of it follows from the seed. */
 private[push] final class WriterCase(val seed: Long) {
-  private val random = new Random(seed)
+
+  /** Of neighbouring seeds the n-th numbers lie in even steps, which may miss what is rare. */
+  private val random = new Random(byteswap64(seed))
 
   private def oneIn(n: Int): Boolean = random.nextInt(n) == 0
 
@@ -85,7 +88,7 @@ private[push] final class WriterCase(val seed: Long) {
   /** The bytes of a row. */
   def bytesOf(row: Int): Array[Byte] = {
     val bytes = new Array[Byte](rows(row)._2)
-    val content = new Random(seed * 31 + row)
+    val content = new Random(byteswap64(seed * 31 + row))
     // Half of each row is zeros, so that codecs have something to do.
     if (bytes.length <= (64 << 10)) {
       val half = new Array[Byte](bytes.length / 2)
