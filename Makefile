@@ -54,9 +54,9 @@ sort: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## the Sort Benchmark's re
 # The releases of Spark are fetched meanwhile; where that fails, test-e2e tries again and says why.
 test: tools .venv-test/.ready ## everything that CI runs
 	@$(MAKE) --no-print-directory $(TEST_VENVS) & fetching=$$!; \
-	  { $(MAKE) --no-print-directory lint \
-	    && { wait $$fetching || true; } \
-	    && $(MAKE) --no-print-directory -j 2 -O test-rust test-jvm test-archives; } || { kill $$fetching 2>/dev/null; exit 1; }
+	  $(MAKE) --no-print-directory lint || { kill $$fetching; exit 1; }; \
+	  archives=test-archives; wait $$fetching || archives=; \
+	  $(MAKE) --no-print-directory -j 2 -O test-rust test-jvm $$archives
 	@$(MAKE) --no-print-directory test-e2e
 	@$(MAKE) --no-print-directory test-conformance
 
@@ -71,7 +71,7 @@ lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings
 	cd daemon && cargo fmt --check && cargo clippy -q --workspace --all-targets -- -D warnings
 	$(MVN) -N -f client/pom.xml spotless:check
 	.venv-test/bin/ruff check -q e2e bench && .venv-test/bin/ruff format -q --check e2e bench
-	cd daemon && cargo test -q -p lodestone-tidy
+	cd daemon && env -u MAKEFLAGS cargo test -q -p lodestone-tidy
 
 fmt: tools .venv-test/.ready ## formats what the formatters can format
 	cd daemon && cargo fmt

@@ -10,7 +10,7 @@ import pytest
 import harness.freezable_disk
 import harness.small_disk
 from harness.cluster import Cluster
-from harness.daemon import Daemon
+from harness.daemon import Daemon, wait_until
 from harness.gates import Gates
 from harness.paths import SPARK_LINES, USUAL_LINES
 from harness.plain import PlainSpark, question
@@ -24,8 +24,8 @@ JOBS = pytest.StashKey[list[SparkProcess]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """One process runs the tests of a line, so that its driver is used again, and its plain Spark is started once; several share those of a
-    line with most tests, file by file. First, as pytest-xdist looks at the marks in this hook as well."""
+    """One process runs the tests of a line, so that its driver is used again, and its plain Spark is started once; several share
+    those of a line with most tests, by file. First, as pytest-xdist looks at the marks in this hook as well."""
     for item in items:
         line = getattr(item, "callspec", None) and item.callspec.params.get("spark")
         if line:
@@ -91,9 +91,16 @@ def freezable_disk(tmp_path):
         yield disk
 
 
+@pytest.fixture
+def two_hosts(shared_cluster):
+    """A cluster with workers on two hosts: Spark starts no copy of a task beside the task itself. No other job is on it."""
+    wait_until(lambda: not shared_cluster.executors(), "the end of the job before", timeout_s=60)
+    return shared_cluster
+
+
 @pytest.fixture(scope="session")
-def two_hosts(spark, tmp_path_factory):
-    """A cluster with workers on two hosts: Spark starts no copy of a task beside the task itself. Each job is an application of its own."""
+def shared_cluster(spark, tmp_path_factory):
+    """To start one takes longer than most jobs."""
     cluster = Cluster(spark, tmp_path_factory.mktemp("two-hosts") / "cluster")
     yield cluster
     cluster.stop()

@@ -4,7 +4,7 @@
 import pytest
 
 from harness.paths import EVERY_LINE
-from harness.spark_process import Job
+from harness.spark_process import ONE_EXECUTOR, Job
 
 ADAPTIVE = {
     "spark.sql.adaptive.enabled": "true",
@@ -22,7 +22,8 @@ SKEW = {
 
 @pytest.mark.lines(*EVERY_LINE)
 def test_skew_splits_read_their_maps_from_the_merged_partition(start_job, plain_answer):
-    job = Job("skewed_join", conf={**ADAPTIVE, **SKEW})
+    # With an executor, and the daemon that it starts, on each release.
+    job = Job("skewed_join", master=ONE_EXECUTOR, conf={**ADAPTIVE, **SKEW})
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)
     assert outcome.answer[1]["skew"]

@@ -57,7 +57,7 @@ def test_a_shuffle_that_cannot_be_merged_is_left_to_spark_with_its_reason(
 ):
     daemon = start_daemon()
     conf = {**LEFT_TO_SPARK[reason], "spark.lodestone.services": daemon.host_port}
-    job = Job("keyed_rows", conf=conf)
+    job = Job("keyed_rows", master=ONE_EXECUTOR, conf=conf)
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)
     assert reason in outcome.reasons()

@@ -3,12 +3,12 @@
 
 import pytest
 
-from harness.spark_process import Job
+from harness.spark_process import IN_THE_DRIVER, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 16
 
 
-def keyed_rows(gates, daemons, **conf) -> Job:
+def keyed_rows(gates, daemons, master=IN_THE_DRIVER, **conf) -> Job:
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": 2, "gates": gates.address}
     remote = {
         "spark.lodestone.mode": "remote",
@@ -16,7 +16,7 @@ def keyed_rows(gates, daemons, **conf) -> Job:
         # A driver learns of a drain when it renews its lease.
         "spark.lodestone.lease.ttl": "10s",
     }
-    return Job("keyed_rows", arguments, conf={**remote, **conf})
+    return Job("keyed_rows", arguments, master, {**remote, **conf})
 
 
 @pytest.mark.lines("3.5", "4.1")
@@ -68,7 +68,8 @@ def test_when_the_only_service_is_drained_the_next_maps_keep_their_outputs(
     start_daemon, start_job, gates, plain_answer
 ):
     daemon = start_daemon()
-    job = keyed_rows(gates, [daemon])
+    # What one executor keeps another one reads.
+    job = keyed_rows(gates, [daemon], TWO_EXECUTORS)
     running = start_job(job)
     gates.run_maps(2)
     gates.wait_reached("map-2")

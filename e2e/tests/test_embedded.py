@@ -6,7 +6,7 @@ import signal
 
 from harness.daemon import wait_until
 from harness.processes import daemons_below, executors_of, kill_tree
-from harness.spark_process import TWO_EXECUTORS, Job
+from harness.spark_process import ONE_EXECUTOR, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
 
@@ -68,7 +68,7 @@ def test_no_daemon_outlives_an_application_that_was_killed(start_job, gates):
 def test_a_daemon_that_was_killed_is_started_again_while_the_application_runs(
     start_job, gates, plain_answer
 ):
-    job = Job("shuffles_in_a_row", {"gates": gates.address, "turns": 4})
+    job = Job("shuffles_in_a_row", {"gates": gates.address, "turns": 4}, ONE_EXECUTOR)
     running = start_job(job)
     gates.wait_reached("turn-0")
     (killed,) = daemons_below(running.local_dirs)

@@ -7,11 +7,11 @@ import harness.small_disk
 from harness.spark_process import Job
 
 SEEDS = [3, 5]
-# One map, with some 20 MB.
-SIZES = {"rows": 200000, "maps": 1}
+# Two maps, each with some 10 MB.
+SIZES = {"rows": 200000, "maps": 2}
 NO_SPACE = "No space left on device"
-# Some 14 MB, which the rows of a task exceed.
-LITTLE_MEMORY = {"spark.memory.fraction": "0.02", "spark.sql.shuffle.partitions": "4"}
+# Some 7 MB, which the rows of a map exceed.
+LITTLE_MEMORY = {"spark.memory.fraction": "0.01", "spark.sql.shuffle.partitions": "4"}
 
 
 @pytest.mark.parametrize("mode", ["auto", "merge", "remote"])
@@ -19,7 +19,7 @@ def test_a_full_local_directory_never_makes_a_wrong_answer(
     start_daemon, start_job, plain_answer, tmp_path, mode
 ):
     daemon = start_daemon()
-    with harness.small_disk.small_disk(tmp_path / "full", megabytes=6) as full:
+    with harness.small_disk.small_disk(tmp_path / "full", megabytes=4) as full:
         conf = LITTLE_MEMORY | {
             "spark.local.dir": f"{full},{tmp_path / 'roomy'}",
             "spark.lodestone.mode": mode,

@@ -3,7 +3,7 @@
 
 import pytest
 
-from harness.spark_process import Job
+from harness.spark_process import TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 100, 1000
 
@@ -16,6 +16,7 @@ def test_a_hundred_thousand_tiny_blocks_are_pushed_and_read_together_without_bei
     job = Job(
         "many_tiny_blocks",
         {"maps": MAPS, "partitions": PARTITIONS},
+        TWO_EXECUTORS,
         conf={"spark.lodestone.services": daemon.host_port, "spark.lodestone.mode": "auto"},
     )
     outcome = start_job(job).wait()

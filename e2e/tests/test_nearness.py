@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two hosts, each with an executor and a service: how much of what is read in mode remote stays on its host."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from harness.cluster import Cluster
@@ -16,12 +18,14 @@ PORT = 7337
 def network(spark, tmp_path_factory):
     """The driver's host, a cluster, and the services beside its executors."""
     folder = tmp_path_factory.mktemp("nearness")
-    with separate_hosts(2) as (driver, *hosts):
-        daemons = [Daemon(folder / host.address, host, PORT) for host in hosts]
+    with separate_hosts(2) as (driver, *hosts), ExitStack() as started:
+        daemons = []
+        for host in hosts:
+            daemons.append(Daemon(folder / host.address, host, PORT))
+            started.callback(daemons[-1].stop)
         cluster = Cluster(spark, folder / "cluster", driver, hosts)
+        started.callback(cluster.stop)
         yield driver, cluster, daemons
-        for one in (cluster, *daemons):
-            one.stop()
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ def test_ten_thousand_partitions_need_no_more_than_half_a_gigabyte_of_an_executo
 @pytest.mark.lines("4.1")
 def test_a_service_that_is_killed_costs_one_run_of_the_maps(start_daemon, start_job, gates, finish):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
-    job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
+    job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons), TWO_EXECUTORS)
     running = start_job(job)
     gates.run_first_pass(MAPS)
     daemons[0].kill()
@@ -263,7 +263,8 @@ def test_bytes_that_were_damaged_on_a_services_disk_are_in_no_answer(
 ):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
     services = ",".join(daemon.host_port for daemon in daemons)
-    job = keyed_rows(gates, services, **{"spark.lodestone.replicas": str(copies)})
+    replicas = {"spark.lodestone.replicas": str(copies)}
+    job = keyed_rows(gates, services, TWO_EXECUTORS, **replicas)
     running = start_job(job)
     gates.run_first_pass(MAPS)
     assert daemons[0].stop() == 0

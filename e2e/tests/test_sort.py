@@ -66,7 +66,7 @@ def test_keys_that_differ_in_their_last_bytes_only_are_in_order(start_job, tmp_p
 
 @pytest.mark.lines("4.1")
 def test_what_make_sort_measures_is_sorted_and_judged_on_every_side(spark, tmp_path, monkeypatch):
-    # Also of JVMs that the bench starts, whose own options are made for long jobs.
+    # The bench starts its JVMs for long jobs; here they are short.
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", jvm.options(spark))
     sizes = {"executors": 1, "cores": 2, "memory_mb": 1024}
     setting = Setting(spark=spark, network_reads=False, tables=tmp_path, **sizes)

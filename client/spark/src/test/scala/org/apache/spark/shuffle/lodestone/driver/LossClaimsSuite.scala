@@ -202,7 +202,11 @@ final class LossClaimsSuite extends DriverHarness {
   }
 
   @Test def `data that is wrong is made again however well its service is`(): Unit =
-    Seq(Reason.RecordsMismatch, Reason.ChunkBroken, Reason.FetchDiskFailed).foreach { why =>
+    Seq(
+      Reason.RecordsMismatch,
+      Reason.ChunkBroken,
+      Reason.ChunkCorrupt,
+      Reason.FetchDiskFailed).foreach { why =>
       haveExecutors(3)
       val plan = withOutputs(Seq(service(1), service(2)))
       assertTrue(claim(plan, plan.versions.head.take(1).toSeq, why), why.code)
@@ -211,43 +215,6 @@ final class LossClaimsSuite extends DriverHarness {
       forgetAll()
       registerShuffle()
     }
-
-  @Test def `outputs stay whose bytes one reader gets damaged and no other one has seen`(): Unit = {
-    haveExecutors(3)
-    val plan = withOutputs(Seq(service(1), service(2)))
-    val at = plan.versions.head.take(1).toSeq
-    assertFalse(claim(plan, at, Reason.ChunkCorrupt))
-    // Of trouble of another kind.
-    assertFalse(claim(plan, at, Reason.LayoutFailed, "reader-2"))
-    assertKept(plan)
-    assertEquals(0, reasonCount(Reason.ChunkCorrupt))
-  }
-
-  @Test def `bytes that two readers get damaged are made again`(): Unit = {
-    haveExecutors(3)
-    val plan = withOutputs(Seq(service(1), service(2)))
-    val at = plan.versions.head.take(1).toSeq
-    assertFalse(claim(plan, at, Reason.ChunkCorrupt, "reader-1"))
-    assertTrue(claim(plan, at, Reason.ChunkCorrupt, "reader-2"))
-    assertForgotten(plan)
-    assertFalse(planned().versions.head.contains(at.head))
-  }
-
-  @Test def `bytes that the only reader gets damaged are made again at once`(): Unit = {
-    // There is none but the driver's.
-    val plan = withOutputs(Seq(service(1), service(2)))
-    assertTrue(claim(plan, plan.versions.head.take(1).toSeq, Reason.ChunkCorrupt))
-    assertForgotten(plan)
-  }
-
-  @Test def `bytes that one reader gets damaged again and again are made again`(): Unit = {
-    haveExecutors(3)
-    val plan = withOutputs(Seq(service(1), service(2)))
-    def complains(): Boolean =
-      claim(plan, plan.versions.head.take(1).toSeq, Reason.ChunkCorrupt)
-    assertEquals(Seq(false, false, true), Seq.fill(3)(complains()))
-    assertForgotten(plan)
-  }
 
   @Test def `a service that most executors cannot reach is left in the end`(): Unit = {
     haveExecutors(3)

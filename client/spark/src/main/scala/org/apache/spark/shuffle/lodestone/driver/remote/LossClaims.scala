@@ -144,15 +144,14 @@ private[remote] final class LossClaims(
       id: ShuffleGeneration,
       claim: OutputsLost,
       verdict: Verdict => Unit): Unit = {
-    val trouble = if (claim.code == Reason.ChunkCorrupt.code) Damage else NoAccess
     val ofShuffle = complaints.getOrElseUpdate(id, new Complaints)
-    claim.services.foreach(ofShuffle.add(_, trouble, claim.executorId))
+    claim.services.foreach(ofShuffle.add(_, claim.executorId))
     executorCount().onComplete { running =>
-      val many = running.toOption.toSeq.flatMap { count =>
-        claim.services.filter(ofShuffle.executorsWith(_, trouble) >= trouble.believed(count))
+      val most = running.toOption.toSeq.flatMap { count =>
+        claim.services.filter(ofShuffle.executorsThatMiss(_) * 2 > count)
       }
-      val rounds = ofShuffle.roundsOf(claim.executorId, trouble, loop.nowMs)
-      if (many.nonEmpty) verdict(Lost(many))
+      val rounds = ofShuffle.roundsOf(claim.executorId, loop.nowMs)
+      if (most.nonEmpty) verdict(Lost(most))
       else if (claim.isOfBarrier || rounds.areOver(loop.nowMs)) verdict(Lost(claim.services))
       else await(rounds, claim, verdict)
     }
@@ -183,10 +182,7 @@ private[remote] object LossClaims {
   /** Another executor may be able to read it. */
   case object There extends Verdict
 
-  /**
-   * What an executor that cannot reach a service says, one whose memory or network alters bytes, or one
-   * of which a service has lost its part.
-   */
+  /** What an executor that cannot reach a service says, or one of which a service has lost its part. */
   private val Doubtful: Set[String] = Set[Reason](
     Reason.LayoutFailed,
     Reason.ChunkFetchFailed,
@@ -195,28 +191,7 @@ private[remote] object LossClaims {
     Reason.FetchOverloaded,
     Reason.FetchRestarted,
     Reason.FetchDataGone,
-    Reason.ChunkCorrupt,
     Reason.OutputLost).map(_.code)
-
-  /** What executors complain of, though the services are there. */
-  private sealed abstract class Trouble(val mostRounds: Int, val leastMs: Long) {
-
-    /** How many executors are believed, of all these. */
-    def believed(executors: Int): Int
-  }
-
-  /**
-   * Another executor should have taken the task by then. Rounds alone do not tell: they are short where
-   * time-outs are, and others may be busy for minutes.
-   */
-  private case object NoAccess extends Trouble(60, TimeUnit.MINUTES.toMillis(5)) {
-    override def believed(executors: Int): Int = executors / 2 + 1
-  }
-
-  /** Two executors have neither their memory nor their network card in common. */
-  private case object Damage extends Trouble(2, 0) {
-    override def believed(executors: Int): Int = math.max(1, math.min(executors, 2))
-  }
 
   /** What a service shows of a shuffle, or of one block of it. */
   private sealed trait Shown
@@ -239,6 +214,13 @@ private[remote] object LossClaims {
   private val LongestPauseMs = 5000L
   private val MostDoublings = 10
 
+  /**
+   * Another executor should have taken the task by then. Rounds alone do not tell: they are short where
+   * time-outs are, and others may be busy for minutes.
+   */
+  private val MostRounds = 60
+  private val LongestTroubleMs = TimeUnit.MINUTES.toMillis(5)
+
   private final case class Question(
       service: ServiceLocation,
       id: ShuffleGeneration,
@@ -246,29 +228,29 @@ private[remote] object LossClaims {
 
   /** Of one generation of a shuffle: O(executors x services), of those that are in trouble. */
   private final class Complaints {
-    private val executors = mutable.HashMap.empty[(ServiceLocation, Trouble), mutable.Set[String]]
-    private val rounds = mutable.HashMap.empty[(String, Trouble), Rounds]
+    private val executors = mutable.HashMap.empty[ServiceLocation, mutable.Set[String]]
+    private val rounds = mutable.HashMap.empty[String, Rounds]
 
-    def add(service: ServiceLocation, trouble: Trouble, executorId: String): Unit = {
-      executors.getOrElseUpdate((service, trouble), mutable.HashSet.empty) += executorId
+    def add(service: ServiceLocation, executorId: String): Unit = {
+      executors.getOrElseUpdate(service, mutable.HashSet.empty) += executorId
       ()
     }
 
-    def executorsWith(service: ServiceLocation, trouble: Trouble): Int =
-      executors.get((service, trouble)).fold(0)(_.size)
+    def executorsThatMiss(service: ServiceLocation): Int =
+      executors.get(service).fold(0)(_.size)
 
-    def roundsOf(executorId: String, trouble: Trouble, nowMs: Long): Rounds =
-      rounds.getOrElseUpdate((executorId, trouble), new Rounds(trouble, nowMs))
+    def roundsOf(executorId: String, nowMs: Long): Rounds =
+      rounds.getOrElseUpdate(executorId, new Rounds(nowMs))
   }
 
-  private final class Rounds(trouble: Trouble, firstMs: Long) {
+  private final class Rounds(firstMs: Long) {
     private var begun = 0
     private var waiting: List[Verdict => Unit] = Nil
 
     def count: Int = begun
 
     def areOver(nowMs: Long): Boolean =
-      begun >= trouble.mostRounds && waiting.isEmpty && nowMs - firstMs >= trouble.leastMs
+      begun >= MostRounds && waiting.isEmpty && nowMs - firstMs > LongestTroubleMs
 
     /** True for the one who begins a round. */
     def join(verdict: Verdict => Unit): Boolean = {
