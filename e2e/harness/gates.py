@@ -39,7 +39,11 @@ class Gates:
             threading.Thread(target=self._arrive, args=(connection,), daemon=True).start()
 
     def _arrive(self, connection: socket.socket) -> None:
-        name, pid = connection.makefile("r").readline().split()
+        arrival = connection.makefile("r").readline().split()
+        if not arrival:
+            # Its process was killed before it could say where it stands.
+            return connection.close()
+        name, pid = arrival
         with self._changed:
             self._arrivals[name].append(int(pid))
             if self._is_open(name):
