@@ -355,14 +355,16 @@ final class BlockPusherSuite {
     lengths(7) = 10
     val map = output(lengths)
     assertTrue(2L * lengths.length * 16 > WaitingMaps.MaxBytes, "two are too large together")
-    setup.pusher.push(map)
-    setup.pusher.push(map.copy(mapIndex = 5))
-    assertEquals(
-      PushCounts(0, 0, 0, Map.empty, Map("PUSH_QUEUE_FULL" -> 1L)),
-      setup.driver.counts())
+    val maps = 8
+    (0 until maps).foreach(index => setup.pusher.push(map.copy(mapIndex = index)))
     plan.completeWith(planOf(partitions, accepting))
-    assertEquals(1, setup.driver.counts().blocks, "of the one that waited, and may be large")
-    setup.pusher.push(map.copy(mapIndex = 6))
+    val all = (1 to maps).map(_ => setup.driver.counts())
+    val pushed = all.count(_.blocks == 1)
+    val full = all.count(_.unpushed.contains("PUSH_QUEUE_FULL"))
+    assertEquals(maps, pushed + full)
+    // One map that waits alone may be large; besides it each of two workers has taken one at most.
+    assertTrue(pushed >= 1 && pushed <= 3, s"$pushed maps were pushed")
+    setup.pusher.push(map.copy(mapIndex = maps))
     assertEquals(1, setup.driver.counts().blocks, "there is room again")
   }
 
