@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cluster import Cluster
-from harness.daemon import Daemon, wait_until
+from harness.daemon import Daemon, services_of, wait_until
 from harness.faulty_disk import faulty_disk
 from harness.freezable_disk import freezable_disk
 from harness.processes import daemons_below
@@ -59,7 +59,7 @@ def failed(answer: object) -> bool:
 
 
 def job_of(plan: Plan, victims: Victims, arguments: dict) -> Job:
-    services = ",".join(daemon.host_port for daemon in victims.daemons)
+    services = services_of(victims.daemons)
     named = {"spark.lodestone.services": services} if services else {}
     handles = {"kills": str(victims.kills)}
     return Job("many_shuffles", arguments | handles, victims.cluster.master, plan.conf | named)

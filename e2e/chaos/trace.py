@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.daemon import Daemon
+from harness.daemon import Daemon, services_of
 from harness.plain import PlainSpark, question
 from harness.spark_process import TWO_EXECUTORS, Job, SparkProcess
 
@@ -75,7 +75,7 @@ def run(scene: tuple, spark: str, place: Path, expected: object) -> list[str]:
     log.mkdir()
     conf = {
         "spark.lodestone.mode": "remote",
-        "spark.lodestone.services": ",".join(daemon.host_port for daemon in daemons),
+        "spark.lodestone.services": services_of(daemons),
         "spark.lodestone.replicas": str(copies),
         "spark.lodestone.lease.ttl": "10s",
         "spark.eventLog.enabled": "true",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.daemon import Daemon
+from harness.jvm import SHORT_LIVED
 from harness.spark_process import MANAGER
 
 from .install import AGENT, HERE, Installed
@@ -33,8 +34,8 @@ JVM_OPTIONS = [
     "-Dio.netty.tryReflectionSetAccessible=true",
     f"-Xmx{HEAP}", "-Xss4m",
 ]  # fmt: skip
-# Of the suite's JVM and of the executors that it starts: none lives long enough for the optimising compiler to pay.
-EVERY_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+# Of the suite's JVM, and of the executors that it starts.
+EVERY_JVM = " ".join(SHORT_LIVED)
 # As in the pom of Spark's own build.
 PROPERTIES = {
     "spark.testing": "1",

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 import urllib.request
+from collections.abc import Iterable
 from pathlib import Path
 
 from .hosts import LOOPBACK, Host
@@ -120,6 +121,11 @@ class Daemon:
         if self.process.poll() is None:
             self.process.terminate()
         return self.process.wait(STOP_TIMEOUT_S)
+
+
+def services_of(daemons: Iterable[Daemon]) -> str:
+    """What `spark.lodestone.services` is for them."""
+    return ",".join(daemon.host_port for daemon in daemons)
 
 
 def free_port() -> int:

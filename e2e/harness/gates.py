@@ -42,7 +42,8 @@ class Gates:
         arrival = connection.makefile("r").readline().split()
         if not arrival:
             # Its process was killed before it could say where it stands.
-            return connection.close()
+            connection.close()
+            return
         name, pid = arrival
         with self._changed:
             self._arrivals[name].append(int(pid))

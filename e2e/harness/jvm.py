@@ -5,10 +5,11 @@ from pathlib import Path
 
 from .paths import JOBS_JAR, ROOT, plugin_jar
 
-# The optimising compiler would take more time than it saves, and so would the verifier; test_linkage has it look at
-# every class of ours. What the JVM has to say goes where its log goes.
+# In a JVM that lives for a minute or two the optimising compiler takes more time than it saves.
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# The verifier takes a tenth of the time; test_linkage has it look at every class of ours. What the JVM has to say goes where its log goes.
 OPTIONS = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UseTransparentHugePages"
+    f"{' '.join(SHORT_LIVED)} -XX:+UseTransparentHugePages"
     " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
     " -Xlog:disable -Xlog:all=error:stderr"
 )

@@ -13,8 +13,8 @@ from .hosts import LOOPBACK, Host
 
 JOB_TIMEOUT_S = 600
 MANAGER = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
-# Each has two cores, and a task may fail three times. Tasks that run in the driver want no executor to be started, and find a JVM that is
-# warm; the messages between driver and executors, and what happens to executors, are for jobs that have some.
+# Each has two cores, and a task may fail three times. The first runs tasks in the driver's JVM: no executor starts, and the JVM is warm.
+# Tests of executors, and of messages between them and the driver, use the others.
 IN_THE_DRIVER = "local[2,4]"
 ONE_EXECUTOR = "local-cluster[1,2,1024]"
 TWO_EXECUTORS = "local-cluster[2,1,1024]"

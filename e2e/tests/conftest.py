@@ -100,7 +100,7 @@ def two_hosts(shared_cluster):
 
 @pytest.fixture(scope="session")
 def shared_cluster(spark, tmp_path_factory):
-    """To start one takes longer than most jobs."""
+    """A cluster takes longer to start than most jobs take to run."""
     cluster = Cluster(spark, tmp_path_factory.mktemp("two-hosts") / "cluster")
     yield cluster
     cluster.stop()

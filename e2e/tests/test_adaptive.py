@@ -22,7 +22,7 @@ SKEW = {
 
 @pytest.mark.lines(*EVERY_LINE)
 def test_skew_splits_read_their_maps_from_the_merged_partition(start_job, plain_answer):
-    # With an executor, and the daemon that it starts, on each release.
+    # On each release an executor starts the daemon here.
     job = Job("skewed_join", master=ONE_EXECUTOR, conf={**ADAPTIVE, **SKEW})
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)

@@ -3,6 +3,7 @@
 
 import pytest
 
+from harness.daemon import services_of
 from harness.spark_process import IN_THE_DRIVER, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 16
@@ -12,7 +13,7 @@ def keyed_rows(gates, daemons, master=IN_THE_DRIVER, **conf) -> Job:
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": 2, "gates": gates.address}
     remote = {
         "spark.lodestone.mode": "remote",
-        "spark.lodestone.services": ",".join(daemon.host_port for daemon in daemons),
+        "spark.lodestone.services": services_of(daemons),
         # A driver learns of a drain when it renews its lease.
         "spark.lodestone.lease.ttl": "10s",
     }
@@ -68,7 +69,7 @@ def test_when_the_only_service_is_drained_the_next_maps_keep_their_outputs(
     start_daemon, start_job, gates, plain_answer
 ):
     daemon = start_daemon()
-    # What one executor keeps another one reads.
+    # Each executor reads what the other one keeps.
     job = keyed_rows(gates, [daemon], TWO_EXECUTORS)
     running = start_job(job)
     gates.run_maps(2)

@@ -5,14 +5,13 @@ import subprocess
 
 import pytest
 
+from harness.jvm import SHORT_LIVED
 from harness.paths import EVERY_LINE, ROOT, SPARK_LINES, plugin_jar, spark_home
 from linkage.check import Classes, breaches, check, spark_jars
 
 VERIFY_ALL = ROOT / "e2e" / "linkage" / "VerifyAll.java"
 CALL_ALL = ROOT / "e2e" / "linkage" / "CallAll.java"
 
-# Of a JVM that ends before the optimising compiler has paid.
-SHORT_LIVED = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 # What Spark's own launcher opens to a driver, as far as a job in local mode needs it.
 OPENED = [
     "java.lang",

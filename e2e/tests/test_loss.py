@@ -10,7 +10,7 @@ import signal
 
 import pytest
 
-from harness.daemon import free_port, wait_until
+from harness.daemon import free_port, services_of, wait_until
 from harness.processes import executors_of
 from harness.spark_process import TWO_EXECUTORS, Job
 
@@ -80,7 +80,7 @@ def start_external(daemons, start_job, two_hosts, gates):
     """Starts a job with external shuffle services, until all is read once and one of two executors was killed."""
 
     def start():
-        services = ",".join(daemon.host_port for daemon in daemons)
+        services = services_of(daemons)
         port = str(daemons[0].port)
         external = {"spark.shuffle.service.enabled": "true", "spark.shuffle.service.port": port}
         job = read_twice(gates, services, two_hosts.master, **external)
@@ -144,7 +144,7 @@ def test_what_one_of_two_services_merged_is_read_when_the_other_dies(
     start_daemon, start_job, gates, plain_answer
 ):
     daemons = [start_daemon(name) for name in ("one", "other")]
-    services = ",".join(daemon.host_port for daemon in daemons)
+    services = services_of(daemons)
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "gates": gates.address}
     job = Job("keyed_rows", arguments, conf={"spark.lodestone.services": services})
     running = start_job(job)

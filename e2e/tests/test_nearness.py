@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from harness.cluster import Cluster
-from harness.daemon import Daemon
+from harness.daemon import Daemon, services_of
 from harness.hosts import separate_hosts
 from harness.spark_process import BOTH_EXECUTORS, Job, Outcome
 
@@ -36,7 +36,7 @@ def run(network, start_job, plain_answer):
     def start(copies: int) -> Outcome:
         conf = {
             "spark.lodestone.mode": "remote",
-            "spark.lodestone.services": ",".join(daemon.host_port for daemon in daemons),
+            "spark.lodestone.services": services_of(daemons),
             "spark.lodestone.replicas": str(copies),
         }
         arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": ROWS}

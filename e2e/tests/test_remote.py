@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from chaos.mischief import flip
-from harness.daemon import wait_until
+from harness.daemon import services_of, wait_until
 from harness.paths import EVERY_LINE
 from harness.processes import executors_of
 from harness.spark_process import IN_THE_DRIVER, TWO_EXECUTORS, Job
@@ -139,7 +139,7 @@ def test_ten_thousand_partitions_need_no_more_than_half_a_gigabyte_of_an_executo
 @pytest.mark.lines("4.1")
 def test_a_service_that_is_killed_costs_one_run_of_the_maps(start_daemon, start_job, gates, finish):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
-    job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons), TWO_EXECUTORS)
+    job = keyed_rows(gates, services_of(daemons), TWO_EXECUTORS)
     running = start_job(job)
     gates.run_first_pass(MAPS)
     daemons[0].kill()
@@ -166,7 +166,7 @@ def test_a_service_that_is_stopped_and_started_again_between_stages_costs_nothin
     start_daemon, start_job, gates, finish
 ):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
-    job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
+    job = keyed_rows(gates, services_of(daemons))
     running = start_job(job)
     gates.run_first_pass(MAPS)
     for daemon in daemons:
@@ -178,7 +178,7 @@ def test_a_service_that_is_stopped_and_started_again_between_stages_costs_nothin
 
 def test_a_rolling_restart_while_maps_push_costs_nothing(start_daemon, start_job, gates, finish):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
-    job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
+    job = keyed_rows(gates, services_of(daemons))
     running = start_job(job)
     for done, daemon in zip((2, 4), daemons, strict=True):
         gates.run_maps(done) if done == 2 else gates.open("map-2", "map-3")
@@ -222,7 +222,7 @@ def test_with_two_copies_a_service_that_is_killed_costs_no_run(
     start_daemon, start_job, gates, finish
 ):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
-    services = ",".join(daemon.host_port for daemon in daemons)
+    services = services_of(daemons)
     job = keyed_rows(gates, services, **{"spark.lodestone.replicas": "2"})
     running = start_job(job)
     gates.run_first_pass(MAPS)
@@ -236,7 +236,7 @@ def test_a_service_that_is_killed_while_maps_push_to_it_costs_no_row(
     start_daemon, start_job, gates, finish
 ):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
-    job = keyed_rows(gates, ",".join(daemon.host_port for daemon in daemons))
+    job = keyed_rows(gates, services_of(daemons))
     running = start_job(job)
     gates.run_maps(2)
     gates.wait_reached("map-2")
@@ -262,7 +262,7 @@ def test_bytes_that_were_damaged_on_a_services_disk_are_in_no_answer(
     copies, runs, start_daemon, start_job, gates, finish
 ):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
-    services = ",".join(daemon.host_port for daemon in daemons)
+    services = services_of(daemons)
     replicas = {"spark.lodestone.replicas": str(copies)}
     job = keyed_rows(gates, services, TWO_EXECUTORS, **replicas)
     running = start_job(job)

@@ -102,7 +102,7 @@ def test_a_daemon_that_dies_in_the_middle_of_a_partition_costs_no_row(
         "spark.lodestone.push.maxBlockSize": "4m",
         "spark.reducer.maxSizeInFlight": "1m",
     }
-    # Each reader finds out by itself.
+    # In one process the first reader would tell the second one that the daemon is gone.
     job = Job("read_in_pieces", {"gates": gates.address}, TWO_EXECUTORS, conf)
     running = start_job(job)
     gates.wait_reached("reading-0")

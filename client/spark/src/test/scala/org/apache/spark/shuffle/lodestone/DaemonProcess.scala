@@ -15,7 +15,7 @@ private[spark] final class DaemonProcess private (process: Process, ready: Map[S
   val port: Int = ready("listen").split(':').last.toInt
   val incarnation: Long = java.lang.Long.parseUnsignedLong(ready("incarnation"), 16)
 
-  /** Of this life of it. */
+  /** The daemon and its incarnation, which holds until it is started again. */
   def location: ServiceLocation = ServiceLocation(host, port, incarnation)
 
   def hostPort: String = s"$host:$port"

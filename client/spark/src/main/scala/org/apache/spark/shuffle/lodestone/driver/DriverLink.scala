@@ -30,15 +30,15 @@ private[lodestone] trait DriverLink {
   /** One-way. */
   def tell(message: DriverMessage): Unit
 
-  /**
-   * One-way, as far as it goes. A report that is lost costs a number in a table or, of a push, some wait for
-   * it; a task must not fail for it.
-   */
+  /** One-way. A report may be lost, and no task fails for it. */
   final def report(message: DriverMessage): Unit =
     try {
       tell(message)
     } catch {
-      // It goes over Spark's RPC, which throws what it likes when it is stopped or the driver is gone.
+      // Of Spark's RPC, when it is stopped or the driver is gone; it has no exception of its own for that.
+      // No row is lost or doubled. Without a TaskRead the report lacks numbers. Without a MapPushed the
+      // finalizer waits for its time-out, and has the service show nothing of that attempt: its originals
+      // are read. Without a MapCounted its originals are read unchecked, and counted as such.
       case NonFatal(failure) => DriverLink.log.warn("A task's report was not sent", failure)
     }
 
@@ -53,7 +53,7 @@ private[lodestone] trait DriverLink {
       case _: TimeoutException =>
         DriverLink.log.warn(s"The driver did not answer in time: $what")
         None
-      // As above. Without the note a stage may fail once more; with this exception in the place of
+      // Of Spark's RPC, as above. Without the note a stage may fail once more; with this exception in the place of
       // the one that the caller is about to throw it would be the whole application, or the answer.
       case NonFatal(failure) =>
         DriverLink.log.warn(s"The driver did not answer: $what", failure)

@@ -32,7 +32,7 @@ private[lodestone] final class Turnstile(room: Int) {
         begin()
         hasBegun = true
       } finally {
-        // It has not begun, so that it never calls `left`.
+        // Nobody calls `left` for what has not begun.
         if (!hasBegun) synchronized(inside -= size)
       }
       admit()

@@ -44,8 +44,7 @@ final class DaemonFailuresSuite {
     client
   }
 
-  private def service: ServiceLocation =
-    daemon.location
+  private def service: ServiceLocation = daemon.location
 
   private def isSuspect(client: ServiceClient): Boolean =
     client.health.isSuspect(HostPort(daemon.host, daemon.port))

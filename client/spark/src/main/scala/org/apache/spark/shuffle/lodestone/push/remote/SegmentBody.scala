@@ -114,8 +114,8 @@ private[remote] final class SegmentOutput(memory: BodyMemory) extends OutputStre
       try {
         memory.take()
       } catch {
-        // Netty's or the JVM's limit of direct memory, which others use as well. Spark would end the
-        // executor. On the heap there mostly is room; without any, the executor ends as Spark has it.
+        // Others use direct memory as well, and it has run out. Spark ends an executor for this error, so
+        // the piece comes from the heap. If the heap is full too, Spark ends the executor.
         case _: OutOfMemoryError => Unpooled.buffer(BodyMemory.PieceBytes, BodyMemory.PieceBytes)
       }
     pieces += piece

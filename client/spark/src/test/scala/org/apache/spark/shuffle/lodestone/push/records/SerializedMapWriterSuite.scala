@@ -29,7 +29,7 @@ final class SerializedMapWriterSuite {
 
   private var daemon: DaemonProcess = _
   private val metrics = new ConcurrentLinkedQueue[TaskMetrics]()
-  // Each reads many partitions, one after the other: a task for each would cost more than what is tested.
+  // Each reads many partitions, one after the other: a task for each partition would take most of the time.
   private val readers = 8
 
   @BeforeEach def startDaemon(): Unit =

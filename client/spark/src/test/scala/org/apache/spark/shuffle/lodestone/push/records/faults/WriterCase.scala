@@ -9,7 +9,7 @@ import org.apache.spark.TaskKilledException
 /** One map task: its rows, and what goes wrong while it writes them. All of it follows from the seed. */
 private[push] final class WriterCase(val seed: Long) {
 
-  /** Of neighbouring seeds the n-th numbers lie in even steps, which may miss what is rare. */
+  /** Without the mixing neighbouring seeds give evenly spaced numbers, which may miss rare faults. */
   private val random = new Random(byteswap64(seed))
 
   private def oneIn(n: Int): Boolean = random.nextInt(n) == 0
@@ -88,7 +88,7 @@ private[push] final class WriterCase(val seed: Long) {
   /** The bytes of a row. */
   def bytesOf(row: Int): Array[Byte] = {
     val bytes = new Array[Byte](rows(row)._2)
-    val content = new Random(byteswap64(seed * 31 + row))
+    val content = new Random(seed * 31 + row)
     // Half of each row is zeros, so that codecs have something to do.
     if (bytes.length <= (64 << 10)) {
       val half = new Array[Byte](bytes.length / 2)
