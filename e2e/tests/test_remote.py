@@ -257,9 +257,17 @@ def test_a_frozen_service_is_waited_for(start_daemon, start_job, gates, finish):
 
 
 @pytest.mark.lines("4.1")
-@pytest.mark.parametrize(("copies", "runs"), [(1, 2), (2, 1)])
+@pytest.mark.parametrize(
+    ("copies", "damaged", "runs", "reasons"),
+    [
+        (1, 1, 2, {"CHUNK_CHECKSUM_MISMATCH"}),
+        (2, 1, 1, set()),
+        # One of the two is left out of the second run.
+        (2, 2, 2, {"CHUNK_CHECKSUM_MISMATCH", "REPLICAS_MISSING"}),
+    ],
+)
 def test_bytes_that_were_damaged_on_a_services_disk_are_in_no_answer(
-    copies, runs, start_daemon, start_job, gates, finish
+    copies, damaged, runs, reasons, start_daemon, start_job, gates, finish
 ):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
     services = services_of(daemons)
@@ -267,17 +275,17 @@ def test_bytes_that_were_damaged_on_a_services_disk_are_in_no_answer(
     job = keyed_rows(gates, services, TWO_EXECUTORS, **replicas)
     running = start_job(job)
     gates.run_first_pass(MAPS)
-    assert daemons[0].stop() == 0
-    files = [path for path in daemons[0].directory.rglob("*.data") if path.stat().st_size]
-    assert files, "a stop writes all out"
-    for path in files:
-        for at in range(0, path.stat().st_size, 50):
-            flip(path, at)
-    daemons[0].start()
+    for daemon in daemons[:damaged]:
+        assert daemon.stop() == 0
+        files = [path for path in daemon.directory.rglob("*.data") if path.stat().st_size]
+        assert files, "a stop writes all out"
+        for path in files:
+            for at in range(0, path.stat().st_size, 50):
+                flip(path, at)
+        daemon.start()
     outcome = finish(running, job)
     assert gates.map_runs(MAPS) == [runs] * MAPS
-    expected = {"CHUNK_CHECKSUM_MISMATCH"} if copies == 1 else set()
-    assert set(outcome.reasons()) == expected
+    assert set(outcome.reasons()) == reasons
 
 
 @pytest.mark.lines("4.1")

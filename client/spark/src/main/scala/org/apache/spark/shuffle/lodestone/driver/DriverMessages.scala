@@ -2,7 +2,7 @@
 package org.apache.spark.shuffle.lodestone.driver
 
 import org.apache.spark.shuffle.lodestone.driver.counts.PackedLongs
-import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.transport.{DamagedSegment, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.Ledger
 
 /** What executors and the driver endpoint say to each other over Spark's RPC. */
@@ -218,6 +218,8 @@ private[spark] final case class GetRemotePlaces(shuffleId: Int) extends DriverMe
  *   Spark's of the task attempt, which the driver has killed where the outputs are there
  * @param missing
  *   a block that these services do not show, though they show others
+ * @param damaged
+ *   a segment that came from them with other bytes than the map tasks wrote
  * @param isOfBarrier
  *   its stage is a barrier stage, all tasks of which are run again with it
  */
@@ -229,6 +231,7 @@ private[spark] final case class OutputsLost(
     executorId: String,
     taskId: Long,
     missing: Option[MissingBlock] = None,
+    damaged: Option[DamagedSegment] = None,
     isOfBarrier: Boolean = false)
     extends DriverMessage
 

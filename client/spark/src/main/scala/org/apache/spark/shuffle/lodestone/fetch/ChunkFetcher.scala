@@ -149,7 +149,7 @@ private[fetch] final class ChunkFetcher(
             wanted.arrival.received(wanted, bytes)
             settled()
             None
-          case Some(what) => Some(new DamagedChunkException(what))
+          case damaged => damaged
         }
       } finally {
         bytes.release()
@@ -275,7 +275,7 @@ private[fetch] final class ChunkFetcher(
         first
       }
       if (isFirst) {
-        substitutes.chunkFailed(reduceId, service, reason)
+        substitutes.chunkFailed(reduceId, service, reason, cause)
         turn(() => listener.onBlockFetchFailure(blockId, cause))
       }
     }
@@ -327,13 +327,17 @@ private[fetch] object ChunkFetcher {
   }
 
   /** What is wrong with the bytes of a chunk, if anything is. */
-  def damage(chunk: MergedChunk, bytes: ByteBuf): Option[String] =
+  def damage(chunk: MergedChunk, bytes: ByteBuf): Option[DamagedChunkException] =
     if (bytes.readableBytes() != chunk.sizeBytes) {
-      Some(s"a chunk has ${bytes.readableBytes()} bytes instead of ${chunk.sizeBytes}")
+      val said = s"a chunk has ${bytes.readableBytes()} bytes instead of ${chunk.sizeBytes}"
+      Some(new DamagedChunkException(said))
     } else {
       val crc = new Crc32c(bytes.nioBuffers())
       val broken = chunk.segments.find(segment => crc.next(segment.length) != segment.crc32c)
-      broken.map(segment => s"the block of map ${segment.mapIndex} has another checksum")
+      broken.map { segment =>
+        val said = s"the block of map ${segment.mapIndex} has another checksum"
+        new DamagedChunkException(said, Some(DamagedSegment(chunk.reduceId, segment)))
+      }
     }
 
   /** One after another, as Spark's `MergedBlockMeta` reads them. */

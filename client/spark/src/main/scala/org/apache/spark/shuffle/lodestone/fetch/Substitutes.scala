@@ -11,7 +11,11 @@ import org.apache.spark.storage.ShuffleBlockId
 private[fetch] trait Substitutes {
 
   /** Before the iterator hears of it. On a network thread. */
-  def chunkFailed(reduceId: Int, service: ServiceLocation, reason: Reason): Unit
+  def chunkFailed(
+      reduceId: Int,
+      service: ServiceLocation,
+      reason: Reason,
+      cause: Throwable): Unit
 
   /** The blocks of these maps. On the task's thread. */
   def apply(reduceId: Int, maps: Int => Boolean): FetchPlan.Blocks
@@ -31,7 +35,11 @@ private[fetch] final class Originals(
   /** Why the last chunk of a partition failed; the iterator then gives up its pending chunks too. */
   private val failures = new ConcurrentHashMap[Int, Reason]()
 
-  override def chunkFailed(reduceId: Int, service: ServiceLocation, reason: Reason): Unit = {
+  override def chunkFailed(
+      reduceId: Int,
+      service: ServiceLocation,
+      reason: Reason,
+      cause: Throwable): Unit = {
     failures.put(reduceId, reason)
     ()
   }

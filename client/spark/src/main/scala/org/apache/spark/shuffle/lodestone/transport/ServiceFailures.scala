@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.transport
 import java.io.IOException
 
 import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.wire.LaidSegment
 
 // What a request can end with besides an answer, a refusal, or an IOException of the connection.
 // FailureClass says what each of them means.
@@ -24,8 +25,14 @@ private[spark] final class RequestTimeoutException(service: HostPort, timeoutMs:
 private[spark] final class SlowAnswerException(service: HostPort, timeoutMs: Long)
     extends IOException(s"$service is busy with others: no answer to this request in $timeoutMs ms")
 
-/** A chunk arrived with other bytes than the map tasks wrote. */
-private[spark] final class DamagedChunkException(damage: String) extends IOException(damage)
+/** A chunk arrived with other bytes than the map tasks wrote. `segment`: one that has them, if it is known. */
+private[spark] final class DamagedChunkException(
+    damage: String,
+    val segment: Option[DamagedSegment] = None)
+    extends IOException(damage)
+
+/** As its service lays it out. */
+private[spark] final case class DamagedSegment(reduceId: Int, laid: LaidSegment)
 
 /** Our own map output cannot be read back. */
 private[spark] final class OwnOutputException(map: String, cause: Throwable)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
+import java.nio.ByteBuffer
 import java.util.concurrent.LinkedBlockingQueue
 
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
@@ -12,7 +13,7 @@ import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
-import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.transport.{DamagedSegment, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire._
 import org.apache.spark.storage.BlockManagerId
 
@@ -70,8 +71,17 @@ final class LossClaimsSuite extends DriverHarness {
       why: Reason,
       executorId: String = "reader-1",
       taskId: Long = NoTask,
-      missing: Option[MissingBlock] = None): Boolean = {
-    val claim = OutputsLost(shuffleId, plan.epoch, services, why.code, executorId, taskId, missing)
+      missing: Option[MissingBlock] = None,
+      damaged: Option[DamagedSegment] = None): Boolean = {
+    val claim = OutputsLost(
+      shuffleId,
+      plan.epoch,
+      services,
+      why.code,
+      executorId,
+      taskId,
+      missing,
+      damaged)
     await(ask[Boolean](claim))
   }
 
@@ -201,6 +211,49 @@ final class LossClaimsSuite extends DriverHarness {
     assertForgotten(plan)
   }
 
+  private val bytes = "rows of a map task".getBytes
+  private val written =
+    LaidSegment(1, 1001, whole, bytes.length, -1, Crc32c.of(ByteBuffer.wrap(bytes)))
+
+  private def claimsDamage(
+      served: Array[Byte],
+      laid: LaidSegment = written): (RemotePlan, Boolean) = {
+    haveExecutors(3)
+    val one = scripted(1) {
+      case asked: SegmentLayout =>
+        val run = LaidRun(7, Array(laid))
+        val partition = PartitionLayout(asked.reduceIds.head, Status.Ok, Array(run))
+        Answer(SegmentLayoutReply(1, Array(partition)))
+      case asked: FetchSegments =>
+        val SegmentRun(first, count) = asked.chunks.head.runs.head
+        assertEquals((42, 7, 1), (asked.chunks.head.reduceId, first, count))
+        Serve(ByteBuffer.wrap(served))
+    }
+    val plan = withOutputs(Seq(one, service(2)))
+    val at = plan.versions.head.filter(_.port == one.address.port).toSeq
+    val damaged = Some(DamagedSegment(42, written))
+    plan -> claim(plan, at, Reason.ChunkCorrupt, damaged = damaged)
+  }
+
+  @Test def `a segment is not lost that comes damaged to a reader and whole to the driver`()
+      : Unit = {
+    val (plan, isLost) = claimsDamage(bytes)
+    assertFalse(isLost)
+    assertKept(plan)
+  }
+
+  @Test def `a segment is lost that comes damaged to the driver too`(): Unit = {
+    val (plan, isLost) = claimsDamage(bytes.updated(3, 'X'.toByte))
+    assertTrue(isLost)
+    assertForgotten(plan)
+  }
+
+  @Test def `a damaged segment is lost that its service does not show any more`(): Unit = {
+    val (plan, isLost) = claimsDamage(bytes, written.copy(mapId = 1002))
+    assertTrue(isLost)
+    assertForgotten(plan)
+  }
+
   @Test def `data that is wrong is made again however well its service is`(): Unit =
     Seq(
       Reason.RecordsMismatch,
@@ -246,7 +299,7 @@ final class LossClaimsSuite extends DriverHarness {
     val at = plan.versions.head.toSeq
     val claims = (1 to 200).map { _ =>
       ask[Boolean](
-        OutputsLost(shuffleId, plan.epoch, at, Reason.LayoutFailed.code, "reader-1", NoTask, None))
+        OutputsLost(shuffleId, plan.epoch, at, Reason.LayoutFailed.code, "reader-1", NoTask))
     }
     // More than an executor may complain one after another.
     claims.foreach(answer => assertFalse(await(answer)))
@@ -276,29 +329,31 @@ final class LossClaimsSuite extends DriverHarness {
     assertEquals(1L, await(job))
   }
 
-  @Test def `an executor that complains again and again is believed in the end`(): Unit = {
+  @Test def `an executor that complains for many rounds and minutes is believed in the end`()
+      : Unit = {
     haveExecutors(3)
     // Half of it is the longest pause.
     val settings = "spark.lodestone.request.timeout" -> "300ms"
     val plan = withOutputs(Seq(service(1), service(2)), settings)
     def complains(): Boolean =
       claim(plan, plan.versions.head.take(1).toSeq, Reason.LayoutFailed)
-    assertFalse(complains())
+    // However short its rounds are, another executor has minutes to relieve it.
+    (1 to 62).foreach(round => assertFalse(complains(), s"round $round"))
+    assertKept(plan)
     pass(minutes = 6)
-    // Minutes alone do not tell: it may have been busy with another shuffle.
-    (2 to 60).foreach(round => assertFalse(complains(), s"round $round"))
     assertTrue(complains(), "it goes on for ever")
     assertForgotten(plan)
   }
 
-  @Test def `an executor has minutes to be relieved, however short its rounds are`(): Unit = {
+  @Test def `an executor is not believed because minutes have passed`(): Unit = {
     haveExecutors(3)
-    val settings = "spark.lodestone.request.timeout" -> "300ms"
-    val plan = withOutputs(Seq(service(1), service(2)), settings)
-    (1 to 62).foreach { round =>
-      val lost = claim(plan, plan.versions.head.take(1).toSeq, Reason.LayoutFailed)
-      assertFalse(lost, s"round $round")
-    }
+    val plan = withOutputs(Seq(service(1), service(2)))
+    def complains(): Boolean =
+      claim(plan, plan.versions.head.take(1).toSeq, Reason.LayoutFailed)
+    assertFalse(complains())
+    // It may have been busy with another shuffle.
+    pass(minutes = 6)
+    assertFalse(complains())
     assertKept(plan)
   }
 }

@@ -2,11 +2,13 @@
 package org.apache.spark.shuffle.lodestone.driver
 
 import java.nio.ByteBuffer
+import java.util.Collections
 import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch}
 import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
 import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.spark.network.TransportContext
+import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.client.{RpcResponseCallback, TransportClient}
 import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, StreamManager}
 import org.apache.spark.network.shuffle.protocol.{BlockTransferMessage, RemoveShuffleMerge}
@@ -26,6 +28,7 @@ private[driver] final class ScriptedService(val incarnation: Long, port: Int = 0
   private val kinds = new ConcurrentLinkedQueue[Class[_]]()
   private val context =
     new TransportContext(new TransportConf("test", MapConfigProvider.EMPTY), new Handler)
+  private val streams = new OneForOneStreamManager()
   private val server = context.createServer("127.0.0.1", port, new java.util.ArrayList())
 
   val address: HostPort = HostPort("127.0.0.1", server.getPort)
@@ -87,6 +90,10 @@ private[driver] final class ScriptedService(val incarnation: Long, port: Int = 0
           })
           waiting.setDaemon(true)
           waiting.start()
+        case Serve(chunk) =>
+          val chunks = Collections.singleton[ManagedBuffer](new NioManagedBuffer(chunk.duplicate()))
+          val id = streams.registerStream("test", chunks.iterator(), peer.getChannel)
+          out.onSuccess(OpenStream(id, numChunks = 1).encode())
         case HangUp => peer.getChannel.close()
         case Silence =>
       }
@@ -98,7 +105,7 @@ private[driver] final class ScriptedService(val incarnation: Long, port: Int = 0
         case other => throw new IllegalStateException(s"$other is not sent one-way")
       }
 
-    override def getStreamManager: StreamManager = new OneForOneStreamManager()
+    override def getStreamManager: StreamManager = streams
   }
 }
 
@@ -111,6 +118,7 @@ private[driver] object ScriptedService {
     FinalizeMerge,
     RetainAttempts,
     SegmentLayout,
+    FetchSegments,
     AbortMap,
     ReportApplication,
     EndApplication)
@@ -120,6 +128,9 @@ private[driver] object ScriptedService {
   sealed trait Reaction
   final case class Answer(message: Message) extends Reaction
   final case class AnswerAfter(gate: CountDownLatch, message: Message) extends Reaction
+
+  /** Opens a stream of this chunk. */
+  final case class Serve(chunk: ByteBuffer) extends Reaction
   case object HangUp extends Reaction
   case object Silence extends Reaction
 

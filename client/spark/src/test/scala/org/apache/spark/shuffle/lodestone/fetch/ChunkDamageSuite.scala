@@ -7,7 +7,7 @@ import io.netty.buffer.{ByteBuf, Unpooled}
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.Assertions._
 
-import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.transport.{DamagedChunkException, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment, SegmentRun}
 
 class ChunkDamageSuite {
@@ -23,7 +23,7 @@ class ChunkDamageSuite {
 
   private def bytes: Array[Byte] = blocks.reduce(_ ++ _)
 
-  private def damage(chunk: MergedChunk, bytes: Array[Byte]): Option[String] =
+  private def damage(chunk: MergedChunk, bytes: Array[Byte]): Option[DamagedChunkException] =
     ChunkFetcher.damage(chunk, Unpooled.wrappedBuffer(bytes))
 
   /** As a network brings them. */

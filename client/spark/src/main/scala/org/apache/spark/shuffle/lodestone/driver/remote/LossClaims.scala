@@ -4,24 +4,19 @@ package org.apache.spark.shuffle.lodestone.driver.remote
 import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
-import scala.concurrent.{ExecutionContext, Future, Promise}
+import scala.concurrent.{ExecutionContext, Future}
 
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
 import org.apache.spark.shuffle.lodestone.driver._
-import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.{
-  BlocksMet,
-  LaidSegment,
-  MapRange,
-  SegmentLayoutReply
-}
+import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.wire.BlocksMet
 
 /**
  * Whether map outputs are lost of which a reduce task says so. It may be its executor that is in trouble:
  * then all maps would be run again for nothing, and again for each service that the executor cannot
- * reach. So the driver asks the services itself, and counts who complains. docs/failures.md has the rule.
+ * reach. So the driver asks the services itself ([[ShownOutputs]]), and counts who complains. docs/failures.md has the rule.
  * All calls are events of the loop.
  */
 private[remote] final class LossClaims(
@@ -30,13 +25,12 @@ private[remote] final class LossClaims(
     executorCount: () => Future[Int],
     loop: EventLoop) {
   import LossClaims._
+  import ShownOutputs._
 
   private val log = LoggerFactory.getLogger(classOf[LossClaims])
   private implicit val events: ExecutionContext = loop.context
+  private val shown = new ShownOutputs(conf, client, loop)
   private val complaints = mutable.HashMap.empty[ShuffleGeneration, Complaints]
-
-  /** Questions under way: many tasks say the same at the same time. */
-  private val asked = mutable.HashMap.empty[Question, Future[Shown]]
 
   /** Generations of which somebody has complained. */
   def complainedOf: Int = complaints.size
@@ -61,22 +55,31 @@ private[remote] final class LossClaims(
       claim: OutputsLost,
       isWholeWithout: Set[ServiceLocation] => Boolean,
       isOver: () => Boolean)(verdict: Verdict => Unit): Unit =
-    if (claim.services.isEmpty || !Doubtful.contains(claim.code)) {
+    if (claim.services.isEmpty || !isDoubtful(claim)) {
       verdict(Lost(claim.services))
     } else {
+      val about = aboutOf(claim)
       val answers = Future.traverse(claim.services) { service =>
-        shownAt(Question(service, id, claim.missing)).map(service -> _)
+        shown(service, id, about).map(service -> _)
       }
       answers.foreach { all =>
         val gone = all.collect { case (service, NotShown) => service }
-        val isLost = claim.missing match {
-          case Some(block) => !isWhole(block, all.map(_._2))
-          case None => gone.nonEmpty && !isWholeWithout(gone.toSet)
+        val isLost = about match {
+          case OfBlock(block) => !isWhole(block, all.map(_._2))
+          // The task has looked for another copy.
+          case BytesOf(_) => gone.nonEmpty
+          case OfShuffle => gone.nonEmpty && !isWholeWithout(gone.toSet)
         }
         if (isLost || isOver()) verdict(Lost(if (claim.missing.isEmpty) gone else claim.services))
         else complain(id, claim, verdict)
       }
     }
+
+  private def isDoubtful(claim: OutputsLost): Boolean =
+    Doubtful.contains(claim.code) || claim.damaged.isDefined
+
+  private def aboutOf(claim: OutputsLost): About =
+    claim.damaged.map(BytesOf).orElse(claim.missing.map(OfBlock)).getOrElse(OfShuffle)
 
   /**
    * All segments of the block are there, at one of the services or spread over them. A service without
@@ -92,49 +95,6 @@ private[remote] final class LossClaims(
     }
     met.isWhole(block.mapIndex) || shown.contains(Known)
   }
-
-  private def shownAt(question: Question): Future[Shown] =
-    asked.getOrElseUpdate(
-      question, {
-        val answer = ask(question)
-        answer.onComplete(_ => asked.remove(question))
-        answer
-      })
-
-  private def ask(question: Question): Future[Shown] = {
-    val Question(service, id, missing) = question
-    val answer = Promise[Shown]()
-    val reply: Future[Shown] = missing match {
-      case None => client.layout(service, id, AnyMap, AnyPartition, segments = 1).map(_ => Known)
-      case Some(block) =>
-        val maps = MapRange(block.mapIndex, block.mapIndex + 1)
-        client
-          .layout(service, id, maps, Array(block.reduceId), segments = 1)
-          .map(reply => Segments(segmentsOf(reply, block)))
-    }
-    reply
-      .recover {
-        case failure if FailureClass.of(failure) == FailureClass.ServerBusy => Known
-        case failure =>
-          log.warn(s"${service.hostPort} does not show $id: ${failure.getMessage}")
-          NotShown
-      }
-      .foreach(answer.trySuccess(_))
-    // It may answer others, and keep this question waiting for much longer.
-    loop.later(MostTimeouts * conf.requestTimeoutMs) {
-      answer.trySuccess(NotShown)
-      ()
-    }
-    answer.future
-  }
-
-  private def segmentsOf(reply: SegmentLayoutReply, block: MissingBlock): Seq[LaidSegment] =
-    for {
-      partition <- reply.partitions.toSeq
-      run <- partition.runs.toSeq
-      segment <- run.segments.toSeq
-      if segment.mapIndex == block.mapIndex && segment.mapId == block.mapId
-    } yield segment
 
   /**
    * Nothing is lost as far as the driver can tell. Spark lets a barrier stage fail a few times only, for
@@ -193,23 +153,6 @@ private[remote] object LossClaims {
     Reason.FetchDataGone,
     Reason.OutputLost).map(_.code)
 
-  /** What a service shows of a shuffle, or of one block of it. */
-  private sealed trait Shown
-
-  /** It does not answer, or does not know the shuffle. */
-  private case object NotShown extends Shown
-
-  /** It has the shuffle, and was not asked for more, or has no time to say more. */
-  private case object Known extends Shown
-  private final case class Segments(all: Seq[LaidSegment]) extends Shown
-
-  /** To a question whose answer is that the service knows the shuffle. */
-  private val AnyMap = MapRange(0, 1)
-  private val AnyPartition = Array(0)
-
-  /** How long a service may be silent to the driver: an executor waits for three time-outs and more. */
-  private val MostTimeouts = 2L
-
   private val FirstPauseMs = 250L
   private val LongestPauseMs = 5000L
   private val MostDoublings = 10
@@ -220,11 +163,6 @@ private[remote] object LossClaims {
    */
   private val MostRounds = 60
   private val LongestTroubleMs = TimeUnit.MINUTES.toMillis(5)
-
-  private final case class Question(
-      service: ServiceLocation,
-      id: ShuffleGeneration,
-      missing: Option[MissingBlock])
 
   /** Of one generation of a shuffle: O(executors x services), of those that are in trouble. */
   private final class Complaints {

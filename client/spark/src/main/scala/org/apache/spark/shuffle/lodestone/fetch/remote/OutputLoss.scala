@@ -8,16 +8,21 @@ import org.apache.spark.shuffle.MetadataFetchFailedException
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.{MissingBlock, OutputsLost, RemoteDriverLink}
 import org.apache.spark.shuffle.lodestone.fetch.{FetchPlan, Substitutes, WrongData}
-import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.transport.{
+  DamagedChunkException,
+  DamagedSegment,
+  ServiceLocation
+}
 
 /**
  * Services of which a task found out that they have not, or not any more, what was pushed to them.
- * `missing`: a block that they do not show, though they answer.
+ * `missing`: a block that they do not show, though they answer; `damaged`: what came with other bytes.
  */
 private[remote] final case class LostAt(
     services: Seq[ServiceLocation],
     why: Reason,
-    missing: Option[MissingBlock] = None)
+    missing: Option[MissingBlock] = None,
+    damaged: Option[DamagedSegment] = None)
 
 /**
  * The end of a reduce task that cannot read its map outputs. First the driver is told. If it finds that
@@ -79,8 +84,16 @@ private[remote] final class OutputLoss(
     ()
   }
 
-  override def chunkFailed(reduceId: Int, service: ServiceLocation, reason: Reason): Unit = {
-    failed.put(reduceId, LostAt(Seq(service), reason))
+  override def chunkFailed(
+      reduceId: Int,
+      service: ServiceLocation,
+      reason: Reason,
+      cause: Throwable): Unit = {
+    val damaged = cause match {
+      case damage: DamagedChunkException => damage.segment
+      case _ => None
+    }
+    failed.put(reduceId, LostAt(Seq(service), reason, damaged = damaged))
     ()
   }
 
@@ -100,6 +113,7 @@ private[remote] final class OutputLoss(
         executorId,
         context.taskAttemptId(),
         lost.missing,
+        lost.damaged,
         context.isInstanceOf[BarrierTaskContext])
     driver.awaitNoted(driver.lost(message), s"shuffle $shuffleId has lost outputs")
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch.remote
 
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import scala.collection.mutable
 import scala.concurrent.Future
@@ -25,11 +25,14 @@ private[remote] final class RemoteRescue(
 
   override val insists: Boolean = true
 
+  /** When chunks came damaged for the first time. */
+  private val damagedNs = new ConcurrentHashMap[(Int, Int, Int), Long]()
+
   override def apply(
       chunks: Seq[MergedChunk],
       cause: Throwable,
       failedNs: Long): Future[Seq[Option[MergedChunk]]] =
-    if (patience.hasTime(failedNs)) {
+    if (patience.hasTime(failedNs) && !areDamagedForGood(chunks, cause)) {
       copiesOf(chunks).flatMap { copies =>
         val isAgain = mayPass(chunks.head.service, cause, failedNs)
         val found = copies.zip(chunks).map { case (copy, chunk) =>
@@ -45,12 +48,28 @@ private[remote] final class RemoteRescue(
       Future.successful(chunks.map(_ => None))
     }
 
-  /** What was damaged on the way is whole the next time; what is damaged where it lies is not. */
-  private def mayPass(service: ServiceLocation, cause: Throwable, failedNs: Long): Boolean =
-    FailureClass.of(cause) match {
-      case FailureClass.Corrupt => System.nanoTime() - failedNs < DamageNs
-      case _ => patience.isWorthIt(service, cause, failedNs)
+  /**
+   * What was damaged on the way is whole the next time; what is damaged where it lies is not, nor what
+   * this executor damages itself, at whichever service its copies are.
+   */
+  private def areDamagedForGood(chunks: Seq[MergedChunk], cause: Throwable): Boolean =
+    isDamage(cause) && {
+      val nowNs = System.nanoTime()
+      val sinceNs = chunks.map(chunk => damagedNs.computeIfAbsent(nameOf(chunk), _ => nowNs))
+      sinceNs.forall(nowNs - _ >= DamageNs)
     }
+
+  /** The same for all copies, which may have their segments in another order. */
+  private def nameOf(chunk: MergedChunk): (Int, Int, Int) = {
+    val (mapIndex, sequence) = chunk.segments.map(one => (one.mapIndex, one.sequence)).min
+    (chunk.reduceId, mapIndex, sequence)
+  }
+
+  private def isDamage(cause: Throwable): Boolean =
+    FailureClass.of(cause) == FailureClass.Corrupt
+
+  private def mayPass(service: ServiceLocation, cause: Throwable, failedNs: Long): Boolean =
+    isDamage(cause) || patience.isWorthIt(service, cause, failedNs)
 
   /** Those that may have copies at the same services are looked for together. */
   private def copiesOf(chunks: Seq[MergedChunk]): Future[Seq[Option[MergedChunk]]] = {

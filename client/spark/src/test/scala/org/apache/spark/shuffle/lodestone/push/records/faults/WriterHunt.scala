@@ -29,7 +29,7 @@ private[push] abstract class WriterHunt {
   private val cases =
     if (base.isDefined) 1 else Integer.getInteger("lodestone.writer.cases", usualCases).intValue
 
-  /** So that all take half a minute. */
+  /** So that all take a quarter of a minute. */
   protected def usualCases: Int
 
   private val codecs = Seq(

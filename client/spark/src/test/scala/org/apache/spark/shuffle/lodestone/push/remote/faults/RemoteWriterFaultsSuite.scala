@@ -19,7 +19,7 @@ import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
 
 /** The writer of map outputs that services keep, with a real one, and connections that break at any byte. */
 final class RemoteWriterFaultsSuite extends WriterHunt {
-  override protected def usualCases: Int = 50
+  override protected def usualCases: Int = 25
 
   @TempDir var place: Path = _
 

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.remote
+
+import scala.collection.mutable
+import scala.concurrent.{ExecutionContext, Future, Promise}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.network.buffer.ManagedBuffer
+import org.apache.spark.shuffle.lodestone.LodestoneConf
+import org.apache.spark.shuffle.lodestone.driver._
+import org.apache.spark.shuffle.lodestone.transport._
+import org.apache.spark.shuffle.lodestone.wire._
+
+/**
+ * What services show the driver of map outputs that a reduce task misses, or has found damaged: their
+ * layouts, and the bytes of a segment. All calls are events of the loop.
+ */
+private[remote] final class ShownOutputs(
+    conf: LodestoneConf,
+    client: ServiceClient,
+    loop: EventLoop) {
+  import ShownOutputs._
+
+  private val log = LoggerFactory.getLogger(classOf[ShownOutputs])
+  private implicit val events: ExecutionContext = loop.context
+
+  /** Questions under way: many tasks say the same at the same time. */
+  private val asked = mutable.HashMap.empty[Question, Future[Shown]]
+
+  def apply(service: ServiceLocation, id: ShuffleGeneration, about: About): Future[Shown] = {
+    val question = Question(service, id, about)
+    asked.getOrElseUpdate(
+      question, {
+        val answer = ask(question)
+        answer.onComplete(_ => asked.remove(question))
+        answer
+      })
+  }
+
+  private def ask(question: Question): Future[Shown] = {
+    val Question(service, id, about) = question
+    val answer = Promise[Shown]()
+    val reply: Future[Shown] = about match {
+      case OfShuffle =>
+        client.layout(service, id, AnyMap, AnyPartition, segments = 1).map(_ => Known)
+      case OfBlock(block) =>
+        layoutOf(service, id, block.mapIndex, block.reduceId)
+          .map(reply => Segments(segmentsOf(reply, block)))
+      case BytesOf(damaged) =>
+        layoutOf(service, id, damaged.laid.mapIndex, damaged.reduceId)
+          .flatMap(reply => read(service, id, damaged, placeOf(reply, damaged.laid)))
+    }
+    reply
+      .recover {
+        case failure if FailureClass.of(failure) == FailureClass.ServerBusy => Known
+        case failure =>
+          log.warn(s"${service.hostPort} does not show $id: ${failure.getMessage}")
+          NotShown
+      }
+      .foreach(answer.trySuccess(_))
+    // It may answer others, and keep this question waiting for much longer.
+    loop.later(MostTimeouts * conf.requestTimeoutMs) {
+      answer.trySuccess(NotShown)
+      ()
+    }
+    answer.future
+  }
+
+  private def layoutOf(
+      service: ServiceLocation,
+      id: ShuffleGeneration,
+      mapIndex: Int,
+      reduceId: Int): Future[SegmentLayoutReply] =
+    client.layout(service, id, MapRange(mapIndex, mapIndex + 1), Array(reduceId), segments = 1)
+
+  private def segmentsOf(reply: SegmentLayoutReply, block: MissingBlock): Seq[LaidSegment] =
+    for {
+      partition <- reply.partitions.toSeq
+      run <- partition.runs.toSeq
+      segment <- run.segments.toSeq
+      if segment.mapIndex == block.mapIndex && segment.mapId == block.mapId
+    } yield segment
+
+  private def placeOf(reply: SegmentLayoutReply, segment: LaidSegment): Option[Int] =
+    reply.partitions.iterator
+      .flatMap(_.runs)
+      .flatMap(run => run.segments.indices.iterator.map(i => run.segments(i) -> (run.first + i)))
+      .collectFirst { case (`segment`, place) => place }
+
+  /** Whether the segment comes to the driver as the map task wrote it. */
+  private def read(
+      service: ServiceLocation,
+      id: ShuffleGeneration,
+      damaged: DamagedSegment,
+      place: Option[Int]): Future[Shown] = place match {
+    case None => Future.successful(NotShown)
+    case Some(first) =>
+      val places = ChunkPlaces(damaged.reduceId, Array(SegmentRun(first, 1)))
+      val wanted = WantedChunk(places, damaged.laid.length.toLong)
+      val arrival = new Arrival(damaged.laid)
+      client.fetchChunks(service, id, Array(wanted), arrival)
+      arrival.isThere.future
+  }
+}
+
+private[remote] object ShownOutputs {
+
+  /** What a service is asked for. */
+  sealed trait About
+
+  /** Whether it has anything of the shuffle. */
+  case object OfShuffle extends About
+
+  /** The segments of a block that a task misses. */
+  final case class OfBlock(block: MissingBlock) extends About
+
+  /** The bytes of a segment, which a task has found damaged. */
+  final case class BytesOf(segment: DamagedSegment) extends About
+
+  sealed trait Shown
+
+  /** It does not answer, does not know the shuffle, or has other bytes than were written. */
+  case object NotShown extends Shown
+
+  /** It has what it was asked for, or has no time to show it. */
+  case object Known extends Shown
+  final case class Segments(all: Seq[LaidSegment]) extends Shown
+
+  private final case class Question(
+      service: ServiceLocation,
+      id: ShuffleGeneration,
+      about: About)
+
+  /** To a question whose answer is that the service knows the shuffle. */
+  private val AnyMap = MapRange(0, 1)
+  private val AnyPartition = Array(0)
+
+  /** How long a service may be silent to the driver: an executor waits for three time-outs and more. */
+  private val MostTimeouts = 2L
+
+  /** On a network thread. */
+  private final class Arrival(segment: LaidSegment) extends ChunkReceiver {
+    val isThere: Promise[Shown] = Promise[Shown]()
+
+    override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
+      val bytes = data.nioByteBuffer()
+      if (bytes.remaining() == segment.length && Crc32c.of(bytes) == segment.crc32c) {
+        isThere.trySuccess(Known)
+        None
+      } else {
+        Some(
+          new DamagedChunkException(s"the block of map ${segment.mapIndex} has another checksum"))
+      }
+    }
+
+    override def failed(index: Int, cause: Throwable): Unit = {
+      isThere.tryFailure(cause)
+      ()
+    }
+  }
+}
