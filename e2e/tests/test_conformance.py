@@ -2,6 +2,7 @@
 """What is made of the outcomes of Spark's own suites: what fails the run, and what does not."""
 
 import argparse
+from dataclasses import replace
 
 import pytest
 
@@ -106,6 +107,33 @@ def test_half_of_a_suite_on_plain_spark_is_not_kept(tmp_path, monkeypatch):
     assert conformance.outcomes_on_plain(SUITE, spark, given) == {"a": PASSED}
     monkeypatch.setattr(conformance, "run", lambda *_: killed)
     assert conformance.outcomes_on_plain(SUITE, spark, given) == {"a": PASSED}
+
+
+@pytest.mark.parametrize(
+    ("ours", "asks_plain"),
+    [
+        (Ran({"a": PASSED, "b": Outcome("ignored")}, is_complete=True), False),
+        (Ran({"a": PASSED, "b": FAILED}, is_complete=True), True),
+        (Ran({"a": PASSED}), True),
+        (Ran({"a": PASSED}, aborted="no", is_complete=True), True),
+    ],
+)
+def test_the_quick_run_asks_plain_spark_where_a_test_did_not_pass(
+    ours, asks_plain, tmp_path, monkeypatch
+):
+    theirs = Ran({"a": PASSED, "b": PASSED}, is_complete=True)
+    modes = []
+
+    def run(_suite, mode, *_):
+        modes.append(mode)
+        return theirs if mode is None else replace(ours, shuffles=1, remote=1)
+
+    monkeypatch.setattr(conformance, "run", run)
+    given = argparse.Namespace(again=False, limit=1, quick=True, modes=["remote"])
+    spark = Installed("4.1.2", tmp_path, [])
+    [verdict] = conformance.verdicts_of(SUITE, "4.1", spark, given, {})
+    assert modes == (["remote", None] if asks_plain else ["remote"])
+    assert verdict.is_good != asks_plain
 
 
 def test_outcomes_are_kept_as_they_were(tmp_path):
