@@ -72,7 +72,7 @@ private[spark] object Reason {
         "the shuffle was moved from service to service too often")
   case object ReaderCutOff extends Reason(
         "READER_CUT_OFF",
-        "a reader could not reach a service that the driver reaches; its task was run again")
+        "a reader could not read what the driver can read at the service; its task was run again")
   case object OutputLost extends Reason(
         "OUTPUT_LOST",
         "map outputs were not found where they had been pushed; all maps were run again")

@@ -390,7 +390,7 @@ final class RemoteJobsSuite {
       rows.count()
       val env = SparkEnv.get
       val driver = RpcUtils.makeDriverRef(DriverEndpoint.Name, env.conf, env.rpcEnv)
-      val lost = OutputsLost(shuffle, 0, Nil, Reason.OutputLost.code, "driver", -1)
+      val lost = OutputsLost(shuffle, 0, Nil, Reason.OutputLost.code, "driver", -1, 0)
       assertTrue(driver.askSync[Boolean](lost))
       rows.count()
       // As of an attempt that had just committed when the driver gave its epoch up.

@@ -230,6 +230,7 @@ private[spark] final case class OutputsLost(
     code: String,
     executorId: String,
     taskId: Long,
+    reduceId: Int,
     missing: Option[MissingBlock] = None,
     damaged: Option[DamagedSegment] = None,
     isOfBarrier: Boolean = false)

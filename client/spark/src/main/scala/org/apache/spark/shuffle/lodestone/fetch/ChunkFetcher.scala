@@ -8,7 +8,6 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.collection.mutable
 
 import io.netty.buffer.{ByteBuf, Unpooled}
-import io.netty.util.ReferenceCountUtil
 import org.roaringbitmap.RoaringBitmap
 
 import org.apache.spark.{SparkEnv, SparkException}
@@ -18,7 +17,7 @@ import org.apache.spark.network.shuffle.checksum.Cause
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.transport._
-import org.apache.spark.shuffle.lodestone.wire.Crc32c
+import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
 
 /** Whom a task asks, and for which shuffle. */
@@ -142,7 +141,7 @@ private[fetch] final class ChunkFetcher(
 
     override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
       val wanted = chunks(index)
-      val bytes = bytesOf(data)
+      val bytes = ChunkBytes(data)
       try {
         damage(wanted.chunk, bytes) match {
           case None =>
@@ -318,27 +317,29 @@ private[fetch] object ChunkFetcher {
     new ChunkFetcher(source, merged, own, substitutes, rescue, tally)
   }
 
-  /** In the pieces in which they came: Spark's own way to look at them puts a copy together. */
-  def bytesOf(data: ManagedBuffer): ByteBuf = data.convertToNetty() match {
-    case bytes: ByteBuf => bytes
-    case other =>
-      ReferenceCountUtil.release(other)
-      Unpooled.wrappedBuffer(data.nioByteBuffer())
+  /** What is wrong with the bytes of a chunk, if anything is: the first segment that is not there. */
+  def damage(chunk: MergedChunk, bytes: ByteBuf): Option[DamagedChunkException] = {
+    val crc = new Crc32c(bytes.nioBuffers())
+    var left = bytes.readableBytes()
+    val broken = chunk.segments.find { segment =>
+      left -= segment.length
+      left < 0 || crc.next(segment.length) != segment.crc32c
+    }
+    broken match {
+      case Some(segment) =>
+        val what = if (left < 0) "not all of its bytes" else "another checksum"
+        Some(damaged(chunk, segment, s"the block of map ${segment.mapIndex} has $what"))
+      case None if left > 0 =>
+        Some(damaged(chunk, chunk.segments.last, s"a chunk has $left bytes too many"))
+      case None => None
+    }
   }
 
-  /** What is wrong with the bytes of a chunk, if anything is. */
-  def damage(chunk: MergedChunk, bytes: ByteBuf): Option[DamagedChunkException] =
-    if (bytes.readableBytes() != chunk.sizeBytes) {
-      val said = s"a chunk has ${bytes.readableBytes()} bytes instead of ${chunk.sizeBytes}"
-      Some(new DamagedChunkException(said))
-    } else {
-      val crc = new Crc32c(bytes.nioBuffers())
-      val broken = chunk.segments.find(segment => crc.next(segment.length) != segment.crc32c)
-      broken.map { segment =>
-        val said = s"the block of map ${segment.mapIndex} has another checksum"
-        new DamagedChunkException(said, Some(DamagedSegment(chunk.reduceId, segment)))
-      }
-    }
+  private def damaged(
+      chunk: MergedChunk,
+      segment: LaidSegment,
+      what: String): DamagedChunkException =
+    new DamagedChunkException(what, DamagedSegment.of(chunk.reduceId, segment))
 
   /** One after another, as Spark's `MergedBlockMeta` reads them. */
   private def serialized(bitmaps: Seq[RoaringBitmap]): ByteBuffer = {

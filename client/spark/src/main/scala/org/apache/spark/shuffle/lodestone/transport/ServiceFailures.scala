@@ -25,14 +25,25 @@ private[spark] final class RequestTimeoutException(service: HostPort, timeoutMs:
 private[spark] final class SlowAnswerException(service: HostPort, timeoutMs: Long)
     extends IOException(s"$service is busy with others: no answer to this request in $timeoutMs ms")
 
-/** A chunk arrived with other bytes than the map tasks wrote. `segment`: one that has them, if it is known. */
-private[spark] final class DamagedChunkException(
-    damage: String,
-    val segment: Option[DamagedSegment] = None)
+/** A chunk arrived with other bytes than the map tasks wrote, or with other ones than its layout says. */
+private[spark] final class DamagedChunkException(damage: String, val segment: DamagedSegment)
     extends IOException(damage)
 
-/** As its service lays it out. */
-private[spark] final case class DamagedSegment(reduceId: Int, laid: LaidSegment)
+/** By its name: what else a layout says of it may have been damaged on its way as well. */
+private[spark] final case class DamagedSegment(
+    reduceId: Int,
+    mapIndex: Int,
+    mapId: Long,
+    sequence: Int) {
+
+  def names(laid: LaidSegment): Boolean =
+    laid.mapIndex == mapIndex && laid.mapId == mapId && laid.sequence == sequence
+}
+
+private[spark] object DamagedSegment {
+  def of(reduceId: Int, laid: LaidSegment): DamagedSegment =
+    DamagedSegment(reduceId, laid.mapIndex, laid.mapId, laid.sequence)
+}
 
 /** Our own map output cannot be read back. */
 private[spark] final class OwnOutputException(map: String, cause: Throwable)

@@ -1,100 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
-import java.nio.ByteBuffer
 import java.util.concurrent.LinkedBlockingQueue
 
-import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
+import org.junit.jupiter.api.Test
 
-import org.apache.spark.{MapOutputTrackerMaster, SparkEnv, TaskContext}
-import org.apache.spark.rpc.{RpcEndpoint, RpcEnv}
-import org.apache.spark.scheduler.MapStatus
+import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
-import org.apache.spark.shuffle.lodestone.transport.{DamagedSegment, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire._
-import org.apache.spark.storage.BlockManagerId
 
 /** What becomes of a shuffle of which a reader says that it cannot read it. */
-final class LossClaimsSuite extends DriverHarness {
-  private val shuffleId = 7
-
-  /** Of a task that has ended. */
-  private val NoTask = -1L
-  private def tracker: MapOutputTrackerMaster =
-    SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
-  private var executors = 0
-
-  /** Block managers by which the driver knows of executors; the driver's own is one more. */
-  private def haveExecutors(count: Int): Unit = (1 to count).foreach { i =>
-    executors += 1
-    val env = SparkEnv.get.rpcEnv
-    val endpoint = env.setupEndpoint(
-      s"block-manager-$executors-${System.nanoTime()}",
-      new RpcEndpoint { override val rpcEnv: RpcEnv = env })
-    val id = BlockManagerId(s"reader-$i", "127.0.0.1", 1000 + i)
-    SparkEnv.get.blockManager.master
-      .registerBlockManager(id, Array.empty, 1L, 1L, endpoint, isReRegister = false)
-  }
-
-  @BeforeEach def registerShuffle(): Unit = tracker.registerShuffle(shuffleId, 2, 100)
-
-  @AfterEach def forgetAll(): Unit = {
-    tracker.unregisterShuffle(shuffleId)
-    (1 to executors).foreach(i => SparkEnv.get.blockManager.master.removeExecutor(s"reader-$i"))
-    executors = 0
-  }
-
-  /** Two maps, each with all partitions at all services. */
-  private def withOutputs(services: Seq[ScriptedService], extra: (String, String)*): RemotePlan = {
-    val settings = Seq(
-      "spark.lodestone.mode" -> "remote",
-      "spark.lodestone.request.timeout" -> "1s") ++ extra
-    driver(services, settings: _*).registered(shuffleId, 2, 100)
-    val location = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(shuffleId)
-    val plan = planned()
-    (0 to 1).foreach { i =>
-      val status = MapStatus(location, Array.fill(100)(1L), 1000L + i)
-      tracker.registerMapOutput(shuffleId, i, status)
-    }
-    plan
-  }
-
-  private def planned(): RemotePlan =
-    await(ask[DriverMessage](GetRemotePlan(shuffleId, 0, None))).asInstanceOf[RemotePlan]
-
-  private def claim(
-      plan: RemotePlan,
-      services: Seq[ServiceLocation],
-      why: Reason,
-      executorId: String = "reader-1",
-      taskId: Long = NoTask,
-      missing: Option[MissingBlock] = None,
-      damaged: Option[DamagedSegment] = None): Boolean = {
-    val claim = OutputsLost(
-      shuffleId,
-      plan.epoch,
-      services,
-      why.code,
-      executorId,
-      taskId,
-      missing,
-      damaged)
-    await(ask[Boolean](claim))
-  }
-
-  private def assertForgotten(plan: RemotePlan): Unit = {
-    assertEquals(0, tracker.getNumAvailableOutputs(shuffleId))
-    assertEquals(plan.epoch + 1, planned().epoch)
-  }
-
-  private def assertKept(plan: RemotePlan): Unit = {
-    assertEquals(2, tracker.getNumAvailableOutputs(shuffleId))
-    assertEquals((plan.epoch, plan.newest), (planned().epoch, planned().newest))
-  }
-
+final class LossClaimsSuite extends ClaimHarness {
   @Test def `outputs stay that one reader cannot reach and the driver can`(): Unit = {
     haveExecutors(3)
     val plan = withOutputs(Seq(service(1), service(2)))
@@ -121,6 +39,7 @@ final class LossClaimsSuite extends DriverHarness {
       Reason.ChunkFetchFailed.code,
       "reader-1",
       NoTask,
+      reduceId = 42,
       isOfBarrier = true)
     assertTrue(await(ask[Boolean](claim)))
     assertForgotten(plan)
@@ -170,13 +89,8 @@ final class LossClaimsSuite extends DriverHarness {
     assertKept(plan)
   }
 
-  private val whole = BlockSequence.last(BlockSequence(0))
-
   private def showing(mapId: Long, sequence: Int = whole): Script = { case asked: SegmentLayout =>
-    val segment = LaidSegment(asked.maps.start, mapId, sequence, 1, -1, 0)
-    val partition =
-      PartitionLayout(asked.reduceIds.head, Status.Ok, Array(LaidRun(0, Array(segment))))
-    Answer(SegmentLayoutReply(1, Array(partition)))
+    showing(LaidSegment(asked.maps.start, mapId, sequence, 1, -1, 0))
   }
 
   @Test def `outputs are lost of which a service that is well does not show one block`(): Unit = {
@@ -208,49 +122,6 @@ final class LossClaimsSuite extends DriverHarness {
     val missing = Some(MissingBlock(1, 1001, 42))
     val at = plan.versions.head.filter(_.port == partly.address.port).toSeq
     assertTrue(claim(plan, at, Reason.OutputLost, missing = missing))
-    assertForgotten(plan)
-  }
-
-  private val bytes = "rows of a map task".getBytes
-  private val written =
-    LaidSegment(1, 1001, whole, bytes.length, -1, Crc32c.of(ByteBuffer.wrap(bytes)))
-
-  private def claimsDamage(
-      served: Array[Byte],
-      laid: LaidSegment = written): (RemotePlan, Boolean) = {
-    haveExecutors(3)
-    val one = scripted(1) {
-      case asked: SegmentLayout =>
-        val run = LaidRun(7, Array(laid))
-        val partition = PartitionLayout(asked.reduceIds.head, Status.Ok, Array(run))
-        Answer(SegmentLayoutReply(1, Array(partition)))
-      case asked: FetchSegments =>
-        val SegmentRun(first, count) = asked.chunks.head.runs.head
-        assertEquals((42, 7, 1), (asked.chunks.head.reduceId, first, count))
-        Serve(ByteBuffer.wrap(served))
-    }
-    val plan = withOutputs(Seq(one, service(2)))
-    val at = plan.versions.head.filter(_.port == one.address.port).toSeq
-    val damaged = Some(DamagedSegment(42, written))
-    plan -> claim(plan, at, Reason.ChunkCorrupt, damaged = damaged)
-  }
-
-  @Test def `a segment is not lost that comes damaged to a reader and whole to the driver`()
-      : Unit = {
-    val (plan, isLost) = claimsDamage(bytes)
-    assertFalse(isLost)
-    assertKept(plan)
-  }
-
-  @Test def `a segment is lost that comes damaged to the driver too`(): Unit = {
-    val (plan, isLost) = claimsDamage(bytes.updated(3, 'X'.toByte))
-    assertTrue(isLost)
-    assertForgotten(plan)
-  }
-
-  @Test def `a damaged segment is lost that its service does not show any more`(): Unit = {
-    val (plan, isLost) = claimsDamage(bytes, written.copy(mapId = 1002))
-    assertTrue(isLost)
     assertForgotten(plan)
   }
 
@@ -299,7 +170,7 @@ final class LossClaimsSuite extends DriverHarness {
     val at = plan.versions.head.toSeq
     val claims = (1 to 200).map { _ =>
       ask[Boolean](
-        OutputsLost(shuffleId, plan.epoch, at, Reason.LayoutFailed.code, "reader-1", NoTask))
+        OutputsLost(shuffleId, plan.epoch, at, Reason.LayoutFailed.code, "reader-1", NoTask, 42))
     }
     // More than an executor may complain one after another.
     claims.foreach(answer => assertFalse(await(answer)))
@@ -343,6 +214,18 @@ final class LossClaimsSuite extends DriverHarness {
     pass(minutes = 6)
     assertTrue(complains(), "it goes on for ever")
     assertForgotten(plan)
+  }
+
+  @Test def `an executor is not believed whose tasks others take`(): Unit = {
+    haveExecutors(3)
+    val settings = "spark.lodestone.request.timeout" -> "300ms"
+    val plan = withOutputs(Seq(service(1), service(2)), settings)
+    def complains(reduceId: Int): Boolean =
+      claim(plan, plan.versions.head.take(1).toSeq, Reason.LayoutFailed, reduceId = reduceId)
+    (1 to 62).foreach(reduceId => assertFalse(complains(reduceId), s"partition $reduceId"))
+    pass(minutes = 6)
+    assertFalse(complains(reduceId = 1))
+    assertKept(plan)
   }
 
   @Test def `an executor is not believed because minutes have passed`(): Unit = {

@@ -184,7 +184,7 @@ class RemoteShufflesSuite extends DriverHarness {
       (0 to 1).foreach(i => outputs.registerMapOutput(7, i, statusAt(location, i)))
       assertEquals(2, outputs.getNumAvailableOutputs(7))
       val gone = plan.versions.head.head
-      val lost = OutputsLost(7, 0, Seq(gone), Reason.FetchRestarted.code, "driver", -1)
+      val lost = OutputsLost(7, 0, Seq(gone), Reason.FetchRestarted.code, "driver", -1, 0)
       assertTrue(await(ask[Boolean](lost)))
       assertEquals(0, outputs.getNumAvailableOutputs(7))
       // A second task has found the same.
@@ -210,7 +210,14 @@ class RemoteShufflesSuite extends DriverHarness {
       // A zombie's comes when the others have been forgotten, and a new one beside it.
       outputs.registerMapOutput(7, 0, statusAt(RemoteOutput(0, Nil).location(7), 0))
       outputs.registerMapOutput(7, 1, statusAt(RemoteOutput(1, Nil).location(7), 1))
-      assertTrue(await(ask[Boolean](OutputsLost(7, 0, Nil, Reason.OutputLost.code, "driver", -1))))
+      assertTrue(await(ask[Boolean](OutputsLost(
+        7,
+        0,
+        Nil,
+        Reason.OutputLost.code,
+        "driver",
+        -1,
+        0))))
       assertEquals(Seq(0), outputs.findMissingPartitions(7).get)
     } finally {
       outputs.unregisterShuffle(7)

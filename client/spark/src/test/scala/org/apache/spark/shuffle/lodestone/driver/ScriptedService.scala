@@ -20,7 +20,7 @@ import org.apache.spark.shuffle.lodestone.wire._
  * A service on a real socket that misbehaves as a test says: a daemon cannot be asked to. What the
  * script does not mention is answered as a daemon with nothing to complain of would.
  */
-private[driver] final class ScriptedService(val incarnation: Long, port: Int = 0) {
+private[lodestone] final class ScriptedService(val incarnation: Long, port: Int = 0) {
   import ScriptedService._
 
   private val script = new AtomicReference[Script](PartialFunction.empty)
@@ -109,7 +109,7 @@ private[driver] final class ScriptedService(val incarnation: Long, port: Int = 0
   }
 }
 
-private[driver] object ScriptedService {
+private[lodestone] object ScriptedService {
   private val WaitS = 20L
   private val Codecs = Seq(
     Hello,

@@ -65,6 +65,22 @@ class ChunkDamageSuite {
     assertTrue(damage(chunk, bytes :+ 0.toByte).isDefined)
   }
 
+  private def namedIn(chunk: MergedChunk, bytes: Array[Byte]): Option[Int] =
+    damage(chunk, bytes).map(_.segment.mapIndex)
+
+  @Test def `the driver is told which segment is not as its layout says`(): Unit = {
+    val damaged = bytes
+    damaged(blocks.head.length) = '!'
+    assertEquals(Some(1), namedIn(chunk, damaged))
+    assertEquals(Some(blocks.length - 1), namedIn(chunk, bytes.dropRight(1)))
+    // The layout was damaged on the way, and not the chunk.
+    val segments = chunk.segments.clone()
+    segments(1) = segments(1).copy(length = segments(1).length + 256)
+    assertEquals(Some(1), namedIn(chunk.copy(segments = segments), bytes))
+    segments(1) = chunk.segments(1).copy(length = chunk.segments(1).length - 1)
+    assertEquals(Some(1), namedIn(chunk.copy(segments = segments), bytes))
+  }
+
   @Test def `the checksum is the one of the protocol`(): Unit =
     assertEquals(0xe3069283, Crc32c.of(ByteBuffer.wrap("123456789".getBytes)))
 }

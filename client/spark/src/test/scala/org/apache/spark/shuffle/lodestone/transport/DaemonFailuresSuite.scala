@@ -104,7 +104,7 @@ final class DaemonFailuresSuite {
           left.countDown()
           None
         } else {
-          Some(new DamagedChunkException(s"chunk $index"))
+          Some(new DamagedChunkException(s"chunk $index", DamagedSegment(index, 0, 0, 0)))
         }
       }
 

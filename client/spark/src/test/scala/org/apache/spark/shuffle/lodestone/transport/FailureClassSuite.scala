@@ -73,7 +73,7 @@ class FailureClassSuite {
       new ChunkFetchFailureException("the disk"),
       refused,
       new OwnOutputException("map 1", new IOException("No space left on device")),
-      new DamagedChunkException("bits"),
+      new DamagedChunkException("bits", DamagedSegment(0, 1, 100, 0)),
       new MalformedMessageException("bytes"),
       new NotLodestoneException(service, "no"),
       new RpcFailedException(new RuntimeException("no")),

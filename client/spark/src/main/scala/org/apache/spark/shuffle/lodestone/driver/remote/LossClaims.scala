@@ -16,8 +16,8 @@ import org.apache.spark.shuffle.lodestone.wire.BlocksMet
 /**
  * Whether map outputs are lost of which a reduce task says so. It may be its executor that is in trouble:
  * then all maps would be run again for nothing, and again for each service that the executor cannot
- * reach. So the driver asks the services itself ([[ShownOutputs]]), and counts who complains. docs/failures.md has the rule.
- * All calls are events of the loop.
+ * reach. So the driver asks the services itself ([[ShownOutputs]]), and counts who complains.
+ * docs/failures.md has the rule. All calls are events of the loop.
  */
 private[remote] final class LossClaims(
     conf: LodestoneConf,
@@ -44,36 +44,44 @@ private[remote] final class LossClaims(
   /**
    * Calls back once, within two and a half times of what the driver waits for a service, and the second
    * that it waits for the number of executors.
-   *
-   * @param isWholeWithout
-   *   whether all that Spark says is there is at other services than these as well
-   * @param isOver
-   *   whether nobody reads this generation any more: then nothing of it is remembered
    */
-  def judge(
-      id: ShuffleGeneration,
-      claim: OutputsLost,
-      isWholeWithout: Set[ServiceLocation] => Boolean,
-      isOver: () => Boolean)(verdict: Verdict => Unit): Unit =
+  def judge(of: Generation, claim: OutputsLost)(verdict: Verdict => Unit): Unit =
     if (claim.services.isEmpty || !isDoubtful(claim)) {
       verdict(Lost(claim.services))
     } else {
       val about = aboutOf(claim)
-      val answers = Future.traverse(claim.services) { service =>
-        shown(service, id, about).map(service -> _)
+      val answers = Future.traverse(askedFor(of, claim)) { service =>
+        shown(service, of.id, about).map(service -> _)
       }
       answers.foreach { all =>
-        val gone = all.collect { case (service, NotShown) => service }
-        val isLost = about match {
-          case OfBlock(block) => !isWhole(block, all.map(_._2))
-          // The task has looked for another copy.
-          case BytesOf(_) => gone.nonEmpty
-          case OfShuffle => gone.nonEmpty && !isWholeWithout(gone.toSet)
-        }
-        if (isLost || isOver()) verdict(Lost(if (claim.missing.isEmpty) gone else claim.services))
-        else complain(id, claim, verdict)
+        val lost = lostAt(of, claim, about, all)
+        if (lost.nonEmpty || of.isOver) verdict(Lost(lost))
+        else complain(of.id, claim, verdict)
       }
     }
+
+  /** Of what came damaged there may be a copy that the task could not get. */
+  private def askedFor(of: Generation, claim: OutputsLost): Seq[ServiceLocation] = {
+    val holders = claim.damaged.toSeq.flatMap(segment => of.holdersOf(segment.reduceId))
+    (claim.services ++ holders).distinct
+  }
+
+  /** The services that Spark's next run of the maps goes without. None: nothing is lost. */
+  private def lostAt(
+      of: Generation,
+      claim: OutputsLost,
+      about: About,
+      answers: Seq[(ServiceLocation, Shown)]): Seq[ServiceLocation] = {
+    val shown = answers.map(_._2)
+    val gone = answers.collect { case (service, NotShown) => service }.intersect(claim.services)
+    about match {
+      case OfBlock(block) => if (isWhole(block, shown)) Nil else claim.services
+      case BytesOf(_) =>
+        val damaged = answers.collect { case (service, Damaged) => service }
+        if (shown.contains(Known)) Nil else damaged ++ gone
+      case OfShuffle => if (of.isWholeWithout(gone.toSet)) Nil else gone
+    }
+  }
 
   private def isDoubtful(claim: OutputsLost): Boolean =
     Doubtful.contains(claim.code) || claim.damaged.isDefined
@@ -91,7 +99,7 @@ private[remote] final class LossClaims(
       case Segments(ofService) =>
         met.nextService()
         ofService.foreach(met.add)
-      case Known | NotShown =>
+      case Known | NotShown | Damaged =>
     }
     met.isWhole(block.mapIndex) || shown.contains(Known)
   }
@@ -110,9 +118,10 @@ private[remote] final class LossClaims(
       val most = running.toOption.toSeq.flatMap { count =>
         claim.services.filter(ofShuffle.executorsThatMiss(_) * 2 > count)
       }
-      val rounds = ofShuffle.roundsOf(claim.executorId, loop.nowMs)
+      val rounds = ofShuffle.roundsOf(claim.executorId)
       if (most.nonEmpty) verdict(Lost(most))
-      else if (claim.isOfBarrier || rounds.areOver(loop.nowMs)) verdict(Lost(claim.services))
+      else if (claim.isOfBarrier || rounds.areOver(claim.reduceId, loop.nowMs))
+        verdict(Lost(claim.services))
       else await(rounds, claim, verdict)
     }
   }
@@ -122,7 +131,7 @@ private[remote] final class LossClaims(
    * executor that complain meanwhile are one round.
    */
   private def await(rounds: Rounds, claim: OutputsLost, verdict: Verdict => Unit): Unit =
-    if (rounds.join(verdict)) {
+    if (rounds.join(claim.reduceId, loop.nowMs, verdict)) {
       log.warn(
         s"Executor ${claim.executorId} cannot read shuffle ${claim.shuffleId} (${claim.code}), " +
           s"of ${claim.services.map(_.hostPort).mkString(", ")}. It is there as far as the " +
@@ -133,6 +142,19 @@ private[remote] final class LossClaims(
 }
 
 private[remote] object LossClaims {
+
+  /** What is known of a generation of a shuffle. */
+  private[remote] abstract class Generation(val id: ShuffleGeneration) {
+
+    /** Whether nobody reads it any more: then nothing of it is remembered. */
+    def isOver: Boolean
+
+    /** Whether all that Spark says is there is at other services than these as well. */
+    def isWholeWithout(gone: Set[ServiceLocation]): Boolean
+
+    /** Services that may have segments of the partition. */
+    def holdersOf(reduceId: Int): Set[ServiceLocation]
+  }
 
   sealed trait Verdict
 
@@ -164,7 +186,7 @@ private[remote] object LossClaims {
   private val MostRounds = 60
   private val LongestTroubleMs = TimeUnit.MINUTES.toMillis(5)
 
-  /** Of one generation of a shuffle: O(executors x services), of those that are in trouble. */
+  /** Of one generation of a shuffle: O(executors x (services + partitions)), of those in trouble. */
   private final class Complaints {
     private val executors = mutable.HashMap.empty[ServiceLocation, mutable.Set[String]]
     private val rounds = mutable.HashMap.empty[String, Rounds]
@@ -177,21 +199,26 @@ private[remote] object LossClaims {
     def executorsThatMiss(service: ServiceLocation): Int =
       executors.get(service).fold(0)(_.size)
 
-    def roundsOf(executorId: String, nowMs: Long): Rounds =
-      rounds.getOrElseUpdate(executorId, new Rounds(nowMs))
+    def roundsOf(executorId: String): Rounds =
+      rounds.getOrElseUpdate(executorId, new Rounds)
   }
 
-  private final class Rounds(firstMs: Long) {
+  private final class Rounds {
+    private val partitions = mutable.HashMap.empty[Int, Trouble]
     private var begun = 0
     private var waiting: List[Verdict => Unit] = Nil
 
     def count: Int = begun
 
-    def areOver(nowMs: Long): Boolean =
-      begun >= MostRounds && waiting.isEmpty && nowMs - firstMs > LongestTroubleMs
+    /** This executor gets the task again and again, and nobody else does. */
+    def areOver(reduceId: Int, nowMs: Long): Boolean =
+      partitions.get(reduceId).exists { trouble =>
+        trouble.rounds >= MostRounds && nowMs - trouble.firstMs > LongestTroubleMs
+      }
 
     /** True for the one who begins a round. */
-    def join(verdict: Verdict => Unit): Boolean = {
+    def join(reduceId: Int, nowMs: Long, verdict: Verdict => Unit): Boolean = {
+      partitions.getOrElseUpdate(reduceId, new Trouble(nowMs)).rounds += 1
       val begins = waiting.isEmpty
       if (begins) begun += 1
       waiting ::= verdict
@@ -203,5 +230,10 @@ private[remote] object LossClaims {
       waiting = Nil
       all
     }
+  }
+
+  /** Of the tasks of a partition. */
+  private final class Trouble(val firstMs: Long) {
+    var rounds = 0
   }
 }

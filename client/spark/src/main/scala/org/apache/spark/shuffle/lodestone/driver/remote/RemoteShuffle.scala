@@ -68,6 +68,16 @@ private[remote] final class RemoteShuffle(
     again
   }
 
+  /** Services that may have segments of the partition. */
+  def holdersOf(reduceId: Int): Set[ServiceLocation] = {
+    val all = for {
+      plan <- places.iterator
+      version <- plan.versions.indices.iterator
+      service <- plan.servicesOf(version, plan.groupOf(version, reduceId))
+    } yield service
+    all.filterNot(released.contains).toSet
+  }
+
   def avoid(service: ServiceLocation): Unit = avoided += service
 
   /** Whether all that these outputs, of all maps, say is at services that stay. */

@@ -80,10 +80,14 @@ private[driver] final class RemoteShuffles(
         reply(true)
       case Some(shuffle) =>
         val id = shuffle.id
-        def isWholeWithout(gone: Set[ServiceLocation]): Boolean =
-          isWholeAt(shuffle, shuffle.services -- gone)
-        def isOver: Boolean = shuffle.removed || shuffle.id != id
-        claims.judge(id, message, isWholeWithout, () => isOver) { verdict =>
+        val told = new LossClaims.Generation(id) {
+          override def isOver: Boolean = shuffle.removed || shuffle.id != this.id
+          override def isWholeWithout(gone: Set[ServiceLocation]): Boolean =
+            isWholeAt(shuffle, shuffle.services -- gone)
+          override def holdersOf(reduceId: Int): Set[ServiceLocation] =
+            shuffle.holdersOf(reduceId)
+        }
+        claims.judge(told, message) { verdict =>
           val forgotten = conclude(shuffle, id, message.code, verdict)
           reply(forgotten)
           if (!forgotten) {

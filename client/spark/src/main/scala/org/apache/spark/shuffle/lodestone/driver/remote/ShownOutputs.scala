@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.driver.remote
 import scala.collection.mutable
 import scala.concurrent.{ExecutionContext, Future, Promise}
 
+import io.netty.buffer.ByteBuf
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.network.buffer.ManagedBuffer
@@ -41,6 +42,7 @@ private[remote] final class ShownOutputs(
   private def ask(question: Question): Future[Shown] = {
     val Question(service, id, about) = question
     val answer = Promise[Shown]()
+    var untilNow: Shown = NotShown
     val reply: Future[Shown] = about match {
       case OfShuffle =>
         client.layout(service, id, AnyMap, AnyPartition, segments = 1).map(_ => Known)
@@ -48,8 +50,12 @@ private[remote] final class ShownOutputs(
         layoutOf(service, id, block.mapIndex, block.reduceId)
           .map(reply => Segments(segmentsOf(reply, block)))
       case BytesOf(damaged) =>
-        layoutOf(service, id, damaged.laid.mapIndex, damaged.reduceId)
-          .flatMap(reply => read(service, id, damaged, placeOf(reply, damaged.laid)))
+        layoutOf(service, id, damaged.mapIndex, damaged.reduceId)
+          .flatMap { reply =>
+            // Bytes that are late are not damaged.
+            untilNow = Known
+            read(service, id, damaged, reply)
+          }
     }
     reply
       .recover {
@@ -61,7 +67,7 @@ private[remote] final class ShownOutputs(
       .foreach(answer.trySuccess(_))
     // It may answer others, and keep this question waiting for much longer.
     loop.later(MostTimeouts * conf.requestTimeoutMs) {
-      answer.trySuccess(NotShown)
+      answer.trySuccess(untilNow)
       ()
     }
     answer.future
@@ -82,25 +88,38 @@ private[remote] final class ShownOutputs(
       if segment.mapIndex == block.mapIndex && segment.mapId == block.mapId
     } yield segment
 
-  private def placeOf(reply: SegmentLayoutReply, segment: LaidSegment): Option[Int] =
-    reply.partitions.iterator
-      .flatMap(_.runs)
-      .flatMap(run => run.segments.indices.iterator.map(i => run.segments(i) -> (run.first + i)))
-      .collectFirst { case (`segment`, place) => place }
-
-  /** Whether the segment comes to the driver as the map task wrote it. */
+  /** The driver goes by the service's word: the task may have got that damaged too. */
   private def read(
       service: ServiceLocation,
       id: ShuffleGeneration,
       damaged: DamagedSegment,
-      place: Option[Int]): Future[Shown] = place match {
-    case None => Future.successful(NotShown)
-    case Some(first) =>
-      val places = ChunkPlaces(damaged.reduceId, Array(SegmentRun(first, 1)))
-      val wanted = WantedChunk(places, damaged.laid.length.toLong)
-      val arrival = new Arrival(damaged.laid)
-      client.fetchChunks(service, id, Array(wanted), arrival)
-      arrival.isThere.future
+      reply: SegmentLayoutReply): Future[Shown] = {
+    val places = for {
+      partition <- reply.partitions.toSeq
+      run <- partition.runs.toSeq
+      (segment, i) <- run.segments.toSeq.zipWithIndex
+      if damaged.names(segment)
+    } yield SegmentRun(run.first + i, 1) -> segment
+    places.headOption match {
+      case None => Future.successful(NotShown)
+      case Some((place, laid)) =>
+        val chunk = ChunkPlaces(damaged.reduceId, Array(place))
+        val arrival = new Arrival(damaged, laid)
+        client.fetchChunks(service, id, Array(WantedChunk(chunk, laid.length.toLong)), arrival)
+        arrival.isThere.future.recover { case failure => whatIsSaidBy(failure, service, id) }
+    }
+  }
+
+  private def whatIsSaidBy(
+      failure: Throwable,
+      service: ServiceLocation,
+      id: ShuffleGeneration): Shown = FailureClass.of(failure) match {
+    case FailureClass.Corrupt | FailureClass.ServerDisk =>
+      log.warn(s"${service.hostPort} has damaged bytes of $id: ${failure.getMessage}")
+      Damaged
+    case FailureClass.MissingData => NotShown
+    // It has them, and the driver cannot say more.
+    case _ => Known
   }
 }
 
@@ -120,11 +139,14 @@ private[remote] object ShownOutputs {
 
   sealed trait Shown
 
-  /** It does not answer, does not know the shuffle, or has other bytes than were written. */
+  /** It does not answer, or has not what it was asked for. */
   case object NotShown extends Shown
 
   /** It has what it was asked for, or has no time to show it. */
   case object Known extends Shown
+
+  /** The bytes are not those that were written. */
+  case object Damaged extends Shown
   final case class Segments(all: Seq[LaidSegment]) extends Shown
 
   private final case class Question(
@@ -140,19 +162,26 @@ private[remote] object ShownOutputs {
   private val MostTimeouts = 2L
 
   /** On a network thread. */
-  private final class Arrival(segment: LaidSegment) extends ChunkReceiver {
+  private final class Arrival(damaged: DamagedSegment, laid: LaidSegment) extends ChunkReceiver {
     val isThere: Promise[Shown] = Promise[Shown]()
 
     override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
-      val bytes = data.nioByteBuffer()
-      if (bytes.remaining() == segment.length && Crc32c.of(bytes) == segment.crc32c) {
-        isThere.trySuccess(Known)
-        None
-      } else {
-        Some(
-          new DamagedChunkException(s"the block of map ${segment.mapIndex} has another checksum"))
+      val bytes = ChunkBytes(data)
+      try {
+        if (bytes.readableBytes() == laid.length && crcOf(bytes) == laid.crc32c) {
+          isThere.trySuccess(Known)
+          None
+        } else {
+          val said = s"the block of map ${laid.mapIndex} is not as it was written"
+          Some(new DamagedChunkException(said, damaged))
+        }
+      } finally {
+        bytes.release()
+        ()
       }
     }
+
+    private def crcOf(bytes: ByteBuf): Int = new Crc32c(bytes.nioBuffers()).next(laid.length)
 
     override def failed(index: Int, cause: Throwable): Unit = {
       isThere.tryFailure(cause)

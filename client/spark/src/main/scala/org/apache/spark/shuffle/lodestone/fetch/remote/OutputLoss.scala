@@ -52,16 +52,17 @@ private[remote] final class OutputLoss(
     val where =
       if (lost.services.isEmpty) "" else s" at ${lost.services.map(_.hostPort).mkString(", ")}"
     val what =
-      s"Map outputs for partition $reduceId cannot be read$where: ${lost.why.sentence}"
-    tell(lost) match {
+      s"Executor $executorId cannot read map outputs for partition $reduceId$where: " +
+        lost.why.sentence
+    tell(reduceId, lost) match {
       // Constructing it marks the task.
       case Some(true) =>
         throw new MetadataFetchFailedException(shuffleId, reduceId, s"$what; $remedy.")
       case Some(false) =>
         awaitKill()
         throw new TaskKilledException(
-          s"$what. The driver finds them there: executor $executorId seems to be in trouble, and " +
-            "the task is run again.")
+          s"$what. The driver finds them there: the executor seems to be in trouble, and the " +
+            "task is run again.")
       case None =>
         throw new SparkException(s"$what, and the driver did not say whether they are lost.")
     }
@@ -80,7 +81,7 @@ private[remote] final class OutputLoss(
   override val hasOther: Boolean = false
 
   override def tell(reduceId: Int, why: Reason): Unit = {
-    tell(LostAt(Option(failed.get(reduceId)).fold(NoService)(_.services), why))
+    tell(reduceId, LostAt(Option(failed.get(reduceId)).fold(NoService)(_.services), why))
     ()
   }
 
@@ -90,7 +91,7 @@ private[remote] final class OutputLoss(
       reason: Reason,
       cause: Throwable): Unit = {
     val damaged = cause match {
-      case damage: DamagedChunkException => damage.segment
+      case damage: DamagedChunkException => Some(damage.segment)
       case _ => None
     }
     failed.put(reduceId, LostAt(Seq(service), reason, damaged = damaged))
@@ -103,7 +104,7 @@ private[remote] final class OutputLoss(
       reduceId,
       Option(failed.get(reduceId)).getOrElse(LostAt(NoService, Reason.ChunkFetchFailed)))
 
-  private def tell(lost: LostAt): Option[Boolean] = {
+  private def tell(reduceId: Int, lost: LostAt): Option[Boolean] = {
     val message =
       OutputsLost(
         shuffleId,
@@ -112,6 +113,7 @@ private[remote] final class OutputLoss(
         lost.why.code,
         executorId,
         context.taskAttemptId(),
+        reduceId,
         lost.missing,
         lost.damaged,
         context.isInstanceOf[BarrierTaskContext])

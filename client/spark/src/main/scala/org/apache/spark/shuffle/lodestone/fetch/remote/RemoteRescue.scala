@@ -25,20 +25,23 @@ private[remote] final class RemoteRescue(
 
   override val insists: Boolean = true
 
-  /** When chunks came damaged for the first time. */
-  private val damagedNs = new ConcurrentHashMap[(Int, Int, Int), Long]()
+  /** When a copy of a chunk came damaged for the first time. */
+  private val damagedNs = new ConcurrentHashMap[Copy, java.lang.Long]()
 
   override def apply(
       chunks: Seq[MergedChunk],
       cause: Throwable,
-      failedNs: Long): Future[Seq[Option[MergedChunk]]] =
-    if (patience.hasTime(failedNs) && !areDamagedForGood(chunks, cause)) {
+      failedNs: Long): Future[Seq[Option[MergedChunk]]] = {
+    if (isDamage(cause)) {
+      chunks.foreach(chunk => damagedNs.putIfAbsent(copyOf(chunk), System.nanoTime()))
+    }
+    if (patience.hasTime(failedNs)) {
       copiesOf(chunks).flatMap { copies =>
         val isAgain = mayPass(chunks.head.service, cause, failedNs)
         val found = copies.zip(chunks).map { case (copy, chunk) =>
-          if (isAgain) copy.orElse(Some(chunk)) else copy
+          copy.orElse(Some(chunk).filter(_ => isAgain && !isDamagedForGood(chunk)))
         }
-        if (isAgain && copies.exists(_.isEmpty)) {
+        if (found.flatten.exists(next => chunks.contains(next) || cameDamaged(next))) {
           RequestTimer.pause(PauseMs).map(_ => found)(SameThread)
         } else {
           Future.successful(found)
@@ -47,22 +50,18 @@ private[remote] final class RemoteRescue(
     } else {
       Future.successful(chunks.map(_ => None))
     }
+  }
 
-  /**
-   * What was damaged on the way is whole the next time; what is damaged where it lies is not, nor what
-   * this executor damages itself, at whichever service its copies are.
-   */
-  private def areDamagedForGood(chunks: Seq[MergedChunk], cause: Throwable): Boolean =
-    isDamage(cause) && {
-      val nowNs = System.nanoTime()
-      val sinceNs = chunks.map(chunk => damagedNs.computeIfAbsent(nameOf(chunk), _ => nowNs))
-      sinceNs.forall(nowNs - _ >= DamageNs)
-    }
+  private def cameDamaged(chunk: MergedChunk): Boolean = damagedNs.containsKey(copyOf(chunk))
 
-  /** The same for all copies, which may have their segments in another order. */
-  private def nameOf(chunk: MergedChunk): (Int, Int, Int) = {
+  /** What was damaged on the way is whole the next time; what is damaged where it lies is not. */
+  private def isDamagedForGood(chunk: MergedChunk): Boolean =
+    Option(damagedNs.get(copyOf(chunk))).exists(firstNs => System.nanoTime() - firstNs >= DamageNs)
+
+  private def copyOf(chunk: MergedChunk): Copy = {
+    // Copies may have their segments in another order.
     val (mapIndex, sequence) = chunk.segments.map(one => (one.mapIndex, one.sequence)).min
-    (chunk.reduceId, mapIndex, sequence)
+    Copy(chunk.service, chunk.reduceId, mapIndex, sequence)
   }
 
   private def isDamage(cause: Throwable): Boolean =
@@ -112,11 +111,11 @@ private[remote] final class RemoteRescue(
       }
       for {
         chunk <- chunks if chunk.reduceId == layout.reduceId
-        copy <- copyOf(service, chunk, places)
+        copy <- copyAt(service, chunk, places) if !isDamagedForGood(copy)
       } yield chunk -> copy
     }.toMap
 
-  private def copyOf(
+  private def copyAt(
       service: ServiceLocation,
       chunk: MergedChunk,
       places: collection.Map[LaidSegment, Int]): Option[MergedChunk] = {
@@ -146,6 +145,12 @@ private[remote] final class RemoteRescue(
 private[remote] object RemoteRescue {
   private val PauseMs = 500L
 
-  /** A few more looks. */
+  /** Some looks, where these are quick. */
   private val DamageNs = TimeUnit.SECONDS.toNanos(2)
+
+  private final case class Copy(
+      service: ServiceLocation,
+      reduceId: Int,
+      mapIndex: Int,
+      sequence: Int)
 }

@@ -23,12 +23,17 @@ final class LossClaimsLeakSuite {
     val gone = ServiceLocation("127.0.0.1", 1, 7)
     val verdict = Promise[LossClaims.Verdict]()
     val id = ShuffleGeneration(7, 0)
-    var isOver = false
+    var hasGone = false
+    val generation = new LossClaims.Generation(id) {
+      override def isOver: Boolean = hasGone
+      override def isWholeWithout(gone: Set[ServiceLocation]): Boolean = true
+      override def holdersOf(reduceId: Int): Set[ServiceLocation] = Set(gone)
+    }
     loop.post {
-      val claim = OutputsLost(7, 0, Seq(gone), Reason.LayoutFailed.code, "reader-1", taskId = 1)
-      claims.judge(id, claim, _ => true, () => isOver)(verdict.success(_))
+      val claim = OutputsLost(7, 0, Seq(gone), Reason.LayoutFailed.code, "reader-1", 1, 42)
+      claims.judge(generation, claim)(verdict.success(_))
       claims.forget(id)
-      isOver = true
+      hasGone = true
     }
     Await.result(verdict.future, 30.seconds)
     assertEquals(0, claims.complainedOf)

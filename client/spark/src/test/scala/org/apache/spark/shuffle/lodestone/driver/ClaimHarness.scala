@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import org.junit.jupiter.api.{AfterEach, BeforeEach}
+import org.junit.jupiter.api.Assertions.assertEquals
+
+import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
+import org.apache.spark.rpc.{RpcEndpoint, RpcEnv}
+import org.apache.spark.scheduler.MapStatus
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
+import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
+import org.apache.spark.shuffle.lodestone.transport.{DamagedSegment, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.storage.BlockManagerId
+
+/** A remote shuffle of which reduce tasks say that they cannot read it. */
+private[driver] abstract class ClaimHarness extends DriverHarness {
+  protected val shuffleId = 7
+
+  /** Of a task that has ended. */
+  protected val NoTask = -1L
+  protected def tracker: MapOutputTrackerMaster =
+    SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+  private var executors = 0
+
+  /** Block managers by which the driver knows of executors; the driver's own is one more. */
+  protected def haveExecutors(count: Int): Unit = (1 to count).foreach { i =>
+    executors += 1
+    val env = SparkEnv.get.rpcEnv
+    val endpoint = env.setupEndpoint(
+      s"block-manager-$executors-${System.nanoTime()}",
+      new RpcEndpoint { override val rpcEnv: RpcEnv = env })
+    val id = BlockManagerId(s"reader-$i", "127.0.0.1", 1000 + i)
+    SparkEnv.get.blockManager.master
+      .registerBlockManager(id, Array.empty, 1L, 1L, endpoint, isReRegister = false)
+  }
+
+  @BeforeEach def registerShuffle(): Unit = tracker.registerShuffle(shuffleId, 2, 100)
+
+  @AfterEach def forgetAll(): Unit = {
+    tracker.unregisterShuffle(shuffleId)
+    (1 to executors).foreach(i => SparkEnv.get.blockManager.master.removeExecutor(s"reader-$i"))
+    executors = 0
+  }
+
+  /** Two maps, each with all partitions at all services. */
+  protected def withOutputs(
+      services: Seq[ScriptedService],
+      extra: (String, String)*): RemotePlan = {
+    val settings = Seq(
+      "spark.lodestone.mode" -> "remote",
+      "spark.lodestone.request.timeout" -> "1s") ++ extra
+    driver(services, settings: _*).registered(shuffleId, 2, 100)
+    val location = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(shuffleId)
+    val plan = planned()
+    (0 to 1).foreach { i =>
+      val status = MapStatus(location, Array.fill(100)(1L), 1000L + i)
+      tracker.registerMapOutput(shuffleId, i, status)
+    }
+    plan
+  }
+
+  protected def planned(): RemotePlan =
+    await(ask[DriverMessage](GetRemotePlan(shuffleId, 0, None))).asInstanceOf[RemotePlan]
+
+  protected def claim(
+      plan: RemotePlan,
+      services: Seq[ServiceLocation],
+      why: Reason,
+      executorId: String = "reader-1",
+      taskId: Long = NoTask,
+      reduceId: Int = 42,
+      missing: Option[MissingBlock] = None,
+      damaged: Option[DamagedSegment] = None): Boolean = {
+    val claim = OutputsLost(
+      shuffleId,
+      plan.epoch,
+      services,
+      why.code,
+      executorId,
+      taskId,
+      reduceId,
+      missing,
+      damaged)
+    await(ask[Boolean](claim))
+  }
+
+  protected def assertForgotten(plan: RemotePlan): Unit = {
+    assertEquals(0, tracker.getNumAvailableOutputs(shuffleId))
+    assertEquals(plan.epoch + 1, planned().epoch)
+  }
+
+  protected def assertKept(plan: RemotePlan): Unit = {
+    assertEquals(2, tracker.getNumAvailableOutputs(shuffleId))
+    assertEquals((plan.epoch, plan.newest), (planned().epoch, planned().newest))
+  }
+
+  protected val whole: Int = BlockSequence.last(BlockSequence(0))
+
+  protected def showing(segment: LaidSegment): Answer = {
+    val partition = PartitionLayout(42, Status.Ok, Array(LaidRun(7, Array(segment))))
+    Answer(SegmentLayoutReply(1, Array(partition)))
+  }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver
+
+import java.nio.ByteBuffer
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
+import org.apache.spark.shuffle.lodestone.transport.{DamagedSegment, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.wire._
+
+/** What becomes of a shuffle of which a segment came damaged to a reader: the driver reads it itself. */
+final class DamageClaimsSuite extends ClaimHarness {
+  private val bytes = "rows of a map task".getBytes
+  private val other = bytes.updated(3, 'X'.toByte)
+  private val written =
+    LaidSegment(1, 1001, whole, bytes.length, -1, Crc32c.of(ByteBuffer.wrap(bytes)))
+
+  private def having(served: Array[Byte], laid: LaidSegment = written): Script = {
+    case _: SegmentLayout => showing(laid)
+    case asked: FetchSegments =>
+      val SegmentRun(first, count) = asked.chunks.head.runs.head
+      assertEquals((42, 7, 1), (asked.chunks.head.reduceId, first, count))
+      Serve(ByteBuffer.wrap(served))
+  }
+
+  private def refusing(status: Status): Script = {
+    case _: SegmentLayout => showing(written)
+    case _: FetchSegments => Answer(Refused(status, 1, "scripted"))
+  }
+
+  private def at(plan: RemotePlan, services: ScriptedService*): Seq[ServiceLocation] =
+    plan.versions.head.toSeq.filter(it => services.exists(_.address.port == it.port))
+
+  /** What came from this service was damaged. */
+  private def claims(plan: RemotePlan, from: ScriptedService): Boolean = {
+    val damaged = Some(DamagedSegment.of(42, written))
+    claim(plan, at(plan, from), Reason.ChunkCorrupt, damaged = damaged)
+  }
+
+  private def assertIsLost(at: ScriptedService, isLost: Boolean): Unit = {
+    haveExecutors(3)
+    val plan = withOutputs(Seq(at, service(2)))
+    assertEquals(isLost, claims(plan, at))
+    if (isLost) assertForgotten(plan) else assertKept(plan)
+  }
+
+  @Test def `a segment is not lost that comes damaged to a reader and whole to the driver`()
+      : Unit = assertIsLost(scripted(1)(having(bytes)), isLost = false)
+
+  @Test def `a segment is lost that comes damaged to the driver too`(): Unit = {
+    val one = scripted(1)(having(other))
+    assertIsLost(one, isLost = true)
+    assertEquals(2, one.seen(classOf[FetchSegments]), "as often as a reader asks")
+  }
+
+  @Test def `a segment is lost that came to its service as the reader has it`(): Unit = {
+    val longer = bytes :+ 'X'.toByte
+    val one = scripted(1)(having(bytes, written.copy(length = longer.length)))
+    assertIsLost(one, isLost = true)
+  }
+
+  @Test def `a damaged segment is lost that its service does not show any more`(): Unit =
+    assertIsLost(scripted(1)(having(bytes, written.copy(mapId = 1002))), isLost = true)
+
+  @Test def `a segment is lost that the disk of its service cannot give the driver`(): Unit =
+    assertIsLost(scripted(1)(refusing(Status.DiskFailed)), isLost = true)
+
+  @Test def `a segment is not lost that its service has no time to send`(): Unit =
+    assertIsLost(scripted(1)(refusing(Status.Overloaded)), isLost = false)
+
+  @Test def `a segment is not lost whose bytes are late`(): Unit = {
+    val one = scripted(1) {
+      case _: SegmentLayout => showing(written)
+      case _: FetchSegments => Silence
+    }
+    assertIsLost(one, isLost = false)
+  }
+
+  private def twoCopies(one: ScriptedService, two: ScriptedService): RemotePlan = {
+    haveExecutors(3)
+    withOutputs(Seq(one, two), "spark.lodestone.replicas" -> "2")
+  }
+
+  @Test def `a segment is not lost that another service has whole`(): Unit = {
+    val one = scripted(1)(having(other))
+    val plan = twoCopies(one, scripted(2)(having(bytes)))
+    assertFalse(claims(plan, one))
+    assertKept(plan)
+  }
+
+  @Test def `a segment is not lost with a service that has gone while another has it whole`()
+      : Unit = {
+    val one = scripted(1)(having(bytes))
+    val plan = twoCopies(one, scripted(2)(having(bytes)))
+    one.close()
+    assertFalse(claims(plan, one))
+    assertKept(plan)
+  }
+
+  @Test def `no service is used again that has a segment damaged`(): Unit = {
+    haveExecutors(3)
+    val all = (1 to 3).map(i => scripted(i.toLong)(having(other)))
+    val plan = withOutputs(all, "spark.lodestone.replicas" -> "2")
+    val holders = plan.servicesOf(0, plan.groupOf(0, 42)).toSet
+    val one = all.find(_.address.port == holders.head.port).get
+    assertTrue(claims(plan, one))
+    assertForgotten(plan)
+    assertEquals(plan.versions.head.toSet -- holders, planned().versions.head.toSet)
+  }
+}
