@@ -262,8 +262,8 @@ def test_a_frozen_service_is_waited_for(start_daemon, start_job, gates, finish):
     [
         (1, 1, 2, {"CHUNK_CHECKSUM_MISMATCH"}),
         (2, 1, 1, set()),
-        # One of the two is left out of the second run.
-        (2, 2, 2, {"CHUNK_CHECKSUM_MISMATCH", "REPLICAS_MISSING"}),
+        # Neither is used for the second run.
+        (2, 2, 2, {"CHUNK_CHECKSUM_MISMATCH", "NO_SERVICE"}),
     ],
 )
 def test_bytes_that_were_damaged_on_a_services_disk_are_in_no_answer(
