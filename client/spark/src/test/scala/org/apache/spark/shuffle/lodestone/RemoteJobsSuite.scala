@@ -27,7 +27,7 @@ import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePar
 import org.apache.spark.shuffle.lodestone.fetch.{MapRangeRDD, ReadRange}
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, Crc32c, Segment, Status}
-import org.apache.spark.util.RpcUtils
+import org.apache.spark.util.{RpcUtils, Utils}
 
 /** Whole jobs whose shuffles are at real daemons, and nowhere else. */
 final class RemoteJobsSuite {
@@ -406,6 +406,19 @@ final class RemoteJobsSuite {
 
   private def wide(spark: SparkContext): RDD[(Int, Int)] =
     new ShuffledRDD[Int, Int, Int](pairs(spark), new HashPartitioner(40))
+
+  @Test def aRemoteShuffleIsReadInOneStageWithRowsThatAreCached(): Unit = {
+    start(1)
+    // As without configuration: cached rows are at the host that tasks run at.
+    val host = "spark.driver.host" -> Utils.localCanonicalHostName()
+    withSpark(remote :+ host: _*) { spark =>
+      val cached = spark.parallelize(Seq(1 -> 1), 1).cache()
+      cached.count()
+      // A task for which Spark waits for a host that does not come would wait for ever in local mode.
+      val all = cached.union(wide(spark)).countAsync()
+      assertEquals(20001L, Await.result(all, 1.minute))
+    }
+  }
 
   @Test def aFrozenServiceIsWaitedFor(): Unit = {
     start(1)

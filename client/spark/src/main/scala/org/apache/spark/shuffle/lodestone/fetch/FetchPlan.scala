@@ -39,6 +39,13 @@ private[fetch] object FetchPlan {
 
   def countOf(blocks: Blocks): Int = blocks.iterator.map(_._2.size).sum
 
+  /** Those that have blocks, in order. */
+  def partitionsOf(blocks: Blocks): Seq[Int] = {
+    val found = mutable.BitSet.empty
+    for ((_, list) <- blocks; (id, _, _) <- list) found ++= partitionOf(id)
+    found.toSeq
+  }
+
   /** Of a block of this shuffle. */
   def partitionOf(id: BlockId): Option[Int] = id match {
     case ShuffleBlockId(_, _, reduceId) => Some(reduceId)

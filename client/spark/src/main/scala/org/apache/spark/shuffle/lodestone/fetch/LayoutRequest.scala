@@ -22,21 +22,26 @@ private[fetch] final case class Layouts(
 private[fetch] final class LayoutRequest(client: ServiceClient) {
   import LayoutRequest._
 
-  /** @param blocks how many blocks the task reads in all */
+  /**
+   * @param partitions
+   *   those that have blocks: a task may read millions of them of which few have
+   * @param blocks
+   *   how many blocks the task reads in all
+   */
   def ask(
       generation: ShuffleGeneration,
       plan: MergePlan,
-      range: ReadRange,
+      maps: MapRange,
+      partitions: Seq[Int],
       blocks: Int): Layouts = {
-    val partitions = range.startPartition until range.endPartition
-    val perPartition = math.max(1, blocks / partitions.size)
+    val perPartition = math.max(1, blocks / math.max(1, partitions.size))
     val perRequest = math.max(1, MaxSegments / perPartition)
     val asked = for {
       (index, reduceIds) <- partitions.groupBy(plan.serviceIndexOf).toSeq
       part <- reduceIds.grouped(perRequest)
     } yield Option(plan.services(index)) match {
       case Some(service) =>
-        askOne(generation, service, range.maps, part.toArray, part.size * perPartition)
+        askOne(generation, service, maps, part.toArray, part.size * perPartition)
       case None => Future.successful(missing(part.toArray, absence(plan, index)))
     }
     val answers = gather(asked)

@@ -113,7 +113,9 @@ private[lodestone] final class MergedReads(
       resultOf(generation, context) match {
         case Left(reason) => allOriginal(reason)
         case Right(merged) =>
-          val found = layouts.ask(generation, merged, range, FetchPlan.countOf(originals))
+          val partitions = FetchPlan.partitionsOf(originals)
+          val blocks = FetchPlan.countOf(originals)
+          val found = layouts.ask(generation, merged, range.maps, partitions, blocks)
           merged.distrusted match {
             case Some(code) =>
               val counted = LaidRecords(originals, found.known.map(_._2))

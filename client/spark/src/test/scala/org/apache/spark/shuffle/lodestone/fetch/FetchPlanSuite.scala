@@ -55,6 +55,11 @@ class FetchPlanSuite {
     assertEquals(0, plan.rejectedBlocks)
   }
 
+  @Test def `layouts are asked for of the partitions alone that have blocks`(): Unit = {
+    val blocks = originals((16777216, 0), (3, 1), (3, 0), (7, 1))
+    assertEquals(Seq(3, 7, 16777216), FetchPlan.partitionsOf(blocks))
+  }
+
   @Test def `an attempt that Spark did not accept is not fetched`(): Unit = {
     val stale = segment(1).copy(mapId = 999L)
     val plan = FetchPlan(

@@ -42,6 +42,7 @@ final class UnhelpfulServiceSuite {
   private val address = HostPort("127.0.0.1", server.getPort)
   private val service = ServiceLocation(address.host, address.port, 7)
   private val partitions = 20
+  private val allMaps = MapRange(0, Int.MaxValue)
 
   /** Beside the real time, for what is remembered of services. */
   @volatile private var laterNs = 0L
@@ -153,8 +154,8 @@ final class UnhelpfulServiceSuite {
 
   @Test def `the layout is asked for once by a task, and not by the next`(): Unit = {
     val plan = MergePlan(partitions, Array(service))
-    val range = ReadRange(0, Int.MaxValue, 0, partitions)
-    val ask = () => new LayoutRequest(client).ask(generation, plan, range, blocks = partitions)
+    val ask = () =>
+      new LayoutRequest(client).ask(generation, plan, allMaps, 0 until partitions, partitions)
     val first = ask()
     assertEquals(Set(Reason.FetchTimedOut), first.missing.values.toSet)
     assertEquals(partitions, first.missing.size)
@@ -191,8 +192,8 @@ final class UnhelpfulServiceSuite {
   @Test def `a service that has no memory for a layout is not waited for`(): Unit = {
     refusal = Some(Refused(Status.Overloaded, 7, "no memory"))
     val plan = MergePlan(partitions, Array(service))
-    val range = ReadRange(0, Int.MaxValue, 0, partitions)
-    val told = new LayoutRequest(client).ask(generation, plan, range, blocks = partitions)
+    val told =
+      new LayoutRequest(client).ask(generation, plan, allMaps, 0 until partitions, partitions)
     assertEquals(Set(Reason.FetchOverloaded), told.missing.values.toSet)
     assertEquals(2, requests(SegmentLayout.typeId))
   }

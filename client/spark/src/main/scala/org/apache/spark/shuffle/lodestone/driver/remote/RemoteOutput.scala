@@ -3,16 +3,18 @@ package org.apache.spark.shuffle.lodestone.driver.remote
 
 import scala.util.Try
 
+import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.shuffle.lodestone.driver.RemotePlan
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.storage.BlockManagerId
+import org.apache.spark.util.Utils
 
 /**
  * Where the output of a committed map attempt is. It travels in Spark's `MapStatus`, in the place of the
  * executor that wrote it: so it reaches readers exactly for the attempts that Spark accepted, and no
  * output is forgotten because an executor went away.
  *
- * Each shuffle has such an executor, and such a host, of its own. Who reads blocks by their locations
+ * Each shuffle has such an executor of its own, and on a cluster such a host. Who reads blocks by their locations
  * and not through this plugin fails there; Spark then forgets all that is at the executor, in all
  * shuffles, and what it forgets must be of the one shuffle that was read so.
  */
@@ -20,7 +22,7 @@ private[lodestone] final case class RemoteOutput(epoch: Int, parts: Seq[RemotePa
   import RemoteOutput._
 
   def location(shuffleId: Int): BlockManagerId =
-    BlockManagerId(s"$ExecutorIds$shuffleId", s"$ExecutorIds$shuffleId$NoDomain", Port, Some(text))
+    BlockManagerId(s"$ExecutorIds$shuffleId", hostFor(shuffleId), Port, Some(text))
 
   private def text: String = (epoch.toString +: parts.map(_.text)).mkString(";")
 }
@@ -44,6 +46,16 @@ private[lodestone] object RemoteOutput {
   /** No host has such a name (RFC 2606). Nothing of ours ever connects to it. */
   private val NoDomain = ".invalid"
   private val Port = 1
+
+  /**
+   * Spark prefers this host for the reduce tasks of small shuffles. Where tasks of the same stage prefer a
+   * host that there is, as those of cached rows do, the others wait for theirs: for some seconds on a
+   * cluster, and for ever in local mode, where nobody looks at the time. On a cluster it must be no host
+   * that there is: Spark forgets all that is at the host of a worker that it loses.
+   */
+  private def hostFor(shuffleId: Int): String =
+    if (SparkEnv.get.executorId == SparkContext.DRIVER_IDENTIFIER) Utils.localCanonicalHostName()
+    else s"$ExecutorIds$shuffleId$NoDomain"
 
   def isRemote(address: BlockManagerId): Boolean = address.executorId.startsWith(ExecutorIds)
 
