@@ -2,6 +2,7 @@
 """Tests that may come out otherwise than on plain Spark, each with the reason: `explained.txt`."""
 
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from .suites import MODES, RELEASES, SUITES
@@ -38,15 +39,19 @@ def read(file: Path = FILE) -> dict[Place, str]:
 
 def _places(lines: list[str]):
     fields = [line.split(": ", 1) for line in lines]
-    if [field[0] for field in fields] != FIELDS or any(len(field) != 2 for field in fields):
-        raise ValueError(f"{FIELDS} are wanted, each with a value, instead of {lines}")
-    suite, test, modes, spark_lines, why = (field[1] for field in fields)
+    names = [field[0] for field in fields]
+    # There may be several tests.
+    if list(dict.fromkeys(names)) != FIELDS or len(names) - names.count("test") != len(FIELDS) - 1:
+        raise ValueError(f"{FIELDS} are wanted, with one test or more, instead of {lines}")
+    if any(len(field) != 2 for field in fields):
+        raise ValueError(f"each of {FIELDS} wants a value, in {lines}")
+    tests = [value for name, value in fields if name == "test"]
+    suite, modes, spark_lines, why = (value for name, value in fields if name != "test")
     known = [(suite, [one.name for one in SUITES])]
     known += [(mode, MODES) for mode in modes.split(", ")]
     known += [(line, RELEASES) for line in spark_lines.split(", ")]
     for word, choice in known:
         if word not in choice:
             raise ValueError(f"{word!r} is none of {', '.join(choice)}")
-    for mode in modes.split(", "):
-        for line in spark_lines.split(", "):
-            yield Place(suite, test, mode, line), why
+    for test, mode, line in product(tests, modes.split(", "), spark_lines.split(", ")):
+        yield Place(suite, test, mode, line), why

@@ -75,6 +75,23 @@ def test_the_explanations_are_in_order():
     assert all(why.endswith(".") for why in explained.read().values())
 
 
+def test_several_tests_may_have_the_same_explanation(tmp_path):
+    file = tmp_path / "explained.txt"
+    file.write_text(
+        f"suite: {SUITE.name}\ntest: a\ntest: b: c\nmodes: merge\nlines: 4.1\nwhy: So.\n"
+    )
+    places = [Place(SUITE.name, test, "merge", "4.1") for test in ("a", "b: c")]
+    assert explained.read(file) == dict.fromkeys(places, "So.")
+
+
+@pytest.mark.parametrize("fields", ["test: a", "suite: {0}\nsuite: {0}\ntest: a"])
+def test_an_explanation_with_other_fields_than_it_wants_is_refused(fields, tmp_path):
+    file = tmp_path / "explained.txt"
+    file.write_text(fields.format(SUITE.name) + "\nmodes: merge\nlines: 4.1\nwhy: So.\n")
+    with pytest.raises(ValueError, match="one test or more"):
+        explained.read(file)
+
+
 def test_an_explanation_of_an_unknown_suite_is_refused(tmp_path):
     file = tmp_path / "explained.txt"
     file.write_text("suite: NoSuite\ntest: a\nmodes: merge\nlines: 4.1\nwhy: It is so.\n")
