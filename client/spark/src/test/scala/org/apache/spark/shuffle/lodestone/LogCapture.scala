@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentLinkedQueue
 import org.apache.logging.log4j.{Level, LogManager}
 import org.apache.logging.log4j.core.{LogEvent, Logger}
 import org.apache.logging.log4j.core.appender.AbstractAppender
-import org.apache.logging.log4j.core.config.Property
+import org.apache.logging.log4j.core.config.{Configurator, Property}
 import org.slf4j.LoggerFactory
 
 /** What people read in the log. */
@@ -16,11 +16,14 @@ private[lodestone] object LogCapture {
   val hears: Boolean = !LoggerFactory.getILoggerFactory.getClass.getName.contains("NOP")
 
   /** Warnings of everything of ours, while `body` runs. */
-  def warnings(body: => Unit): Seq[String] = {
+  def warnings(body: => Unit): Seq[String] = lines(Level.WARN, "lodestone")(body)
+
+  /** What loggers of such a name say at this level. */
+  def lines(level: Level, name: String)(body: => Unit): Seq[String] = {
     val said = new ConcurrentLinkedQueue[String]()
     val appender = new AbstractAppender("capture", null, null, false, Property.EMPTY_ARRAY) {
       override def append(event: LogEvent): Unit =
-        if (event.getLevel == Level.WARN && event.getLoggerName.contains("lodestone")) {
+        if (event.getLevel == level && event.getLoggerName.contains(name)) {
           said.add(event.getMessage.getFormattedMessage)
           ()
         }
@@ -28,8 +31,13 @@ private[lodestone] object LogCapture {
     val root = LogManager.getRootLogger.asInstanceOf[Logger]
     appender.start()
     root.addAppender(appender)
+    val before = root.getLevel
+    Configurator.setRootLevel(if (before.isMoreSpecificThan(level)) level else before)
     try body
-    finally root.removeAppender(appender)
+    finally {
+      Configurator.setRootLevel(before)
+      root.removeAppender(appender)
+    }
     said.toArray(Array.empty[String]).toSeq
   }
 }

@@ -9,8 +9,9 @@ import scala.concurrent.{Await, Future, Promise}
 import scala.concurrent.duration.DurationInt
 
 import org.junit.jupiter.api.{AfterEach, Test}
-import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows, assertTrue}
+import org.junit.jupiter.api.Assertions._
 
+import org.apache.spark.SparkConf
 import org.apache.spark.network.TransportContext
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.client.{RpcResponseCallback, StreamCallbackWithID, TransportClient}
@@ -250,5 +251,13 @@ final class ServiceClientSuite {
     assertEquals(finalized, await(answer))
     assertEquals(2L, await(chunk.future))
     assertFalse(asked.health.isSuspect(HostPort(service.host, service.port)))
+  }
+
+  @Test def `two applications to which two masters give the same id are told apart`(): Unit = {
+    val conf = new SparkConf(false).set("spark.app.id", "app-20261125-0000")
+    def application(random: Long): Application = ServiceClient.applicationOf(conf, random)
+    assertNotEquals(application(1), application(2))
+    conf.set("spark.app.attempt.id", "3")
+    assertEquals(Application("app-20261125-0000", 3), application(1))
   }
 }

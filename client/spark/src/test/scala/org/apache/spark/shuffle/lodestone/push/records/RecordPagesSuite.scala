@@ -6,12 +6,14 @@ import java.io.IOException
 import scala.collection.mutable
 import scala.util.Random
 
+import org.apache.logging.log4j.Level
 import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkConf
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode, SparkOutOfMemoryError}
 import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
+import org.apache.spark.shuffle.lodestone.LogCapture
 import org.apache.spark.unsafe.Platform
 
 /** What goes into the pages comes out of them, partition by partition, in its order, and is counted. */
@@ -168,13 +170,38 @@ final class RecordPagesSuite {
     assertEquals(0L, memory.cleanUpAllAllocatedMemory())
   }
 
-  @Test def `with no memory at all records of many partitions are not given away one by one`()
-      : Unit = {
-    val memory = littleMemory()
+  /** All that is left goes to one that gives nothing back. */
+  private def hoard(memory: TaskMemoryManager): MemoryConsumer = {
     val hoarder = new MemoryConsumer(memory, MemoryMode.ON_HEAP) {
       override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
     }
     while (hoarder.acquireMemory(1L << 20) > 0) {}
+    hoarder
+  }
+
+  @Test def `want of memory does not fill the log`(): Unit = {
+    val memory = littleMemory()
+    val hoarder = hoard(memory)
+    def said(body: => Unit): Seq[String] =
+      LogCapture.lines(Level.INFO, classOf[TaskMemoryManager].getName)(body)
+    val pages = new RecordPages(memory, 200, Int.MaxValue, (new Output).take)
+    val ours = said {
+      (0 until 20000).foreach(i => pages.insert(new Array[Byte](100), 0, 100, i % 200))
+      pages.giveAll()
+    }
+    pages.free()
+    assertEquals(Nil, ours)
+    val others = said {
+      assertThrows(classOf[SparkOutOfMemoryError], () => hoarder.allocateArray(1L << 20))
+      ()
+    }
+    if (LogCapture.hears) assertTrue(others.nonEmpty, "nobody would have heard ours")
+  }
+
+  @Test def `with no memory at all records of many partitions are not given away one by one`()
+      : Unit = {
+    val memory = littleMemory()
+    hoard(memory)
     val output = new Output
     val pages = new RecordPages(memory, 20000, Int.MaxValue, output.take)
     (0 until 20000).foreach(i => pages.insert(new Array[Byte](10), 0, 10, i * 7919 % 20000))
