@@ -414,7 +414,7 @@ final class RemoteJobsSuite {
     withSpark(remote :+ host: _*) { spark =>
       val cached = spark.parallelize(Seq(1 -> 1), 1).cache()
       cached.count()
-      // A task for which Spark waits for a host that does not come would wait for ever in local mode.
+      // Local mode never starts a task that prefers an unknown host, while others prefer a real one.
       val all = cached.union(wide(spark)).countAsync()
       assertEquals(20001L, Await.result(all, 1.minute))
     }

@@ -266,4 +266,8 @@ private[spark] final case class RemotePlan(
 
   def servicesOf(version: Int, group: Int): Seq[ServiceLocation] =
     holdersOf(version, group).map(versions(version)(_))
+
+  /** All that may have something of the partition, by whichever version it was pushed. */
+  def servicesOf(reduceId: Int): Seq[ServiceLocation] =
+    versions.indices.flatMap(version => servicesOf(version, groupOf(version, reduceId))).distinct
 }

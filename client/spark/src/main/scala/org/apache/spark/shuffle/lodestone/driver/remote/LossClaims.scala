@@ -153,7 +153,7 @@ private[remote] object LossClaims {
     def isWholeWithout(gone: Set[ServiceLocation]): Boolean
 
     /** Services that may have segments of the partition. */
-    def holdersOf(reduceId: Int): Set[ServiceLocation]
+    def holdersOf(reduceId: Int): Seq[ServiceLocation]
   }
 
   sealed trait Verdict

@@ -14,9 +14,9 @@ import org.apache.spark.util.Utils
  * executor that wrote it: so it reaches readers exactly for the attempts that Spark accepted, and no
  * output is forgotten because an executor went away.
  *
- * Each shuffle has such an executor of its own, and on a cluster such a host. Who reads blocks by their locations
- * and not through this plugin fails there; Spark then forgets all that is at the executor, in all
- * shuffles, and what it forgets must be of the one shuffle that was read so.
+ * Each shuffle has such an executor of its own, and on a cluster such a host. Who reads blocks by their
+ * locations and not through this plugin fails there; Spark then forgets all that is at the executor, in
+ * all shuffles, and what it forgets must be of the one shuffle that was read so.
  */
 private[lodestone] final case class RemoteOutput(epoch: Int, parts: Seq[RemotePart]) {
   import RemoteOutput._
@@ -48,10 +48,10 @@ private[lodestone] object RemoteOutput {
   private val Port = 1
 
   /**
-   * Spark prefers this host for the reduce tasks of small shuffles. Where tasks of the same stage prefer a
-   * host that there is, as those of cached rows do, the others wait for theirs: for some seconds on a
-   * cluster, and for ever in local mode, where nobody looks at the time. On a cluster it must be no host
-   * that there is: Spark forgets all that is at the host of a worker that it loses.
+   * Spark prefers this host for the reduce tasks of small shuffles. A stage may also have tasks of cached
+   * rows, which prefer a real host. Then the reduce tasks wait for their own host: for some seconds on a
+   * cluster, for ever in local mode, which makes no offer because time has passed. So local mode names its
+   * real host. A cluster does not: when Spark loses a worker, it forgets all outputs at the worker's host.
    */
   private def hostFor(shuffleId: Int): String =
     if (SparkEnv.get.executorId == SparkContext.DRIVER_IDENTIFIER) Utils.localCanonicalHostName()

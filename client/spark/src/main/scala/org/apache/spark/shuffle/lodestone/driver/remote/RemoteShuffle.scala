@@ -69,14 +69,8 @@ private[remote] final class RemoteShuffle(
   }
 
   /** Services that may have segments of the partition. */
-  def holdersOf(reduceId: Int): Set[ServiceLocation] = {
-    val all = for {
-      plan <- places.iterator
-      version <- plan.versions.indices.iterator
-      service <- plan.servicesOf(version, plan.groupOf(version, reduceId))
-    } yield service
-    all.filterNot(released.contains).toSet
-  }
+  def holdersOf(reduceId: Int): Seq[ServiceLocation] =
+    places.toSeq.flatMap(_.servicesOf(reduceId)).filterNot(released.contains)
 
   def avoid(service: ServiceLocation): Unit = avoided += service
 

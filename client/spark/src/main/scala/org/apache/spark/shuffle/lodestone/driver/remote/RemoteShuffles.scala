@@ -84,7 +84,7 @@ private[driver] final class RemoteShuffles(
           override def isOver: Boolean = shuffle.removed || shuffle.id != this.id
           override def isWholeWithout(gone: Set[ServiceLocation]): Boolean =
             isWholeAt(shuffle, shuffle.services -- gone)
-          override def holdersOf(reduceId: Int): Set[ServiceLocation] =
+          override def holdersOf(reduceId: Int): Seq[ServiceLocation] =
             shuffle.holdersOf(reduceId)
         }
         claims.judge(told, message) { verdict =>

@@ -81,34 +81,33 @@ private[remote] final class ShownOutputs(
     client.layout(service, id, MapRange(mapIndex, mapIndex + 1), Array(reduceId), segments = 1)
 
   private def segmentsOf(reply: SegmentLayoutReply, block: MissingBlock): Seq[LaidSegment] =
+    placed(reply).collect {
+      case (_, segment) if segment.mapIndex == block.mapIndex && segment.mapId == block.mapId =>
+        segment
+    }
+
+  /** Segments, and the place of each. */
+  private def placed(reply: SegmentLayoutReply): Seq[(Int, LaidSegment)] =
     for {
       partition <- reply.partitions.toSeq
       run <- partition.runs.toSeq
-      segment <- run.segments.toSeq
-      if segment.mapIndex == block.mapIndex && segment.mapId == block.mapId
-    } yield segment
+      (segment, i) <- run.segments.toSeq.zipWithIndex
+    } yield (run.first + i, segment)
 
   /** The driver goes by the service's word: the task may have got that damaged too. */
   private def read(
       service: ServiceLocation,
       id: ShuffleGeneration,
       damaged: DamagedSegment,
-      reply: SegmentLayoutReply): Future[Shown] = {
-    val places = for {
-      partition <- reply.partitions.toSeq
-      run <- partition.runs.toSeq
-      (segment, i) <- run.segments.toSeq.zipWithIndex
-      if damaged.names(segment)
-    } yield SegmentRun(run.first + i, 1) -> segment
-    places.headOption match {
+      reply: SegmentLayoutReply): Future[Shown] =
+    placed(reply).find(place => damaged.names(place._2)) match {
       case None => Future.successful(NotShown)
       case Some((place, laid)) =>
-        val chunk = ChunkPlaces(damaged.reduceId, Array(place))
+        val chunk = ChunkPlaces(damaged.reduceId, Array(SegmentRun(place, 1)))
         val arrival = new Arrival(damaged, laid)
         client.fetchChunks(service, id, Array(WantedChunk(chunk, laid.length.toLong)), arrival)
         arrival.isThere.future.recover { case failure => whatIsSaidBy(failure, service, id) }
     }
-  }
 
   private def whatIsSaidBy(
       failure: Throwable,

@@ -129,12 +129,11 @@ private[remote] final class RemoteRescue(
     }
   }
 
-  private def others(reduceId: Int, failed: ServiceLocation): List[ServiceLocation] = {
-    val holders = plan.versions.indices.flatMap { version =>
-      plan.servicesOf(version, plan.groupOf(version, reduceId))
-    }
-    holders.distinct.filterNot(service => service == failed || client.isSuspect(service)).toList
-  }
+  private def others(reduceId: Int, failed: ServiceLocation): List[ServiceLocation] =
+    plan
+      .servicesOf(reduceId)
+      .filterNot(service => service == failed || client.isSuspect(service))
+      .toList
 
   private def mapsOf(chunks: Seq[MergedChunk]): MapRange = {
     val indexes = chunks.flatMap(_.segments.iterator.map(_.mapIndex))
