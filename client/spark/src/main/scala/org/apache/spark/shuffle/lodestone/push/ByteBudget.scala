@@ -7,6 +7,9 @@ import org.apache.spark.shuffle.lodestone.transport.TaskWait
 private[push] final class ByteBudget(limitBytes: Long) {
   private var usedBytes = 0L
 
+  /** Somebody has more than there was room for. */
+  private var isPassed = false
+
   /**
    * More than the limit is granted when nothing else is in use: nobody waits for ever.
    *
@@ -14,25 +17,47 @@ private[push] final class ByteBudget(limitBytes: Long) {
    *   throws when nobody wants the bytes any more
    */
   def acquire(bytes: Long)(alive: => Unit): Unit = {
-    while (!tryAcquire(bytes)) alive
+    def isThere = used == 0 || used + bytes <= limitBytes
+    await(isThere)(alive)(usedBytes += bytes)
   }
 
-  /** Waits, but not for long. */
-  private def tryAcquire(bytes: Long): Boolean = synchronized {
-    def isThere = usedBytes == 0 || usedBytes + bytes <= limitBytes
-    if (!isThere) wait(TaskWait.LookMs)
-    val granted = isThere
-    if (granted) usedBytes += bytes
-    granted
+  /**
+   * For one who gives nothing back before it has these bytes, too. If all waited for all others, they
+   * would wait for ever: where there is no room, one at a time goes past the limit.
+   *
+   * @param isPast
+   *   it is that one already
+   * @return
+   *   it is that one now, as [[release]] must be told
+   */
+  def extend(bytes: Long, isPast: Boolean)(alive: => Unit): Boolean = {
+    def isThere = used + bytes <= limitBytes
+    await(isThere || isPast || !isPassed)(alive) {
+      val passes = isPast || !isThere
+      isPassed ||= passes
+      usedBytes += bytes
+      passes
+    }
   }
 
-  /** Of what was acquired so much more is in use than was said, or less. Does not wait. */
-  def correct(bytes: Long): Unit = release(-bytes)
-
-  def release(bytes: Long): Unit = synchronized {
+  def release(bytes: Long, isPast: Boolean = false): Unit = synchronized {
     usedBytes -= bytes
+    if (isPast) isPassed = false
     notifyAll()
   }
 
   def used: Long = synchronized(usedBytes)
+
+  private def await[T](isGranted: => Boolean)(alive: => Unit)(grant: => T): T = {
+    def attempt(): Option[T] = synchronized {
+      if (!isGranted) wait(TaskWait.LookMs)
+      if (isGranted) Some(grant) else None
+    }
+    var granted = attempt()
+    while (granted.isEmpty) {
+      alive
+      granted = attempt()
+    }
+    granted.get
+  }
 }

@@ -7,25 +7,29 @@ import org.apache.spark.shuffle.lodestone.push.{BodyMemory, ByteBudget}
 import org.apache.spark.shuffle.lodestone.transport.RequestTimer
 
 /** How many bodies of an executor there may be at a time, and the memory of which they are made. */
-private[remote] final class Bodies(val sizeBytes: Int, limitBytes: Long) {
+private[remote] final class Bodies(val sizeBytes: Int, limitBytes: Long, memory: BodyMemory) {
   import Bodies._
 
   private val budget = new ByteBudget(limitBytes)
   private val isClearing = new AtomicBoolean
-  val memory = new BodyMemory
+
+  /** A body takes whole pieces. */
+  private val reserveBytes = {
+    val pieces = (sizeBytes + BodyMemory.PieceBytes - 1) / BodyMemory.PieceBytes
+    pieces.toLong * BodyMemory.PieceBytes
+  }
+
+  def this(sizeBytes: Int, limitBytes: Long) = this(sizeBytes, limitBytes, new BodyMemory)
 
   /** Waits until there is room for one more, or `alive` throws. */
-  def begin(alive: => Unit): Unit = budget.acquire(sizeBytes.toLong)(alive)
+  def begin(alive: () => Unit): BodyRoom = {
+    budget.acquire(reserveBytes)(alive())
+    new BodyRoom(reserveBytes, budget, memory, alive, () => clearWhenIdle())
+  }
 
-  /**
-   * The body that was begun is made, and takes so much memory: mostly less, as many bodies hold little.
-   * One that holds a large record takes more, and the next ones wait for it.
-   */
-  def made(memoryBytes: Long): Unit = budget.correct(memoryBytes - sizeBytes)
+  def usedBytes: Long = budget.used
 
-  /** A body that was made is over. */
-  def end(memoryBytes: Long): Unit = {
-    budget.release(memoryBytes)
+  private def clearWhenIdle(): Unit =
     if (budget.used == 0 && isClearing.compareAndSet(false, true)) {
       RequestTimer.after(IdleMs) {
         isClearing.set(false)
@@ -33,10 +37,6 @@ private[remote] final class Bodies(val sizeBytes: Int, limitBytes: Long) {
       }
       ()
     }
-  }
-
-  /** A body that was begun is not made. */
-  def drop(): Unit = end(sizeBytes.toLong)
 }
 
 private[remote] object Bodies {

@@ -10,7 +10,7 @@ import scala.collection.mutable.ArrayBuffer
 import io.netty.buffer.{ByteBuf, Unpooled}
 
 import org.apache.spark.network.buffer.ManagedBuffer
-import org.apache.spark.shuffle.lodestone.push.{BodyMemory, OwnedBuffer}
+import org.apache.spark.shuffle.lodestone.push.OwnedBuffer
 import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, Segment}
 
 /**
@@ -38,7 +38,7 @@ private[remote] final class SegmentBody(
 }
 
 /** Takes segments, in pieces of memory that are used again. */
-private[remote] final class SegmentOutput(memory: BodyMemory) extends OutputStream {
+private[remote] final class SegmentOutput(room: BodyRoom) extends OutputStream {
   private val bytes = Unpooled.compositeBuffer(SegmentOutput.MaxPieces)
   private val pieces = ArrayBuffer.empty[ByteBuf]
   private val segments = ArrayBuffer.empty[Segment]
@@ -49,8 +49,6 @@ private[remote] final class SegmentOutput(memory: BodyMemory) extends OutputStre
 
   def sizeBytes: Int = size
 
-  /** What it takes, which is known when it is full. */
-  def memoryBytes: Long = pieces.length.toLong * BodyMemory.PieceBytes
   def count: Int = segments.length
 
   /** Of the segment that is being written. */
@@ -90,34 +88,26 @@ private[remote] final class SegmentOutput(memory: BodyMemory) extends OutputStre
       segment.copy(sequence = BlockSequence.last(segment.sequence))
   }
 
+  /** Something was not written, since the task has to end. */
+  def wasGivenUp: Boolean = room.wasGivenUp
+
+  /** How long a record waited for room. */
+  def waitedNanos: Long = room.waitedNanos
+
   /** All that was written. This output is of no more use. */
-  def result(firstSegment: Int, whenFree: () => Unit): SegmentBody = {
+  def result(firstSegment: Int): SegmentBody = {
     for (filled <- pieces) bytes.addComponent(true, filled.retainedDuplicate())
-    new SegmentBody(
-      bytes,
-      segments.toArray,
-      firstSegment,
-      () => {
-        free()
-        whenFree()
-      })
+    room.fit()
+    new SegmentBody(bytes, segments.toArray, firstSegment, () => free())
   }
 
   def free(): Unit = {
     bytes.release()
-    pieces.foreach(piece => if (piece.isDirect) memory.give(piece) else piece.release())
-    pieces.clear()
+    room.end(pieces)
   }
 
   private def nextPiece(): Unit = {
-    piece =
-      try {
-        memory.take()
-      } catch {
-        // Others use direct memory as well, and it has run out. Spark ends an executor for this error, so
-        // the piece comes from the heap. If the heap is full too, Spark ends the executor.
-        case _: OutOfMemoryError => Unpooled.buffer(BodyMemory.PieceBytes, BodyMemory.PieceBytes)
-      }
+    piece = room.take()
     pieces += piece
   }
 }

@@ -10,7 +10,8 @@ import org.apache.spark.storage.ShuffleBlockId
 
 /**
  * Makes bodies of segments, and pushes those that are full. At most one body of a task is being filled;
- * the room for it is taken before it is begun, so that nobody who waits for room has any.
+ * the room for it is taken before it is begun, so that nobody who waits for it has any, except for a body
+ * that a large record makes larger than others.
  *
  * Segments come in rounds. In the last one the newest segment of a partition is known to be the last one
  * of its block when one of another partition comes; a block of which that round has nothing gets a segment
@@ -59,7 +60,7 @@ private[remote] final class SegmentWriter(
   def add(reduceId: Int)(records: OutputStream => Int): Unit = {
     if (isLastRound) endBlocksBefore(reduceId)
     beginFor(reduceId)
-    val count = records(output)
+    val count = recordsOf(records)
     unsent.add(reduceId, -count.toLong)
     written.add(reduceId, endSegment(reduceId, count).length.toLong)
   }
@@ -91,7 +92,6 @@ private[remote] final class SegmentWriter(
     if (output != null) {
       output.free()
       output = null
-      bodies.drop()
     }
   }
 
@@ -113,6 +113,14 @@ private[remote] final class SegmentWriter(
     }
   }
 
+  private def recordsOf(write: OutputStream => Int): Int =
+    try write(output)
+    finally {
+      // Kryo makes an exception of its own of what is thrown under it. Spark has to see that the task was
+      // killed, or has to be run again, and did not fail.
+      if (output.wasGivenUp) push.throwIfOver()
+    }
+
   private def endSegment(reduceId: Int, records: Int): Segment = {
     val number = numbers(reduceId).toInt
     numbers.add(reduceId, 1)
@@ -121,9 +129,8 @@ private[remote] final class SegmentWriter(
 
   private def send(): Unit = if (output != null) {
     val count = output.count
-    val memoryBytes = output.memoryBytes
-    val body = output.result(nextSegment, () => bodies.end(memoryBytes))
-    bodies.made(memoryBytes)
+    waited += output.waitedNanos
+    val body = output.result(nextSegment)
     output = null
     nextSegment += count
     push.push(body)
@@ -134,9 +141,9 @@ private[remote] final class SegmentWriter(
     if (output != null && (next != group || isBodyFull)) send()
     if (output == null) {
       val from = System.nanoTime()
-      bodies.begin(push.throwIfOver())
+      val room = bodies.begin(() => push.throwIfOver())
       waited += System.nanoTime() - from
-      output = new SegmentOutput(bodies.memory)
+      output = new SegmentOutput(room)
       group = next
     }
   }

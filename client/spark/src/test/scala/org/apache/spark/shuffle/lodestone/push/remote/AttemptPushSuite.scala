@@ -32,11 +32,15 @@ final class AttemptPushSuite {
     override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] = answer
   }
 
-  private def body(memory: BodyMemory, whenFree: () => Unit = () => ()): SegmentBody = {
-    val output = new SegmentOutput(memory)
+  private def body(whenFree: () => Unit = () => ()): SegmentBody = {
+    val size = BodyMemory.PieceBytes.toLong
+    val budget = new ByteBudget(size)
+    budget.acquire(size)(())
+    val output =
+      new SegmentOutput(new BodyRoom(size, budget, new BodyMemory, () => (), whenFree))
     output.write(Array[Byte](1, 2, 3))
     output.endSegment(reduceId = 4, number = 0, records = 1)
-    output.result(0, whenFree)
+    output.result(0)
   }
 
   /** What a task that pushes one segment ends with. */
@@ -47,7 +51,7 @@ final class AttemptPushSuite {
       val means = PushMeans(client, new RemotePlans(new Driver(answer)), once, once)
       val push = new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, () => ())
       val task = Future {
-        push.push(body(new BodyMemory))
+        push.push(body())
         push.commit()
       }(scala.concurrent.ExecutionContext.global)
       Await.ready(task, 20.seconds).value.get.failed.get
@@ -105,7 +109,7 @@ final class AttemptPushSuite {
       : Unit = {
     val ended = droppedByDriver { (push, drop) =>
       drop()
-      push.push(body(new BodyMemory))
+      push.push(body())
       push.commit()
       ()
     }
@@ -116,7 +120,7 @@ final class AttemptPushSuite {
       : Unit = {
     val ended = droppedByDriver { (push, drop) =>
       val taken = new CountDownLatch(1)
-      push.push(body(new BodyMemory, () => taken.countDown()))
+      push.push(body(() => taken.countDown()))
       taken.await(20, TimeUnit.SECONDS)
       drop()
       push.commit()

@@ -5,16 +5,18 @@ import java.nio.file.Path
 
 import scala.concurrent.{Await, Future}
 import scala.concurrent.duration.DurationInt
+import scala.util.Try
 
 import org.junit.jupiter.api.{AfterEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows}
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.SparkConf
+import org.apache.spark.{SparkConf, TaskKilledException}
 import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.remote.RemotePlans
+import org.apache.spark.shuffle.lodestone.push.BodyMemory
 import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.{Application, MapRange, ShuffleMode}
 
@@ -45,14 +47,20 @@ final class SegmentWriterSuite {
       Future.failed(new IllegalStateException("nothing is wrong"))
   }
 
-  /** Writes what `write` gives, and tells by partition the sequence and the length of what is shown then. */
-  private def shown(write: SegmentWriter => Unit): Map[Int, Seq[(Int, Int)]] = {
-    val services = start()
+  private def pushTo(services: Seq[ServiceLocation], alive: () => Unit): AttemptPush = {
     val patience = new Patience(10000, _ => None)
     val means = PushMeans(client, new RemotePlans(new Driver), patience, patience)
     val plan = RemotePlan(0, numPartitions = 10, replicas = 1, Array(services.toArray))
-    val push = new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, () => ())
-    val memory = new TaskMemoryManager(UnifiedMemoryManager(new SparkConf(false), 1), 0)
+    new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, alive)
+  }
+
+  private def memory =
+    new TaskMemoryManager(UnifiedMemoryManager(new SparkConf(false), 1), 0)
+
+  /** Writes what `write` gives, and tells by partition the sequence and the length of what is shown then. */
+  private def shown(write: SegmentWriter => Unit): Map[Int, Seq[(Int, Int)]] = {
+    val services = start()
+    val push = pushTo(services, () => ())
     val writer = new SegmentWriter(push, new Bodies(BodyBytes, 4 * BodyBytes), 10, memory)
     try {
       write(writer)
@@ -133,5 +141,27 @@ final class SegmentWriterSuite {
         ()
       })
     ()
+  }
+
+  @Test def `a task that is killed while a large record waits is killed, whatever Kryo says`()
+      : Unit = {
+    val bodies = new Bodies(BodyMemory.PieceBytes, 2L * BodyMemory.PieceBytes)
+    val other = bodies.begin(() => ())
+    var isKilled = false
+    val alive = () => if (isKilled) throw new TaskKilledException("scripted")
+    val push = pushTo(Seq(SilentDriver.goneService()), alive)
+    val writer = new SegmentWriter(push, bodies, 10, memory)
+    val ended = Try(writer.add(0) { out =>
+      for (_ <- 1 to 3) other.take()
+      isKilled = true
+      // As Kryo does.
+      try out.write(new Array[Byte](BodyMemory.PieceBytes + 1))
+      catch { case cause: RuntimeException => throw new IllegalStateException(cause) }
+      1
+    })
+    writer.close()
+    other.end(Nil)
+    assertEquals(classOf[TaskKilledException], ended.failed.get.getClass)
+    assertEquals(0L, bodies.usedBytes)
   }
 }

@@ -68,7 +68,7 @@ final class StreamedRecordsSuite {
   @Test def `a task that is killed while it waits to push closes its streams`(): Unit = {
     addToAll()
     // Others have all the room.
-    (1 to 4).foreach(_ => bodies.begin(()))
+    (1 to 4).foreach(_ => bodies.begin(() => ()))
     isKilled = true
     assertThrows(classOf[TaskKilledException], () => records.finish())
     records.close()
