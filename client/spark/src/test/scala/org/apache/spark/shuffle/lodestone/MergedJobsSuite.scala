@@ -25,6 +25,7 @@ final class MergedJobsSuite {
   private var daemon: DaemonProcess = _
   private val mergedChunks = new LongAdder
   private val fallbacks = new LongAdder
+  private val waitedMs = new LongAdder
 
   @BeforeEach def startDaemon(): Unit =
     daemon = DaemonProcess.start(new File(directory.toFile, "daemon"))
@@ -43,6 +44,7 @@ final class MergedJobsSuite {
         Option(end.taskMetrics).map(_.shuffleReadMetrics).foreach { read =>
           mergedChunks.add(read.remoteMergedChunksFetched)
           fallbacks.add(read.mergedFetchFallbackCount)
+          waitedMs.add(read.fetchWaitTime)
         }
       }
     })
@@ -161,6 +163,7 @@ final class MergedJobsSuite {
       shuffled.collect().sorted.toSeq
     }
     daemon.thaw()
+    assertTrue(waitedMs.sum() >= 2900, s"users see ${waitedMs.sum()} ms of wait, of 3,000 and more")
     assertEquals(withSpark()(pairs(_).reduceByKey(_ + _, 8).collect().sorted.toSeq), result)
     // Two tasks run at once, and read six blocks each.
     val waited = blocksFor(Reason.FetchTimedOut)

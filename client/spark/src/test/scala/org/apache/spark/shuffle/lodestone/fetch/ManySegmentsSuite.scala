@@ -16,7 +16,7 @@ import org.junit.jupiter.api.io.TempDir
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.shuffle.BlockFetchingListener
 import org.apache.spark.shuffle.lodestone.DaemonProcess
-import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.driver.{ShuffleGeneration, SilentDriver}
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire._
 import org.apache.spark.storage.{BlockManagerId, ShuffleBlockChunkId}
@@ -76,7 +76,9 @@ final class ManySegmentsSuite {
   }
 
   /** Asks for all of these at once, as Spark's iterator does: what came, in its order. */
-  private final class Task(wanted: IndexedSeq[MergedChunk]) {
+  private final class Task(
+      wanted: IndexedSeq[MergedChunk],
+      rescue: ChunkRescue = ChunkRescue.Never) {
     private val came = new ConcurrentLinkedQueue[Int]()
     private val failures = new ConcurrentLinkedQueue[Throwable]()
     private val over = new CountDownLatch(wanted.size)
@@ -85,7 +87,7 @@ final class ManySegmentsSuite {
     private val substitutes = new Originals(merged, Nil, tally)
     private val source = MergedSource(client, generation)
     private val fetcher =
-      new ChunkFetcher(source, merged, null, substitutes, ChunkRescue.Never, tally)
+      new ChunkFetcher(source, merged, null, substitutes, rescue, tally)
     private val listener = new BlockFetchingListener {
       override def onBlockFetchSuccess(id: String, data: ManagedBuffer): Unit = {
         val in = data.createInputStream()
@@ -124,5 +126,31 @@ final class ManySegmentsSuite {
     val tasks = (1 to 5).map(_ => new Task(chunks.take(batch)))
     tasks.foreach(_.start())
     tasks.foreach(_.assertAllInOrder())
+  }
+
+  /** Finds at the daemon what was asked for elsewhere. */
+  private final class Elsewhere extends ChunkRescue {
+    val groups = new ConcurrentLinkedQueue[Int]()
+    override val insists: Boolean = true
+
+    override def apply(
+        chunks: Seq[MergedChunk],
+        cause: Throwable,
+        failedNs: Long): Future[Seq[Option[MergedChunk]]] = {
+      groups.add(chunks.size)
+      Future.successful(chunks.map(chunk => Some(chunk.copy(service = service))))
+    }
+  }
+
+  @Test def `chunks that fail together are sought together, and not one by one`(): Unit = {
+    val gone = SilentDriver.goneService()
+    val rescue = new Elsewhere
+    val task = new Task(chunks.map(_.copy(service = gone)), rescue)
+    task.start()
+    task.assertAllInOrder()
+    val groups = rescue.groups.toArray.toSeq
+    assertEquals(chunks.size, groups.map(_.asInstanceOf[Int]).sum)
+    // As many as there are requests of 4,096 chunks.
+    assertEquals(18, groups.size, s"$groups")
   }
 }
