@@ -4,13 +4,16 @@ package org.apache.spark.shuffle.lodestone.fetch
 import java.io.File
 import java.nio.file.Path
 
+import scala.util.Random
+
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
-import org.apache.spark.shuffle.lodestone.{DaemonProcess, LocalSpark, LodestoneShuffleManager}
+import org.apache.spark.shuffle.lodestone.{DaemonProcess, LocalSpark, LodestoneReport}
+import org.apache.spark.shuffle.lodestone.{LodestoneShuffleManager, Reason}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.functions.expr
 
@@ -135,6 +138,22 @@ final class ReadOrderSuite {
         .parallelize(0 until 5000, 10)
         .map(x => ((x % 97, "boxed"), x.toString))
       Seq(pairs.groupByKey(8).mapValues(_.toSeq).collect().toSeq)
+    }
+  }
+
+  @Test def `rows are in order too where a block stays with the map that wrote it`(): Unit = {
+    val small = "spark.lodestone.push.maxBlockSize" -> "8k"
+    assertAlways(lodestone("merge") :+ small) { spark =>
+      // Of the fourth map all rows with the key 5 are long: the block of one partition.
+      val pairs = spark.sparkContext.parallelize(0 until 20000, 10).map { x =>
+        val isLong = x / 2000 == 3 && x % 97 == 5
+        (x % 97, new Random(x).alphanumeric.take(if (isLong) 2000 else 2).mkString)
+      }
+      Seq(pairs.groupByKey(8).mapValues(_.toSeq).collect().toSeq)
+    }
+    val told = LodestoneReport.json()
+    for (reason <- Seq(Reason.BlockTooLarge, Reason.LocalMapRead)) {
+      assertTrue(told.contains(s""""${reason.code}""""), s"${reason.code} is not in $told")
     }
   }
 }
