@@ -2,6 +2,7 @@
 package org.apache.spark.shuffle.lodestone
 
 import org.apache.spark.shuffle.{BaseShuffleHandle, ShuffleHandle}
+import org.apache.spark.shuffle.lodestone.driver.TwoCopies
 import org.apache.spark.shuffle.lodestone.driver.counts.CountLimits
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SerializedShuffleHandle}
@@ -58,17 +59,11 @@ private[lodestone] object SparkHandle {
     val ours = Seq(classOf[LodestoneHandle[_, _, _]], classOf[LocalHandle[_, _, _]])
     val problem =
       if (ours.exists(_.getName == found.getName)) {
-        "there are two copies of the Lodestone jar: keep one, on the class path of driver and " +
-          "executors"
+        TwoCopies.Problem
       } else {
         "the shuffle was registered by something else: is this the driver's shuffle manager?"
       }
-    s"$problem. The shuffle's handle is a ${found.getName} of ${placeOf(found)}, the shuffle " +
-      s"manager is of ${placeOf(getClass)}"
-  }
-
-  private def placeOf(which: Class[_]): String = {
-    val source = Option(which.getProtectionDomain.getCodeSource).flatMap(s => Option(s.getLocation))
-    s"${source.fold("an unknown place")(_.toString)} (class loader ${which.getClassLoader})"
+    s"$problem. The shuffle's handle is a ${found.getName} of ${TwoCopies.placeOf(found)}, the " +
+      s"shuffle manager is of ${TwoCopies.placeOf(getClass)}"
   }
 }

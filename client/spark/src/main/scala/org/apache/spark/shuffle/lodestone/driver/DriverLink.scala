@@ -3,6 +3,8 @@ package org.apache.spark.shuffle.lodestone.driver
 
 import scala.concurrent.{Await, Future, TimeoutException}
 import scala.concurrent.duration.{DurationLong, FiniteDuration}
+import scala.reflect.ClassTag
+import scala.util.Failure
 import scala.util.control.NonFatal
 
 import org.slf4j.LoggerFactory
@@ -106,36 +108,46 @@ private[lodestone] final class RpcDriverLink(
   private val timeout = new RpcTimeout(patience, "spark.lodestone.request.timeout")
 
   override def plan(generation: ShuffleGeneration, sample: MapSample): Future[DriverMessage] = {
-    val answer = driver.ask[DriverMessage](GetMergePlan(generation, sample), timeout)
+    val answer = ask[DriverMessage](GetMergePlan(generation, sample))
     answer.foreach(planned)(SameThread)
     answer
   }
 
   override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] = {
-    val answer = driver.ask[DriverMessage](asked, timeout)
+    val answer = ask[DriverMessage](asked)
     answer.foreach(planned)(SameThread)
     answer
   }
 
   override def remotePlaces(shuffleId: Int): Future[DriverMessage] =
-    driver.ask[DriverMessage](GetRemotePlaces(shuffleId), timeout)
+    ask[DriverMessage](GetRemotePlaces(shuffleId))
 
   override def lost(outputs: OutputsLost): Future[Boolean] =
-    driver.ask[Boolean](outputs, timeout)
+    ask[Boolean](outputs)
 
   override def result(generation: ShuffleGeneration): Future[DriverMessage] =
-    driver.ask[DriverMessage](GetMergeResult(generation), timeout)
+    ask[DriverMessage](GetMergeResult(generation))
 
   override def distrust(
       generation: ShuffleGeneration,
       reduceId: Int,
       why: Reason): Future[Boolean] =
-    driver.ask[Boolean](DistrustMerged(generation, reduceId, why.code), timeout)
+    ask[Boolean](DistrustMerged(generation, reduceId, why.code))
 
   override def counts(asked: GetCounts): Future[DriverMessage] =
-    driver.ask[DriverMessage](asked, timeout)
+    ask[DriverMessage](asked)
 
   override def tell(message: DriverMessage): Unit = driver.send(message)
+
+  private def ask[M: ClassTag](message: DriverMessage): Future[M] =
+    driver
+      .ask[M](message, timeout)
+      .transform {
+        case Failure(cast: ClassCastException) =>
+          val sentence = TwoCopies.ofMessages(classOf[DriverMessage])
+          Failure(new IllegalStateException(sentence, cast))
+        case answer => answer
+      }(SameThread)
 }
 
 private[lodestone] object RpcDriverLink {
