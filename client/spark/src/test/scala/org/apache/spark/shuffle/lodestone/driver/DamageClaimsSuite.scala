@@ -2,6 +2,9 @@
 package org.apache.spark.shuffle.lodestone.driver
 
 import java.nio.ByteBuffer
+import java.util.concurrent.{CountDownLatch, TimeUnit}
+
+import scala.concurrent.{ExecutionContext, Future}
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
@@ -109,5 +112,39 @@ final class DamageClaimsSuite extends ClaimHarness {
     assertTrue(claims(plan, one))
     assertForgotten(plan)
     assertEquals(plan.versions.head.toSet -- holders, planned().versions.head.toSet)
+  }
+
+  @Test def `of many damaged segments the driver reads few at a time`(): Unit = {
+    haveExecutors(3)
+    val large = written.copy(length = 20 << 20)
+    val tasks = 10
+    val (gate, laid) = (new CountDownLatch(1), new CountDownLatch(tasks))
+    val one = scripted(1) {
+      case asked: SegmentLayout =>
+        laid.countDown()
+        val run = LaidRun(7, Array(large))
+        Answer(
+          SegmentLayoutReply(
+            1,
+            Array(PartitionLayout(asked.reduceIds.head, Status.Ok, Array(run)))))
+      case _: FetchSegments => AnswerAfter(gate, Refused(Status.Overloaded, 1, "scripted"))
+    }
+    val plan = withOutputs(Seq(one, service(2)), "spark.lodestone.request.timeout" -> "10s")
+    val claims = (0 until tasks).map { reduceId =>
+      Future(claim(
+        plan,
+        at(plan, one),
+        Reason.ChunkCorrupt,
+        reduceId = reduceId,
+        damaged = Some(DamagedSegment.of(reduceId, large))))(ExecutionContext.global)
+    }
+    assertTrue(laid.await(20, TimeUnit.SECONDS), "not all tasks were heard")
+    one.next(classOf[FetchSegments])
+    // The driver has a turn after the answers.
+    planned()
+    assertEquals(1, one.seen(classOf[FetchSegments]))
+    gate.countDown()
+    assertEquals(Seq.fill(tasks)(false), claims.map(await(_)))
+    assertKept(plan)
   }
 }

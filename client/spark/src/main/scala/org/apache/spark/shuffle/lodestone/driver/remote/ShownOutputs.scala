@@ -29,6 +29,9 @@ private[remote] final class ShownOutputs(
   /** Questions under way: many tasks say the same at the same time. */
   private val asked = mutable.HashMap.empty[Question, Future[Shown]]
 
+  /** Bytes that are read at a time. */
+  private val room = new Turnstile(MostBytes)
+
   def apply(service: ServiceLocation, id: ShuffleGeneration, about: About): Future[Shown] = {
     val question = Question(service, id, about)
     asked.getOrElseUpdate(
@@ -54,7 +57,7 @@ private[remote] final class ShownOutputs(
           .flatMap { reply =>
             // Bytes that are late are not damaged.
             untilNow = Known
-            read(service, id, damaged, reply)
+            read(question, damaged, reply)(isWanted = !answer.isCompleted)
           }
     }
     reply
@@ -94,19 +97,29 @@ private[remote] final class ShownOutputs(
       (segment, i) <- run.segments.toSeq.zipWithIndex
     } yield (run.first + i, segment)
 
-  /** The driver goes by the service's word: the task may have got that damaged too. */
-  private def read(
-      service: ServiceLocation,
-      id: ShuffleGeneration,
-      damaged: DamagedSegment,
-      reply: SegmentLayoutReply): Future[Shown] =
+  /**
+   * The driver goes by the service's word: the task may have got that damaged too. A disk that fails makes
+   * all who read from it ask at the same time, and a segment is as large as a record may be.
+   */
+  private def read(question: Question, damaged: DamagedSegment, reply: SegmentLayoutReply)(
+      isWanted: => Boolean): Future[Shown] =
     placed(reply).find(place => damaged.names(place._2)) match {
       case None => Future.successful(NotShown)
       case Some((place, laid)) =>
+        val Question(service, id, _) = question
         val chunk = ChunkPlaces(damaged.reduceId, Array(SegmentRun(place, 1)))
         val arrival = new Arrival(damaged, laid)
-        client.fetchChunks(service, id, Array(WantedChunk(chunk, laid.length.toLong)), arrival)
-        arrival.isThere.future.recover { case failure => whatIsSaidBy(failure, service, id) }
+        room.enter(laid.length) { () =>
+          if (isWanted) {
+            client.fetchChunks(service, id, Array(WantedChunk(chunk, laid.length.toLong)), arrival)
+          } else {
+            arrival.isThere.trySuccess(Known)
+            ()
+          }
+        }
+        val came = arrival.isThere.future
+        came.onComplete(_ => room.left(laid.length))
+        came.recover { case failure => whatIsSaidBy(failure, service, id) }
     }
 
   private def whatIsSaidBy(
@@ -156,6 +169,9 @@ private[remote] object ShownOutputs {
   /** To a question whose answer is that the service knows the shuffle. */
   private val AnyMap = MapRange(0, 1)
   private val AnyPartition = Array(0)
+
+  /** Some segments as they usually are. The driver's memory is for others. */
+  private val MostBytes = 16 << 20
 
   /** How long a service may be silent to the driver: an executor waits for three time-outs and more. */
   private val MostTimeouts = 2L
