@@ -50,7 +50,10 @@ PROPERTIES = {
 SUITE_LIMIT_S = 3600
 # A suite with more tests than this that end their JVM is not to be helped.
 MOST_JVMS = 8
-FAREWELL = re.compile(r"lodestone: ([\d,.]+) of ([\d,.]+) shuffles merged, (?:([\d,.]+) remote, )?")
+FAREWELL = re.compile(
+    r"lodestone: ([\d,.]+) of ([\d,.]+) shuffles merged, "
+    r"(?:([\d,.]+) remote, )?(?:.*SINGLE_MAP ([\d,.]+))?"
+)
 
 
 @dataclass
@@ -64,15 +67,18 @@ class Ran:
     shuffles: int = 0
     merged: int = 0
     remote: int = 0
+    # Of one map, which are not merged.
+    single: int = 0
     seconds: float = 0.0
 
     def count(self, log: Path) -> None:
         text = log.read_text(errors="replace") if log.exists() else ""
         for numbers in FAREWELL.findall(text):
-            merged, shuffles, remote = (int(re.sub(r"\D", "", one) or 0) for one in numbers)
+            merged, shuffles, remote, single = (int(re.sub(r"\D", "", one) or 0) for one in numbers)
             self.merged += merged
             self.shuffles += shuffles
             self.remote += remote
+            self.single += single
 
 
 def run(suite: Suite, mode: str | None, spark: Installed, limit_s: float, tests=()) -> Ran:

@@ -32,8 +32,13 @@ class Verdict:
 
     @property
     def is_silently_plain(self) -> bool:
-        of_mode = self.ran.remote if self.mode == "remote" else self.ran.merged
-        return self.suite.shuffles and of_mode == 0
+        ran = self.ran
+        if self.mode == "remote":
+            is_plain = ran.remote == 0
+        else:
+            # Where there are some, and each has one map, the service has nothing to merge.
+            is_plain = ran.merged == 0 and (ran.shuffles == 0 or ran.single < ran.shuffles)
+        return self.suite.shuffles and is_plain
 
     @property
     def is_good(self) -> bool:

@@ -51,6 +51,23 @@ def test_a_difference_that_is_explained_is_good():
     assert verdict.explained == 1
 
 
+@pytest.mark.parametrize(
+    ("mode", "counts", "is_plain"),
+    [
+        ("merge", {"shuffles": 3, "merged": 1}, False),
+        ("merge", {"shuffles": 3, "single": 3}, False),
+        ("merge", {"shuffles": 3, "single": 2}, True),
+        ("merge", {}, True),
+        ("remote", {"shuffles": 3, "single": 3}, True),
+        ("remote", {"shuffles": 3, "remote": 1}, False),
+    ],
+)
+def test_a_suite_whose_shuffles_go_past_lodestone_fails_the_run(mode, counts, is_plain):
+    verdict = judge(SUITE, mode, "4.1", {"a": PASSED}, Ran({"a": PASSED}, **counts), {})
+    assert verdict.is_silently_plain == is_plain
+    assert verdict.is_good != is_plain
+
+
 @pytest.mark.parametrize("test", ["a", "a test that nobody has"])
 def test_an_explanation_of_what_does_not_differ_fails_the_run(test):
     verdict = verdict_of({"a": PASSED}, {"a": PASSED}, reasons=[test])
@@ -165,8 +182,8 @@ def test_the_last_lines_of_all_applications_are_added_up(tmp_path):
     log.write_text(
         "lodestone: 1,000 of 1,234 shuffles merged, 12 remote, 0 blocks (0 bytes) pushed\n"
         "lodestone explain app --service host:1 says why, while these services run\n"
-        "lodestone: 2 of 3 shuffles merged, 0 blocks (0 bytes) pushed\n"
+        "lodestone: 2 of 9 shuffles merged, 0 blocks (0 bytes) pushed, 7 left (SINGLE_MAP 6, NO_SERVICE 1)\n"
     )
     ran = Ran()
     ran.count(log)
-    assert (ran.merged, ran.shuffles, ran.remote) == (1002, 1237, 12)
+    assert (ran.merged, ran.shuffles, ran.remote, ran.single) == (1002, 1243, 12, 6)
