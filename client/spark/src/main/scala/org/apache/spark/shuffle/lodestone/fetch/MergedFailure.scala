@@ -16,7 +16,7 @@ import org.apache.spark.storage.BlockManagerId
  * Spark's iterator blames the merger for a broken chunk, and on that, with Spark's own push-based
  * shuffle off, the DAG scheduler asserts and takes the whole application down.
  */
-private[fetch] final class MergedFailure(shuffleId: Int, wrong: WrongData) {
+private[fetch] final class MergedFailure(wrong: WrongData) {
 
   /** The records, with failures of merged chunks translated. No closures: this runs per record. */
   def guard[T](records: Iterator[T]): Iterator[T] = new Iterator[T] {
@@ -57,21 +57,18 @@ private[fetch] final class MergedFailure(shuffleId: Int, wrong: WrongData) {
   private def isMerger(address: BlockManagerId): Boolean =
     address != null && address.executorId == BlockManagerId.SHUFFLE_MERGER_IDENTIFIER
 
-  private def distrust(reduceId: Int, why: Reason, what: String): Nothing = {
-    wrong.tell(reduceId, why)
-    // Constructing it marks the task; this mark replaces one that names the merger.
-    throw new MetadataFetchFailedException(shuffleId, reduceId, s"$what; ${wrong.remedy}.")
-  }
+  private def distrust(reduceId: Int, why: Reason, what: String): Nothing =
+    wrong.end(reduceId, why, what)
 }
 
-/** What has to be known of wrong data before the stage is repeated. */
+/** What a task does about wrong data that it has read. */
 private[fetch] trait WrongData {
 
-  /** Waits until the driver knows: the next attempt must not be quicker. Does not fail. */
-  def tell(reduceId: Int, why: Reason): Unit
-
-  /** What the next attempt does, for the log. */
-  def remedy: String
+  /**
+   * Ends the task, once the driver knows: the next attempt must not be quicker. What this throws marks the
+   * task, and replaces a mark that names the merger.
+   */
+  def end(reduceId: Int, why: Reason, what: String): Nothing
 
   /**
    * The same blocks are elsewhere as well, and may be good. Else it may be an object that nobody can read,
@@ -83,11 +80,13 @@ private[fetch] trait WrongData {
 /** Later attempts leave the merged data alone. */
 private[fetch] final class DistrustedMerge(generation: ShuffleGeneration, driver: DriverLink)
     extends WrongData {
-  override val remedy: String = "the next attempt reads the original blocks"
   override val hasOther: Boolean = true
 
-  override def tell(reduceId: Int, why: Reason): Unit = {
+  override def end(reduceId: Int, why: Reason, what: String): Nothing = {
     driver.awaitNoted(driver.distrust(generation, reduceId, why), s"$generation is wrong")
-    ()
+    throw new MetadataFetchFailedException(
+      generation.shuffleId,
+      reduceId,
+      s"$what; the next attempt reads the original blocks.")
   }
 }

@@ -80,8 +80,7 @@ private[lodestone] final class MergedReads(
     if (plan.merged.nonEmpty) {
       val source = MergedSource(client, generation)
       val substitutes = new Originals(plan.merged, plan.replaced, tally)
-      val failures =
-        new MergedFailure(handle.shuffleId, new DistrustedMerge(generation, driver))
+      val failures = new MergedFailure(new DistrustedMerge(generation, driver))
       val fetcher = ChunkFetcher(source, plan.merged, substitutes, ChunkRescue.Never, tally)
       Some(new MergedShuffleReader(inner, plan, fetcher, failures, check, context, metrics))
     } else if (isCounted || OriginalsReader.gains(inner)) {

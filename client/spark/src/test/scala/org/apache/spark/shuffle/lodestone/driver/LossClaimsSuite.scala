@@ -126,11 +126,7 @@ final class LossClaimsSuite extends ClaimHarness {
   }
 
   @Test def `data that is wrong is made again however well its service is`(): Unit =
-    Seq(
-      Reason.RecordsMismatch,
-      Reason.ChunkBroken,
-      Reason.ChunkCorrupt,
-      Reason.FetchDiskFailed).foreach { why =>
+    Seq(Reason.ChunkCorrupt, Reason.FetchDiskFailed).foreach { why =>
       haveExecutors(3)
       val plan = withOutputs(Seq(service(1), service(2)))
       assertTrue(claim(plan, plan.versions.head.take(1).toSeq, why), why.code)
@@ -138,6 +134,50 @@ final class LossClaimsSuite extends ClaimHarness {
       stopDriver()
       forgetAll()
       registerShuffle()
+    }
+
+  private val wrongRecords = Seq(Reason.RecordsMismatch, Reason.ChunkBroken)
+
+  /** Of a partition whose bytes came as they were pushed. */
+  private def findsWrong(plan: RemotePlan, why: Reason, executorId: String, reduceId: Int = 42) =
+    claim(plan, Nil, why, executorId, reduceId = reduceId)
+
+  private def withWrongRecords(executors: Int)(test: (RemotePlan, Reason) => Unit): Unit =
+    wrongRecords.foreach { why =>
+      haveExecutors(executors)
+      test(withOutputs(Seq(service(1), service(2))), why)
+      stopDriver()
+      forgetAll()
+      registerShuffle()
+    }
+
+  @Test def `an executor that finds wrong records where others find right ones is not believed`()
+      : Unit = withWrongRecords(executors = 3) { (plan, why) =>
+    (1 to 20).foreach { reduceId =>
+      assertFalse(findsWrong(plan, why, "reader-1", reduceId), s"${why.code}, $reduceId")
+    }
+    assertKept(plan)
+    assertEquals(20, reasonCount(Reason.ReaderCutOff))
+  }
+
+  @Test def `records that two executors find wrong are written again`(): Unit =
+    withWrongRecords(executors = 3) { (plan, why) =>
+      assertFalse(findsWrong(plan, why, "reader-1"), why.code)
+      assertTrue(findsWrong(plan, why, "reader-2"), why.code)
+      assertForgotten(plan)
+    }
+
+  @Test def `records that one executor finds wrong time and again are written again`(): Unit =
+    withWrongRecords(executors = 3) { (plan, why) =>
+      (1 to 2).foreach(_ => assertFalse(findsWrong(plan, why, "reader-1"), why.code))
+      assertTrue(findsWrong(plan, why, "reader-1"), why.code)
+      assertForgotten(plan)
+    }
+
+  @Test def `records that the only executor finds wrong are written again at once`(): Unit =
+    withWrongRecords(executors = 0) { (plan, why) =>
+      assertTrue(findsWrong(plan, why, "reader-1"), why.code)
+      assertForgotten(plan)
     }
 
   @Test def `a service that most executors cannot reach is left in the end`(): Unit = {

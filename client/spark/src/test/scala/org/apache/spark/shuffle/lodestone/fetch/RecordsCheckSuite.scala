@@ -88,12 +88,14 @@ final class RecordsCheckSuite {
   /** Who has to know of wrong data. */
   private final class Told(override val hasOther: Boolean) extends WrongData {
     var reasons = Seq.empty[Reason]
-    override def tell(reduceId: Int, why: Reason): Unit = reasons :+= why
-    override val remedy: String = "the originals are read"
+    override def end(reduceId: Int, why: Reason, what: String): Nothing = {
+      reasons :+= why
+      throw new MetadataFetchFailedException(1, reduceId, what)
+    }
   }
 
   private def thrownBy(id: BlockId, told: Told): Throwable = {
-    val ofMerged = new MergedCheck(Nil, check, new MergedFailure(1, told))
+    val ofMerged = new MergedCheck(Nil, check, new MergedFailure(told))
     // What Kryo and Java say of such bytes is no IOException.
     val failure = new IndexOutOfBoundsException("no class has this number")
     assertThrows(classOf[Exception], () => { readingBroken(id, failure, ofMerged); () })

@@ -16,7 +16,8 @@ import org.apache.spark.shuffle.lodestone.wire.BlocksMet
 /**
  * Whether map outputs are lost of which a reduce task says so. It may be its executor that is in trouble:
  * then all maps would be run again for nothing, and again for each service that the executor cannot
- * reach. So the driver asks the services itself ([[ShownOutputs]]), and counts who complains.
+ * reach. So the driver asks the services itself ([[ShownOutputs]]), where they know, and counts who
+ * complains.
  * docs/failures.md has the rule. All calls are events of the loop.
  */
 private[remote] final class LossClaims(
@@ -46,7 +47,9 @@ private[remote] final class LossClaims(
    * that it waits for the number of executors.
    */
   def judge(of: Generation, claim: OutputsLost)(verdict: Verdict => Unit): Unit =
-    if (claim.services.isEmpty || !isDoubtful(claim)) {
+    if (WrongRecords.contains(claim.code)) {
+      hear(of, claim, verdict)
+    } else if (claim.services.isEmpty || !isDoubtful(claim)) {
       verdict(Lost(claim.services))
     } else {
       val about = aboutOf(claim)
@@ -80,6 +83,20 @@ private[remote] final class LossClaims(
         val damaged = answers.collect { case (service, Damaged) => service }
         if (shown.contains(Known)) Nil else damaged ++ gone
       case OfShuffle => if (of.isWholeWithout(gone.toSet)) Nil else gone
+    }
+  }
+
+  /**
+   * All bytes came as they were pushed, and the task has found other records in them than were written. To
+   * ask a service would say nothing more: another executor is to try, or the same one a few times.
+   */
+  private def hear(of: Generation, claim: OutputsLost, verdict: Verdict => Unit): Unit = {
+    val ofShuffle = complaints.getOrElseUpdate(of.id, new Complaints)
+    val isProved = ofShuffle.isProvedBy(claim.executorId, claim.reduceId)
+    executorCount().onComplete { running =>
+      val isAlone = running.toOption.exists(_ <= 1)
+      if (isProved || isAlone || claim.isOfBarrier || of.isOver) verdict(Lost(claim.services))
+      else await(ofShuffle.roundsOf(claim.executorId), claim, verdict)
     }
   }
 
@@ -132,10 +149,10 @@ private[remote] final class LossClaims(
    */
   private def await(rounds: Rounds, claim: OutputsLost, verdict: Verdict => Unit): Unit =
     if (rounds.join(claim.reduceId, loop.nowMs, verdict)) {
+      val where = claim.services.map(one => s" at ${one.hostPort}").mkString(",")
       log.warn(
-        s"Executor ${claim.executorId} cannot read shuffle ${claim.shuffleId} (${claim.code}), " +
-          s"of ${claim.services.map(_.hostPort).mkString(", ")}. It is there as far as the " +
-          "driver can tell: the task is run again")
+        s"Executor ${claim.executorId} cannot read shuffle ${claim.shuffleId}$where " +
+          s"(${claim.code}). It is there as far as the driver can tell: the task is run again")
       val pauseMs = math.min(FirstPauseMs << math.min(rounds.count, MostDoublings), LongestPauseMs)
       loop.later(math.min(pauseMs, conf.requestTimeoutMs / 2))(rounds.leave().foreach(_(There)))
     }
@@ -175,6 +192,13 @@ private[remote] object LossClaims {
     Reason.FetchDataGone,
     Reason.OutputLost).map(_.code)
 
+  /** What a reader says that has not got the records that were written, of all the bytes that were. */
+  private val WrongRecords: Set[String] =
+    Set[Reason](Reason.ChunkBroken, Reason.RecordsMismatch).map(_.code)
+
+  /** How often one executor finds a partition wrong before it is believed. */
+  private val Proof = 3
+
   private val FirstPauseMs = 250L
   private val LongestPauseMs = 5000L
   private val MostDoublings = 10
@@ -190,6 +214,17 @@ private[remote] object LossClaims {
   private final class Complaints {
     private val executors = mutable.HashMap.empty[ServiceLocation, mutable.Set[String]]
     private val rounds = mutable.HashMap.empty[String, Rounds]
+
+    /** By partition, who found wrong records in it, and how often. */
+    private val wrong = mutable.HashMap.empty[Int, mutable.Map[String, Int]]
+
+    /** Another executor says so too, or this one again and again. */
+    def isProvedBy(executorId: String, reduceId: Int): Boolean = {
+      val finders = wrong.getOrElseUpdate(reduceId, mutable.HashMap.empty)
+      val times = finders.getOrElse(executorId, 0) + 1
+      finders.put(executorId, times)
+      finders.size > 1 || times >= Proof
+    }
 
     def add(service: ServiceLocation, executorId: String): Unit = {
       executors.getOrElseUpdate(service, mutable.HashSet.empty) += executorId

@@ -47,22 +47,30 @@ private[remote] final class OutputLoss(
   private val failed = new ConcurrentHashMap[Int, LostAt]()
 
   def fail(reduceId: Int, lost: LostAt): Nothing = {
-    // One that was killed has not looked for long enough to have all maps run again.
-    context.killTaskIfInterrupted()
     val where =
       if (lost.services.isEmpty) "" else s" at ${lost.services.map(_.hostPort).mkString(", ")}"
-    val what =
+    fail(
+      reduceId,
+      lost,
       s"Executor $executorId cannot read map outputs for partition $reduceId$where: " +
-        lost.why.sentence
+        lost.why.sentence)
+  }
+
+  private def fail(reduceId: Int, lost: LostAt, what: String): Nothing = {
+    // One that was killed has not looked for long enough to have all maps run again.
+    context.killTaskIfInterrupted()
     tell(reduceId, lost) match {
       // Constructing it marks the task.
       case Some(true) =>
-        throw new MetadataFetchFailedException(shuffleId, reduceId, s"$what; $remedy.")
+        throw new MetadataFetchFailedException(
+          shuffleId,
+          reduceId,
+          s"$what; all maps of the shuffle are run again.")
       case Some(false) =>
         awaitKill()
         throw new TaskKilledException(
-          s"$what. The driver finds them there: the executor seems to be in trouble, and the " +
-            "task is run again.")
+          s"$what. As far as the driver can tell they are there: executor $executorId seems to " +
+            "be in trouble, and the task is run again.")
       case None =>
         throw new SparkException(s"$what, and the driver did not say whether they are lost.")
     }
@@ -77,13 +85,10 @@ private[remote] final class OutputLoss(
     }
   }
 
-  override val remedy: String = "all maps of the shuffle are run again"
   override val hasOther: Boolean = false
 
-  override def tell(reduceId: Int, why: Reason): Unit = {
-    tell(reduceId, LostAt(Option(failed.get(reduceId)).fold(NoService)(_.services), why))
-    ()
-  }
+  override def end(reduceId: Int, why: Reason, what: String): Nothing =
+    fail(reduceId, LostAt(NoService, why), what)
 
   override def chunkFailed(
       reduceId: Int,

@@ -77,7 +77,7 @@ private[lodestone] final class RemoteReads(
       val source = MergedSource(client, generation)
       val rescue = new RemoteRescue(client, generation, plan, patience)
       val fetcher = ChunkFetcher(source, merged, loss, rescue, tally)
-      val failures = new MergedFailure(handle.shuffleId, loss)
+      val failures = new MergedFailure(loss)
       val read = FetchPlan(merged, local, Nil, 0)
       val check = new OriginalsCheck(BlockRecords.Unknown, local, None)
       new MergedShuffleReader(handle.inner, read, fetcher, failures, check, context, metrics)
