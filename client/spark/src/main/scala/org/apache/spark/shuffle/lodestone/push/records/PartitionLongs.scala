@@ -14,12 +14,21 @@ private[push] final class PartitionLongs(numPartitions: Int, memory: TaskMemoryM
   private val tables = new Array[Array[Long]]((numPartitions + TableMask) >>> TableShift)
 
   def add(partition: Int, amount: Long): Unit = {
-    var table = tables(partition >>> TableShift)
-    if (table == null) {
-      table = makeTable(partition & ~TableMask)
-      tables(partition >>> TableShift) = table
-    }
-    table(partition & TableMask) += amount
+    if (!isMade(partition)) make(partition)
+    tables(partition >>> TableShift)(partition & TableMask) += amount
+  }
+
+  /** Whether a number for this partition, or for a neighbour, has been made. */
+  def isMade(partition: Int): Boolean = tables(partition >>> TableShift) != null
+
+  /**
+   * Makes the numbers of this partition and its neighbours. The task cannot do without them: where Spark
+   * has no memory they are made without. Spark may let the task wait for that of other tasks.
+   */
+  def make(partition: Int): Unit = {
+    val length = math.min(1 << TableShift, numPartitions - (partition & ~TableMask))
+    acquireMemory(length.toLong * java.lang.Long.BYTES)
+    tables(partition >>> TableShift) = new Array[Long](length)
   }
 
   def apply(partition: Int): Long = {
@@ -49,13 +58,6 @@ private[push] final class PartitionLongs(numPartitions: Int, memory: TaskMemoryM
 
   /** There is nothing that could go. */
   override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
-
-  /** The task cannot do without it: where Spark has no memory it is made without. */
-  private def makeTable(first: Int): Array[Long] = {
-    val length = math.min(1 << TableShift, numPartitions - first)
-    acquireMemory(length.toLong * java.lang.Long.BYTES)
-    new Array[Long](length)
-  }
 }
 
 private[push] object PartitionLongs {

@@ -22,11 +22,7 @@ private[remote] final class BodyRoom(
     ended: () => Unit) {
   private var taken = 0L
   private var isPastLimit = false
-  private var isWaiting = false
   private var waited = 0L
-
-  /** `alive` threw while a piece was waited for. A serializer may have made another exception of it. */
-  def wasGivenUp: Boolean = isWaiting
 
   /** How long it waited for more than was reserved. */
   def waitedNanos: Long = waited
@@ -41,8 +37,9 @@ private[remote] final class BodyRoom(
     try {
       memory.take()
     } catch {
-      // Others use direct memory as well, and it has run out. Spark ends an executor for this error, so
-      // the piece comes from the heap. If the heap is full too, Spark ends the executor.
+      // Of Netty or the JVM: others use direct memory as well, and it has run out. Spark ends an executor
+      // for this error, so the piece comes from the heap. Nothing is in it yet, so that no row is lost. If
+      // the heap is full too, Spark ends the executor.
       case _: OutOfMemoryError => Unpooled.buffer(BodyMemory.PieceBytes, BodyMemory.PieceBytes)
     }
   }
@@ -62,9 +59,7 @@ private[remote] final class BodyRoom(
 
   private def reserve(bytes: Long): Unit = {
     val fromNs = System.nanoTime()
-    isWaiting = true
     isPastLimit = budget.extend(bytes - reserved, isPastLimit)(alive())
-    isWaiting = false
     reserved = bytes
     waited += System.nanoTime() - fromNs
   }

@@ -88,9 +88,6 @@ private[remote] final class SegmentOutput(room: BodyRoom) extends OutputStream {
       segment.copy(sequence = BlockSequence.last(segment.sequence))
   }
 
-  /** Something was not written, since the task has to end. */
-  def wasGivenUp: Boolean = room.wasGivenUp
-
   /** How long a record waited for room. */
   def waitedNanos: Long = room.waitedNanos
 

@@ -9,9 +9,11 @@ import org.apache.spark.shuffle.lodestone.wire.{PushBatch, Segment}
 import org.apache.spark.storage.ShuffleBlockId
 
 /**
- * Makes bodies of segments, and pushes those that are full. At most one body of a task is being filled;
- * the room for it is taken before it is begun, so that nobody who waits for it has any, except for a body
- * that a large record makes larger than others.
+ * Makes bodies of segments, and pushes those that are full. A task fills one body at a time, and takes the
+ * room for it before it begins: who waits for room has none. A large record takes more room later.
+ *
+ * While a task fills a body it asks Spark for no memory. Spark would let it wait for tasks that have some,
+ * and they may wait for the room of its body.
  *
  * Segments come in rounds. In the last one the newest segment of a partition is known to be the last one
  * of its block when one of another partition comes; a block of which that round has nothing gets a segment
@@ -48,8 +50,11 @@ private[remote] final class SegmentWriter(
 
   def segments: Int = nextSegment
 
-  /** A record of this partition comes in a segment sooner or later. */
-  def expect(reduceId: Int): Unit = unsent.add(reduceId, 1)
+  /** A record of this partition comes in a segment sooner or later. Not to be called inside a round. */
+  def expect(reduceId: Int): Unit = {
+    if (!unsent.isMade(reduceId)) Seq(unsent, written, numbers).foreach(_.make(reduceId))
+    unsent.add(reduceId, 1)
+  }
 
   /** Call it when all is in segments: fails if a record is in none, or in two. */
   def checkRecords(): Unit = unsent.firstNonZero.foreach { partition =>
@@ -115,10 +120,12 @@ private[remote] final class SegmentWriter(
 
   private def recordsOf(write: OutputStream => Int): Int =
     try write(output)
-    finally {
-      // Kryo makes an exception of its own of what is thrown under it. Spark has to see that the task was
-      // killed, or has to be run again, and did not fail.
-      if (output.wasGivenUp) push.throwIfOver()
+    catch {
+      // Of a serializer, or of the wait for room under it, of which Kryo makes an exception of its own. A
+      // task that was killed, or has to be run again, must not count as failed. Its body is never sent.
+      case failure: RuntimeException =>
+        push.throwIfOver()
+        throw failure
     }
 
   private def endSegment(reduceId: Int, records: Int): Segment = {

@@ -8,11 +8,11 @@ import scala.concurrent.duration.DurationInt
 import scala.util.Try
 
 import org.junit.jupiter.api.{AfterEach, Test}
-import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{SparkConf, TaskKilledException}
-import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
+import org.apache.spark.memory.{MemoryConsumer, TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver._
 import org.apache.spark.shuffle.lodestone.driver.remote.RemotePlans
@@ -47,10 +47,13 @@ final class SegmentWriterSuite {
       Future.failed(new IllegalStateException("nothing is wrong"))
   }
 
-  private def pushTo(services: Seq[ServiceLocation], alive: () => Unit): AttemptPush = {
+  private def pushTo(
+      services: Seq[ServiceLocation],
+      alive: () => Unit,
+      partitions: Int = 10): AttemptPush = {
     val patience = new Patience(10000, _ => None)
     val means = PushMeans(client, new RemotePlans(new Driver), patience, patience)
-    val plan = RemotePlan(0, numPartitions = 10, replicas = 1, Array(services.toArray))
+    val plan = RemotePlan(0, partitions, replicas = 1, Array(services.toArray))
     new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, alive)
   }
 
@@ -161,6 +164,53 @@ final class SegmentWriterSuite {
     })
     writer.close()
     other.end(Nil)
+    assertEquals(classOf[TaskKilledException], ended.failed.get.getClass)
+    assertEquals(0L, bodies.usedBytes)
+  }
+
+  @Test def `a task asks Spark for no memory while it fills a body that others wait for`(): Unit = {
+    var asked = 0
+    val spark = UnifiedMemoryManager(new SparkConf(false), 1)
+    val counting = new TaskMemoryManager(spark, 0) {
+      override def acquireExecutionMemory(bytes: Long, by: MemoryConsumer): Long = {
+        asked += 1
+        super.acquireExecutionMemory(bytes, by)
+      }
+    }
+    val partitions = 3000
+    val push = pushTo(Seq(SilentDriver.goneService()), () => (), partitions)
+    val writer = new SegmentWriter(push, new Bodies(BodyBytes, 4 * BodyBytes), partitions, counting)
+    val some = Seq(0, 1, 1500, 2999)
+    some.foreach(writer.expect)
+    val before = asked
+    assertTrue(before > 0, "the task has asked for its numbers")
+    some.foreach(add(writer, _, 10))
+    assertEquals(before, asked)
+    writer.close()
+  }
+
+  @Test def `a task that has to end ends so though room comes back while Kryo fails`(): Unit = {
+    val bodies = new Bodies(BodyMemory.PieceBytes, 2L * BodyMemory.PieceBytes)
+    val other = bodies.begin(() => ())
+    var isOver = false
+    val alive = () => if (isOver) throw new TaskKilledException("scripted")
+    val push = pushTo(Seq(SilentDriver.goneService()), alive)
+    val writer = new SegmentWriter(push, bodies, 10, memory)
+    val bytes = new Array[Byte](BodyMemory.PieceBytes + 1)
+    val ended = Try(writer.add(0) { out =>
+      for (_ <- 1 to 3) other.take()
+      isOver = true
+      try out.write(bytes)
+      catch {
+        case cause: RuntimeException =>
+          other.end(Nil)
+          // As a codec does when it is closed.
+          out.write(bytes)
+          throw new IllegalStateException(cause)
+      }
+      1
+    })
+    writer.close()
     assertEquals(classOf[TaskKilledException], ended.failed.get.getClass)
     assertEquals(0L, bodies.usedBytes)
   }
