@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push.remote
 
+import java.util.concurrent.atomic.AtomicBoolean
+
 import scala.collection.mutable
 import scala.concurrent.Future
 import scala.util.{Failure, Success, Try}
@@ -115,7 +117,10 @@ private[remote] final class AttemptPush(
       cut.foreach(_ => body.hold())
       cut
     }
-    batches.foreach(_.send())
+    // Those that are left when one cannot be sent are not.
+    val left = batches.iterator
+    try left.foreach(_.send())
+    finally left.foreach(_.settle())
   }
 
   private def settled(body: SegmentBody): Unit = {
@@ -132,14 +137,20 @@ private[remote] final class AttemptPush(
     private val firstSegment = body.firstSegment + cut.from
     private val holders = sentBy.servicesOf(cut.version, cut.group)
     private val verdicts = mutable.LinkedHashMap.empty[ServiceLocation, Verdict]
+    private val isSettled = new AtomicBoolean
 
-    def send(): Unit = holders.foreach { location =>
+    def send(): Unit = guarded[Unit](_ => holders.foreach(sendTo))(Success(()))
+
+    /** Nothing of it has to be sent any more. */
+    def settle(): Unit = if (isSettled.compareAndSet(false, true)) settled(body)
+
+    private def sendTo(location: ServiceLocation): Unit = {
       val isLost = AttemptPush.this.synchronized {
         shares.touch(location)
         shares.isSpoiled(location)
       }
       val outcome =
-        if (isLost) Future.successful(Lost(Spoiled)) else sendTo(location, isCopied(location))
+        if (isLost) Future.successful(Lost(Spoiled)) else pushTo(location, isCopied(location))
       outcome.onComplete(guarded { result =>
         judged(location, result.getOrElse(Lost(Spoiled)))
       })(SameThread)
@@ -149,7 +160,7 @@ private[remote] final class AttemptPush(
       holders.exists(other => other != location && !shares.isSpoiled(other))
     }
 
-    private def sendTo(location: ServiceLocation, isCopied: Boolean): Future[Verdict] = {
+    private def pushTo(location: ServiceLocation, isCopied: Boolean): Future[Verdict] = {
       val push = new BatchPush(attempt, generation(sentBy.epoch), firstSegment, segments)
       val body = this.body.slice(cut.from, cut.until)
       means.patienceWith(isCopied)(location)(() => isGoingOn)(() =>
@@ -163,7 +174,7 @@ private[remote] final class AttemptPush(
         verdicts.put(location, verdict)
         if (verdicts.size < holders.size) None
         // What an aborted attempt is refused with says nothing of the service.
-        else if (!isGoingOn) Some(() => settled(body))
+        else if (!isGoingOn) Some(() => settle())
         else if (verdicts.values.exists(_ == Dropped)) Some(() => failed(GivenUp))
         else if (sentBy.epoch != plan.epoch) Some(() => again(0))
         else Some(conclusion())
@@ -181,7 +192,7 @@ private[remote] final class AttemptPush(
       }
       val troubles = told.collect { case (location, cause: NotTaken) => location -> cause }
       (troubles, told) match {
-        case (Seq(), _) => () => settled(body)
+        case (Seq(), _) => () => settle()
         case (Seq((location, Refused(count, reason))), Seq(_)) =>
           () => elsewhere(location, reason, count)
         case _ =>
@@ -203,7 +214,7 @@ private[remote] final class AttemptPush(
           case _ => // it goes on with the services that it has
         }(SameThread)
       }
-      settled(body)
+      settle()
     }
 
     /** The rest goes by the next version of the plan. */
@@ -217,7 +228,7 @@ private[remote] final class AttemptPush(
 
     private def again(taken: Int): Unit = {
       if (isGoingOn) dispatch(body, cut.from + taken, cut.until)
-      settled(body)
+      settle()
     }
 
     private def giveUp(location: ServiceLocation, reason: Reason): Unit =
@@ -227,28 +238,28 @@ private[remote] final class AttemptPush(
 
     private def failed(why: String): Unit = {
       fail(why)
-      settled(body)
+      settle()
     }
 
     private def nextPlan(location: ServiceLocation, reason: Reason): Future[DriverMessage] =
       AttemptPush.this.nextPlan(sentBy.epoch, cut.version, location, reason)
-  }
 
-  /** What throws where nobody waits for it would leave the task waiting for ever. */
-  private def guarded[T](act: Try[T] => Unit): Try[T] => Unit = outcome =>
-    try {
-      act(outcome)
-    } catch {
-      // Whatever it is, an error too: the task that waits is told, and it is thrown on.
-      case problem: Throwable =>
-        synchronized {
-          if (failure.isEmpty) {
-            failure = Some(new SparkException(s"map ${attempt.mapIndex} cannot push", problem))
+    /** What throws where nobody waits for it would leave the task waiting for ever, and keep its memory. */
+    private def guarded[T](act: Try[T] => Unit): Try[T] => Unit = outcome =>
+      try {
+        act(outcome)
+      } catch {
+        // Whatever it is, an error too: the task that waits is told, and it is thrown on.
+        case problem: Throwable =>
+          val cause = new SparkException(s"map ${attempt.mapIndex} cannot push", problem)
+          AttemptPush.this.synchronized {
+            if (failure.isEmpty) failure = Some(cause)
+            AttemptPush.this.notifyAll()
           }
-          notifyAll()
-        }
-        throw problem
-    }
+          settle()
+          throw problem
+      }
+  }
 
   /** The driver may be gone: then the answer is that. */
   private def nextPlan(

@@ -43,18 +43,21 @@ final class AttemptPushSuite {
     output.result(0)
   }
 
-  /** What a task that pushes one segment ends with. */
+  /** What a task that pushes one segment ends with. Its memory comes back. */
   private def pushing(answer: => Future[DriverMessage]): Throwable = {
+    val free = new CountDownLatch(1)
     val client = new ServiceClient(Application("app", -1), 1000)
     try {
       val once = new Patience(0, _ => None)
       val means = PushMeans(client, new RemotePlans(new Driver(answer)), once, once)
       val push = new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, () => ())
       val task = Future {
-        push.push(body())
+        push.push(body(() => free.countDown()))
         push.commit()
       }(scala.concurrent.ExecutionContext.global)
-      Await.ready(task, 20.seconds).value.get.failed.get
+      val ended = Await.ready(task, 20.seconds).value.get.failed.get
+      assertTrue(free.await(20, TimeUnit.SECONDS), "its memory is gone for ever")
+      ended
     } finally {
       client.close()
     }
