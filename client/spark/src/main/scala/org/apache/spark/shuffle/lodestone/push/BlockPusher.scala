@@ -12,7 +12,6 @@ import scala.concurrent.Await
 import scala.util.Random
 import scala.util.control.NonFatal
 
-import io.netty.util.internal.OutOfDirectMemoryError
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.SparkException
@@ -208,7 +207,8 @@ private[lodestone] final class BlockPusher(
       try {
         Some(PushBody.read(file, request, map.records, memory))
       } catch {
-        case failure @ (_: IOException | _: OutOfDirectMemoryError) =>
+        // Of the file; of Netty or the JVM, which has no direct memory left. The originals are read.
+        case failure @ (_: IOException | _: OutOfMemoryError) =>
           unreadable(failure, request.reduceIds.length)
           None
       }
