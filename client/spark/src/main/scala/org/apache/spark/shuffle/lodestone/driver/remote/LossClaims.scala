@@ -48,7 +48,7 @@ private[remote] final class LossClaims(
    */
   def judge(of: Generation, claim: OutputsLost)(verdict: Verdict => Unit): Unit =
     if (WrongRecords.contains(claim.code)) {
-      hear(of, claim, verdict)
+      complain(of.id, claim, verdict)
     } else if (claim.services.isEmpty || !isDoubtful(claim)) {
       verdict(Lost(claim.services))
     } else {
@@ -86,20 +86,6 @@ private[remote] final class LossClaims(
     }
   }
 
-  /**
-   * All bytes came as they were pushed, and the task has found other records in them than were written. To
-   * ask a service would say nothing more: another executor is to try, or the same one a few times.
-   */
-  private def hear(of: Generation, claim: OutputsLost, verdict: Verdict => Unit): Unit = {
-    val ofShuffle = complaints.getOrElseUpdate(of.id, new Complaints)
-    val isProved = ofShuffle.isProvedBy(claim.executorId, claim.reduceId)
-    executorCount().onComplete { running =>
-      val isAlone = running.toOption.exists(_ <= 1)
-      if (isProved || isAlone || claim.isOfBarrier || of.isOver) verdict(Lost(claim.services))
-      else await(ofShuffle.roundsOf(claim.executorId), claim, verdict)
-    }
-  }
-
   private def isDoubtful(claim: OutputsLost): Boolean =
     Doubtful.contains(claim.code) || claim.damaged.isDefined
 
@@ -131,14 +117,17 @@ private[remote] final class LossClaims(
       verdict: Verdict => Unit): Unit = {
     val ofShuffle = complaints.getOrElseUpdate(id, new Complaints)
     claim.services.foreach(ofShuffle.add(_, claim.executorId))
+    val isProved = WrongRecords.contains(claim.code) &&
+      ofShuffle.isProvedBy(claim.executorId, claim.reduceId)
     executorCount().onComplete { running =>
       val most = running.toOption.toSeq.flatMap { count =>
         claim.services.filter(ofShuffle.executorsThatMiss(_) * 2 > count)
       }
+      val isAlone = running.toOption.exists(_ <= 1)
       val rounds = ofShuffle.roundsOf(claim.executorId)
       if (most.nonEmpty) verdict(Lost(most))
-      else if (claim.isOfBarrier || rounds.areOver(claim.reduceId, loop.nowMs))
-        verdict(Lost(claim.services))
+      else if (isProved || isAlone || claim.isOfBarrier ||
+        rounds.areOver(claim.reduceId, loop.nowMs)) verdict(Lost(claim.services))
       else await(rounds, claim, verdict)
     }
   }
@@ -192,7 +181,10 @@ private[remote] object LossClaims {
     Reason.FetchDataGone,
     Reason.OutputLost).map(_.code)
 
-  /** What a reader says that has not got the records that were written, of all the bytes that were. */
+  /**
+   * What a reader says that got all bytes as they were pushed, and found other records in them than were
+   * written. A service knows nothing of records: another executor tries, or the same one a few times.
+   */
   private val WrongRecords: Set[String] =
     Set[Reason](Reason.ChunkBroken, Reason.RecordsMismatch).map(_.code)
 
