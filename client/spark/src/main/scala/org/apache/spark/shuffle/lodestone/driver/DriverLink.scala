@@ -144,8 +144,8 @@ private[lodestone] final class RpcDriverLink(
       .ask[M](message, timeout)
       .transform {
         case Failure(cast: ClassCastException) =>
-          val sentence = TwoCopies.ofMessages(classOf[DriverMessage])
-          Failure(new IllegalStateException(sentence, cast))
+          val copies = TwoCopies.ofMessages(classOf[DriverMessage])
+          Failure(copies.fold[Throwable](cast)(new IllegalStateException(_, cast)))
         case answer => answer
       }(SameThread)
 }

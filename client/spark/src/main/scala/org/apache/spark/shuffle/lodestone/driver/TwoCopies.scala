@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
+import scala.util.Try
+
 import org.apache.spark.SparkEnv
 
 /** What to say where classes of this jar meet those of another one: they have the same names only. */
@@ -8,12 +10,14 @@ private[lodestone] object TwoCopies {
   val Problem: String =
     "there are two copies of the Lodestone jar: keep one, on the class path of driver and executors"
 
-  /** A message of the driver is of a class that is not this one, though it has its name. */
-  def ofMessages(ours: Class[_]): String = {
-    val sparks = Class.forName(ours.getName, false, classOf[SparkEnv].getClassLoader)
-    s"$Problem. Spark has read a message of the driver with a class of ${placeOf(sparks)}, and " +
-      s"the shuffle manager is of ${placeOf(ours)}"
-  }
+  /** What to say if Spark reads the driver's messages with another class of this name. */
+  def ofMessages(ours: Class[_]): Option[String] =
+    Try(Class.forName(ours.getName, false, classOf[SparkEnv].getClassLoader)).toOption
+      .filter(_ ne ours)
+      .map { sparks =>
+        s"$Problem. Spark has read a message of the driver with a class of ${placeOf(sparks)}, " +
+          s"and the shuffle manager is of ${placeOf(ours)}"
+      }
 
   def placeOf(which: Class[_]): String = {
     val source = Option(which.getProtectionDomain.getCodeSource).flatMap(s => Option(s.getLocation))
