@@ -67,7 +67,7 @@ class Ran:
     shuffles: int = 0
     merged: int = 0
     remote: int = 0
-    # Of one map, which are not merged.
+    # Shuffles that have one map. Mode merge leaves them to Spark.
     single: int = 0
     seconds: float = 0.0
 

@@ -22,8 +22,8 @@ private[push] final class ByteBudget(limitBytes: Long) {
   }
 
   /**
-   * For one who gives nothing back before it has these bytes, too. If all waited for all others, they
-   * would wait for ever: where there is no room, one at a time goes past the limit.
+   * For one who holds bytes, and keeps them until it has these too. Several of them could wait for each
+   * other for ever. So one of them does not wait: it goes past the limit.
    *
    * @param isPast
    *   it is that one already

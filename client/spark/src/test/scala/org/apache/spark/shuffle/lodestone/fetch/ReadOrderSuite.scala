@@ -144,7 +144,7 @@ final class ReadOrderSuite {
   @Test def `rows are in order too where a block stays with the map that wrote it`(): Unit = {
     val small = "spark.lodestone.push.maxBlockSize" -> "8k"
     assertAlways(lodestone("merge") :+ small) { spark =>
-      // Of the fourth map all rows with the key 5 are long: the block of one partition.
+      // The fourth map writes long rows for the key 5: one of its blocks is large.
       val pairs = spark.sparkContext.parallelize(0 until 20000, 10).map { x =>
         val isLong = x / 2000 == 3 && x % 97 == 5
         (x % 97, new Random(x).alphanumeric.take(if (isLong) 2000 else 2).mkString)

@@ -49,9 +49,9 @@ private[lodestone] object RemoteOutput {
 
   /**
    * Spark prefers this host for the reduce tasks of small shuffles. A stage may also have tasks of cached
-   * rows, which prefer a real host. Then the reduce tasks wait for their own host: for some seconds on a
-   * cluster, for ever in local mode, which makes no offer because time has passed. So local mode names its
-   * real host. A cluster does not: when Spark loses a worker, it forgets all outputs at the worker's host.
+   * rows, which prefer a real host. Then the reduce tasks wait for the host of their outputs. A cluster ends
+   * the wait after some seconds. Local mode never does, as its scheduler has no timer: so it names its real
+   * host. A cluster does not: when Spark loses a worker, it forgets all outputs at the worker's host.
    */
   private def hostFor(shuffleId: Int): String =
     if (SparkEnv.get.executorId == SparkContext.DRIVER_IDENTIFIER) Utils.localCanonicalHostName()
