@@ -114,7 +114,8 @@ private[spark] object LodestoneConf {
   val PushMemory: Key = Key(
     Prefix + "push.memory",
     "64m",
-    "Bytes that one executor may have in flight to the services.")
+    "Bytes of requests to the services that one executor may have in flight, or fill in mode " +
+      "remote. There a request takes 256 KiB or more, and one large record may go past the limit.")
   val FinalizeTimeout: Key = Key(
     Prefix + "finalize.timeout",
     "3s",
