@@ -6,6 +6,7 @@
 
 import gc
 import hashlib
+import itertools
 import json
 import os
 import tempfile
@@ -189,12 +190,30 @@ def plan_of(frame) -> dict[str, bool]:
     }
 
 
-def spilled_shuffles(spark, seeds=(1,), rows=700000, maps=2, partitions=4):
-    """For each seed a shuffle of rows that do not fit into memory: its number of rows, sums and checksum, or why it failed."""
+def spilled_shuffles(spark, seeds=(1,), at_least=None, rows=700000, maps=2, partitions=4):
+    """For each seed a shuffle of rows that do not fit into memory: its number of rows, sums and checksum, or why it failed.
+
+    With `at_least`, no further seed follows after that many once a task has failed.
+    """
     sizes = {"rows": rows, "maps": maps, "partitions": partitions}
-    return [
-        answer_or_failure(spark, partial(spilled_shuffle, seed=seed, **sizes)) for seed in seeds
-    ]
+    answers = []
+    for seed in seeds:
+        answers.append(answer_or_failure(spark, partial(spilled_shuffle, seed=seed, **sizes)))
+        if at_least is not None and len(answers) >= at_least and has_failed_tasks(spark):
+            break
+    return answers
+
+
+def has_failed_tasks(spark):
+    """Whether a task of any stage has failed in this application."""
+    return any(stage.numFailedTasks for stage in stages_of(spark))
+
+
+def stages_of(spark):
+    """The last attempt of each stage of this application."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = map(tracker.getStageInfo, itertools.count())
+    return itertools.takewhile(lambda stage: stage is not None, stages)
 
 
 def spilled_shuffle(spark, seed, rows, maps=2, partitions=4):

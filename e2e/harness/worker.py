@@ -4,7 +4,6 @@
 import json
 import os
 import sys
-from itertools import count, takewhile
 
 from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
@@ -55,9 +54,7 @@ def report_of(spark: SparkSession):
 
 def stages_of(spark: SparkSession):
     """The last attempt of each stage: its number and how many tasks it had."""
-    tracker = spark.sparkContext.statusTracker()
-    stages = takewhile(lambda stage: stage is not None, map(tracker.getStageInfo, count()))
-    return [[stage.currentAttemptId, stage.numTasks] for stage in stages]
+    return [[stage.currentAttemptId, stage.numTasks] for stage in jobs.stages_of(spark)]
 
 
 if __name__ == "__main__":
