@@ -36,7 +36,7 @@ def measured(asked: argparse.Namespace) -> int:
     setting = setting_of(asked, tables.make(asked.scale))
     told = result.begun(setting, command("queries"), asked.rounds)
     told |= {"scale": asked.scale, "sides": asked.sides, "notes": asked.note}
-    if asked.resume:
+    if asked.resume and RUNS.exists():
         told |= resumed(told, json.loads(RUNS.read_text()))
     suite = Suite(told, asked.out)
     throttle = disk.Throttle(sides.CACHE)
@@ -128,7 +128,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sides", type=listed(names), default=SIDES, help=f"of {names}")
     parser.add_argument("--queries", type=listed(known), default=known, help="q1 to q99")
     parser.add_argument("--rounds", type=int, default=1)
-    resume_help = f"go on with the runs in {RUNS}: queries that are there are not run again"
+    resume_help = (
+        f"go on with the runs in {RUNS}, if there are any: their queries are not run again"
+    )
     parser.add_argument("--resume", action="store_true", help=resume_help)
     parser.add_argument("--scale", default="1", help="the scale factor: 1 is 400 MB of Parquet")
     add_cluster(parser)
