@@ -72,7 +72,7 @@ private[spark] object Reason {
         "the shuffle was moved from service to service too often")
   case object ReaderCutOff extends Reason(
         "READER_CUT_OFF",
-        "a reader could not read what the driver can read at the service; its task was run again")
+        "a reader could not read what seems to be there; its task was run again")
   case object OutputLost extends Reason(
         "OUTPUT_LOST",
         "map outputs were not found where they had been pushed; all maps were run again")
@@ -135,10 +135,11 @@ private[spark] object Reason {
       extends Reason("CHUNK_CHECKSUM_MISMATCH", "a chunk arrived damaged")
   case object ChunkBroken extends Reason(
         "CHUNK_BROKEN",
-        "a merged chunk broke while it was read; the stage was repeated with the originals")
+        "a merged chunk could not be read; the stage, or in mode remote all maps, were run again")
   case object RecordsMismatch extends Reason(
         "RECORDS_MISMATCH",
-        "a merged chunk had other than the written number of records; the stage was repeated")
+        "a merged chunk had other than the written number of records; the stage, or in mode " +
+          "remote all maps, were run again")
   case object OriginalMismatch extends Reason(
         "ORIGINAL_MISMATCH",
         "a map output had other than the written number of records; its map was run again")

@@ -124,10 +124,8 @@ class LodestoneConfSuite {
     val said = LogCapture.warnings {
       assertEquals(7000L, LodestoneConf.onExecutor(conf).requestTimeoutMs)
     }
-    if (LogCapture.hears) {
-      assertEquals(1, said.size, said.toString)
-      assertTrue(said.head.contains("spark.lodestone.push.ahead"), said.head)
-    }
+    assertEquals(1, said.size, said.toString)
+    assertTrue(said.head.contains("spark.lodestone.push.ahead"), said.head)
     assertThrows(classOf[IllegalArgumentException], () => LodestoneConf(conf))
     // What it does know must make sense.
     val wrong = new SparkConf(false).set("spark.lodestone.request.timeout", "soon")

@@ -7,13 +7,9 @@ import org.apache.logging.log4j.{Level, LogManager}
 import org.apache.logging.log4j.core.{LogEvent, Logger}
 import org.apache.logging.log4j.core.appender.AbstractAppender
 import org.apache.logging.log4j.core.config.{Configurator, Property}
-import org.slf4j.LoggerFactory
 
 /** What people read in the log. */
 private[lodestone] object LogCapture {
-
-  /** False where there is no logger, as on the class path of the tests of Spark 3.5. */
-  val hears: Boolean = !LoggerFactory.getILoggerFactory.getClass.getName.contains("NOP")
 
   /** Warnings of everything of ours, while `body` runs. */
   def warnings(body: => Unit): Seq[String] = lines(Level.WARN, "lodestone")(body)

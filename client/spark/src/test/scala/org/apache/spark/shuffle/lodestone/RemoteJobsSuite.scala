@@ -14,7 +14,7 @@ import scala.concurrent.duration.DurationInt
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.junit.jupiter.api.{AfterEach, Test}
-import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{FetchFailed, HashPartitioner, MapOutputTrackerMaster, ShuffleDependency}
@@ -24,7 +24,7 @@ import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{MapStatus, SparkListener, SparkListenerTaskEnd, TaskInfo}
 import org.apache.spark.shuffle.lodestone.driver.{DriverEndpoint, OutputsLost, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
-import org.apache.spark.shuffle.lodestone.fetch.{MapRangeRDD, ReadRange}
+import org.apache.spark.shuffle.lodestone.fetch.{MapRangeRDD, ReadRange, UnopenedChunkCodec}
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, Crc32c, Segment, Status}
 import org.apache.spark.util.{RpcUtils, Utils}
@@ -402,6 +402,16 @@ final class RemoteJobsSuite {
     }
     assertEquals(expected, result)
     assertEquals(13, mapTasks.sum(), "more maps than the one were run again")
+  }
+
+  @Test def aChunkThatSparkCannotOpenIsTakenForWrongRecordsAndNotForALostService(): Unit = {
+    start(1)
+    val codec = "spark.io.compression.codec" -> classOf[UnopenedChunkCodec].getName
+    val expected = withSpark()(shuffled)
+    UnopenedChunkCodec.armed.set(true)
+    assertEquals(expected, withSpark(remote :+ codec: _*)(shuffled))
+    assertFalse(UnopenedChunkCodec.armed.get, "every stream was opened")
+    assertEquals("{\"CHUNK_BROKEN\":1}", report.at("/totals/reasons").toString)
   }
 
   private def wide(spark: SparkContext): RDD[(Int, Int)] =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch
 
-import org.apache.spark.FetchFailed
+import org.apache.spark.{FetchFailed, TaskContext}
 import org.apache.spark.shuffle.{FetchFailedException, MetadataFetchFailedException}
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.{DriverLink, ShuffleGeneration}
@@ -48,11 +48,15 @@ private[fetch] final class MergedFailure(wrong: WrongData) {
     case failure: FetchFailedException =>
       failure.toTaskFailedReason match {
         case FetchFailed(address, _, _, _, reduceId, message) if isMerger(address) =>
+          unmark()
           val what = s"A merged chunk of partition $reduceId broke while it was read ($message)"
           distrust(reduceId, Reason.ChunkBroken, what)
         case _ => throw failure
       }
   }
+
+  /** Spark's exception has marked the task: it would be told of the merger, whatever the task ends with. */
+  private def unmark(): Unit = Option(TaskContext.get()).foreach(_.setFetchFailed(null))
 
   private def isMerger(address: BlockManagerId): Boolean =
     address != null && address.executorId == BlockManagerId.SHUFFLE_MERGER_IDENTIFIER
@@ -64,10 +68,7 @@ private[fetch] final class MergedFailure(wrong: WrongData) {
 /** What a task does about wrong data that it has read. */
 private[fetch] trait WrongData {
 
-  /**
-   * Ends the task, once the driver knows: the next attempt must not be quicker. What this throws marks the
-   * task, and replaces a mark that names the merger.
-   */
+  /** Ends the task, once the driver knows: the next attempt must not be quicker. */
   def end(reduceId: Int, why: Reason, what: String): Nothing
 
   /**

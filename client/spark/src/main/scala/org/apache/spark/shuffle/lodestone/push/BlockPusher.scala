@@ -42,14 +42,14 @@ private[lodestone] final class BlockPusher(
     client: ServiceClient,
     driver: DriverLink,
     diskReadMicros: () => Long,
-    random: Random = new Random) {
+    random: Random = new Random,
+    memory: BodyMemory = new BodyMemory) {
   import BlockPusher._
 
   private val log = LoggerFactory.getLogger(classOf[BlockPusher])
   private val budget = new ByteBudget(conf.pushMemoryBytes)
   private val shuffles = new ConcurrentHashMap[ShuffleGeneration, ShufflePush]()
   private val lanes = new ConcurrentHashMap[String, Semaphore]()
-  private val memory = new BodyMemory
   private val waiting = new WaitingMaps
   private val workers = newWorkers(whenIdle = () => memory.clear())
   // Before there is much to write: a disk is known best while it has nothing to do.

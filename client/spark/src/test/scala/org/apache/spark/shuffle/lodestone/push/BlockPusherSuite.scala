@@ -10,6 +10,7 @@ import scala.concurrent.{Future, Promise}
 import scala.concurrent.duration.{DurationInt, FiniteDuration}
 import scala.util.Random
 
+import io.netty.buffer.Unpooled
 import org.junit.jupiter.api.{AfterEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertNotNull, assertTrue}
 import org.junit.jupiter.api.io.TempDir
@@ -64,9 +65,11 @@ final class BlockPusherSuite {
     def counts(): PushCounts = accounts()._1
   }
 
-  private final class Setup(
+  private class Setup(
       answer: MapSample => Future[DriverMessage],
       settings: (String, String)*) {
+    protected def memory: BodyMemory = new BodyMemory
+
     def this(plan: Future[DriverMessage], settings: (String, String)*) =
       this((_: MapSample) => plan, settings: _*)
 
@@ -75,7 +78,7 @@ final class BlockPusherSuite {
     val driver = new Driver(answer)
     private val parsed = LodestoneConf(conf)
     private val client = new ServiceClient(Application("app", -1), parsed.requestTimeoutMs)
-    val pusher = new BlockPusher(parsed, client, driver, () => 123, new Random(1))
+    val pusher = new BlockPusher(parsed, client, driver, () => 123, new Random(1), memory)
     closing ::= { () =>
       pusher.stop()
       client.close()
@@ -128,6 +131,24 @@ final class BlockPusherSuite {
     assertEquals(checksum, batch.segments(1).crc32c)
     assertEquals((4, 1L << 40), (batch.mapIndex, batch.mapId))
     assertEquals(0, setup.pusher.bytesInFlight)
+  }
+
+  @Test def blocksForWhichTheJvmHasNoDirectMemoryAreReadFromTheOriginals(): Unit = {
+    var asked = 0
+    val settings = "spark.lodestone.push.batchSize" -> "512k"
+    val setup = new Setup(planOf(300, accepting), settings) {
+      override protected def memory: BodyMemory = new BodyMemory(() => {
+        asked += 1
+        if (asked == 1) throw new OutOfMemoryError("Cannot reserve") else Unpooled.directBuffer()
+      })
+    }
+    val lengths = Array.fill(300)(1000L)
+    setup.pusher.push(output(lengths))
+    val unread = Map("PUSH_READ_FAILED" -> 300L)
+    assertEquals(PushCounts(0, 0, 0, Map.empty, unread), setup.driver.counts())
+    assertEquals(0, setup.pusher.bytesInFlight)
+    setup.pusher.push(output(lengths, mapIndex = 5))
+    assertEquals(PushCounts(300, 300000, 1, Map.empty, Map.empty), setup.driver.counts())
   }
 
   @Test def eachRefusedBlockIsCountedWithItsReason(): Unit = {

@@ -103,11 +103,14 @@ private[remote] final class OutputLoss(
     ()
   }
 
-  /** There is nothing to read in its place. */
+  /**
+   * There is nothing to read in its place. Where no chunk failed, one came whole, and Spark could not open
+   * it: with some codecs it reads the first bytes there and then.
+   */
   override def apply(reduceId: Int, maps: Int => Boolean): FetchPlan.Blocks =
     fail(
       reduceId,
-      Option(failed.get(reduceId)).getOrElse(LostAt(NoService, Reason.ChunkFetchFailed)))
+      Option(failed.get(reduceId)).getOrElse(LostAt(NoService, Reason.ChunkBroken)))
 
   private def tell(reduceId: Int, lost: LostAt): Option[Boolean] = {
     val message =

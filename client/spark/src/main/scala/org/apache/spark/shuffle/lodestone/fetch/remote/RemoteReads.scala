@@ -150,15 +150,16 @@ private[lodestone] final class RemoteReads(
       for (source <- sources; layout <- source.of(reduceId)) {
         pick.add(source.service, layout, source.wanted(reduceId))
       }
-      pick.firstMissing match {
+      val missing = pick.missing
+      missing.headOption match {
         case None => Right(pick.result())
         case Some((mapIndex, mapId)) =>
           val services = sources.map(_.service)
           log.error(
-            s"${pick.missing} blocks of partition $reduceId of $generation are not all at " +
+            s"${missing.size} blocks of partition $reduceId of $generation are not all at " +
               services.map(_.hostPort).mkString(", "))
-          val missing = MissingBlock(mapIndex, mapId, reduceId)
-          Left(reduceId -> LostAt(services, Reason.OutputLost, Some(missing)))
+          val first = MissingBlock(mapIndex, mapId, reduceId)
+          Left(reduceId -> LostAt(services, Reason.OutputLost, Some(first)))
       }
     }
   }

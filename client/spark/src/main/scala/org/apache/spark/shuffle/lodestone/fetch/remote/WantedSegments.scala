@@ -166,12 +166,9 @@ private[remote] final class PartitionPick(
     chunks ++= cut.result()
   }
 
-  /** Blocks of which not all segments are there, each once. */
-  def missing: Int = wanted.mapIndexes.count(!met.isWhole(_))
-
-  /** The map index and the map id of a block that is not wholly there. */
-  def firstMissing: Option[(Int, Long)] =
-    wanted.mapIndexes.find(!met.isWhole(_)).map(index => index -> wanted.attemptOf(index))
+  /** Map index and map id of each block of which not all segments are there. */
+  def missing: Seq[(Int, Long)] =
+    wanted.mapIndexes.filterNot(met.isWhole).map(i => i -> wanted.attemptOf(i)).toSeq
 
   def result(): IndexedSeq[MergedChunk] = chunks.result()
 }

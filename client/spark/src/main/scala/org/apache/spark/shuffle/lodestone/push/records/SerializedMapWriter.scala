@@ -49,9 +49,12 @@ private[lodestone] final class SerializedMapWriter[K, V](
       collect(rows)
       lengths = writeOut()
     } finally {
-      encoder.abandon()
-      pages.free()
-      spills.foreach(_.delete())
+      try {
+        encoder.abandon()
+      } finally {
+        pages.free()
+        spills.foreach(_.delete())
+      }
     }
 
   override def stop(success: Boolean): Option[MapStatus] =

@@ -47,9 +47,10 @@ private[remote] final class RemoteMapWriter[K, V](
       val location = output.location(attempt.shuffleId)
       status = Some(MapStatuses(location, lengths, attempt.mapId, rowChecksums))
     } finally {
-      collector.close()
+      // First, so that streams which are closed next have nothing to wait for.
       segments.close()
-      if (!isOver) push.abort()
+      try collector.close()
+      finally if (!isOver) push.abort()
     }
 
   override def stop(success: Boolean): Option[MapStatus] = {

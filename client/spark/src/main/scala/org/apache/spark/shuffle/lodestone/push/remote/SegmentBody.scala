@@ -46,6 +46,7 @@ private[remote] final class SegmentOutput(room: BodyRoom) extends OutputStream {
   private var piece: ByteBuf = _
   private var size = 0
   private var start = 0
+  private var isFree = false
 
   def sizeBytes: Int = size
 
@@ -56,7 +57,8 @@ private[remote] final class SegmentOutput(room: BodyRoom) extends OutputStream {
 
   override def write(byte: Int): Unit = write(Array(byte.toByte), 0, 1)
 
-  override def write(from: Array[Byte], offset: Int, length: Int): Unit = {
+  /** After the end nobody wants what a stream still writes when it is closed, and it waits for no room. */
+  override def write(from: Array[Byte], offset: Int, length: Int): Unit = if (!isFree) {
     crc.update(from, offset, length)
     var done = 0
     while (done < length) {
@@ -99,6 +101,7 @@ private[remote] final class SegmentOutput(room: BodyRoom) extends OutputStream {
   }
 
   def free(): Unit = {
+    isFree = true
     bytes.release()
     room.end(pieces)
   }

@@ -3,6 +3,8 @@ package org.apache.spark.shuffle.lodestone.push.remote
 
 import java.io.OutputStream
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.shuffle.lodestone.push.records.{OutputCheck, PartitionLongs}
 import org.apache.spark.shuffle.lodestone.wire.{PushBatch, Segment}
@@ -121,9 +123,9 @@ private[remote] final class SegmentWriter(
   private def recordsOf(write: OutputStream => Int): Int =
     try write(output)
     catch {
-      // Of a serializer, or of the wait for room under it, of which Kryo makes an exception of its own. A
-      // task that was killed, or has to be run again, must not count as failed. Its body is never sent.
-      case failure: RuntimeException =>
+      // Of a serializer, or of the wait for room under it, of which Kryo and Java's make exceptions of their
+      // own. A task that was killed, or has to be run again, must not count as failed. Its body is never sent.
+      case NonFatal(failure) =>
         push.throwIfOver()
         throw failure
     }

@@ -36,10 +36,9 @@ private[remote] final class SerializedRecords(
     pages.giveAll()
   }
 
-  override def close(): Unit = {
-    encoder.abandon()
-    pages.free()
-  }
+  override def close(): Unit =
+    try encoder.abandon()
+    finally pages.free()
 
   override def peakBytes: Long = pages.peakBytes
 

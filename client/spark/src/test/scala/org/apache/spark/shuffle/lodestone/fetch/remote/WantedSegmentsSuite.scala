@@ -43,7 +43,7 @@ final class WantedSegmentsSuite {
     val wanted = new WantedSegments(outputs, plan(replicas))
     val pick = new PartitionPick(0, wanted.blocks(0), ChunkCut.ChunkBytes)
     pick.add(a, layout, wanted.blocks(0))
-    assertEquals(0, pick.missing)
+    assertEquals(Nil, pick.missing)
     pick.result().map(_.segments.map(_.mapIndex).toSeq)
   }
 
@@ -64,7 +64,7 @@ final class WantedSegmentsSuite {
       val other = segment(4, 0).copy(mapId = 204)
       pick.add(service, laid(other +: segments :+ other: _*), wanted)
     }
-    (pick.missing, pick.result().map(_.segments.toSeq))
+    (pick.missing.size, pick.result().map(_.segments.toSeq))
   }
 
   private val whole = Seq(segment(5, 1))

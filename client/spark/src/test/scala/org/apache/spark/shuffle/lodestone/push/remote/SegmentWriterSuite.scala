@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push.remote
 
+import java.io.{IOException, OutputStream}
 import java.nio.file.Path
 
 import scala.concurrent.{Await, Future}
@@ -8,7 +9,7 @@ import scala.concurrent.duration.DurationInt
 import scala.util.Try
 
 import org.junit.jupiter.api.{AfterEach, Test}
-import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue, fail}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{SparkConf, TaskKilledException}
@@ -147,7 +148,12 @@ final class SegmentWriterSuite {
   }
 
   @Test def `a task that is killed while a large record waits is killed, whatever Kryo says`()
-      : Unit = {
+      : Unit = killedWhileItWaits(new IllegalStateException(_))
+
+  @Test def `and whatever Java's serialization says`(): Unit =
+    killedWhileItWaits(new IOException(_))
+
+  private def killedWhileItWaits(wrapped: Throwable => Exception): Unit = {
     val bodies = new Bodies(BodyMemory.PieceBytes, 2L * BodyMemory.PieceBytes)
     val other = bodies.begin(() => ())
     var isKilled = false
@@ -157,14 +163,30 @@ final class SegmentWriterSuite {
     val ended = Try(writer.add(0) { out =>
       for (_ <- 1 to 3) other.take()
       isKilled = true
-      // As Kryo does.
       try out.write(new Array[Byte](BodyMemory.PieceBytes + 1))
-      catch { case cause: RuntimeException => throw new IllegalStateException(cause) }
+      catch { case cause: RuntimeException => throw wrapped(cause) }
       1
     })
     writer.close()
     other.end(Nil)
     assertEquals(classOf[TaskKilledException], ended.failed.get.getClass)
+    assertEquals(0L, bodies.usedBytes)
+  }
+
+  @Test def `a stream that is closed when its task has ended waits for no room`(): Unit = {
+    val bodies = new Bodies(BodyMemory.PieceBytes, 2L * BodyMemory.PieceBytes)
+    val other = bodies.begin(() => ())
+    val push = pushTo(Seq(SilentDriver.goneService()), () => fail("it waits"))
+    val writer = new SegmentWriter(push, bodies, 10, memory)
+    var stream: OutputStream = null
+    writer.add(0) { out =>
+      stream = out
+      1
+    }
+    for (_ <- 1 to 3) other.take()
+    writer.close()
+    stream.write(new Array[Byte](2 * BodyMemory.PieceBytes))
+    other.end(Nil)
     assertEquals(0L, bodies.usedBytes)
   }
 

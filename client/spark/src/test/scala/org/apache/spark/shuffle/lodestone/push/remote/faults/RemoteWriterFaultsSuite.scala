@@ -3,11 +3,12 @@ package org.apache.spark.shuffle.lodestone.push.remote
 
 import java.io.File
 import java.nio.file.Path
+import java.util.concurrent.TimeUnit
 
 import scala.concurrent.Future
 
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
-import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.shuffle.lodestone.DaemonProcess
@@ -19,6 +20,8 @@ import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
 
 /** The writer of map outputs that services keep, with a real one, and connections that break at any byte. */
 final class RemoteWriterFaultsSuite extends WriterHunt {
+  import RemoteWriterFaultsSuite._
+
   override protected def usualCases: Int = 25
 
   @TempDir var place: Path = _
@@ -79,7 +82,7 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
     val attempt = MapAttempt(task.dependency.shuffleId, 0, 0, which.seed)
     val alive = () => task.context.killTaskIfInterrupted()
     val push = new AttemptPush(attempt, plan, means, alive)
-    val bodies = new Bodies(which.bodyBytes, 3L * which.bodyBytes)
+    val bodies = new Bodies(which.bodyBytes, BodiesAtATime.toLong * which.bodyBytes)
     val writer = new RemoteMapWriter[Any, Any](
       task.dependency,
       push,
@@ -90,7 +93,15 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
     val failure = task.failureOf(writer.write(task.rows))
     val status = writer.stop(failure.isEmpty)
     assertEquals(failure.isEmpty, status.isDefined, task.story)
+    awaitRoom(bodies, task.story)
     (failure, push.requestCount.toInt)
+  }
+
+  /** The task gives all room for bodies back, also what is still on its way when it ends. */
+  private def awaitRoom(bodies: Bodies, story: String): Unit = {
+    val end = System.nanoTime() + TimeUnit.SECONDS.toNanos(60)
+    val alive = () => assertTrue(System.nanoTime() < end, s"room for bodies is lost, $story")
+    Seq.fill(BodiesAtATime)(bodies.begin(alive)).foreach(_.end(Nil))
   }
 
   private object NoOther extends SilentDriver {
@@ -116,4 +127,10 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
       one.close()
     }
   }
+}
+
+private object RemoteWriterFaultsSuite {
+
+  /** For which there is memory. */
+  private val BodiesAtATime = 3
 }
