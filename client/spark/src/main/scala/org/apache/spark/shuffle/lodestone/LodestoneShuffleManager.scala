@@ -16,12 +16,12 @@ import org.apache.spark.shuffle.lodestone.fetch.WrittenRecords
 import org.apache.spark.shuffle.lodestone.fetch.remote.RemoteReads
 import org.apache.spark.shuffle.lodestone.push.{BlockPusher, DiskProbe, DiskSpeed, MapOutput}
 import org.apache.spark.shuffle.lodestone.push.{CommittingShuffleWriter, CountingShuffleWriter}
-import org.apache.spark.shuffle.lodestone.push.RecordCounts
+import org.apache.spark.shuffle.lodestone.push.{RecordCounts, WholeBlocksWriter}
 import org.apache.spark.shuffle.lodestone.push.records.MapWriters
 import org.apache.spark.shuffle.lodestone.push.remote.RemoteWrites
 import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.Application
-import org.apache.spark.shuffle.sort.SortShuffleManager
+import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SortShuffleManager}
 
 /**
  * The value of `spark.shuffle.manager`. Map outputs are written as Spark's own writers do, and kept,
@@ -68,7 +68,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     case remote: LodestoneHandle[K @unchecked, V @unchecked, _] if remote.isRemote =>
       executorSide(remote.app).writes
         .writer[K, V](remote, mapId, context, metrics)
-        .getOrElse(super.getWriter(remote.inner, mapId, context, metrics))
+        .getOrElse(sparksWriter(remote.inner, mapId, context, metrics))
     case merging: LodestoneHandle[K @unchecked, V @unchecked, _] =>
       val side = executorSide(merging.app)
       keepingWriter(merging, mapId, context, metrics) { (lengths, records) =>
@@ -82,7 +82,21 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       }
     case local: LocalHandle[K @unchecked, V @unchecked, _] =>
       keepingWriter(local, mapId, context, metrics)((_, _) => ())
-    case plain => super.getWriter(SparkHandle.checked(plain), mapId, context, metrics)
+    case plain => sparksWriter(SparkHandle.checked(plain), mapId, context, metrics)
+  }
+
+  /** One of Spark's own. */
+  private def sparksWriter[K, V](
+      handle: ShuffleHandle,
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = {
+    val writer = super.getWriter[K, V](handle, mapId, context, metrics)
+    handle match {
+      case files: BypassMergeSortShuffleHandle[_, _] =>
+        new WholeBlocksWriter(writer, files.dependency.partitioner)
+      case _ => writer
+    }
   }
 
   /** Of an output that the executor keeps: what is in it the driver hears as soon as it is committed. */
@@ -96,7 +110,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     val inner = mapWriters
       .writer[K, V](handle.inner, mapId, context, metrics, records)
       .getOrElse {
-        val sparks = super.getWriter[K, V](handle.inner, mapId, context, metrics)
+        val sparks = sparksWriter[K, V](handle.inner, mapId, context, metrics)
         new CountingShuffleWriter(sparks, records)
       }
     new CommittingShuffleWriter(

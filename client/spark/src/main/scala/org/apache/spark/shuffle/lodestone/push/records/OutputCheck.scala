@@ -19,6 +19,14 @@ private[push] object OutputCheck {
       s"of the records that a map task took for partition $partition $records are in no segment: " +
         "its output is not committed")
 
+  /** Of a partition for which there were records. */
+  def block(partition: Int, written: Long): Unit = if (written == 0) {
+    throw new IllegalStateException(
+      s"a map task took records for partition $partition, and Spark's writer lost them: its " +
+        "output has no bytes for it, and it is not committed. Look at the executor's local " +
+        "directories")
+  }
+
   /** What went to the block's stream, and what its writer says of the file. */
   def bytes(partition: Int, sent: Long, written: Long): Unit = if (sent != written) {
     throw new IllegalStateException(

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.push.remote
 
-import java.io.OutputStream
-
-import scala.util.control.NonFatal
+import java.io.{IOException, OutputStream}
 
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.shuffle.lodestone.push.records.{OutputCheck, PartitionLongs}
@@ -125,7 +123,7 @@ private[remote] final class SegmentWriter(
     catch {
       // Of a serializer, or of the wait for room under it, of which Kryo and Java's make exceptions of their
       // own. A task that was killed, or has to be run again, must not count as failed. Its body is never sent.
-      case NonFatal(failure) =>
+      case failure @ (_: RuntimeException | _: IOException) =>
         push.throwIfOver()
         throw failure
     }
