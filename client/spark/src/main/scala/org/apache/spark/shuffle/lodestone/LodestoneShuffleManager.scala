@@ -16,7 +16,7 @@ import org.apache.spark.shuffle.lodestone.fetch.WrittenRecords
 import org.apache.spark.shuffle.lodestone.fetch.remote.RemoteReads
 import org.apache.spark.shuffle.lodestone.push.{BlockPusher, DiskProbe, DiskSpeed, MapOutput}
 import org.apache.spark.shuffle.lodestone.push.{CommittingShuffleWriter, CountingShuffleWriter}
-import org.apache.spark.shuffle.lodestone.push.{RecordCounts, WholeBlocksWriter}
+import org.apache.spark.shuffle.lodestone.push.RecordCounts
 import org.apache.spark.shuffle.lodestone.push.records.MapWriters
 import org.apache.spark.shuffle.lodestone.push.remote.RemoteWrites
 import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
@@ -85,7 +85,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     case plain => sparksWriter(SparkHandle.checked(plain), mapId, context, metrics)
   }
 
-  /** One of Spark's own. */
+  /** One of Spark's own, for outputs of which the driver is told nothing. */
   private def sparksWriter[K, V](
       handle: ShuffleHandle,
       mapId: Long,
@@ -94,7 +94,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     val writer = super.getWriter[K, V](handle, mapId, context, metrics)
     handle match {
       case files: BypassMergeSortShuffleHandle[_, _] =>
-        new WholeBlocksWriter(writer, files.dependency.partitioner)
+        new CountingShuffleWriter(writer, RecordCounts(files.dependency))
       case _ => writer
     }
   }
@@ -110,7 +110,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     val inner = mapWriters
       .writer[K, V](handle.inner, mapId, context, metrics, records)
       .getOrElse {
-        val sparks = sparksWriter[K, V](handle.inner, mapId, context, metrics)
+        val sparks = super.getWriter[K, V](handle.inner, mapId, context, metrics)
         new CountingShuffleWriter(sparks, records)
       }
     new CommittingShuffleWriter(

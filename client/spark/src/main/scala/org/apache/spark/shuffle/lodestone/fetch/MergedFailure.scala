@@ -55,7 +55,7 @@ private[fetch] final class MergedFailure(wrong: WrongData) {
       }
   }
 
-  /** Spark's exception has marked the task: it would be told of the merger, whatever the task ends with. */
+  /** Spark's exception has marked the task, and Spark reports the mark whatever the task ends with. */
   private def unmark(): Unit = Option(TaskContext.get()).foreach(_.setFetchFailed(null))
 
   private def isMerger(address: BlockManagerId): Boolean =

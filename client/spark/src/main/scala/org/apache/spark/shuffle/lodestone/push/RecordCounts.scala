@@ -24,6 +24,9 @@ private[lodestone] final class RecordCounts private (partitioner: Option[Partiti
   /** Of a map task that does not combine. */
   def in(reduceId: Int): Long = counts(reduceId)
 
+  /** Partitions that are known to have records. */
+  def filled: Iterator[Int] = counts.indices.iterator.filter(counts(_) > 0)
+
   /** All of them, if they are known. */
   def packed: Option[PackedLongs] = partitioner.map(_ => PackedLongs(counts))
 

@@ -121,8 +121,9 @@ private[remote] final class SegmentWriter(
   private def recordsOf(write: OutputStream => Int): Int =
     try write(output)
     catch {
-      // Of a serializer, or of the wait for room under it, of which Kryo and Java's make exceptions of their
-      // own. A task that was killed, or has to be run again, must not count as failed. Its body is never sent.
+      // The serializer failed, or the wait for room below it did. Kryo and Java's serializer wrap the
+      // exception of that wait. A task that was killed, or has to be run again, must not count as failed.
+      // Its body is never sent.
       case failure @ (_: RuntimeException | _: IOException) =>
         push.throwIfOver()
         throw failure
