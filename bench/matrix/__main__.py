@@ -130,8 +130,21 @@ def arguments() -> argparse.Namespace:
     cold_help = "without warm-up: for a try, as the first round then measures compilers"
     parser.add_argument("--cold", action="store_true", help=cold_help)
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one run")
+    before_help = "a built checkout of another commit, whose plugin the side `before` has"
+    parser.add_argument("--before", type=checkout, help=before_help)
     parser.add_argument("--out", type=Path, help="results are OUT.json, OUT.txt and OUT.svg")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if "before" in asked.sides and not asked.before:
+        parser.error("the side `before` needs --before CHECKOUT")
+    return asked
+
+
+def checkout(text: str) -> Path:
+    """A folder in which `make build` has run."""
+    folder = Path(text).resolve()
+    if not list((folder / "dist" / "jars").glob("lodestone-spark-*.jar")):
+        raise argparse.ArgumentTypeError(f"there is no plugin in {folder}/dist: run `make build`")
+    return folder
 
 
 def change(text: str) -> tuple[str, str, object]:

@@ -62,6 +62,7 @@ def setting_of(asked: argparse.Namespace, tables: Path, network_reads: bool = Fa
         memory_mb=asked.memory,
         network_reads=network_reads,
         tables=tables,
+        before=getattr(asked, "before", None),
     )
 
 

@@ -18,6 +18,8 @@ def begun(setting: Setting, command: str, rounds: int) -> dict:
     """A result without runs."""
     shared = asdict(setting)
     shared.pop("tables")
+    if shared.pop("before"):
+        shared["before"] = commit(setting.before)
     return {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": commit(),
@@ -45,11 +47,11 @@ def machine() -> dict:
     }
 
 
-def commit() -> str:
+def commit(checkout: Path = ROOT) -> str:
     """With a plus sign when the tree has changes."""
     described = subprocess.run(
         ["git", "describe", "--always", "--dirty=+"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        cwd=checkout, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return described.stdout.strip() or "unknown"
 

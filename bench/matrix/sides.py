@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.paths import ROOT, spark_home
+from harness.paths import ROOT, plugin_jar, spark_home
 from harness.spark_process import BOTH_EXECUTORS, MANAGER, configuration
 
 BENCH = ROOT / "bench"
@@ -25,7 +25,7 @@ YARN_JAR = "spark-yarn_"
 class Side:
     """`service`: Spark's own shuffle service runs beside it. `pushes`: through the harness that lets stock Spark push. `daemons`: the
     memory of each of Lodestone's that is started for it; without, the plugin starts one. `throttled_daemons`: theirs on the throttled
-    disk, where jobs are small, if it is another one.
+    disk, where jobs are small, if it is another one. `is_before`: with the plugin of the checkout that `--before` names.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Side:
     pushes: bool = False
     daemons: tuple[str, ...] = ()
     throttled_daemons: tuple[str, ...] = ()
+    is_before: bool = False
 
     def daemons_on(self, disk: str) -> tuple[str, ...]:
         """The memory of each that is started there."""
@@ -53,6 +54,7 @@ ALL = [
     Side("push", "Spark's push-based shuffle", service=True, pushes=True),
     Side("lodestone", "Lodestone, every shuffle", MERGE),
     Side("auto", "Lodestone", LODESTONE),
+    Side("before", "Lodestone of another checkout", LODESTONE, is_before=True),
     Side("remote", "Lodestone, remote", REMOTE),
     Side("two", "Lodestone, remote, two services", REMOTE, daemons=("3g", "3g")),
     Side(
@@ -84,6 +86,8 @@ class Setting:
     # As if each executor were a host of its own: nobody opens another one's files.
     network_reads: bool
     tables: Path
+    # A built checkout of another commit.
+    before: Path | None = None
 
     @property
     def master(self) -> str:
@@ -120,7 +124,17 @@ def settings(
         conf |= {"spark.lodestone.services": ",".join(daemons)}
     if side.pushes:
         conf |= pushing(conf, setting)
+    if side.is_before:
+        conf |= of_before(conf, setting)
     return conf | side.conf
+
+
+def of_before(conf: dict[str, str], setting: Setting) -> dict[str, str]:
+    """The other checkout's plugin in the place of this one's."""
+    here = plugin_jar(setting.spark)
+    there = setting.before / here.relative_to(ROOT)
+    paths = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
+    return {path: conf[path].replace(str(here), str(there)) for path in paths}
 
 
 def pushing(conf: dict[str, str], setting: Setting) -> dict[str, str]:

@@ -51,7 +51,8 @@ def heading(result: dict) -> str:
             f"{machine['cpus']} x {machine['cpu']}, {machine['memoryGb']} GB, {machine['system']}",
             f"Spark {setting['spark']}, {setting['master']}, "
             f"{'network' if setting['network_reads'] else 'host-local'} reads, "
-            f"{result['rounds']} rounds, all sides in turn in each",
+            f"{result['rounds']} rounds, all sides in turn in each"
+            + (f"; before: commit {setting['before']}" if "before" in setting else ""),
             "Medians; in brackets least to most, and x: the median of the rounds' ratios to plain.",
         ]
     )
