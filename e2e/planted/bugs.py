@@ -46,6 +46,7 @@ UNCOUNTED = (
     "    OutputCheck.records(partition, counts.in(partition), written)\n",
     "",
 )
+UNSENT = (f"{REMOTE}/SegmentWriter.scala", "    checkRecords()\n", "    ()\n")
 
 BUGS = [
     bug(
@@ -145,7 +146,7 @@ BUGS = [
         "the last batch of rows that are pushed is lost, and nobody counts",
         PUSHED,
         (f"{REMOTE}/SerializedRecords.scala", "    input.finish()\n", ""),
-        (f"{REMOTE}/RemoteMapWriter.scala", "      segments.checkRecords()\n", ""),
+        UNSENT,
     ),
     bug(
         "a chunk's head is not written when its partition goes on in another one",
@@ -248,6 +249,28 @@ BUGS = [
             "    segments.beginLastRound()\n",
         ),
     ),
+    bug("a map task does not compare how many records it wrote", "OutputCheckSuite", UNCOUNTED),
+    bug(
+        "a map task does not compare how many bytes its output has",
+        "OutputCheckSuite",
+        (
+            f"{RECORDS}/SerializedMapWriter.scala",
+            "      OutputCheck.bytes(partition, out.bytes, writer.getNumBytesWritten)\n",
+            "",
+        ),
+    ),
+    bug(
+        "a task that pushes does not compare how many records it sent", "SegmentWriterSuite", UNSENT
+    ),
+    bug(
+        "nobody notices a block that Spark's own writer has lost",
+        "VanishedBlockSuite",
+        (
+            "push/CountingShuffleWriter.scala",
+            "OutputCheck.block(partition, lengths(partition))",
+            "lengths(partition)",
+        ),
+    ),
     bug(
         "a reader takes the segments of any attempt",
         "WantedSegmentsSuite",
@@ -258,8 +281,8 @@ BUGS = [
         "WantedSegmentsSuite",
         (
             f"{FETCH}/remote/WantedSegments.scala",
-            "  def missing: Int = wanted.mapIndexes.count(!met.isWhole(_))\n",
-            "  def missing: Int = 0\n",
+            "  def missing: Seq[(Int, Long)] =\n",
+            "  def missing: Seq[(Int, Long)] = Nil\n\n  def unused: Seq[(Int, Long)] =\n",
         ),
     ),
     bug(

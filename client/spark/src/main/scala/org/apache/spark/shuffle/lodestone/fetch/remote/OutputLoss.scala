@@ -52,8 +52,8 @@ private[remote] final class OutputLoss(
     fail(
       reduceId,
       lost,
-      s"Executor $executorId cannot read map outputs for partition $reduceId$where: " +
-        lost.why.sentence)
+      s"Executor $executorId cannot read map outputs for partition $reduceId$where " +
+        s"(${lost.why.code})")
   }
 
   private def fail(reduceId: Int, lost: LostAt, what: String): Nothing = {

@@ -16,7 +16,7 @@ private[push] object OutputCheck {
   /** Records of a partition that are in no segment; fewer than none are in several. */
   def unsent(partition: Int, records: Long): Nothing =
     throw new IllegalStateException(
-      s"of the records that a map task took for partition $partition $records are in no segment: " +
+      s"a map task took $records records for partition $partition that are in no segment: " +
         "its output is not committed")
 
   /** Of a partition for which there were records. */

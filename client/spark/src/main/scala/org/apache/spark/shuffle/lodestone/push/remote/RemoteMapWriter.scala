@@ -35,7 +35,6 @@ private[remote] final class RemoteMapWriter[K, V](
     try {
       collect(rows)
       collector.finish()
-      segments.checkRecords()
       segments.end()
       val beganNs = System.nanoTime()
       val output = push.commit()

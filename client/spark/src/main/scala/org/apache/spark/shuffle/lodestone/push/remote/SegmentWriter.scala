@@ -56,11 +56,6 @@ private[remote] final class SegmentWriter(
     unsent.add(reduceId, 1)
   }
 
-  /** Call it when all is in segments: fails if a record is in none, or in two. */
-  def checkRecords(): Unit = unsent.firstNonZero.foreach { partition =>
-    OutputCheck.unsent(partition, unsent(partition))
-  }
-
   /** A segment of this partition; `records` writes it, and says how many there are in it. */
   def add(reduceId: Int)(records: OutputStream => Int): Unit = {
     if (isLastRound) endBlocksBefore(reduceId)
@@ -82,8 +77,12 @@ private[remote] final class SegmentWriter(
   /** The end of a round. All segments are on their way when this returns; those of the last one by [[end]]. */
   def endRound(): Unit = if (!isLastRound) send()
 
-  /** Nothing comes any more: all segments, and the ends of all blocks, are on their way when this returns. */
+  /**
+   * Nothing comes any more: all segments, and the ends of all blocks, are on their way when this returns.
+   * It fails if a record is in no segment, or in two.
+   */
   def end(): Unit = {
+    checkRecords()
     beginLastRound()
     endBlocksBefore(numPartitions)
     send()
@@ -98,6 +97,10 @@ private[remote] final class SegmentWriter(
       output.free()
       output = null
     }
+  }
+
+  private def checkRecords(): Unit = unsent.firstNonZero.foreach { partition =>
+    OutputCheck.unsent(partition, unsent(partition))
   }
 
   private def isLastRound: Boolean = last != SegmentWriter.NotYet

@@ -85,11 +85,13 @@ final class SegmentWriterSuite {
     }.toMap
   }
 
-  private def add(writer: SegmentWriter, reduceId: Int, length: Int): Unit =
+  private def add(writer: SegmentWriter, reduceId: Int, length: Int): Unit = {
+    writer.expect(reduceId)
     writer.add(reduceId) { out =>
       out.write(new Array[Byte](length), 0, length)
       1
     }
+  }
 
   private val BodyBytes = 64 << 10
 
@@ -145,6 +147,36 @@ final class SegmentWriterSuite {
         ()
       })
     ()
+  }
+
+  @Test def `a record that is in no segment fails its task, and nothing of it is shown`(): Unit = {
+    val failure = assertThrows(
+      classOf[IllegalStateException],
+      () => {
+        shown { writer =>
+          writer.expect(7)
+          add(writer, 7, 10)
+        }
+        ()
+      })
+    assertEquals(
+      "a map task took 1 records for partition 7 that are in no segment: " +
+        "its output is not committed",
+      failure.getMessage)
+  }
+
+  @Test def `a task of millions of partitions takes memory for those that it has records of`()
+      : Unit = {
+    val partitions = 1 << 24
+    val spark = memory
+    val push = pushTo(Seq(SilentDriver.goneService()), () => (), partitions)
+    val writer = new SegmentWriter(push, new Bodies(BodyBytes, 4 * BodyBytes), partitions, spark)
+    assertEquals(0L, spark.getMemoryConsumptionForThisTask)
+    Seq(5, 12345678).foreach(writer.expect)
+    // Three numbers for each of two groups of 1,024 neighbours.
+    assertEquals(2L * 3 * 1024 * 8, spark.getMemoryConsumptionForThisTask)
+    writer.close()
+    assertEquals(0L, spark.getMemoryConsumptionForThisTask)
   }
 
   @Test def `a task that is killed while a large record waits is killed, whatever Kryo says`()

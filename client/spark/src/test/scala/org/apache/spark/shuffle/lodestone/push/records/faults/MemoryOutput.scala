@@ -14,8 +14,13 @@ import org.apache.spark.shuffle.api.metadata.MapOutputCommitMessage
  *   after which writing fails
  * @param failsToCommit
  *   whether the end fails, as a rename on a full disk does
+ * @param forgets
+ *   whether it keeps one byte less of each write, and says so only where it is asked how much it has
  */
-private[records] final class MemoryOutput(mostBytes: Long, failsToCommit: Boolean)
+private[records] final class MemoryOutput(
+    mostBytes: Long,
+    failsToCommit: Boolean,
+    forgets: Boolean = false)
     extends ShuffleExecutorComponents {
   private var blocks = Array.empty[ByteArrayOutputStream]
   private var taken = 0L
@@ -64,7 +69,7 @@ private[records] final class MemoryOutput(mostBytes: Long, failsToCommit: Boolea
       override def write(from: Array[Byte], start: Int, length: Int): Unit = {
         taken += length
         if (taken > mostBytes) failing("No space left on device")
-        bytes.write(from, start, length)
+        bytes.write(from, start, if (forgets) length - 1 else length)
       }
     }
 
