@@ -85,7 +85,10 @@ final class StreamedRecordsSuite {
       random.nextBytes(bytes)
       (if (random.nextInt(10) == 0) random.nextInt(partitions) else 5) -> bytes.toSeq
     }
-    for ((partition, bytes) <- rows) records.add(partition, partition, bytes)
+    for ((partition, bytes) <- rows) {
+      segments.expect(partition)
+      records.add(partition, partition, bytes)
+    }
     records.finish()
     segments.end()
     records.close()
