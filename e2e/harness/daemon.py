@@ -3,7 +3,6 @@
 
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from .hosts import LOOPBACK, Host
 from .paths import DAEMON
+from .readable import readable
 
 START_TIMEOUT_S = 10
 STOP_TIMEOUT_S = 15
@@ -136,8 +136,7 @@ def free_port() -> int:
 
 def read_line(process: subprocess.Popen, timeout_s: float, log: Path) -> str:
     """The first line on stdout, or an error that shows the log."""
-    readable, _, _ = select.select([process.stdout], [], [], timeout_s)
-    line = process.stdout.readline() if readable else ""
+    line = process.stdout.readline() if readable([process.stdout], timeout_s) else ""
     if not line:
         process.kill()
         process.wait()

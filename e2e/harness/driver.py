@@ -7,7 +7,6 @@ To start Python and a JVM, and to load Spark, takes longer than most jobs. An ap
 import atexit
 import json
 import os
-import select
 import shlex
 import subprocess
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from .hosts import LOOPBACK, Host
 from .paths import ROOT, python_of
+from .readable import readable
 
 STOP_TIMEOUT_S = 60
 # What is decided when the JVM starts: a driver with other settings is another process.
@@ -47,7 +47,7 @@ class Driver:
 
     def has_said(self) -> bool:
         """Whether the job has ended, or the process has."""
-        return bool(select.select([self.process.stdout], [], [], 0)[0])
+        return bool(readable([self.process.stdout], 0))
 
     def said(self) -> bool:
         """Waits for the end of the job; false if it failed, and the process ends with it."""

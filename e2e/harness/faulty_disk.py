@@ -7,7 +7,6 @@ operations, and leaves what is on the disk as it is.
 
 import errno
 import os
-import select
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .passthrough import HEADER, MAX_REQUEST, Errno, Passthrough
+from .readable import readable
 from .small_disk import fill, small_disk
 
 OPERATIONS = {
@@ -102,8 +102,7 @@ class FaultyDisk:
 
     def _serve(self) -> None:
         while True:
-            ready, _, _ = select.select([self._device, self._stop_read], [], [])
-            if self._stop_read in ready:
+            if self._stop_read in readable([self._device, self._stop_read]):
                 return
             # Before a request is taken: who waits for one that was not taken can be killed.
             self._moves.wait()

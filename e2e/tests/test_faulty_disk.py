@@ -35,6 +35,17 @@ def test_a_disk_that_is_well_keeps_what_is_written_renamed_cut_and_appended(disk
     assert list(disk.place.iterdir()) == []
 
 
+def test_a_disk_serves_also_where_its_process_has_a_thousand_files_open(tmp_path):
+    many = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with faulty_disk(tmp_path / "disk", megabytes=4) as mounted:
+            (mounted.place / "rows").write_bytes(CONTENT)
+            assert (mounted.place / "rows").read_bytes() == CONTENT
+    finally:
+        for descriptor in many:
+            os.close(descriptor)
+
+
 def test_a_full_disk_takes_nothing_until_there_is_room_again(disk):
     disk.leave_room(8192)
     with pytest.raises(OSError) as full:
