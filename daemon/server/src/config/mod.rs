@@ -51,7 +51,7 @@ pub const KEYS: [Key; 10] = [
     key(
         "memory",
         "512MiB",
-        "Memory for merged data and for bytes on their way: a size of at least 16MiB, or auto.",
+        "Memory for segments and for requests: a size of at least 16MiB, or auto.",
     ),
     key(
         "admin",
@@ -61,32 +61,32 @@ pub const KEYS: [Key; 10] = [
     key(
         "announce",
         "",
-        "File that names the daemon which serves: one daemon per file.",
+        "File for the ready line of the serving daemon: one daemon per file.",
     ),
     key(
         "idle-exit",
         "",
-        "End when nobody was connected for this long.",
+        "The daemon ends after this long without a connection.",
     ),
     key(
         "max-connections",
         "4096",
-        "Connections served at once; more are closed at once.",
+        "Connections served at the same time; further ones are closed immediately.",
     ),
     key(
         "executor-root",
         "",
-        "Executors may register only directories below these, by commas.",
+        "Executors may register only directories below these, separated by commas.",
     ),
     key(
         "log-level",
         "info",
-        "Least severity that is logged: error, warn, info, debug, trace.",
+        "Lowest severity that is logged: error, warn, info, debug, trace.",
     ),
     key(
         "log-format",
         "text",
-        "Form of the log on stderr: text or json.",
+        "Format of the log on stderr: text or json.",
     ),
 ];
 
