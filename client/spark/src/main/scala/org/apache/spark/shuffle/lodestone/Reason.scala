@@ -20,27 +20,28 @@ private[spark] object Reason {
   case object BarrierStage extends Reason("BARRIER_STAGE", "barrier stages are not merged")
   case object IoEncryption
       extends Reason("IO_ENCRYPTION", "with IO encryption each block has its own key stream")
-  case object Authentication
-      extends Reason("AUTHENTICATION", "spark.authenticate is on, which this version cannot speak")
+  case object Authentication extends Reason(
+        "AUTHENTICATION",
+        "spark.authenticate is on, which this version does not support")
   case object RpcEncryption extends Reason(
         "RPC_ENCRYPTION",
-        "spark.ssl.rpc.enabled is on, which this version cannot speak")
-  case object SingleMap extends Reason("SINGLE_MAP", "one map task: there is nothing to merge")
+        "spark.ssl.rpc.enabled is on, which this version does not support")
+  case object SingleMap
+      extends Reason("SINGLE_MAP", "there is only one map task: merging needs several")
   case object SinglePartition
-      extends Reason("SINGLE_PARTITION", "no partitions: there is nothing to merge")
+      extends Reason("SINGLE_PARTITION", "the shuffle has no partitions: there is nothing to merge")
   case object SparkPush
-      extends Reason("SPARK_PUSH", "spark.shuffle.push.enabled is on: Spark merges by itself")
+      extends Reason("SPARK_PUSH", "spark.shuffle.push.enabled is on, so Spark itself merges")
   case object CustomShuffleIo
       extends Reason("CUSTOM_SHUFFLE_IO", "a shuffle IO plugin keeps map outputs elsewhere")
   case object OldFetchProtocol extends Reason(
         "OLD_FETCH_PROTOCOL",
-        "with spark.shuffle.useOldFetchProtocol attempts of a map task cannot be told apart")
-  case object FewBlocks extends Reason(
-        "FEW_BLOCKS",
-        "so few blocks that nobody would notice whether they are merged (mode auto)")
+        "with spark.shuffle.useOldFetchProtocol map attempts have no ids of their own")
+  case object FewBlocks
+      extends Reason("FEW_BLOCKS", "merging so few blocks saves no noticeable time (mode auto)")
   case object LargeBlocks extends Reason(
         "LARGE_BLOCKS",
-        "blocks so large that to read them one by one is cheaper than to merge them (mode auto)")
+        "the blocks are so large that merging them costs more than it saves (mode auto)")
   case object ServicesStrained extends Reason(
         "SERVICES_STRAINED",
         "every service is short of memory or disk space (mode auto)")
@@ -51,9 +52,8 @@ private[spark] object Reason {
       extends Reason("DRIVER_UNREACHABLE", "the driver did not answer in time")
 
   case object UnknownShuffle
-      extends Reason("UNKNOWN_SHUFFLE", "the driver does not know the shuffle, or not any more")
-  case object NothingPushed
-      extends Reason("NOTHING_PUSHED", "no map task had a block that was worth pushing")
+      extends Reason("UNKNOWN_SHUFFLE", "the driver does not know the shuffle, or has removed it")
+  case object NothingPushed extends Reason("NOTHING_PUSHED", "no map task pushed a block")
 
   // The shuffle is merged by fewer services, or for fewer maps, than it could be.
   case object ServiceLeftOut extends Reason(
@@ -61,33 +61,33 @@ private[spark] object Reason {
         "a known service did not serve, or was slow, when the shuffle was planned")
   case object FinalizeEarly extends Reason(
         "FINALIZE_EARLY",
-        "a reader had waited long enough for map tasks that were still pushing")
+        "readers stopped waiting for map tasks that were still pushing")
 
   // A remote shuffle is moved, or run again.
-  case object ReplicasMissing extends Reason(
-        "REPLICAS_MISSING",
-        "fewer services took part than there were to be copies")
+  case object ReplicasMissing
+      extends Reason("REPLICAS_MISSING", "fewer services took part than the number of replicas")
   case object RemoteMoved extends Reason(
         "REMOTE_MOVED",
         "the shuffle was moved from service to service too often")
   case object ReaderCutOff extends Reason(
         "READER_CUT_OFF",
-        "a reader could not read what seems to be there; its task was run again")
+        "a reader could not read map outputs that seem to exist; its task was run again")
   case object OutputLost extends Reason(
         "OUTPUT_LOST",
-        "map outputs were not found where they had been pushed; all maps were run again")
+        "map outputs were not found where they were pushed; all maps were run again")
 
   // Blocks stay unmerged.
   case object BlockTooLarge
-      extends Reason("BLOCK_TOO_LARGE", "the block is above the size worth merging")
-  case object PushTooLate extends Reason("PUSH_TOO_LATE", "the push came after finalize")
+      extends Reason("BLOCK_TOO_LARGE", "the block is larger than the limit for merging")
+  case object PushTooLate
+      extends Reason("PUSH_TOO_LATE", "the push arrived after the shuffle was finalized")
   case object PushOtherAttempt
       extends Reason("PUSH_OTHER_ATTEMPT", "another attempt of the map task was merged first")
-  case object PushStale extends Reason("PUSH_STALE", "a newer generation of the shuffle is known")
+  case object PushStale extends Reason("PUSH_STALE", "a newer generation of the shuffle exists")
   case object PushRestarted
-      extends Reason("PUSH_SERVICE_RESTARTED", "the service was restarted since the plan was made")
+      extends Reason("PUSH_SERVICE_RESTARTED", "the service was restarted after the plan was made")
   case object PushUnknown
-      extends Reason("PUSH_UNKNOWN_SHUFFLE", "the service does not know the shuffle any more")
+      extends Reason("PUSH_UNKNOWN_SHUFFLE", "the service no longer knows the shuffle")
   case object PushDiskFull extends Reason("PUSH_DISK_FULL", "the service has no disk space left")
   case object PushDiskFailed extends Reason("PUSH_DISK_FAILED", "the service's disk failed")
   case object PushOverloaded extends Reason("PUSH_OVERLOADED", "the service is at its limit")
@@ -96,16 +96,18 @@ private[spark] object Reason {
   case object PushCorrupt
       extends Reason("PUSH_CHECKSUM_MISMATCH", "the block arrived damaged at the service")
   case object PushQueueFull
-      extends Reason("PUSH_QUEUE_FULL", "pushing lags behind the map tasks on this executor")
+      extends Reason("PUSH_QUEUE_FULL", "pushes on this executor lag behind its map tasks")
   case object PushReadFailed
       extends Reason("PUSH_READ_FAILED", "the map output could not be read back for pushing")
   case object PushSkippedService
-      extends Reason("PUSH_SERVICE_SUSPECT", "the service failed a moment ago and is left alone")
+      extends Reason("PUSH_SERVICE_SUSPECT", "the service failed recently and is avoided for now")
   case object PushDraining
-      extends Reason("PUSH_SERVICE_DRAINING", "the service is shutting down and takes nothing new")
-  case object PushServiceError
-      extends Reason("PUSH_SERVICE_ERROR", "the service failed in the push; its log says more")
-  case object PushRefused extends Reason("PUSH_REFUSED", "the service called the push malformed")
+      extends Reason("PUSH_SERVICE_DRAINING", "the service is drained and takes nothing new")
+  case object PushServiceError extends Reason(
+        "PUSH_SERVICE_ERROR",
+        "the service failed while it handled the push; its log has details")
+  case object PushRefused
+      extends Reason("PUSH_REFUSED", "the service refused the push as invalid")
 
   // The reader takes originals.
   case object LocalMapRead
@@ -113,42 +115,42 @@ private[spark] object Reason {
   case object NotFinalized
       extends Reason("FINALIZE_FAILED", "the service did not finalize the shuffle in time")
   case object LayoutFailed
-      extends Reason("LAYOUT_FAILED", "the service did not tell the segments")
+      extends Reason("LAYOUT_FAILED", "the service did not send its segment layouts")
   case object FetchRestarted
       extends Reason("FETCH_SERVICE_RESTARTED", "the service was restarted and lost its data")
   case object FetchSuspect
-      extends Reason("FETCH_SERVICE_SUSPECT", "the service failed a moment ago and is left alone")
+      extends Reason("FETCH_SERVICE_SUSPECT", "the service failed recently and is avoided for now")
   case object FetchTimedOut
       extends Reason("FETCH_TIMED_OUT", "the service did not answer a reader in time")
   case object FetchDiskFailed
-      extends Reason("FETCH_DISK_FAILED", "the service could not read what it had merged")
+      extends Reason("FETCH_DISK_FAILED", "the service could not read its own data")
   case object FetchOverloaded
       extends Reason("FETCH_OVERLOADED", "the service is at its limit and did not serve a reader")
   case object FetchDataGone
-      extends Reason("FETCH_UNKNOWN_SHUFFLE", "the service does not know the shuffle any more")
+      extends Reason("FETCH_UNKNOWN_SHUFFLE", "the service no longer knows the shuffle")
   case object AttemptNotAccepted extends Reason(
         "ATTEMPT_NOT_ACCEPTED",
-        "the merged block is of a map attempt that Spark did not accept")
+        "the merged block belongs to a map attempt that Spark did not accept")
   case object ChunkFetchFailed
       extends Reason("CHUNK_FETCH_FAILED", "a chunk could not be fetched")
   case object ChunkCorrupt
       extends Reason("CHUNK_CHECKSUM_MISMATCH", "a chunk arrived damaged")
   case object ChunkBroken extends Reason(
         "CHUNK_BROKEN",
-        "a merged chunk could not be read; the stage, or in mode remote all maps, were run again")
+        "a merged chunk could not be read; Spark ran the stage again, or in mode remote all maps")
   case object RecordsMismatch extends Reason(
         "RECORDS_MISMATCH",
-        "a merged chunk had other than the written number of records; the stage, or in mode " +
-          "remote all maps, were run again")
+        "a merged chunk had another number of records than was written; Spark ran the stage " +
+          "again, or in mode remote all maps")
   case object OriginalMismatch extends Reason(
         "ORIGINAL_MISMATCH",
-        "a map output had other than the written number of records; its map was run again")
+        "a map output had another number of records than was written; its map was run again")
   case object RecordsUnchecked extends Reason(
         "RECORDS_UNCHECKED",
-        "an original was read whose number of records nobody told")
+        "an original was read without a check, as its number of records is unknown")
   case object LedgerMismatch extends Reason(
         "LEDGER_MISMATCH",
-        "the service has other blocks than it had told the map tasks")
+        "the service has other blocks than it acknowledged to map tasks")
 
   /** Every reason, in the order of the report. */
   val all: Seq[Reason] = Seq(
