@@ -92,56 +92,58 @@ private[spark] object LodestoneConf {
   val ModeKey: Key = Key(
     Prefix + "mode",
     Mode.Auto.name,
-    "Where shuffle data is: with `merge` executors keep what they write, and push it to be " +
-      "merged; with `auto` only for shuffles that gain by it, by the number and size of their " +
-      "blocks and the speed of the executors' disks; with `remote` services keep it, and " +
-      "executors nothing.")
+    "Where the map outputs are. `merge`: executors keep them and push copies to services, which " +
+      "merge them. `auto`: the same, but only for shuffles that gain by it, judged by the number " +
+      "and size of their blocks and the speed of the executors' disks. `remote`: only services " +
+      "keep them.")
   val Services: Key = Key(
     Prefix + "services",
     "",
-    "Where the shuffle services are: `host:port,host:port`, or `dns:name:port` for every address " +
-      "of a name. Unset: the bundled daemon is started on each executor's host.")
+    "Addresses of the shuffle services: `host:port,host:port`, or `dns:name:port` for every " +
+      "address of a name. If unset, the plugin starts the bundled daemon on each executor's host.")
   val Replicas: Key = Key(
     Prefix + "replicas",
     "1",
-    "On how many services all data of a remote shuffle is: with 2, one of them may be lost.")
+    "Number of services that hold each segment of a remote shuffle. With 2, one of them may be " +
+      "lost.")
   val PushMaxBlockSize: Key = Key(
     Prefix + "push.maxBlockSize",
     "1m",
-    "Blocks above this size stay where the map task wrote them: reading them is sequential anyway.")
+    "Largest block that is pushed. Larger blocks stay in the map output: reading them is " +
+      "sequential anyway.")
   val PushBatchSize: Key =
-    Key(Prefix + "push.batchSize", "4m", "Blocks are pushed together, up to this size per request.")
+    Key(Prefix + "push.batchSize", "4m", "Largest push request. A request holds several blocks.")
   val PushMemory: Key = Key(
     Prefix + "push.memory",
     "64m",
-    "Bytes of requests to the services that one executor may have in flight, or fill in mode " +
-      "remote. There a request takes 256 KiB or more, and one large record may go past the limit.")
+    "Bytes of requests that one executor may have in flight or, in mode remote, fill. In mode " +
+      "remote a request takes 256 KiB or more, and one large record may exceed the limit.")
   val FinalizeTimeout: Key = Key(
     Prefix + "finalize.timeout",
     "3s",
-    "How long the first reader waits at most for pushes that are still under way.")
+    "Longest time that the first reader waits for pushes that are still under way.")
   val RequestTimeout: Key = Key(
     Prefix + "request.timeout",
     "5s",
-    "When nothing was heard of a service for this long, and 1 s more per MiB of the request, " +
-      "it is left alone for a while.")
+    "Request time-out: this value plus 1 s per MiB of the request. The plugin avoids a service " +
+      "that is silent for longer, for 10 to 80 s.")
   val LeaseTtl: Key = Key(
     Prefix + "lease.ttl",
     "120s",
-    "How long a service keeps the data of an application whose driver has fallen silent.")
+    "How long a service keeps the data of an application whose driver is silent.")
   val EmbeddedMemory: Key = Key(
     Prefix + "embedded.memory",
     "auto",
-    "Memory of a daemon that the plugin starts itself: a size, or `auto`, which is 256m, and " +
-      "what the host can spare.")
+    "Memory of a daemon that the plugin starts: a size, or `auto`: 256 MiB, plus memory that " +
+      "the host has to spare.")
   val EmbeddedIdleTimeout: Key = Key(
     Prefix + "embedded.idleTimeout",
     "60s",
-    "A daemon that the plugin started goes away when nobody was connected to it for this long.")
+    "A daemon that the plugin started ends after this long without a connection.")
   val EmbeddedBinary: Key = Key(
     Prefix + "embedded.binary",
     "",
-    "Path of the daemon to start instead of the bundled one. It must exist on every executor's " +
+    "Path of a daemon to start instead of the bundled one. It must exist on every executor's " +
       "host.")
 
   /** Every key there is. */
