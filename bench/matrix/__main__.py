@@ -27,7 +27,8 @@ def main() -> int:
 def measured(asked: argparse.Namespace) -> int:
     throttle = disk.Throttle(sides.CACHE)
     disks = usable(asked.disks, throttle)
-    setting = setting_of(asked, tables.make(asked.scale_factor), asked.reads == "network")
+    made = tables.make(asked.scale_factor)
+    setting = setting_of(asked, made, asked.reads == "network", asked.before)
     jobs = [workloads.BY_NAME[name] for name in asked.jobs]
     told = result.begun(setting, command("matrix"), asked.rounds)
     matrix = Matrix(told, results_at(asked.out, "matrix"), asked.set)

@@ -11,7 +11,7 @@ from .workloads import BY_NAME
 FIXED = ("plain", "lodestone")
 # Of the wall seconds of the best of those: what auto does not know when it begins may cost so much.
 AUTO_LIMIT = 1.02
-# Of the CPU seconds of an earlier commit: what a change may cost that is not about speed.
+# A change that is not about speed may take this many times the CPU seconds of the other checkout.
 BEFORE_LIMIT = 1.02
 
 

@@ -54,7 +54,12 @@ def add_cluster(parser: argparse.ArgumentParser, memory_mb: int = 1024) -> None:
     parser.add_argument("--memory", type=int, default=memory_mb, help="of each executor, in MB")
 
 
-def setting_of(asked: argparse.Namespace, tables: Path, network_reads: bool = False) -> Setting:
+def setting_of(
+    asked: argparse.Namespace,
+    tables: Path,
+    network_reads: bool = False,
+    before: Path | None = None,
+) -> Setting:
     return Setting(
         spark=asked.spark,
         executors=asked.executors,
@@ -62,7 +67,7 @@ def setting_of(asked: argparse.Namespace, tables: Path, network_reads: bool = Fa
         memory_mb=asked.memory,
         network_reads=network_reads,
         tables=tables,
-        before=getattr(asked, "before", None),
+        before=before,
     )
 
 

@@ -19,6 +19,7 @@ JVM_OPTIONS = "-XX:+UseSerialGC"
 # An environment variable: more of them for executors, such as a profiler.
 EXECUTOR_OPTIONS = "BENCH_EXECUTOR_OPTIONS"
 YARN_JAR = "spark-yarn_"
+CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 
 
 @dataclass(frozen=True)
@@ -130,17 +131,15 @@ def settings(
 
 
 def of_before(conf: dict[str, str], setting: Setting) -> dict[str, str]:
-    """The other checkout's plugin in the place of this one's."""
+    """Puts the other checkout's plugin on the class paths, in place of this one's."""
     here = plugin_jar(setting.spark)
     there = setting.before / here.relative_to(ROOT)
-    paths = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
-    return {path: conf[path].replace(str(here), str(there)) for path in paths}
+    return {path: conf[path].replace(str(here), str(there)) for path in CLASS_PATHS}
 
 
 def pushing(conf: dict[str, str], setting: Setting) -> dict[str, str]:
     """Through `bench/push`."""
     classes = push_classes(setting.spark)
-    paths = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
     more = {
         "spark.master": "yarn",
         "spark.shuffle.push.enabled": "true",
@@ -149,7 +148,7 @@ def pushing(conf: dict[str, str], setting: Setting) -> dict[str, str]:
         "spark.bench.workers": str(setting.executors),
         "spark.bench.workerCores": str(setting.cores),
         "spark.bench.workerMemoryMb": str(setting.memory_mb),
-        **{path: f"{classes}:{conf[path]}" for path in paths},
+        **{path: f"{classes}:{conf[path]}" for path in CLASS_PATHS},
     }
     if setting.network_reads:
         more["spark.bench.mergerHost"] = "localhost"

@@ -281,8 +281,8 @@ BUGS = [
         "WantedSegmentsSuite",
         (
             f"{FETCH}/remote/WantedSegments.scala",
-            "  def missing: Seq[(Int, Long)] =\n",
-            "  def missing: Seq[(Int, Long)] = Nil\n\n  def unused: Seq[(Int, Long)] =\n",
+            "wanted.mapIndexes.filterNot(met.isWhole)",
+            "wanted.mapIndexes.filterNot(_ => true)",
         ),
     ),
     bug(
