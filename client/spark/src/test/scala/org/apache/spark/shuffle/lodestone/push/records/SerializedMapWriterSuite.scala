@@ -179,9 +179,10 @@ final class SerializedMapWriterSuite {
   @Test def `a map task that fails leaves no file behind`(): Unit =
     withSpark(lodestone = true, "spark.shuffle.spill.numElementsForceSpillThreshold" -> "100") {
       spark =>
+        // One task: a second one may still be running, with its files, when the job has failed.
         val failing = spark
-          .parallelize(0 until 5000, 2)
-          .map(n => if (n % 2500 == 2400) throw new IllegalStateException("on purpose") else (n, n))
+          .parallelize(0 until 2500, 1)
+          .map(n => if (n == 2400) throw new IllegalStateException("on purpose") else (n, n))
           .partitionBy(new HashPartitioner(300))
         assertThrows(classOf[SparkException], () => { failing.count(); () })
         assertEquals(Nil, named("shuffle_").map(_.getName))
