@@ -18,7 +18,7 @@ from harness.spark_process import Job, SparkProcess
 from harness.stuck import story_of
 
 # By line, how many processes share its tests.
-SHARES = {"3.5": 2, "4.1": 3}
+SHARES = {"3.5": 2, "4.1": 4}
 JOBS = pytest.StashKey[list[SparkProcess]]()
 
 
