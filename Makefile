@@ -40,7 +40,7 @@ build: tools daemon $(JARS) $(JOBS_JAR) ## fills dist/: the daemon, one plugin j
 demo: tools daemon $(JARS) $(JOBS_JAR) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## runs real queries on plain Spark and on Lodestone, and compares
 	@PYTHONPATH=e2e python3 -m demo
 
-bench: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## real jobs on plain Spark, what Spark has of its own, and Lodestone
+bench: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## real jobs on plain Spark, on tuned Spark, and on Lodestone in each mode
 	$(SAY) "bench: all sides in turn, round after round"
 	@PYTHONPATH=e2e:bench python3 -m matrix $(BENCH_ARGS)
 

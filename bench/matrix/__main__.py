@@ -12,7 +12,17 @@ from tpch import tables
 
 from . import disk, figures, result, sides, table, workloads
 from .answers import Answers
-from .command_line import add_cluster, alone, command, draw, listed, results_at, setting_of
+from .command_line import (
+    CLUSTER,
+    add_cluster,
+    alone,
+    changed,
+    command,
+    draw,
+    listed,
+    results_at,
+    setting_of,
+)
 from .sessions import TROUBLES, Sessions, order
 
 DISKS = ["plain", "throttled"]
@@ -30,12 +40,12 @@ def measured(asked: argparse.Namespace) -> int:
     made = tables.make(asked.scale_factor)
     setting = setting_of(asked, made, asked.reads == "network", asked.before)
     jobs = [workloads.BY_NAME[name] for name in asked.jobs]
-    told = result.begun(setting, command("matrix"), asked.rounds)
+    told = result.begun(setting, command("matrix"), asked.rounds, asked.changed)
     matrix = Matrix(told, results_at(asked.out, "matrix"), asked.set)
     try:
         for name in disks:
-            # Applications of their own: an executor looks once how fast its disk is.
-            warm_up = {} if asked.cold else {job.name: job.warm_up_sizes(name) for job in jobs}
+            # Each disk has its own applications: an executor measures only once how fast its disk is.
+            warm_up = None if asked.cold else {job.name: job.warm_up_sizes(name) for job in jobs}
             with Sessions(setting, throttle, warm_up, asked.timeout, name) as sessions:
                 matrix.rounds(sessions, name, jobs, asked)
     finally:
@@ -55,7 +65,7 @@ class Matrix:
 
     def rounds(self, sessions: Sessions, disk_name: str, jobs: list, asked) -> None:
         """All of one disk."""
-        for side in asked.sides:
+        for side in [] if asked.cold else asked.sides:
             self._warm(sessions, disk_name, side)
         for number in range(1, asked.rounds + 1):
             turn = order(asked.sides, number)
@@ -128,15 +138,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scale-factor", type=int, default=1, help="of the TPC-H tables")
     set_help = "a size: sort.maps=8, tpch.queries=q05+q09; on every disk; may be repeated"
     parser.add_argument("--set", type=change, action="append", default=[], help=set_help)
-    cold_help = "without warm-up: for a try, as the first round then measures compilers"
+    cold_help = "a new application for each run, without warm-up; its start is not measured"
     parser.add_argument("--cold", action="store_true", help=cold_help)
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one run")
-    before_help = "a built checkout of another commit, whose plugin the side `before` has"
+    before_help = "a built checkout of another commit, for the sides `before` and `merge-before`"
     parser.add_argument("--before", type=checkout, help=before_help)
     parser.add_argument("--out", type=Path, help="results are OUT.json, OUT.txt and OUT.svg")
     asked = parser.parse_args()
-    if "before" in asked.sides and not asked.before:
-        parser.error("the side `before` needs --before CHECKOUT")
+    if any(sides.BY_NAME[name].is_before for name in asked.sides) and not asked.before:
+        parser.error("the sides `before` and `merge-before` need --before CHECKOUT")
+    asked.changed = changed(asked, parser, [*CLUSTER, "reads", "scale_factor", "cold"])
     return asked
 
 

@@ -4,12 +4,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .summary import Cell, cell, sections
+from .summary import Cell, cell, opponent, sections, title_of
 from .workloads import BY_NAME
 
-# What a user could have named instead of auto. Remote is none of them: auto keeps originals (docs/decisions/0011).
-FIXED = ("plain", "lodestone")
-# Of the wall seconds of the best of those: what auto does not know when it begins may cost so much.
+# The limit of auto's wall seconds, relative to the best mode that a user could have named in its
+# place: what auto does not know when it begins may cost so much.
 AUTO_LIMIT = 1.02
 # A change that is not about speed may take this many times the CPU seconds of the other checkout.
 BEFORE_LIMIT = 1.02
@@ -17,14 +16,14 @@ BEFORE_LIMIT = 1.02
 
 @dataclass(frozen=True)
 class Bar:
-    """Of one side at one job on one disk."""
+    """A limit for one side at one job on one disk. `what` may name the base of ratios: {base}."""
 
     side: str
     job: str
     what: str
     limit: float
     value: Callable[[Cell], float | None]
-    base: str = "plain"  # the side that ratios are to
+    base: str | None = None  # the side that ratios are to; by default the better of plain and tuned
     disk: str = "plain"
     is_below: bool = False  # the limit itself is too much
 
@@ -42,47 +41,51 @@ CPU = ratio("cpuSeconds")
 DAEMON = ratio("serviceCpuPerGb")
 PEAK = ratio("executorsPeakMb")
 ALL = [
-    Bar("lodestone", "tiny", "map stage, x plain", 1.1, ratio("mapSeconds")),
-    Bar("lodestone", "tiny", "reduce stage, x plain", 0.4, ratio("reduceSeconds")),
+    Bar("lodestone", "tiny", "map stage, x {base}", 1.1, ratio("mapSeconds")),
+    Bar("lodestone", "tiny", "reduce stage, x {base}", 0.4, ratio("reduceSeconds")),
     Bar("lodestone", "tiny", "daemon, CPU s per GB in and out", 5.0, middle("serviceCpuPerGb")),
     Bar("lodestone", "sort", "daemon, CPU s", 3.0, middle("servicesCpuSeconds")),
-    Bar("lodestone", "sort", "wall, x plain", 1.1, WALL),
-    *(Bar("auto", job, "wall, x plain", AUTO_LIMIT, WALL) for job in ("sort", "sql", "tpch")),
-    Bar("auto", "tiny", "wall, x plain", 1.0, WALL, is_below=True),
+    Bar("lodestone", "sort", "wall, x {base}", 1.1, WALL),
+    *(Bar("auto", job, "wall, x {base}", AUTO_LIMIT, WALL) for job in ("sort", "sql", "tpch")),
+    Bar("auto", "tiny", "wall, x {base}", 1.0, WALL, is_below=True),
     *(
-        Bar("auto", job, "wall, x plain", AUTO_LIMIT, WALL, disk="throttled")
+        Bar("auto", job, "wall, x {base}", AUTO_LIMIT, WALL, disk="throttled")
         for job in ("sort", "tiny", "sql", "tpch")
     ),
     *(
-        Bar("auto", job, "CPU, x the other checkout", BEFORE_LIMIT, CPU, "before")
+        Bar(side, job, "CPU, x the other checkout", BEFORE_LIMIT, CPU, base)
+        for side, base in (("auto", "before"), ("lodestone", "merge-before"))
         for job in ("sort", "tiny", "sql", "tpch")
     ),
-    Bar("remote", "sort", "wall, x plain", 0.95, WALL),
-    Bar("remote", "sort", "CPU, x plain", 0.88, CPU),
-    Bar("remote", "tiny", "wall, x plain", 0.65, WALL),
-    Bar("remote", "tiny", "CPU, x plain", 0.60, CPU),
-    Bar("remote", "groups", "wall, x plain", 0.80, WALL),
-    Bar("remote", "groups", "CPU, x plain", 0.72, CPU),
+    Bar("remote", "sort", "wall, x {base}", 0.95, WALL),
+    Bar("remote", "sort", "CPU, x {base}", 0.88, CPU),
+    Bar("remote", "tiny", "wall, x {base}", 0.65, WALL),
+    Bar("remote", "tiny", "CPU, x {base}", 0.60, CPU),
+    Bar("remote", "groups", "wall, x {base}", 0.80, WALL),
+    Bar("remote", "groups", "CPU, x {base}", 0.72, CPU),
     *(
         Bar("remote", job, "daemon, CPU s per GB in and out, x lodestone", 1.0, DAEMON, "lodestone")
         for job in ("sort", "tiny")
     ),
     *(
-        Bar("remote", job, "executors, peak memory, x plain", 1.0, PEAK)
+        Bar("remote", job, "executors, peak memory, x {base}", 1.0, PEAK)
         for job in ("sort", "tiny", "groups")
     ),
-    Bar("remote", "sort", "wall, x plain", 0.33, WALL, disk="throttled"),
+    Bar("remote", "sort", "wall, x {base}", 0.33, WALL, disk="throttled"),
     Bar("copies", "sort", "wall, x one copy on as many services", 1.25, WALL, "two"),
 ]
 
 
 def judged(result: dict) -> list[str]:
-    """A line for each bar that these runs have figures for. Sizes other than the bars' are not judged."""
+    """A line for each bar that these runs have figures for. Bars are for warm JVMs and full sizes."""
     runs, lines = result["runs"], []
+    if "cold" in result["changed"]:
+        return lines
     for bar in ALL:
-        value = bar.value(cell(runs, bar.disk, bar.job, bar.side, bar.base))
+        of = cell(runs, bar.disk, bar.job, bar.side, bar.base)
+        value = bar.value(of)
         if value is not None and is_full_size(result, bar.disk, bar.job):
-            what = titled(bar.side, bar.disk, bar.job, bar.what)
+            what = titled(bar.side, bar.disk, bar.job, bar.what.format(base=of.base))
             lines.append(verdict(what, value, bar.limit, bar.is_below))
     for disk, job in sections(runs):
         if is_full_size(result, disk, job):
@@ -96,10 +99,13 @@ def is_full_size(result: dict, disk: str, job: str) -> bool:
 
 
 def beside_fixed(runs: list[dict], disk: str, job: str) -> list[str]:
-    """Auto beside what is best at this job, which only runs of all modes it can choose from can tell; and beside remote."""
+    """Compares auto with the best mode that a user could have named, if all were run; and with remote.
+
+    Remote gets no verdict, because auto keeps originals (docs/decisions/0011).
+    """
     ratios = {
         side: cell(runs, disk, job, "auto", side).ratios.get("seconds")
-        for side in (*FIXED, "remote")
+        for side in (opponent(runs, disk, job), "lodestone", "remote")
     }
     remote, lines = ratios.pop("remote"), []
     if None not in ratios.values():
@@ -112,7 +118,7 @@ def beside_fixed(runs: list[dict], disk: str, job: str) -> list[str]:
 
 
 def titled(side: str, disk: str, job: str, what: str) -> str:
-    return f"{side}, {job}: {what}" if disk == "plain" else f"{side}, {disk} {job}: {what}"
+    return f"{side}, {title_of(disk, job)}: {what}"
 
 
 def verdict(what: str, value: float, limit: float, is_below: bool = False) -> str:

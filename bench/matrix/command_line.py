@@ -16,6 +16,8 @@ from harness.screen import say
 
 from .sides import BENCH, CACHE, ROOT, Setting
 
+# The options of a cluster that make a result another one.
+CLUSTER = ["spark", "executors", "cores", "memory"]
 PLOTTER = ROOT / ".venv-bench" / "bin" / "python"
 
 
@@ -74,6 +76,12 @@ def setting_of(
 def command(bench: str) -> str:
     """The one that is running."""
     return shlex.join(["PYTHONPATH=e2e:bench", "python3", "-m", bench, *sys.argv[1:]])
+
+
+def changed(asked: argparse.Namespace, parser: argparse.ArgumentParser, names: list[str]) -> dict:
+    """The options of these names that do not have their default value."""
+    values = {name: getattr(asked, name) for name in names}
+    return {name: value for name, value in values.items() if value != parser.get_default(name)}
 
 
 def results_at(asked: Path | None, bench: str) -> Path:

@@ -19,7 +19,13 @@ PANELS = [
     ("reduceSeconds", "reduce stages, s"),
     ("cpuSeconds", "CPU, s"),
 ]
-COLORS = {"plain": "0.6", "ess": "tab:olive", "push": "tab:orange", "lodestone": "tab:blue"}
+COLORS = {
+    "plain": "0.6",
+    "tuned": "0.4",
+    "ess": "tab:olive",
+    "push": "tab:orange",
+    "lodestone": "tab:blue",
+}
 OTHER_COLOR = "tab:cyan"
 PANEL_INCHES = (3.2, 2.6)
 
@@ -57,7 +63,7 @@ def panel(axis, runs: list[dict], disk: str, job: str, figure: str) -> None:
         whisker = [[spread.median - spread.least], [spread.most - spread.median]]
         color = COLORS.get(side, OTHER_COLOR)
         axis.bar(at, spread.median, yerr=whisker, color=color, capsize=3, width=0.7)
-        if side != "plain" and figure in of.ratios:
+        if side != of.base and figure in of.ratios:
             axis.text(
                 at, spread.most, f"x {of.ratios[figure]:.2f}", ha="center", va="bottom", fontsize=7
             )

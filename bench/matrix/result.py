@@ -14,8 +14,8 @@ from harness.paths import ROOT
 from .sides import Setting
 
 
-def begun(setting: Setting, command: str, rounds: int) -> dict:
-    """A result without runs."""
+def begun(setting: Setting, command: str, rounds: int, changed: dict) -> dict:
+    """A result without runs. `changed`: the options that make it another measurement than the usual one."""
     shared = asdict(setting)
     shared.pop("tables")
     if shared.pop("before"):
@@ -27,6 +27,7 @@ def begun(setting: Setting, command: str, rounds: int) -> dict:
         "machine": machine(),
         "setting": {**shared, "master": setting.master},
         "rounds": rounds,
+        "changed": changed,
         "sizes": {},
         "runs": [],
     }

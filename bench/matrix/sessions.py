@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The applications of all sides: started when first needed, warm before they are measured, started anew after a failure."""
+"""The applications of all sides: started when first needed, and warm before they are measured; a new one after a failure.
+
+Cold ones are new for each run.
+"""
 
 import random
 import subprocess
@@ -16,13 +19,16 @@ TROUBLES = (Failed, OSError, RuntimeError, subprocess.CalledProcessError)
 
 
 class Sessions:
-    """On one disk. `warm_up`: the jobs and sizes that an application does once before it is measured."""
+    """On one disk. `warm_up`: the jobs and sizes that an application does once before it is measured.
+
+    None: each run has a new application, which does nothing before.
+    """
 
     def __init__(
         self,
         setting: Setting,
         throttle: disk.Throttle,
-        warm_up: dict[str, Sizes],
+        warm_up: dict[str, Sizes] | None,
         limit_s: float,
         disk_name: str,
     ):
@@ -54,11 +60,15 @@ class Sessions:
         """Raises `Failed`; the next run is in a new application."""
         session = self.warm(side)
         self._throttled(True)
+        is_last = self._warm_up is None
         try:
             return session.run(job, sizes, is_cold=self._is_throttled)
         except Failed:
-            self._end(side)
+            is_last = True
             raise
+        finally:
+            if is_last:
+                self._end(side)
 
     def warm(self, side: str) -> Session:
         """Has run each job once, so that its classes are loaded and compiled."""
@@ -73,7 +83,7 @@ class Sessions:
             memory = BY_NAME[side].daemons_on(self._disk_name)
             session = Session(BY_NAME[side], self._setting, self._throttle, self._limit_s, memory)
             self._running[side] = session
-            for job, sizes in self._warm_up.items():
+            for job, sizes in (self._warm_up or {}).items():
                 session.run(job, sizes, is_cold=False)
         except Failed as failed:
             failures.append(f"at its start: {failed}")

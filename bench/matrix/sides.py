@@ -51,11 +51,19 @@ MERGE = LODESTONE | {"spark.lodestone.mode": "merge"}
 REMOTE = LODESTONE | {"spark.lodestone.mode": "remote"}
 ALL = [
     Side("plain", "plain Spark"),
+    # Up to 200 partitions, each map task of plain Spark writes a file for each partition, unless
+    # this key forbids it.
+    Side(
+        "tuned",
+        "plain Spark that never writes a file per partition",
+        {"spark.shuffle.sort.bypassMergeThreshold": "1"},
+    ),
     Side("ess", "Spark with its shuffle service", service=True),
     Side("push", "Spark's push-based shuffle", service=True, pushes=True),
     Side("lodestone", "Lodestone, every shuffle", MERGE),
     Side("auto", "Lodestone", LODESTONE),
     Side("before", "Lodestone of another checkout", LODESTONE, is_before=True),
+    Side("merge-before", "Lodestone of another checkout, every shuffle", MERGE, is_before=True),
     Side("remote", "Lodestone, remote", REMOTE),
     Side("two", "Lodestone, remote, two services", REMOTE, daemons=("3g", "3g")),
     Side(
@@ -71,8 +79,11 @@ ALL = [
         "unmerged", "Lodestone, nothing merged", MERGE | {"spark.lodestone.push.maxBlockSize": "1b"}
     ),
 ]
-# Where nothing else is asked for. Each side is an application that stays up: there is no memory for all of them at once.
-USUAL = ["plain", "ess", "push", "lodestone", "auto"]
+# The sides of plain Spark that Lodestone is compared with: ratios are to the faster one (`summary.opponent`).
+OPPONENTS = ("plain", "tuned")
+# The default. Each side is an application that stays up and needs up to 4 GB: a machine has no
+# memory for all of them at once.
+USUAL = [*OPPONENTS, "lodestone", "auto", "remote"]
 BY_NAME = {side.name: side for side in ALL}
 
 

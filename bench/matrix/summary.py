@@ -4,6 +4,8 @@
 from dataclasses import dataclass
 from statistics import median
 
+from .sides import OPPONENTS
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -16,15 +18,38 @@ class Spread:
 
 @dataclass(frozen=True)
 class Cell:
-    """One side at one job on one disk. `ratios` are medians of the rounds' ratios to another side: what slowed a round slowed both."""
+    """One side at one job on one disk.
+
+    `ratios` are medians of the rounds' ratios to the side `base`: what slowed a round slowed both.
+    """
 
     figures: dict[str, Spread]
     ratios: dict[str, float]
     rounds: int
     failures: list[str]
+    base: str
 
 
-def cell(runs: list[dict], disk: str, job: str, side: str, base: str = "plain") -> Cell:
+def opponent(runs: list[dict], disk: str, job: str) -> str:
+    """The base of all ratios of a table: the side of plain Spark that took less time.
+
+    One side for all figures, because a user can have one of the two, not the best figure of both.
+    """
+    plain, tuned = OPPONENTS
+    ratio = cell(runs, disk, job, tuned, plain).ratios.get("seconds")
+    if ratio is None:
+        return plain if has_done(runs, disk, job, plain) else tuned
+    return tuned if ratio < 1 else plain
+
+
+def has_done(runs: list[dict], disk: str, job: str, side: str) -> bool:
+    where = (disk, job, side)
+    return any((r["disk"], r["job"], r["side"]) == where and not r["failure"] for r in runs)
+
+
+def cell(runs: list[dict], disk: str, job: str, side: str, base: str | None = None) -> Cell:
+    """Ratios are to `base`, by default to the opponent."""
+    base = base or opponent(runs, disk, job)
     of_job = [run for run in runs if (run["disk"], run["job"]) == (disk, job)]
     ours = [run for run in of_job if run["side"] == side]
     done = [run for run in ours if not run["failure"]]
@@ -41,7 +66,13 @@ def cell(runs: list[dict], disk: str, job: str, side: str, base: str = "plain") 
         ]
         if pairs:
             ratios[name] = median(pairs)
-    return Cell(figures, ratios, len(done), [run["failure"] for run in ours if run["failure"]])
+    failures = [run["failure"] for run in ours if run["failure"]]
+    return Cell(figures, ratios, len(done), failures, base)
+
+
+def title_of(disk: str, job: str) -> str:
+    """A job on a disk, as `sort` or `throttled sort`."""
+    return job if disk == "plain" else f"{disk} {job}"
 
 
 def sections(runs: list[dict]) -> list[tuple[str, str]]:

@@ -4,9 +4,9 @@
 from statistics import median
 
 from . import bars, workloads
-from .summary import Cell, cell, sections, sides_of
+from .summary import Cell, cell, opponent, sections, sides_of
 
-# Heading, figure, and whether its spread and its ratio to plain Spark are shown.
+# Heading, figure, and whether its spread and its ratio are shown.
 COLUMNS = [
     ("wall s", "seconds", True),
     ("map s", "mapSeconds", True),
@@ -33,6 +33,8 @@ def page(result: dict) -> str:
         cells = {side: cell(runs, disk, job, side) for side in sides_of(runs)}
         shown = ", ".join(f"{k} {v}" for k, v in result["sizes"][f"{disk} {job}"].items())
         title = f"{workloads.BY_NAME[job].title}, {disk} disk ({shown})"
+        if any(of.ratios for of in cells.values()):
+            title += f"; x: to {opponent(runs, disk, job)}"
         parts.append("\n".join([title, "", *render(cells)]))
         details = details_of(runs, disk, job)
         if details:
@@ -52,8 +54,10 @@ def heading(result: dict) -> str:
             f"Spark {setting['spark']}, {setting['master']}, "
             f"{'network' if setting['network_reads'] else 'host-local'} reads, "
             f"{result['rounds']} rounds, all sides in turn in each"
+            + (", a new application for each run" if "cold" in result["changed"] else "")
             + (f"; before: commit {setting['before']}" if "before" in setting else ""),
-            "Medians; in brackets least to most, and x: the median of the rounds' ratios to plain.",
+            "Medians; in brackets least to most, and x: the median of the rounds' ratios to the "
+            "better of plain and tuned.",
         ]
     )
 
@@ -74,19 +78,21 @@ def details_of(runs: list[dict], disk: str, job: str) -> list[str]:
     done = [run for run in runs if (run["disk"], run["job"]) == (disk, job) and not run["failure"]]
     names = sorted({name for run in done for name in run["details"]})
     sides = [side for side in sides_of(runs) if any(run["side"] == side for run in done)]
-    lines = []
-    for name in names:
-        medians = {
-            side: median(run["details"][name] for run in done if run["side"] == side)
-            for side in sides
-        }
-        plain = medians.get("plain")
-        told = [
-            f"{side} {seconds:6.2f}" + (f" x {seconds / plain:.2f}" if plain else "")
-            for side, seconds in medians.items()
-        ]
-        lines.append(f"{name}  " + "   ".join(told))
-    return lines
+    base = opponent(runs, disk, job)
+    return [
+        f"{name}  " + "   ".join(detail(done, name, side, base) for side in sides) for name in names
+    ]
+
+
+def detail(done: list[dict], name: str, side: str, base: str) -> str:
+    """Seconds of one part on one side, and the median of the rounds' ratios."""
+    ours, others = (
+        {run["round"]: run["details"][name] for run in done if run["side"] == one}
+        for one in (side, base)
+    )
+    ratios = [ours[number] / others[number] for number in ours if others.get(number)]
+    ratio = f" x {median(ratios):.2f}" if ratios else ""
+    return f"{side} {median(ours.values()):6.2f}{ratio}"
 
 
 def aligned(row: list[str], widths: list[int]) -> list[str]:

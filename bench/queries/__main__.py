@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.screen import progress, say
 from matrix import disk, figures, result, sides
-from matrix.command_line import add_cluster, alone, command, listed, setting_of
+from matrix.command_line import CLUSTER, add_cluster, alone, changed, command, listed, setting_of
 from matrix.sessions import TROUBLES, Sessions, order
 from tpcds import answer, query, tables
 
@@ -17,7 +17,7 @@ from . import page
 
 DISK = "plain"
 JOB = "tpcds"
-SIDES = ["plain", "auto", "lodestone", "remote"]
+SIDES = [*sides.OPPONENTS, "auto", "lodestone", "remote"]
 # Loads and compiles the classes of scans, joins, aggregates, windows and unions.
 WARM_UP = {"queries": "q3+q36+q98+q5"}
 RESULT = sides.BENCH / "results" / "tpcds.txt"
@@ -34,7 +34,7 @@ def main() -> int:
 
 def measured(asked: argparse.Namespace) -> int:
     setting = setting_of(asked, tables.make(asked.scale))
-    told = result.begun(setting, command("queries"), asked.rounds)
+    told = result.begun(setting, command("queries"), asked.rounds, asked.changed)
     told |= {"scale": asked.scale, "sides": asked.sides, "notes": asked.note}
     if asked.resume and RUNS.exists():
         told |= resumed(told, json.loads(RUNS.read_text()))
@@ -54,9 +54,9 @@ def measured(asked: argparse.Namespace) -> int:
 
 def resumed(told: dict, before: dict) -> dict:
     """The runs that are there already, and under which names. Only runs of the same kind stand on one page."""
-    for same in ("setting", "scale", "sides", "machine"):
-        if told[same] != before[same]:
-            raise SystemExit(f"{RUNS} has another {same}: {before[same]}, not {told[same]}")
+    for same in ("setting", "scale", "sides", "machine", "changed"):
+        if told[same] != before.get(same):
+            raise SystemExit(f"{RUNS} has another {same}: {before.get(same)}, not {told[same]}")
     both = {key: [before[key], told[key]] for key in ("date", "commit", "command")}
     return {
         **{key: "; ".join(dict.fromkeys(values)) for key, values in both.items()},
@@ -138,7 +138,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=RESULT, help=f"by default {RESULT}")
     note_help = "a sentence for the page, as on what else the machine did; may be repeated"
     parser.add_argument("--note", action="append", default=[], help=note_help)
-    return parser.parse_args()
+    asked = parser.parse_args()
+    asked.changed = changed(asked, parser, [*CLUSTER, "scale"])
+    return asked
 
 
 if __name__ == "__main__":

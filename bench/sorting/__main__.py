@@ -8,7 +8,16 @@ from pathlib import Path
 
 from harness.screen import say
 from matrix import result, sides
-from matrix.command_line import add_cluster, command, draw, listed, results_at, setting_of
+from matrix.command_line import (
+    CLUSTER,
+    add_cluster,
+    changed,
+    command,
+    draw,
+    listed,
+    results_at,
+    setting_of,
+)
 
 from . import page
 from .minute import largest
@@ -17,7 +26,7 @@ from .run import MB, RECORD_BYTES, Sort
 # Input, map outputs, merged partitions and output are there together.
 COPIES = 4
 SPARE = 1.1
-SIDES = ["plain", "auto", "lodestone", "remote"]
+SIDES = [*sides.OPPONENTS, "auto", "lodestone", "remote"]
 # One side only: it is about how much, not about which. As it comes.
 MINUTE_SIDES = ["auto"]
 
@@ -30,7 +39,7 @@ def main() -> int:
     setting = setting_of(asked, folder)
     sort = Sort(setting, folder, asked.disks)
     told = {
-        **result.begun(setting, command("sorting"), asked.rounds),
+        **result.begun(setting, command("sorting"), asked.rounds, asked.changed),
         "disks": asked.disks,
         "minute": asked.minute,
     }
@@ -93,6 +102,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="results are OUT.json, OUT.txt and OUT.svg")
     asked = parser.parse_args(words)
     asked.sides = asked.sides or (MINUTE_SIDES if asked.minute else SIDES)
+    asked.changed = changed(asked, parser, [*CLUSTER, "mb", "disks"])
     return asked
 
 

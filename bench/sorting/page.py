@@ -18,6 +18,7 @@ NAMES = {
     "auto": "Lodestone, mode auto",
     "remote": "Lodestone, mode remote",
     "plain": "plain Spark",
+    "tuned": "plain Spark, tuned",
 }
 
 

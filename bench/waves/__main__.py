@@ -13,58 +13,71 @@ from pathlib import Path
 
 from harness.screen import say
 from matrix import result
-from matrix.command_line import command, draw, results_at
+from matrix.command_line import changed, command, draw, listed, results_at
+from matrix.sides import OPPONENTS
 from matrix.summary import cell
 
 # Task slots of the matrix: two executors of one core.
 SLOTS = 2
 RECORD_BYTES = 100
+MB = 1_000_000
+WAVES = [4, 8, 12, 16]
+SIDES = [*OPPONENTS, "remote"]
 FIGURES = ["seconds", "mapSeconds", "reduceSeconds", "cpuSeconds"]
+# MB of records and partitions. At 150 reads a second, two gigabytes would take plain Spark hours.
+SIZES = {"plain": (2000, 200), "throttled": (200, 100)}
 
 
 def main() -> int:
     asked = arguments()
-    told = None
+    waves_result = None
     path = results_at(asked.out, "waves")
     with tempfile.TemporaryDirectory(prefix="lodestone-waves-") as folder:
-        for waves in asked.waves:
-            of_waves = measured(asked, waves, Path(folder) / str(waves))
-            if told is None:
-                told = {key: of_waves[key] for key in ("date", "commit", "machine", "setting")}
-                told |= {"command": command("waves"), "rounds": asked.rounds, "disk": asked.disk}
-                told |= {"bytes": asked.megabytes * 1_000_000, "waves": []}
-            told["waves"].append(summed(of_waves, asked, waves))
-            result.write(path.with_suffix(".json"), told)
-    page = text(told)
+        for disk in asked.disks:
+            for waves in asked.waves:
+                of_matrix = measured(asked, disk, waves, Path(folder) / f"{disk}-{waves}")
+                waves_result = waves_result or begun(of_matrix, asked)
+                waves_result["rows"].append(summed(of_matrix, disk, waves))
+                result.write(path.with_suffix(".json"), waves_result)
+    page = text(waves_result)
     path.with_suffix(".txt").write_text(page)
     say("\n" + page)
     draw("waves", path)
     return 0
 
 
+def begun(of_matrix: dict, asked: argparse.Namespace) -> dict:
+    """A result without rows."""
+    shared = {key: of_matrix[key] for key in ("date", "commit", "machine", "setting")}
+    mine = {"command": command("waves"), "rounds": asked.rounds, "changed": asked.changed}
+    return {**shared, **mine, "rows": []}
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="waves", description=__doc__)
     numbers = lambda text: [int(number) for number in text.split(",")]  # noqa: E731
-    parser.add_argument("--waves", type=numbers, default=[4, 8, 12, 16])
-    parser.add_argument("--megabytes", type=int, default=2000, help="of 100-byte records, in all")
-    parser.add_argument("--partitions", type=int, default=200)
-    parser.add_argument("--disk", default="plain", choices=["plain", "throttled"])
+    parser.add_argument("--waves", type=numbers, default=WAVES)
+    disks = list(SIZES)
+    parser.add_argument("--disks", type=listed(disks), default=disks, help=f"of {disks}")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
     parser.add_argument("--out", type=Path, help="results are OUT.json, OUT.txt and OUT.svg")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    asked.changed = changed(asked, parser, ["spark"])
+    return asked
 
 
-def measured(asked: argparse.Namespace, waves: int, out: Path) -> dict:
+def measured(asked: argparse.Namespace, disk: str, waves: int, out: Path) -> dict:
     """One run of the matrix, with the sort cut into so many waves."""
+    megabytes, partitions = SIZES[disk]
     maps = waves * SLOTS
-    records = asked.megabytes * 1_000_000 // RECORD_BYTES // maps
-    sizes = {"maps": maps, "records": records, "partitions": asked.partitions}
+    records = megabytes * MB // RECORD_BYTES // maps
+    sizes = {"maps": maps, "records": records, "partitions": partitions}
     settings = [word for name, size in sizes.items() for word in ("--set", f"sort.{name}={size}")]
     subprocess.run(
         [
-            sys.executable, "-m", "matrix", "--spark", asked.spark, "--sides", "plain,remote",
-            "--jobs", "sort", "--disks", asked.disk, "--rounds", str(asked.rounds),
+            sys.executable, "-m", "matrix", "--spark", asked.spark, "--sides", ",".join(SIDES),
+            "--jobs", "sort", "--disks", disk, "--rounds", str(asked.rounds),
             "--out", str(out), *settings,
         ],
         check=True,
@@ -72,38 +85,46 @@ def measured(asked: argparse.Namespace, waves: int, out: Path) -> dict:
     return json.loads(out.with_suffix(".json").read_text())
 
 
-def summed(told: dict, asked: argparse.Namespace, waves: int) -> dict:
-    """Medians, spread and ratios of one number of waves."""
-    row = {"waves": waves}
-    for side in ("plain", "remote"):
-        of = cell(told["runs"], asked.disk, "sort", side)
-        row[side] = {
+def summed(of_matrix: dict, disk: str, waves: int) -> dict:
+    """Medians, spread and ratios of one number of waves on one disk."""
+    row = {"disk": disk, "waves": waves, "sides": {}}
+    for side in SIDES:
+        of = cell(of_matrix["runs"], disk, "sort", side)
+        row["base"] = of.base
+        row["sides"][side] = {
             name: [spread.median, spread.least, spread.most]
             for name, spread in of.figures.items()
             if name in FIGURES
         }
-        row[side]["ratios"] = {name: of.ratios[name] for name in FIGURES if name in of.ratios}
+        row["sides"][side]["ratios"] = {
+            name: of.ratios[name] for name in FIGURES if name in of.ratios
+        }
     return row
 
 
-def text(told: dict) -> str:
+def text(waves_result: dict) -> str:
+    """The result as a person reads it."""
     lines = [
-        f"{told['date']}, commit {told['commit']}: {told['command']}",
-        f"{told['bytes'] / 1e6:,.0f} MB, {told['disk']} disk, {told['rounds']} rounds each, in "
-        "turn; medians, in brackets least to most, x: the median of the rounds' ratios to plain",
-        "",
+        f"{waves_result['date']}, commit {waves_result['commit']}: {waves_result['command']}",
+        f"{waves_result['rounds']} rounds each, all sides in turn; medians, in brackets least to "
+        "most, x: the median of the rounds' ratios to the better of plain and tuned",
     ]
-    for row in told["waves"]:
-        for side in ("plain", "remote"):
-            figures = [figure(row[side], name) for name in FIGURES if name in row[side]]
+    disk = None
+    for row in waves_result["rows"]:
+        if row["disk"] != disk:
+            disk = row["disk"]
+            megabytes, partitions = SIZES[disk]
+            lines += ["", f"{megabytes:,} MB in {partitions} partitions, {disk} disk", ""]
+        for side, of in row["sides"].items():
+            figures = [figure(of, name) for name in FIGURES if name in of]
             lines.append(f"{row['waves']:3} waves  {side:7}  " + "   ".join(figures))
     return "\n".join(lines) + "\n"
 
 
 def figure(of: dict, name: str) -> str:
     median, least, most = of[name]
-    ratio = of["ratios"].get(name, 1.0)
-    return f"{name} {median:.1f} ({least:.1f}-{most:.1f}) x {ratio:.2f}"
+    ratio = f" x {of['ratios'][name]:.2f}" if name in of["ratios"] else ""
+    return f"{name} {median:.1f} ({least:.1f}-{most:.1f}){ratio}"
 
 
 if __name__ == "__main__":

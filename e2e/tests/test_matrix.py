@@ -5,7 +5,9 @@ import pytest
 from matrix import disk, figures, sides, table
 from matrix.answers import Answers
 from matrix.bars import judged
-from matrix.summary import cell, sections
+from matrix.result import machine
+from matrix.sessions import Sessions
+from matrix.summary import cell, opponent, sections
 from matrix.workloads import BY_NAME
 
 USED = {kind: {"cpu": 1.0, "peakMb": 10.0} for kind in ("executors", "services", "driver")}
@@ -42,7 +44,11 @@ def run(
 def lines_of(runs: list[dict], about: str) -> list[str]:
     """What bars say of runs at full size."""
     sizes = {f"{disk} {job}": dict(BY_NAME[job].sizes(disk)) for disk, job in sections(runs)}
-    return [line for line in judged({"runs": runs, "sizes": sizes}) if about in line]
+    return [line for line in judged(result_of(runs, sizes)) if about in line]
+
+
+def result_of(runs: list[dict], sizes: dict, **options) -> dict:
+    return {"runs": runs, "sizes": sizes, "changed": options}
 
 
 def test_phases_are_the_seconds_in_which_their_stages_have_tasks():
@@ -82,6 +88,90 @@ def test_ratios_compare_within_a_round_and_not_across():
     assert (found.figures["seconds"].least, found.figures["seconds"].most) == (1, 9)
 
 
+def test_ratios_are_to_the_side_of_plain_spark_that_was_faster_by_the_rounds_own_ratios():
+    # Slow rounds hit plain less often: by medians it would be the faster one.
+    rounds = [(2, 1, 1), (2, 1, 1), (2, 9, 9), (2, 9, 9), (20, 10, 5)]
+    runs = [
+        run(number, side, seconds, cpuSeconds=cpu)
+        for number, of_round in enumerate(rounds)
+        for (side, cpu), seconds in zip(
+            (("plain", 1.0), ("tuned", 4.0), ("auto", 2.0)), of_round, strict=True
+        )
+    ]
+    assert opponent(runs, "plain", "sort") == "tuned"
+    found = cell(runs, "plain", "sort", "auto")
+    assert (found.base, found.ratios["seconds"]) == ("tuned", pytest.approx(1))
+    assert found.ratios["cpuSeconds"] == pytest.approx(0.5), "one base for all figures"
+    assert opponent([one for one in runs if one["side"] != "tuned"], "plain", "sort") == "plain"
+    assert opponent([one for one in runs if one["side"] != "plain"], "plain", "sort") == "tuned"
+
+
+def test_bars_and_tables_name_the_side_that_their_ratios_are_to():
+    seconds = {"plain": 10, "tuned": 8, "auto": 7}
+    runs = [run(1, side, one) for side, one in seconds.items()]
+    (line,) = lines_of(runs, "auto, sort: wall, x tuned")
+    assert line.startswith("kept") and "0.88" in line
+    result = result_of([one | {"details": {}} for one in runs], {"plain sort": {}})
+    setting = {"spark": "4.1.4", "master": "local-cluster[2,1,1024]", "network_reads": False}
+    about = {"date": "then", "commit": "c0ffee", "command": "matrix", "rounds": 1}
+    shown = table.page({**result, **about, "machine": machine(), "setting": setting})
+    assert "; x: to tuned" in shown
+    assert "7.00 (7.00-7.00) x 0.88" in shown
+
+
+def test_queries_of_a_job_are_compared_within_a_round():
+    rounds = [(4, 2), (40, 10), (40, 10)]
+    runs = [
+        run(number, side, 1, job="tpch") | {"details": {"q01": seconds}}
+        for number, of_round in enumerate(rounds)
+        for side, seconds in zip(("plain", "auto"), of_round, strict=True)
+    ]
+    (line,) = table.details_of(runs, "plain", "tpch")
+    assert line.endswith("auto  10.00 x 0.25")
+
+
+def test_merging_is_compared_with_merging_of_the_other_checkout():
+    runs = [run(1, "merge-before", 9, cpuSeconds=10), run(1, "lodestone", 9, cpuSeconds=10.3)]
+    (line,) = lines_of(runs, "lodestone, sort: CPU, x the other checkout")
+    assert line.startswith("MISSED") and "1.03" in line
+
+
+def test_a_tuned_side_is_plain_spark_without_a_file_for_each_partition():
+    tuned = sides.BY_NAME["tuned"]
+    assert tuned.conf == {"spark.shuffle.sort.bypassMergeThreshold": "1"}
+    assert {"plain", "tuned"} <= set(sides.USUAL)
+
+
+class FakeSession:
+    """An application that only counts."""
+
+    started: list[str] = []
+    stopped: list[str] = []
+
+    def __init__(self, side, *_):
+        self.side = side.name
+        self.started.append(side.name)
+
+    def run(self, job, _sizes, is_cold):
+        assert not is_cold, "the disk is not throttled"
+        return {"job": job}
+
+    def stop(self):
+        self.stopped.append(self.side)
+
+
+@pytest.mark.parametrize(("warm_up", "starts"), [({}, 1), (None, 3)], ids=["warm", "cold"])
+def test_cold_runs_have_an_application_each_and_warm_ones_share_one(warm_up, starts, monkeypatch):
+    monkeypatch.setattr(FakeSession, "started", [])
+    monkeypatch.setattr(FakeSession, "stopped", [])
+    monkeypatch.setattr("matrix.sessions.Session", FakeSession)
+    with Sessions(None, None, warm_up, 1.0, "plain") as sessions:
+        for _ in range(3):
+            assert sessions.run("auto", "sort", {}) == {"job": "sort"}
+            assert len(FakeSession.started) - len(FakeSession.stopped) == (warm_up is not None)
+    assert FakeSession.started == FakeSession.stopped == ["auto"] * starts
+
+
 def test_an_answer_that_differs_from_the_first_is_a_failure():
     answers = Answers()
     assert answers.difference("plain", "sort", {"maps": 2}, [["1"]]) == ""
@@ -100,11 +190,12 @@ def test_a_failed_run_is_shown_with_its_reason_and_counts_for_nothing():
 def test_bars_are_judged_at_their_own_sizes_only():
     runs = [run(1, "plain", 2), run(1, "lodestone", 3)]
     own = dict(BY_NAME["sort"].plain)
-    (line,) = judged({"runs": runs, "sizes": {"plain sort": own}})
+    (line,) = judged(result_of(runs, {"plain sort": own}))
     assert line.startswith("MISSED") and "1.50" in line
-    assert judged({"runs": runs, "sizes": {"plain sort": own | {"maps": 8}}}) == []
+    assert judged(result_of(runs, {"plain sort": own | {"maps": 8}})) == []
     slow = [one | {"disk": "throttled"} for one in (*runs, run(1, "auto", 3))]
-    assert judged({"runs": slow, "sizes": {"throttled sort": own}}) == []
+    assert judged(result_of(slow, {"throttled sort": own})) == []
+    assert judged(result_of(runs, {"plain sort": own}, cold=True)) == []
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_what_make_sort_measures_is_sorted_and_judged_on_every_side(spark, tmp_p
 
 
 def test_make_sort_compares_all_modes_with_plain_spark_and_its_minute_is_of_lodestone_as_it_comes():
-    assert arguments([]).sides == ["plain", "auto", "lodestone", "remote"]
+    assert arguments([]).sides == ["plain", "tuned", "auto", "lodestone", "remote"]
     assert arguments(["--minute"]).sides == ["auto"]
     assert arguments(["--minute", "--sides", "remote,plain"]).sides == ["remote", "plain"]
 

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole of TPC-DS as one job: the seconds of all queries together."""
+
+from statistics import median
+
+from matrix.sides import OPPONENTS
+
+
+def opponent(told: dict) -> str:
+    """The base of all ratios of the page: of plain and tuned the one with less seconds in all.
+
+    One query in one round says little about which of the two is faster.
+    """
+    plain, tuned = (seconds_of(told, side) for side in OPPONENTS)
+    both = plain.keys() & tuned.keys()
+    if not both:
+        return OPPONENTS[0] if plain or not tuned else OPPONENTS[1]
+    is_tuned_faster = sum(tuned[run] for run in both) < sum(plain[run] for run in both)
+    return OPPONENTS[is_tuned_faster]
+
+
+def seconds_of(told: dict, side: str) -> dict[tuple, float]:
+    """One side's seconds of each query in each round."""
+    done = [run for run in told["runs"] if run["side"] == side and not run["failure"]]
+    return {(run["round"], run["job"]): run["figures"]["querySeconds"] for run in done}
+
+
+def sums_of(told: dict) -> dict[str, list[float]]:
+    """Each side's seconds in each round, over the queries that all sides did in this round."""
+    seconds = {side: seconds_of(told, side) for side in told["sides"]}
+    done = set.intersection(*(set(of_side) for of_side in seconds.values()))
+    rounds = sorted({number for number, _ in done})
+    return {
+        side: [sum(of_side[run] for run in done if run[0] == number) for number in rounds]
+        for side, of_side in seconds.items()
+    }
+
+
+def ratios_of_sums(told: dict, base: str) -> dict[str, float]:
+    """For each side the median of the rounds' ratios of these sums to those of the base."""
+    sums = sums_of(told)
+    if not sums.get(base):
+        return {}
+    return {
+        side: median(ours / others for ours, others in zip(of_side, sums[base], strict=True))
+        for side, of_side in sums.items()
+    }
