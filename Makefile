@@ -28,7 +28,7 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build demo bench tpcds sort test conformance soak chaos planted lint fmt clean daemon tools
+.PHONY: help build demo bench tpcds sort numbers test conformance soak chaos planted lint fmt clean daemon tools
 .PHONY: test-rust test-jvm test-archives test-conformance test-e2e soak-daemon soak-writers
 
 help: ## lists the commands
@@ -51,6 +51,9 @@ tpcds: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-test/.
 sort: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## the Sort Benchmark's records, sorted by Spark and judged (ARGS="--minute")
 	$(SAY) "sort: generated, sorted and judged"
 	@PYTHONPATH=e2e:bench python3 -m sorting --spark $(BENCH_SPARK) $(ARGS)
+
+numbers: ## writes the table of numbers in README.md from bench/results/ratios.csv
+	@PYTHONPATH=e2e:bench python3 -m matrix.readme
 
 # The releases of Spark are fetched meanwhile; where that fails, test-e2e tries again and says why.
 test: tools .venv-test/.ready ## everything that CI runs

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.screen import progress, say
 from tpch import tables
 
-from . import disk, figures, result, sides, table, workloads
+from . import disk, figures, keeping, result, sides, table, workloads
 from .answers import Answers
 from .command_line import (
     CLUSTER,
@@ -41,6 +41,7 @@ def measured(asked: argparse.Namespace) -> int:
     setting = setting_of(asked, made, asked.reads == "network", asked.before)
     jobs = [workloads.BY_NAME[name] for name in asked.jobs]
     told = result.begun(setting, command("matrix"), asked.rounds, asked.changed)
+    keeping.warn(told)
     matrix = Matrix(told, results_at(asked.out, "matrix"), asked.set)
     try:
         for name in disks:
@@ -122,6 +123,7 @@ class Matrix:
         say("\n" + page)
         say(f"Every run: {self._path.with_suffix('.json')}")
         draw("matrix", self._path)
+        keeping.keep_matrix(self._told, table.page)
 
 
 def arguments() -> argparse.Namespace:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.screen import say
 
-from .sides import BENCH, CACHE, ROOT, Setting
+from .sides import CACHE, ROOT, Setting
 
 # The options of a cluster that make a result another one.
 CLUSTER = ["spark", "executors", "cores", "memory"]
@@ -85,10 +85,11 @@ def changed(asked: argparse.Namespace, parser: argparse.ArgumentParser, names: l
 
 
 def results_at(asked: Path | None, bench: str) -> Path:
-    """A new file of today, unless one was named."""
+    """A new file of today, unless one was named. It is not in the repository: see `keeping`."""
     if asked:
         return asked
-    folder = BENCH / "results"
+    folder = CACHE / "results"
+    folder.mkdir(parents=True, exist_ok=True)
     name = f"{date.today():%Y-%m-%d}-{bench}"
     candidates = [folder / name, *(folder / f"{name}-{n}" for n in range(2, 1000))]
     return next(path for path in candidates if not path.with_suffix(".json").exists())

@@ -13,6 +13,8 @@ from harness.paths import ROOT
 
 from .sides import Setting
 
+UNKNOWN = "unknown"
+
 
 def begun(setting: Setting, command: str, rounds: int, changed: dict) -> dict:
     """A result without runs. `changed`: the options that make it another measurement than the usual one."""
@@ -49,12 +51,23 @@ def machine() -> dict:
 
 
 def commit(checkout: Path = ROOT) -> str:
-    """With a plus sign when the tree has changes."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+"],
-        cwd=checkout, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return described.stdout.strip() or "unknown"
+    """With a plus sign if the tree has changes, also new files, outside of `bench/results`.
+
+    The texts there come from the bench itself, and one command after another may write some.
+    """
+    head = git(checkout, "rev-parse", "--short", "HEAD")
+    changes = git(checkout, "status", "--porcelain", "--", ".", ":(exclude)bench/results")
+    if head is None or changes is None:
+        return UNKNOWN
+    return f"{head}+" if changes else head
+
+
+def git(checkout: Path, *words: str) -> str | None:
+    """What git prints; None if it fails."""
+    done = subprocess.run(
+        ["git", *words], cwd=checkout, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def write(path: Path, content: dict) -> None:

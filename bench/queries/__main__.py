@@ -8,20 +8,20 @@ import time
 from pathlib import Path
 
 from harness.screen import progress, say
-from matrix import disk, figures, result, sides
+from matrix import disk, figures, keeping, result, sides
 from matrix.command_line import CLUSTER, add_cluster, alone, changed, command, listed, setting_of
 from matrix.sessions import TROUBLES, Sessions, order
 from tpcds import answer, query, tables
 
-from . import page
+from . import page, summary
 
 DISK = "plain"
 JOB = "tpcds"
 SIDES = [*sides.OPPONENTS, "auto", "lodestone", "remote"]
 # Loads and compiles the classes of scans, joins, aggregates, windows and unions.
 WARM_UP = {"queries": "q3+q36+q98+q5"}
-RESULT = sides.BENCH / "results" / "tpcds.txt"
-# Every run, and answers that differ: for whoever asks why.
+# The page, every run, and answers that differ.
+PAGE = sides.CACHE / "tpcds.txt"
 RUNS = sides.CACHE / "tpcds.json"
 DIFFERENT = sides.CACHE / "tpcds-different"
 
@@ -38,6 +38,7 @@ def measured(asked: argparse.Namespace) -> int:
     told |= {"scale": asked.scale, "sides": asked.sides, "notes": asked.note}
     if asked.resume and RUNS.exists():
         told |= resumed(told, json.loads(RUNS.read_text()))
+    keeping.warn(told)
     suite = Suite(told, asked.out)
     throttle = disk.Throttle(sides.CACHE)
     try:
@@ -49,7 +50,20 @@ def measured(asked: argparse.Namespace) -> int:
     finally:
         throttle.close()
     say("\n" + page.of(told))
+    keep(told)
     return 1 if any(run["failure"] for run in told["runs"]) else 0
+
+
+def keep(told: dict, folder: Path = keeping.RESULTS) -> None:
+    """Keeps the page and the sums, if every query was run on all sides at the usual scale."""
+    is_whole = set(query.names()) == {run["job"] for run in told["runs"]}
+    if not is_whole or not set(SIDES) <= set(told["sides"]):
+        say("== Not kept in bench/results: it is not all queries on all of the usual sides.")
+        return
+    keeper = keeping.Keeper(told, folder)
+    if not told["changed"]:
+        keeper.text("tpcds", page.of(told), summary.ratios_of(told))
+    keeper.history(summary.history_of(told))
 
 
 def resumed(told: dict, before: dict) -> dict:
@@ -135,7 +149,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scale", default="1", help="the scale factor: 1 is 400 MB of Parquet")
     add_cluster(parser)
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one run")
-    parser.add_argument("--out", type=Path, default=RESULT, help=f"by default {RESULT}")
+    parser.add_argument("--out", type=Path, default=PAGE, help=f"the page, by default {PAGE}")
     note_help = "a sentence for the page, as on what else the machine did; may be repeated"
     parser.add_argument("--note", action="append", default=[], help=note_help)
     asked = parser.parse_args()

@@ -3,7 +3,12 @@
 
 from statistics import median
 
+from matrix import history
+from matrix.history import Row
+from matrix.ratios import Ratio
 from matrix.sides import OPPONENTS
+
+JOB = "tpcds"
 
 
 def opponent(told: dict) -> str:
@@ -45,3 +50,16 @@ def ratios_of_sums(told: dict, base: str) -> dict[str, float]:
         side: median(ours / others for ours, others in zip(of_side, sums[base], strict=True))
         for side, of_side in sums.items()
     }
+
+
+def history_of(told: dict) -> list[Row]:
+    return [history.row(told, JOB, side, sums) for side, sums in sums_of(told).items() if sums]
+
+
+def ratios_of(told: dict) -> list[Ratio]:
+    base = opponent(told)
+    return [
+        Ratio(JOB, side, base, f"{ratio:.2f}", JOB, told["commit"])
+        for side, ratio in ratios_of_sums(told, base).items()
+        if side != base
+    ]

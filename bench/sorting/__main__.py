@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from harness.screen import say
-from matrix import result, sides
+from matrix import history, keeping, result, sides
 from matrix.command_line import (
     CLUSTER,
     add_cluster,
@@ -18,6 +18,7 @@ from matrix.command_line import (
     results_at,
     setting_of,
 )
+from matrix.questions import MIN_ROUNDS
 
 from . import page
 from .minute import largest
@@ -43,6 +44,7 @@ def main() -> int:
         "disks": asked.disks,
         "minute": asked.minute,
     }
+    keeping.warn(told)
     try:
         if asked.minute:
             told["runs"] += largest(sort, asked.sides[0], room(folder))
@@ -75,6 +77,29 @@ def keep(told: dict, path: Path) -> None:
     path.with_suffix(".txt").write_text(text)
     say("\n" + text)
     draw("sorting", path)
+    keep_answer(told, text)
+
+
+def keep_answer(told: dict, text: str, folder: Path = keeping.RESULTS) -> None:
+    """Keeps the page, if it answers one of the two questions; and a line of history for each side."""
+    of_sides = {run["side"] for run in told["runs"]} >= set(SIDES)
+    is_whole = told["minute"] or (of_sides and told["rounds"] >= MIN_ROUNDS)
+    question = "minute-sort" if told["minute"] else "sort-benchmark"
+    keeper = keeping.Keeper(told, folder)
+    if is_whole and not told["changed"]:
+        keeper.text(question, text, [])
+    keeper.history(rows(told, question))
+
+
+def rows(told: dict, question: str) -> list[history.Row]:
+    """Seconds of each side; of MinuteSort the MB that were in time."""
+    if told["minute"]:
+        best = page.fitting(told["runs"])
+        return [history.row(told, question, run["side"], [run["bytes"] / MB]) for run in best]
+    seconds: dict[str, list[float]] = {}
+    for run in told["runs"]:
+        seconds.setdefault(run["side"], []).append(run["seconds"]["sort"])
+    return [history.row(told, question, side, of_side) for side, of_side in seconds.items()]
 
 
 def room(folder: Path) -> int:

@@ -12,10 +12,11 @@ import tempfile
 from pathlib import Path
 
 from harness.screen import say
-from matrix import result
+from matrix import history, keeping, result
 from matrix.command_line import changed, command, draw, listed, results_at
+from matrix.questions import MIN_ROUNDS
 from matrix.sides import OPPONENTS
-from matrix.summary import cell
+from matrix.summary import cell, title_of
 
 # Task slots of the matrix: two executors of one core.
 SLOTS = 2
@@ -43,7 +44,26 @@ def main() -> int:
     path.with_suffix(".txt").write_text(page)
     say("\n" + page)
     draw("waves", path)
+    is_whole = (asked.waves, set(asked.disks)) == (WAVES, set(SIZES))
+    keep(waves_result, page, is_whole and asked.rounds >= MIN_ROUNDS)
     return 0
+
+
+def keep(waves_result: dict, page: str, is_whole: bool) -> None:
+    """Keeps the page if all of it was run, and a line of history for each side."""
+    keeper = keeping.Keeper(waves_result)
+    if is_whole and not waves_result["changed"]:
+        keeper.text("waves", page, [])
+    keeper.history(
+        [
+            history.row(
+                waves_result, title_of(row["disk"], f"{row['waves']} waves"), side, of["seconds"]
+            )
+            for row in waves_result["rows"]
+            for side, of in row["sides"].items()
+            if "seconds" in of
+        ]
+    )
 
 
 def begun(of_matrix: dict, asked: argparse.Namespace) -> dict:

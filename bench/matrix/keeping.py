@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stays in `bench/results`: results of a commit, so that they can be measured again. Everything else is only printed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.screen import say
+
+from . import history, questions, ratios
+from .history import Row
+from .ratios import Ratio
+from .result import UNKNOWN
+from .sides import BENCH
+
+RESULTS = BENCH / "results"
+
+
+def obstacle(result: dict) -> str:
+    """The reason why nothing of this result is kept, if there is one."""
+    commit = result["commit"]
+    if commit == UNKNOWN:
+        return "git cannot name the commit that was measured"
+    if ";" in commit:
+        return f"its runs are from more than one commit ({commit})"
+    if commit.endswith("+"):
+        return "the working tree has changes that are in no commit (see `git status`)"
+    return ""
+
+
+def warn(result: dict) -> None:
+    """Before the first run, so that nobody waits an hour for a result that is not kept."""
+    reason = obstacle(result)
+    if reason:
+        say(f"== The results will not be kept in bench/results: {reason}.")
+
+
+class Keeper:
+    """Writes to one folder, if the result has no obstacle."""
+
+    def __init__(self, result: dict, folder: Path = RESULTS):
+        self._folder = folder
+        reason = obstacle(result)
+        self._may_keep = not reason
+        if reason:
+            say(f"== Not kept in bench/results: {reason}. Commit the changes, and measure again.")
+
+    def text(self, question: str, page: str, found: list[Ratio]) -> None:
+        """Overwrites the answer to a question, and its ratios."""
+        if not self._may_keep:
+            return
+        (self._folder / f"{question}.txt").write_text(page)
+        ratios.replace(self._folder / "ratios.csv", question, found)
+        say(f"== Kept: bench/results/{question}.txt. `make numbers` updates README.md.")
+
+    def history(self, rows: list[Row]) -> None:
+        if self._may_keep and rows:
+            history.append(self._folder / "history.csv", rows)
+            say(f"== Appended to bench/results/history.csv: {len(rows)} lines.")
+
+
+def keep_matrix(result: dict, page: Callable[[dict], str], folder: Path = RESULTS) -> None:
+    """A run of the matrix: each question that it answers has a text, each job with its full size a line of history."""
+    keeper = Keeper(result, folder)
+    answered = questions.answered(result)
+    if not answered:
+        say("== No text in bench/results is overwritten: this run is only a part of each of them.")
+    for question, part in answered.items():
+        keeper.text(question, page(part), ratios.of_matrix(question, part))
+    keeper.history(history.rows_of_matrix(result))

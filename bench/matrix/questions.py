@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The questions that have a text in `bench/results`, and which of them a run of the matrix answers."""
+
+from dataclasses import dataclass
+
+from .bars import is_full_size
+from .sides import OPPONENTS
+
+# Fewer say nothing about the spread.
+MIN_ROUNDS = 3
+MODES = (*OPPONENTS, "auto", "lodestone", "remote")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A run answers it if it has all `jobs` on all `sides`. `more_jobs` are in the text if they were run."""
+
+    name: str
+    disk: str
+    jobs: tuple[str, ...]
+    sides: tuple[str, ...]
+    more_jobs: tuple[str, ...] = ()
+
+
+OF_MATRIX = [
+    Question("real-jobs", "plain", ("sort", "tiny", "sql"), MODES, ("groups",)),
+    Question("tpch", "plain", ("tpch",), MODES),
+    Question("throttled", "throttled", ("sort", "tiny", "sql"), MODES, ("tpch",)),
+    Question("copies", "plain", ("sort",), (*OPPONENTS, "two", "copies")),
+    Question("before", "plain", ("sort", "tiny", "sql", "tpch"), ("before", "auto")),
+]
+# The texts that other commands make.
+OTHERS = [
+    "tpcds",
+    "sort-benchmark",
+    "minute-sort",
+    "waves",
+    "stress",
+    "chaos",
+    "conformance",
+]
+NAMES = [*(question.name for question in OF_MATRIX), *OTHERS]
+
+
+def answered(result: dict) -> dict[str, dict]:
+    """For each question that this run answers, by name: the part of the result that belongs to it."""
+    if result["changed"]:
+        return {}
+    return {
+        question.name: part_for(result, question)
+        for question in OF_MATRIX
+        if is_answered(result, question)
+    }
+
+
+def is_answered(result: dict, question: Question) -> bool:
+    """Every job was run on every side, in each of enough rounds, with the sizes that it has by default."""
+    runs = {(run["disk"], run["job"], run["side"], run["round"]) for run in result["runs"]}
+    return result["rounds"] >= MIN_ROUNDS and all(
+        is_full_size(result, question.disk, job) and (question.disk, job, side, number) in runs
+        for job in question.jobs
+        for side in question.sides
+        for number in range(1, result["rounds"] + 1)
+    )
+
+
+def part_for(result: dict, question: Question) -> dict:
+    jobs = (*question.jobs, *question.more_jobs)
+    runs = [
+        run
+        for run in result["runs"]
+        if run["disk"] == question.disk
+        and run["job"] in jobs
+        and is_full_size(result, question.disk, run["job"])
+    ]
+    return {**result, "runs": runs}

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make numbers`: writes the table of numbers in README.md from `bench/results/ratios.csv`."""
+
+import sys
+
+from harness.paths import ROOT
+from harness.screen import say
+
+from . import ratios
+from .keeping import RESULTS
+from .sides import OPPONENTS
+
+README = ROOT / "README.md"
+RATIOS = RESULTS / "ratios.csv"
+MODES = {"auto": "auto", "lodestone": "merge", "remote": "remote"}
+HEADS = ["job", "ratio to", *MODES.values(), "result file"]
+# Job, question, and what is shown of the job; {push} is the ratio of Spark's push-based shuffle.
+JOBS = [
+    (
+        "sort",
+        "real-jobs",
+        "Sort of 2 GB, blocks of 150 KB, files in the page cache. Auto merged nothing: the "
+        "writer made all of its gain",
+    ),
+    ("tiny", "real-jobs", "1 GB in blocks of 1 KB, files in the page cache"),
+    (
+        "throttled sort",
+        "throttled",
+        "Sort of 48 MB on a disk of 150 reads per second, in the daemon's memory (Spark's own "
+        "push-based shuffle: {push})",
+    ),
+    (
+        "tpcds",
+        "tpcds",
+        "All 103 queries of TPC-DS, scale factor 1. Single queries may be slower: the result file "
+        "names them",
+    ),
+]
+
+
+def main() -> int:
+    text = README.read_text()
+    README.write_text(with_table(text, table(ratios.read(RATIOS))))
+    say(f"{README}: the table of numbers is that of {RATIOS}")
+    return 0
+
+
+def table(found: list[ratios.Ratio]) -> list[str]:
+    """The lines of the table."""
+    rows = [HEADS, *(row(found, *job) for job in JOBS)]
+    lines = [f"| {' | '.join(cells)} |" for cells in rows]
+    return [lines[0], "|---" * len(HEADS) + "|", *lines[1:]]
+
+
+def row(found: list[ratios.Ratio], job: str, question: str, text: str) -> list[str]:
+    of_job = {one.side: one for one in found if (one.job, one.result) == (job, question)}
+    if "auto" not in of_job:
+        raise SystemExit(f"{RATIOS} has no ratio of auto for {job} in {question}.txt")
+    shown = {side: one.ratio for side, one in of_job.items()}
+    numbers = [shown.get(side, "-") for side in MODES]
+    link = f"[{question}](bench/results/{question}.txt)"
+    what = text.format(push=shown.get("push", "not measured"))
+    base = of_job["auto"].base
+    if not {*OPPONENTS} <= {*shown, base}:
+        base += " (only this one was run)"
+    return [what, base, *numbers, link]
+
+
+def with_table(text: str, lines: list[str]) -> str:
+    """The text with these lines in place of the table that begins with the same columns."""
+    old = text.splitlines()
+    begin = next((at for at, line in enumerate(old) if line.startswith("| job |")), None)
+    if begin is None:
+        raise SystemExit(f"{README} has no table that begins with the column `job`")
+    end = next((at for at in range(begin, len(old)) if not old[at].startswith("|")), len(old))
+    return "\n".join([*old[:begin], *lines, *old[end:]]) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
