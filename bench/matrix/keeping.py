@@ -10,7 +10,7 @@ from . import history, questions, ratios
 from .history import Row
 from .ratios import Ratio
 from .result import UNKNOWN
-from .sides import BENCH
+from .sides import BENCH, EXECUTOR_OPTIONS
 
 RESULTS = BENCH / "results"
 
@@ -24,6 +24,11 @@ def obstacle(result: dict) -> str:
         return f"its runs are from more than one commit ({commit})"
     if commit.endswith("+"):
         return "the working tree has changes that are in no commit (see `git status`)"
+    before = result["setting"].get("before", "")
+    if before == UNKNOWN or before.endswith("+"):
+        return "the other checkout has changes that are in no commit, or is no checkout"
+    if result["setting"].get("executorOptions"):
+        return f"executors had the options of {EXECUTOR_OPTIONS}"
     return ""
 
 
@@ -42,7 +47,7 @@ class Keeper:
         reason = obstacle(result)
         self._may_keep = not reason
         if reason:
-            say(f"== Not kept in bench/results: {reason}. Commit the changes, and measure again.")
+            say(f"== Not kept in bench/results: {reason}.")
 
     def text(self, question: str, page: str, found: list[Ratio]) -> None:
         """Overwrites the answer to a question, and its ratios."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.paths import ROOT
 
-from .sides import Setting
+from .sides import EXECUTOR_OPTIONS, Setting
 
 UNKNOWN = "unknown"
 
@@ -22,6 +22,8 @@ def begun(setting: Setting, command: str, rounds: int, changed: dict) -> dict:
     shared.pop("tables")
     if shared.pop("before"):
         shared["before"] = commit(setting.before)
+    if os.environ.get(EXECUTOR_OPTIONS):
+        shared["executorOptions"] = os.environ[EXECUTOR_OPTIONS]
     return {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": commit(),

@@ -3,18 +3,22 @@
 
 import argparse
 import csv
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from matrix import history, keeping, questions, ratios, readme, result
 from matrix.command_line import changed
 from matrix.questions import MIN_ROUNDS
 from matrix.ratios import Ratio
+from matrix.sides import Setting
 from matrix.workloads import BY_NAME
 from queries import summary
 from queries.__main__ import keep as keep_tpcds
 from sorting.__main__ import keep_answer as keep_sort
 
+from harness.paths import ROOT
 from tpcds import query
 
 MACHINE = {"cpus": 2, "cpu": "CPU", "memoryGb": 24}
@@ -35,7 +39,8 @@ def measured(jobs=JOBS, rounds=MIN_ROUNDS, disk="plain", commit="c0ffee1", **opt
     ]  # fmt: skip
     sizes = {f"{disk} {job}": dict(BY_NAME[job].sizes(disk)) for job in jobs}
     about = {"date": "2026-11-26 09:00 UTC", "commit": commit, "machine": MACHINE}
-    return {**about, "rounds": rounds, "changed": options, "sizes": sizes, "runs": runs}
+    shared = {"setting": {}, "rounds": rounds, "changed": options}
+    return {**about, **shared, "sizes": sizes, "runs": runs}
 
 
 def kept(folder, matrix_result: dict) -> list[str]:
@@ -56,19 +61,19 @@ def checkout(tmp_path):
 
 def test_a_changed_file_and_a_new_one_make_a_tree_dirty_and_results_do_not(checkout):
     clean = result.commit(checkout)
-    assert keeping.obstacle({"commit": clean}) == ""
+    assert keeping.obstacle(measured(commit=clean)) == ""
     (checkout / "bench" / "results" / "tpch.txt").write_text("measured")
     assert result.commit(checkout) == clean
     (checkout / "new").write_text("not committed")
     assert result.commit(checkout) == f"{clean}+"
     (checkout / "new").unlink()
     (checkout / "file").write_text("changed")
-    assert "in no commit" in keeping.obstacle({"commit": result.commit(checkout)})
+    assert "in no commit" in keeping.obstacle(measured(commit=result.commit(checkout)))
 
 
 def test_a_folder_without_git_has_no_commit_and_its_results_are_not_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert "cannot name" in keeping.obstacle({"commit": result.commit(tmp_path)})
+    assert "cannot name" in keeping.obstacle(measured(commit=result.commit(tmp_path)))
 
 
 def test_the_bench_says_why_it_keeps_no_result_of_a_dirty_tree(tmp_path, capsys):
@@ -78,6 +83,15 @@ def test_the_bench_says_why_it_keeps_no_result_of_a_dirty_tree(tmp_path, capsys)
     assert "will not be kept" in capsys.readouterr().out
     keeping.warn(measured())
     assert capsys.readouterr().out == ""
+
+
+def test_a_result_beside_a_dirty_checkout_or_under_a_profiler_is_not_kept(monkeypatch):
+    beside = measured() | {"setting": {"before": "c0ffee2+"}}
+    assert "the other checkout has changes" in keeping.obstacle(beside)
+    monkeypatch.setenv("BENCH_EXECUTOR_OPTIONS", "-agentpath:profiler")
+    setting = Setting("4.1.4", 2, 1, 1024, network_reads=False, tables=Path("/tables"))
+    profiled = measured() | {"setting": result.begun(setting, "matrix", 3, {})["setting"]}
+    assert "BENCH_EXECUTOR_OPTIONS" in keeping.obstacle(profiled)
 
 
 def test_a_whole_run_of_a_clean_tree_overwrites_its_text_and_appends_to_the_history(tmp_path):
@@ -211,11 +225,24 @@ def test_bench_results_has_one_text_for_each_question_and_no_raw_results():
     assert [name for name in questions.NAMES if f"results/{name}.txt" not in page] == []
 
 
+def test_pages_name_only_result_files_that_exist():
+    pages = [
+        page
+        for folder in ("*", "docs/**/*", "bench/*", "e2e/*/*")
+        for page in ROOT.glob(f"{folder}.md")
+    ]
+    named = {
+        name for page in pages for name in re.findall(r"results/([\w-]+\.\w+)", page.read_text())
+    }
+    assert "real-jobs.txt" in named
+    assert [name for name in sorted(named) if not (keeping.RESULTS / name).exists()] == []
+
+
 def test_the_history_has_clean_commits_only():
     with (keeping.RESULTS / "history.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert len(lines) > 100
-    assert [line for line in lines if keeping.obstacle(line)] == []
+    assert [line for line in lines if keeping.obstacle(line | {"setting": {}})] == []
 
 
 def test_the_numbers_of_the_readme_are_those_of_the_result_file():
