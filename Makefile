@@ -28,7 +28,7 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build demo bench tpcds sort numbers test conformance soak chaos planted lint fmt clean daemon tools
+.PHONY: help build demo bench tpcds sort numbers test conformance soak chaos planted lint fmt clean daemon bench-tools tools
 .PHONY: test-rust test-jvm test-archives test-conformance test-e2e soak-daemon soak-writers
 
 help: ## lists the commands
@@ -48,7 +48,7 @@ tpcds: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-test/.
 	$(SAY) "TPC-DS: each query on all sides in turn"
 	@PYTHONPATH=e2e:bench python3 -m queries $(TPCDS_ARGS)
 
-sort: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## the Sort Benchmark's records, sorted by Spark and judged (ARGS="--minute")
+sort: tools daemon bench-tools $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## the Sort Benchmark's records, sorted by Spark and judged (ARGS="--minute")
 	$(SAY) "sort: generated, sorted and judged"
 	@PYTHONPATH=e2e:bench python3 -m sorting --spark $(BENCH_SPARK) $(ARGS)
 
@@ -118,7 +118,7 @@ test-jvm: tools daemon $(JARS)
 	$(SAY) "JVM: the plugin on Spark 3.5 and Spark 4"
 	$(MVN) -f client/pom.xml test
 
-test-e2e: tools daemon $(JARS) $(JOBS_JAR)
+test-e2e: tools daemon bench-tools $(JARS) $(JOBS_JAR)
 	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS)
 	@$(MAKE) --no-print-directory -j 2 -O test-archives
 	$(SAY) "end to end: real Spark processes, real daemons"
@@ -133,11 +133,23 @@ test-conformance: tools daemon $(JARS)
 # The daemon. Cargo knows what changed; dist/lodestone keeps its time when nothing did.
 daemon: tools
 	$(SAY) "building the daemon"
-	cd daemon && cargo static -q
-	@mkdir -p dist && cmp -s $(CARGO_TARGET_DIR)/$(TARGET)/release/lodestone dist/lodestone \
-	  || install -m 755 $(CARGO_TARGET_DIR)/$(TARGET)/release/lodestone dist/lodestone
+	cd daemon && cargo static -q -p lodestone-server
+	$(call installed,lodestone)
 
 dist/lodestone: | daemon ;
+
+# Only benches and tests need these. A command of its own, so that the daemon has no feature that only they need.
+bench-tools: tools ## fills dist/ with lodestone-bench (load for services) and lodestone-sort (records to sort)
+	$(SAY) "building lodestone-bench and lodestone-sort"
+	cd daemon && cargo static -q -p lodestone-bench -p lodestone-sort
+	$(call installed,lodestone-bench)
+	$(call installed,lodestone-sort)
+
+# A program of dist/. The file keeps its time if its content is the same.
+define installed
+@mkdir -p dist && cmp -s $(CARGO_TARGET_DIR)/$(TARGET)/release/$(1) dist/$(1) \
+  || install -m 755 $(CARGO_TARGET_DIR)/$(TARGET)/release/$(1) dist/$(1)
+endef
 
 # The plugin jars, with the daemon inside.
 $(JARS) &: $(PLUGIN_SOURCES) dist/lodestone

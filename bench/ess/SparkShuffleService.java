@@ -11,7 +11,7 @@ import org.apache.spark.network.util.TransportConf;
 
 /**
  * Spark's external shuffle service with push-merge, as YARN's NodeManager runs it, on loopback and
- * without YARN: what `lodestone bench --server spark=JARS` measures. Says in one line where it
+ * without YARN: what `lodestone-bench push --server spark=JARS` measures. Says in one line where it
  * listens, and ends when its stdin is closed.
  */
 public final class SparkShuffleService {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Flame graphs of the daemon under `lodestone bench`: of pushes, and of fetches of what was merged. Needs `perf`, and may need root.
+# Flame graphs of the daemon under `lodestone-bench`: of pushes, and of fetches of merged blocks. Needs `perf`, and may need root.
 # usage: bench/flame/daemon.sh OUT [block ...]   from the project's folder; makes OUT-push-BLOCK.svg and OUT-fetch-BLOCK.svg
 set -euo pipefail
 out=$1
@@ -12,7 +12,7 @@ trap 'rm -rf "$folder"' EXIT
 
 # With frame pointers and names, or stacks end where they begin.
 CARGO_TARGET_DIR=$folder/target RUSTFLAGS="-C force-frame-pointers=yes" CARGO_PROFILE_RELEASE_DEBUG=1 CARGO_PROFILE_RELEASE_STRIP=false \
-    cargo build --release --quiet --manifest-path daemon/Cargo.toml -p lodestone-server
+    cargo build --release --quiet --manifest-path daemon/Cargo.toml -p lodestone-server -p lodestone-bench
 lodestone=$folder/target/release/lodestone
 
 # A fetch is recorded from the end of the pushes before it, which the bench tells with a line.
@@ -39,14 +39,14 @@ draw() {
     perf record --quiet --freq 999 --call-graph fp --pid "$daemon" --output "$folder/perf" --delay=-1 --control "fifo:$folder/control" &
     perf=$!
     exec 3>"$folder/control"
-    "$lodestone" bench "$verb" "$@" --server "$address" --block "$block" --connections 1000 --total 1g --rounds 10 2>&1 >/dev/null | record_from "$verb"
+    "${lodestone}-bench" "$verb" "$@" --server "$address" --block "$block" --connections 1000 --total 1g --rounds 10 2>&1 >/dev/null | record_from "$verb"
     exec 3>&-
     kill -INT "$perf"
     wait "$perf" || true
     kill "$daemon"
     wait "$daemon"
     perf script --input "$folder/perf" 2>/dev/null |
-        python3 bench/flame/flame.py "daemon, $verb of 1 GB ten times in blocks of $block, $commit" >"$out-$verb-$block.svg"
+        bench/flame/draw.sh "daemon, $verb of 1 GB ten times in blocks of $block, $commit" perf >"$out-$verb-$block.svg"
     rm -rf "$folder/data" "$folder/ready" "$folder/control"
 }
 

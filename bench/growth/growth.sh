@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Whether a gigabyte costs the same when there is more of everything: connections, partitions, shuffles.
-# usage: bench/growth/growth.sh [lodestone [bytes [rounds]]]; from the project's folder, after `make build`
+# usage: bench/growth/growth.sh [lodestone [bytes [rounds]]]; from the project's folder, after `make build bench-tools`
 set -euo pipefail
 lodestone=${1:-dist/lodestone}
 total=${2:-1g}
@@ -12,7 +12,7 @@ measure() {
     shift
     for verb in push "fetch --from merged"; do
         # shellcheck disable=SC2086 # a verb and its flag
-        "$lodestone" bench $verb --block 10k --total "$total" --rounds "$rounds" "$@" | row "$what"
+        dist/lodestone-bench $verb --daemon "$lodestone" --block 10k --total "$total" --rounds "$rounds" "$@" | row "$what"
     done
 }
 
@@ -21,7 +21,7 @@ row() {
     grep -E '^ *[0-9]+ [KM]B ' | sed "s/^/$(printf '%-34s' "$1")/"
 }
 
-table=$("$lodestone" bench push --total 1m --rounds 1 --warmup 0)
+table=$(dist/lodestone-bench push --daemon "$lodestone" --total 1m --rounds 1 --warmup 0)
 printf '%-34s%s\n' '' "${table%%$'\n'*}"
 for connections in 10 100 1000; do
     measure "$connections connections" --connections "$connections"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Whether merged files push other files out of the page cache: a file that is in use is read again and again beside a shuffle that is
 # several times larger than the memory that both have, and what of it had to come from the disk again is counted.
-# usage: bench/limits/pagecache.sh [lodestone [bytes]]; from the project's folder, after `make build`; needs root and control groups
+# usage: bench/limits/pagecache.sh [lodestone [bytes]]; from the project's folder, after `make build bench-tools`; needs root and control groups
 set -euo pipefail
 lodestone=${1:-dist/lodestone}
 total=${2:-6g}
@@ -42,6 +42,6 @@ reader=$!
 
 show() { echo "$1: passes $(wc -l <"$work/passes"), refaults $(count workingset_refault_file) pages, active $(($(count active_file) >> 20)) MiB, inactive $(($(count inactive_file) >> 20)) MiB"; }
 show "before"
-"$lodestone" bench fetch --from merged --block 1m --total "$total" --connections 20 --memory 64m --rounds 1 --warmup 0 --dir "$work" |
+dist/lodestone-bench fetch --daemon "$lodestone" --from merged --block 1m --total "$total" --connections 20 --memory 64m --rounds 1 --warmup 0 --dir "$work" |
     grep -E '^ *[0-9]+ [KM]B |^blocks'
 show "after $total pushed to files and read once"

@@ -3,7 +3,7 @@
 # What io_uring could save at most: how many system calls the daemon makes for each gigabyte, times what entering the kernel and
 # leaving it costs here, beside the CPU seconds that the gigabyte takes. (What io_uring does inside of the kernel - the copies, the
 # checks, the locks - is the same work.)
-# usage: bench/limits/syscalls.sh [lodestone [bytes]]; from the project's folder, after `make build`; needs strace and a C compiler
+# usage: bench/limits/syscalls.sh [lodestone [bytes]]; from the project's folder, after `make build bench-tools`; needs strace and a C compiler
 set -euo pipefail
 lodestone=${1:-dist/lodestone}
 total=${2:-1g}
@@ -50,12 +50,12 @@ measure() {
     what=$1 memory=$2
     shift 2
     start_daemon "$memory"
-    cpu=$("$lodestone" bench "$@" --server "$port" --pid "$daemon" --total "$total" --rounds 3 | grep -E '^ *[0-9]+ [KM]B ')
+    cpu=$(dist/lodestone-bench "$@" --server "$port" --pid "$daemon" --total "$total" --rounds 3 | grep -E '^ *[0-9]+ [KM]B ')
     exec 4< <(exec strace -c -f -o "$work/calls" -p "$daemon" 2>&1)
     tracer=$!
     # It says so when it has attached to the daemon.
     read -r _ <&4
-    "$lodestone" bench "$@" --server "$port" --pid "$daemon" --total "$total" --rounds 1 --warmup 0 >/dev/null
+    dist/lodestone-bench "$@" --server "$port" --pid "$daemon" --total "$total" --rounds 1 --warmup 0 >/dev/null
     kill -INT "$tracer"
     wait "$tracer" || true
     stop_daemon

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from harness.driver import environment
-from harness.paths import DAEMON, ROOT, python_of
+from harness.paths import ROOT, SORT, python_of
 from matrix.sides import BENCH, BY_NAME, Setting, settings
 
 SPLIT_BYTES = 32 << 20
@@ -119,6 +119,6 @@ def phases(told: dict) -> dict[str, float]:
 
 def lodestone_sort(*arguments) -> dict[str, str]:
     """What it prints, line by line. Records that are not in order end the bench."""
-    command = [DAEMON, "sort", *map(str, arguments)]
+    command = [SORT, *map(str, arguments)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)

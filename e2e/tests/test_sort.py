@@ -11,7 +11,7 @@ from sorting.__main__ import SIDES, arguments
 from sorting.run import Sort
 
 from harness import jvm
-from harness.paths import DAEMON
+from harness.paths import SORT
 from harness.spark_process import Job
 
 RECORDS = 200_000
@@ -19,10 +19,8 @@ UNCOMPRESSED = {"spark.shuffle.compress": "false"}
 
 
 def told(*arguments) -> dict[str, str]:
-    """What `lodestone sort` prints, line by line. It fails where records are not in order."""
-    done = subprocess.run(
-        [DAEMON, "sort", *map(str, arguments)], check=True, capture_output=True, text=True
-    )
+    """What `lodestone-sort` prints, line by line. It fails where records are not in order."""
+    done = subprocess.run([SORT, *map(str, arguments)], check=True, capture_output=True, text=True)
     return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
 
 

@@ -99,14 +99,6 @@ pub enum BenchError {
         /// What it said.
         source: io::Error,
     },
-    /// A plot could not be drawn.
-    #[error("{}: {why}", path.display())]
-    Plot {
-        /// The file.
-        path: PathBuf,
-        /// What the library said.
-        why: String,
-    },
 }
 
 /// What is known of a server that failed.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `lodestone bench`: drives a shuffle service with pushes and fetches, checks every byte, and measures.
+//! `lodestone-bench`: drives a shuffle service with pushes and fetches, checks every byte, and measures.
 //!
 //! ```text
 //! cli        flags
@@ -9,7 +9,7 @@
 //! net        connections
 //! server     servers that are started for it; slow disks; the bare loop
 //! measure    time, latencies, what processes use
-//! report     tables, JSON, plots
+//! report     tables, JSON
 //! ```
 
 pub mod cli;

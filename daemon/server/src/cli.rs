@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use lodestone_bench::cli::BenchVerb;
-use lodestone_sort::cli::SortVerb;
 
 use crate::config::units;
 use crate::config::{Config, ConfigError, Values};
@@ -43,12 +41,6 @@ pub enum Verb {
     /// service, for instance as a container's preStop hook.
     /// Example: lodestone drain --timeout 30m
     Drain(DrainArgs),
-    /// Make and check the records of the Sort Benchmark
-    #[command(subcommand)]
-    Sort(SortVerb),
-    /// Drive shuffle services with pushes and fetches, and measure them
-    #[command(subcommand)]
-    Bench(Box<BenchVerb>),
 }
 
 /// Arguments of `explain`.

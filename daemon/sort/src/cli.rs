@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line of `lodestone sort`.
+//! The command line of `lodestone-sort`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::thread;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use crate::generate::{GenerateError, Job, generate};
 use crate::progress::Progress;
 use crate::record::Form;
 use crate::validate::{Files, ValidateError, validate};
+
+/// Makes and checks the records of the Sort Benchmark.
+#[derive(Debug, Parser)]
+#[command(name = "lodestone-sort", version, arg_required_else_help = true)]
+pub struct Command {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: SortVerb,
+}
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -19,12 +28,12 @@ pub enum SortVerb {
     ///
     /// A run that was interrupted is continued by the same command. It prints the number of records and the
     /// sum of their CRC-32, which is that of the sorted output as well.
-    /// Example: lodestone sort generate 10m /data/input --files 16
+    /// Example: lodestone-sort generate 10m /data/input --files 16
     Generate(GenerateArgs),
     /// Say whether records are in order, in the words of valsort
     ///
     /// Exit code 1: they are not.
-    /// Example: lodestone sort validate /data/output
+    /// Example: lodestone-sort validate /data/output
     Validate(ValidateArgs),
 }
 

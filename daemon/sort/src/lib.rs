@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `lodestone sort`: the records of the Sort Benchmark (sortbenchmark.org), byte for byte those of its
+//! `lodestone-sort`: the records of the Sort Benchmark (sortbenchmark.org), byte for byte those of its
 //! `gensort`, and the verdict of its `valsort`.
 //!
 //! ```text

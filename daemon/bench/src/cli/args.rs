@@ -3,22 +3,31 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use crate::server::Wanted;
 use crate::workload::{BlockSize, size};
+
+/// Drives shuffle services with pushes and fetches, checks every byte, and measures.
+#[derive(Debug, Parser)]
+#[command(name = "lodestone-bench", version, arg_required_else_help = true)]
+pub struct Command {
+    /// What to measure.
+    #[command(subcommand)]
+    pub verb: BenchVerb,
+}
 
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub enum BenchVerb {
     /// Push blocks from many connections, and finalize
     ///
-    /// Example: lodestone bench push --server lodestone --server spark=$SPARK_HOME/jars --block 10k
+    /// Example: lodestone-bench push --server lodestone --server spark=$SPARK_HOME/jars --block 10k
     Push(PushArgs),
     /// Prepare a shuffle on the server, and read it back as reducers do: merged, and block by block
     ///
     /// Every byte is compared with what was pushed.
-    /// Example: lodestone bench fetch --block 10k --hdd
+    /// Example: lodestone-bench fetch --block 10k --hdd
     Fetch(FetchArgs),
     /// What this machine can do at most: the same bytes over the same connections with nothing in between
     ///
@@ -28,7 +37,7 @@ pub enum BenchVerb {
     /// The table of Magnet's paper (section 5.2.1): push and fetch with blocks of 10 KB, 100 KB and 1 MB
     ///
     /// Several servers side by side in one run, in turn, with medians, spread and ratios.
-    /// Example: lodestone bench table --server lodestone --server spark=$SPARK_HOME/jars --server limit
+    /// Example: lodestone-bench table --server lodestone --server spark=$SPARK_HOME/jars --server limit
     Table(TableArgs),
     /// The bare loop that `limit` measures
     #[command(hide = true)]
@@ -115,6 +124,9 @@ pub(super) struct ServerArgs {
     /// [default: 512MiB of the daemon, 1g of Java]
     #[arg(long, value_name = "SIZE")]
     pub(super) memory: Option<String>,
+    /// The daemon to start [default: lodestone, in the folder of this program]
+    #[arg(long, value_name = "FILE")]
+    pub(super) daemon: Option<PathBuf>,
 }
 
 /// How much work.
@@ -161,9 +173,6 @@ pub(super) struct LoadArgs {
     /// Write everything, round by round, into this file
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
-    /// Draw figures (SVG) into this folder
-    #[arg(long, value_name = "FOLDER")]
-    pub(super) plot: Option<PathBuf>,
 }
 
 /// On what disk.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line of `lodestone bench`.
+//! The command line of `lodestone-bench`.
 
 mod args;
 
@@ -14,13 +14,13 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-pub use args::{BenchVerb, FetchArgs, LimitArgs, PushArgs, TableArgs};
+pub use args::{BenchVerb, Command, FetchArgs, LimitArgs, PushArgs, TableArgs};
 use args::{DiskArgs, From, LoadArgs, ServerArgs, SlowArgs, TroubleArgs};
 
 use crate::error::{BenchError, at, doing};
 use crate::measure::clock::unix_seconds;
 use crate::measure::machine::Machine;
-use crate::report::{Phase, Report, plot, summary, table};
+use crate::report::{Phase, Report, summary, table};
 use crate::run::fetch::Shape;
 use crate::run::phase::Conduct;
 use crate::run::rounds::{Plan, Rounds, runtime};
@@ -65,7 +65,10 @@ pub fn run(verb: &BenchVerb) -> Result<(), BenchError> {
             ..Job::of(&args.load, wanted(&args.servers)?, CONNECTIONS).on(&args.disk)
         },
         BenchVerb::Limit(args) => {
-            let only = (vec![Wanted::Limit], None, None);
+            let only = Servers {
+                wanted: vec![Wanted::Limit],
+                ..Servers::default()
+            };
             Job {
                 phases: vec![Phase::Push, Phase::FetchMerged],
                 ..Job::of(&args.load, only, MANY_CONNECTIONS).on(&args.disk)
@@ -80,8 +83,14 @@ pub fn run(verb: &BenchVerb) -> Result<(), BenchError> {
     job.run()
 }
 
-/// Servers, a process id, and memory, as they were asked for.
-type Servers = (Vec<Wanted>, Option<u32>, Option<String>);
+/// The servers that the command line names.
+#[derive(Default)]
+struct Servers {
+    wanted: Vec<Wanted>,
+    pid: Option<u32>,
+    memory: Option<String>,
+    daemon: Option<PathBuf>,
+}
 
 fn wanted(args: &ServerArgs) -> Result<Servers, BenchError> {
     let mut running = 0;
@@ -97,7 +106,12 @@ fn wanted(args: &ServerArgs) -> Result<Servers, BenchError> {
         let need = "--pid needs exactly one --server HOST:PORT that it belongs to";
         return Err(BenchError::Usage(need.to_owned()));
     }
-    Ok((args.servers.clone(), args.pid, args.memory.clone()))
+    Ok(Servers {
+        wanted: args.servers.clone(),
+        pid: args.pid,
+        memory: args.memory.clone(),
+        daemon: args.daemon.clone(),
+    })
 }
 
 fn trouble(args: &TroubleArgs, load: &LoadArgs) -> Result<Option<Trouble>, BenchError> {
@@ -163,14 +177,18 @@ impl<'a> Job<'a> {
         let dir = WorkDir::below(load.dir.clone().unwrap_or_else(std::env::temp_dir))?;
         raise_file_limit(2 * u64::from(self.connections + self.slow.connections));
         let machine = Machine::with_data_in(&dir.0);
-        let (wanted, pid, memory) = self.servers.clone();
         let setup = Setup {
             dir: dir.0.clone(),
-            memory,
+            daemon: self.servers.daemon.clone(),
+            memory: self.servers.memory.clone(),
             connections: self.connections + self.slow.connections,
-            pid,
+            pid: self.servers.pid,
         };
-        let started = wanted.iter().map(|one| Server::start(one, &setup));
+        let started = self
+            .servers
+            .wanted
+            .iter()
+            .map(|one| Server::start(one, &setup));
         let servers = started.collect::<Result<Vec<_>, _>>()?;
         let is_killed = self.trouble == Some(Trouble::Kill);
         let plan = Plan {
@@ -224,9 +242,8 @@ impl<'a> Job<'a> {
 
     /// Whether what was asked for goes together.
     fn check(&self) -> Result<(), BenchError> {
-        let ((servers, pid, _), load) = (&self.servers, self.load);
-        if self.trouble == Some(Trouble::Kill) && (servers.len() != 1 || self.load.block.len() > 1)
-        {
+        let (Servers { wanted, pid, .. }, load) = (&self.servers, self.load);
+        if self.trouble == Some(Trouble::Kill) && (wanted.len() != 1 || self.load.block.len() > 1) {
             let need = "--kill takes one server and one block size";
             return Err(BenchError::Usage(need.to_owned()));
         }
@@ -239,7 +256,7 @@ impl<'a> Job<'a> {
             return Err(BenchError::Usage(need.to_owned()));
         }
         let is_running = |one: &Wanted| matches!(one, Wanted::Running(..));
-        if (self.trouble.is_some() || self.hdd) && pid.is_none() && servers.iter().any(is_running) {
+        if (self.trouble.is_some() || self.hdd) && pid.is_none() && wanted.iter().any(is_running) {
             let need = "--kill, --pause and --hdd need the --pid of a server that runs already";
             return Err(BenchError::Usage(need.to_owned()));
         }
@@ -253,9 +270,6 @@ impl<'a> Job<'a> {
             .map_err(doing("writing to stdout"))?;
         if let Some(path) = &self.load.json {
             report.write_json(path)?;
-        }
-        if let Some(folder) = &self.load.plot {
-            plot::draw(folder, &report.summary)?;
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was measured, for people (a table, plots) and for programs (JSON).
+//! What was measured, for people (a table) and for programs (JSON).
 
-pub mod plot;
 pub mod summary;
 pub mod table;
 

@@ -98,6 +98,8 @@ impl Wanted {
 pub struct Setup {
     /// Folder for their data.
     pub dir: PathBuf,
+    /// The daemon's program; without it `lodestone` in the folder of this one.
+    pub daemon: Option<PathBuf>,
     /// Memory that each is given; without it each has its own default.
     pub memory: Option<String>,
     /// Connections that will be opened.
@@ -133,7 +135,13 @@ impl Server {
         let memory = setup.memory.as_deref();
         let started = match wanted {
             Wanted::Lodestone | Wanted::LodestoneInSpark => {
-                Some(Started::lodestone(&home, memory, setup.connections)?)
+                let daemon = setup.daemon.clone().map_or_else(started::daemon, Ok)?;
+                Some(Started::lodestone(
+                    &daemon,
+                    &home,
+                    memory,
+                    setup.connections,
+                )?)
             }
             Wanted::Spark(jars) => Some(Started::spark(jars, &home, memory)?),
             Wanted::Limit => Some(Started::bare(&home)?),

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::error::{BenchError, at};
+use crate::error::{BenchError, at, doing};
 
 /// A virtual machine that compiles its source first takes some seconds.
 const START: Duration = Duration::from_secs(60);
@@ -45,13 +45,14 @@ impl Started {
 
     /// `lodestone serve`.
     pub fn lodestone(
+        daemon: &Path,
         home: &Path,
         memory: Option<&str>,
         connections: u32,
     ) -> Result<Self, BenchError> {
         let data = home.join("data");
         fs::create_dir_all(&data).map_err(at(&data))?;
-        let mut command = itself()?;
+        let mut command = Command::new(daemon);
         command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"]);
         command.arg("--dir").arg(data);
         command.args(["--idle-exit", ORPHANED]);
@@ -68,8 +69,8 @@ impl Started {
     pub fn bare(home: &Path) -> Result<Self, BenchError> {
         let data = home.join("data");
         fs::create_dir_all(&data).map_err(at(&data))?;
-        let mut command = itself()?;
-        command.args(["bench", "serve-limit", "--dir"]).arg(data);
+        let mut command = Command::new(this_program()?);
+        command.args(["serve-limit", "--dir"]).arg(data);
         Self::start("limit", command, home)
     }
 
@@ -108,7 +109,11 @@ impl Started {
             .spawn();
         let mut child = spawned.map_err(|error| {
             let program = command.get_program().to_string_lossy();
-            failed(format!("{program}: {error}"))
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound if name == "lodestone" => "; name the daemon with --daemon",
+                _ => "",
+            };
+            failed(format!("{program}: {error}{hint}"))
         })?;
         let (tell, told) = mpsc::channel();
         if let Some(stdout) = child.stdout.take() {
@@ -142,10 +147,13 @@ impl Drop for Started {
     }
 }
 
-/// This very program.
-fn itself() -> Result<Command, BenchError> {
-    let program = std::env::current_exe().map_err(crate::error::doing("finding this program"))?;
-    Ok(Command::new(program))
+/// The daemon that was built with this program.
+pub(super) fn daemon() -> Result<PathBuf, BenchError> {
+    Ok(this_program()?.with_file_name("lodestone"))
+}
+
+fn this_program() -> Result<PathBuf, BenchError> {
+    std::env::current_exe().map_err(doing("finding this program"))
 }
 
 /// The address in `… listen=127.0.0.1:4711 …`.

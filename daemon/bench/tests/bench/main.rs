@@ -7,6 +7,7 @@
 )]
 
 mod faults;
+mod program;
 mod right;
 mod support;
 mod throttle;

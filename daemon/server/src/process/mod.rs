@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The daemon as a process: one per announce file, what memory the host has for it, and how it ends.
+//! The daemon as a process: its start, its announce file, its memory and log, and its end.
 
 pub mod announce;
 pub mod lighten;
 pub mod log;
 pub mod memory;
 pub mod shutdown;
+pub mod start;

@@ -6,7 +6,6 @@
     reason = "tests may panic"
 )]
 
-mod bench;
 mod connections;
 mod disk;
 mod drain;

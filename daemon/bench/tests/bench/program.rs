@@ -1,18 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `lodestone bench` as a person runs it: servers that it starts, kills and pauses; what it prints and keeps.
+//! `lodestone-bench` as a process: servers that it starts, kills and pauses; its table and its JSON.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::daemon::run_any;
-
 /// Runs it in a folder, with little work. Exit code, stdout and stderr.
 fn bench(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let dir = dir.to_str().unwrap();
+    let (dir, daemon) = (dir.to_str().unwrap(), daemon());
     let little = ["--dir", dir, "--connections", "5", "--total", "8m"];
-    run_any(&[&["bench"], arguments, &little].concat())
+    let started = ["--daemon", daemon.to_str().unwrap()];
+    run(&[arguments, &little, &started].concat())
+}
+
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lodestone-bench"));
+    let output = command.args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let (out, error) = (text(output.stdout), text(output.stderr));
+    (output.status.code(), out, error)
+}
+
+/// `examples/daemon.rs`, which cargo builds before it runs the tests of this crate.
+fn daemon() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_lodestone-bench"));
+    let daemon = program.with_file_name("examples").join("daemon");
+    assert!(daemon.exists(), "run `cargo build --examples` first");
+    daemon
 }
 
 fn json(path: &Path) -> Value {
@@ -23,7 +39,7 @@ fn json(path: &Path) -> Value {
 fn a_table_has_every_phase_of_every_server_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let out = tempfile::tempdir().unwrap();
-    let (report, plots) = (out.path().join("r.json"), out.path().join("plots"));
+    let report = out.path().join("r.json");
     let (code, stdout, stderr) = bench(
         dir.path(),
         &[
@@ -43,8 +59,6 @@ fn a_table_has_every_phase_of_every_server_and_leaves_nothing_behind() {
             "--cold",
             "--json",
             report.to_str().unwrap(),
-            "--plot",
-            plots.to_str().unwrap(),
         ],
     );
     assert_eq!(code, Some(0), "{stderr}");
@@ -65,21 +79,8 @@ fn a_table_has_every_phase_of_every_server_and_leaves_nothing_behind() {
         let is_whole = blocks == planned || round["phase"] == "push";
         assert!(is_whole && round["server_usage"]["peak_rss_bytes"].as_u64() > Some(0));
     }
-    assert_eq!(report["command"][1], "bench");
+    assert_eq!(report["command"][1], "table");
     assert!(report["machine"]["cores"].as_u64() > Some(0));
-    for figure in [
-        "push-seconds",
-        "fetch-seconds",
-        "throughput",
-        "cpu",
-        "memory",
-    ] {
-        let svg = fs::read_to_string(plots.join(figure).with_extension("svg")).unwrap();
-        assert!(
-            svg.contains("lodestone-spark") && svg.contains("10 KB"),
-            "{figure}"
-        );
-    }
     let left: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -181,6 +182,12 @@ fn what_cannot_be_measured_is_refused_in_a_line() {
     );
     let absent = dir.path().join("absent");
     let absent = absent.to_str().unwrap();
-    let (code, _, stderr) = run_any(&["bench", "limit", "--dir", absent]);
+    let (code, _, stderr) = run(&["limit", "--dir", absent]);
     assert!(code == Some(1) && stderr.contains(absent), "{stderr}");
+    let (code, _, stderr) = run(&["push", "--daemon", absent]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(
+        stderr.contains(absent) && stderr.contains("name the daemon with --daemon"),
+        "{stderr}"
+    );
 }

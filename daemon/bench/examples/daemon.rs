@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The daemon as it is in this source tree. The tests of the bench start it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    lodestone_server::process::start::run()
+}

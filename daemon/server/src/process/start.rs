@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From the command line to a running daemon, and back to an exit code.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use crate::cli::{Command, Verb};
+use crate::config::{Config, ConfigError, Memory};
+use crate::operator::{drain, explain};
+use crate::process::announce::{self, AnnounceError, Announcement, Claim};
+use crate::process::log::Log;
+use crate::process::memory::{self, Kernel};
+use crate::process::shutdown::{self, Stop};
+use crate::serve::Admission;
+use crate::service::{BLOCKING_THREADS, Service, Shares};
+use crate::{admin, serve};
+use lodestone_store::{Environment, OpenError, Store, StoreConfig, TAIL_BLOCK_BYTES};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::TcpListener;
+use tokio::task::{JoinError, spawn_blocking};
+
+/// Descriptors beside those of connections: listeners, locks, files that are written.
+const SPARE_FILES: u64 = 256;
+
+/// Exit code for what did not succeed. Wrong usage of the command line is 2, clap's.
+const FAILED: u8 = 1;
+
+/// Why the daemon did not start, in a line or two that say what to do.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Announce(#[from] AnnounceError),
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error(
+        "--{key} {address}: the port is taken by another process (`ss -ltnp` shows which); stop it, or \
+         choose another port (0 takes a free one); a daemon that stops keeps its port until all is left to \
+         the next one"
+    )]
+    PortTaken {
+        key: &'static str,
+        address: SocketAddr,
+    },
+    #[error("--{key} {address}: {source}; choose an address of this host and a port it may use")]
+    Listen {
+        key: &'static str,
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error("cannot run: {0}")]
+    System(#[from] io::Error),
+    #[error("cannot run: {0}")]
+    Task(#[from] JoinError),
+}
+
+/// Runs the command that the arguments of this process name.
+pub fn run() -> ExitCode {
+    match Command::parse().verb {
+        Verb::Serve(args) => exit(args.config().map_err(StartError::from).and_then(start)),
+        Verb::Explain(args) => exit(explain::run(&args)),
+        Verb::Drain(args) => exit(drain::run(&args)),
+    }
+}
+
+fn exit(outcome: Result<(), impl Display>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody is left to be told when stderr is gone.
+            let _ = writeln!(io::stderr(), "lodestone: {error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn start(config: Config) -> Result<(), StartError> {
+    let log = Arc::new(Log::to_stderr(&config));
+    std::panic::set_hook(Box::new(
+        |panic| tracing::error!(%panic, "a bug of the daemon"),
+    ));
+    raise_file_limit(config.max_connections);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()?;
+    let outcome = runtime.block_on(daemon(config, Arc::clone(&log)));
+    // A thread that a disk holds up is not waited for: what can be left to the next start is.
+    runtime.shutdown_background();
+    log.end();
+    outcome
+}
+
+/// Each connection takes a descriptor, and one more while a chunk of a file is sent on it. The usual soft
+/// limit of 1024 is far below the hard one, and meant for programs that use `select`.
+fn raise_file_limit(max_connections: usize) {
+    let before = getrlimit(Resource::Nofile);
+    let wanted = Rlimit {
+        current: before.maximum,
+        ..before
+    };
+    let limit = match setrlimit(Resource::Nofile, wanted) {
+        Ok(()) => wanted.current,
+        Err(_) => before.current,
+    };
+    let needed = 2 * max_connections as u64 + SPARE_FILES;
+    if limit.is_some_and(|limit| limit < needed) {
+        tracing::warn!(
+            limit,
+            needed,
+            "too few open files (ulimit -n) for that many connections"
+        );
+    }
+}
+
+async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
+    let announcement = match &config.announce {
+        None => None,
+        Some(path) => match announce::claim(path).await? {
+            Claim::Ours(announcement) => {
+                // Whoever started us may go, and Ctrl-C on its terminal is not meant for us. This fails
+                // only for a process that leads a group already, and is then not needed.
+                let _ = rustix::process::setsid();
+                Some(announcement)
+            }
+            Claim::Theirs(line) => return Ok(say(&format!("{line} existing=true"))?),
+        },
+    };
+    let listener = bind("listen", config.listen).await?;
+    let admin = match config.admin {
+        Some(address) => Some(bind("admin", address).await?),
+        None => None,
+    };
+    let stop = Stop::default();
+    shutdown::on_signals(stop.clone(), log)?;
+    let shares = Shares::of(match config.memory {
+        Memory::Bytes(bytes) => bytes,
+        Memory::Auto => memory::LEAST_BYTES,
+    });
+    let store_config = StoreConfig {
+        dirs: config.dirs.clone(),
+        memory_bytes: shares.store_bytes,
+        tail_block_bytes: TAIL_BLOCK_BYTES,
+        executor_roots: config.executor_roots.clone(),
+    };
+    let store = spawn_blocking(move || Store::open(store_config, Environment::os())).await??;
+    if config.memory == Memory::Auto {
+        tokio::spawn(memory::follow(Arc::clone(&store), Kernel::default()));
+    }
+    let service = Service::new(Arc::clone(&store), shares);
+    let line = ready_line(&listener, admin.as_ref(), &store)?;
+    if let Some(listener) = admin {
+        let (service, stop) = (Arc::clone(&service), stop.watch());
+        tokio::spawn(async move {
+            if let Err(error) = admin::run(listener, service, stop).await {
+                tracing::error!(%error, "the admin endpoint ended");
+            }
+        });
+    }
+    announced(announcement.as_ref(), |file| file.publish(&line))?;
+    say(&line)?;
+    tracing::info!(line, "ready");
+    let (max_connections, idle_exit) = (config.max_connections, config.idle_exit);
+    let port = serve::run(
+        listener,
+        service,
+        Admission {
+            max_connections,
+            idle_exit,
+        },
+        &stop,
+    )
+    .await;
+    announced(announcement.as_ref(), Announcement::withdraw)?;
+    spawn_blocking(move || store.hand_over()).await?;
+    drop(port);
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn announced(
+    announcement: Option<&Announcement>,
+    act: impl FnOnce(&Announcement) -> io::Result<()>,
+) -> io::Result<()> {
+    announcement.map_or(Ok(()), act)
+}
+
+async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => StartError::PortTaken { key, address },
+            _ => StartError::Listen {
+                key,
+                address,
+                source,
+            },
+        })
+}
+
+fn ready_line(
+    listener: &TcpListener,
+    admin: Option<&TcpListener>,
+    store: &Store,
+) -> io::Result<String> {
+    let (listen, incarnation) = (listener.local_addr()?, store.incarnation());
+    let (pid, version) = (std::process::id(), env!("CARGO_PKG_VERSION"));
+    let ready = format!(
+        "lodestone ready listen={listen} incarnation={incarnation} pid={pid} version={version}"
+    );
+    Ok(match admin {
+        Some(admin) => format!("{ready} admin={}", admin.local_addr()?),
+        None => ready,
+    })
+}
+
+fn say(line: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
