@@ -16,8 +16,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use crate::metrics;
 use crate::service::Service;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Serves until the switch is thrown.
 pub async fn run(
@@ -65,18 +66,12 @@ async fn health(State(service): State<Arc<Service>>) -> Result<Response, Respons
 }
 
 async fn metrics_text(State(service): State<Arc<Service>>) -> Result<Response, Response> {
-    let load = load(&service).await?;
-    let gauges = [
-        load.memory_used,
-        load.memory_limit,
-        load.disk_free,
-        load.disk_total,
-        load.shuffles.into(),
-        load.connections.into(),
-        (load.state == hello::State::Serving).into(),
-    ];
-    let text = metrics::render(&service.metrics, gauges);
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+    // The disks are asked on the blocking pool.
+    let text = spawn_blocking(move || service.metrics.text(&service.load())).await;
+    match text {
+        Ok(Ok(text)) => Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response()),
+        _ => Err(StatusCode::INTERNAL_SERVER_ERROR.into_response()),
+    }
 }
 
 async fn status(State(service): State<Arc<Service>>) -> Result<Response, Response> {

@@ -95,7 +95,7 @@ pub async fn run(
         match accepted {
             Ok((socket, peer)) => {
                 number += 1;
-                service.metrics.connections_total.add(1);
+                service.metrics.connections_total.inc();
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                     refuse(&service, &socket);
                     continue;
@@ -140,7 +140,7 @@ impl Drop for OpenConnection {
 }
 
 fn refuse(service: &Service, socket: &TcpStream) {
-    service.metrics.connections_refused_total.add(1);
+    service.metrics.connections_refused_total.inc();
     let peer = socket.peer_addr().ok();
     tracing::warn!(
         ?peer,
@@ -188,7 +188,7 @@ async fn look_after(service: Arc<Service>) {
                 service
                     .metrics
                     .remove_expired_total
-                    .add(expired.len() as u64);
+                    .inc_by(expired.len() as u64);
                 for app in expired {
                     tracing::info!(%app, "application forgotten: its lease ran out");
                 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What all connections share: the store, the memory for bytes on their way, counters.
+//! What all connections share: the store, the memory for bytes on their way, metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use lodestone_store::fs::OsFs;
 use lodestone_store::{State, Store};
 use lodestone_wire::extension::hello;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -11,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::connection::body::Bodies;
 use crate::connection::unreadable::Unreadable;
 use crate::metrics::Metrics;
+use crate::metrics::disks::MeasuredFs;
 use crate::operator::explain::reports::Reports;
 
 /// Sixty-fourths of `--memory`. A pool is never waited for by someone who holds memory of the same pool. What
@@ -134,7 +136,7 @@ pub struct Service {
     pub unreadable: Unreadable,
     /// What drivers said of their applications.
     pub reports: Reports,
-    /// Counters.
+    /// Metrics.
     pub metrics: Metrics,
     /// Open connections.
     pub open: watch::Sender<usize>,
@@ -144,8 +146,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// Shares the budget out around a store that has its part already.
+    /// Shares the budget out around a store that has its part already. Without metrics of disks.
     pub fn new(store: Arc<Store>, shares: Shares) -> Arc<Self> {
+        let no_disks = MeasuredFs::new(Arc::new(OsFs), &[]);
+        Self::with_disks(store, shares, Arc::new(no_disks))
+    }
+
+    /// The same, with the metrics of the disks that the store writes to.
+    pub fn with_disks(store: Arc<Store>, shares: Shares, fs: Arc<MeasuredFs>) -> Arc<Self> {
         // Stream ids of another daemon start must not fit.
         let kept_bytes = (shares.upload_bytes / KEPT_PART).min(MOST_KEPT_BYTES);
         let first_stream = store.life().cast_signed() & 0x00ff_ffff_ffff_0000;
@@ -157,7 +165,7 @@ impl Service {
             senders: Semaphore::new(SENDERS),
             unreadable: Unreadable::default(),
             reports: Reports::new(shares.report_bytes),
-            metrics: Metrics::default(),
+            metrics: Metrics::beside(fs),
             open: watch::Sender::new(0),
             drained: watch::Sender::new(false),
             next_stream: AtomicI64::new(first_stream),

@@ -18,6 +18,7 @@ use tokio::task::spawn_blocking;
 use super::streams::Job;
 use super::writer::writable_in_time;
 use super::{ChunkHead, CloseReason, Hold, sendfile};
+use crate::metrics::stopwatch::Stopwatch;
 use crate::service::Service;
 
 /// Chunks of one burst.
@@ -37,6 +38,8 @@ pub(super) struct Wanted {
     pub(super) head: ChunkHead,
     pub(super) job: Job,
     pub(super) hold: Hold,
+    /// Since the request came.
+    pub(super) stopwatch: Stopwatch,
 }
 
 pub(super) struct Burst {
@@ -52,6 +55,7 @@ struct Current {
     pieces: VecDeque<Part>,
     /// Bytes of the chunk; nothing for an answer that says why there is none.
     length: Option<u64>,
+    stopwatch: Stopwatch,
     _hold: Hold,
 }
 
@@ -123,15 +127,22 @@ impl Burst {
                 return Ok(State::Full);
             }
             if let Some(length) = current.length {
-                self.service.metrics.fetch_chunks_total.add(1);
-                self.service.metrics.fetch_bytes_total.add(length);
+                let metrics = &self.service.metrics;
+                metrics.fetch_chunks_total.inc();
+                metrics.fetch_bytes_total.inc_by(length);
+                metrics.fetch_seconds.observe(current.stopwatch.seconds());
             }
         }
     }
 
     /// The answer to a request: the chunk, or why not.
     fn open(&self, wanted: Wanted) -> Current {
-        let Wanted { head, job, hold } = wanted;
+        let Wanted {
+            head,
+            job,
+            hold,
+            stopwatch,
+        } = wanted;
         let (pieces, length) = match opened(&job, &self.service) {
             Ok(data) => {
                 let length = data.length();
@@ -140,7 +151,7 @@ impl Burst {
                 (pieces, Some(length))
             }
             Err(refusal) => {
-                self.service.metrics.fetch_failures_total.add(1);
+                self.service.metrics.fetch_failures_total.inc();
                 tracing::debug!(%refusal, "chunk not sent");
                 (VecDeque::from([Part::Memory(failure(head, refusal))]), None)
             }
@@ -149,6 +160,7 @@ impl Burst {
             job,
             pieces,
             length,
+            stopwatch,
             _hold: hold,
         }
     }

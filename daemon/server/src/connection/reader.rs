@@ -19,6 +19,7 @@ use super::body::{Body, memory_bytes};
 use super::burst::Wanted;
 use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::handler::{self, Answer, Call};
+use crate::metrics::stopwatch::Stopwatch;
 use crate::service::Reserved;
 
 /// Bytes read at once. A thousand connections with a buffer each stay in the order of 16 MiB.
@@ -199,6 +200,7 @@ impl Reader {
         meta: Bytes,
         body_bytes: u64,
     ) -> Result<(), CloseReason> {
+        let stopwatch = Stopwatch::start();
         let mut hold = self.place().await;
         let outbound = self.outbound.clone();
         let upload = match handler::admit_upload(&self.call, &meta, body_bytes) {
@@ -219,7 +221,9 @@ impl Reader {
         let body = self.body(length).await?;
         let call = self.call.clone();
         tokio::spawn(async move {
+            let service = Arc::clone(&call.service);
             let answer = spawn_blocking(move || handler::upload(&call, &upload, &body)).await;
+            service.metrics.push_seconds.observe(stopwatch.seconds());
             hold.memory.clear();
             send(
                 &outbound,
@@ -271,15 +275,17 @@ impl Reader {
     }
 
     async fn chunk(&mut self, chunk: ChunkId) {
+        let stopwatch = Stopwatch::start();
         let hold = self.place().await;
         let item = match self.call.streams.take(chunk.stream_id, chunk.chunk_index) {
             Ok(job) => Outbound::Chunk(Wanted {
                 head: ChunkHead::Fetch(chunk),
                 job,
                 hold,
+                stopwatch,
             }),
             Err(error) => {
-                self.call.service.metrics.fetch_failures_total.add(1);
+                self.call.service.metrics.fetch_failures_total.inc();
                 let frame = Frame::ChunkFetchFailure(ChunkFailure { chunk, error });
                 Outbound::Bytes {
                     bytes: frame.to_bytes(),
@@ -291,6 +297,7 @@ impl Reader {
     }
 
     async fn stream(&mut self, mut name: String) {
+        let stopwatch = Stopwatch::start();
         let hold = self.place().await;
         let taken = match chunk_of(&name) {
             Some((stream, index)) => self.call.streams.take(stream, index),
@@ -301,9 +308,10 @@ impl Reader {
                 head: ChunkHead::Stream(name),
                 job,
                 hold,
+                stopwatch,
             }),
             Err(error) => {
-                self.call.service.metrics.fetch_failures_total.add(1);
+                self.call.service.metrics.fetch_failures_total.inc();
                 name.truncate(name.floor_char_boundary(NAME_ECHO_BYTES));
                 let frame = Frame::StreamFailure(StreamFailure { name, error });
                 Outbound::Bytes {

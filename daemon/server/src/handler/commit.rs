@@ -18,8 +18,10 @@ pub(super) fn map(call: &Call, message: CommitMap) -> Result<Done, Refusal> {
     call.service
         .store
         .commit_map(&key, map_index, map_id, pushed)
-        .inspect_err(|_| metrics.commit_refused_total.add(1))?;
-    metrics.commit_maps_total.add(1);
+        .inspect_err(|_| {
+            metrics.commit_refused_total.inc();
+        })?;
+    metrics.commit_maps_total.inc();
     Ok(Done {
         incarnation: call.service.incarnation(),
     })
@@ -29,7 +31,7 @@ pub(super) fn abort(call: &Call, message: AbortMap) -> Result<Done, Refusal> {
     let key = merge_key(call, &message.key)?;
     let (map_index, map_id) = (MapIndex(message.map_index), MapId(message.map_id));
     call.service.store.abort_map(&key, map_index, map_id)?;
-    call.service.metrics.commit_aborts_total.add(1);
+    call.service.metrics.commit_aborts_total.inc();
     Ok(Done {
         incarnation: call.service.incarnation(),
     })

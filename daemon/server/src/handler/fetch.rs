@@ -52,7 +52,7 @@ pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayou
             runs: runs.iter().map(on_the_wire).collect(),
         });
     }
-    call.service.metrics.fetch_layouts_total.add(1);
+    call.service.metrics.fetch_layouts_total.inc();
     Ok(SegmentLayoutReply {
         incarnation: call.service.incarnation(),
         partitions,
@@ -130,7 +130,7 @@ fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal> {
     let num_chunks = source.blocks.len() as u32;
     let stream_id = call.service.new_stream_id();
     call.streams.open(stream_id, source)?;
-    call.service.metrics.fetch_streams_total.add(1);
+    call.service.metrics.fetch_streams_total.inc();
     Ok(StreamHandle {
         stream_id,
         num_chunks,

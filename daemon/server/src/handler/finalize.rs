@@ -12,7 +12,7 @@ use super::{Call, merge_key, spark_key};
 pub(super) fn merge(call: &Call, message: FinalizeMerge) -> Result<FinalizeMergeReply, Refusal> {
     let key = merge_key(call, &message.key)?;
     let summary = call.service.store.finalize(&key)?;
-    call.service.metrics.finalize_requests_total.add(1);
+    call.service.metrics.finalize_requests_total.inc();
     let (partitions, segments, bytes) = (summary.partitions, summary.segments, summary.bytes);
     let connection = call.connection;
     let lost = summary.lost_segments;
@@ -47,7 +47,7 @@ pub(super) fn shuffle(
 ) -> Result<MergeStatuses, Refusal> {
     let key = spark_key(&message.key)?;
     let merged = call.service.store.merge_statuses(&key)?;
-    call.service.metrics.finalize_requests_total.add(1);
+    call.service.metrics.finalize_requests_total.inc();
     let connection = call.connection;
     tracing::info!(connection, shuffle = %key, partitions = merged.len(), "finalized for Spark");
     let status = |partition: lodestone_store::MergeStatus| {

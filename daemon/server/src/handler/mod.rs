@@ -150,7 +150,7 @@ pub fn merged_meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32
 }
 
 fn upload_refusal(call: &Call, meta: &[u8], refusal: &Refusal) -> Answer {
-    call.service.metrics.push_refused_total.add(1);
+    call.service.metrics.push_refused_total.inc();
     match meta.first() {
         Some(&ext::push::PushBatch::ID) => refuse(call, refusal),
         _ => fail(call, refusal),
@@ -216,7 +216,7 @@ fn fail(call: &Call, refusal: &Refusal) -> Answer {
 }
 
 fn note(call: &Call, refusal: &Refusal) {
-    call.service.metrics.requests_refused_total.add(1);
+    call.service.metrics.requests_refused_total.inc();
     let (connection, code) = (call.connection, status(refusal.code).name());
     tracing::debug!(connection, code, detail = refusal.detail, "request refused");
 }

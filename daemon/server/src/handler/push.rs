@@ -69,7 +69,7 @@ pub(super) fn batch(
         },
     );
     let codes = taken.inspect_err(|_| {
-        call.service.metrics.push_refused_total.add(1);
+        call.service.metrics.push_refused_total.inc();
     })?;
     count_upload(call, body);
     codes.iter().for_each(|&code| count_segment(call, code));
@@ -87,7 +87,9 @@ pub(super) fn block(
     let key = spark_key(&block.key)?;
     let (map_index, reduce) = (MapIndex(block.map_index), ReduceId(block.reduce_id));
     let merged = call.service.store.push_block(&key, map_index, reduce, body);
-    let code = merged.inspect_err(|_| call.service.metrics.push_refused_total.add(1))?;
+    let code = merged.inspect_err(|_| {
+        call.service.metrics.push_refused_total.inc();
+    })?;
     count_upload(call, body);
     count_segment(call, code);
     let code = match code {
@@ -111,15 +113,19 @@ pub(super) fn block(
 }
 
 fn count_upload(call: &Call, body: &[u8]) {
-    call.service.metrics.push_requests_total.add(1);
-    call.service.metrics.push_bytes_total.add(body.len() as u64);
+    call.service.metrics.push_requests_total.inc();
+    call.service
+        .metrics
+        .push_bytes_total
+        .inc_by(body.len() as u64);
 }
 
 fn count_segment(call: &Call, code: Code) {
     let metrics = &call.service.metrics;
-    match code {
-        Code::Ok => metrics.merge_segments_total.add(1),
-        Code::Duplicate => metrics.merge_duplicates_total.add(1),
-        _ => metrics.merge_rejected_total.add(1),
-    }
+    let counter = match code {
+        Code::Ok => &metrics.merge_segments_total,
+        Code::Duplicate => &metrics.merge_duplicates_total,
+        _ => &metrics.merge_rejected_total,
+    };
+    counter.inc();
 }

@@ -25,7 +25,7 @@ pub(super) fn shuffle(call: &Call, message: RegisterShuffle) -> Result<Done, Ref
         format: message.format,
     };
     call.service.store.register_shuffle(&key, spec)?;
-    call.service.metrics.register_shuffles_total.add(1);
+    call.service.metrics.register_shuffles_total.inc();
     tracing::info!(connection = call.connection, shuffle = %key, "shuffle registered");
     Ok(Done {
         incarnation: call.service.incarnation(),
@@ -43,7 +43,7 @@ pub(super) fn executor(call: &Call, message: RegisterExecutor) -> Result<(), Ref
     call.service
         .store
         .register_executor(&app, &message.exec_id, push.attempt, info)?;
-    call.service.metrics.register_executors_total.add(1);
+    call.service.metrics.register_executors_total.inc();
     let connection = call.connection;
     tracing::info!(connection, %app, executor = message.exec_id, "executor registered");
     Ok(())

@@ -19,7 +19,7 @@ pub(super) fn shuffle(call: &Call, message: RemoveShuffleMerge) -> Result<(), Re
     call.service
         .store
         .remove_shuffle(&app, attempt, shuffle, merge)?;
-    call.service.metrics.remove_shuffles_total.add(1);
+    call.service.metrics.remove_shuffles_total.inc();
     tracing::info!(connection = call.connection, %app, %shuffle, "shuffle removed");
     Ok(())
 }
@@ -29,7 +29,7 @@ pub(super) fn application(call: &Call, message: EndApplication) -> Result<Done, 
     call.service
         .store
         .end_application(&app, AppAttempt(message.app_attempt))?;
-    call.service.metrics.remove_applications_total.add(1);
+    call.service.metrics.remove_applications_total.inc();
     tracing::info!(connection = call.connection, %app, "application ended");
     Ok(Done {
         incarnation: call.service.incarnation(),

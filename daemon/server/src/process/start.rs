@@ -8,8 +8,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
+use lodestone_store::fs::Fs;
+use lodestone_store::{Environment, OpenError, Store, StoreConfig, TAIL_BLOCK_BYTES};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::TcpListener;
+use tokio::task::{JoinError, spawn_blocking};
+
 use crate::cli::{Command, Verb};
 use crate::config::{Config, ConfigError, Memory};
+use crate::metrics::disks::MeasuredFs;
 use crate::operator::{drain, explain};
 use crate::process::announce::{self, AnnounceError, Announcement, Claim};
 use crate::process::log::Log;
@@ -18,10 +25,6 @@ use crate::process::shutdown::{self, Stop};
 use crate::serve::Admission;
 use crate::service::{BLOCKING_THREADS, Service, Shares};
 use crate::{admin, serve};
-use lodestone_store::{Environment, OpenError, Store, StoreConfig, TAIL_BLOCK_BYTES};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::net::TcpListener;
-use tokio::task::{JoinError, spawn_blocking};
 
 /// Descriptors beside those of connections: listeners, locks, files that are written.
 const SPARE_FILES: u64 = 256;
@@ -148,11 +151,14 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
         tail_block_bytes: TAIL_BLOCK_BYTES,
         executor_roots: config.executor_roots.clone(),
     };
-    let store = spawn_blocking(move || Store::open(store_config, Environment::os())).await??;
+    let mut environment = Environment::os();
+    let fs = Arc::new(MeasuredFs::new(environment.fs, &config.dirs));
+    environment.fs = Arc::clone(&fs) as Arc<dyn Fs>;
+    let store = spawn_blocking(move || Store::open(store_config, environment)).await??;
     if config.memory == Memory::Auto {
         tokio::spawn(memory::follow(Arc::clone(&store), Kernel::default()));
     }
-    let service = Service::new(Arc::clone(&store), shares);
+    let service = Service::with_disks(Arc::clone(&store), shares, fs);
     let line = ready_line(&listener, admin.as_ref(), &store)?;
     if let Some(listener) = admin {
         let (service, stop) = (Arc::clone(&service), stop.watch());

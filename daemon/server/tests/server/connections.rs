@@ -140,18 +140,34 @@ fn the_admin_endpoint_tells_health_status_and_metrics() {
         "{health}"
     );
     let metrics = get("/metrics");
+    assert!(
+        metrics.contains("content-type: application/openmetrics-text"),
+        "{metrics}"
+    );
+    let free = format!(
+        "lodestone_merge_disk_free_bytes{{dir=\"{}\"}} ",
+        daemon.dir.path().display()
+    );
+    assert!(metrics.contains(&free), "no {free} in {metrics}");
     for line in [
         "lodestone_push_bytes_total 7",
         "lodestone_merge_segments_total 1",
         "lodestone_register_shuffles_total 1",
         "lodestone_connections_open 1",
         "lodestone_serving 1",
+        "lodestone_push_seconds_count 1",
+        "# EOF",
     ] {
         assert!(
             metrics.lines().any(|found| found == line),
             "no {line:?} in {metrics}"
         );
     }
+    client.finalize(&key);
+    client.partition(&key, 0);
+    // The daemon counts a chunk after the client has its last byte.
+    let counted = |_| get("/metrics").contains("lodestone_fetch_seconds_count 1\n");
+    assert!((0..1000).any(counted), "a fetch without its time");
     let status = get("/status");
     let (_, body) = status.split_once("\r\n\r\n").unwrap();
     let status: serde_json::Value = serde_json::from_str(body).unwrap();

@@ -28,6 +28,7 @@ const DISK: &[&str] = &[
 const UNSAFE: &[&str] = &["daemon/store/src/resource/allocator.rs"];
 const CLOCK: &[&str] = &[
     "daemon/store/src/resource/clock.rs",
+    "daemon/server/src/metrics/stopwatch.rs",
     "daemon/sort/src/progress.rs",
     "daemon/bench/src/measure/clock.rs",
 ];

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The metrics of each data directory, and the file system that counts what is written there.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lodestone_store::fs::{Access, Entry, File, Fs, Kind, Lock, Open, Space};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use super::latency;
+use super::stopwatch::Stopwatch;
+
+/// The label of each of these metrics.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Label {
+    dir: String,
+}
+
+/// A data directory and its metrics.
+#[derive(Clone, Debug)]
+struct Disk {
+    /// Without links: the store names its files so.
+    root: PathBuf,
+    flush_seconds: Histogram,
+    flush_bytes: Counter,
+    flush_failures: Counter,
+    free_bytes: Gauge,
+    size_bytes: Gauge,
+}
+
+/// All data directories, and the file system below them.
+#[derive(Debug)]
+pub struct MeasuredFs {
+    fs: Arc<dyn Fs>,
+    disks: Vec<Disk>,
+    registry: Registry,
+}
+
+impl MeasuredFs {
+    /// Counts what is written below these directories. A label is a directory as the operator wrote it.
+    pub fn new(fs: Arc<dyn Fs>, dirs: &[PathBuf]) -> Self {
+        let flush_seconds = Family::<Label, _, fn() -> Histogram>::new_with_constructor(latency);
+        let (flush_bytes, flush_failures) = (Family::default(), Family::default());
+        let (free_bytes, size_bytes) = (Family::default(), Family::default());
+        let disk = |dir: &PathBuf| {
+            let label = Label {
+                dir: dir.to_string_lossy().into_owned(),
+            };
+            Disk {
+                root: fs.canonical(dir).unwrap_or_else(|_| dir.clone()),
+                flush_seconds: flush_seconds.get_or_create_owned(&label),
+                flush_bytes: flush_bytes.get_or_create_owned(&label),
+                flush_failures: flush_failures.get_or_create_owned(&label),
+                free_bytes: free_bytes.get_or_create_owned(&label),
+                size_bytes: size_bytes.get_or_create_owned(&label),
+            }
+        };
+        let disks = dirs.iter().map(disk).collect();
+        let mut registry = Registry::with_prefix(super::PREFIX);
+        let help = "Time of one write, of at most 1 MiB, to a data directory";
+        registry.register("merge_flush_seconds", help, flush_seconds);
+        let help = "Bytes written to a data directory";
+        registry.register("merge_flush_bytes", help, flush_bytes);
+        let help = "Writes to a data directory that failed";
+        registry.register("merge_flush_failures", help, flush_failures);
+        let help = "Bytes free on the disk of a data directory";
+        registry.register("merge_disk_free_bytes", help, free_bytes);
+        let help = "Size of the disk of a data directory";
+        registry.register("merge_disk_size_bytes", help, size_bytes);
+        Self {
+            fs,
+            disks,
+            registry,
+        }
+    }
+
+    /// The metrics, after a look at the disks. Blocks.
+    pub(super) fn looked_at(&self) -> &Registry {
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        for disk in &self.disks {
+            // A disk that does not answer has no room, as in the load that the store reports.
+            let space = self.fs.space(&disk.root).unwrap_or_default();
+            disk.free_bytes.set(signed(space.free));
+            disk.size_bytes.set(signed(space.total));
+        }
+        &self.registry
+    }
+}
+
+impl Fs for MeasuredFs {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        let file = self.fs.open(path, how)?;
+        let disk = self.disks.iter().find(|disk| path.starts_with(&disk.root));
+        Ok(match (how, disk) {
+            (Open::Write | Open::Create, Some(disk)) => Arc::new(MeasuredFile {
+                file,
+                disk: disk.clone(),
+            }),
+            _ => file,
+        })
+    }
+
+    fn create_dir(&self, path: &Path, access: Access) -> io::Result<()> {
+        self.fs.create_dir(path, access)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.fs.remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.fs.remove_dir(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.fs.list(path)
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        self.fs.kind(path)
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.fs.canonical(path)
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        self.fs.space(path)
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>> {
+        self.fs.try_lock(path)
+    }
+}
+
+/// A file that is open for writing below a data directory.
+#[derive(Debug)]
+struct MeasuredFile {
+    file: Arc<dyn File>,
+    disk: Disk,
+}
+
+impl File for MeasuredFile {
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        let stopwatch = Stopwatch::start();
+        let written = self.file.write_at(parts, offset);
+        match &written {
+            Ok(bytes) => {
+                self.disk.flush_seconds.observe(stopwatch.seconds());
+                self.disk.flush_bytes.inc_by(*bytes as u64);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => {
+                self.disk.flush_failures.inc();
+            }
+        }
+        written
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(into, offset)
+    }
+
+    fn set_size(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_size(bytes)
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.file.punch(offset, length)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.file.fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lodestone_store::fs::fake::{Errno, FakeFs};
+
+    fn write(fs: &MeasuredFs, path: &str) -> io::Result<usize> {
+        let file = fs.open(Path::new(path), Open::Create)?;
+        file.write_at(&[IoSlice::new(b"seven b")], 0)
+    }
+
+    fn text(fs: &MeasuredFs) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, fs.looked_at()).unwrap();
+        text
+    }
+
+    #[test]
+    fn an_operator_sees_which_disk_is_written_to_and_which_one_fails() {
+        let fake = FakeFs::with_dirs(["/a", "/b", "/elsewhere"]);
+        fake.set_capacity(Path::new("/a"), 1000);
+        let fs = MeasuredFs::new(Arc::new(fake.clone()), &["/a".into(), "/b".into()]);
+        write(&fs, "/a/one").unwrap();
+        write(&fs, "/a/two").unwrap();
+        write(&fs, "/elsewhere/three").unwrap();
+        let torn = lodestone_store::fs::fake::Fault::Torn(0, Errno::IO);
+        fake.fault_at(0, torn);
+        assert!(write(&fs, "/b/four").is_err());
+        let text = text(&fs);
+        for line in [
+            "lodestone_merge_flush_bytes_total{dir=\"/a\"} 14",
+            "lodestone_merge_flush_seconds_count{dir=\"/a\"} 2",
+            "lodestone_merge_flush_failures_total{dir=\"/a\"} 0",
+            "lodestone_merge_disk_free_bytes{dir=\"/a\"} 986",
+            "lodestone_merge_disk_size_bytes{dir=\"/a\"} 1000",
+            "lodestone_merge_flush_bytes_total{dir=\"/b\"} 0",
+            "lodestone_merge_flush_seconds_count{dir=\"/b\"} 0",
+            "lodestone_merge_flush_failures_total{dir=\"/b\"} 1",
+        ] {
+            assert!(
+                text.lines().any(|found| found == line),
+                "no {line} in {text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Time for histograms. The clock of the store counts milliseconds, which is too coarse here, and no
+//! decision depends on these times.
+
+use std::time::Instant;
+
+/// A moment, from which it counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts now.
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Seconds since the start.
+    pub fn seconds(self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}

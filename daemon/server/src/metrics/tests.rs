@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The names that dashboards and alerts use.
+
+use lodestone_store::fs::OsFs;
+
+use super::*;
+
+const PAGE: &str = include_str!("../../../../docs/operations.md");
+
+/// All metrics of a daemon with one data directory.
+fn text() -> String {
+    let fs = MeasuredFs::new(Arc::new(OsFs), &["/".into()]);
+    Metrics::beside(Arc::new(fs)).text(&load()).unwrap()
+}
+
+fn load() -> hello::Load {
+    hello::Load {
+        state: hello::State::Serving,
+        memory_used: 3,
+        memory_limit: 7,
+        disk_free: 0,
+        disk_total: 0,
+        connections: 2,
+        shuffles: 1,
+    }
+}
+
+#[test]
+fn the_table_of_metrics_in_the_documentation_is_that_of_the_code() {
+    let text = text();
+    let kind_of = |name: &str| {
+        let declared = format!("# TYPE {name} ");
+        text.lines().find_map(|line| line.strip_prefix(&declared))
+    };
+    let row = |line: &str| {
+        let (name, help) = line.strip_prefix("# HELP ")?.split_once(' ')?;
+        let kind = kind_of(name)?;
+        // Samples of a counter have an ending that its declaration does not have.
+        let ending = if kind == "counter" { "_total" } else { "" };
+        Some(format!("| `{name}{ending}` | {kind} | {help} |"))
+    };
+    let expected: Vec<String> = text.lines().filter_map(row).collect();
+    let rows = PAGE
+        .lines()
+        .skip_while(|line| *line != "| metric | kind | meaning |")
+        .skip(2);
+    let actual: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
+    assert_eq!(actual, expected);
+}
+
+#[test]
+fn every_stage_of_the_life_of_a_shuffle_has_a_metric() {
+    let text = text();
+    for stage in [
+        "register", "push", "merge", "commit", "finalize", "fetch", "remove",
+    ] {
+        let declared = format!("# TYPE lodestone_{stage}_");
+        assert!(text.contains(&declared), "no metric of {stage}");
+    }
+}
+
+#[test]
+fn a_latency_below_a_millisecond_and_one_of_many_seconds_can_be_told_apart() {
+    let fs = MeasuredFs::new(Arc::new(OsFs), &[]);
+    let metrics = Metrics::beside(Arc::new(fs));
+    metrics.push_seconds.observe(0.0007);
+    metrics.push_seconds.observe(12.0);
+    let text = metrics.text(&load()).unwrap();
+    for line in [
+        "lodestone_push_seconds_bucket{le=\"0.0005\"} 0",
+        "lodestone_push_seconds_bucket{le=\"0.001\"} 1",
+        "lodestone_push_seconds_bucket{le=\"10.0\"} 1",
+        "lodestone_push_seconds_bucket{le=\"30.0\"} 2",
+        "lodestone_push_seconds_count 2",
+    ] {
+        assert!(
+            text.lines().any(|found| found == line),
+            "no {line} in {text}"
+        );
+    }
+}
