@@ -5,7 +5,7 @@
 set -euo pipefail
 out=$1
 shift
-blocks=("${@:-10k}")
+blocks=("${@:-10000b}")
 commit=$(git describe --always --dirty)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -12,13 +12,13 @@ measure() {
     shift
     for verb in push "fetch --from merged"; do
         # shellcheck disable=SC2086 # a verb and its flag
-        dist/lodestone-bench $verb --daemon "$lodestone" --block 10k --total "$total" --rounds "$rounds" "$@" | row "$what"
+        dist/lodestone-bench $verb --daemon "$lodestone" --block 10000b --total "$total" --rounds "$rounds" "$@" | row "$what"
     done
 }
 
 # Of the table the row, behind what was different; seconds and CPU seconds per GB are in it.
 row() {
-    grep -E '^ *[0-9]+ [KM]B ' | sed "s/^/$(printf '%-34s' "$1")/"
+    grep -E '^ *[0-9]+ [KM]i?B ' | sed "s/^/$(printf '%-34s' "$1")/"
 }
 
 table=$(dist/lodestone-bench push --daemon "$lodestone" --total 1m --rounds 1 --warmup 0)

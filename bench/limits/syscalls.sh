@@ -50,7 +50,7 @@ measure() {
     what=$1 memory=$2
     shift 2
     start_daemon "$memory"
-    cpu=$(dist/lodestone-bench "$@" --server "$port" --pid "$daemon" --total "$total" --rounds 3 | grep -E '^ *[0-9]+ [KM]B ')
+    cpu=$(dist/lodestone-bench "$@" --server "$port" --pid "$daemon" --total "$total" --rounds 3 | grep -E '^ *[0-9]+ [KM]i?B ')
     exec 4< <(exec strace -c -f -o "$work/calls" -p "$daemon" 2>&1)
     tracer=$!
     # It says so when it has attached to the daemon.
@@ -66,7 +66,7 @@ measure() {
         END { printf "   all: %d calls, %.3f s of entering and leaving the kernel\n", all, all * empty / 1e9 }' "$work/calls"
 }
 
-for block in 10k 100k 1m; do
+for block in 10000b 100000b 1000000b; do
     measure "push" 64m push --block "$block" --connections 100
     measure "push and fetch" 2g fetch --from merged --block "$block" --connections 100
 done

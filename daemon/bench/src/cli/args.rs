@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use lodestone_units::size;
 
 use crate::server::Wanted;
-use crate::workload::{BlockSize, size};
+use crate::workload::BlockSize;
 
 /// Drives shuffle services with pushes and fetches, checks every byte, and measures.
 #[derive(Debug, Parser)]
@@ -133,7 +134,7 @@ pub(super) struct ServerArgs {
 #[derive(Debug, Args)]
 pub(super) struct LoadArgs {
     /// Size of blocks, such as 10k, or mixed (1 KiB to 1 MiB); several are measured one after the other
-    /// [default: 10k; table: 10k,100k,1m]
+    /// [default: 10000b; table: 10000b,100000b,1000000b, those of the paper]
     #[arg(long, value_name = "SIZE[,SIZE...]", value_delimiter = ',')]
     pub(super) block: Vec<BlockSize>,
     /// Bytes of all blocks; not used where both --maps and --partitions are given

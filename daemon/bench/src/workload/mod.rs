@@ -7,6 +7,8 @@ pub mod payload;
 use std::fmt;
 use std::str::FromStr;
 
+use lodestone_units::size;
+
 /// Least block: its head must fit.
 pub const MIN_BLOCK_BYTES: u64 = payload::HEAD_BYTES as u64;
 
@@ -61,6 +63,12 @@ impl fmt::Display for BlockSize {
             Self::Fixed(bytes) if bytes.is_multiple_of(1_000) => {
                 write!(out, "{} KB", bytes / 1_000)
             }
+            Self::Fixed(bytes) if bytes.is_multiple_of(1 << 20) => {
+                write!(out, "{} MiB", bytes >> 20)
+            }
+            Self::Fixed(bytes) if bytes.is_multiple_of(1 << 10) => {
+                write!(out, "{} KiB", bytes >> 10)
+            }
             Self::Fixed(bytes) => write!(out, "{bytes} B"),
         }
     }
@@ -80,27 +88,6 @@ impl FromStr for BlockSize {
             ));
         }
         Ok(Self::Fixed(bytes as u32))
-    }
-}
-
-/// `10k`, `256m`, `4g`: powers of a thousand, as in the paper; `KiB`, `MiB`, `GiB` are powers of 1024.
-pub fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size: write it as in 10k, 256m, 4g or 64MiB");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u64 = match text.get(digits.len()..).unwrap_or_default() {
-        "" | "b" => 1,
-        "k" | "kb" | "KB" => 1_000,
-        "m" | "mb" | "MB" => 1_000_000,
-        "g" | "gb" | "GB" => 1_000_000_000,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    match number.checked_mul(unit) {
-        Some(bytes) if i64::try_from(bytes).is_ok() => Ok(bytes),
-        _ => Err(wrong()),
     }
 }
 

@@ -168,7 +168,7 @@ fn what_cannot_be_measured_is_refused_in_a_line() {
         &["push", "--server", "spark=/no/such/jars"],
         "no folder of jars",
     );
-    refused(&["push", "--block", "3"], "blocks have 16");
+    refused(&["push", "--block", "3b"], "blocks have 16");
     refused(
         &["push", "--maps", "1000000", "--partitions", "1000000"],
         "are too many",

@@ -1,135 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The configuration: one table of keys, read from a TOML file and from flags of the same names; flags
-//! win. `docs/operations.md` has the same table, and a test compares the two.
+//! The configuration. A field of [`Config`] is a flag and a key of the TOML file, with its type, its default and
+//! its meaning. `docs/operations.md` has a table of them, and a test compares the two.
 
-pub mod units;
+pub mod values;
 
-use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-pub use units::{duration, size};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, FromArgMatches};
+use serde::Deserialize;
+use toml::Table;
 
-/// Least memory that the daemon can work with.
-const MIN_MEMORY_BYTES: u64 = 16 << 20;
+use values::{Address, Connections, LogFormat, LogLevel, Memory, Time};
+use values::{directories, directory, given, parsed};
 
 /// Longest configuration file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A key, as flag `--name` and as TOML key `name`.
-#[derive(Debug, Clone, Copy)]
-pub struct Key {
-    /// The name.
-    pub name: &'static str,
-    /// What holds if it is not given; empty if there is no default.
-    pub default: &'static str,
-    /// What it means.
-    pub meaning: &'static str,
-}
-
-const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
-    Key {
-        name,
-        default,
-        meaning,
-    }
-}
-
 /// Every key.
-pub const KEYS: [Key; 10] = [
-    key(
-        "listen",
-        "0.0.0.0:7337",
-        "Address and port for Spark. Port 0 takes a free one.",
-    ),
-    key(
-        "dir",
-        "",
-        "Data directories, one per disk, separated by commas. Required.",
-    ),
-    key(
-        "memory",
-        "512MiB",
-        "Memory for segments and for requests: a size of at least 16MiB, or auto.",
-    ),
-    key(
-        "admin",
-        "",
-        "Address and port of the HTTP endpoint (/health, /metrics, /status).",
-    ),
-    key(
-        "announce",
-        "",
-        "File for the ready line of the serving daemon: one daemon per file.",
-    ),
-    key(
-        "idle-exit",
-        "",
-        "The daemon ends after this long without a connection.",
-    ),
-    key(
-        "max-connections",
-        "4096",
-        "Connections served at the same time; further ones are closed immediately.",
-    ),
-    key(
-        "executor-root",
-        "",
-        "Executors may register only directories below these, separated by commas.",
-    ),
-    key(
-        "log-level",
-        "info",
-        "Lowest severity that is logged: error, warn, info, debug, trace.",
-    ),
-    key(
-        "log-format",
-        "text",
-        "Format of the log on stderr: text or json.",
-    ),
-];
-
-/// Form of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// For machines: one object per line.
-    Json,
-}
-
-/// The memory budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Memory {
-    /// So many bytes.
-    Bytes(u64),
-    /// A little, and what the host can spare.
-    Auto,
-}
-
-/// The checked configuration.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    /// Where Spark connects.
-    pub listen: SocketAddr,
-    /// Data directories.
+    /// Address and port for Spark. Port 0 takes a free one.
+    #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:7337")]
+    #[serde(deserialize_with = "parsed")]
+    pub listen: Address,
+    /// Data directories, one per disk, separated by commas. Required.
+    #[arg(long = "dir", value_name = "DIR[,DIR...]")]
+    #[arg(value_delimiter = ',', value_parser = directory)]
+    #[serde(rename = "dir", deserialize_with = "directories")]
     pub dirs: Vec<PathBuf>,
-    /// The memory budget.
+    /// Memory for segments and for requests: a size of at least 16MiB, or auto.
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    #[serde(deserialize_with = "parsed")]
     pub memory: Memory,
-    /// Where operators connect.
-    pub admin: Option<SocketAddr>,
-    /// The announce file.
+    /// Address and port of the HTTP endpoint (/health, /metrics, /status).
+    #[arg(long, value_name = "HOST:PORT")]
+    #[serde(deserialize_with = "given")]
+    pub admin: Option<Address>,
+    /// File for the ready line of the serving daemon: one daemon per file.
+    #[arg(long, value_name = "FILE")]
     pub announce: Option<PathBuf>,
-    /// When to end without connections.
-    pub idle_exit: Option<Duration>,
-    /// Connections served at once.
-    pub max_connections: usize,
-    /// Where executors' directories may be.
+    /// The daemon ends after this long without a connection.
+    #[arg(long, value_name = "TIME")]
+    #[serde(deserialize_with = "given")]
+    pub idle_exit: Option<Time>,
+    /// Connections served at the same time; further ones are closed immediately.
+    #[arg(long, value_name = "COUNT", default_value = "4096")]
+    #[serde(deserialize_with = "parsed")]
+    pub max_connections: Connections,
+    /// Executors may register only directories below these, separated by commas.
+    #[arg(long = "executor-root", value_name = "DIR[,DIR...]")]
+    #[arg(value_delimiter = ',', value_parser = directory)]
+    #[serde(rename = "executor-root", deserialize_with = "directories")]
     pub executor_roots: Vec<PathBuf>,
-    /// Least severity that is logged.
-    pub log_level: tracing::Level,
-    /// Form of the log.
+    /// Lowest severity that is logged: error, warn, info, debug, trace.
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "info",
+        hide_possible_values = true
+    )]
+    pub log_level: LogLevel,
+    /// Format of the log on stderr: text or json.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_possible_values = true
+    )]
     pub log_format: LogFormat,
 }
 
@@ -139,18 +78,20 @@ pub enum ConfigError {
     /// A key that does not exist.
     #[error("{place}: there is no key `{key}`; did you mean `{nearest}`?")]
     UnknownKey {
-        /// Where it stands.
+        /// The file.
         place: String,
         /// The key.
         key: String,
         /// The known key that is spelled most alike.
-        nearest: &'static str,
+        nearest: String,
     },
     /// A value that makes no sense.
-    #[error("`{key}`: {problem}")]
+    #[error("{place}: `{key}`: {problem}")]
     BadValue {
+        /// The file.
+        place: String,
         /// The key.
-        key: &'static str,
+        key: String,
         /// What is wrong, and what to write instead.
         problem: String,
     },
@@ -162,26 +103,76 @@ pub enum ConfigError {
         /// What is wrong.
         problem: String,
     },
+    /// Neither the file nor the command line has a data directory.
+    #[error("`dir`: name at least one data directory, as in `--dir /data/lodestone`")]
+    NoDirectory,
+    /// The command line, which was checked before, does not fit the keys.
+    #[error("{0}")]
+    Flags(String),
 }
 
-/// Values by key, before they are checked.
-#[derive(Debug, Default)]
-pub struct Values(BTreeMap<&'static str, Vec<String>>);
+/// Flags of `serve`: every key, and the file for those that are not given here.
+#[derive(Debug, Clone)]
+pub struct ServeArgs {
+    flags: ArgMatches,
+    file: Option<PathBuf>,
+}
 
-impl Values {
-    /// Sets a key, over what it was before. Commas separate the elements of a list.
-    pub fn set(&mut self, name: &'static str, value: &str) {
-        self.0.insert(
-            name,
-            value
-                .split(',')
-                .map(|part| part.trim().to_owned())
-                .collect(),
-        );
+#[derive(Debug, Args)]
+struct FileArg {
+    /// TOML file with the same keys; flags win.
+    #[arg(long = "config", value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+impl Args for ServeArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        FileArg::augment_args(Config::augment_args(command))
     }
 
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ServeArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let FileArg { file } = FileArg::from_arg_matches(matches)?;
+        let flags = matches.clone();
+        Ok(Self { flags, file })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl ServeArgs {
+    /// The configuration of file and flags.
+    pub fn config(&self) -> Result<Config, ConfigError> {
+        let file = match &self.file {
+            Some(path) => Config::read(path)?,
+            None => Config::default(),
+        };
+        file.with(&self.flags)?.checked()
+    }
+}
+
+/// The defaults, which the attributes of the fields have.
+impl Default for Config {
+    fn default() -> Self {
+        let no_flags = arguments().get_matches_from([""]);
+        match Self::from_arg_matches(&no_flags) {
+            Ok(defaults) => defaults,
+            Err(error) => unreachable!("a default that is no value: {error}"),
+        }
+    }
+}
+
+impl Config {
     /// Reads a TOML file.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+    fn read(path: &Path) -> Result<Self, ConfigError> {
         let bad = |problem: String| ConfigError::BadFile {
             path: path.display().to_string(),
             problem,
@@ -198,171 +189,71 @@ impl Values {
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// Reads TOML; `place` is named in errors.
-    pub fn parse(text: &str, place: &str) -> Result<Self, ConfigError> {
-        let bad = |problem: String| ConfigError::BadFile {
+    /// Reads TOML; errors name `place`.
+    fn parse(text: &str, place: &str) -> Result<Self, ConfigError> {
+        let bad = |error: toml::de::Error| ConfigError::BadFile {
             path: place.to_owned(),
-            problem,
+            problem: error.to_string(),
         };
-        let table: toml::Table = text
-            .parse()
-            .map_err(|error: toml::de::Error| bad(error.to_string()))?;
-        let mut values = Self::default();
-        for (name, value) in table {
-            let Some(key) = KEYS.iter().find(|key| key.name == name) else {
-                let nearest = nearest(&name);
+        let table: Table = text.parse().map_err(bad)?;
+        let known = keys();
+        for (key, value) in &table {
+            if !known.contains(key) {
                 return Err(ConfigError::UnknownKey {
-                    place: place.into(),
-                    key: name,
-                    nearest,
+                    place: place.to_owned(),
+                    key: key.clone(),
+                    nearest: nearest(key, known),
                 });
-            };
-            let elements = match value {
-                toml::Value::Array(elements) => elements,
-                single => vec![single],
-            };
-            let texts = elements.into_iter().map(|element| match element {
-                toml::Value::String(text) => Ok(text),
-                toml::Value::Integer(number) => Ok(number.to_string()),
-                _ => Err(bad(format!(
-                    "`{name}` must be a string, a number or a list of strings"
-                ))),
-            });
-            values.0.insert(key.name, texts.collect::<Result<_, _>>()?);
+            }
+            // Alone, so that the error can name its key.
+            let alone = Table::from_iter([(key.clone(), value.clone())]);
+            alone
+                .try_into::<Self>()
+                .map_err(|error| ConfigError::BadValue {
+                    place: place.to_owned(),
+                    key: key.clone(),
+                    problem: error.message().to_owned(),
+                })?;
         }
-        Ok(values)
+        table.try_into().map_err(bad)
     }
 
-    fn list(&self, name: &'static str) -> Vec<PathBuf> {
-        let given = self.0.get(name).into_iter().flatten();
-        given
-            .filter(|part| !part.is_empty())
-            .map(PathBuf::from)
-            .collect()
-    }
-
-    /// The value, or the default, or nothing.
-    fn one<T>(
-        &self,
-        name: &'static str,
-        read: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, ConfigError> {
-        let default = KEYS
-            .iter()
-            .find(|key| key.name == name)
-            .map_or("", |key| key.default);
-        let given = self.0.get(name).map(Vec::as_slice);
-        let text = match given {
-            None => default,
-            Some([one]) => one,
-            Some(_) => return Err(bad_value(name, "takes one value, not a list".to_owned())),
-        };
-        if text.is_empty() {
-            return Ok(None);
+    /// With those flags that the command line has.
+    fn with(mut self, flags: &ArgMatches) -> Result<Self, ConfigError> {
+        let wrong = |error: &dyn std::fmt::Display| ConfigError::Flags(error.to_string());
+        let mut given = flags.clone();
+        let defaults = flags.ids().map(|id| id.as_str());
+        for id in defaults.filter(|id| flags.value_source(id) == Some(ValueSource::DefaultValue)) {
+            given.try_clear_id(id).map_err(|error| wrong(&error))?;
         }
-        read(text)
-            .map(Some)
-            .map_err(|problem| bad_value(name, problem))
+        self.update_from_arg_matches(&given)
+            .map_err(|error| wrong(&error))?;
+        Ok(self)
     }
 
-    fn needed<T>(
-        &self,
-        name: &'static str,
-        read: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Result<T, ConfigError> {
-        self.one(name, read)?
-            .ok_or_else(|| bad_value(name, "must not be empty".to_owned()))
-    }
-
-    /// Checks every value.
-    pub fn check(&self) -> Result<Config, ConfigError> {
-        let dirs = self.list("dir");
-        if dirs.is_empty() {
-            let problem = "name at least one data directory, as in `--dir /data/lodestone`";
-            return Err(bad_value("dir", problem.to_owned()));
+    fn checked(self) -> Result<Self, ConfigError> {
+        if self.dirs.is_empty() {
+            return Err(ConfigError::NoDirectory);
         }
-        Ok(Config {
-            listen: self.needed("listen", address)?,
-            dirs,
-            memory: self.needed("memory", memory)?,
-            admin: self.one("admin", address)?,
-            announce: self.one("announce", |text| Ok(PathBuf::from(text)))?,
-            idle_exit: self.one("idle-exit", duration)?,
-            max_connections: self.needed("max-connections", connections)?,
-            executor_roots: self.list("executor-root"),
-            log_level: self.needed("log-level", |text| {
-                text.parse()
-                    .map_err(|_| format!("`{text}` is none of error, warn, info, debug, trace"))
-            })?,
-            log_format: self.needed("log-format", |text| match text {
-                "text" => Ok(LogFormat::Text),
-                "json" => Ok(LogFormat::Json),
-                other => Err(format!("`{other}` is neither text nor json")),
-            })?,
-        })
+        Ok(self)
     }
 }
 
-fn bad_value(key: &'static str, problem: String) -> ConfigError {
-    ConfigError::BadValue { key, problem }
+/// The keys as flags.
+fn arguments() -> clap::Command {
+    Config::augment_args(clap::Command::new("serve"))
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(address) = text.parse() {
-        return Ok(address);
-    }
-    let hint = "write HOST:PORT, as in 0.0.0.0:7337";
-    let mut found = text
-        .to_socket_addrs()
-        .map_err(|error| format!("`{text}`: {error}; {hint}"))?;
-    found
-        .next()
-        .ok_or_else(|| format!("`{text}` has no address; {hint}"))
-}
-
-fn memory(text: &str) -> Result<Memory, String> {
-    if text == "auto" {
-        return Ok(Memory::Auto);
-    }
-    let bytes = size(text).map_err(|problem| format!("{problem}, or auto"))?;
-    if bytes < MIN_MEMORY_BYTES {
-        return Err("must be at least 16MiB, or auto".to_owned());
-    }
-    Ok(Memory::Bytes(bytes))
-}
-
-fn connections(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count @ 1..=1_000_000) => Ok(count),
-        _ => Err(format!("`{text}` is no number from 1 to 1000000")),
-    }
+fn keys() -> Vec<String> {
+    let command = arguments();
+    let names = command.get_arguments().filter_map(|flag| flag.get_long());
+    names.map(str::to_owned).collect()
 }
 
 /// The known key that is spelled most alike.
-fn nearest(name: &str) -> &'static str {
-    let names = KEYS.iter().map(|key| key.name);
-    names
-        .min_by_key(|known| distance(name, known))
-        .unwrap_or_default()
-}
-
-/// Letters to add, drop or change to make one word of the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (start, letter) in from.chars().enumerate() {
-        let mut diagonal = start;
-        let mut left = start + 1;
-        let mut next = vec![left];
-        for (other, &above) in to.iter().zip(row.iter().skip(1)) {
-            let changed = diagonal + usize::from(*other != letter);
-            left = changed.min(above + 1).min(left + 1);
-            diagonal = above;
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
+fn nearest(key: &str, known: Vec<String>) -> String {
+    let distance = |other: &String| strsim::damerau_levenshtein(key, other);
+    known.into_iter().min_by_key(distance).unwrap_or_default()
 }
 
 #[cfg(test)]

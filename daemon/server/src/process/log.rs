@@ -9,7 +9,8 @@ use std::sync::Mutex;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::config::{Config, LogFormat};
+use crate::config::Config;
+use crate::config::values::LogFormat;
 
 /// Lines that wait to be written.
 const LINES: usize = 4096;
@@ -36,7 +37,7 @@ impl Log {
             .with_target(false)
             // Otherwise a stderr that nobody reads any more would be reported to stderr, by a panic.
             .log_internal_errors(false)
-            .with_max_level(LevelFilter::from_level(config.log_level));
+            .with_max_level(LevelFilter::from_level(config.log_level.into()));
         match config.log_format {
             LogFormat::Text => log.init(),
             LogFormat::Json => log.json().init(),

@@ -15,7 +15,8 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinError, spawn_blocking};
 
 use crate::cli::{Command, Verb};
-use crate::config::{Config, ConfigError, Memory};
+use crate::config::values::Memory;
+use crate::config::{Config, ConfigError};
 use crate::metrics::disks::MeasuredFs;
 use crate::operator::{drain, explain};
 use crate::process::announce::{self, AnnounceError, Announcement, Claim};
@@ -87,7 +88,7 @@ fn start(config: Config) -> Result<(), StartError> {
     std::panic::set_hook(Box::new(
         |panic| tracing::error!(%panic, "a bug of the daemon"),
     ));
-    raise_file_limit(config.max_connections);
+    raise_file_limit(config.max_connections.0);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -134,9 +135,9 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
             Claim::Theirs(line) => return Ok(say(&format!("{line} existing=true"))?),
         },
     };
-    let listener = bind("listen", config.listen).await?;
+    let listener = bind("listen", config.listen.0).await?;
     let admin = match config.admin {
-        Some(address) => Some(bind("admin", address).await?),
+        Some(address) => Some(bind("admin", address.0).await?),
         None => None,
     };
     let stop = Stop::default();
@@ -171,7 +172,8 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     announced(announcement.as_ref(), |file| file.publish(&line))?;
     say(&line)?;
     tracing::info!(line, "ready");
-    let (max_connections, idle_exit) = (config.max_connections, config.idle_exit);
+    let max_connections = config.max_connections.0;
+    let idle_exit = config.idle_exit.map(|time| time.0);
     let port = serve::run(
         listener,
         service,
