@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finds functions and their lengths in masked code, by indentation.
+//! Finds functions of Scala and Java and their lengths in masked code, by indentation. Clippy (`too_many_lines`)
+//! and ruff (`PLR0915`) limit those of Rust and Python.
 
 use crate::mask::Language;
 
@@ -29,7 +30,7 @@ pub fn functions(code: &str, language: Language) -> Vec<Function> {
 }
 
 /// The line after the item that starts at `start`: the first line that is not blank, not indented deeper, and does
-/// not go on with the head (`) -> T {`, `where`) or a branch (`} else {`).
+/// not go on with the head (`): T = {`) or a branch (`} else {`).
 pub fn end_of_item(lines: &[&str], start: usize) -> usize {
     let depth = indent(lines[start]);
     let mut end = start + 1;
@@ -65,9 +66,9 @@ fn indent(line: &str) -> usize {
 
 fn head_name(lines: &[&str], at: usize, language: Language) -> Option<String> {
     match language {
-        Language::Rust => name_after(lines[at], "fn"),
-        Language::Scala | Language::Python => name_after(lines[at], "def"),
+        Language::Scala => name_after(lines[at], "def"),
         Language::Java => java_method(lines, at),
+        Language::Rust | Language::Python => None,
     }
 }
 

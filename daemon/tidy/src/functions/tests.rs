@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use super::{Function, functions};
+use super::{Function, end_of_item, functions};
 use crate::mask::{Kind, Language, kinds, only};
 
 fn found(source: &str, language: Language) -> Vec<(String, usize, usize)> {
@@ -14,34 +14,22 @@ fn one(name: &str, line: usize, lines: usize) -> (String, usize, usize) {
     (name.to_owned(), line, lines)
 }
 
-#[test]
-fn a_rust_function_ends_at_its_brace() {
-    let source = "pub fn a() {\n    b();\n\n    \"}\";\n}\n\nfn c() {}\n";
-    assert_eq!(
-        found(source, Language::Rust),
-        [one("a", 1, 5), one("c", 7, 1)]
-    );
+/// The line after the item of Rust that starts in the first line.
+fn end(source: &str) -> usize {
+    end_of_item(&source.lines().collect::<Vec<_>>(), 0)
 }
 
 #[test]
-fn a_long_head_belongs_to_the_function() {
+fn an_item_ends_at_its_brace() {
+    assert_eq!(end("mod a {\n    b();\n\n    c();\n}\n\nfn d() {}\n"), 5);
+    assert_eq!(end("fn a();\nfn b();\n"), 1);
+}
+
+#[test]
+fn a_long_head_belongs_to_the_item() {
     let source =
         "fn a<T>(\n    x: T,\n) -> u8\nwhere\n    T: Copy,\n{\n    1\n}\nconst B: u8 = 1;\n";
-    assert_eq!(found(source, Language::Rust), [one("a", 1, 8)]);
-}
-
-#[test]
-fn a_method_without_a_body_is_one_line() {
-    let source = "trait A {\n    fn b(&self);\n    fn c(&self);\n}\n";
-    assert_eq!(
-        found(source, Language::Rust),
-        [one("b", 2, 1), one("c", 3, 1)]
-    );
-}
-
-#[test]
-fn a_function_pointer_is_no_function() {
-    assert_eq!(found("type F = fn(u8) -> u8;\n", Language::Rust), []);
+    assert_eq!(end(source), 8);
 }
 
 #[test]
@@ -73,14 +61,4 @@ fn java_methods_are_told_from_statements_and_types() {
                   if (c > 1) {\n      return 1;\n    }\n    \
                   for (;;) {\n    }\n  }\n  int e = 1;\n}\n";
     assert_eq!(found(source, Language::Java), [one("b", 3, 8)]);
-}
-
-#[test]
-fn a_python_function_ends_with_its_indentation() {
-    let source = "def a(\n    b,\n):\n    '''\ntext\n'''\n    return b\n\n\n\
-                  async def c():\n    pass\nd = 1\n";
-    assert_eq!(
-        found(source, Language::Python),
-        [one("a", 1, 7), one("c", 10, 2)]
-    );
 }

@@ -19,7 +19,7 @@ pub(crate) fn read(file: &str) -> BTreeMap<String, Vec<u8>> {
         .filter(|line| !line.starts_with('#') && !line.is_empty());
     lines
         .map(|line| {
-            let (name, hex) = line.split_once(' ').expect("a line is `name hex`");
+            let (name, hex) = line.split_once(' ').unwrap();
             (name.to_owned(), from_hex(hex))
         })
         .collect()
