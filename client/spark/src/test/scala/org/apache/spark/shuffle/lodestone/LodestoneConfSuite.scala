@@ -8,6 +8,7 @@ import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkConf
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 class LodestoneConfSuite {
 
@@ -64,9 +65,16 @@ class LodestoneConfSuite {
   @Test def `a number without a unit is refused`(): Unit = {
     assertEquals(
       "spark.lodestone.finalize.timeout is '3', but must be a time with a unit between 0ms and " +
-        "600000ms, such as 3s.",
+        "10min, such as 3s.",
       refusal("spark.lodestone.finalize.timeout" -> "3"))
-    assertTrue(refusal("spark.lodestone.push.memory" -> "64").contains("a size with a unit"))
+    assertEquals(
+      "spark.lodestone.push.batchSize is '4', but must be a size with a unit between 64k and 64m, " +
+        "such as 4m.",
+      refusal("spark.lodestone.push.batchSize" -> "4"))
+    assertEquals(
+      "spark.lodestone.embedded.memory is '1', but must be a size with a unit of at least 16m, " +
+        "such as 256m, or 'auto'.",
+      refusal("spark.lodestone.embedded.memory" -> "1"))
   }
 
   @Test def `values out of range are refused`(): Unit =
@@ -92,7 +100,39 @@ class LodestoneConfSuite {
       assertTrue(message.startsWith(s"spark.lodestone.$key is '$value', but must be "), message)
     }
 
-  @Test def `copies are for remote shuffles`(): Unit = {
+  @Test def `a value that another key does not allow is refused with the name of that key`()
+      : Unit = {
+    assertEquals(
+      "spark.lodestone.push.maxBlockSize is '5m', but must be at most " +
+        "spark.lodestone.push.batchSize (4m), since a block is never cut.",
+      refusal("spark.lodestone.push.maxBlockSize" -> "5m"))
+    assertEquals(
+      "spark.lodestone.push.memory is '8m', but must be at least " +
+        "spark.lodestone.push.batchSize (16m), since a request must fit.",
+      refusal("spark.lodestone.push.memory" -> "8m", "spark.lodestone.push.batchSize" -> "16m"))
+  }
+
+  @Test def `a mode that does not exist is refused with those that do`(): Unit =
+    assertEquals(
+      "spark.lodestone.mode is 'Push', but must be 'auto' or 'merge' or 'remote'.",
+      refusal("spark.lodestone.mode" -> "Push"))
+
+  @Test def `values may have blanks around them and capital letters`(): Unit = {
+    val conf = read(
+      "spark.lodestone.mode" -> " Remote ",
+      "spark.lodestone.push.memory" -> "1G ",
+      "spark.lodestone.request.timeout" -> " 2MIN")
+    assertEquals(Mode.Remote, conf.mode)
+    assertEquals((1L << 30, 120000L), (conf.pushMemoryBytes, conf.requestTimeoutMs))
+  }
+
+  @Test def `a value may refer to another key`(): Unit =
+    assertEquals(
+      2L << 20,
+      read("spark.my.size" -> "2m", "spark.lodestone.push.batchSize" -> "${spark.my.size}")
+        .pushBatchSizeBytes)
+
+  @Test def `replicas are for remote shuffles`(): Unit = {
     assertEquals(
       2,
       read("spark.lodestone.mode" -> "remote", "spark.lodestone.replicas" -> "2").replicas)
@@ -102,18 +142,46 @@ class LodestoneConfSuite {
   }
 
   @Test def `keys of others are left alone`(): Unit =
-    assertEquals(read(), read("spark.lodestones" -> "x", "spark.shuffle.compress" -> "false"))
+    assertEquals(
+      Mode.Auto,
+      read("spark.lodestones" -> "x", "spark.shuffle.compress" -> "false").mode)
 
   @Test def `the table in the documentation is the code`(): Unit = {
     val file = Paths.get(System.getProperty("lodestone.vectors"), "../../docs/configuration.md")
     val text = new String(Files.readAllBytes(file), StandardCharsets.UTF_8)
     val rows = text.split("\n").toSeq.filter(_.startsWith("| `spark.lodestone."))
     val expected = LodestoneConf.keys.map { key =>
-      val default = if (key.default.isEmpty) "(unset)" else s"`${key.default}`"
-      s"| `${key.name}` | $default | ${key.doc} |"
+      val default = Some(key.defaultValueString).filter(_.nonEmpty).fold("(unset)")(d => s"`$d`")
+      s"| `${key.key}` | $default | ${key.doc} |"
     }
     assertEquals(expected, rows)
     assertTrue(LodestoneConf.keys.size <= 15, "STYLE.md allows 15 keys")
+  }
+
+  @Test def `a second copy of the jar in the same JVM reads its settings too`(): Unit = {
+    def inMode(mode: String) = new SparkConf(false).set("spark.lodestone.mode", mode)
+    assertEquals(Mode.Merge, LodestoneConf(inMode("merge")).mode)
+    val second = SecondCopy.of(LodestoneConf.getClass.getName)
+    val settings = second
+      .getMethod("apply", classOf[SparkConf])
+      .invoke(second.getField("MODULE$").get(null), inMode("remote"))
+    val mode = settings.getClass.getMethod("mode").invoke(settings)
+    assertEquals(Mode.Remote.toString, mode.toString)
+    assertTrue(mode ne Mode.Remote, "this is the first copy")
+    assertEquals(Mode.Merge, LodestoneConf(inMode("merge")).mode)
+  }
+
+  @Test def `a session that sets a key too late gets an error from Spark`(): Unit = {
+    LodestoneConf(new SparkConf(false))
+    val session = SparkSession.builder().config(LocalSpark.conf("late-key")).getOrCreate()
+    try {
+      val refused = assertThrows(
+        classOf[AnalysisException],
+        () => session.conf.set(LodestoneConf.ModeKey.key, "remote"))
+      assertTrue(refused.getMessage.contains("spark.lodestone.mode"), refused.getMessage)
+    } finally {
+      session.stop()
+    }
   }
 
   @Test def `a key that only the driver knows does not fail the tasks of an older executor`()

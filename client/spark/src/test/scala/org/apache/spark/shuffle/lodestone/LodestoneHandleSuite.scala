@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone
 
-import java.net.{URL, URLClassLoader}
-
 import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
 import org.junit.jupiter.api.Test
 
@@ -13,20 +11,8 @@ import org.apache.spark.shuffle.{BaseShuffleHandle, ShuffleHandle}
 final class LodestoneHandleSuite {
   private val manager = new LodestoneShuffleManager(new SparkConf(false), isDriver = false)
 
-  /** Loads Lodestone's classes once more, as `spark.executor.userClassPathFirst` does. */
-  private final class SecondCopy(places: Array[URL])
-      extends URLClassLoader(places, getClass.getClassLoader) {
-    override def loadClass(name: String, resolve: Boolean): Class[_] =
-      if (name.startsWith("org.apache.spark.shuffle.lodestone.")) {
-        Option(findLoadedClass(name)).getOrElse(findClass(name))
-      } else {
-        super.loadClass(name, resolve)
-      }
-  }
-
   private def ofSecondCopy(name: String, arguments: AnyRef*): ShuffleHandle = {
-    val place = classOf[LodestoneHandle[_, _, _]].getProtectionDomain.getCodeSource.getLocation
-    val found = new SecondCopy(Array(place)).loadClass(name)
+    val found = SecondCopy.of(name)
     assertTrue(found != Class.forName(name))
     found.getConstructors.head.newInstance(arguments: _*).asInstanceOf[ShuffleHandle]
   }

@@ -29,7 +29,7 @@ private[lodestone] object RemoteDefaults {
     case None => settings.foreach { case (key, value) => conf.setIfMissing(key, value) }
     case Some(reason) =>
       log.warn(
-        s"${LodestoneConf.ModeKey.name} is remote, and yet no shuffle of this application " +
+        s"${LodestoneConf.ModeKey.key} is remote, and yet no shuffle of this application " +
           s"will be: ${reason.sentence} ($reason). Executors keep their map outputs, " +
           "as they do without Lodestone.")
   }

@@ -276,11 +276,11 @@ private[driver] final class RemoteShuffles(
     val asked = directory.all.map(_.address.toString)
     val where = if (asked.isEmpty) "no address is known" else s"asked: ${asked.mkString(", ")}"
     log.warn(
-      s"No shuffle service can be used ($where). ${LodestoneConf.ModeKey.name} is remote, and " +
+      s"No shuffle service can be used ($where). ${LodestoneConf.ModeKey.key} is remote, and " +
         s"yet executors keep the map outputs of ${shuffle.id}, and of every shuffle while that " +
         "is so: nobody protects them, and their maps are run again where an executor is lost. " +
         "Check that the daemons run and that this host reaches them, and " +
-        s"${LodestoneConf.Services.name}.")
+        s"${LodestoneConf.Services.key}.")
   }
 
   private def leave(shuffle: RemoteShuffle, reason: Reason): Unit = {
