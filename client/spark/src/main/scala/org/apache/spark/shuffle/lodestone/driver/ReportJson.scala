@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
+import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
+
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.services.Service
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
@@ -9,90 +12,99 @@ import org.apache.spark.shuffle.lodestone.wire.Load
 /** The report as JSON. Its field names are an interface: tests and tools read them. */
 private[driver] object ReportJson {
 
-  /** @param shuffles so many of them are told one by one: the last */
+  private val mapper = new ObjectMapper()
+
+  /** @param shuffles the report lists this number of shuffles one by one, the last ones */
   def apply(
       appId: String,
       report: DriverReport,
       services: Seq[Service],
       shuffles: Int): String = {
-    val kept = report.kept.toSeq.takeRight(shuffles)
-    val codes = report.totals.reasonsInOrder.map(_._1)
-    val sentences = codes.flatMap(Reason.of).map(reason => reason.code -> text(reason.sentence))
-    val totals = obj(
-      Seq(
-        "shuffles" -> report.shuffles.toString,
-        "merged" -> report.merged.toString,
-        "plain" -> report.plain.toString,
-        "remote" -> report.remote.toString,
-        "readersWaitedMillis" -> report.readersWaitedMs.toString) ++ counts(report.totals))
-    obj(
-      Seq(
-        "version" -> text(ServiceClient.ClientName),
-        "application" -> text(appId),
-        "totals" -> totals,
-        "shuffles" -> array(kept.map(shuffle)),
-        "services" -> array(services.map(service)),
-        "sentences" -> obj(sentences)))
+    val root = mapper.createObjectNode()
+    root.put("version", ServiceClient.ClientName).put("application", appId)
+    addTotals(root.putObject("totals"), report)
+    val records = root.putArray("shuffles")
+    report.kept.toSeq.takeRight(shuffles).foreach(addShuffle(records, _))
+    val used = root.putArray("services")
+    services.foreach(addService(used, _))
+    val sentences = root.putObject("sentences")
+    for ((code, _) <- report.totals.reasonsInOrder; reason <- Reason.of(code)) {
+      sentences.put(reason.code, reason.sentence)
+    }
+    mapper.writeValueAsString(root)
   }
 
-  private def shuffle(record: ShuffleRecord): String = obj(
-    Seq(
-      "shuffleId" -> record.shuffleId.toString,
-      "mergeId" -> record.mergeId.toString,
-      "maps" -> record.numMaps.toString,
-      "partitions" -> record.numPartitions.toString,
-      "state" -> text(record.state.name),
-      "services" -> record.services.toString,
-      "finalizeMillis" -> record.finalizeMs.toString,
-      "readersWaitedMillis" -> record.readersWaitedMs.toString) ++
-      record.sample.map("sample" -> sample(_, record.limits)) ++ counts(record.counts))
+  private def addTotals(node: ObjectNode, report: DriverReport): Unit = {
+    node
+      .put("shuffles", report.shuffles)
+      .put("merged", report.merged)
+      .put("plain", report.plain)
+      .put("remote", report.remote)
+      .put("readersWaitedMillis", report.readersWaitedMs)
+    addCounts(node, report.totals)
+  }
 
-  private def sample(sample: MapSample, limits: Option[MergeChoice.Limits]): String = obj(
-    Seq(
-      "maps" -> sample.maps.toString,
-      "blocks" -> sample.blocks.toString,
-      "bytes" -> sample.bytes.toString,
-      "diskReadMicros" -> sample.diskReadMicros.toString) ++
-      limits.toSeq.flatMap { limits =>
-        Seq(
-          "leastBlocks" -> limits.leastBlocks.toString,
-          "largestMeanBytes" -> limits.largestMeanBytes.toString)
-      })
+  private def addShuffle(records: ArrayNode, record: ShuffleRecord): Unit = {
+    val node = records
+      .addObject()
+      .put("shuffleId", record.shuffleId)
+      .put("mergeId", record.mergeId)
+      .put("maps", record.numMaps)
+      .put("partitions", record.numPartitions)
+      .put("state", record.state.name)
+      .put("services", record.services)
+      .put("finalizeMillis", record.finalizeMs)
+      .put("readersWaitedMillis", record.readersWaitedMs)
+    record.sample.foreach(addSample(node.putObject("sample"), _, record.limits))
+    addCounts(node, record.counts)
+  }
 
-  private def counts(counts: ReportCounts): Seq[(String, String)] = Seq(
-    "blocksPushed" -> counts.blocksPushed.toString,
-    "bytesPushed" -> counts.bytesPushed.toString,
-    "pushRequests" -> counts.pushRequests.toString,
-    "chunksRead" -> counts.chunksRead.toString,
-    "chunkBytes" -> counts.chunkBytes.toString,
-    "localChunkBytes" -> counts.localChunkBytes.toString,
-    "mergedBlocksRead" -> counts.mergedBlocksRead.toString,
-    "originalsRead" -> counts.originalsRead.toString,
-    "reasons" -> obj(counts.reasonsInOrder.map { case (code, count) => code -> count.toString }))
+  private def addSample(
+      node: ObjectNode,
+      sample: MapSample,
+      limits: Option[MergeChoice.Limits]): Unit = {
+    node
+      .put("maps", sample.maps)
+      .put("blocks", sample.blocks)
+      .put("bytes", sample.bytes)
+      .put("diskReadMicros", sample.diskReadMicros)
+    limits.foreach { limits =>
+      node
+        .put("leastBlocks", limits.leastBlocks)
+        .put("largestMeanBytes", limits.largestMeanBytes)
+    }
+  }
 
-  private def service(service: Service): String = obj(
-    Seq(
-      "hostPort" -> text(service.address.toString),
-      "incarnation" -> text(f"${service.incarnation}%016x"),
-      "state" -> text(service.state.name)) ++ service.load.map("load" -> load(_)))
+  private def addCounts(node: ObjectNode, counts: ReportCounts): Unit = {
+    node
+      .put("blocksPushed", counts.blocksPushed)
+      .put("bytesPushed", counts.bytesPushed)
+      .put("pushRequests", counts.pushRequests)
+      .put("chunksRead", counts.chunksRead)
+      .put("chunkBytes", counts.chunkBytes)
+      .put("localChunkBytes", counts.localChunkBytes)
+      .put("mergedBlocksRead", counts.mergedBlocksRead)
+      .put("originalsRead", counts.originalsRead)
+    val reasons = node.putObject("reasons")
+    counts.reasonsInOrder.foreach { case (code, count) => reasons.put(code, count) }
+  }
 
-  /** When it was last heard of. */
-  private def load(load: Load): String = obj(
-    Seq(
-      "memoryUsed" -> load.memoryUsed.toString,
-      "memoryLimit" -> load.memoryLimit.toString,
-      "diskFree" -> load.diskFree.toString,
-      "diskTotal" -> load.diskTotal.toString))
+  private def addService(services: ArrayNode, service: Service): Unit = {
+    val node = services
+      .addObject()
+      .put("hostPort", service.address.toString)
+      .put("incarnation", f"${service.incarnation}%016x")
+      .put("state", service.state.name)
+    service.load.foreach(addLoad(node.putObject("load"), _))
+  }
 
-  private def obj(fields: Seq[(String, String)]): String =
-    fields.map { case (name, value) => s"${text(name)}:$value" }.mkString("{", ",", "}")
-
-  private def array(values: Iterable[String]): String = values.mkString("[", ",", "]")
-
-  private def text(value: String): String = value.map {
-    case '"' => "\\\""
-    case '\\' => "\\\\"
-    case control if control < ' ' => f"\\u${control.toInt}%04x"
-    case other => other.toString
-  }.mkString("\"", "", "\"")
+  /** The load that the service reported last. */
+  private def addLoad(node: ObjectNode, load: Load): Unit = {
+    node
+      .put("memoryUsed", load.memoryUsed)
+      .put("memoryLimit", load.memoryLimit)
+      .put("diskFree", load.diskFree)
+      .put("diskTotal", load.diskTotal)
+    ()
+  }
 }

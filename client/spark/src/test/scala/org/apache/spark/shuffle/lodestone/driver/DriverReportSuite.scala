@@ -7,6 +7,7 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.lodestone.{LodestoneReport, Reason}
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.FinalizeMergeReply
 
 class DriverReportSuite extends DriverHarness {
@@ -201,5 +202,31 @@ class DriverReportSuite extends DriverHarness {
     assertEquals(
       Seq(healthy.memoryUsed, healthy.memoryLimit, healthy.diskFree, healthy.diskTotal),
       numbers(load, "memoryUsed", "memoryLimit", "diskFree", "diskTotal"))
+  }
+
+  @Test def `tools that read the report find the same fields, in this order`(): Unit = {
+    val report = new DriverReport
+    report.leftToSpark(3, 40, 7, Reason.SingleMap)
+    report.registered(4, 2, 2)
+    report.chose(ShuffleGeneration(4, 0), MapSample(1, 2, 3, -1), Some(MergeChoice.Limits(5, 6)))
+    val zeros =
+      """"blocksPushed":0,"bytesPushed":0,"pushRequests":0,"chunksRead":0,"chunkBytes":0,
+        |"localChunkBytes":0,"mergedBlocksRead":0,"originalsRead":0"""
+    val expected =
+      s"""{"version":"${ServiceClient.ClientName}","application":"an \\"app\\"",
+         |"totals":{"shuffles":2,"merged":0,"plain":1,"remote":0,"readersWaitedMillis":0,
+         |$zeros,"reasons":{"SINGLE_MAP":1}},
+         |"shuffles":[{"shuffleId":3,"mergeId":0,"maps":40,"partitions":7,"state":"plain",
+         |"services":0,"finalizeMillis":0,"readersWaitedMillis":0,
+         |$zeros,"reasons":{"SINGLE_MAP":1}},
+         |{"shuffleId":4,"mergeId":0,"maps":2,"partitions":2,"state":"registered",
+         |"services":0,"finalizeMillis":0,"readersWaitedMillis":0,
+         |"sample":{"maps":1,"blocks":2,"bytes":3,"diskReadMicros":-1,
+         |"leastBlocks":5,"largestMeanBytes":6},
+         |$zeros,"reasons":{}}],
+         |"services":[],"sentences":{"SINGLE_MAP":"${Reason.SingleMap.sentence}"}}"""
+    assertEquals(
+      expected.stripMargin.replace("\n", ""),
+      ReportJson("an \"app\"", report, Seq.empty, Int.MaxValue))
   }
 }
