@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone
 
 import java.util.concurrent.ThreadFactory
 
-/** Threads that are recognised in a thread dump, and that keep no JVM alive. */
+/** Daemon threads, which keep no JVM alive. Their names show up in a thread dump as ours. */
 private[lodestone] object DaemonThreads {
 
   def named(name: String): ThreadFactory = task => {
@@ -12,6 +12,6 @@ private[lodestone] object DaemonThreads {
     thread
   }
 
-  /** What `work` throws ends the JVM of an executor (SparkUncaughtExceptionHandler). */
+  /** An exception of `work` ends the JVM of an executor (SparkUncaughtExceptionHandler). */
   def start(name: String)(work: => Unit): Unit = named(name).newThread(() => work).start()
 }

@@ -7,15 +7,15 @@ import org.apache.spark.shuffle.lodestone.driver.counts.CountLimits
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SerializedShuffleHandle}
 
-/** A shuffle whose maps are not written by Spark alone. `inner` is Spark's own handle. */
+/** A shuffle whose map outputs Lodestone may write or read. `inner` is Spark's own handle. */
 private[spark] sealed abstract class OwnHandle[K, V, C](
     val inner: BaseShuffleHandle[K, V, C],
     val numMaps: Int)
     extends BaseShuffleHandle[K, V, C](inner.shuffleId, inner.dependency) {
 
   /**
-   * Whether map tasks tell the driver how many records they wrote, and readers ask it. What is combined at
-   * the map side nobody has counted.
+   * True if map tasks report their numbers of records to the driver, and readers ask for them.
+   * Nothing counts records that are combined at the map side.
    */
   def isCounted: Boolean =
     !dependency.mapSideCombine &&
@@ -23,8 +23,8 @@ private[spark] sealed abstract class OwnHandle[K, V, C](
 }
 
 /**
- * A shuffle that may be merged, or be remote. Spark's own handle decides how maps are written. The
- * application comes from the driver, so that all executors give the services the same name.
+ * A shuffle that may be merged, or is remote. Spark's own handle decides how map outputs are
+ * written. The driver sets the application, so that all executors use one name at the services.
  */
 private[spark] final class LodestoneHandle[K, V, C](
     sparks: BaseShuffleHandle[K, V, C],
@@ -34,13 +34,13 @@ private[spark] final class LodestoneHandle[K, V, C](
     extends OwnHandle[K, V, C](sparks, maps)
 
 /**
- * A shuffle that is left to Spark, but for who writes its map outputs, and who compares what comes out of
- * them. No service has to do with it.
+ * A shuffle that is left to Spark, except that Lodestone writes its map outputs and compares their
+ * numbers of records. It uses no service.
  */
 private[spark] final class LocalHandle[K, V, C](sparks: BaseShuffleHandle[K, V, C], maps: Int)
     extends OwnHandle[K, V, C](sparks, maps)
 
-/** Handles of shuffles with which Lodestone has nothing to do. */
+/** Handles of shuffles that Lodestone neither writes nor reads. */
 private[lodestone] object SparkHandle {
   private val known: Set[Class[_]] = Set(
     classOf[BaseShuffleHandle[_, _, _]],
@@ -48,8 +48,9 @@ private[lodestone] object SparkHandle {
     classOf[BypassMergeSortShuffleHandle[_, _]])
 
   /**
-   * The handle, if it is one of Spark's own three. Spark's manager takes any other one for the first of
-   * them, and its writer of that holds rows that their maker uses again: a wrong answer.
+   * Returns the handle, if it is one of Spark's own three. Spark's manager treats any other handle
+   * as the first of them. The writer for that one keeps references to rows, but SQL operators reuse
+   * their row objects, so the answer would be wrong.
    */
   def checked(handle: ShuffleHandle): ShuffleHandle =
     if (known.contains(handle.getClass)) handle
@@ -61,9 +62,9 @@ private[lodestone] object SparkHandle {
       if (ours.exists(_.getName == found.getName)) {
         TwoCopies.Problem
       } else {
-        "the shuffle was registered by something else: is this the driver's shuffle manager?"
+        "another shuffle manager registered the shuffle: is this the driver's shuffle manager?"
       }
-    s"$problem. The shuffle's handle is a ${found.getName} of ${TwoCopies.placeOf(found)}, the " +
-      s"shuffle manager is of ${TwoCopies.placeOf(getClass)}"
+    s"$problem. The handle of the shuffle is a ${found.getName} of ${TwoCopies.placeOf(found)}, " +
+      s"the shuffle manager is of ${TwoCopies.placeOf(getClass)}"
   }
 }

@@ -10,23 +10,23 @@ import scala.concurrent.duration.{Duration, MILLISECONDS}
 import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
 
 /**
- * What Lodestone did in this application: public, for tests and tools. From Python:
+ * A report of what Lodestone did in this application. Public, for tests and tools. From Python:
  * `sc._jvm.org.apache.spark.shuffle.lodestone.LodestoneReport.json()`.
  */
 object LodestoneReport {
 
-  /** The loop answers in microseconds unless the driver is in trouble. */
+  /** The event loop answers in microseconds, unless the driver is in trouble. */
   private val AnswerTimeoutMs = 5000L
 
   private val latest = new AtomicReference[DriverCoordinator]()
 
-  /** The report of the running application, or of the last one; `{}` where there was none. */
+  /** Returns the report of the running application, or of the last one; `{}` if there was none. */
   def json(): String =
     Option(latest.get).flatMap(driver => within(AnswerTimeoutMs)(driver.json())).getOrElse("{}")
 
   /**
-   * Waits until no report of a task has arrived for a moment and no answer is owed. False: that was
-   * not so within `millis`.
+   * Waits until no report of a task has arrived for a moment and the driver owes no answer. Returns
+   * false if that takes longer than `millis`.
    */
   def awaitQuiet(millis: Long): Boolean =
     Option(latest.get).forall(driver => within(millis)(driver.quiet()).isDefined)

@@ -24,16 +24,15 @@ import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SortShuffleManager}
 
 /**
- * The value of `spark.shuffle.manager`. Map outputs are written as Spark's own writers do, and kept,
- * unless they are remote; what Lodestone adds hangs on [[LodestoneHandle]]. Spark makes this object
- * before there is a SparkEnv: all else is made when it is first needed. In local mode one object is
- * both sides.
+ * The value of `spark.shuffle.manager`. The class of a handle says what Lodestone does with its
+ * shuffle: [[OwnHandle]]. Spark creates this object before there is a SparkEnv, so everything else
+ * is created at its first use. In local mode one object serves the driver and the executor.
  */
 private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Boolean)
     extends SortShuffleManager(conf) {
   import LodestoneShuffleManager._
 
-  // A wrong setting ends the application before it begins, and not in its first shuffle.
+  // A wrong setting stops the application at its start, and not in its first shuffle.
   if (isDriver && LodestoneConf(conf).mode == Mode.Remote) RemoteDefaults(conf)
 
   private val coordinator = new OnDemand[DriverCoordinator]
@@ -85,7 +84,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     case plain => sparksWriter(SparkHandle.checked(plain), mapId, context, metrics)
   }
 
-  /** One of Spark's own, for outputs of which the driver is told nothing. */
+  /** Returns one of Spark's writers, for outputs whose numbers of records nobody reports. */
   private def sparksWriter[K, V](
       handle: ShuffleHandle,
       mapId: Long,
@@ -99,7 +98,10 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     }
   }
 
-  /** Of an output that the executor keeps: what is in it the driver hears as soon as it is committed. */
+  /**
+   * Returns a writer of an output that the executor keeps. As soon as the output is committed, its
+   * numbers of records are reported to the driver.
+   */
   private def keepingWriter[K, V](
       handle: OwnHandle[K, V, _],
       mapId: Long,
@@ -183,7 +185,7 @@ private[spark] object LodestoneShuffleManager {
   private def generationOf(handle: LodestoneHandle[_, _, _]): ShuffleGeneration =
     ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
 
-  /** What an executor needs once it has a task of a shuffle that Spark does not have to itself. */
+  /** The parts of an executor that the tasks of every shuffle with an [[OwnHandle]] use. */
   private final class LocalSide(conf: SparkConf) {
     val settings: LodestoneConf = LodestoneConf.onExecutor(conf)
     private val driver = new RpcDriverLink(SparkEnv.get, settings, _ => ())
@@ -191,8 +193,8 @@ private[spark] object LodestoneShuffleManager {
     val reads = new LocalReads(written, driver)
 
     /**
-     * A map output is committed. The driver hears of it from the task's thread, and so before it hears
-     * that the task is over, and before any reader asks it.
+     * Reports a map output that was committed. The report leaves on the task's thread, so the
+     * driver gets it before it learns that the task has ended, and before any reader asks for it.
      */
     def counted(
         handle: OwnHandle[_, _, _],
@@ -208,7 +210,7 @@ private[spark] object LodestoneShuffleManager {
     def removed(shuffleId: Int): Unit = written.removed(shuffleId)
   }
 
-  /** What it needs besides for one that may be merged, or be remote. */
+  /** The parts that only shuffles with a [[LodestoneHandle]] use. */
   private final class ExecutorSide(conf: SparkConf, local: LocalSide, app: Application) {
     private val settings = local.settings
     private val client = new ServiceClient(app, settings.requestTimeoutMs)
@@ -239,7 +241,7 @@ private[spark] object LodestoneShuffleManager {
     }
   }
 
-  /** Made at the first need; unlike a lazy val it can be asked whether it was. */
+  /** A value that is created at its first use. Unlike a lazy val it knows whether it exists. */
   private final class OnDemand[T <: AnyRef] {
     @volatile private var made: Option[T] = None
 

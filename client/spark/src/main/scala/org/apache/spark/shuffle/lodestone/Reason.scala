@@ -2,8 +2,8 @@
 package org.apache.spark.shuffle.lodestone
 
 /**
- * Why Lodestone did less than it could have: one code per decision, the same in logs, reports and
- * metrics. The sentence is what a user reads.
+ * The reason why Lodestone did less than it could have. Each decision has one code, the same in
+ * logs, reports and metrics. Users read the sentence.
  */
 private[spark] sealed abstract class Reason(val code: String, val sentence: String)
     extends Serializable {
@@ -55,7 +55,7 @@ private[spark] object Reason {
       extends Reason("UNKNOWN_SHUFFLE", "the driver does not know the shuffle, or has removed it")
   case object NothingPushed extends Reason("NOTHING_PUSHED", "no map task pushed a block")
 
-  // The shuffle is merged by fewer services, or for fewer maps, than it could be.
+  // The shuffle is merged by fewer services, or for fewer maps, than possible.
   case object ServiceLeftOut extends Reason(
         "SERVICE_LEFT_OUT",
         "a known service did not serve, or was slow, when the shuffle was planned")

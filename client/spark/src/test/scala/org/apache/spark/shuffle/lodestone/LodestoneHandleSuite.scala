@@ -45,7 +45,7 @@ final class LodestoneHandleSuite {
 
   @Test def `a handle of another shuffle manager is refused`(): Unit = {
     val foreign = new BaseShuffleHandle[Any, Any, Any](0, null) {}
-    assertTrue(writing(foreign).getMessage.contains("registered by something else"))
-    assertTrue(reading(foreign).getMessage.contains("registered by something else"))
+    assertTrue(writing(foreign).getMessage.contains("another shuffle manager registered"))
+    assertTrue(reading(foreign).getMessage.contains("another shuffle manager registered"))
   }
 }

@@ -29,8 +29,8 @@ import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.storage.BlockManagerId
 
 /**
- * The driver side, joined together: what the shuffle manager tells it becomes events of the loop,
- * as do the messages of executors.
+ * Creates and joins the parts of the driver side. Calls of the shuffle manager and messages of
+ * executors become events of the loop.
  */
 private[spark] final class DriverCoordinator private (
     conf: SparkConf,
@@ -44,7 +44,7 @@ private[spark] final class DriverCoordinator private (
   private val loop = new EventLoop(clockNs)
   private val lookups = new Lookups(loop)
 
-  /** What services call this application: executors get it with each handle. */
+  /** The name of this application at services. Executors get it with each handle. */
   val app: Application =
     ServiceClient.applicationOf(conf, UUID.randomUUID().getLeastSignificantBits)
   private val client = new ServiceClient(app, settings.requestTimeoutMs)
@@ -111,16 +111,16 @@ private[spark] final class DriverCoordinator private (
     if (service.load.exists(_.leaving)) remote.leaves(service)
   }
 
-  /** The report as it was when the application ended. */
+  /** The report at the end of the application. */
   @volatile private var lastReport: Option[String] = None
 
-  /** Shuffles that are not left to Spark are remote, and not merged. */
+  /** True if shuffles that are not left to Spark are remote, false if they may be merged. */
   val isRemote: Boolean = settings.mode == Mode.Remote
 
-  // Before any stage of a shuffle of ours is submitted: Spark registers the shuffle first.
+  // Spark registers a shuffle before it submits its stage, so no end of a task is missed.
   if (isRemote) listeners.addToSharedQueue(taskEnds)
 
-  /** Why the shuffle is left to Spark, if that is known before it begins. */
+  /** Returns the reason why the shuffle is left to Spark, if it is known before it begins. */
   def obstacle(dependency: ShuffleDependency[_, _, _]): Option[Reason] =
     if (isRemote) {
       ShuffleEligibility.remoteObstacle(conf)
@@ -130,7 +130,7 @@ private[spark] final class DriverCoordinator private (
       }
     }
 
-  /** The shuffle may be merged, or in mode remote be remote. */
+  /** Adds a shuffle that may be merged, or that is remote in mode remote. */
   def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit = loop.post {
     report.registered(shuffleId, numMaps, numPartitions)
     if (isRemote) {
@@ -141,7 +141,7 @@ private[spark] final class DriverCoordinator private (
     }
   }
 
-  /** No service has to do with the shuffle. */
+  /** Adds a shuffle that uses no service. */
   def leftToSpark(
       shuffleId: Int,
       numMaps: Int,
@@ -156,7 +156,7 @@ private[spark] final class DriverCoordinator private (
     if (isRemote) remote.removed(shuffleId) else remover.removed(shuffleId)
   }
 
-  /** Tells the services that the application is over; waits for them a moment, no longer. */
+  /** Ends the application at the services. Waits for their answers for a limited time. */
   def stop(): Unit = if (stopped.compareAndSet(false, true)) {
     if (isRemote) listeners.removeListener(taskEnds)
     env.rpcEnv.stop(endpoint)
@@ -177,7 +177,9 @@ private[spark] final class DriverCoordinator private (
       Await.ready(ended.future, Duration(StopTimeoutMs, MILLISECONDS))
     } catch {
       case _: TimeoutException =>
-        log.warn("Not every service was told that the application ended; their leases will tell")
+        log.warn(
+          "Some services did not confirm the end of the application. They remove its data when " +
+            "its lease expires")
     }
     loop.stop()
     lookups.stop()
@@ -187,14 +189,14 @@ private[spark] final class DriverCoordinator private (
   private def reportOf(shuffles: Int): String =
     ReportJson(conf.getAppId, report, directory.all, shuffles)
 
-  /** For [[LodestoneReport]], from any thread. */
+  /** Returns the report, for [[LodestoneReport]]. Any thread may call it. */
   private[lodestone] def json(): Future[String] = {
     val answer = Promise[String]()
     loop.post(answer.trySuccess(reportOf(Int.MaxValue)))
     lastReport.map(Future.successful).getOrElse(answer.future)
   }
 
-  /** Completes when nothing more is on its way, as far as the driver can tell. */
+  /** Completes when no more reports are on their way, as far as the driver knows. */
   private[lodestone] def quiet(): Future[Unit] = {
     val reached = Promise[Unit]()
     def look(before: Long): Unit =
@@ -208,7 +210,7 @@ private[spark] final class DriverCoordinator private (
     if (lastReport.isDefined) Future.unit else reached.future
   }
 
-  /** As a user does in the UI: however it ends then, it has not failed. */
+  /** Kills a task as the UI does, so that Spark does not count its end as a failure. */
   private def killTask(taskId: Long, why: String): Unit =
     SparkContext.getActive.foreach(_.killTaskAttempt(taskId, interruptThread = false, why))
 
@@ -226,7 +228,7 @@ private[spark] final class DriverCoordinator private (
     case ServiceSource.Dns(name, port) => new DnsAddresses(name, port, lookups.names, loop)
   }
 
-  /** Hosts beside which a service is better placed; an embedded one always is. */
+  /** Returns the hosts of executors. Embedded services are on such hosts in any case. */
   private def nearHosts(): Future[Set[String]] = settings.services match {
     case ServiceSource.Embedded => Future.successful(Set.empty)
     case _ => lookups.inTime(executorHosts().map(_.toSet)(loop.context), Set.empty[String])
@@ -235,7 +237,7 @@ private[spark] final class DriverCoordinator private (
   private def executorHosts(): Future[Seq[String]] =
     executors().map(_.map(_.host).distinct)(loop.context)
 
-  /** Where tasks can run now: the block manager's master knows them. */
+  /** Returns the executors on which tasks can run now. The block manager's master knows them. */
   private def executors(): Future[Seq[BlockManagerId]] = {
     val isLocal = conf.get("spark.master", "").matches("local(\\[.*\\])?")
     lookups.executors {
@@ -246,20 +248,20 @@ private[spark] final class DriverCoordinator private (
 
 private[spark] object DriverCoordinator {
 
-  /** The end of an application must not hang on a dead service. */
+  /** A dead service must not delay the end of an application for longer. */
   private val StopTimeoutMs = 2000L
 
-  /** Reports come right after their tasks: when none came for this long, none is on its way. */
+  /** A report arrives right after its task, so after this time without one, none is on its way. */
   private val QuietMs = 300L
   private val NeverSeen = -1L
 
-  /** Some 80 KB of report: a service has a small part of its memory for those of all drivers. */
+  /** They make about 80 KB. A service has a small part of its memory for all reports. */
   private val MaxShufflesTold = 200
 
-  /** Whether Spark has a shuffle to itself only when it is read. */
+  /** True if Lodestone writes the map outputs of a shuffle that has this reason. */
   def isWrittenHere(reason: Reason): Boolean = reason == Reason.FewBlocks
 
-  /** On the driver, once [[SparkEnv]] is there. */
+  /** Creates the driver side. [[SparkEnv]] must exist. */
   def apply(
       conf: SparkConf,
       listeners: LiveListenerBus,

@@ -8,7 +8,7 @@ import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
 import org.apache.spark.shuffle.lodestone.driver.remote.RemoteShuffles
 import org.apache.spark.shuffle.lodestone.driver.services.{EmbeddedHosts, ServiceDirectory}
 
-/** Where executors' messages arrive: each becomes an event of the loop. */
+/** Receives the messages of executors and makes an event of the loop of each. */
 private[driver] final class DriverEndpoint(
     override val rpcEnv: RpcEnv,
     loop: EventLoop,
@@ -21,7 +21,7 @@ private[driver] final class DriverEndpoint(
     report: DriverReport)
     extends ThreadSafeRpcEndpoint {
 
-  /** One-way messages are reports: when too many wait, they are lost and nothing else is. */
+  /** One-way messages are reports. If too many events wait, reports are lost, and nothing else. */
   override def receive: PartialFunction[Any, Unit] = {
     case message: MapPushed => loop.offer(() => finalizer.mapPushed(message))
     case message: MapCounted =>
@@ -44,7 +44,7 @@ private[driver] final class DriverEndpoint(
     case GetRemotePlaces(shuffleId) =>
       ask(context)(remote.places(shuffleId, context.reply(_)))
     case message: OutputsLost =>
-      // Where the driver has too much to do it has not looked, and must not seem to have.
+      // A driver with too many events has not asked the services: the answer must not claim it.
       val taken = loop.offer(() => remote.lost(message, context.reply(_)))
       if (!taken) context.sendFailure(new SparkException(Reason.DriverUnreachable.sentence))
     case message: DistrustMerged =>
@@ -57,6 +57,6 @@ private[driver] final class DriverEndpoint(
 
 private[lodestone] object DriverEndpoint {
 
-  /** The name under which executors find it. */
+  /** The name by which executors find the endpoint. */
   val Name = "lodestone"
 }

@@ -7,7 +7,7 @@ import org.apache.spark.metrics.source.Source
 import org.apache.spark.shuffle.lodestone.Reason
 
 /**
- * The report's sums in Spark's own metrics, for whichever sinks are configured:
+ * The sums of the report in Spark's own metrics, for all sinks that the user configures:
  * `<application>.driver.lodestone.<name>`, and `.reason.<CODE>` for each [[Reason]].
  */
 private[driver] final class DriverMetrics(report: DriverReport) extends Source {

@@ -11,7 +11,7 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.wire.FinalizeMergeReply
 
-/** What became of one shuffle, in numbers. */
+/** The numbers of one shuffle. */
 private[driver] final class ShuffleRecord(
     val shuffleId: Int,
     val numMaps: Int,
@@ -21,14 +21,14 @@ private[driver] final class ShuffleRecord(
   var services: Int = 0
   var finalizeMs: Long = 0
 
-  /** The gap that merging puts between the map and the reduce stage. */
+  /** The time that merging adds between the map stage and the reduce stage. */
   var readersWaitedMs: Long = 0
   val counts = new ReportCounts
 
-  /** What it was decided by whether to merge, when that was last asked. */
+  /** The sample of the last decision whether to merge. */
   var sample: Option[MapSample] = None
 
-  /** What the sample was held against; none where mode merge decided. */
+  /** The limits that the sample was compared with. None in mode merge. */
   var limits: Option[MergeChoice.Limits] = None
 
   /** Blocks pushed in this generation. */
@@ -53,7 +53,7 @@ private[driver] object ShuffleRecord {
   case object Remote extends State("remote")
 }
 
-/** Sums of what tasks reported: changed by the event loop alone, read by metrics too. */
+/** Sums of the reports of tasks. Only the event loop changes them; metrics read them too. */
 private[driver] final class ReportCounts {
   @volatile var blocksPushed = 0L
   @volatile var bytesPushed = 0L
@@ -64,7 +64,7 @@ private[driver] final class ReportCounts {
   @volatile var mergedBlocksRead = 0L
   @volatile var originalsRead = 0L
 
-  /** By code. Codes are those of [[Reason]]: what else arrives is counted together. */
+  /** Counts by the codes of [[Reason]]. Other codes are counted together. */
   val reasons = TrieMap.empty[String, Long]
 
   def reasonsInOrder: Seq[(String, Long)] = reasons.toSeq.sorted
@@ -92,7 +92,7 @@ private[driver] final class ReportCounts {
 }
 
 /**
- * The sums over all shuffles, and the last shuffles one by one. Owned by the event loop, as all
+ * The sums over all shuffles, and the last shuffles one by one. The event loop owns it, like all
  * state of the driver.
  */
 private[driver] final class DriverReport {
@@ -100,13 +100,13 @@ private[driver] final class DriverReport {
 
   private val log = LoggerFactory.getLogger(classOf[DriverReport])
 
-  /** In the order of registration; ids are never used twice. */
+  /** In the order of registration. Spark uses no shuffle id twice. */
   private val records = mutable.LinkedHashMap.empty[Int, ShuffleRecord]
 
-  /** Those of `records` that Spark removed: the first to be forgotten. */
+  /** The shuffles of `records` that Spark removed, which are forgotten first. */
   private val finished = mutable.Queue.empty[Int]
 
-  /** Grows with each report of a task, and each decision. */
+  /** Grows with each report of a task and each decision. */
   var changes = 0L
 
   val totals = new ReportCounts
@@ -115,7 +115,7 @@ private[driver] final class DriverReport {
   @volatile var plain = 0L
   @volatile var remote = 0L
 
-  /** Sum over all shuffles. */
+  /** The sum over all shuffles. */
   @volatile var readersWaitedMs = 0L
 
   def kept: Iterable[ShuffleRecord] = records.values
@@ -128,7 +128,7 @@ private[driver] final class DriverReport {
     record
   }
 
-  /** A new generation takes the place of the one before. */
+  /** A new generation replaces the one before. */
   def began(id: ShuffleGeneration): Unit = records.get(id.shuffleId).foreach { record =>
     setState(record, ShuffleRecord.Registered)
     record.began(id.mergeId)
@@ -160,7 +160,7 @@ private[driver] final class DriverReport {
 
   def nothingPushed(id: ShuffleGeneration): Boolean = of(id).forall(_.generationBlocks == 0)
 
-  /** What readers of this generation are told. */
+  /** Notes the answer that readers of this generation get. */
   def decided(id: ShuffleGeneration, answer: DriverMessage): Unit = of(id).foreach { record =>
     changes += 1
     answer match {
@@ -173,7 +173,7 @@ private[driver] final class DriverReport {
     }
   }
 
-  /** Map tasks push to so many services, and keep nothing. */
+  /** Notes that map tasks push to this number of services, and keep nothing. */
   def remote(id: ShuffleGeneration, services: Int): Unit = of(id).foreach { record =>
     changes += 1
     record.services = services
@@ -188,7 +188,7 @@ private[driver] final class DriverReport {
       record.limits = limits
     }
 
-  /** From the first question of a reader to its answer. */
+  /** Notes the time from the first question of a reader to its answer. */
   def waited(id: ShuffleGeneration, ms: Long): Unit = of(id).foreach { record =>
     record.readersWaitedMs = ms
     readersWaitedMs += ms
@@ -210,7 +210,7 @@ private[driver] final class DriverReport {
     if (finished.size > MaxFinished) records.remove(finished.dequeue())
   }
 
-  /** For the log, when the application ends. */
+  /** Returns the last line of the log. */
   def farewell: String = {
     val left = reasonList(totals)
     val away = if (remote > 0) f"$remote%,d remote, " else ""
@@ -265,7 +265,7 @@ private[driver] object DriverReport {
   private def servicesOf(record: ShuffleRecord): String =
     if (record.services == 1) "1 service" else s"${record.services} services"
 
-  /** What was seen, and what that was held against. */
+  /** Returns the numbers of the sample, and the limits that they were compared with. */
   private def weighed(record: ShuffleRecord): String = record.sample.map { sample =>
     val seen =
       f"; ${sample.maps}%,d maps had ${sample.blocks}%,d blocks " +
@@ -274,12 +274,12 @@ private[driver] object DriverReport {
       if (sample.diskReadMicros < 0) ""
       else f", a small read takes ${sample.diskReadMicros}%,d us"
     val against = record.limits.map { limits =>
-      f" (merged are ${limits.leastBlocks}%,d blocks and more, " +
-        f"of ${limits.largestMeanBytes}%,d bytes at most on average)"
+      f" (shuffles are merged from ${limits.leastBlocks}%,d blocks on, " +
+        f"up to ${limits.largestMeanBytes}%,d bytes per block on average)"
     }
     seen + disk + against.getOrElse("")
   }.getOrElse("")
 
-  /** A record is some hundred bytes. */
+  /** A record has some hundred bytes. */
   private val MaxFinished = 1000
 }

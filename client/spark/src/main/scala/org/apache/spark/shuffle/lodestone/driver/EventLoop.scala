@@ -13,12 +13,12 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.DaemonThreads
 
 /**
- * The one thread that owns all state of the driver side. Whatever arrives is an event; whatever
- * takes time is a future whose outcome is another event. An event waits for nothing, but for locks that
- * Spark holds for a moment.
+ * The one thread that owns all state of the driver side. Each message that arrives is an event. A
+ * call that takes time is a future, and its outcome is another event. An event waits for nothing,
+ * except for locks that Spark holds for a moment.
  *
  * @param clockNs
- *   what time it is, for what lasts
+ *   a clock that only grows, for measuring durations
  */
 private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTime()) {
   import EventLoop._
@@ -28,13 +28,13 @@ private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTim
   private val waitingBytes = new AtomicLong()
   private val executor = newExecutor()
 
-  /** Runs the callbacks of futures as events: they answer our own calls, and none is refused. */
+  /** Runs callbacks of futures as events. They belong to our own calls, so none is refused. */
   val context: ExecutionContext = new ExecutionContext {
     override def execute(event: Runnable): Unit = executor.execute(guarded(event))
     override def reportFailure(cause: Throwable): Unit = log.error("An event failed", cause)
   }
 
-  /** An event from outside. False: too many wait, and this one is not taken. */
+  /** Adds an event from outside. Returns false, and does not add it, if too many wait. */
   def offer(event: () => Unit): Boolean =
     if (waiting.incrementAndGet() > MaxWaitingEvents) {
       waiting.decrementAndGet()
@@ -47,7 +47,7 @@ private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTim
       true
     }
 
-  /** One that holds so many bytes. False: those that wait hold too many, or are too many. */
+  /** Adds an event that holds `bytes`. Returns false if those that wait are too many or too big. */
   def offer(bytes: Long)(event: () => Unit): Boolean = {
     def gone(): Unit = {
       waitingBytes.addAndGet(-bytes)
@@ -62,34 +62,34 @@ private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTim
     taken
   }
 
-  /** An event of our own side, never refused: it is as rare as a shuffle. */
+  /** Adds an event of the driver's own, never refused: such events are as rare as shuffles. */
   def post(event: => Unit): Unit = executor.execute(guarded(() => event))
 
-  /** An event in the future; it must find out by itself whether it still means anything. */
+  /** Adds an event after a delay. The event must check whether it still means anything. */
   def later(delayMs: Long)(event: => Unit): Unit =
     executor.schedule(guarded(() => event), delayMs, TimeUnit.MILLISECONDS)
 
   def nowMs: Long = TimeUnit.NANOSECONDS.toMillis(clockNs())
 
-  /** Events that have not begun are dropped; those that come later too. */
+  /** Drops events that have not begun, and those that come later. */
   def stop(): Unit = executor.shutdownNow()
 
   private def guarded(event: Runnable): Runnable = () =>
     try {
       event.run()
     } catch {
-      // A bug in one event must not silence the loop: each shuffle can go on without the others,
-      // and one without an answer is read from its originals after a bounded wait.
+      // A bug in one event must not stop the loop: shuffles do not depend on each other, and
+      // readers of one without an answer take its originals after a limited wait.
       case NonFatal(bug) => log.error("An event failed; its shuffle is not merged", bug)
     }
 }
 
 private[driver] object EventLoop {
 
-  /** A report of one task is some hundred bytes: this many are some ten MB. */
+  /** A report of one task has some hundred bytes, so this many have some ten MB. */
   private val MaxWaitingEvents = 100000
 
-  /** Of events that hold more than that. */
+  /** The limit for events that hold more bytes than a report. */
   private val MaxWaitingBytes = 64L << 20
 
   private def newExecutor(): ScheduledThreadPoolExecutor = {

@@ -6,18 +6,19 @@ import org.roaringbitmap.longlong.Roaring64NavigableMap
 import org.apache.spark.shuffle.lodestone.wire.Ledger
 
 /**
- * What map attempts say that each service of a merged shuffle has. Only attempts that know it all count: of
- * one that got no answer to a push, nobody knows what is there. Services that have more than what is
- * accounted for are made to show these attempts alone, so that every segment that is read was compared.
+ * The ledger of each service of a merged shuffle, as map attempts report it. An attempt that got no
+ * answer to a push does not count for that service: nobody knows which of its segments are there.
+ * If a service has other segments than its ledger says, it must show only the attempts that count,
+ * so that readers get no segment that was not compared.
  */
 private[driver] final class MergeAccounts {
   private var ledgers = Map.empty[Int, Ledger].withDefaultValue(Ledger.Empty)
 
-  /** Attempts of one stage have ids that follow one another, but for a few: that is small as runs. */
+  /** Nearly all attempts of a stage have consecutive ids, which are small as runs. */
   private val attempts = new Roaring64NavigableMap
   private var unpacked = 0
 
-  /** By service, attempts that do not know what it has of them. */
+  /** By service, the attempts that do not know which of their segments it has. */
   private var unsure = Map.empty[Int, Set[Long]].withDefaultValue(Set.empty)
 
   def add(mapId: Long, counts: PushCounts): Unit = {
@@ -28,10 +29,10 @@ private[driver] final class MergeAccounts {
     }
   }
 
-  /** What all attempts that know it say that the service has. */
+  /** Returns the ledger of the service, from the attempts that count there. */
   def ledgerAt(service: Int): Ledger = ledgers(service)
 
-  /** Those attempts, and such as have nothing there. */
+  /** Returns those attempts, and attempts that pushed nothing to this service. */
   def attemptsAt(service: Int): Array[Long] = attempts.toArray.filterNot(unsure(service))
 
   private def add(mapId: Long): Unit = {
@@ -46,6 +47,6 @@ private[driver] final class MergeAccounts {
 
 private object MergeAccounts {
 
-  /** At most so many are looked at again and again. */
+  /** Attempts between two packings: to pack after each one would cost more than it saves. */
   private val PackedTogether = 4096
 }

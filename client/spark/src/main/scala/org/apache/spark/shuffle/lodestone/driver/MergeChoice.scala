@@ -6,23 +6,24 @@ import org.apache.spark.shuffle.lodestone.driver.services.{Demand, Placement, Se
 import org.apache.spark.shuffle.lodestone.push.DiskSpeed
 
 /**
- * Whether a shuffle gains by being merged.
+ * Decides whether a shuffle gains by merging.
  *
- * To read a block by itself costs a request, a seek where it is not in memory, and the set-up of
- * its streams; to merge it costs a second copy of its bytes. So what counts is the size of a block,
- * where the two costs meet. A shuffle of few blocks is left alone: what it could gain is less than
- * a person notices, and Spark's own way needs no help from anybody.
+ * To read a block by itself costs a request, a seek if it is not in memory, and the set-up of its
+ * streams. To merge it costs a second copy of its bytes. The two costs are equal at a certain block
+ * size, so the size of blocks decides. A shuffle of few blocks is not merged: its gain would be too
+ * small to notice, and without merging it depends on no service.
  */
 private[driver] final class MergeChoice(conf: LodestoneConf) {
   import MergeChoice._
 
   /**
-   * The least that may be merged. Until a shuffle has shown what kind of disk it is, that is the less
-   * of the two: an application of small shuffles would never learn. Asked from any thread.
+   * The smallest number of blocks that is merged. Until a shuffle has shown how fast the disks are,
+   * it is the smaller of the two numbers: an application of small shuffles would otherwise never
+   * measure them. Any thread reads it.
    */
   @volatile private var leastBlocks = MinBlocksOnSlowDisk
 
-  /** What the numbers of maps and partitions alone say, before the first task has run. */
+  /** Decides by the numbers of maps and partitions alone, before the first task has run. */
   def obstacle(numMaps: Int, numPartitions: Int): Option[Reason] =
     if (conf.mode == Mode.Auto && numMaps.toLong * numPartitions < leastBlocks) {
       Some(Reason.FewBlocks)
@@ -30,12 +31,12 @@ private[driver] final class MergeChoice(conf: LodestoneConf) {
       None
     }
 
-  /** What its first map outputs say, which stand for all. */
+  /** Decides by the first map outputs, which stand for all. */
   def apply(numMaps: Int, sample: MapSample): Verdict = conf.mode match {
     case Mode.Merge | Mode.Remote => Merge(conf.pushMaxBlockSizeBytes)
     case Mode.Auto =>
       val Limits(least, largest) = limitsOf(sample)
-      // A disk that was busy when it was first measured may turn out fast.
+      // A disk that was busy at the first measurement may prove fast later.
       if (sample.diskReadMicros >= 0) leastBlocks = least
       if (sample.blocks * numMaps < least * sample.maps) {
         Leave(Reason.FewBlocks)
@@ -46,7 +47,7 @@ private[driver] final class MergeChoice(conf: LodestoneConf) {
       }
   }
 
-  /** What decides, if it is not the user. */
+  /** Returns the limits that decide, unless the user has decided by the mode. */
   def limits(sample: MapSample): Option[Limits] =
     if (conf.mode == Mode.Auto) Some(limitsOf(sample)) else None
 
@@ -57,7 +58,7 @@ private[driver] final class MergeChoice(conf: LodestoneConf) {
       Limits(MinBlocks, EvenBlockBytes)
     }
 
-  /** Every service is short of something: they have better things to do than to save a little. */
+  /** True if every service is short of memory or disk, which remote shuffles need more. */
   def isTooMuch(demand: Demand, services: Seq[Service]): Boolean =
     conf.mode == Mode.Auto && Placement.allStrained(demand, services)
 }
@@ -69,21 +70,21 @@ private[driver] object MergeChoice {
   /** Blocks up to this size are pushed. */
   final case class Merge(maxBlockBytes: Long) extends Verdict
 
-  /** Merged are so many blocks and more, if they are not larger than that on average. */
+  /** A shuffle is merged from this number of blocks on, up to this mean size. */
   final case class Limits(leastBlocks: Long, largestMeanBytes: Long)
 
-  /** To Spark, as long as nothing else is known. */
+  /** The shuffle is left to Spark, until a later sample says otherwise. */
   final case class Leave(reason: Reason) extends Verdict
 
-  /** At 12 to 25 us of a core for each, a quarter of a second is all that there is to gain. */
+  /** Fewer blocks gain at most a quarter of a second, at 12 to 25 us of a core for each. */
   val MinBlocks = 10000L
 
-  /** At about 7 ms for each, more than a second. */
+  /** So many blocks gain more than a second, at about 7 ms for each. */
   val MinBlocksOnSlowDisk = 200L
 
-  /** Where the costs meet when blocks are in memory or on a fast disk, as measured for decision 5. */
+  /** The size of equal costs for blocks in memory or on a fast disk, as decision 5 measured it. */
   val EvenBlockBytes: Long = 8L * 1024
 
-  /** Around a mean below the limit, blocks vary; holes among merged ones cost requests. */
+  /** Blocks vary around their mean, and each block that is not merged costs a request. */
   private val Tolerance = 4
 }

@@ -6,8 +6,8 @@ import java.nio.ByteBuffer
 import org.apache.spark.shuffle.lodestone.wire.Ledger
 
 /**
- * [[PushCounts]] on their way. Each map task sends a ledger of each service to the driver: they travel as
- * bytes, some 11 for each, since as objects they take several times that.
+ * The form in which [[PushCounts]] are sent. Each map task sends a ledger of each service to the
+ * driver. A ledger has about 11 bytes in this form, and several times that as an object.
  */
 private[driver] final class PackedCounts(
     blocks: Long,
@@ -18,7 +18,7 @@ private[driver] final class PackedCounts(
     unsure: Array[Int])
     extends Serializable {
 
-  /** In its place. Java's serialization calls this. */
+  /** Returns the counts in place of this object. Java's serialization calls it. */
   def readResolve(): AnyRef =
     PushCounts(
       blocks,
@@ -31,7 +31,7 @@ private[driver] final class PackedCounts(
 
 private[driver] object PackedCounts {
 
-  /** An index and a number of segments of 64 bits each, seven to a byte, and a checksum. */
+  /** An index and a number of segments as varints (up to 10 bytes each), and a checksum. */
   private val LongestEntry = 10 + 10 + 8
 
   def apply(counts: PushCounts): PackedCounts =

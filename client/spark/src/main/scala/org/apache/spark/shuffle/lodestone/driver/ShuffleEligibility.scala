@@ -6,13 +6,13 @@ import org.apache.spark.io.CompressionCodec
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteDefaults, RemoteShuffleDataIO}
 
-/** Whether a shuffle can be merged, or be remote, at all. */
+/** Decides whether a shuffle can be merged or remote at all. */
 private[lodestone] object ShuffleEligibility {
 
   private val LocalDiskIo = "org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO"
   private val OurIo = Set(LocalDiskIo, classOf[RemoteShuffleDataIO].getName)
 
-  /** None: it can be merged. */
+  /** Returns the reason why the shuffle cannot be merged, if there is one. */
   def obstacle(conf: SparkConf, dependency: ShuffleDependency[_, _, _]): Option[Reason] =
     remoteObstacle(conf)
       .orElse(concatenationObstacle(conf, dependency))
@@ -28,7 +28,7 @@ private[lodestone] object ShuffleEligibility {
         }
       }
 
-  /** None: blocks of several maps, one after another, can be read as one stream. */
+  /** Returns the reason why several blocks in a row cannot be read as one stream. */
   def concatenationObstacle(
       conf: SparkConf,
       dependency: ShuffleDependency[_, _, _]): Option[Reason] =
@@ -42,20 +42,20 @@ private[lodestone] object ShuffleEligibility {
       None
     }
 
-  /** None: executors need not keep shuffles of this application. */
+  /** Returns the reason why the shuffles of this application cannot be remote. */
   def remoteObstacle(conf: SparkConf): Option[Reason] =
     if (conf.getBoolean("spark.authenticate", false)) {
       Some(Reason.Authentication)
     } else if (conf.getBoolean("spark.ssl.rpc.enabled", false)) {
-      // Since Spark 4: what Spark would encrypt is not sent in the clear.
+      // Since Spark 4. Lodestone does not send in the clear what Spark would encrypt.
       Some(Reason.RpcEncryption)
     } else if (conf.getBoolean("spark.shuffle.push.enabled", false)) {
       Some(Reason.SparkPush)
     } else if (!OurIo.contains(conf.get(RemoteDefaults.IoPlugin, LocalDiskIo))) {
       Some(Reason.CustomShuffleIo)
     } else if (conf.getBoolean("spark.shuffle.useOldFetchProtocol", false)) {
-      // The map id is the map index then. Readers go by the map id (FetchPlan): an attempt that
-      // Spark has replaced would look like the one that replaced it.
+      // Then the map id is the map index. Readers compare map ids, so a map attempt that Spark has
+      // replaced would look like the attempt that replaced it.
       Some(Reason.OldFetchProtocol)
     } else {
       None

@@ -4,19 +4,19 @@ package org.apache.spark.shuffle.lodestone.driver
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.services.Removals
 
-/** Ends generations and shuffles: whoever waits is answered, and the services let go. */
+/** Ends generations and shuffles: answers all that wait, and makes the services remove the data. */
 private[driver] final class ShuffleRemover(
     shuffles: ShuffleTable,
     removals: Removals,
     report: DriverReport) {
 
-  /** Spark unregistered the shuffle. */
+  /** Ends a shuffle that Spark has unregistered. */
   def removed(shuffleId: Int): Unit = {
     shuffles.remove(shuffleId).flatMap(_.generation).foreach(end(_, Reason.UnknownShuffle))
     report.removed(shuffleId)
   }
 
-  /** The stage is run again as a whole: a newer generation takes the place of this one. */
+  /** Ends a generation that a newer one replaces: Spark runs the whole stage again. */
   def replaced(generation: Generation): Unit = end(generation, Reason.PushStale)
 
   private def end(generation: Generation, reason: Reason): Unit = {

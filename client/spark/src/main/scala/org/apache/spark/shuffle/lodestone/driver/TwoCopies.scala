@@ -5,12 +5,15 @@ import scala.util.Try
 
 import org.apache.spark.SparkEnv
 
-/** What to say where classes of this jar meet those of another one: they have the same names only. */
+/**
+ * The error messages for two copies of the jar. Their classes have the same names, but two class
+ * loaders loaded them, so Spark and the JVM do not take one for the other.
+ */
 private[lodestone] object TwoCopies {
   val Problem: String =
     "there are two copies of the Lodestone jar: keep one, on the class path of driver and executors"
 
-  /** What to say if Spark reads the driver's messages with another class of this name. */
+  /** Returns a message if Spark reads the driver's messages with another class of this name. */
   def ofMessages(ours: Class[_]): Option[String] =
     Try(Class.forName(ours.getName, false, classOf[SparkEnv].getClassLoader)).toOption
       .filter(_ ne ours)

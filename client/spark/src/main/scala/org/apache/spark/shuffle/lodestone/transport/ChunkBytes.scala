@@ -6,10 +6,10 @@ import io.netty.util.ReferenceCountUtil
 
 import org.apache.spark.network.buffer.ManagedBuffer
 
-/** The bytes of a chunk, which whoever asks releases. */
+/** Returns the bytes of a chunk. The caller releases them. */
 private[lodestone] object ChunkBytes {
 
-  /** In the pieces in which they came: Spark's own way to look at them puts a copy together. */
+  /** Keeps the buffers in which the bytes arrived: Spark's `nioByteBuffer` would copy them. */
   def apply(data: ManagedBuffer): ByteBuf = data.convertToNetty() match {
     case bytes: ByteBuf => bytes
     case other =>

@@ -15,13 +15,13 @@ import org.apache.spark.shuffle.lodestone.HostPort
 import org.apache.spark.shuffle.lodestone.wire.OpenStream
 
 /**
- * Fetches chunks until each has arrived whole or has failed for good: those that failed in a way
- * that a repetition can help are asked for together, once more, when the others are there.
+ * Fetches chunks until each has arrived whole or has failed for good. Chunks whose failure is worth
+ * a retry are requested together, once more, after the others have arrived.
  *
  * @param open
  *   opens a stream over some of the chunks. The connection that opened it must fetch from it.
  * @param room
- *   of the service, for all requests of this JVM
+ *   the room at the service for all requests of this JVM
  */
 private[transport] final class ChunkRequest(
     service: HostPort,
@@ -36,7 +36,7 @@ private[transport] final class ChunkRequest(
   def start(): Unit =
     if (chunks.nonEmpty) new Round(chunks.indices.toArray, Repeats.MaxRepeats).start()
 
-  /** Some of the chunks, in one stream. Those who call it are network threads and the timer's. */
+  /** Some of the chunks, in one stream. Network threads and the timer's thread call it. */
   private final class Round(indices: Array[Int], repeatsLeft: Int) extends ChunkStream.Receiver {
     private val again = mutable.ArrayBuffer.empty[Int]
     private var pauseMs = 0L
@@ -73,12 +73,12 @@ private[transport] final class ChunkRequest(
     }
 
     /**
-     * The receiver threw, as for the JVM's want of memory, and Spark fails all that waits on this
-     * connection. The chunk is asked for on another one: first this one must be known to be of no use.
+     * Handles an exception of the receiver, as for lack of memory. Spark then fails all requests on
+     * this connection, so it is closed first, and the chunk is requested on another one.
      */
     private def notTaken(at: Int): Unit = {
       Connections.retire(opener)
-      failed(at, new IOException(s"a chunk of $service was not taken"))
+      failed(at, new IOException(s"the reader could not take a chunk of $service"))
     }
 
     override def failed(at: Int, cause: Throwable): Unit = {
@@ -115,14 +115,14 @@ private[transport] final class ChunkRequest(
 private[transport] object ChunkRequest {
 
   /**
-   * Entries that all streams to one service may have: half of what it lets one connection have. Who asks
-   * for more than a service takes is refused, and would ask again, as all the others.
+   * The limit of entries in all streams to one service: half of the service's limit for one
+   * connection. Above its limit the service refuses streams, and their readers would ask again.
    */
   val Room: Int = 128 * 1024
 
-  /** What a stream counts at least: it lets one connection have 4096 of them, and this is half of that. */
+  /** The least that a stream counts: it makes 2048 streams the limit, half of the service's. */
   private val LeastSize = Room / 2048
 
-  /** One for all: to look a logger up walks the stack. */
+  /** One logger for all requests, because the lookup of a logger walks the stack. */
   private val log = LoggerFactory.getLogger(classOf[ChunkRequest])
 }

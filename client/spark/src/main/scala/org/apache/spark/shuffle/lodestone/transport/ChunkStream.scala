@@ -10,27 +10,27 @@ import org.apache.spark.network.client.{ChunkReceivedCallback, TransportClient}
 import org.apache.spark.shuffle.lodestone.HostPort
 import org.apache.spark.shuffle.lodestone.wire.ChunkPlaces
 
-/** One chunk, and how many bytes it has. */
+/** One chunk to fetch, and its size. */
 private[spark] final case class WantedChunk(places: ChunkPlaces, sizeBytes: Long) {
 
-  /** What it takes of the room that a service has for the open streams of a connection. */
+  /** The number of entries that it takes in the list of open streams at the service. */
   def entries: Int = 1 + places.runs.length
 }
 
-/** Who gets the chunks of a request: each index once, on a network thread or the timer's. */
+/** Receives each chunk of a request once, on a network thread or on the timer's thread. */
 private[spark] trait ChunkReceiver {
 
   /**
-   * The buffer is released when this returns, unless it was retained. What is wrong with the bytes,
-   * if they were not taken: they are asked for once more then.
+   * Takes a chunk, or returns what is wrong with its bytes: then they are requested once more. The
+   * caller releases the buffer afterwards, unless this retains it.
    */
   def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException]
   def failed(index: Int, cause: Throwable): Unit
 }
 
 /**
- * The chunks of one open stream. They arrive one after another, so time is measured from one to the
- * next: a slow network is no failure as long as something comes.
+ * The chunks of one open stream. They arrive one after another, and each has its own time limit: a
+ * slow network is no failure as long as chunks arrive.
  */
 private[transport] final class ChunkStream(
     service: HostPort,
@@ -52,7 +52,7 @@ private[transport] final class ChunkStream(
 
   override def onFailure(index: Int, cause: Throwable): Unit = {
     cause match {
-      // Spark's iterator wants an error as it is: it asks again later when memory was short.
+      // Errors are passed on as they are: after one for lack of memory, Spark's iterator retries.
       case _: IOException | _: Error => Connections.retire(client)
       case _ => deadlines.heard(service)
     }
@@ -80,7 +80,7 @@ private[transport] final class ChunkStream(
 
 private[transport] object ChunkStream {
 
-  /** Who gets the chunks of a stream: each index once. */
+  /** Receives each chunk of a stream once. */
   trait Receiver {
     def received(index: Int, data: ManagedBuffer): Unit
     def failed(index: Int, cause: Throwable): Unit

@@ -16,7 +16,7 @@ import org.apache.spark.network.server.NoOpRpcHandler
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.{DaemonThreads, HostPort}
 
-/** One connection per service, made when it is first needed and never on a network thread. */
+/** One connection per service, opened at its first use, and never on a network thread. */
 private[transport] final class Connections(requestTimeoutMs: Long, longestRequestMs: Long) {
   import Connections._
 
@@ -28,7 +28,7 @@ private[transport] final class Connections(requestTimeoutMs: Long, longestReques
   private val factory = context.createClientFactory()
   private val open = new ConcurrentHashMap[HostPort, Future[TransportClient]]()
 
-  /** Connecting blocks: each of these threads waits for one service. */
+  /** To connect blocks a thread, so each of these threads waits for one service. */
   private val connectors = newConnectors()
 
   def get(service: HostPort): Future[TransportClient] = {
@@ -36,7 +36,7 @@ private[transport] final class Connections(requestTimeoutMs: Long, longestReques
     if (known != null && isUsable(known)) known else connect(service, known)
   }
 
-  /** The next request gets a new connection; those under way fail. */
+  /** Closes the connection. Requests under way fail, and the next one gets a new connection. */
   def drop(service: HostPort): Unit =
     Option(open.get(service)).flatMap(_.value).flatMap(_.toOption).foreach(retire)
 
@@ -70,8 +70,8 @@ private[transport] final class Connections(requestTimeoutMs: Long, longestReques
     } catch {
       case failure: IOException => Failure(failure)
       case _: InterruptedException => Failure(new IOException("the client is closed"))
-      // Netty reports some failures (a name that does not resolve) by unchecked exceptions; whatever
-      // it is, whoever waits for the connection must be told.
+      // Netty reports some failures (a name that does not resolve) by unchecked exceptions. The
+      // callers that wait for the connection must get each of them.
       case NonFatal(other) => Failure(new IOException(s"$service: $other", other))
     }
 
@@ -83,20 +83,20 @@ private[transport] final class Connections(requestTimeoutMs: Long, longestReques
 
 private[transport] object Connections {
 
-  /** Services that may be dialled at the same moment; more than this wait for each other. */
+  /** Connections that are opened at the same time. Further ones wait. */
   private val MaxConnectors = 16
 
   private val IdleConnectorSeconds = 10L
 
-  /** A host that does not answer at all is a request's time-out, which comes first, and no failure. */
+  /** A host that does not answer must end in the time-out of a request, which comes first. */
   private val DialGraceMs = 1000L
 
-  /** Enough to fill a network with chunks; a connection sticks to one of them. */
+  /** Two threads can fill a network with chunks. A connection stays on one of them. */
   private val NetworkThreads = 2
 
   /**
-   * A connection that failed a request is not used again. (Spark fails the requests of a broken
-   * connection a moment before it closes it.)
+   * Closes a connection on which a request failed, so that no request uses it again. (Spark fails
+   * the requests of a broken connection a moment before it closes it.)
    */
   def retire(connection: TransportClient): Unit = {
     connection.timeOut()
@@ -116,9 +116,9 @@ private[transport] object Connections {
   }
 
   /**
-   * Nothing of the user's network settings: what holds for executors talking to each other is made
-   * to wait for minutes. [[Deadlines]] see to it that requests end. What Spark's transport would do
-   * about a quiet connection comes after them: it does not know how big a request is.
+   * Uses none of the user's network settings, because those are for executors and wait for minutes.
+   * [[Deadlines]] end requests. Spark's own limit for a silent connection comes after them, because
+   * it does not know how large a request is.
    */
   private def transportConf(requestTimeoutMs: Long, longestRequestMs: Long): TransportConf = {
     val settings = Map(

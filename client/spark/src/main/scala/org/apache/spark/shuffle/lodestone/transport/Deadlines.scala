@@ -9,13 +9,13 @@ import scala.collection.mutable
 import org.apache.spark.shuffle.lodestone.HostPort
 
 /**
- * How long requests may take: `spark.lodestone.request.timeout`, and longer by what the bytes take
- * at the lowest rate that is worth waiting for. The time counts from the last sign of life of the
- * service, since requests share a connection and a small one may stand behind big ones; but not for
- * ever, since a service that answers others may never answer this one.
+ * The time limits of requests: `spark.lodestone.request.timeout`, plus the time that the bytes take
+ * at the lowest useful rate. The time counts from the last answer of the service to any request,
+ * because requests share a connection and a small one may wait behind large ones. It has an upper
+ * limit, because a service that answers other requests may never answer this one.
  *
  * @param silent
- *   is told of a service that gave no sign of life in time, after all those who waited for it
+ *   is called with a service that answered nothing in time, after its requests have failed
  */
 private[transport] final class Deadlines(
     baseMs: Long,
@@ -23,27 +23,27 @@ private[transport] final class Deadlines(
     nanoClock: () => Long = () => System.nanoTime()) {
   import Deadlines._
 
-  /** Services with requests under way. */
+  /** The services that have requests under way. */
   private val pulses = mutable.HashMap.empty[HostPort, Pulse]
 
-  /** For a request that moves so many bytes, in either direction. */
+  /** Returns the time limit of a request that moves `bytes`, in either direction. */
   def boundMs(bytes: Long): Long = baseMs + bytes * 1000 / FloorBytesPerSecond
 
-  /** After this long such a request has failed, if it did not end before. */
+  /** Returns the time after which such a request has ended in any case. */
   def longestMs(bytes: Long): Long = Patience * boundMs(bytes)
 
-  /** Something came from the service: it lives. */
+  /** Notes that something arrived from the service. */
   def heard(service: HostPort): Unit =
     synchronized(pulses.get(service).foreach(_.heardAtNs = nanoClock()))
 
-  /** `expired` is called, on the timer's thread, unless the deadline is met before. */
+  /** Starts a deadline. At its end `expired` is called on the timer's thread, unless it is met. */
   def start(service: HostPort, bytes: Long)(expired: IOException => Unit): Deadline = {
     val deadline = new Deadline(service, bytes, expired)
     deadline.begin()
     deadline
   }
 
-  /** Of one request, or of the next chunk of a stream. */
+  /** The deadline of one request, or of the next chunk of a stream. */
   final class Deadline private[Deadlines] (
       service: HostPort,
       private[Deadlines] var bytes: Long,
@@ -58,7 +58,7 @@ private[transport] final class Deadlines(
       armFor(TimeUnit.MILLISECONDS.toNanos(boundMs(bytes)))
     }
 
-    /** It has come so far; what comes next has so many bytes. */
+    /** A chunk has arrived, and the next one has `nextBytes`. */
     def restart(nextBytes: Long): Unit = Deadlines.this.synchronized {
       if (timer.isDefined) {
         disarm()
@@ -102,13 +102,13 @@ private[transport] final class Deadlines(
     private def isSilence(failure: IOException): Boolean =
       FailureClass.of(failure) == FailureClass.Silence
 
-    /** None: there is still time, and another look at its end. */
+    /** Returns the failure, or None if there is still time: then the timer is set once more. */
     private def verdict(): Option[IOException] = {
       val nowNs = nanoClock()
-      // We stood still ourselves: the answer may be waiting to be read.
+      // This JVM was stopped for a while: the answer may be there, and not yet read.
       if (nowNs - dueNs > StandstillNs) startNs = nowNs
       val pulse = pulses(service)
-      // As long as the biggest request under way may take, no answer is no bad sign.
+      // A service may be silent for as long as the largest request under way may take.
       val quietMs = boundMs(pulse.open.iterator.map(_.bytes).max)
       val quietLeftNs = TimeUnit.MILLISECONDS.toNanos(quietMs) - (nowNs - lastSignNs(pulse))
       val leftNs = TimeUnit.MILLISECONDS.toNanos(longestMs(bytes)) - (nowNs - startNs)
@@ -126,7 +126,7 @@ private[transport] final class Deadlines(
       if (pulse.heardAtNs - startNs > 0) pulse.heardAtNs else startNs
   }
 
-  /** When a service was heard of, and what is asked of it. */
+  /** The time of the last answer of a service, and its requests under way. */
   private final class Pulse(var heardAtNs: Long) {
     val open = mutable.HashSet.empty[Deadline]
   }
@@ -134,12 +134,12 @@ private[transport] final class Deadlines(
 
 private[transport] object Deadlines {
 
-  /** A connection that is slower than this is no help: the originals are read over the same network. */
+  /** A slower connection is useless: originals come over the same network. */
   val FloorBytesPerSecond: Long = 1024 * 1024
 
-  /** A timer that is so late says that this JVM was stopped: by its garbage collector, or from outside. */
+  /** A timer that is later than this shows that this JVM was stopped, as by garbage collection. */
   private val StandstillNs = TimeUnit.MILLISECONDS.toNanos(500)
 
-  /** How many times as long a request may take while the service answers others. */
+  /** The factor by which a request may take longer while the service answers others. */
   val Patience = 4
 }

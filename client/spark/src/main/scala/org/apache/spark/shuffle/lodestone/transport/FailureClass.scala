@@ -6,7 +6,7 @@ import java.io.IOException
 import org.apache.spark.network.client.ChunkFetchFailureException
 import org.apache.spark.shuffle.lodestone.wire.{MalformedMessageException, RefusedException, Status}
 
-/** What becomes of the blocks that a map task has still to push. */
+/** Says what a map task does with the blocks that it has not pushed yet. */
 private[lodestone] sealed abstract class Pushes(val name: String)
 
 private[lodestone] object Pushes {
@@ -14,24 +14,24 @@ private[lodestone] object Pushes {
   /** They are sent as planned, unless the service is in the penalty box. */
   case object GoOn extends Pushes("go on")
 
-  /** Nothing more of this map is sent, to whichever service. */
+  /** No more blocks of this map are sent, to any service. */
   case object EndMap extends Pushes("end for the map")
 
-  /** This executor sends nothing more of this shuffle to the service. */
+  /** This executor sends no more blocks of this shuffle to the service. */
   case object LeaveService extends Pushes("leave the service")
 }
 
 /**
- * What is done about a failure, by whoever meets it.
+ * The answer of the plugin to a failure.
  *
  * @param repeatAfterMs
- *   whether the same request is sent again, once; every request may be
+ *   the pause before the same request is sent once more; None: it is not
  * @param penalty
- *   whether this JVM leaves the address alone for a while
+ *   whether this JVM avoids the address for some time
  * @param reads
- *   whether the task that met it asks the service for other chunks
+ *   whether a task that meets the failure asks the service for other chunks
  * @param newShuffles
- *   whether the driver plans with the service when it meets it
+ *   whether a driver that meets the failure plans with the service
  */
 private[lodestone] final case class FailureAction(
     repeatAfterMs: Option[Long],
@@ -41,9 +41,8 @@ private[lodestone] final case class FailureAction(
     newShuffles: Boolean)
 
 /**
- * What kind of failure it was, as far as it matters for what to do: docs/failures.md has the same
- * table in words. Whether a failure is of the network, of the service, or our own is decided here
- * and nowhere else.
+ * The kinds of failures, and the answer to each; docs/failures.md has the same table in words. Only
+ * this file decides whether the network, the service, or the plugin itself has failed.
  */
 private[lodestone] sealed abstract class FailureClass(
     val name: String,
@@ -52,26 +51,26 @@ private[lodestone] sealed abstract class FailureClass(
 private[lodestone] object FailureClass {
   import Pushes._
 
-  /** Long enough for a service at its limit to write some MiB. */
+  /** In this time a service at its limit can write some MiB. */
   private val PauseMs = 100L
   private val Never: Option[Long] = None
   private val AtOnce: Option[Long] = Some(0L)
   private val AfterPause: Option[Long] = Some(PauseMs)
 
   // format: off
-  /** No connection, or one that broke: perhaps only this one. */
+  /** There is no connection, or it broke. Other connections may work. */
   case object Network extends FailureClass("Network",
         FailureAction(AtOnce, penalty = true, GoOn, reads = false, newShuffles = false))
 
-  /** No sign of life in time. The wait was long enough: it is not repeated. */
+  /** The service answered nothing in time. A second wait would cost too much. */
   case object Silence extends FailureClass("Silence",
         FailureAction(Never, penalty = true, GoOn, reads = false, newShuffles = false))
 
-  /** It answers others, or is busy with a bigger request, and has not come to this one in time. */
+  /** The service answers others, or works on a larger request, and did not answer this in time. */
   case object Straggler extends FailureClass("Straggler",
         FailureAction(Never, penalty = false, GoOn, reads = true, newShuffles = true))
 
-  /** What it wrote to other disks, or before, can still be read. */
+  /** A disk of the service is full or failed. Data that it wrote before can still be read. */
   case object ServerDisk extends FailureClass("ServerDisk",
         FailureAction(Never, penalty = false, LeaveService, reads = true, newShuffles = false))
 
@@ -81,31 +80,31 @@ private[lodestone] object FailureClass {
   case object ServerLeaving extends FailureClass("ServerLeaving",
         FailureAction(Never, penalty = false, LeaveService, reads = true, newShuffles = false))
 
-  /** It is well, but has not, or not any more, what the request is about. */
+  /** The service works, but does not have the data that the request names. */
   case object MissingData extends FailureClass("MissingData",
         FailureAction(Never, penalty = false, LeaveService, reads = false, newShuffles = true))
 
-  /** The map output cannot be read back: no service has to do with it. */
+  /** This executor cannot read its own map output. No service is involved. */
   case object OwnDisk extends FailureClass("OwnDisk",
         FailureAction(Never, penalty = false, GoOn, reads = true, newShuffles = true))
 
-  /** Bytes changed on the way, or, if they come the same again, before. */
+  /** Bytes changed on their way; or before, if they arrive damaged again. */
   case object Corrupt extends FailureClass("Corrupt",
         FailureAction(AtOnce, penalty = false, GoOn, reads = true, newShuffles = true))
 
-  /** The shuffle has gone on without this map. */
+  /** The shuffle has continued without this map attempt. */
   case object Overtaken extends FailureClass("Overtaken",
         FailureAction(Never, penalty = false, EndMap, reads = false, newShuffles = true))
 
-  /** Only this block, or this request, was not wanted. */
+  /** The service refused only this block or this request. */
   case object Declined extends FailureClass("Declined",
         FailureAction(Never, penalty = false, GoOn, reads = true, newShuffles = true))
 
-  /** A bug, of the service or our own. */
+  /** A bug of the service or of the plugin. */
   case object Fault extends FailureClass("Fault",
         FailureAction(Never, penalty = false, LeaveService, reads = false, newShuffles = false))
 
-  /** What answers there is no Lodestone service, or none that we understand. */
+  /** The process there is no Lodestone service, or speaks another protocol. */
   case object Foreign extends FailureClass("Foreign",
         FailureAction(Never, penalty = true, LeaveService, reads = false, newShuffles = false))
   // format: on
@@ -132,14 +131,14 @@ private[lodestone] object FailureClass {
     case _: SlowAnswerException => Straggler
     case _: OwnOutputException => OwnDisk
     case _: DamagedChunkException => Corrupt
-    // The service says so of one chunk: it could not read it.
+    // The service says that it could not read this chunk.
     case _: ChunkFetchFailureException => ServerDisk
     case _: NotLodestoneException | _: RpcFailedException | _: MalformedMessageException => Foreign
     case _: IOException => Network
     case _ => Fault
   }
 
-  /** Of a status that is no success. */
+  /** Returns the class of a status code that is no success. */
   def of(status: Status): FailureClass = status match {
     case Status.DiskFull | Status.DiskFailed => ServerDisk
     case Status.Overloaded => ServerBusy

@@ -5,14 +5,14 @@ import java.io.IOException
 import java.net.{InetAddress, NetworkInterface}
 import java.util.concurrent.ConcurrentHashMap
 
-/** Which services are on this JVM's host: what comes from them crosses no network. */
+/** Knows which services are on this JVM's host: their answers cross no network. */
 private[lodestone] object OwnHost {
   private val known = new ConcurrentHashMap[String, java.lang.Boolean]()
 
   def has(service: ServiceLocation): Boolean =
     known.computeIfAbsent(service.host, host => Boolean.box(isOwn(host)))
 
-  /** A name is looked up, once. */
+  /** The caller keeps the result, so each name is resolved once. */
   private def isOwn(host: String): Boolean =
     try {
       val address = InetAddress.getByName(host)

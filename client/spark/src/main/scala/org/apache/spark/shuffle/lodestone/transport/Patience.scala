@@ -9,11 +9,12 @@ import scala.util.Try
 import org.apache.spark.shuffle.lodestone.LodestoneConf
 
 /**
- * For requests to a service whose place no other can take: what fails in a way that passes is sent again,
- * until it succeeds, is refused for good, or has been tried for long enough. A service that is started
- * again after it wrote out what it had is waited for like that, as is one that is at its limit; one that
- * is drained will not come back. The time of a service that is down counts for all who wait for it: what
- * one task has waited out the next one does not wait for again.
+ * For requests to a service that no other service can replace. A request that fails for a passing
+ * cause is sent again, until it succeeds, is refused for good, or the time is over. This waits for
+ * a service that restarts after it has written out its data, and for one that is at its limit. It
+ * does not wait for a drained service, which does not come back. The time counts from the moment at
+ * which the service went down, for all requests together: after one task has waited, the next one
+ * fails at once.
  */
 private[lodestone] final class Patience(
     limitMs: Long,
@@ -21,7 +22,7 @@ private[lodestone] final class Patience(
     nanoClock: () => Long = () => System.nanoTime()) {
   import Patience._
 
-  /** @param wanted whether anybody still waits for the answer */
+  /** @param wanted returns false when nobody waits for the answer any more */
   def apply[T](service: ServiceLocation)(wanted: () => Boolean)(
       send: () => Future[T]): Future[T] = {
     val begunNs = nanoClock()
@@ -35,7 +36,7 @@ private[lodestone] final class Patience(
     attempt(FirstPauseMs)
   }
 
-  /** Whether a failure now, of what was begun then, is worth another attempt. */
+  /** True if a request that began at `begunNs` and failed now is worth a retry. */
   def isWorthIt(service: ServiceLocation, failure: Throwable, begunNs: Long): Boolean =
     passes(failure) && hasTime(begunNs) && downSinceNs(service).forall(hasTime)
 
@@ -47,11 +48,11 @@ private[lodestone] object Patience {
   private val FirstPauseMs = 100L
   private val LongestPauseMs = 2000L
 
-  /** For services that may have what no other has: long enough to start them again. */
+  /** For services that may have the only data: long enough to restart them. */
   def of(conf: LodestoneConf, client: ServiceClient): Patience =
     new Patience(6L * conf.requestTimeoutMs, client.downSinceNs)
 
-  /** For services of which another one has a copy: to wait longer would be for nothing. */
+  /** For services whose data has a replica, so that a longer wait gains nothing. */
   def whereCopied(conf: LodestoneConf, client: ServiceClient): Patience =
     new Patience(conf.requestTimeoutMs / 2, client.downSinceNs)
 

@@ -8,8 +8,8 @@ import org.apache.spark.shuffle.lodestone.HostPort
 import org.apache.spark.shuffle.lodestone.wire.RefusedException
 
 /**
- * Sends a request again where the class of its failure says so, and lets the penalty box know how
- * it ended. (docs/protocol.md, section 4: every request may be repeated.)
+ * Sends a request once more if the class of its failure says so, and reports the outcome to the
+ * penalty box. (docs/protocol.md, section 4: every request may be sent again.)
  */
 private[transport] final class Repeats(health: ServiceHealth) {
   import Repeats._
@@ -18,11 +18,11 @@ private[transport] final class Repeats(health: ServiceHealth) {
   def apply[T](service: HostPort, flaw: T => Option[FailureClass] = noFlaw[T])(
       send: () => Future[T]): Future[T] = attempt(service, flaw, send, MaxRepeats)
 
-  /** How long to wait before such a request is sent again. None: it is not. */
+  /** Returns the pause before the request is sent again, or None if it is not. */
   def pauseMs(service: HostPort, failure: FailureClass, repeatsLeft: Int): Option[Long] =
     failure.action.repeatAfterMs.filter(_ => repeatsLeft > 0 && !health.isSuspect(service))
 
-  /** What it got in the end. */
+  /** Reports the last outcome of a request. */
   def settled(service: HostPort, outcome: Try[_]): Unit = outcome match {
     case Success(_) | Failure(_: RefusedException) => health.answered(service)
     case Failure(failure) => if (FailureClass.of(failure).action.penalty) health.failed(service)
@@ -39,7 +39,7 @@ private[transport] final class Repeats(health: ServiceHealth) {
         case Failure(failure) => Some(FailureClass.of(failure))
       }
       wrong.flatMap(pauseMs(service, _, repeatsLeft)) match {
-        // Never on the thread of a connection that is just failing.
+        // Not on the thread of a connection that is failing at this moment.
         case Some(ms) =>
           RequestTimer.pause(ms).flatMap { _ =>
             attempt(service, flaw, send, repeatsLeft - 1)
@@ -53,7 +53,7 @@ private[transport] final class Repeats(health: ServiceHealth) {
 
 private[transport] object Repeats {
 
-  /** What fails twice is better done without. */
+  /** After two failures, the originals cost less than another try. */
   val MaxRepeats = 1
 
   private def noFlaw[T]: T => Option[FailureClass] = _ => None

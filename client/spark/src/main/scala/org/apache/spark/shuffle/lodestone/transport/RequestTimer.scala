@@ -9,7 +9,7 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.DaemonThreads
 
-/** One thread for every time-out and every pause before a retry. What it runs is short. */
+/** One thread for all time-outs and all pauses before a retry. Its tasks must be short. */
 private[lodestone] object RequestTimer {
   private val executor = {
     val timer = new ScheduledThreadPoolExecutor(1, DaemonThreads.named("timer"))
@@ -30,7 +30,7 @@ private[lodestone] object RequestTimer {
   }
 }
 
-/** Runs a callback where the future was completed: for callbacks that only pass something on. */
+/** Runs a callback on the thread that completes the future. Only for short callbacks. */
 private[lodestone] object SameThread extends ExecutionContext {
   private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.transport")
 

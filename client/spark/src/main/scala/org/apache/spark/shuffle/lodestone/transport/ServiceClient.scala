@@ -20,10 +20,10 @@ import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.wire._
 
 /**
- * All requests to all services. Every future ends within a time that fits its size, with an answer,
- * a [[RefusedException]], or an IOException: [[FailureClass]] says what it means, and whether the
- * request was repeated before. No method blocks. Futures complete on network threads: what depends
- * on them must be short, or elsewhere.
+ * All requests to all services. Each future ends within a time that fits the size of its request,
+ * with an answer, a [[RefusedException]], or an IOException. [[FailureClass]] says what a failure
+ * means, and whether the request was sent twice. No method blocks. Futures complete on network
+ * threads, so their callbacks must be short, or run elsewhere.
  */
 private[spark] final class ServiceClient(
     app: Application,
@@ -59,11 +59,12 @@ private[spark] final class ServiceClient(
   }
 
   /**
-   * `body` holds the segments, and stays the caller's. A batch of which segments were refused for a
-   * reason that passes is repeated as a whole: those that had arrived are duplicates then.
+   * Pushes a batch. `body` holds the segments; the caller keeps its reference. If the service
+   * refuses segments for a passing cause, the whole batch is sent again: segments that had arrived
+   * are duplicates then.
    *
    * @param unanswered
-   *   runs each time that no answer says what came of it
+   *   runs each time that the batch gets no valid answer
    * @param sending
    *   runs each time before the batch is sent
    */
@@ -85,7 +86,7 @@ private[spark] final class ServiceClient(
       request(address, PushBatchReply, body.size())(_.uploadStream(meta, body, _)).transform {
         case Success(reply) if reply.statuses.length != segments.length =>
           unanswered()
-          Failure(new MalformedMessageException("a push was answered for other segments"))
+          Failure(new MalformedMessageException("the answer to a push is for other segments"))
         case Failure(failure) if !failure.isInstanceOf[RefusedException] =>
           unanswered()
           Failure(failure)
@@ -94,7 +95,7 @@ private[spark] final class ServiceClient(
     }
   }
 
-  /** Shows the attempt to readers. `acknowledged`: what this service said that it has of it. */
+  /** Commits the attempt. `acknowledged` is the ledger of what this service has acknowledged. */
   def commitMap(
       service: ServiceLocation,
       generation: ShuffleGeneration,
@@ -105,7 +106,7 @@ private[spark] final class ServiceClient(
     rpc(addressOf(service), message, Done)
   }
 
-  /** The service drops what it has of the attempt, and takes nothing more of it. */
+  /** Makes the service drop the segments of the attempt, and refuse further ones. */
   def abortMap(
       service: ServiceLocation,
       generation: ShuffleGeneration,
@@ -118,7 +119,7 @@ private[spark] final class ServiceClient(
       generation: ShuffleGeneration): Future[FinalizeMergeReply] =
     rpc(addressOf(service), FinalizeMerge(shuffleAt(service, generation)), FinalizeMergeReply)
 
-  /** The service shows nothing of other attempts of a finalized shuffle. */
+  /** Makes the service hide all other map attempts of a finalized shuffle. */
   def retainAttempts(
       service: ServiceLocation,
       generation: ShuffleGeneration,
@@ -127,7 +128,7 @@ private[spark] final class ServiceClient(
     rpc(addressOf(service), message, FinalizeMergeReply)
   }
 
-  /** @param segments about how many there are in the answer */
+  /** @param segments the expected number of segments in the answer */
   def layout(
       service: ServiceLocation,
       generation: ShuffleGeneration,
@@ -138,16 +139,16 @@ private[spark] final class ServiceClient(
     val answerBytes = segments.toLong * SegmentLayoutReply.SegmentBytes
     rpc(addressOf(service), message, SegmentLayoutReply, answerBytes).transform {
       case Success(reply) if !reply.partitions.map(_.reduceId).sameElements(reduceIds) =>
-        Failure(new MalformedMessageException("the layout of other partitions was told"))
+        Failure(new MalformedMessageException("the answer has the layouts of other partitions"))
       case outcome => outcome
     }(SameThread)
   }
 
-  /** The longest that a request with an answer of so many segments may take. */
+  /** Returns the longest time of a request whose answer has this number of segments. */
   def longestLayoutMs(segments: Int): Long =
     deadlines.longestMs(segments.toLong * SegmentLayoutReply.SegmentBytes)
 
-  /** Every chunk is given to `receiver` or failed, exactly once. */
+  /** Fetches chunks. `receiver` gets each chunk or its failure, exactly once. */
   def fetchChunks(
       service: ServiceLocation,
       generation: ShuffleGeneration,
@@ -164,7 +165,7 @@ private[spark] final class ServiceClient(
       opened.transform {
         case Success(stream) if stream.numChunks == wanted.length => Success((opener, stream))
         case Success(stream) =>
-          val wrong = s"a stream of ${stream.numChunks} chunks where ${wanted.length} were wanted"
+          val wrong = s"the stream has ${stream.numChunks} chunks, but should have ${wanted.length}"
           Failure(new MalformedMessageException(wrong))
         case Failure(failure) => Failure(failure)
       }(SameThread)
@@ -174,7 +175,8 @@ private[spark] final class ServiceClient(
   }
 
   /**
-   * One-way: completes when it was sent. (`TransportClient.send` returns another type from Spark 4.3 on.)
+   * Sends a one-way message; completes when it is sent. (`TransportClient.send` returns another
+   * type from Spark 4.3 on.)
    */
   def removeShuffle(service: ServiceLocation, generation: ShuffleGeneration): Future[Unit] = {
     val message =
@@ -193,7 +195,7 @@ private[spark] final class ServiceClient(
     }(SameThread)
   }
 
-  /** `report` is JSON; `ended`: it is the last one. */
+  /** Sends the report, which is JSON. `ended` says that it is the last one. */
   def reportApplication(
       service: ServiceLocation,
       ended: Boolean,
@@ -203,14 +205,14 @@ private[spark] final class ServiceClient(
   def endApplication(service: ServiceLocation): Future[Done] =
     rpc(addressOf(service), EndApplication(app), Done)
 
-  /** It failed a moment ago. */
+  /** True if the service is in the penalty box. */
   def isSuspect(service: ServiceLocation): Boolean = health.isSuspect(addressOf(service))
 
-  /** Since when this JVM has had no answer of it, if it has asked all the time. */
+  /** Returns the beginning of the failures since the last answer, if requests went on. */
   def downSinceNs(service: ServiceLocation): Option[Long] =
     health.downSinceNs(addressOf(service))
 
-  /** Outstanding requests fail. */
+  /** Closes all connections. Requests under way fail. */
   def close(): Unit = connections.close()
 
   private def shuffleAt(service: ServiceLocation, generation: ShuffleGeneration): ShuffleAddress =
@@ -227,7 +229,7 @@ private[spark] final class ServiceClient(
     }
   }
 
-  /** Once, and with a deadline for so many bytes, of the request and of its answer. */
+  /** Sends a request once. `bytes`, of the request and its answer, set the deadline. */
   private def request[M <: Message](service: HostPort, reply: Codec[M], bytes: Long)(
       send: (TransportClient, RpcResponseCallback) => Long): Future[M] = {
     val promise = Promise[M]()
@@ -264,8 +266,8 @@ private[spark] final class ServiceClient(
         Connections.retire(client)
         promise.tryFailure(io)
         ()
-      // Ours, such as no direct memory for what arrives. All that wait on the connection get it from
-      // Spark as it is, and none of them has an answer: for them it is a connection that broke.
+      // An error of this JVM, such as no direct memory for an answer. Spark gives it to all
+      // requests on the connection, and none of them has an answer: to them the connection broke.
       case error: Error =>
         Connections.retire(client)
         promise.tryFailure(new IOException(s"the connection broke: $error", error))
@@ -286,24 +288,24 @@ private[spark] object ServiceClient {
 
   val ClientName = s"lodestone-spark/$Version spark/$SPARK_VERSION"
 
-  /** The body of an UploadStream: docs/protocol.md, section 2. */
+  /** The largest body of an UploadStream (docs/protocol.md, section 2). */
   private val LargestRequest = 64L * 1024 * 1024
 
-  /** Why a push is worth repeating although it was answered. */
+  /** Returns the failure for which a push that was answered is sent again, if there is one. */
   private val passingFlaw: PushBatchReply => Option[FailureClass] = _.statuses.iterator
     .filterNot(_.isSuccess)
     .map(FailureClass.of)
     .find(_.action.repeatAfterMs.isDefined)
 
-  /** For questions in which no application is named. */
+  /** Creates a client for requests that name no application. */
   def apply(conf: SparkConf, settings: LodestoneConf): ServiceClient =
     new ServiceClient(
       Application(conf.getAppId, Application.NoAttempt),
       settings.requestTimeoutMs)
 
   /**
-   * What services call an application that begins now. A cluster manager that counts attempts (YARN)
-   * gives ids that are unique, and services must see which attempt is the newer one of the same.
+   * Returns the name of a new application at services. If the cluster manager counts attempts
+   * (YARN), its ids are unique, and the attempt number tells services which attempt is newer.
    */
   def applicationOf(conf: SparkConf, random: Long): Application = {
     val attempt = conf.getOption("spark.app.attempt.id").flatMap(id => Try(id.toInt).toOption)

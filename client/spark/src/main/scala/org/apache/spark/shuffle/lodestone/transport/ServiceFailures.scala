@@ -6,30 +6,31 @@ import java.io.IOException
 import org.apache.spark.shuffle.lodestone.HostPort
 import org.apache.spark.shuffle.lodestone.wire.LaidSegment
 
-// What a request can end with besides an answer, a refusal, or an IOException of the connection.
-// FailureClass says what each of them means.
+// The failures of a request besides refusals and IOExceptions of the connection. FailureClass says
+// what each of them means.
 
-/** What answered at that address is no Lodestone daemon. */
+/** The process at that address is no Lodestone daemon. */
 private[spark] final class NotLodestoneException(service: HostPort, answer: String)
     extends IOException(s"$service is not a Lodestone service: $answer")
 
-/** Spark's RpcFailure: the peer does not know the message, or failed in it. */
+/** Spark's RpcFailure: the peer does not know the message, or failed while it handled it. */
 private[transport] final class RpcFailedException(cause: Throwable)
     extends IOException(cause.getMessage, cause)
 
-/** No sign of life from the service for as long as the request may take. */
+/** The service answered nothing for as long as the request may take. */
 private[spark] final class RequestTimeoutException(service: HostPort, timeoutMs: Long)
     extends IOException(s"$service did not answer within $timeoutMs ms")
 
-/** The service lives, as far as one can tell, but has not come to this request for too long. */
+/** The service answered other requests, but not this one in time. */
 private[spark] final class SlowAnswerException(service: HostPort, timeoutMs: Long)
-    extends IOException(s"$service is busy with others: no answer to this request in $timeoutMs ms")
+    extends IOException(
+      s"$service answers other requests, but did not answer this one within $timeoutMs ms")
 
-/** A chunk arrived with other bytes than the map tasks wrote, or with other ones than its layout says. */
+/** The bytes of a chunk differ from what the map tasks wrote, or from what its layout says. */
 private[spark] final class DamagedChunkException(damage: String, val segment: DamagedSegment)
     extends IOException(damage)
 
-/** By its name: what else a layout says of it may have been damaged on its way as well. */
+/** The name of a segment alone: the rest of the layout may be damaged too. */
 private[spark] final case class DamagedSegment(
     reduceId: Int,
     mapIndex: Int,
@@ -45,6 +46,6 @@ private[spark] object DamagedSegment {
     DamagedSegment(reduceId, laid.mapIndex, laid.mapId, laid.sequence)
 }
 
-/** Our own map output cannot be read back. */
+/** This executor cannot read its own map output. */
 private[spark] final class OwnOutputException(map: String, cause: Throwable)
     extends IOException(s"the output of $map cannot be read: $cause", cause)

@@ -6,16 +6,16 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import org.apache.spark.shuffle.lodestone.HostPort
 
 /**
- * The penalty box: a service that failed is left alone for a while, and longer each time that it
- * fails again, so that no task after the first waits for it in vain. What it did long ago is
- * forgotten step by step. (Typhoon's rule, for addresses instead of hosts.)
+ * The penalty box. This JVM avoids a service that failed for some time, and longer after each
+ * further failure, so that only the first task waits for it in vain. Old failures are forgotten one
+ * by one. (Typhoon's rule, for addresses instead of hosts.)
  */
 private[lodestone] final class ServiceHealth(nanoClock: () => Long = () => System.nanoTime()) {
   import ServiceHealth._
 
   private val records = new ConcurrentHashMap[HostPort, Record]()
 
-  /** Requests that fail while it is in the box were sent before: they count as one failure. */
+  /** Notes a failure. Requests that fail while the service is in the box count as one failure. */
   def failed(service: HostPort): Unit = {
     val nowNs = nanoClock()
     // Addresses come and go with their daemons.
@@ -32,7 +32,7 @@ private[lodestone] final class ServiceHealth(nanoClock: () => Long = () => Syste
     ()
   }
 
-  /** It is well, but what it did is not forgotten: the next failure costs it more. */
+  /** Notes an answer. It ends the penalty, but the next failure still costs more. */
   def answered(service: HostPort): Unit = {
     val nowNs = nanoClock()
     records.computeIfPresent(
@@ -41,7 +41,7 @@ private[lodestone] final class ServiceHealth(nanoClock: () => Long = () => Syste
     ()
   }
 
-  /** Since when it has done nothing but fail, if it was asked all the time. */
+  /** Returns the beginning of the failures since the last answer, if requests went on. */
   def downSinceNs(service: HostPort): Option[Long] = {
     val nowNs = nanoClock()
     for (record <- Option(records.get(service)); outage <- record.outage if !outage.isOver(nowNs))
@@ -60,10 +60,10 @@ private[lodestone] object ServiceHealth {
   private val FirstNs = TimeUnit.SECONDS.toNanos(10)
   private val LongestNs = TimeUnit.SECONDS.toNanos(80)
 
-  /** After this long without a failure one of them is forgotten. */
+  /** After this time without a failure one failure is forgotten. */
   private val DecayNs = TimeUnit.SECONDS.toNanos(60)
 
-  /** After this long in which nobody asked, what was known of an outage says nothing any more. */
+  /** An outage without requests for this time says nothing about the service any more. */
   private val SilenceNs = TimeUnit.SECONDS.toNanos(10)
 
   /** Failures of a service without an answer between them. */
@@ -72,8 +72,8 @@ private[lodestone] object ServiceHealth {
   }
 
   /**
-   * The failures of a service, `level` of them not forgotten when the last one counted. None: it has
-   * answered since.
+   * The failures of a service. `level` is the number that was not forgotten at the last one that
+   * counted. `outage` is None if the service has answered since.
    */
   private final case class Record(level: Int, failedAtNs: Long, outage: Option[Outage]) {
     def isBoxed(nowNs: Long): Boolean = outage.isDefined && nowNs - failedAtNs < boxNs

@@ -5,10 +5,10 @@ import scala.concurrent.{Await, Future, TimeoutException}
 import scala.concurrent.duration.DurationLong
 import scala.util.Try
 
-/** Waits on a task's own thread. A task that is killed without an interrupt must find out. */
+/** Waits on a task's own thread, and checks whether the task was killed without an interrupt. */
 private[lodestone] object TaskWait {
 
-  /** How long that may take. */
+  /** The longest time between two checks. */
   val LookMs = 500L
 
   /** @param alive throws when the task was killed */

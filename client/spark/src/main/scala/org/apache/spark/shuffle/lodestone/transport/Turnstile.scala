@@ -6,14 +6,14 @@ import java.util.ArrayDeque
 import scala.annotation.tailrec
 
 /**
- * Lets in as much as there is room for. Who comes when there is none waits, in the order of arrival,
- * and is let in by those who leave, on their thread. Nobody waits for ever where all leave.
+ * Limits how much is under way at a time. A caller that finds no room waits, in the order of
+ * arrival, and begins on the thread of a caller that leaves. As long as all leave, each one begins.
  */
 private[lodestone] final class Turnstile(room: Int) {
   private val waiting = new ArrayDeque[(Int, () => Unit)]()
   private var inside = 0
 
-  /** What is larger than the room is let in when nobody else is there. */
+  /** Calls `begin` when there is room. A size above the room waits until nothing is under way. */
   def enter(size: Int)(begin: () => Unit): Unit = {
     synchronized(waiting.add(size -> begin))
     admit()
@@ -32,7 +32,7 @@ private[lodestone] final class Turnstile(room: Int) {
         begin()
         hasBegun = true
       } finally {
-        // Nobody calls `left` for what has not begun.
+        // The caller does not call `left`, because it has not begun.
         if (!hasBegun) synchronized(inside -= size)
       }
       admit()

@@ -2,12 +2,12 @@
 package org.apache.spark.shuffle.lodestone.wire
 
 /**
- * Which one of its block, of one map attempt and partition, a segment of a remote shuffle is, and whether it
- * is the last one: readers see by it that they have all. A block of a merged shuffle has one segment.
+ * The number of a segment within its block, and a mark of the last one. By these a reader of a
+ * remote shuffle sees whether it has the whole block. A block of a merged shuffle has one segment.
  */
 private[spark] object BlockSequence {
 
-  /** What segments of merged shuffles have. */
+  /** The value for the segments of merged shuffles. */
   val Unnumbered: Int = 0
 
   def apply(number: Int): Int = number << 1

@@ -4,26 +4,26 @@ package org.apache.spark.shuffle.lodestone.wire
 import scala.collection.mutable
 
 /**
- * Which segments of the blocks of one partition were met, at one service or several, and whether that is all
- * of them: a block is whole if its segments are there from the first one to the one that says that it is the
- * last. Services may have the same segment, but none has it twice, and it is the same at all of them.
+ * Collects which segments of one partition were found, at one service or several, and knows which
+ * blocks are whole: those with all segments from the first one to the one that is marked as last.
+ * Several services may have the same segment, with the same content, but no service has it twice.
  */
 private[spark] final class BlocksMet {
   import BlocksMet._
 
   private val met = mutable.LongMap.empty[Met]
 
-  /** By map index, of blocks that have more than the one segment which is the first and the last. */
+  /** By map index, the blocks that have more than one segment. */
   private val several = mutable.LongMap.empty[Block]
 
-  /** Map indexes of blocks that contradict themselves. */
+  /** The map indexes of blocks whose segments contradict each other. */
   private val broken = mutable.BitSet.empty
   private var service = 0
 
-  /** What comes next is at another service. */
+  /** The segments that follow are at another service. */
   def nextService(): Unit = service += 1
 
-  /** False: it was met before. */
+  /** Adds a segment. Returns false if it was found before. */
   def add(segment: LaidSegment): Boolean = {
     val name = nameOf(segment.mapIndex, BlockSequence.numberOf(segment.sequence))
     val before = met.getOrNull(name)
@@ -56,13 +56,13 @@ private[spark] final class BlocksMet {
 
 private object BlocksMet {
 
-  /** First and last in one, as most are. */
+  /** A segment that is the first and the last one, as most are. */
   private val Only = BlockSequence.last(BlockSequence(0))
   private val Unknown = -1
 
   private final class Met(val segment: LaidSegment, val service: Int)
 
-  /** Segments of one block, each counted once. */
+  /** The segments of one block, each counted once. */
   private final class Block {
     var count = 0
     var highest: Int = Unknown

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.wire
 
-/** Makes a map attempt visible, if what the service holds of it is what was acknowledged. */
+/** Makes a map attempt visible, if the service has exactly the segments that it acknowledged. */
 private[spark] final case class CommitMap(
     shuffle: ShuffleAddress,
     mapIndex: Int,
@@ -23,7 +23,7 @@ private[spark] object CommitMap extends Codec[CommitMap](89) {
     CommitMap(ShuffleAddress.read(in), in.int(), in.long(), Ledger(in.long(), in.long()))
 }
 
-/** Drops what the service holds of a map attempt. */
+/** Drops the segments of a map attempt. */
 private[spark] final case class AbortMap(shuffle: ShuffleAddress, mapIndex: Int, mapId: Long)
     extends Message {
   override def typeId: Int = AbortMap.typeId

@@ -4,22 +4,22 @@ package org.apache.spark.shuffle.lodestone.wire
 import java.nio.ByteBuffer
 import java.util.zip.CRC32C
 
-/** CRC-32C (Castagnoli). The JDK has it from Java 9 on, which is why the plugin needs Java 11. */
+/** CRC-32C (Castagnoli). The JDK has it from Java 9 on, so the plugin needs Java 11. */
 private[lodestone] object Crc32c {
 
-  /** Of the remaining bytes, which it consumes. */
+  /** Returns the checksum of the remaining bytes, and consumes them. */
   def of(bytes: ByteBuffer): Int = new Crc32c(Array(bytes)).next(bytes.remaining())
 }
 
 /**
- * Of one part after another of bytes that lie in several pieces, as they come from a network: to put
- * them together would be a copy of all of them. Consumes the pieces.
+ * Computes checksums of consecutive parts of bytes that lie in several buffers, as a network
+ * delivers them, without a copy. It consumes the buffers.
  */
 private[lodestone] final class Crc32c(pieces: Array[ByteBuffer]) {
   private val crc = new CRC32C
   private var piece = 0
 
-  /** Of the next `length` bytes; there must be so many. */
+  /** Returns the checksum of the next `length` bytes, which must exist. */
   def next(length: Int): Int = {
     crc.reset()
     var left = length

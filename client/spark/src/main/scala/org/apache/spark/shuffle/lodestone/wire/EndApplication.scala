@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.wire
 
-/** Drops everything of the application; answered with [[Done]]. */
+/** Removes all data of the application. The answer is [[Done]]. */
 private[spark] final case class EndApplication(app: Application) extends Message {
   override def typeId: Int = EndApplication.typeId
   override private[wire] def write(out: WireWriter): Unit = app.write(out)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.wire
 
-/** Kept in place of the last one; answered with [[Done]]. `ended`: no newer one will come. */
+/** A report, which replaces the last one. `ended`: no newer one follows. The answer is [[Done]]. */
 private[spark] final case class ReportApplication(app: Application, ended: Boolean, report: String)
     extends Message {
   override def typeId: Int = ReportApplication.typeId
@@ -17,7 +17,7 @@ private[spark] object ReportApplication extends Codec[ReportApplication](81) {
     ReportApplication(Application.read(in), Explain.flag(in), in.string())
 }
 
-/** The reports of all attempts of an application; with an empty id, a list of all. */
+/** Asks for the reports of all attempts of an application; with an empty id, for a list of all. */
 private[spark] final case class ExplainApplication(appId: String) extends Message {
   override def typeId: Int = ExplainApplication.typeId
   override private[wire] def write(out: WireWriter): Unit = out.string(appId)
@@ -28,7 +28,7 @@ private[spark] object ExplainApplication extends Codec[ExplainApplication](82) {
     ExplainApplication(in.string())
 }
 
-/** A report as a service keeps it; without its text in a list. */
+/** A report as a service keeps it. In a list its text is empty. */
 private[spark] final case class ReportKept(
     app: Application,
     ended: Boolean,
@@ -51,7 +51,7 @@ private[spark] final case class Explanation(incarnation: Long, applications: Arr
 
 private[spark] object Explanation extends Codec[Explanation](83) {
 
-  /** Two empty strings, the attempt, the flag, the age. */
+  /** The size of two empty strings, the attempt, the flag and the age. */
   private val MinReportBytes = 21
 
   override private[wire] def read(in: WireReader): Explanation =

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.wire
 
-/** Places of a layout that follow one another. */
+/** Consecutive slots of a layout. */
 private[spark] final case class SegmentRun(first: Int, count: Int)
 
-/** Segments of one partition, which come as one chunk. */
+/** Segments of one partition, which the service sends as one chunk. */
 private[spark] final case class ChunkPlaces(reduceId: Int, runs: Array[SegmentRun])
 
-/** Opens a stream of these chunks; the answer is Spark's own StreamHandle. */
+/** Opens a stream of these chunks. The answer is Spark's own StreamHandle. */
 private[spark] final case class FetchSegments(
     shuffle: ShuffleAddress,
     chunks: Array[ChunkPlaces])
@@ -37,7 +37,7 @@ private[spark] object FetchSegments extends Codec[FetchSegments](88) {
       })
 }
 
-/** Spark's answer to whatever opens a stream (its message 3). */
+/** Spark's answer to each request that opens a stream (its message 3). */
 private[spark] final case class OpenStream(streamId: Long, numChunks: Int) extends Message {
   override def typeId: Int = OpenStream.typeId
   override private[wire] def write(out: WireWriter): Unit = {

@@ -12,8 +12,8 @@ private[spark] object FinalizeMerge extends Codec[FinalizeMerge](72) {
 }
 
 /**
- * Shows, of a finalized shuffle, the segments of no other map attempts than these; to be sent before anything
- * is read.
+ * Makes a service hide the segments of all other map attempts of a finalized shuffle. It must be
+ * sent before a reader reads.
  */
 private[spark] final case class RetainAttempts(shuffle: ShuffleAddress, mapIds: Array[Long])
     extends Message {
@@ -26,7 +26,7 @@ private[spark] final case class RetainAttempts(shuffle: ShuffleAddress, mapIds: 
 
 private[spark] object RetainAttempts extends Codec[RetainAttempts](95) {
 
-  /** About half of what a service takes in one message. */
+  /** About half of the service's limit for one message. */
   val MaxAttempts = 500000
 
   private val MapIdBytes = 8
@@ -36,12 +36,12 @@ private[spark] object RetainAttempts extends Codec[RetainAttempts](95) {
 }
 
 /**
- * Totals of what this service merged of the shuffle, and shows.
+ * The totals of the segments that this service merged and shows.
  *
  * @param lostSegments
- *   segments that it had acknowledged and could not keep
+ *   the number of segments that the service acknowledged and could not keep
  * @param checksum
- *   of the [[Ledger]] of both
+ *   the checksum of the [[Ledger]] of both
  */
 private[spark] final case class FinalizeMergeReply(
     incarnation: Long,
@@ -52,7 +52,7 @@ private[spark] final case class FinalizeMergeReply(
     checksum: Long)
     extends Message {
 
-  /** What there is, kept or known to be lost. */
+  /** The ledger of all acknowledged segments, kept or lost. */
   def ledger: Ledger = Ledger(segments + lostSegments, checksum)
 
   override def typeId: Int = FinalizeMergeReply.typeId

@@ -37,7 +37,7 @@ private[spark] object HelloReply extends Codec[HelloReply](65) {
     HelloReply(in.int(), in.string(), in.long(), Load.read(in))
 }
 
-/** How a service is doing. */
+/** The load and the state of a service. */
 private[spark] final case class Load(
     state: Byte,
     memoryUsed: Long,
@@ -48,7 +48,7 @@ private[spark] final case class Load(
     shuffles: Int) {
   def serving: Boolean = state == Load.Serving
 
-  /** It is drained: what it holds must be let go, or read, before it can end. */
+  /** True if the service is drained: it ends when its shuffles are read or removed. */
   def leaving: Boolean = state == Load.Draining
 
   private[wire] def write(out: WireWriter): Unit = {

@@ -2,8 +2,8 @@
 package org.apache.spark.shuffle.lodestone.wire
 
 /**
- * One attempt of one application, as services know it: `appId` is Spark's, or [[Application.unique]].
- * `attempt` is -1 where the cluster manager counts none.
+ * One attempt of one application, as services know it. `appId` is Spark's, or
+ * [[Application.unique]]. `attempt` is -1 if the cluster manager does not count attempts.
  */
 private[spark] final case class Application(appId: String, attempt: Int) {
   private[wire] def write(out: WireWriter): Unit = {
@@ -16,9 +16,9 @@ private[spark] object Application {
   val NoAttempt = -1
 
   /**
-   * Nobody but this driver has such a name: two masters, or two local modes that began in the same
-   * millisecond, give their applications the same id. docs/protocol.md has the form; `lodestone explain`
-   * knows it.
+   * Returns a name that no other driver has. Spark's id is not enough: two masters, or two local
+   * modes that begin in the same millisecond, may give the same id. docs/protocol.md has the form,
+   * and `lodestone explain` knows it.
    */
   def unique(appId: String, random: Long): Application =
     Application(f"$appId~$random%016x", NoAttempt)
@@ -26,7 +26,7 @@ private[spark] object Application {
   private[wire] def read(in: WireReader): Application = Application(in.string(), in.int())
 }
 
-/** `incarnation` 0: whichever is there. */
+/** Renews a lease. `incarnation` 0 stands for any. */
 private[spark] final case class RenewLease(app: Application, incarnation: Long, ttlMs: Long)
     extends Message {
   override def typeId: Int = RenewLease.typeId

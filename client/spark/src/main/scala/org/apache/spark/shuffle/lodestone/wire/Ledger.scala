@@ -2,8 +2,9 @@
 package org.apache.spark.shuffle.lodestone.wire
 
 /**
- * Which segments, whatever their order: how many, and the sum of a hash of each. Map tasks keep it of
- * what was acknowledged to them, services of what they have; see docs/protocol.md.
+ * The number of segments in a set, and the sum of their hashes, which does not depend on their
+ * order. Map tasks keep a ledger of the segments that services acknowledged, and services keep one
+ * of the segments that they have (docs/protocol.md).
  */
 private[spark] final case class Ledger(segments: Long, checksum: Long) {
   def and(other: Ledger): Ledger =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.wire
 
-/** One segment on its way; `records` is -1 where the writer cannot count them. */
+/** One segment of a batch. `records` is -1 if the writer cannot count them. */
 private[spark] final case class Segment(
     reduceId: Int,
     length: Int,
@@ -10,8 +10,8 @@ private[spark] final case class Segment(
     sequence: Int = BlockSequence.Unnumbered)
 
 /**
- * The meta of an UploadStream whose body holds the segments one after another. They are numbered from
- * `firstSegment` on, among all that the attempt pushes; in merge mode that is 0 for each batch.
+ * The meta of an UploadStream whose body holds the segments one after another. `firstSegment` is
+ * the number of the first one among all segments that the attempt pushes; in mode merge it is 0.
  */
 private[spark] final case class PushBatch(
     shuffle: ShuffleAddress,
@@ -38,7 +38,7 @@ private[spark] final case class PushBatch(
 
 private[spark] object PushBatch extends Codec[PushBatch](93) {
 
-  /** docs/protocol.md, section 2: segments in one batch. */
+  /** The limit of segments in one batch (docs/protocol.md, section 2). */
   val MaxSegments = 65536
 
   private val SegmentBytes = 20

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.wire
 
-/** One generation of one shuffle, as one life of one service knows it. */
+/** One generation of one shuffle, at one incarnation of a service. */
 private[spark] final case class ShuffleAddress(
     app: Application,
     incarnation: Long,
@@ -20,7 +20,7 @@ private[spark] object ShuffleAddress {
     ShuffleAddress(Application.read(in), in.long(), in.int(), in.int())
 }
 
-/** Whether executors keep what they push. */
+/** Says whether executors keep the blocks that they push. */
 private[spark] sealed abstract class ShuffleMode(val code: Byte)
 
 private[spark] object ShuffleMode {
@@ -53,7 +53,7 @@ private[spark] final case class RegisterShuffle(
 
 private[spark] object RegisterShuffle extends Codec[RegisterShuffle](84) {
 
-  /** Segments are whole blocks, as Spark's own writers made them. */
+  /** Segments are bytes of blocks in the format of Spark's own writers. */
   val SparkStream = "spark-stream"
 
   override private[wire] def read(in: WireReader): RegisterShuffle =

@@ -33,7 +33,7 @@ private[spark] object SegmentLayout extends Codec[SegmentLayout](86) {
     SegmentLayout(ShuffleAddress.read(in), MapRange.read(in), in.ints())
 }
 
-/** One segment of a partition; `sequence`: see [[BlockSequence]]. */
+/** One segment of a partition. [[BlockSequence]] explains `sequence`. */
 private[spark] final case class LaidSegment(
     mapIndex: Int,
     mapId: Long,
@@ -42,16 +42,16 @@ private[spark] final case class LaidSegment(
     records: Int,
     crc32c: Int)
 
-/** Segments at places that follow one another, from `first` on. */
+/** Segments in consecutive slots, from the slot `first` on. */
 private[spark] final case class LaidRun(first: Int, segments: Array[LaidSegment])
 
-/** `status` is UnknownPartition, with no runs, where nothing was pushed for the partition. */
+/** A layout. `status` is UnknownPartition, and there are no runs, if nothing was pushed. */
 private[spark] final case class PartitionLayout(
     reduceId: Int,
     status: Status,
     runs: Array[LaidRun])
 
-/** In the order asked. */
+/** In the order of the request. */
 private[spark] final case class SegmentLayoutReply(
     incarnation: Long,
     partitions: Array[PartitionLayout])

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.wire
 
-/** A status code: docs/protocol.md, section 5. */
+/** A status code (docs/protocol.md, section 5). */
 private[spark] sealed abstract class Status(val code: Byte, val name: String) {
 
-  /** It is done. */
+  /** True if the service has done what the request asks for. */
   def isSuccess: Boolean = this == Status.Ok || this == Status.Duplicate
 
   override def toString: String = name
@@ -76,7 +76,7 @@ private[spark] object Done extends Codec[Done](79) {
   override private[wire] def read(in: WireReader): Done = Done(in.long())
 }
 
-/** `detail` is for the log. */
+/** A refusal. `detail` is for the log. */
 private[spark] final case class Refused(status: Status, incarnation: Long, detail: String)
     extends Message {
   override def typeId: Int = Refused.typeId

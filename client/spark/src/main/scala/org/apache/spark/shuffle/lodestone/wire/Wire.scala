@@ -9,10 +9,10 @@ import scala.reflect.ClassTag
 
 import io.netty.buffer.{ByteBuf, Unpooled}
 
-/** The peer sent what docs/protocol.md does not allow. */
+/** The peer sent a message that docs/protocol.md does not allow. */
 private[spark] final class MalformedMessageException(detail: String) extends IOException(detail)
 
-/** A message of the extension: docs/protocol.md, section 4. */
+/** A message of the extension (docs/protocol.md, section 4). */
 private[spark] trait Message {
   def typeId: Int
   private[wire] def write(out: WireWriter): Unit
@@ -29,17 +29,17 @@ private[spark] trait Message {
 private[spark] abstract class Codec[M <: Message](val typeId: Int) {
   private[wire] def read(in: WireReader): M
 
-  /** The whole of `bytes` must be this message. */
+  /** Decodes a message. It must fill all of `bytes`. */
   final def decode(bytes: ByteBuffer): M = {
     val in = new WireReader(bytes)
     val found = in.byte()
     if (found != typeId) {
-      throw new MalformedMessageException(s"message type $found where $typeId was expected")
+      throw new MalformedMessageException(s"the message has type $found, but should have $typeId")
     }
     in.whole(read(in))
   }
 
-  /** As [[decode]], but a refusal in its place is thrown. */
+  /** Decodes like [[decode]], but throws a refusal that arrives in place of the message. */
   final def decodeReply(bytes: ByteBuffer): M = {
     if (bytes.hasRemaining && bytes.get(bytes.position()) == Refused.typeId) {
       throw new RefusedException(Refused.decode(bytes))
@@ -75,7 +75,7 @@ private[wire] final class WireWriter {
   def result: ByteBuffer = out.nioBuffer()
 }
 
-/** Checks every length against what is there before anything is allocated for it. */
+/** Reads fields. It checks each length against the remaining bytes before it allocates memory. */
 private[wire] final class WireReader(source: ByteBuffer) {
   private val in = source.duplicate()
 
@@ -99,7 +99,7 @@ private[wire] final class WireReader(source: ByteBuffer) {
 
   def ints(): Array[Int] = seq(4)(int())
 
-  /** An array whose elements take at least `minBytes` each. */
+  /** Reads an array whose elements have at least `minBytes` each. */
   def seq[T: ClassTag](minBytes: Int)(one: => T): Array[T] = {
     val n = count(minBytes)
     Array.fill(n)(one)
@@ -107,7 +107,7 @@ private[wire] final class WireReader(source: ByteBuffer) {
 
   def whole[T](message: T): T = {
     if (in.hasRemaining) {
-      throw new MalformedMessageException(s"${in.remaining()} bytes after the message")
+      throw new MalformedMessageException(s"${in.remaining()} bytes follow the message")
     }
     message
   }
@@ -115,14 +115,14 @@ private[wire] final class WireReader(source: ByteBuffer) {
   private def count(minBytes: Int): Int = {
     val n = int()
     if (n < 0 || n.toLong * minBytes > in.remaining()) {
-      throw new MalformedMessageException(s"a count of $n with ${in.remaining()} bytes left")
+      throw new MalformedMessageException(s"the count is $n, but ${in.remaining()} bytes are left")
     }
     n
   }
 
   private def need(n: Int): ByteBuffer = {
     if (in.remaining() < n) {
-      throw new MalformedMessageException(s"$n bytes expected, ${in.remaining()} left")
+      throw new MalformedMessageException(s"a field has $n bytes, but ${in.remaining()} are left")
     }
     in
   }

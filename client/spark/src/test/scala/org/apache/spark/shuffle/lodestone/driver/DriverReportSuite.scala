@@ -179,7 +179,7 @@ class DriverReportSuite extends DriverHarness {
       "shuffle 3: 200 of 200 partitions merged by 1 service, 0 blocks pushed, " +
         "finalized in 34 ms; 2 maps had 400 blocks of 409,600 bytes together, " +
         "a small read takes 118 us " +
-        "(merged are 2,000 blocks and more, of 32,768 bytes at most on average)",
+        "(shuffles are merged from 2,000 blocks on, up to 32,768 bytes per block on average)",
       report.sentence(record, partitions = 200))
   }
 
