@@ -13,11 +13,11 @@ from contextlib import ExitStack
 
 from harness.daemon import Daemon
 from harness.driver import environment
+from harness.meters import Meter
 from harness.paths import ROOT, python_of
 from harness.processes import daemons_below, kill_tree
 
 from . import disk
-from .meters import Meter
 from .service import ShuffleService
 from .sides import BENCH, CACHE, Setting, Side, home, settings
 

@@ -4,7 +4,7 @@
 import os
 from pathlib import Path
 
-from harness.processes import command_line, daemons_below, descendants
+from .processes import command_line, daemons_below, descendants
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
