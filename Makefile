@@ -13,6 +13,8 @@ MVN := mvn -q -B -T 2
 JARS := dist/jars/lodestone-spark-3.5_2.12.jar dist/jars/lodestone-spark-4_2.13.jar
 JOBS_JAR := dist/jars/lodestone-e2e-jobs.jar
 TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 test,.venv-$(name)/.ready)
+# The browser that opens the page of the demo in a test.
+CHROMIUM := .cache/chromium/.ready
 DEMO_VENVS := $(foreach name,3.5.9 4.3.0 demo,.venv-$(name)/.ready)
 # What `make bench` measures: all of it, five times, unless told otherwise on the command line.
 BENCH_SPARK ?= 4.1.4
@@ -37,7 +39,7 @@ help: ## lists the commands
 build: tools daemon $(JARS) $(JOBS_JAR) ## fills dist/: the daemon, one plugin jar per Spark line
 	@ls -l dist/lodestone dist/jars/*.jar | awk '{print $$5, $$9}'
 
-demo: tools daemon $(JARS) $(JOBS_JAR) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## runs real queries on plain Spark and on Lodestone, and compares
+demo: tools daemon $(JARS) $(JOBS_JAR) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## real jobs on plain Spark and on Lodestone, and a page of what was gained
 	@PYTHONPATH=e2e python3 -m demo
 
 bench: tools daemon $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## real jobs on plain Spark, on tuned Spark, and on Lodestone in each mode
@@ -57,7 +59,7 @@ numbers: ## writes the table of numbers in README.md from bench/results/ratios.c
 
 # The releases of Spark are fetched meanwhile; where that fails, test-e2e tries again and says why.
 test: tools .venv-test/.ready ## everything that CI runs
-	@$(MAKE) --no-print-directory $(TEST_VENVS) & fetching=$$!; \
+	@$(MAKE) --no-print-directory $(TEST_VENVS) $(CHROMIUM) & fetching=$$!; \
 	  $(MAKE) --no-print-directory lint || { kill $$fetching; exit 1; }; \
 	  archives=test-archives; wait $$fetching || archives=; \
 	  $(MAKE) --no-print-directory -j 2 -O test-rust test-jvm $$archives
@@ -125,7 +127,7 @@ test-jvm: tools daemon $(JARS)
 	$(MVN) -f client/pom.xml test
 
 test-e2e: tools daemon bench-tools $(JARS) $(JOBS_JAR)
-	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS)
+	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS) $(CHROMIUM)
 	@$(MAKE) --no-print-directory -j 2 -O test-archives
 	$(SAY) "end to end: real Spark processes, real daemons"
 	.venv-test/bin/python -m pytest -q --durations=25 -n 5 --dist loadgroup -c e2e/pytest.ini e2e/tests
@@ -180,6 +182,13 @@ $(JOBS_JAR): $(JOB_SOURCES)
 	@for archive in .venv-$*/lib/python*/site-packages/pyspark/python/lib/*.zip; do \
 	  if [ -f $$archive ]; then ln -sfn ../../.. $$archive; fi; done
 	@cp $< $@
+
+$(CHROMIUM): $(wildcard e2e/chromium/*) .venv-test/.ready
+	$(SAY) "Chromium, for the test of the demo's page"
+	@rm -rf $(@D) && mkdir -p $(@D) && cp e2e/chromium/* $(@D)
+	@cd $(@D) && export PATH="$(CURDIR)/.venv-test/bin:$$PATH" \
+	  && npm ci --silent --no-audit --no-fund --ignore-scripts && node unpack.mjs && rm -rf node_modules
+	@touch $@
 
 # Classes of Spark and the plugin as a JVM keeps them in memory.
 .cache/classes-%.jsa: .venv-%/.ready $(JARS) $(JOBS_JAR)

@@ -1,66 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make demo`: the same jobs on plain Spark and on Lodestone, in turn, with real executor processes."""
+"""`make demo`: the same jobs on plain Spark and on Lodestone, in turn, with executor processes.
 
+Its last line is the path of a page that shows and explains the figures.
+"""
+
+import json
+import os
+import platform
 import sys
 import time
-from contextlib import ExitStack
+from datetime import datetime, timezone
+from pathlib import Path
 
 from harness.paths import PLUGIN_LINES
-from harness.screen import progress, say
+from harness.screen import say
 from tpch import tables as tpch
 
-from . import table
-from .session import JOBS, Done, Session
-from .verdict import difference, faults
+from . import page, summary
+from .comparison import compare
+from .session import FOLDER, Setting
+from .verdict import faults
 
 
 def main() -> int:
     began = time.monotonic()
     say("== TPC-H at scale factor 1")
     tables = tpch.make()
-    size_mb = sum(file.stat().st_size for file in tables.glob("*.parquet")) / 1e6
+    # Read once, so that the first job finds the files in memory like all others.
+    size_mb = sum(len(file.read_bytes()) for file in tables.glob("*.parquet")) / 1e6
     say(f"   {size_mb:.0f} MB of Parquet in {tables}")
-    found, pages = [], []
-    with ExitStack() as ending:
-        for version in PLUGIN_LINES:
-            plain, lodestone = side_by_side(version, tables, ending)
-            found += faults(version, plain, lodestone)
-            pages.append(table.page(version, plain, lodestone))
-    say("\n" + "\n\n".join(pages))
-    say(f"\nThe whole demo took {time.monotonic() - began:.0f} s.")
+    comparisons = [compare(Setting(version, tables)) for version in PLUGIN_LINES]
+    return report(result_of(comparisons), FOLDER, time.monotonic() - began)
+
+
+def report(result: dict, folder: Path, seconds: float) -> int:
+    """Says what was gained, and writes the page. The exit code is 1 after a fault."""
+    comparisons = result["comparisons"]
+    for comparison in comparisons:
+        say(f"\n{summary.of(comparison)}")
+    found = [fault for comparison in comparisons for fault in faults(comparison)]
+    say("")
     for fault in found:
         say(f"FAILED: {fault}")
     if not found:
         say("Every answer was the same on plain Spark and on Lodestone.")
+    say(f"The demo took {seconds:.0f} s. This page shows the figures and explains them:")
+    say(str(write(result, folder)))
     return 1 if found else 0
 
 
-def side_by_side(
-    version: str, tables, ending: ExitStack
-) -> tuple[dict[str, Done], dict[str, Done]]:
-    """Each job on one side and then on the other, while both applications are up: what slows the machine for a while slows both.
+def result_of(comparisons: list[dict]) -> dict:
+    """Everything that the page shows."""
+    return {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": {"cores": os.cpu_count(), "system": f"Linux {platform.release()}"},
+        "comparisons": comparisons,
+    }
 
-    They put themselves away in the background; `ending` waits for that, or kills them when the demo fails.
-    """
-    say(f"\n== Spark {version}")
-    progress("   starting two applications, each with an executor of two cores")
-    began = time.monotonic()
-    plain: dict[str, Done] = {}
-    lodestone: dict[str, Done] = {}
-    sessions = [ending.enter_context(Session(version, ours, tables)) for ours in (False, True)]
-    for session in sessions:
-        session.await_ready()
-    say(f": {time.monotonic() - began:.0f} s")
-    for job in JOBS:
-        progress(f"   {job.upper():<5}")
-        for session, done in zip(sessions, (plain, lodestone), strict=True):
-            done[job] = session.run(job)
-            progress(f"  {session.name} {done[job].seconds:4.1f} s")
-        differs = difference(plain[job].answer, lodestone[job].answer)
-        say(f"  {differs or 'same answer'}")
-    for session in sessions:
-        session.begin_stop()
-    return plain, lodestone
+
+def write(result: dict, folder: Path) -> Path:
+    """The figures as JSON, and the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "demo.json").write_text(json.dumps(result, indent=1) + "\n")
+    path = folder / "demo.html"
+    path.write_text(page.of(result), encoding="utf-8")
+    return path
 
 
 if __name__ == "__main__":

@@ -2,15 +2,16 @@
 """What would make the demo a failure."""
 
 
-def faults(version: str, plain: dict, lodestone: dict) -> list[str]:
-    """A sentence per fault: an answer that differs, or nothing merged at all."""
+def faults(comparison: dict) -> list[str]:
+    """A sentence for each fault: an answer that differs, or no merged chunk at all."""
+    spark = comparison["spark"]
     found = [
-        f"Spark {version}, {name}: {difference(done.answer, lodestone[name].answer)}"
-        for name, done in plain.items()
-        if difference(done.answer, lodestone[name].answer)
+        f"Spark {spark}, {job['title']}: {job['difference']}"
+        for job in comparison["jobs"]
+        if job["difference"]
     ]
-    if not any(done.counts.get("mergedBlocksRead", 0) for done in lodestone.values()):
-        found.append(f"Spark {version}: no reader took a merged chunk")
+    if not any(job["counts"].get("mergedBlocksRead", 0) for job in comparison["jobs"]):
+        found.append(f"Spark {spark}: no reader took a merged chunk")
     return found
 
 

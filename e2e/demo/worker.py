@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inside one PySpark process: runs the demo's jobs as their names arrive on stdin, and tells of each in a line of JSON on stdout."""
+"""Inside one PySpark process: runs the demo's jobs as their names arrive on stdin.
+
+Each job gives two lines of JSON on stdout: seconds and answer as soon as it has ended, then what
+Spark and Lodestone have counted.
+"""
 
 import json
 import sys
@@ -9,9 +13,10 @@ from pyspark.sql import SparkSession
 
 from tpch import query
 
+from . import jobs
+
 REPORT_QUIET_MS = 5000
-# 10 MB in 8 x 40 blocks of about 30 KB.
-SORT_SEED, SORT_MAPS, SORT_RECORDS_PER_MAP, SORT_PARTITIONS = 20260, 8, 12_000, 40
+PLUGIN_PACKAGE = "org.apache.spark.shuffle.lodestone"
 
 
 def main() -> None:
@@ -20,45 +25,56 @@ def main() -> None:
     for key, value in specification["conf"].items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    log_decisions(spark)
+    meter = spark._jvm.io.lodestone.e2e.StageMeter.of(
+        spark.sparkContext._jsc, specification["ended"]
+    )
     query.name_tables(spark, specification["tables"])
     warm_up(spark)
-    tell(report=report_of(spark))
+    meter.take()
+    emit(report=full_report_of(spark))
     for name in map(str.strip, sys.stdin):
         began = time.monotonic()
-        answer = record_sort(spark) if name == "sort" else query.rows_of(spark, name)
-        seconds = time.monotonic() - began
-        tell(seconds=seconds, answer=answer, report=report_of(spark))
+        answer = jobs.run(spark, name, specification["sizes"].get(name, {}))
+        emit(seconds=time.monotonic() - began, answer=answer)
+        emit(stages=json.loads(meter.take()), report=full_report_of(spark))
     spark.stop()
 
 
+def log_decisions(spark: SparkSession) -> None:
+    """Lodestone's lines in the driver's log, which PySpark shows warnings of only."""
+    log4j = spark._jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(PLUGIN_PACKAGE, log4j.Level.INFO)
+
+
 def warm_up(spark: SparkSession) -> None:
-    """Starts executors and loads the classes of scans, joins, shuffles and sorts; on Lodestone's side finds or starts the daemon."""
-    spark.sql(
-        "select n_name, count(distinct s_suppkey) as n from supplier join nation on s_nationkey = n_nationkey"
-        " where s_acctbal > 0 group by n_name order by n desc"
-    ).collect()
+    """Starts executors, and loads the classes of scans, joins, shuffles and sorts.
 
-
-def record_sort(spark: SparkSession) -> list[list[str]]:
-    """The record sort's own check: how many records, whether in order, a checksum."""
-    jobs = spark._jvm.io.lodestone.e2e
-    told = jobs.RecordSort.run(
-        spark.sparkContext._jsc, SORT_SEED, SORT_MAPS, SORT_RECORDS_PER_MAP, SORT_PARTITIONS
-    )
-    assert json.loads(told)["inOrder"], f"not sorted: {told}"
-    return [[told]]
+    It is too small for Lodestone to measure the disk or to start its daemon: the first job does.
+    """
+    spark.range(1000).createOrReplaceTempView("warming")
+    if spark.catalog.tableExists("nation"):
+        rows = "supplier join nation on s_nationkey = n_nationkey where s_acctbal > 0"
+        spark.sql(f"select n_name, count(distinct s_suppkey) as n from {rows} group by 1").collect()
+    spark.sql("select id % 7, count(distinct id) as n from warming group by 1 order by n").collect()
+    jobs.exchanged_records(spark, maps=4, records=100, partitions=4)
 
 
 def report_of(spark: SparkSession) -> dict:
     """Lodestone's totals so far; nothing on plain Spark."""
+    return full_report_of(spark).get("totals", {})
+
+
+def full_report_of(spark: SparkSession) -> dict:
+    """What Lodestone has counted so far, also for each shuffle; nothing on plain Spark."""
     if "lodestone" not in spark.sparkContext.getConf().get("spark.shuffle.manager", "sort"):
         return {}
     report = spark._jvm.org.apache.spark.shuffle.lodestone.LodestoneReport
     report.awaitQuiet(REPORT_QUIET_MS)
-    return json.loads(report.json()).get("totals", {})
+    return json.loads(report.json())
 
 
-def tell(**event) -> None:
+def emit(**event) -> None:
     print(json.dumps(event), flush=True)
 
 
