@@ -10,7 +10,7 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry, TypedConfigBuilder}
-import org.apache.spark.network.util.{ByteUnit, JavaUtils}
+import org.apache.spark.network.util.JavaUtils
 
 /** How the plugin finds the services. */
 private[spark] sealed trait ServiceSource
@@ -180,8 +180,9 @@ private[spark] object LodestoneConf {
     .quantity("120s", Time.between("10s", "1h"))
 
   val EmbeddedMemory: ConfigEntry[Option[Long]] = key("embedded.memory")
-    .doc("Memory of a daemon that the plugin starts: a size, or `auto`: 256 MiB, plus memory that " +
-      "the host has to spare.")
+    .doc(
+      "Memory of a daemon that the plugin starts: a size, or `auto`: 256 MiB, plus memory that " +
+        "the host has to spare.")
     .typed("auto", s"${DaemonSize.name}, such as 256m, or 'auto'") { value =>
       if (lower(value) == "auto") Some(None) else DaemonSize.parse(value).map(Some(_))
     }
@@ -249,7 +250,9 @@ private[spark] object LodestoneConf {
   private implicit final class Types(private val builder: ConfigBuilder) extends AnyVal {
 
     /** An entry whose values `convert` accepts, without blanks around them. */
-    def typed[T](default: String, expected: String)(convert: String => Option[T]): ConfigEntry[T] = {
+    def typed[T](
+        default: String,
+        expected: String)(convert: String => Option[T]): ConfigEntry[T] = {
       val key = builder.key
       def checked(value: String): T = convert(value).getOrElse(refuse(key, value, expected))
       new TypedConfigBuilder[T](builder, value => checked(value.trim))

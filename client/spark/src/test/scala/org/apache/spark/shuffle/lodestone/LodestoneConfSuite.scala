@@ -68,8 +68,8 @@ class LodestoneConfSuite {
         "10min, such as 3s.",
       refusal("spark.lodestone.finalize.timeout" -> "3"))
     assertEquals(
-      "spark.lodestone.push.batchSize is '4', but must be a size with a unit between 64k and 64m, " +
-        "such as 4m.",
+      "spark.lodestone.push.batchSize is '4', but must be a size with a unit between 64k and " +
+        "64m, such as 4m.",
       refusal("spark.lodestone.push.batchSize" -> "4"))
     assertEquals(
       "spark.lodestone.embedded.memory is '1', but must be a size with a unit of at least 16m, " +
