@@ -70,6 +70,7 @@ test: tools .venv-test/.ready ## everything that CI runs
 conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must come out as on plain Spark
 	$(SAY) "conformance: Spark's own suites, on plain Spark and on Lodestone"
 	@PYTHONPATH=e2e python3 -m conformance $(ARGS)
+	$(if $(ARGS),,@$(MAKE) --no-print-directory test-e2e E2E_ARGS=--usual-lines)
 
 lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings are errors
 	@.ci/check-tools clippy
@@ -130,7 +131,7 @@ test-e2e: tools daemon bench-tools $(JARS) $(JOBS_JAR)
 	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS) $(CHROMIUM)
 	@$(MAKE) --no-print-directory -j 2 -O test-archives
 	$(SAY) "end to end: real Spark processes, real daemons"
-	.venv-test/bin/python -m pytest -q --durations=25 -n 5 --dist loadgroup -c e2e/pytest.ini e2e/tests
+	.venv-test/bin/python -m pytest -q --durations=25 -n 5 --dist loadgroup -c e2e/pytest.ini e2e/tests $(E2E_ARGS)
 
 test-archives: $(TEST_ARCHIVES)
 

@@ -42,11 +42,22 @@ def pytest_collection_finish(session):
                 raise pytest.UsageError("this pytest and pytest-xdist do not keep groups together")
 
 
+def pytest_addoption(parser):
+    help_text = "tests that name no line run on all usual ones, not on one of them"
+    parser.addoption("--usual-lines", action="store_true", help=help_text)
+
+
 def pytest_generate_tests(metafunc):
-    """A test of Spark runs once on each line that its mark `lines` names."""
+    """A test of Spark runs once on each line that its mark `lines` names. A test without the mark runs on one of the usual lines, by
+    its name, so that `make test` has about as many of them on each line."""
     if "spark" in metafunc.fixturenames:
         mark = metafunc.definition.get_closest_marker("lines")
-        lines = mark.args if mark else USUAL_LINES
+        if mark:
+            lines = mark.args
+        elif metafunc.config.getoption("--usual-lines"):
+            lines = USUAL_LINES
+        else:
+            lines = [USUAL_LINES[sum(metafunc.function.__name__.encode()) % len(USUAL_LINES)]]
         metafunc.parametrize("spark", lines, indirect=True, scope="session")
 
 

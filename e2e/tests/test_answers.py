@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness.paths import EVERY_LINE
+from harness.paths import EVERY_LINE, USUAL_LINES
 from harness.spark_process import IN_THE_DRIVER, ONE_EXECUTOR, TWO_EXECUTORS, Job
 
 ESSENTIAL = [("keyed_rows", {}), ("sql_aggregate", {})]
@@ -34,6 +34,7 @@ def test_every_release_reads_rdd_and_sql_shuffles_merged(assert_merged):
     assert_merged(ESSENTIAL, TWO_EXECUTORS)
 
 
+@pytest.mark.lines(*USUAL_LINES)
 def test_the_answer_is_plain_sparks_and_blocks_were_read_merged(assert_merged):
     assert_merged(MORE, IN_THE_DRIVER)
 

@@ -4,6 +4,7 @@
 import pytest
 
 import harness.small_disk
+from harness.paths import USUAL_LINES
 from harness.spark_process import Job
 
 # A map of mode remote has one file, and each directory gets every second one: shuffles follow until a task met the full one.
@@ -16,6 +17,7 @@ NO_SPACE = "No space left on device"
 LITTLE_MEMORY = {"spark.memory.fraction": "0.01", "spark.sql.shuffle.partitions": "4"}
 
 
+@pytest.mark.lines(*USUAL_LINES)
 @pytest.mark.parametrize("mode", ["auto", "merge", "remote"])
 def test_a_full_local_directory_never_makes_a_wrong_answer(
     start_daemon, start_job, plain_answer, tmp_path, mode

@@ -3,7 +3,7 @@
 
 import pytest
 
-from harness.paths import plugin_jar
+from harness.paths import USUAL_LINES, plugin_jar
 from harness.spark_process import ONE_EXECUTOR, Job
 
 
@@ -19,6 +19,7 @@ def job_with_two_jars(daemon, spark, mode) -> Job:
 
 # On 3.5 an executor's shuffle manager is of its own class path and a shuffle's handle of the user's jars; on 4.x both are of the user's
 # jars, and the driver's messages of the class path.
+@pytest.mark.lines(*USUAL_LINES)
 @pytest.mark.parametrize("mode", ["merge", "remote"])
 def test_a_second_copy_of_the_jar_never_makes_a_wrong_answer_and_the_log_says_where_both_are(
     start_daemon, start_job, plain_answer, spark, mode
