@@ -26,8 +26,8 @@ struct Label {
 /// A data directory and its metrics.
 #[derive(Clone, Debug)]
 struct Disk {
-    /// Without links: the store names its files so.
-    root: PathBuf,
+    /// As the operator wrote it, and without links: the store names files by either.
+    roots: [PathBuf; 2],
     flush_seconds: Histogram,
     flush_bytes: Counter,
     flush_failures: Counter,
@@ -54,7 +54,10 @@ impl MeasuredFs {
                 dir: dir.to_string_lossy().into_owned(),
             };
             Disk {
-                root: fs.canonical(dir).unwrap_or_else(|_| dir.clone()),
+                roots: [
+                    dir.clone(),
+                    fs.canonical(dir).unwrap_or_else(|_| dir.clone()),
+                ],
                 flush_seconds: flush_seconds.get_or_create_owned(&label),
                 flush_bytes: flush_bytes.get_or_create_owned(&label),
                 flush_failures: flush_failures.get_or_create_owned(&label),
@@ -86,7 +89,8 @@ impl MeasuredFs {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         for disk in &self.disks {
             // A disk that does not answer has no room, as in the load that the store reports.
-            let space = self.fs.space(&disk.root).unwrap_or_default();
+            let [dir, _] = &disk.roots;
+            let space = self.fs.space(dir).unwrap_or_default();
             disk.free_bytes.set(signed(space.free));
             disk.size_bytes.set(signed(space.total));
         }
@@ -97,7 +101,8 @@ impl MeasuredFs {
 impl Fs for MeasuredFs {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let file = self.fs.open(path, how)?;
-        let disk = self.disks.iter().find(|disk| path.starts_with(&disk.root));
+        let is_below = |disk: &&Disk| disk.roots.iter().any(|root| path.starts_with(root));
+        let disk = self.disks.iter().find(is_below);
         Ok(match (how, disk) {
             (Open::Write | Open::Create, Some(disk)) => Arc::new(MeasuredFile {
                 file,
@@ -193,6 +198,23 @@ mod tests {
     fn write(fs: &MeasuredFs, path: &str) -> io::Result<usize> {
         let file = fs.open(Path::new(path), Open::Create)?;
         file.write_at(&[IoSlice::new(b"seven b")], 0)
+    }
+
+    #[test]
+    fn what_is_written_below_a_directory_that_is_a_link_counts_by_either_name() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (real, link) = (temporary.path().join("real"), temporary.path().join("link"));
+        let real_fs = Arc::new(lodestone_store::fs::OsFs);
+        real_fs.create_dir(&real, Access::Private).unwrap();
+        rustix::fs::symlink(&real, &link).unwrap();
+        let fs = MeasuredFs::new(real_fs, std::slice::from_ref(&link));
+        write(&fs, link.join("one").to_str().unwrap()).unwrap();
+        write(&fs, real.join("two").to_str().unwrap()).unwrap();
+        let line = format!(
+            "lodestone_merge_flush_bytes_total{{dir=\"{}\"}} 14",
+            link.display()
+        );
+        assert!(text(&fs).lines().any(|found| found == line), "no {line}");
     }
 
     fn text(fs: &MeasuredFs) -> String {
