@@ -9,6 +9,7 @@ from statistics import median
 
 from .bars import is_full_size
 from .questions import MIN_ROUNDS
+from .sides import BY_NAME
 from .summary import sections, sides_of, title_of
 
 
@@ -28,9 +29,10 @@ class Row:
 def row(result: dict, job: str, side: str, values: Iterable[float]) -> Row:
     values = sorted(values)
     machine = result["machine"]
+    is_before = side in BY_NAME and BY_NAME[side].is_before
     return Row(
         date=result["date"].removesuffix(" UTC"),
-        commit=result["commit"],
+        commit=result["setting"]["before"] if is_before else result["commit"],
         machine=f"{machine['cpus']} x {machine['cpu']}, {machine['memoryGb']} GB",
         job=titled(job, result["changed"]),
         side=side,

@@ -54,8 +54,12 @@ def answered(result: dict) -> dict[str, dict]:
 
 
 def is_answered(result: dict, question: Question) -> bool:
-    """Every job was run on every side, in each of enough rounds, with the sizes that it has by default."""
-    runs = {(run["disk"], run["job"], run["side"], run["round"]) for run in result["runs"]}
+    """Every job succeeded on every side, in each of enough rounds, with the sizes that it has by default."""
+    runs = {
+        (run["disk"], run["job"], run["side"], run["round"])
+        for run in result["runs"]
+        if not run["failure"]
+    }
     return result["rounds"] >= MIN_ROUNDS and all(
         is_full_size(result, question.disk, job) and (question.disk, job, side, number) in runs
         for job in question.jobs

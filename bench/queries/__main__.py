@@ -55,10 +55,13 @@ def measured(asked: argparse.Namespace) -> int:
 
 
 def keep(told: dict, folder: Path = keeping.RESULTS) -> None:
-    """Keeps the page and the sums, if every query was run on all sides at the usual scale."""
-    is_whole = set(query.names()) == {run["job"] for run in told["runs"]}
+    """Keeps the page and the sums, if every query succeeded on all sides at the usual scale."""
+    succeeded = {run["job"] for run in told["runs"]} - {
+        run["job"] for run in told["runs"] if run["failure"]
+    }
+    is_whole = set(query.names()) == succeeded
     if not is_whole or not set(SIDES) <= set(told["sides"]):
-        say("== Not kept in bench/results: it is not all queries on all of the usual sides.")
+        say("== Not kept in bench/results: not all queries succeeded on all of the usual sides.")
         return
     keeper = keeping.Keeper(told, folder)
     if not told["changed"]:

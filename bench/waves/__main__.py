@@ -37,14 +37,19 @@ def main() -> int:
         for disk in asked.disks:
             for waves in asked.waves:
                 of_matrix = measured(asked, disk, waves, Path(folder) / f"{disk}-{waves}")
+                if of_matrix is None:
+                    continue
                 waves_result = waves_result or begun(of_matrix, asked)
                 waves_result["rows"].append(summed(of_matrix, disk, waves))
                 result.write(path.with_suffix(".json"), waves_result)
+    if waves_result is None:
+        return 1
     page = text(waves_result)
     path.with_suffix(".txt").write_text(page)
     say("\n" + page)
     draw("waves", path)
-    is_whole = (asked.waves, set(asked.disks)) == (WAVES, set(SIZES))
+    measured_rows = {(row["disk"], row["waves"]) for row in waves_result["rows"]}
+    is_whole = measured_rows == {(disk, waves) for disk in SIZES for waves in WAVES}
     keep(waves_result, page, is_whole and asked.rounds >= MIN_ROUNDS)
     return 0
 
@@ -87,8 +92,8 @@ def arguments() -> argparse.Namespace:
     return asked
 
 
-def measured(asked: argparse.Namespace, disk: str, waves: int, out: Path) -> dict:
-    """One run of the matrix, with the sort cut into so many waves."""
+def measured(asked: argparse.Namespace, disk: str, waves: int, out: Path) -> dict | None:
+    """One run of the matrix, with the sort cut into this number of waves. None: the matrix cannot use the disk here, and said why."""
     megabytes, partitions = SIZES[disk]
     maps = waves * SLOTS
     records = megabytes * MB // RECORD_BYTES // maps
@@ -102,7 +107,8 @@ def measured(asked: argparse.Namespace, disk: str, waves: int, out: Path) -> dic
         ],
         check=True,
     )  # fmt: skip
-    return json.loads(out.with_suffix(".json").read_text())
+    told = out.with_suffix(".json")
+    return json.loads(told.read_text()) if told.exists() else None
 
 
 def summed(of_matrix: dict, disk: str, waves: int) -> dict:

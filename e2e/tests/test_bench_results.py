@@ -24,6 +24,7 @@ from tpcds import query
 MACHINE = {"cpus": 2, "cpu": "CPU", "memoryGb": 24}
 SECONDS = {"plain": 10.0, "tuned": 8.0, "lodestone": 6.0, "auto": 4.0, "remote": 2.0}
 JOBS = ["sort", "tiny", "sql"]
+FAILED = {"failure": "another answer", "figures": {}}
 
 
 def measured(jobs=JOBS, rounds=MIN_ROUNDS, disk="plain", commit="c0ffee1", **options) -> dict:
@@ -118,8 +119,9 @@ def test_a_whole_run_of_a_clean_tree_overwrites_its_text_and_appends_to_the_hist
         measured(cold=True),
         measured() | {"runs": measured()["runs"][:-1]},
         measured() | {"sizes": measured()["sizes"] | {"plain tiny": {"maps": 8}}},
+        measured() | {"runs": [measured()["runs"][0] | FAILED, *measured()["runs"][1:]]},
     ],
-    ids=["one job", "few rounds", "cold", "interrupted", "other sizes"],
+    ids=["one job", "few rounds", "cold", "interrupted", "other sizes", "failed"],
 )
 def test_a_run_that_is_only_a_part_of_a_question_leaves_its_text_alone(part, tmp_path):
     assert "real-jobs.txt" not in kept(tmp_path, part)
@@ -129,6 +131,15 @@ def test_jobs_of_another_size_and_of_few_rounds_have_no_line_of_history():
     other = measured() | {"sizes": measured()["sizes"] | {"plain tiny": {"maps": 8}}}
     assert {row.job for row in history.rows_of_matrix(other)} == {"sort", "sql"}
     assert history.rows_of_matrix(measured(rounds=MIN_ROUNDS - 1)) == []
+
+
+def test_the_history_names_the_commit_of_the_other_checkout_for_its_sides():
+    result_of_both = measured() | {"setting": {"before": "c0ffee2"}}
+    result_of_both["runs"] += [
+        run | {"side": "before"} for run in result_of_both["runs"] if run["side"] == "auto"
+    ]
+    commits = {(row.side, row.commit) for row in history.rows_of_matrix(result_of_both)}
+    assert {("before", "c0ffee2"), ("auto", "c0ffee1")} <= commits
 
 
 def test_the_history_names_the_disk_and_the_options_that_a_job_was_measured_with():
@@ -193,6 +204,8 @@ def decision_support(sides=None, rounds=1) -> dict:
 def test_all_queries_of_tpcds_are_one_job_of_the_history_and_some_of_them_are_none(tmp_path):
     keep_tpcds(decision_support() | {"runs": decision_support()["runs"][:-5]}, tmp_path)
     keep_tpcds(decision_support(sides=["plain", "auto"]), tmp_path)
+    first, *others = decision_support()["runs"]
+    keep_tpcds(decision_support() | {"runs": [first | FAILED, *others]}, tmp_path)
     assert list(tmp_path.iterdir()) == []
     keep_tpcds(decision_support(rounds=2), tmp_path)
     of_plain = next(row for row in summary.history_of(decision_support(rounds=2)))
