@@ -4,11 +4,15 @@
 import os
 import signal
 
+import pytest
+
 from harness.daemon import wait_until
+from harness.paths import USUAL_LINES
 from harness.processes import daemons_below, executors_of, kill_tree
 from harness.spark_process import ONE_EXECUTOR, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
+pytestmark = pytest.mark.lines(*USUAL_LINES)
 
 
 def embedded_job(gates=None, idle="2s") -> Job:

@@ -19,8 +19,13 @@ class LodestoneConfSuite {
     assertThrows(classOf[IllegalArgumentException], () => read(settings: _*)).getMessage
 
   @Test def `nothing configured means the embedded daemon and the defaults of the table`(): Unit = {
-    val conf = read()
+    assertDefaults(read())
+  }
+
+  private def assertDefaults(conf: LodestoneConf): Unit = {
+    assertEquals(Mode.Auto, conf.mode)
     assertEquals(ServiceSource.Embedded, conf.services)
+    assertEquals(1, conf.replicas)
     assertEquals(1L << 20, conf.pushMaxBlockSizeBytes)
     assertEquals(4L << 20, conf.pushBatchSizeBytes)
     assertEquals(64L << 20, conf.pushMemoryBytes)
@@ -142,9 +147,7 @@ class LodestoneConfSuite {
   }
 
   @Test def `keys of others are left alone`(): Unit =
-    assertEquals(
-      Mode.Auto,
-      read("spark.lodestones" -> "x", "spark.shuffle.compress" -> "false").mode)
+    assertDefaults(read("spark.lodestones" -> "x", "spark.shuffle.compress" -> "false"))
 
   @Test def `the table in the documentation is the code`(): Unit = {
     val file = Paths.get(System.getProperty("lodestone.vectors"), "../../docs/configuration.md")
