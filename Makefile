@@ -22,8 +22,7 @@ BENCH_VENVS := $(foreach name,$(BENCH_SPARK) demo bench,.venv-$(name)/.ready)
 options = $(foreach option,$(1),$(if $($(option)),--$(shell tr A-Z a-z <<<$(option)) $($(option))))
 BENCH_ARGS := --spark $(BENCH_SPARK) $(call options,SIDES JOBS DISKS ROUNDS READS OUT) $(ARGS)
 TPCDS_ARGS := --spark $(BENCH_SPARK) $(call options,SIDES QUERIES SCALE ROUNDS OUT) $(ARGS)
-# Of each release that many JVMs are started of.
-# To write an archive takes longer than the few JVMs of other releases could save by it.
+# Tests start many JVMs of these releases. An archive of another release would take longer than its few JVMs could save by it.
 TEST_ARCHIVES := $(foreach name,3.5.9 4.1.4,.cache/classes-$(name).jsa)
 DEMO_ARCHIVES := $(foreach name,3.5.9 4.3.0,.cache/classes-$(name).jsa)
 PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*' -type f -print -o -name pom.xml -print)
@@ -188,7 +187,7 @@ $(CHROMIUM): $(wildcard e2e/chromium/*) .venv-test/.ready
 	$(SAY) "Chromium, for the test of the demo's page"
 	@rm -rf $(@D) && mkdir -p $(@D) && cp e2e/chromium/* $(@D)
 	@cd $(@D) && export PATH="$(CURDIR)/.venv-test/bin:$$PATH" \
-	  && npm ci --silent --no-audit --no-fund --ignore-scripts && node unpack.mjs && rm -rf node_modules
+	  && npm ci --loglevel error --no-audit --no-fund --ignore-scripts && node unpack.mjs && rm -rf node_modules
 	@touch $@
 
 # Classes of Spark and the plugin as a JVM keeps them in memory.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `lodestone-sort`: the records of the Sort Benchmark (sortbenchmark.org), byte for byte those of its
-//! `gensort`, and the verdict of its `valsort`.
+//! `lodestone-sort` makes the records of the Sort Benchmark (sortbenchmark.org) and judges sorted ones. It
+//! writes the same bytes as the benchmark's `gensort`, and gives the same verdict as its `valsort`.
 //!
 //! ```text
 //! random      the number behind each record, reached from any record number at once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Finds functions of Scala and Java and their lengths in masked code, by indentation. Clippy (`too_many_lines`)
-//! and ruff (`PLR0915`) limit those of Rust and Python.
+//! limits functions of Rust, and ruff (`PLR0915`) limits functions of Python.
 
 use crate::mask::Language;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sizes and times with their unit: `512MiB`, `1g`, `60s`. All programs read them here, so that a unit has
-//! one meaning.
+//! Sizes and times with their unit: `512MiB`, `1g`, `60s`. The daemon and `lodestone-bench` read them
+//! here, so that a unit has one meaning.
 
 use std::time::Duration;
 

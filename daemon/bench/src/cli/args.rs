@@ -134,7 +134,7 @@ pub(super) struct ServerArgs {
 #[derive(Debug, Args)]
 pub(super) struct LoadArgs {
     /// Size of blocks, such as 10k, or mixed (1 KiB to 1 MiB); several are measured one after the other
-    /// [default: 10000b; table: 10000b,100000b,1000000b, those of the paper]
+    /// [default: 10000b; table: the sizes of the paper, 10000b,100000b,1000000b]
     #[arg(long, value_name = "SIZE[,SIZE...]", value_delimiter = ',')]
     pub(super) block: Vec<BlockSize>,
     /// Bytes of all blocks; not used where both --maps and --partitions are given

@@ -40,7 +40,7 @@ macro_rules! metrics {
         }
 
         impl Metrics {
-            /// All at 0, beside those of the data directories.
+            /// Makes all metrics, at 0. `fs` has those of the data directories.
             pub fn beside(fs: Arc<MeasuredFs>) -> Self {
                 let mut registry = Registry::with_prefix(PREFIX);
                 $(

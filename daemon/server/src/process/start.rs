@@ -27,7 +27,7 @@ use crate::serve::Admission;
 use crate::service::{BLOCKING_THREADS, Service, Shares};
 use crate::{admin, serve};
 
-/// Descriptors beside those of connections: listeners, locks, files that are written.
+/// Descriptors that are no connections: listeners, locks, and files that are open for writing.
 const SPARE_FILES: u64 = 256;
 
 /// Exit code for what did not succeed. Wrong usage of the command line is 2, clap's.

@@ -48,7 +48,7 @@ private[spark] final case class Load(
     shuffles: Int) {
   def serving: Boolean = state == Load.Serving
 
-  /** True if the service is drained: it ends when its shuffles are read or removed. */
+  /** True if the service is drained: it ends when its remote shuffles are removed and its executors are released. */
   def leaving: Boolean = state == Load.Draining
 
   private[wire] def write(out: WireWriter): Unit = {

@@ -3,8 +3,8 @@ package org.apache.spark.shuffle.lodestone.wire
 
 /**
  * The number of segments in a set, and the sum of their hashes, which does not depend on their
- * order. Map tasks keep a ledger of the segments that services acknowledged, and services keep one
- * of the segments that they have (docs/protocol.md).
+ * order. A map task keeps a ledger of the segments that services acknowledged. A service keeps a
+ * ledger of its own segments (docs/protocol.md).
  */
 private[spark] final case class Ledger(segments: Long, checksum: Long) {
   def and(other: Ledger): Ledger =
