@@ -11,7 +11,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use serde::Deserialize;
 use toml::Table;
 
-use values::{Address, Connections, LogFormat, LogLevel, Memory, Time};
+use values::{Address, Connections, FileName, LogFormat, LogLevel, Memory, Time};
 use values::{directories, directory, given, parsed};
 
 /// Longest configuration file.
@@ -40,7 +40,8 @@ pub struct Config {
     pub admin: Option<Address>,
     /// File for the ready line of the serving daemon: one daemon per file.
     #[arg(long, value_name = "FILE")]
-    pub announce: Option<PathBuf>,
+    #[serde(deserialize_with = "given")]
+    pub announce: Option<FileName>,
     /// The daemon ends after this long without a connection.
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "given")]

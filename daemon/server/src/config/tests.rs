@@ -112,11 +112,30 @@ fn a_value_that_makes_no_sense_is_named_with_what_to_write_instead() {
         ),
         ("dir = true", "`dir`: must be a string"),
         ("dir = ''", "`dir`: an empty name is no directory"),
+        (
+            "dir = '/a'\nannounce = ''",
+            "test.toml: `announce`: an empty name is no file",
+        ),
+        (
+            "dir = '/a'\nannounce = ['/b', '/c']",
+            "test.toml: `announce`: takes one value",
+        ),
         ("dir = ", "test.toml: "),
     ] {
         let error = parsed(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text:?} gave {error:?}");
     }
+}
+
+#[test]
+fn an_empty_name_is_refused_on_the_command_line_as_well() {
+    let command = ServeArgs::augment_args(clap::Command::new("serve"));
+    let error = command
+        .try_get_matches_from(["serve", "--dir", "/a", "--announce", ""])
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("--announce <FILE>"), "{error}");
+    assert!(error.contains("an empty name is no file"), "{error}");
 }
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");

@@ -89,6 +89,21 @@ impl FromStr for Connections {
     }
 }
 
+/// The name of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileName(pub PathBuf);
+
+impl FromStr for FileName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "" => Err("an empty name is no file".to_owned()),
+            _ => Ok(Self(text.into())),
+        }
+    }
+}
+
 /// The lowest severity that is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -125,7 +125,7 @@ fn raise_file_limit(max_connections: usize) {
 async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     let announcement = match &config.announce {
         None => None,
-        Some(path) => match announce::claim(path).await? {
+        Some(file) => match announce::claim(&file.0).await? {
             Claim::Ours(announcement) => {
                 // Whoever started us may go, and Ctrl-C on its terminal is not meant for us. This fails
                 // only for a process that leads a group already, and is then not needed.
