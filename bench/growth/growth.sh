@@ -18,7 +18,7 @@ measure() {
 
 # Of the table the row, behind what was different; seconds and CPU seconds per GB are in it.
 row() {
-    grep -E '^ *[0-9]+ [KM]i?B ' | sed "s/^/$(printf '%-34s' "$1")/"
+    grep -E '^ *[0-9]+(b|[KM]iB) ' | sed "s/^/$(printf '%-34s' "$1")/"
 }
 
 table=$(dist/lodestone-bench push --daemon "$lodestone" --total 1m --rounds 1 --warmup 0)

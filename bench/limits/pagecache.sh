@@ -43,5 +43,5 @@ reader=$!
 show() { echo "$1: passes $(wc -l <"$work/passes"), refaults $(count workingset_refault_file) pages, active $(($(count active_file) >> 20)) MiB, inactive $(($(count inactive_file) >> 20)) MiB"; }
 show "before"
 dist/lodestone-bench fetch --daemon "$lodestone" --from merged --block 1m --total "$total" --connections 20 --memory 64m --rounds 1 --warmup 0 --dir "$work" |
-    grep -E '^ *[0-9]+ [KM]i?B |^blocks'
+    grep -E '^ *[0-9]+(b|[KM]iB) |^blocks'
 show "after $total pushed to files and read once"

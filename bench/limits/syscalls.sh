@@ -50,7 +50,7 @@ measure() {
     what=$1 memory=$2
     shift 2
     start_daemon "$memory"
-    cpu=$(dist/lodestone-bench "$@" --server "$port" --pid "$daemon" --total "$total" --rounds 3 | grep -E '^ *[0-9]+ [KM]i?B ')
+    cpu=$(dist/lodestone-bench "$@" --server "$port" --pid "$daemon" --total "$total" --rounds 3 | grep -E '^ *[0-9]+(b|[KM]iB) ')
     exec 4< <(exec strace -c -f -o "$work/calls" -p "$daemon" 2>&1)
     tracer=$!
     # It says so when it has attached to the daemon.

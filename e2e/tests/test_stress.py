@@ -16,30 +16,30 @@ def line(server: str, phase: str, block: str, seconds: float, **others) -> dict:
 
 
 SUMMARY = [
-    line("lodestone", "push", "10 KB", 2.0, cpu_seconds_per_gb=0.5, peak_rss_bytes=3 << 20),
-    line("spark", "push", "10 KB", 8.0),
-    line("lodestone", "fetch_merged", "10 KB", 1.0),
-    line("lodestone", "fetch_originals", "10 KB", 4.0),
-    line("lodestone", "push", "1 MB", 1.0),
+    line("lodestone", "push", "10000b", 2.0, cpu_seconds_per_gb=0.5, peak_rss_bytes=3 << 20),
+    line("spark", "push", "10000b", 8.0),
+    line("lodestone", "fetch_merged", "10000b", 1.0),
+    line("lodestone", "fetch_originals", "10000b", 4.0),
+    line("lodestone", "push", "1000000b", 1.0),
 ]
 
 
 def test_servers_stand_side_by_side_at_each_size_of_blocks():
     assert bars(PUSHING, SUMMARY) == {
-        "10 KB": {"lodestone": 2.0, "spark": 8.0},
-        "1 MB": {"lodestone": 1.0},
+        "10000b": {"lodestone": 2.0, "spark": 8.0},
+        "1000000b": {"lodestone": 1.0},
     }
 
 
 def test_merged_and_original_blocks_are_groups_of_their_own():
     groups = bars(FETCHING, SUMMARY)
     assert groups == {
-        "10 KB\nfetch merged": {"lodestone": 1.0},
-        "10 KB\nfetch originals": {"lodestone": 4.0},
+        "10000b\nfetch merged": {"lodestone": 1.0},
+        "10000b\nfetch originals": {"lodestone": 4.0},
     }
-    assert bars(THROUGHPUT, SUMMARY)["10 KB\nfetch merged"] == {"lodestone": pytest.approx(100)}
+    assert bars(THROUGHPUT, SUMMARY)["10000b\nfetch merged"] == {"lodestone": pytest.approx(100)}
 
 
 def test_a_server_whose_process_is_unknown_has_no_bar_of_cpu_and_memory():
-    assert bars(CPU, SUMMARY) == {"10 KB\npush": {"lodestone": 0.5}}
-    assert bars(MEMORY, SUMMARY) == {"10 KB\npush": {"lodestone": 3.0}}
+    assert bars(CPU, SUMMARY) == {"10000b\npush": {"lodestone": 0.5}}
+    assert bars(MEMORY, SUMMARY) == {"10000b\npush": {"lodestone": 3.0}}

@@ -134,7 +134,7 @@ mod tests {
         Measured {
             server: server.to_owned(),
             phase: Phase::Push,
-            block: "10 KB".to_owned(),
+            block: "10000b".to_owned(),
             round,
             planned_blocks: 10,
             planned_bytes: 1_000_000_000,

@@ -53,23 +53,18 @@ impl BlockSize {
     }
 }
 
+/// The text that `--block` takes for the same size.
 impl fmt::Display for BlockSize {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mixed => out.write_str("mixed"),
-            Self::Fixed(bytes) if bytes.is_multiple_of(1_000_000) => {
-                write!(out, "{} MB", bytes / 1_000_000)
-            }
-            Self::Fixed(bytes) if bytes.is_multiple_of(1_000) => {
-                write!(out, "{} KB", bytes / 1_000)
-            }
             Self::Fixed(bytes) if bytes.is_multiple_of(1 << 20) => {
-                write!(out, "{} MiB", bytes >> 20)
+                write!(out, "{}MiB", bytes >> 20)
             }
             Self::Fixed(bytes) if bytes.is_multiple_of(1 << 10) => {
-                write!(out, "{} KiB", bytes >> 10)
+                write!(out, "{}KiB", bytes >> 10)
             }
-            Self::Fixed(bytes) => write!(out, "{bytes} B"),
+            Self::Fixed(bytes) => write!(out, "{bytes}b"),
         }
     }
 }

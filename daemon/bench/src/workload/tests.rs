@@ -1,16 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::payload::{BlockCheck, Payload};
-use super::{Block, BlockSize, Run, Workload};
+use super::{Block, BlockSize, MAX_BLOCK_BYTES, MIN_BLOCK_BYTES, Run, Workload};
 
 #[test]
 fn a_size_of_blocks_is_shown_as_it_can_be_written() {
+    let small = MIN_BLOCK_BYTES..=(1 << 17);
+    let powers = (4..=25).map(|shift| 1 << shift);
+    let multiples = (1..=64).flat_map(|n| [n * 1_000, n * 1_000_000, n << 10, n << 20]);
+    let near = |bytes: u64| [bytes - 1, bytes, bytes + 1];
+    let large = powers.chain(multiples).flat_map(near);
+    let allowed = large.filter(|bytes| (MIN_BLOCK_BYTES..=MAX_BLOCK_BYTES).contains(bytes));
+    let fixed = small
+        .chain(allowed)
+        .map(|bytes| BlockSize::Fixed(bytes as u32));
+    for size in fixed.chain([BlockSize::Mixed]) {
+        assert_eq!(size.to_string().parse(), Ok(size), "{size}");
+    }
+}
+
+#[test]
+fn a_size_of_blocks_has_the_largest_unit_that_divides_it() {
     for (text, shown) in [
-        ("10000b", "10 KB"),
-        ("10k", "10 KiB"),
-        ("1m", "1 MiB"),
-        ("1000000b", "1 MB"),
-        ("17b", "17 B"),
+        ("10000b", "10000b"),
+        ("1000000b", "1000000b"),
+        ("17b", "17b"),
+        ("10k", "10KiB"),
+        ("1536k", "1536KiB"),
+        ("1m", "1MiB"),
         ("mixed", "mixed"),
     ] {
         assert_eq!(text.parse::<BlockSize>().unwrap().to_string(), shown);
