@@ -12,9 +12,17 @@ from .paths import ROOT
 FOLDER = ROOT / ".cache" / "chromium" / "bin"
 
 
+class NoBrowser(Exception):
+    """`make test` could not fetch the browser, and said why."""
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A browser that ends with the context."""
+    if not (FOLDER.parent / ".ready").exists():
+        raise NoBrowser(
+            f"{FOLDER} has no headless Chromium: `make browser` fetches it, or says why not"
+        )
     libraries = {"LD_LIBRARY_PATH": str(FOLDER / "lib")}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
