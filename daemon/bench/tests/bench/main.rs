@@ -6,6 +6,7 @@
     reason = "tests may panic"
 )]
 
+mod example;
 mod faults;
 mod program;
 mod right;

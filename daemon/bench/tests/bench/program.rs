@@ -2,10 +2,12 @@
 //! `lodestone-bench` as a process: servers that it starts, kills and pauses; its table and its JSON.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+
+use super::example::daemon;
 
 /// Runs it in a folder, with little work. Exit code, stdout and stderr.
 fn bench(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -21,14 +23,6 @@ fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let (out, error) = (text(output.stdout), text(output.stderr));
     (output.status.code(), out, error)
-}
-
-/// `examples/daemon.rs`, which cargo builds before it runs the tests of this crate.
-fn daemon() -> PathBuf {
-    let program = Path::new(env!("CARGO_BIN_EXE_lodestone-bench"));
-    let daemon = program.with_file_name("examples").join("daemon");
-    assert!(daemon.exists(), "run `cargo build --examples` first");
-    daemon
 }
 
 fn json(path: &Path) -> Value {
