@@ -6,12 +6,15 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from .questions import OF_MATRIX
-from .summary import cell, sections, sides_of, title_of
+from .summary import Cell, cell, sections, sides_of, title_of
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Seconds of a job on a side, relative to those on the side `base`; `result` is the text that has it too."""
+    """Seconds of a job on a side, relative to those on the side `base`; `result` is the text that has it too.
+
+    The remark is a result besides the time, as the predicate of a sentence: `merged 0 MB (shuffled: 2,121 MB)`.
+    """
 
     job: str
     side: str
@@ -19,6 +22,7 @@ class Ratio:
     ratio: str
     result: str
     commit: str
+    remark: str
 
 
 def of_matrix(question: str, part: dict) -> list[Ratio]:
@@ -31,8 +35,19 @@ def of_matrix(question: str, part: dict) -> list[Ratio]:
             if side != of.base and "seconds" in of.ratios:
                 name = title_of(disk, job)
                 ratio = f"{of.ratios['seconds']:.2f}"
-                found.append(Ratio(name, side, of.base, ratio, question, part["commit"]))
+                found.append(
+                    Ratio(name, side, of.base, ratio, question, part["commit"], remark(of))
+                )
     return found
+
+
+def remark(of: Cell) -> str:
+    """Returns how much of its shuffles a side merged, if that was measured."""
+    figures = [of.figures.get(name) for name in ("mergedMb", "writtenMb")]
+    if None in figures:
+        return ""
+    merged, written = (figure.median for figure in figures)
+    return f"merged {merged:,.0f} MB (shuffled: {written:,.0f} MB)"
 
 
 def read(path: Path) -> list[Ratio]:

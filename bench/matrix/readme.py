@@ -14,13 +14,13 @@ README = ROOT / "README.md"
 RATIOS = RESULTS / "ratios.csv"
 MODES = {"auto": "auto", "lodestone": "merge", "remote": "remote"}
 HEADS = ["job", "ratio to", *MODES.values(), "result file"]
-# Job, question, and what is shown of the job; {push} is the ratio of Spark's push-based shuffle.
+# Job, question, and how the job is set up. Results come from the file: the remark on auto, and
+# {push}, the ratio of Spark's push-based shuffle.
 JOBS = [
     (
         "sort",
         "real-jobs",
-        "Sort of 2 GB, blocks of 150 KB, files in the page cache. Auto merged nothing: the "
-        "writer made all of its gain",
+        "Sort of 2 GB, blocks of 150 KB, files in the page cache",
     ),
     ("tiny", "real-jobs", "1 GB in blocks of 1 KB, files in the page cache"),
     (
@@ -32,8 +32,7 @@ JOBS = [
     (
         "tpcds",
         "tpcds",
-        "All 103 queries of TPC-DS, scale factor 1. Single queries may be slower: the result file "
-        "names them",
+        "All 103 queries of TPC-DS, scale factor 1",
     ),
 ]
 
@@ -60,6 +59,8 @@ def row(found: list[ratios.Ratio], job: str, question: str, text: str) -> list[s
     numbers = [shown.get(side, "-") for side in MODES]
     link = f"[{question}](bench/results/{question}.txt)"
     what = text.format(push=shown.get("push", "not measured"))
+    if of_job["auto"].remark:
+        what += f". Auto {of_job['auto'].remark}"
     base = of_job["auto"].base
     if not {*OPPONENTS} <= {*shown, base}:
         base += " (only this one was run)"

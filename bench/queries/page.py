@@ -7,10 +7,8 @@ from matrix.summary import Cell, cell
 from matrix.table import aligned, number
 from tpcds import query
 
-from .summary import opponent, ratios_of_sums
+from .summary import MUCH, SLOWER, is_slower, opponent, ratios_of_sums
 
-# A query that takes more than this many times the base's seconds counts as slower.
-SLOWER = 1.2
 # Heading and figure of what is told of each side.
 SUMS = [
     ("seconds", "querySeconds"),
@@ -58,7 +56,7 @@ def sums(told: dict, cells: dict[str, dict[str, Cell]], base: str) -> str:
     for side in told["sides"]:
         totals = [total(whole, side, figure) for _, figure in SUMS]
         ratio = f"{ratios[side]:.2f}" if side in ratios else "-"
-        late = sum(ratio_of(of_sides[side]) > SLOWER for of_sides in whole)
+        late = sum(is_slower(of_sides[side]) for of_sides in whole)
         failed = sum(bool(of_sides[side].failures) for of_sides in cells.values())
         rows.append([side, *map(number, totals), ratio, str(late), str(failed)])
     title = f"Sums over {len(whole)} of {len(cells)} queries"
@@ -74,18 +72,15 @@ def slower(cells: dict[str, dict[str, Cell]], base: str) -> str:
     lines = []
     for name, of_sides in cells.items():
         late = [
-            f"{side} x {ratio_of(of):.2f} ({seconds(of)} s, {base} {seconds(of_sides[base])} s)"
+            f"{side} x {of.ratios['querySeconds']:.2f} "
+            f"({seconds(of)} s, {base} {seconds(of_sides[base])} s)"
             for side, of in of_sides.items()
-            if ratio_of(of) > SLOWER
+            if is_slower(of)
         ]
         if late:
             lines.append(f"{name:<5} {', '.join(late)}")
-    title = f"More than {SLOWER - 1:.0%} slower than {base}: {len(lines)} queries"
+    title = f"{MUCH.capitalize()} slower than {base}: {len(lines)} queries"
     return "\n".join([title, "", *lines]) if lines else title
-
-
-def ratio_of(of: Cell) -> float:
-    return of.ratios.get("querySeconds", 0.0)
 
 
 def seconds(of: Cell) -> str:

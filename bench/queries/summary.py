@@ -7,8 +7,12 @@ from matrix import history
 from matrix.history import Row
 from matrix.ratios import Ratio
 from matrix.sides import OPPONENTS
+from matrix.summary import Cell, cell
 
 JOB = "tpcds"
+# A query that takes more than this many times the base's seconds counts as slower.
+SLOWER = 1.2
+MUCH = f"more than {SLOWER - 1:.0%}"
 
 
 def opponent(told: dict) -> str:
@@ -59,7 +63,18 @@ def history_of(told: dict) -> list[Row]:
 def ratios_of(told: dict) -> list[Ratio]:
     base = opponent(told)
     return [
-        Ratio(JOB, side, base, f"{ratio:.2f}", JOB, told["commit"])
+        Ratio(JOB, side, base, f"{ratio:.2f}", JOB, told["commit"], remark(told, side, base))
         for side, ratio in ratios_of_sums(told, base).items()
         if side != base
     ]
+
+
+def remark(told: dict, side: str, base: str) -> str:
+    """Returns the number of queries in which a side was slower."""
+    names = {run["job"] for run in told["runs"]}
+    late = sum(is_slower(cell(told["runs"], "plain", name, side, base)) for name in names)
+    return f"was {MUCH} slower in {late} of {len(names)} queries"
+
+
+def is_slower(of: Cell) -> bool:
+    return of.ratios.get("querySeconds", 0.0) > SLOWER

@@ -160,9 +160,9 @@ def test_options_that_have_their_default_do_not_make_a_result_another_one():
 
 def test_ratios_of_a_text_replace_those_that_it_had_and_no_others(tmp_path):
     path = tmp_path / "ratios.csv"
-    ratios.replace(path, "tpch", [Ratio("tpch", "auto", "plain", "0.75", "tpch", "a")])
+    ratios.replace(path, "tpch", [Ratio("tpch", "auto", "plain", "0.75", "tpch", "a", "")])
     for number in ("0.90", "0.80"):
-        ratios.replace(path, "tpcds", [Ratio("tpcds", "auto", "plain", number, "tpcds", "b")])
+        ratios.replace(path, "tpcds", [Ratio("tpcds", "auto", "plain", number, "tpcds", "b", "")])
     assert [(one.job, one.ratio) for one in ratios.read(path)] == [
         ("tpcds", "0.80"),
         ("tpch", "0.75"),
@@ -175,6 +175,15 @@ def test_ratios_are_to_the_faster_side_of_plain_spark(tmp_path):
     assert of_sort.keys() == {"plain", "lodestone", "auto", "remote"}
     assert {one.base for one in of_sort.values()} == {"tuned"}
     assert of_sort["auto"].ratio == f"{4.2 / 8.2:.2f}"
+
+
+@pytest.mark.parametrize(("mb", "shown"), [(0.0, "0"), (1081.4, "1,081")])
+def test_a_ratio_comes_with_the_part_of_the_shuffle_that_was_merged(mb, shown):
+    part = measured(jobs=["sort"])
+    for run in part["runs"]:
+        run["figures"] |= {"mergedMb": mb, "writtenMb": 2121.0}
+    found = {one.side: one.remark for one in ratios.of_matrix("real-jobs", part)}
+    assert found["auto"] == f"merged {shown} MB (shuffled: 2,121 MB)"
 
 
 def decision_support(sides=None, rounds=1) -> dict:
@@ -213,6 +222,8 @@ def test_all_queries_of_tpcds_are_one_job_of_the_history_and_some_of_them_are_no
     assert of_plain.spread == f"{queries * 10:.2f}-{queries * 20:.2f}"
     found = {one.side: (one.base, one.ratio) for one in ratios.read(tmp_path / "ratios.csv")}
     assert found["auto"] == ("tuned", "0.50")
+    remark = {one.side: one.remark for one in ratios.read(tmp_path / "ratios.csv")}["plain"]
+    assert remark == f"was more than 20% slower in {queries} of {queries} queries"
     assert (tmp_path / "tpcds.txt").exists()
 
 
@@ -268,10 +279,24 @@ def test_the_numbers_of_the_readme_are_those_of_the_result_file():
 
 def test_the_table_of_the_readme_says_when_tuned_spark_was_not_run():
     found = [
-        Ratio(job, side, "plain", "0.50", question, "c0ffee1")
+        Ratio(job, side, "plain", "0.50", question, "c0ffee1", "merged nothing")
         for job, question, _ in readme.JOBS
         for side in ("auto", "lodestone", "remote")
     ]
     assert "| plain (only this one was run) | 0.50 | 0.50 | 0.50 |" in readme.table(found)[2]
-    found.append(Ratio("sort", "tuned", "plain", "1.10", "real-jobs", "c0ffee1"))
+    found.append(Ratio("sort", "tuned", "plain", "1.10", "real-jobs", "c0ffee1", ""))
     assert "| plain | 0.50 |" in readme.table(found)[2]
+
+
+def test_the_table_of_the_readme_states_results_only_as_remarks_of_the_result_file():
+    def table(remark: str) -> str:
+        found = [
+            Ratio(job, side, "plain", "0.50", question, "c0ffee1", remark)
+            for job, question, _ in readme.JOBS
+            for side in ("auto", "lodestone", "remote")
+        ]
+        return "\n".join(readme.table(found))
+
+    assert table("merged 7 of 9 MB").count(". Auto merged 7 of 9 MB |") == len(readme.JOBS)
+    assert "Auto" not in table("")
+    assert "slower" not in table("")
