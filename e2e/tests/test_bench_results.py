@@ -227,19 +227,27 @@ def test_all_queries_of_tpcds_are_one_job_of_the_history_and_some_of_them_are_no
     assert (tmp_path / "tpcds.txt").exists()
 
 
-def test_a_sort_of_all_sides_is_kept_and_a_sort_of_one_side_is_a_line_of_history(tmp_path):
-    def sorted_by(sides) -> dict:
-        runs = [
-            {"side": side, "round": number, "seconds": {"sort": SECONDS[side]}}
-            for number in range(1, MIN_ROUNDS + 1)
-            for side in sides
-        ]
-        return measured() | {"minute": False, "runs": runs}
+def sorted_by(sides, rounds=MIN_ROUNDS) -> dict:
+    runs = [
+        {"side": side, "round": number, "seconds": {"sort": SECONDS[side]}}
+        for number in range(1, rounds + 1)
+        for side in sides
+    ]
+    return measured(rounds=rounds) | {"minute": False, "runs": runs}
 
+
+def test_a_sort_of_all_sides_is_kept_and_a_sort_of_one_side_is_a_line_of_history(tmp_path):
     keep_sort(sorted_by(["auto"]), "page", tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["history.csv"]
     keep_sort(sorted_by(SECONDS), "page", tmp_path)
     assert (tmp_path / "sort-benchmark.txt").read_text() == "page"
+
+
+def test_a_sort_of_one_round_is_a_line_of_history_for_each_side_and_no_text(tmp_path):
+    keep_sort(sorted_by(SECONDS, rounds=1), "page", tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["history.csv"]
+    lines = (tmp_path / "history.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(SECONDS)
 
 
 def test_bench_results_has_one_text_for_each_question_and_no_raw_results():
