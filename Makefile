@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR
 MVN := mvn -q -B -T 2
 JARS := dist/jars/lodestone-spark-3.5_2.12.jar dist/jars/lodestone-spark-4_2.13.jar
 JOBS_JAR := dist/jars/lodestone-e2e-jobs.jar
-TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 test,.venv-$(name)/.ready)
+TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 bench test,.venv-$(name)/.ready)
 # The browser that opens the page of the demo in a test.
 CHROMIUM := .cache/chromium/.ready
 DEMO_VENVS := $(foreach name,3.5.9 4.3.0 demo,.venv-$(name)/.ready)

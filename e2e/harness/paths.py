@@ -6,6 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DAEMON = ROOT / "dist" / "lodestone"
 SORT = ROOT / "dist" / "lodestone-sort"
+BENCH = ROOT / "dist" / "lodestone-bench"
 JOBS_JAR = ROOT / "dist" / "jars" / "lodestone-e2e-jobs.jar"
 
 # The newest release of each Spark line that a plugin jar claims.
