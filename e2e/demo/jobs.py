@@ -14,10 +14,10 @@ SEED = 20260
 SIZES = {
     # 40 MB in 16 x 100 blocks of about 25 KB.
     "sort": {"maps": 16, "records": 25_000, "partitions": 100},
-    # 100 MB in 8 x 8 blocks of about 1.6 MB.
-    "large": {"maps": 8, "records": 125_000, "partitions": 8},
-    # 100 MB in 500 x 200 blocks of about 1 KB, nearly none of them empty.
-    "small": {"maps": 500, "records": 2_000, "partitions": 200},
+    # 40 MB in 8 x 8 blocks of about 640 KB.
+    "large": {"maps": 8, "records": 50_000, "partitions": 8},
+    # 40 MB in 200 x 200 blocks of about 1 KB, nearly none of them empty.
+    "small": {"maps": 200, "records": 2_000, "partitions": 200},
 }
 
 
