@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use lodestone_wire::extension::hello;
+use lodestone_model::{Load, State as LoadState};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -40,26 +40,26 @@ pub async fn run(
 }
 
 /// Asks the disks on the blocking pool.
-async fn load(service: &Arc<Service>) -> Result<hello::Load, Response> {
+async fn load(service: &Arc<Service>) -> Result<Load, Response> {
     let service = Arc::clone(service);
     spawn_blocking(move || service.load())
         .await
         .map_err(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
-fn state_name(state: hello::State) -> &'static str {
+fn state_name(state: LoadState) -> &'static str {
     match state {
-        hello::State::Serving => "serving",
-        hello::State::Draining => "draining",
-        hello::State::DiskFull => "disk full",
-        hello::State::DiskFailed => "disk failed",
+        LoadState::Serving => "serving",
+        LoadState::Draining => "draining",
+        LoadState::DiskFull => "disk full",
+        LoadState::DiskFailed => "disk failed",
     }
 }
 
 async fn health(State(service): State<Arc<Service>>) -> Result<Response, Response> {
     let state = load(&service).await?.state;
     let code = match state {
-        hello::State::Serving => StatusCode::OK,
+        LoadState::Serving => StatusCode::OK,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     Ok((code, format!("{}\n", state_name(state))).into_response())

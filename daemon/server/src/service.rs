@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use lodestone_model::Load;
+use lodestone_store::Store;
 use lodestone_store::fs::OsFs;
-use lodestone_store::{State, Store};
-use lodestone_wire::extension::hello;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::connection::body::Bodies;
@@ -183,14 +183,8 @@ impl Service {
     }
 
     /// How busy the daemon is. Asks the disks: not for network threads.
-    pub fn load(&self) -> hello::Load {
+    pub fn load(&self) -> Load {
         let load = self.store.load();
-        let state = match load.state {
-            State::Serving => hello::State::Serving,
-            State::Draining => hello::State::Draining,
-            State::DiskFull => hello::State::DiskFull,
-            State::DiskFailed => hello::State::DiskFailed,
-        };
         let on_the_way = [&self.uploads, &self.layouts];
         let used: u64 = on_the_way.iter().map(|pool| pool.used_bytes()).sum();
         let limit: u64 = on_the_way.iter().map(|pool| pool.capacity_bytes()).sum();
@@ -198,15 +192,11 @@ impl Service {
             used + self.bodies.used_bytes() + self.reports.used_bytes(),
             limit + self.bodies.limit_bytes() + self.reports.limit_bytes(),
         );
-        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        hello::Load {
-            state,
-            memory_used: signed(load.memory_used + used),
-            memory_limit: signed(load.memory_limit + limit),
-            disk_free: signed(load.disk_free),
-            disk_total: signed(load.disk_total),
+        Load {
+            memory_used: load.memory_used + used,
+            memory_limit: load.memory_limit + limit,
             connections: u32::try_from(*self.open.borrow()).unwrap_or(u32::MAX),
-            shuffles: load.shuffles,
+            ..load
         }
     }
 }

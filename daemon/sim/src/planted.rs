@@ -8,15 +8,16 @@
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
+use lodestone_model::{AppId, Code, Crc32c, FinalizeSummary, MergeId, ShuffleId};
 use lodestone_server::handler::{self, Answer, Call, Upload};
 use lodestone_store::PlantedBug;
+use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayout, SegmentLayoutReply};
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
-use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply};
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
-use lodestone_wire::extension::status::{Done, Refused, Status};
-use lodestone_wire::{AppId, Message};
+use lodestone_wire::extension::status::{Done, Refused};
 
 /// A bug of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +110,7 @@ pub struct Handlers {
     /// Finalized before, by request.
     finalized: HashSet<Bytes>,
     /// The generation of each application's shuffle that was registered last.
-    newest: HashMap<(AppId, i32), i32>,
+    newest: HashMap<(AppId, ShuffleId), MergeId>,
 }
 
 impl Handlers {
@@ -132,8 +133,8 @@ impl Handlers {
             (RegisterShuffle::from_bytes(body), &answer)
             && Done::from_bytes(response).is_ok()
         {
-            let key = register.key;
-            self.newest.insert((key.app, key.shuffle_id), key.merge_id);
+            let key = register.key.generation;
+            self.newest.insert((key.app, key.shuffle), key.merge);
         }
         self.mutate_answer(call, body, answer)
     }
@@ -151,7 +152,7 @@ impl Handlers {
                 answer
             }
             Some(Bug::ReleasedReadAsEmpty) => match (SegmentLayout::from_bytes(body), response) {
-                (Ok(_), refused) if is_refused(refused, Status::UnknownShuffle) => {
+                (Ok(_), refused) if is_refused(refused, Code::UnknownShuffle) => {
                     Answer::Response(empty_layout(call))
                 }
                 _ => answer,
@@ -161,7 +162,7 @@ impl Handlers {
                     return answer;
                 };
                 for partition in &mut reply.partitions {
-                    partition.code = Status::Ok;
+                    partition.code = Code::Ok;
                 }
                 Answer::Response(reply.to_bytes())
             }
@@ -187,9 +188,9 @@ impl Handlers {
         match self.bug {
             Some(Bug::IncarnationIgnored) => batch.key.incarnation = call.service.incarnation(),
             Some(Bug::StaleGenerationMerged) => {
-                let shuffle = (batch.key.app.clone(), batch.key.shuffle_id);
-                let newest = self.newest.get(&shuffle).copied();
-                batch.key.merge_id = newest.unwrap_or(batch.key.merge_id);
+                let key = &mut batch.key.generation;
+                let newest = self.newest.get(&(key.app.clone(), key.shuffle)).copied();
+                key.merge = newest.unwrap_or(key.merge);
             }
             Some(Bug::ChecksumUnchecked) => {
                 let mut rest: &[u8] = body;
@@ -218,11 +219,11 @@ impl Handlers {
             Some(Bug::OtherAttemptAccepted) => {
                 let others = reply.codes.iter_mut();
                 others
-                    .filter(|code| **code == Status::OtherAttempt)
-                    .for_each(|code| *code = Status::Ok);
+                    .filter(|code| **code == Code::OtherAttempt)
+                    .for_each(|code| *code = Code::Ok);
             }
             Some(Bug::OneCodeForAll) => {
-                let first = reply.codes.first().copied().unwrap_or(Status::Ok);
+                let first = reply.codes.first().copied().unwrap_or(Code::Ok);
                 reply.codes.fill(first);
             }
             _ => return answer,
@@ -249,18 +250,14 @@ fn with_our_incarnation(call: &Call, body: &Bytes) -> Option<Bytes> {
         .or_else(|| renamed::<FetchSegments>(body, |message| ours(&mut message.key)))
 }
 
-fn is_refused(response: &[u8], code: Status) -> bool {
+fn is_refused(response: &[u8], code: Code) -> bool {
     Refused::from_bytes(response).is_ok_and(|refused| refused.code == code)
 }
 
 fn nothing_finalized(call: &Call) -> Bytes {
     FinalizeMergeReply {
         incarnation: call.service.incarnation(),
-        partitions: 0,
-        segments: 0,
-        bytes: 0,
-        lost_segments: 0,
-        checksum: 0,
+        summary: FinalizeSummary::default(),
     }
     .to_bytes()
 }

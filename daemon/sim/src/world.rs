@@ -7,16 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lodestone_model::{AppId, Code, Refusal};
 use lodestone_server::connection::streams::SharedStreams;
 use lodestone_server::handler::{self, Answer, Call, Upload};
 use lodestone_server::service::{Service, Shares};
 use lodestone_store::{
-    AppId, ChunkData, Clock, Environment, ManualClock, Part, Refusal, SeededRandom, Store,
-    StoreConfig,
+    ChunkData, Clock, Environment, ManualClock, Part, SeededRandom, Store, StoreConfig,
 };
 
 use lodestone_wire::extension::MergeKey;
-use lodestone_wire::extension::status::Status;
 
 use crate::client::full_layout;
 use crate::disk::Disk;
@@ -206,7 +205,7 @@ impl World {
         refused.is_none_or(|refused| {
             !matches!(
                 refused.code,
-                Status::UnknownShuffle | Status::UnknownApplication
+                Code::UnknownShuffle | Code::UnknownApplication
             )
         })
     }

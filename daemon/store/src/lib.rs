@@ -17,6 +17,17 @@
 //!   shuffleMerged_<app>_<shuffle>_<merge>_<reduce>.data|.index|.meta
 //! ```
 //!
+//! # Modules
+//!
+//! Each uses only those above it; `daemon/tidy` finds a circle. Ids, codes and segments are those of
+//! `lodestone-model`.
+//!
+//! * `fs`, `resource`: the disk behind a trait; clock, memory, disks, the homes of files.
+//! * `index`, `merge`: the index of a partition; partitions, in memory and on disk.
+//! * `state`: applications, generations of their shuffles, map attempts, executors: what there is.
+//! * `memory`, `life`, `spark`, `handover`: what requests and operators do with it.
+//! * `open`: opening and closing.
+//!
 //! # Invariants
 //!
 //! * A segment is whole or absent. In a partition of a merged shuffle at most one per map index is
@@ -45,37 +56,28 @@
 pub mod fs;
 
 mod handover;
+mod index;
 mod life;
+mod memory;
 mod merge;
-mod model;
+mod open;
 mod resource;
 mod spark;
-mod store;
+mod state;
 
-pub use life::drain::Holdings;
+pub use index::chunk::CHUNK_BYTES;
 pub use life::fetch::{ChunkData, Part};
-pub use life::finalize::{FinalizeSummary, MergeStatus};
 pub use life::push::Batch;
-pub use life::register::ShuffleSpec;
 pub use merge::STEP_BYTES;
-pub use model::chunk::CHUNK_BYTES;
-pub use model::code::{Class, Code, Refusal};
-pub use model::id::{
-    AppAttempt, AppId, Incarnation, MapId, MapIndex, MapRange, MergeId, ReduceId, ShuffleId,
-    ShuffleKey, check_name,
-};
-pub use model::ledger::Ledger;
-pub use model::mode::Mode;
-pub use model::segment::{LaidRun, LaidSegment, SegmentHeader};
+pub use open::StoreConfig;
 pub use resource::Environment;
 pub use resource::clock::{Clock, OsClock};
-pub use resource::incarnation::OpenError;
+pub use resource::incarnation::{Incarnation, OpenError};
 pub use resource::pages::TAIL_BLOCK_BYTES;
 pub use resource::random::{OsRandom, Random};
 pub use spark::chunks::MergedMeta;
-pub use spark::diagnose::{CorruptionCause, SuspectBlock};
-pub use spark::executors::ExecutorInfo;
-pub use store::{State, Store, StoreConfig, StoreLoad};
+pub use state::executors::ExecutorInfo;
+pub use state::store::Store;
 
 #[cfg(feature = "planted")]
 pub use resource::planted::{Bug as PlantedBug, plant};

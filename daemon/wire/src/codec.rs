@@ -3,8 +3,14 @@
 //!
 //! A message is declared once, as a struct whose fields stand in wire order; the declaration is the
 //! byte format. `record!` makes a struct that can be a field of others, `message!` one with a type id.
+//! `fields!`, `number!` and `byte!` say how a type of the model stands on the wire.
+
+mod declare;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use lodestone_model::BadAppId;
+
+pub(crate) use declare::{byte, fields, message, named_byte, number, record};
 
 /// Most bytes of memory that decoding takes per byte of payload. The worst case is an array of empty
 /// strings: four bytes on the wire, a 24-byte `String` in memory, and growth that doubles.
@@ -43,7 +49,7 @@ pub enum Problem {
     NotBool(u8),
     /// An application id of a forbidden form.
     #[error("{0}")]
-    BadAppId(&'static str),
+    BadAppId(BadAppId),
     /// A number that names nothing: a status code, a state, a cause.
     #[error("{0} is not a known value")]
     UnknownValue(u8),
@@ -285,6 +291,36 @@ impl Field for i64 {
     }
 }
 
+/// An `i64` on the wire that must not be negative. It cannot say more than 63 bits: what is larger is
+/// the most that it can.
+impl Field for u64 {
+    const MIN_BYTES: usize = 8;
+
+    fn put(&self, out: &mut BytesMut) {
+        out.put_i64(i64::try_from(*self).unwrap_or(i64::MAX));
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
+        let value = input.i64()?;
+        Ok(u64::try_from(value).map_err(|_| Problem::Negative(value))?)
+    }
+}
+
+/// All bits of a number, which is negative on the wire if the highest one is set.
+pub(crate) struct Bits(pub(crate) u64);
+
+impl Field for Bits {
+    const MIN_BYTES: usize = 8;
+
+    fn put(&self, out: &mut BytesMut) {
+        out.put_u64(self.0);
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
+        Ok(Self(input.i64()?.cast_unsigned()))
+    }
+}
+
 impl Field for bool {
     const MIN_BYTES: usize = 1;
 
@@ -339,89 +375,3 @@ impl<T: Field> Field for Vec<T> {
         Ok(elements)
     }
 }
-
-/// Declares a struct whose fields stand in wire order.
-macro_rules! record {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident {
-        $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $type:ty,)*
-    }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, PartialEq, Eq)]
-        $vis struct $name {
-            $($(#[$field_meta])* $field_vis $field: $type,)*
-        }
-
-        impl $crate::codec::Field for $name {
-            const MIN_BYTES: usize = 0 $(+ <$type as $crate::codec::Field>::MIN_BYTES)*;
-
-            fn put(&self, out: &mut bytes::BytesMut) {
-                $($crate::codec::Field::put(&self.$field, out);)*
-            }
-
-            fn get(
-                input: &mut $crate::codec::Reader<'_>,
-            ) -> Result<Self, $crate::codec::FieldError> {
-                Ok(Self { $($field: input.field(stringify!($field))?,)* })
-            }
-        }
-    };
-}
-pub(crate) use record;
-
-/// Declares names for the values of a byte; every other value is an error.
-macro_rules! named_byte {
-    ($(#[$meta:meta])* pub enum $name:ident {
-        $($(#[$value_meta:meta])* $value:ident = $byte:literal,)*
-    }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[repr(u8)]
-        pub enum $name {
-            $($(#[$value_meta])* $value = $byte,)*
-        }
-
-        impl $crate::codec::Field for $name {
-            const MIN_BYTES: usize = 1;
-
-            fn put(&self, out: &mut bytes::BytesMut) {
-                bytes::BufMut::put_u8(out, *self as u8);
-            }
-
-            fn get(
-                input: &mut $crate::codec::Reader<'_>,
-            ) -> Result<Self, $crate::codec::FieldError> {
-                match input.u8()? {
-                    $($byte => Ok(Self::$value),)*
-                    other => Err($crate::codec::Problem::UnknownValue(other).into()),
-                }
-            }
-        }
-    };
-}
-pub(crate) use named_byte;
-
-/// Declares a message: `message! { strict, 64; /// doc pub struct Hello { .. } }`.
-macro_rules! message {
-    ($mode:ident, $id:literal; $(#[$meta:meta])* pub struct $name:ident { $($fields:tt)* }) => {
-        $crate::codec::record! { $(#[$meta])* pub struct $name { $($fields)* } }
-
-        impl $crate::codec::Message for $name {
-            const ID: u8 = $id;
-            const NAME: &'static str = stringify!($name);
-            const STRICT: bool = $crate::codec::message!(@ $mode);
-
-            fn encode_fields(&self, out: &mut bytes::BytesMut) {
-                $crate::codec::Field::put(self, out);
-            }
-
-            fn decode_fields(
-                input: &mut $crate::codec::Reader<'_>,
-            ) -> Result<Self, $crate::codec::FieldError> {
-                $crate::codec::Field::get(input)
-            }
-        }
-    };
-    (@ strict) => { true };
-    (@ lenient) => { false };
-}
-pub(crate) use message;

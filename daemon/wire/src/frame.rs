@@ -12,9 +12,9 @@
 //! header; whoever reads the connection takes the body's bytes before it asks for the next frame.
 
 use bytes::Bytes;
+use lodestone_model::{AppId, MergeId, ReduceId, ShuffleId};
 
 use crate::codec::{Problem, record};
-use crate::id::AppId;
 
 mod decode;
 mod encode;
@@ -214,11 +214,11 @@ record! {
         /// The application.
         pub app: AppId,
         /// The shuffle.
-        pub shuffle_id: i32,
+        pub shuffle_id: ShuffleId,
         /// Its generation.
-        pub merge_id: i32,
+        pub merge_id: MergeId,
         /// The partition.
-        pub reduce_id: u32,
+        pub reduce_id: ReduceId,
     }
 }
 

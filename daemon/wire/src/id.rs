@@ -1,74 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Identifiers whose form is checked where they enter the process.
-
-use std::fmt;
-use std::sync::Arc;
+//! The ids and keys of the model as fields.
+//!
+//! ```text
+//! ShuffleKey  appId, i32 appAttempt, i32 shuffleId, i32 mergeId
+//! ```
 
 use bytes::BytesMut;
+use lodestone_model::{
+    AppAttempt, AppId, MapId, MapIndex, MergeId, ReduceId, ShuffleId, ShuffleKey,
+};
 
-use crate::codec::{Field, FieldError, Problem, Reader};
+use crate::codec::{Field, FieldError, Problem, Reader, number};
 
-/// Longest application id in bytes. Ids become parts of file names, which have 255 bytes on most
-/// file systems; what is longer than this is certainly no id.
-pub const APP_ID_MAX_BYTES: usize = 256;
-
-/// Spark's application id: 1 to 256 bytes that are safe inside a file name.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct AppId(Arc<str>);
-
-impl AppId {
-    /// Checks the form: not empty, not too long, no `/`, `\` or NUL, neither `.` nor `..`.
-    pub fn new(id: &str) -> Result<Self, Problem> {
-        if id.is_empty() || id.len() > APP_ID_MAX_BYTES {
-            return Err(Problem::BadAppId("must have 1 to 256 bytes"));
-        }
-        if id == "." || id == ".." || id.contains(['/', '\\', '\0']) {
-            return Err(Problem::BadAppId("must not look like a path"));
-        }
-        Ok(Self(id.into()))
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for AppId {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for AppId {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, out)
-    }
-}
+number!(AppAttempt(i32));
+number!(ShuffleId(i32));
+number!(MergeId(i32));
+number!(MapId(i64));
+number!(MapIndex(u32));
+number!(ReduceId(u32));
 
 impl Field for AppId {
     const MIN_BYTES: usize = 4 + 1;
 
     fn put(&self, out: &mut BytesMut) {
-        crate::codec::put_str(&self.0, out);
+        crate::codec::put_str(self.as_str(), out);
     }
 
     fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
-        Ok(Self::new(input.str()?)?)
+        Ok(Self::new(input.str()?).map_err(Problem::BadAppId)?)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Field for ShuffleKey {
+    const MIN_BYTES: usize = AppId::MIN_BYTES + 3 * 4;
 
-    #[test]
-    fn ids_that_could_be_paths_are_refused() {
-        for bad in ["", ".", "..", "a/b", "a\\b", "a\0b", &"x".repeat(257)] {
-            assert!(AppId::new(bad).is_err(), "{bad:?} was accepted");
-        }
-        for good in ["app-20260101-0001", "...", "local-1", &"x".repeat(256)] {
-            assert!(AppId::new(good).is_ok(), "{good:?} was refused");
-        }
+    fn put(&self, out: &mut BytesMut) {
+        self.app.put(out);
+        attempt_of(self).put(out);
+        self.shuffle.put(out);
+        self.merge.put(out);
     }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
+        Ok(Self {
+            app: input.field("app")?,
+            attempt: Some(input.field("app_attempt")?),
+            shuffle: input.field("shuffle_id")?,
+            merge: input.field("merge_id")?,
+        })
+    }
+}
+
+/// A message that has a key names the attempt, also where that is [`AppAttempt::NONE`].
+pub(crate) fn attempt_of(key: &ShuffleKey) -> AppAttempt {
+    debug_assert!(key.attempt.is_some(), "{key} is of any attempt");
+    key.attempt.unwrap_or(AppAttempt::NONE)
 }

@@ -7,7 +7,8 @@
 //! * [`spark`]: messages of Spark's External Shuffle Service: section 3.
 //! * [`extension`]: messages of Lodestone's own, ids from 64 up: section 4.
 //!
-//! A [`Message`] is one byte of type id and then its fields in order. What comes from the network is
+//! What messages are about, ids, codes, segments, is defined in `lodestone-model`, and decoded into its
+//! types. A [`Message`] is one byte of type id and then its fields in order. What comes from the network is
 //! checked before it is believed: each length and count against the bytes that remain, before
 //! anything is allocated. Decoding a payload of `n` bytes allocates at most
 //! [`codec::MAX_AMPLIFICATION`] times `n` bytes.
@@ -15,9 +16,9 @@
 pub mod codec;
 pub mod extension;
 pub mod frame;
-pub mod id;
 pub mod spark;
+
+mod id;
 
 pub use codec::{DecodeError, Message, Problem};
 pub use frame::{Frame, FrameDecoder, FrameError, Limits};
-pub use id::AppId;

@@ -7,24 +7,28 @@ mod vectors;
 
 use std::fmt::{Debug, Write};
 
+use lodestone_model::{
+    AppAttempt, AppId, Code, Crc32c, FinalizeSummary, HeldData, LaidRun, LaidSegment, Ledger, Load,
+    MapId, MapIndex, MergeId, Mode, ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey,
+    ShuffleSpec, State,
+};
+use lodestone_wire::Message;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
 use lodestone_wire::extension::explain::{
     ExplainApplication, Explanation, ReportApplication, ReportKept,
 };
 use lodestone_wire::extension::fetch::{
-    FetchSegments, LaidRun, LaidSegment, PartitionLayout, SegmentLayout, SegmentLayoutReply,
-    SegmentRun, WantedChunk,
+    FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply, RetainAttempts};
-use lodestone_wire::extension::hello::{Hello, HelloReply, Load, State};
+use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
-use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
-use lodestone_wire::extension::register::{Mode, RegisterShuffle};
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
+use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::remove::EndApplication;
-use lodestone_wire::extension::status::{Done, Refused, Status};
+use lodestone_wire::extension::status::{Done, Refused};
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
-use lodestone_wire::{AppId, Message};
 
 const FILE: &str = "extension-messages.txt";
 
@@ -53,22 +57,26 @@ impl Book {
 
 fn key() -> MergeKey {
     MergeKey {
-        app: AppId::new("app").unwrap(),
-        app_attempt: -1,
+        generation: ShuffleKey {
+            app: AppId::new("app").unwrap(),
+            attempt: Some(AppAttempt::NONE),
+            shuffle: ShuffleId(5),
+            merge: MergeId(0),
+        },
         incarnation: 0x0123_4567_89ab_cdef,
-        shuffle_id: 5,
-        merge_id: 0,
     }
 }
 const KEY: &str = "appId=app appAttempt=-1 incarnation=0x0123456789abcdef shuffleId=5 mergeId=0";
 
 fn edge_key() -> MergeKey {
     MergeKey {
-        app: AppId::new("application_1_é").unwrap(),
-        app_attempt: 2,
+        generation: ShuffleKey {
+            app: AppId::new("application_1_é").unwrap(),
+            attempt: Some(AppAttempt(2)),
+            shuffle: ShuffleId(i32::MAX),
+            merge: MergeId(i32::MAX),
+        },
         incarnation: i64::MIN,
-        shuffle_id: i32::MAX,
-        merge_id: i32::MAX,
     }
 }
 const EDGE_KEY: &str = "appId=application_1_\u{e9} appAttempt=2 incarnation=0x8000000000000000 \
@@ -91,10 +99,10 @@ const LOAD: &str = "load={state=0 memoryUsed=1 memoryLimit=2 diskFree=3 diskTota
 fn edge_load() -> Load {
     Load {
         state: State::DiskFailed,
-        memory_used: i64::MAX,
-        memory_limit: i64::MAX,
+        memory_used: i64::MAX as u64,
+        memory_limit: i64::MAX as u64,
         disk_free: 0,
-        disk_total: i64::MAX,
+        disk_total: i64::MAX as u64,
         connections: i32::MAX as u32,
         shuffles: 0,
     }
@@ -144,13 +152,13 @@ fn greetings(book: &mut Book) {
 }
 
 fn leases(book: &mut Book) {
-    let app = key().app;
+    let app = key().generation.app;
     book.add(
         "plain",
         "appId=app appAttempt=-1 incarnation=0x0123456789abcdef ttlMs=60000",
         RenewLease {
             app: app.clone(),
-            app_attempt: -1,
+            app_attempt: AppAttempt::NONE,
             incarnation: key().incarnation,
             ttl_ms: 60_000,
         },
@@ -160,7 +168,7 @@ fn leases(book: &mut Book) {
         "appId=app appAttempt=1 incarnation=0 ttlMs=9223372036854775807",
         RenewLease {
             app,
-            app_attempt: 1,
+            app_attempt: AppAttempt(1),
             incarnation: 0,
             ttl_ms: i64::MAX,
         },
@@ -170,7 +178,7 @@ fn leases(book: &mut Book) {
         "appId=app~0123456789abcdef appAttempt=-1 incarnation=0x0123456789abcdef ttlMs=60000",
         RenewLease {
             app: AppId::new("app~0123456789abcdef").unwrap(),
-            app_attempt: -1,
+            app_attempt: AppAttempt::NONE,
             incarnation: key().incarnation,
             ttl_ms: 60_000,
         },
@@ -208,10 +216,12 @@ fn registrations(book: &mut Book) {
         &format!("{KEY} mode=0 numMaps=1000 numPartitions=200 format=spark-stream"),
         RegisterShuffle {
             key: key(),
-            mode: Mode::Merge,
-            num_maps: 1000,
-            num_partitions: 200,
-            format: "spark-stream".into(),
+            spec: ShuffleSpec {
+                mode: Mode::Merge,
+                num_maps: 1000,
+                num_partitions: 200,
+                format: "spark-stream".into(),
+            },
         },
     );
     book.add(
@@ -219,17 +229,19 @@ fn registrations(book: &mut Book) {
         &format!("{EDGE_KEY} mode=1 numMaps=2147483647 numPartitions=0 format=''"),
         RegisterShuffle {
             key: edge_key(),
-            mode: Mode::Remote,
-            num_maps: i32::MAX as u32,
-            num_partitions: 0,
-            format: String::new(),
+            spec: ShuffleSpec {
+                mode: Mode::Remote,
+                num_maps: i32::MAX as u32,
+                num_partitions: 0,
+                format: String::new(),
+            },
         },
     );
 }
 
 fn pushes(book: &mut Book) {
     let segment = |reduce_id, sequence, length, records, crc| Segment {
-        reduce_id,
+        reduce_id: ReduceId(reduce_id),
         sequence,
         length,
         records,
@@ -237,8 +249,8 @@ fn pushes(book: &mut Book) {
     };
     let batch = |key, map_index, map_id, first_segment, segments| PushBatch {
         key,
-        map_index,
-        map_id,
+        map_index: MapIndex(map_index),
+        map_id: MapId(map_id),
         first_segment,
         segments,
     };
@@ -280,7 +292,7 @@ fn pushes(book: &mut Book) {
         "incarnation=7 codes=[OK,DUPLICATE,OTHER_ATTEMPT]",
         PushBatchReply {
             incarnation: 7,
-            codes: vec![Status::Ok, Status::Duplicate, Status::OtherAttempt],
+            codes: vec![Code::Ok, Code::Duplicate, Code::OtherAttempt],
         },
     );
     let nothing = PushBatchReply {
@@ -295,7 +307,7 @@ fn finalizations(book: &mut Book) {
     book.add("edges", EDGE_KEY, FinalizeMerge { key: edge_key() });
     let retain = |key, map_ids| RetainAttempts { key, map_ids };
     let two = format!("{KEY} mapIds=[7000000000,7000000003]");
-    let ids = vec![7_000_000_000, 7_000_000_003];
+    let ids = vec![MapId(7_000_000_000), MapId(7_000_000_003)];
     book.add("two-attempts", &two, retain(key(), ids));
     let none = format!("{EDGE_KEY} mapIds=[]");
     book.add("no-attempts", &none, retain(edge_key(), vec![]));
@@ -305,11 +317,13 @@ fn finalizations(book: &mut Book) {
          checksum=0123456789abcdef",
         FinalizeMergeReply {
             incarnation: 7,
-            partitions: 200,
-            segments: 200_000,
-            bytes: 5_000_000_000,
-            lost_segments: 3,
-            checksum: 0x0123_4567_89ab_cdef,
+            summary: FinalizeSummary {
+                partitions: 200,
+                segments: 200_000,
+                bytes: 5_000_000_000,
+                lost_segments: 3,
+                checksum: 0x0123_4567_89ab_cdef,
+            },
         },
     );
     book.add(
@@ -317,34 +331,30 @@ fn finalizations(book: &mut Book) {
         "incarnation=7 partitions=0 segments=0 bytes=0 lost=0 checksum=0",
         FinalizeMergeReply {
             incarnation: 7,
-            partitions: 0,
-            segments: 0,
-            bytes: 0,
-            lost_segments: 0,
-            checksum: 0,
+            summary: FinalizeSummary::default(),
         },
     );
 }
 
 fn layouts(book: &mut Book) {
     let max = i32::MAX as u32;
-    let ask = |key, map_start, map_end, reduce_ids| SegmentLayout {
+    let ask = |key, map_start, map_end, reduce_ids: &[u32]| SegmentLayout {
         key,
         map_start,
         map_end,
-        reduce_ids,
+        reduce_ids: reduce_ids.iter().copied().map(ReduceId).collect(),
     };
     let all_maps = format!("{KEY} mapStart=0 mapEnd=2147483647 reduceIds=[0,1,199]");
-    book.add("all-maps", &all_maps, ask(key(), 0, max, vec![0, 1, 199]));
+    book.add("all-maps", &all_maps, ask(key(), 0, max, &[0, 1, 199]));
     let no_partitions = format!("{EDGE_KEY} mapStart=10 mapEnd=20 reduceIds=[]");
     book.add(
         "no-partitions",
         &no_partitions,
-        ask(edge_key(), 10, 20, vec![]),
+        ask(edge_key(), 10, 20, &[]),
     );
     let laid = |map_index, map_id, sequence, length, records, crc| LaidSegment {
-        map_index,
-        map_id,
+        map_index: MapIndex(map_index),
+        map_id: MapId(map_id),
         sequence,
         length,
         records,
@@ -359,13 +369,13 @@ fn layouts(book: &mut Book) {
         segments: vec![laid(max, i64::MAX, max, max, i32::MAX, u32::MAX)],
     };
     let known = PartitionLayout {
-        reduce_id: 3,
-        code: Status::Ok,
+        reduce_id: ReduceId(3),
+        code: Code::Ok,
         runs: vec![first, second],
     };
     let unknown = PartitionLayout {
-        reduce_id: 4,
-        code: Status::UnknownPartition,
+        reduce_id: ReduceId(4),
+        code: Code::UnknownPartition,
         runs: vec![],
     };
     book.add(
@@ -393,7 +403,7 @@ fn layouts(book: &mut Book) {
 
 fn fetches(book: &mut Book) {
     let chunk = |reduce_id, runs: &[(u32, u32)]| WantedChunk {
-        reduce_id,
+        reduce_id: ReduceId(reduce_id),
         runs: runs
             .iter()
             .map(|&(first, count)| SegmentRun { first, count })
@@ -445,10 +455,12 @@ fn commits(book: &mut Book) {
         &format!("{KEY} mapIndex=7 mapId=42 segments=200 checksum=0123456789abcdef"),
         CommitMap {
             key: key(),
-            map_index: 7,
-            map_id: 42,
-            segments: 200,
-            checksum: 0x0123_4567_89ab_cdef,
+            map_index: MapIndex(7),
+            map_id: MapId(42),
+            pushed: Ledger {
+                segments: 200,
+                checksum: 0x0123_4567_89ab_cdef,
+            },
         },
     );
     book.add(
@@ -459,10 +471,12 @@ fn commits(book: &mut Book) {
         ),
         CommitMap {
             key: edge_key(),
-            map_index: i32::MAX as u32,
-            map_id: i64::MIN,
-            segments: i64::MAX,
-            checksum: -1,
+            map_index: MapIndex(i32::MAX as u32),
+            map_id: MapId(i64::MIN),
+            pushed: Ledger {
+                segments: i64::MAX as u64,
+                checksum: u64::MAX,
+            },
         },
     );
     book.add(
@@ -470,8 +484,8 @@ fn commits(book: &mut Book) {
         &format!("{KEY} mapIndex=7 mapId=42"),
         AbortMap {
             key: key(),
-            map_index: 7,
-            map_id: 42,
+            map_index: MapIndex(7),
+            map_id: MapId(42),
         },
     );
 }
@@ -481,8 +495,8 @@ fn ends(book: &mut Book) {
         "plain",
         "appId=app appAttempt=-1",
         EndApplication {
-            app: key().app,
-            app_attempt: -1,
+            app: key().generation.app,
+            app_attempt: AppAttempt::NONE,
         },
     );
     book.add(
@@ -490,7 +504,7 @@ fn ends(book: &mut Book) {
         "appId='a' x 256 appAttempt=2147483647",
         EndApplication {
             app: AppId::new(&"a".repeat(256)).unwrap(),
-            app_attempt: i32::MAX,
+            app_attempt: AppAttempt(i32::MAX),
         },
     );
     book.add(
@@ -505,7 +519,7 @@ fn ends(book: &mut Book) {
         "plain",
         "code=UNKNOWN_SHUFFLE incarnation=7 detail='shuffle 5 was never registered'",
         Refused {
-            code: Status::UnknownShuffle,
+            code: Code::UnknownShuffle,
             incarnation: 7,
             detail: "shuffle 5 was never registered".into(),
         },
@@ -514,7 +528,7 @@ fn ends(book: &mut Book) {
         "highest-code-no-detail",
         "code=INTERNAL incarnation=-1 detail=''",
         Refused {
-            code: Status::Internal,
+            code: Code::Internal,
             incarnation: -1,
             detail: String::new(),
         },
@@ -527,8 +541,8 @@ fn explanations(book: &mut Book) {
         "plain",
         r#"appId=app appAttempt=-1 ended=true report='{"totals":{"shuffles":1}}'"#,
         ReportApplication {
-            app: key().app,
-            app_attempt: -1,
+            app: key().generation.app,
+            app_attempt: AppAttempt::NONE,
             ended: true,
             report: report.to_owned(),
         },
@@ -539,8 +553,8 @@ fn explanations(book: &mut Book) {
     book.add("plain", "appId=app", of("app"));
     book.add("list", "appId=''", of(""));
     let kept = |app_attempt, ended, age_ms, report: &str| ReportKept {
-        app: key().app,
-        app_attempt,
+        app: key().generation.app,
+        app_attempt: AppAttempt(app_attempt),
         ended,
         age_ms,
         report: report.to_owned(),
@@ -582,13 +596,15 @@ fn drains(book: &mut Book) {
          executors=5 leaseLeftMs=6",
         Holdings {
             incarnation: 7,
-            draining: true,
-            shuffles: 1,
-            applications: 2,
-            bytes: 3,
-            unwritten_bytes: 4,
-            executors: 5,
-            lease_left_ms: 6,
+            held: HeldData {
+                draining: true,
+                shuffles: 1,
+                applications: 2,
+                bytes: 3,
+                unwritten_bytes: 4,
+                executors: 5,
+                lease_left_ms: 6,
+            },
         },
     );
     book.add(
@@ -597,13 +613,15 @@ fn drains(book: &mut Book) {
          unwrittenBytes=0 executors=2147483647 leaseLeftMs=0",
         Holdings {
             incarnation: -1,
-            draining: false,
-            shuffles: i32::MAX as u32,
-            applications: 0,
-            bytes: i64::MAX,
-            unwritten_bytes: 0,
-            executors: i32::MAX as u32,
-            lease_left_ms: 0,
+            held: HeldData {
+                draining: false,
+                shuffles: i32::MAX as u32,
+                applications: 0,
+                bytes: i64::MAX as u64,
+                unwritten_bytes: 0,
+                executors: i32::MAX as u32,
+                lease_left_ms: 0,
+            },
         },
     );
 }

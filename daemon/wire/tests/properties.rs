@@ -6,22 +6,26 @@
 mod counting;
 
 use bytes::{Bytes, BytesMut};
+use lodestone_model::{
+    AppAttempt, AppId, Code, Crc32c, LaidRun, LaidSegment, MapId, MapIndex, MergeId, MergeStatus,
+    ReduceId, Segment, ShuffleId, ShuffleKey,
+};
+use lodestone_wire::Message;
 use lodestone_wire::codec::MAX_AMPLIFICATION;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::fetch::{
-    FetchSegments, LaidRun, LaidSegment, PartitionLayout, SegmentLayout, SegmentLayoutReply,
+    FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply,
 };
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply, RetainAttempts};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
-use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::remove::EndApplication;
-use lodestone_wire::extension::status::{Done, Refused, Status};
+use lodestone_wire::extension::status::{Done, Refused};
 use lodestone_wire::frame::{ChunkId, Frame, FrameDecoder, Limits};
 use lodestone_wire::spark;
-use lodestone_wire::{AppId, Message};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -97,28 +101,41 @@ fn index() -> impl Strategy<Value = u32> {
     0..=i32::MAX as u32
 }
 
-fn status() -> impl Strategy<Value = Status> {
-    (0..23u8).prop_map(|number| Status::try_from(number).unwrap())
+fn status() -> impl Strategy<Value = Code> {
+    (0..23u8).prop_map(|number| Code::try_from(number).unwrap())
 }
 
 prop_compose! {
     fn key()(app in "[a-zA-Z0-9_é-]{1,40}", app_attempt: i32, incarnation: i64, shuffle_id: i32,
              merge_id: i32) -> MergeKey {
-        MergeKey { app: AppId::new(&app).unwrap(), app_attempt, incarnation, shuffle_id, merge_id }
+        let generation = ShuffleKey {
+            app: AppId::new(&app).unwrap(),
+            attempt: Some(AppAttempt(app_attempt)),
+            shuffle: ShuffleId(shuffle_id),
+            merge: MergeId(merge_id),
+        };
+        MergeKey { generation, incarnation }
     }
 }
 
 prop_compose! {
     fn segment()(reduce_id in index(), sequence in index(), length in index(), records: i32,
                  crc: u32) -> Segment {
-        Segment { reduce_id, sequence, length, records, crc32c: Crc32c(crc) }
+        Segment { reduce_id: ReduceId(reduce_id), sequence, length, records, crc32c: Crc32c(crc) }
     }
 }
 
 prop_compose! {
     fn laid()(map_index in index(), map_id: i64, sequence in index(), length in index(),
               records: i32, crc: u32) -> LaidSegment {
-        LaidSegment { map_index, map_id, sequence, length, records, crc32c: Crc32c(crc) }
+        LaidSegment {
+            map_index: MapIndex(map_index),
+            map_id: MapId(map_id),
+            sequence,
+            length,
+            records,
+            crc32c: Crc32c(crc),
+        }
     }
 }
 
@@ -131,7 +148,7 @@ prop_compose! {
 prop_compose! {
     fn partition()(reduce_id in index(), code in status(),
                    runs in vec(run(), 0..5)) -> PartitionLayout {
-        PartitionLayout { reduce_id, code, runs }
+        PartitionLayout { reduce_id: ReduceId(reduce_id), code, runs }
     }
 }
 
@@ -154,6 +171,7 @@ proptest! {
         key in key(), map_index in index(), map_id: i64, first_segment in index(),
         segments in vec(segment(), 0..20),
     ) {
+        let (map_index, map_id) = (MapIndex(map_index), MapId(map_id));
         round_trip(&PushBatch { key, map_index, map_id, first_segment, segments });
     }
 
@@ -176,7 +194,11 @@ proptest! {
         app in "[a-z]{1,9}", exec_id: String, shuffle_id: i32, batch: bool,
         blocks in vec((any::<i64>(), vec(index(), 0..4)), 0..9),
     ) {
-        let app = AppId::new(&app).unwrap();
+        let (app, shuffle_id) = (AppId::new(&app).unwrap(), ShuffleId(shuffle_id));
+        let blocks = blocks
+            .into_iter()
+            .map(|(map, reduces)| (MapId(map), reduces.into_iter().map(ReduceId).collect()))
+            .collect();
         let message =
             spark::originals::FetchShuffleBlocks { app, exec_id, shuffle_id, blocks, batch };
         round_trip(&message);
@@ -196,11 +218,11 @@ proptest! {
         let mut maps: roaring::RoaringBitmap = maps.into_iter().collect();
         maps.insert_range(5..5 + run);
         maps.optimize();
-        let status = |reduce_id| spark::finalize::MergeStatus {
-            maps: maps.clone(), reduce_id, size: 7,
+        let status = |reduce_id| MergeStatus {
+            reduce_id: ReduceId(reduce_id), maps: maps.clone(), bytes: 7,
         };
         let message = spark::finalize::MergeStatuses {
-            shuffle_id: 1, merge_id: 0, partitions: vec![status(0), status(1)],
+            shuffle_id: ShuffleId(1), merge_id: MergeId(0), partitions: vec![status(0), status(1)],
         };
         let decoded = spark::finalize::MergeStatuses::from_bytes(&message.to_bytes()).unwrap();
         prop_assert_eq!(decoded, message);

@@ -7,19 +7,23 @@ mod vectors;
 use std::fmt::Debug;
 
 use bytes::{Bytes, BytesMut};
+use lodestone_model::{
+    AppAttempt, AppId, Cause, MapId, MapIndex, MergeId, MergeStatus, ReduceId, ShuffleId,
+    ShuffleKey, SuspectBlock,
+};
+use lodestone_wire::Message;
 use lodestone_wire::frame::{self, ChunkId, Frame, FrameDecoder, Limits};
+use lodestone_wire::spark::MERGER_EXECUTOR;
 use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
-use lodestone_wire::spark::finalize::{FinalizeShuffleMerge, MergeStatus, MergeStatuses};
+use lodestone_wire::spark::finalize::{FinalizeShuffleMerge, MergeStatuses};
 use lodestone_wire::spark::originals::{
-    Cause, CorruptionCause, DiagnoseCorruption, FetchShuffleBlocks, OpenBlocks,
+    CorruptionCause, DiagnoseCorruption, FetchShuffleBlocks, OpenBlocks,
 };
 use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
 use lodestone_wire::spark::register::{
     GetLocalDirsForExecutors, LocalDirsForExecutors, RegisterExecutor,
 };
 use lodestone_wire::spark::remove::{BlocksRemoved, RemoveBlocks, RemoveShuffleMerge};
-use lodestone_wire::spark::{MERGER_EXECUTOR, ShuffleKey};
-use lodestone_wire::{AppId, Message};
 
 const FILE: &str = "spark-messages.txt";
 
@@ -30,9 +34,9 @@ fn app() -> AppId {
 fn key(merge_id: i32) -> ShuffleKey {
     ShuffleKey {
         app: app(),
-        app_attempt: -1,
-        shuffle_id: 5,
-        merge_id,
+        attempt: Some(AppAttempt::NONE),
+        shuffle: ShuffleId(5),
+        merge: MergeId(merge_id),
     }
 }
 
@@ -82,8 +86,8 @@ fn push_has_the_bytes_of_spark() {
         "PushBlockStream",
         PushBlockStream {
             key: key(0),
-            map_index: 3,
-            reduce_id: 2,
+            map_index: MapIndex(3),
+            reduce_id: ReduceId(2),
             index: 9,
         },
     );
@@ -109,8 +113,8 @@ fn push_has_the_bytes_of_spark() {
 fn finalize_has_the_bytes_of_spark() {
     check("FinalizeShuffleMerge", FinalizeShuffleMerge { key: key(0) });
     let none = MergeStatuses {
-        shuffle_id: 5,
-        merge_id: 0,
+        shuffle_id: ShuffleId(5),
+        merge_id: MergeId(0),
         partitions: vec![],
     };
     check("MergeStatusesEmpty", none);
@@ -123,26 +127,26 @@ fn finalize_has_the_bytes_of_spark() {
     let reduce_ids: Vec<u32> = decoded
         .partitions
         .iter()
-        .map(|status| status.reduce_id)
+        .map(|status| status.reduce_id.0)
         .collect();
-    let sizes: Vec<i64> = decoded
+    let sizes: Vec<u64> = decoded
         .partitions
         .iter()
-        .map(|status| status.size)
+        .map(|status| status.bytes)
         .collect();
     assert_eq!((reduce_ids, sizes), (vec![1, 2], vec![100, 200]));
     let rebuilt = decoded.partitions.iter().map(|status| {
         let mut maps: roaring::RoaringBitmap = status.maps.iter().collect();
         maps.optimize();
         MergeStatus {
-            maps,
             reduce_id: status.reduce_id,
-            size: status.size,
+            maps,
+            bytes: status.bytes,
         }
     });
     let rebuilt = MergeStatuses {
-        shuffle_id: 5,
-        merge_id: 0,
+        shuffle_id: ShuffleId(5),
+        merge_id: MergeId(0),
         partitions: rebuilt.collect(),
     };
     check("MergeStatuses", rebuilt);
@@ -176,9 +180,9 @@ fn fetch_has_the_bytes_of_spark() {
         FetchShuffleBlockChunks {
             app: app(),
             exec_id: MERGER_EXECUTOR.into(),
-            shuffle_id: 5,
-            merge_id: 0,
-            chunks: vec![(0, vec![0, 1]), (1, vec![0])],
+            shuffle_id: ShuffleId(5),
+            merge_id: MergeId(0),
+            chunks: vec![(ReduceId(0), vec![0, 1]), (ReduceId(1), vec![0])],
         },
     );
 }
@@ -194,27 +198,29 @@ fn originals_have_the_bytes_of_spark() {
             block_ids,
         },
     );
-    let blocks = |second: Vec<u32>, first: Vec<u32>, batch| FetchShuffleBlocks {
+    let blocks = |second: [u32; 2], first: [u32; 2], batch| FetchShuffleBlocks {
         app: app(),
         exec_id: "1".into(),
-        shuffle_id: 5,
-        blocks: vec![(10, first), (11, second)],
+        shuffle_id: ShuffleId(5),
+        blocks: vec![
+            (MapId(10), first.map(ReduceId).to_vec()),
+            (MapId(11), second.map(ReduceId).to_vec()),
+        ],
         batch,
     };
-    check("FetchShuffleBlocks", blocks(vec![2, 3], vec![0, 1], false));
-    check(
-        "FetchShuffleBlocksBatch",
-        blocks(vec![2, 3], vec![0, 4], true),
-    );
+    check("FetchShuffleBlocks", blocks([2, 3], [0, 1], false));
+    check("FetchShuffleBlocksBatch", blocks([2, 3], [0, 4], true));
     check(
         "DiagnoseCorruption",
         DiagnoseCorruption {
             app: app(),
             exec_id: "1".into(),
-            shuffle_id: 5,
-            map_id: 10,
-            reduce_id: 2,
-            checksum: 12345,
+            block: SuspectBlock {
+                shuffle: ShuffleId(5),
+                map: MapId(10),
+                reduce: ReduceId(2),
+                reader_checksum: 12345,
+            },
             algorithm: "ADLER32".into(),
         },
     );
@@ -269,8 +275,8 @@ fn stream_name() -> String {
 fn rpc_frames() -> Vec<Named> {
     let push = PushBlockStream {
         key: key(0),
-        map_index: 3,
-        reduce_id: 2,
+        map_index: MapIndex(3),
+        reduce_id: ReduceId(2),
         index: 9,
     };
     let stream_handle = Bytes::from_static(&[3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2]);
@@ -329,9 +335,9 @@ fn fetch_frames() -> Vec<Named> {
     let meta_request = frame::MergedBlockMetaRequest {
         request_id: 77,
         app: app(),
-        shuffle_id: 5,
-        merge_id: 0,
-        reduce_id: 2,
+        shuffle_id: ShuffleId(5),
+        merge_id: MergeId(0),
+        reduce_id: ReduceId(2),
     };
     let meta = Frame::MergedBlockMetaSuccess {
         request_id,

@@ -5,20 +5,24 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use lodestone_model::{
+    AppAttempt, AppId, Code, Crc32c, LaidRun, MapId, MapIndex, Mode, ReduceId, Segment, SegmentRun,
+    ShuffleSpec,
+};
 use lodestone_wire::extension::fetch::{
-    FetchSegments, LaidRun, SegmentLayout, SegmentLayoutReply, SegmentRun, WantedChunk,
+    FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
-use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
-use lodestone_wire::extension::register::{Mode, RegisterShuffle};
-use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::status::Done;
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
-use lodestone_wire::{AppId, Frame, Message};
+use lodestone_wire::{Frame, Message};
 
 use super::{
-    CHUNK_BYTES, Expect, FetchWords, NO_ATTEMPT, Part, Planned, PushWords, Shuffle, Verdict, read,
+    CHUNK_BYTES, Expect, FetchWords, Part, Planned, PushWords, Shuffle, Verdict, generation, read,
 };
 use crate::error::{LinkError, Wrong};
 use crate::net::link::ask_message;
@@ -50,10 +54,12 @@ pub(crate) async fn register(
         address,
         &RegisterShuffle {
             key,
-            mode: Mode::Merge,
-            num_maps: workload.maps,
-            num_partitions: workload.partitions,
-            format: "spark-stream".to_owned(),
+            spec: ShuffleSpec {
+                mode: Mode::Merge,
+                num_maps: workload.maps,
+                num_partitions: workload.partitions,
+                format: "spark-stream".to_owned(),
+            },
         },
     )
     .await?;
@@ -61,7 +67,7 @@ pub(crate) async fn register(
         address,
         &RenewLease {
             app: app.clone(),
-            app_attempt: NO_ATTEMPT,
+            app_attempt: AppAttempt::NONE,
             incarnation: hello.incarnation,
             ttl_ms: LEASE_MS,
         },
@@ -72,18 +78,15 @@ pub(crate) async fn register(
 
 fn key(app: &AppId, incarnation: i64, workload: Workload) -> MergeKey {
     MergeKey {
-        app: app.clone(),
-        app_attempt: NO_ATTEMPT,
+        generation: generation(app, workload),
         incarnation,
-        shuffle_id: workload.shuffle.cast_signed(),
-        merge_id: 0,
     }
 }
 
 pub(crate) async fn finalize(shuffle: &Shuffle) -> Result<u64, LinkError> {
     let key = key(&shuffle.app, shuffle.incarnation, shuffle.workload);
     let merged: FinalizeMergeReply = ask_message(shuffle.address, &FinalizeMerge { key }).await?;
-    Ok(merged.segments.unsigned_abs())
+    Ok(merged.summary.segments)
 }
 
 /// Requests about one shuffle.
@@ -112,7 +115,7 @@ impl PushWords for Words {
 
     fn meta(&self, _connection: u32, run: Run) -> Bytes {
         let segment = |block: crate::workload::Block| Segment {
-            reduce_id: block.reduce,
+            reduce_id: ReduceId(block.reduce),
             sequence: 0,
             length: self.workload.block_bytes(block),
             records: -1,
@@ -120,8 +123,8 @@ impl PushWords for Words {
         };
         PushBatch {
             key: self.key.clone(),
-            map_index: run.map,
-            map_id: run.map.into(),
+            map_index: MapIndex(run.map),
+            map_id: MapId(run.map.into()),
             first_segment: 0,
             segments: run.blocks().map(segment).collect(),
         }
@@ -138,8 +141,8 @@ impl PushWords for Words {
             );
             return Err(Wrong::Unexpected(told));
         }
-        let verdict = |code: &Status| match code {
-            Status::Ok => Verdict::Merged,
+        let verdict = |code: &Code| match code {
+            Code::Ok => Verdict::Merged,
             other => Verdict::Refused(other.name()),
         };
         Ok(answer.codes.iter().map(verdict).collect())
@@ -152,7 +155,7 @@ impl FetchWords for Words {
             key: self.key.clone(),
             map_start: MAPS.0,
             map_end: MAPS.1,
-            reduce_ids: vec![part.partition],
+            reduce_ids: vec![ReduceId(part.partition)],
         };
         let body = message.to_bytes();
         Some(Frame::RpcRequest { request_id, body })
@@ -165,14 +168,14 @@ impl FetchWords for Words {
         };
         let reply: SegmentLayoutReply = read("the layout of a partition", &body)?;
         let layout = match <[_; 1]>::try_from(reply.partitions) {
-            Ok([layout]) if layout.reduce_id == part.partition => layout,
+            Ok([layout]) if layout.reduce_id.0 == part.partition => layout,
             _ => {
                 return Err(Wrong::Unexpected(
                     "the layout of another partition".to_owned(),
                 ));
             }
         };
-        if layout.code != Status::Ok {
+        if layout.code != Code::Ok {
             return Err(Wrong::Refused {
                 request: "the layout of a partition",
                 why: layout.code.name().to_owned(),
@@ -186,7 +189,7 @@ impl FetchWords for Words {
 
     fn open(&self, part: Part, planned: &[Planned]) -> Bytes {
         let chunk = |chunk: &Planned| WantedChunk {
-            reduce_id: part.partition,
+            reduce_id: ReduceId(part.partition),
             runs: vec![SegmentRun {
                 first: chunk.index,
                 count: chunk.expect.count(),
@@ -213,7 +216,7 @@ fn cut(run: &LaidRun) -> Vec<Planned> {
         }
         if let Some(last) = planned.last_mut() {
             last.bytes += u64::from(segment.length);
-            last.expect.add(segment.map_index, segment.length);
+            last.expect.add(segment.map_index.0, segment.length);
         }
     }
     planned

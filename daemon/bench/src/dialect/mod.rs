@@ -13,19 +13,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lodestone_model::{AppAttempt, AppId, MergeId, ShuffleId, ShuffleKey};
 use lodestone_wire::extension::status::Refused;
-use lodestone_wire::spark::ShuffleKey;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
-use lodestone_wire::{AppId, Frame, Message};
+use lodestone_wire::{Frame, Message};
 use roaring::RoaringBitmap;
 
 use crate::error::{LinkError, Wrong};
 use crate::net::link::tell;
 use crate::workload::payload::Payload;
 use crate::workload::{Block, Run, Workload};
-
-/// Map attempts have the ids of their maps, application attempts none.
-const NO_ATTEMPT: i32 = -1;
 
 /// Chunks have about this size, in Spark and in Lodestone.
 pub const CHUNK_BYTES: u64 = 2 << 20;
@@ -251,12 +248,17 @@ impl Shuffle {
     }
 
     pub(crate) fn spark_key(&self) -> ShuffleKey {
-        ShuffleKey {
-            app: self.app.clone(),
-            app_attempt: NO_ATTEMPT,
-            shuffle_id: self.workload.shuffle.cast_signed(),
-            merge_id: 0,
-        }
+        generation(&self.app, self.workload)
+    }
+}
+
+/// The one generation of a shuffle. Map attempts have the ids of their maps, application attempts none.
+pub(crate) fn generation(app: &AppId, workload: Workload) -> ShuffleKey {
+    ShuffleKey {
+        app: app.clone(),
+        attempt: Some(AppAttempt::NONE),
+        shuffle: ShuffleId(workload.shuffle.cast_signed()),
+        merge: MergeId(0),
     }
 }
 

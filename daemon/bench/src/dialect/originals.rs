@@ -2,8 +2,9 @@
 //! Unmerged blocks, one by one from the files of map tasks: what a shuffle costs without merging.
 
 use bytes::Bytes;
+use lodestone_model::{AppId, MapId, ReduceId, ShuffleId};
 use lodestone_wire::spark::originals::FetchShuffleBlocks;
-use lodestone_wire::{AppId, Frame, Message};
+use lodestone_wire::{Frame, Message};
 
 use super::spark::EXECUTOR;
 use super::{Expect, FetchWords, Part, Planned};
@@ -38,11 +39,11 @@ impl FetchWords for Words {
     }
 
     fn open(&self, part: Part, planned: &[Planned]) -> Bytes {
-        let block = |chunk: &Planned| (i64::from(chunk.index), vec![part.partition]);
+        let block = |chunk: &Planned| (MapId(chunk.index.into()), vec![ReduceId(part.partition)]);
         FetchShuffleBlocks {
             app: self.app.clone(),
             exec_id: EXECUTOR.to_owned(),
-            shuffle_id: self.workload.shuffle.cast_signed(),
+            shuffle_id: ShuffleId(self.workload.shuffle.cast_signed()),
             blocks: planned.iter().map(block).collect(),
             batch: false,
         }

@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use bytes::Bytes;
+use lodestone_model::{AppId, MapIndex, ReduceId, ShuffleKey};
 use lodestone_wire::frame::MergedBlockMetaRequest;
+use lodestone_wire::spark::MERGER_EXECUTOR;
 use lodestone_wire::spark::fetch::FetchShuffleBlockChunks;
 use lodestone_wire::spark::finalize::{FinalizeShuffleMerge, MergeStatuses};
 use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
 use lodestone_wire::spark::register::RegisterExecutor;
-use lodestone_wire::spark::{MERGER_EXECUTOR, ShuffleKey};
-use lodestone_wire::{AppId, Frame, Message};
+use lodestone_wire::{Frame, Message};
 use roaring::RoaringBitmap;
 
 use super::{CHUNK_BYTES, Expect, FetchWords, Part, Planned, PushWords, Shuffle, Verdict, read};
@@ -73,8 +74,8 @@ impl PushWords for Words {
     fn meta(&self, _connection: u32, run: Run) -> Bytes {
         PushBlockStream {
             key: self.0.clone(),
-            map_index: run.map,
-            reduce_id: run.from,
+            map_index: MapIndex(run.map),
+            reduce_id: ReduceId(run.from),
             index: 0,
         }
         .to_bytes()
@@ -100,9 +101,9 @@ impl FetchWords for Words {
         Some(Frame::MergedBlockMetaRequest(MergedBlockMetaRequest {
             request_id,
             app: self.0.app.clone(),
-            shuffle_id: self.0.shuffle_id,
-            merge_id: self.0.merge_id,
-            reduce_id: part.partition,
+            shuffle_id: self.0.shuffle,
+            merge_id: self.0.merge,
+            reduce_id: ReduceId(part.partition),
         }))
     }
 
@@ -134,9 +135,9 @@ impl FetchWords for Words {
         FetchShuffleBlockChunks {
             app: self.0.app.clone(),
             exec_id: MERGER_EXECUTOR.to_owned(),
-            shuffle_id: self.0.shuffle_id,
-            merge_id: self.0.merge_id,
-            chunks: vec![(part.partition, chunks)],
+            shuffle_id: self.0.shuffle,
+            merge_id: self.0.merge,
+            chunks: vec![(ReduceId(part.partition), chunks)],
         }
         .to_bytes()
     }

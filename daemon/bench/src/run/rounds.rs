@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lodestone_model::AppId;
 use lodestone_sort::progress::Progress;
-use lodestone_wire::AppId;
 use tokio::runtime::Runtime;
 
 use super::fetch::Shape;

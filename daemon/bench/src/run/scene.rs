@@ -5,8 +5,8 @@ use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use lodestone_model::AppId;
 use lodestone_sort::progress::Progress;
-use lodestone_wire::AppId;
 
 use super::fetch::{FetchTalk, FetchWork, Shape};
 use super::phase::{Conduct, Outcome, broken, drive};

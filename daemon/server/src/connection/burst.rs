@@ -8,7 +8,8 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use lodestone_store::{ChunkData, Code, Part, Refusal};
+use lodestone_model::{Code, Refusal};
+use lodestone_store::{ChunkData, Part};
 use lodestone_wire::Frame;
 use lodestone_wire::frame::{self, ChunkFailure, StreamFailure, StreamHead};
 use tokio::io::Interest;

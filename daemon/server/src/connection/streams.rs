@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lodestone_store::{
-    AppAttempt, AppId, ChunkData, Code, MapId, MergeId, ReduceId, Refusal, ShuffleId, ShuffleKey,
-    Store,
+use lodestone_model::{
+    AppAttempt, AppId, Code, MapId, MergeId, ReduceId, Refusal, SegmentRun, ShuffleId, ShuffleKey,
 };
+use lodestone_store::{ChunkData, Store};
 
 use super::unreadable::Name;
 
@@ -34,7 +34,7 @@ pub enum Block {
         /// The partition.
         reduce: ReduceId,
         /// Where they are, in order.
-        places: Box<[Range<u32>]>,
+        places: Box<[SegmentRun]>,
     },
     /// A chunk of a merged partition.
     Merged {
@@ -67,11 +67,11 @@ pub enum Block {
 
 impl Block {
     /// One partition of one map output. Reduce ids come from non-negative 32-bit fields: one more fits.
-    pub fn original(shuffle: ShuffleId, map: MapId, reduce: u32) -> Self {
+    pub fn original(shuffle: ShuffleId, map: MapId, reduce: ReduceId) -> Self {
         Block::Original {
             shuffle,
             map,
-            reduces: ReduceId(reduce)..ReduceId(reduce + 1),
+            reduces: reduce..ReduceId(reduce.0 + 1),
         }
     }
 
@@ -97,7 +97,7 @@ impl Block {
             ("shuffle", &[shuffle, map, reduce]) => Some(Self::original(
                 ShuffleId(small(shuffle)?),
                 MapId(map),
-                index(reduce)?,
+                ReduceId(index(reduce)?),
             )),
             ("shuffleChunk", &[shuffle, merge, reduce, chunk]) => Some(Block::Merged {
                 shuffle: ShuffleId(small(shuffle)?),

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use lodestone_store::{AppAttempt, AppId};
+use lodestone_model::{AppAttempt, AppId};
 
 use super::streams::Block;
 

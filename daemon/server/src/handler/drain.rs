@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Drain: an operator takes the service away.
 
-use lodestone_store::{Code, Refusal};
+use lodestone_model::{Code, Refusal};
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
 
 use super::Call;
@@ -25,20 +25,12 @@ pub(super) fn drain(call: &Call, message: Drain) -> Result<Holdings, Refusal> {
         }
         Wish::Look | Wish::Leave => {}
     }
-    let holdings = store.holdings();
-    let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-    let reply = Holdings {
-        incarnation: call.service.incarnation(),
-        draining: holdings.draining,
-        shuffles: holdings.shuffles,
-        applications: holdings.applications,
-        bytes: signed(holdings.bytes),
-        unwritten_bytes: signed(holdings.unwritten_bytes),
-        executors: holdings.executors,
-        lease_left_ms: signed(holdings.lease_left_ms),
-    };
-    if message.wish == Wish::Leave && reply.draining && reply.is_nothing() {
+    let held = store.held_data();
+    if message.wish == Wish::Leave && held.draining && held.is_nothing() {
         call.service.drained.send_replace(true);
     }
-    Ok(reply)
+    Ok(Holdings {
+        incarnation: call.service.incarnation(),
+        held,
+    })
 }

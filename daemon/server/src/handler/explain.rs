@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Explain: what the driver said became of its shuffles.
 
-use lodestone_store::Refusal;
+use lodestone_model::Refusal;
 use lodestone_wire::extension::explain::{ExplainApplication, Explanation, ReportApplication};
 use lodestone_wire::extension::status::Done;
 

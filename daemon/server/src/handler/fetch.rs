@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fetch: layouts, and streams over segments.
 
-use std::ops::Range;
-
-use lodestone_store::{Code, LaidRun, LaidSegment, MapRange, ReduceId, Refusal, check_name};
+use lodestone_model::{AppId, Code, MapRange, Refusal, check_name};
 use lodestone_wire::extension::fetch::{
-    self as ext, FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
+    FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply,
 };
-use lodestone_wire::extension::push::Crc32c;
-use lodestone_wire::extension::status::Status;
 use lodestone_wire::spark::fetch::StreamHandle;
 
-use super::{Call, app_id, merge_key};
+use super::{Call, generation};
 use crate::connection::streams::{Block, Source};
 
 /// A layout's memory is that of its segments as values and as bytes; the values are a bit larger.
@@ -26,18 +22,18 @@ pub fn layout_memory_bytes(pool_bytes: u64) -> u64 {
 }
 
 pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayoutReply, Refusal> {
-    let key = merge_key(call, &message.key)?;
-    let range = map_range(message.map_start, message.map_end)?;
-    call.service.store.check_readable(&key)?;
+    let key = generation(call, &message.key)?;
+    let range = MapRange::new(message.map_start, message.map_end)?;
+    call.service.store.check_readable(key)?;
     let memory_bytes = layout_memory_bytes(call.service.layouts.capacity_bytes());
     let segments_max = (memory_bytes / LAYOUT_BYTES_PER_SEGMENT) as usize;
     let mut segments = 0;
     let mut partitions = Vec::with_capacity(message.reduce_ids.len());
     for reduce_id in message.reduce_ids {
-        let (code, runs) = match call.service.store.layout(&key, range, ReduceId(reduce_id)) {
-            Ok(runs) => (Status::Ok, runs),
+        let (code, runs) = match call.service.store.layout(key, range, reduce_id) {
+            Ok(runs) => (Code::Ok, runs),
             Err(refusal) if refusal.code == Code::UnknownPartition => {
-                (Status::UnknownPartition, Vec::new())
+                (Code::UnknownPartition, Vec::new())
             }
             Err(refusal) => return Err(refusal),
         };
@@ -46,10 +42,10 @@ pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayou
             let detail = format!("over {segments_max} segments in one layout: ask in parts");
             return Err(Code::TooLarge.because(detail));
         }
-        partitions.push(ext::PartitionLayout {
+        partitions.push(PartitionLayout {
             reduce_id,
             code,
-            runs: runs.iter().map(on_the_wire).collect(),
+            runs,
         });
     }
     call.service.metrics.fetch_layouts_total.inc();
@@ -59,28 +55,13 @@ pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayou
     })
 }
 
-fn on_the_wire(run: &LaidRun) -> ext::LaidRun {
-    let laid = |segment: &LaidSegment| ext::LaidSegment {
-        map_index: segment.map_index.0,
-        map_id: segment.map_id.0,
-        sequence: segment.sequence,
-        length: segment.length,
-        records: segment.records,
-        crc32c: Crc32c(segment.crc),
-    };
-    ext::LaidRun {
-        first: run.first,
-        segments: run.segments.iter().map(laid).collect(),
-    }
-}
-
 pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHandle, Refusal> {
-    let key = merge_key(call, &message.key)?;
-    call.service.store.check_readable(&key)?;
+    let key = generation(call, &message.key)?;
+    call.service.store.check_readable(key)?;
     let mut blocks = Vec::with_capacity(message.chunks.len());
-    for wanted in &message.chunks {
-        let (reduce, places) = (ReduceId(wanted.reduce_id), places(wanted));
-        call.service.store.check_places(&key, reduce, &places)?;
+    for wanted in message.chunks {
+        let (reduce, places) = (wanted.reduce_id, wanted.runs.into_boxed_slice());
+        call.service.store.check_places(key, reduce, &places)?;
         blocks.push(Block::Segments {
             shuffle: key.shuffle,
             merge: key.merge,
@@ -100,19 +81,13 @@ pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHand
     )
 }
 
-fn places(wanted: &WantedChunk) -> Box<[Range<u32>]> {
-    let run = |run: &ext::SegmentRun| run.first..run.first.saturating_add(run.count);
-    wanted.runs.iter().map(run).collect()
-}
-
 /// Opens a stream for a client of Spark's own protocol, which names no attempt.
 pub(super) fn open_for(
     call: &Call,
-    app: &lodestone_wire::AppId,
+    app: AppId,
     exec: String,
     blocks: Vec<Block>,
 ) -> Result<StreamHandle, Refusal> {
-    let app = app_id(app)?;
     check_name("an executor id", &exec)?;
     open(
         call,
@@ -135,9 +110,4 @@ fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal> {
         stream_id,
         num_chunks,
     })
-}
-
-fn map_range(start: u32, end: u32) -> Result<MapRange, Refusal> {
-    // Both came from non-negative 32-bit fields.
-    MapRange::new(start.cast_signed(), end.cast_signed())
 }

@@ -3,41 +3,37 @@
 
 use std::collections::HashSet;
 
-use lodestone_store::{FinalizeSummary, MapId, Refusal};
+use lodestone_model::{FinalizeSummary, MapId, Refusal};
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply, RetainAttempts};
-use lodestone_wire::spark::finalize::{FinalizeShuffleMerge, MergeStatus, MergeStatuses};
+use lodestone_wire::spark::finalize::{FinalizeShuffleMerge, MergeStatuses};
 
-use super::{Call, merge_key, spark_key};
+use super::{Call, generation};
 
 pub(super) fn merge(call: &Call, message: FinalizeMerge) -> Result<FinalizeMergeReply, Refusal> {
-    let key = merge_key(call, &message.key)?;
-    let summary = call.service.store.finalize(&key)?;
+    let key = generation(call, &message.key)?;
+    let summary = call.service.store.finalize(key)?;
     call.service.metrics.finalize_requests_total.inc();
     let (partitions, segments, bytes) = (summary.partitions, summary.segments, summary.bytes);
     let connection = call.connection;
     let lost = summary.lost_segments;
     tracing::info!(connection, shuffle = %key, partitions, segments, bytes, lost, "finalized");
-    Ok(totals(call, &summary))
+    Ok(totals(call, summary))
 }
 
 pub(super) fn retain(call: &Call, message: RetainAttempts) -> Result<FinalizeMergeReply, Refusal> {
-    let key = merge_key(call, &message.key)?;
-    let attempts: HashSet<MapId> = message.map_ids.into_iter().map(MapId).collect();
-    let summary = call.service.store.retain(&key, &attempts)?;
+    let key = generation(call, &message.key)?;
+    let attempts: HashSet<MapId> = message.map_ids.into_iter().collect();
+    let summary = call.service.store.retain(key, &attempts)?;
     let (attempts, segments) = (attempts.len(), summary.segments);
     let connection = call.connection;
     tracing::info!(connection, shuffle = %key, attempts, segments, "attempts were retained");
-    Ok(totals(call, &summary))
+    Ok(totals(call, summary))
 }
 
-fn totals(call: &Call, summary: &FinalizeSummary) -> FinalizeMergeReply {
+fn totals(call: &Call, summary: FinalizeSummary) -> FinalizeMergeReply {
     FinalizeMergeReply {
         incarnation: call.service.incarnation(),
-        partitions: summary.partitions,
-        segments: summary.segments as i64,
-        bytes: summary.bytes as i64,
-        lost_segments: summary.lost_segments as i64,
-        checksum: summary.checksum as i64,
+        summary,
     }
 }
 
@@ -45,23 +41,18 @@ pub(super) fn shuffle(
     call: &Call,
     message: FinalizeShuffleMerge,
 ) -> Result<MergeStatuses, Refusal> {
-    let key = spark_key(&message.key)?;
-    let merged = call.service.store.merge_statuses(&key)?;
+    let key = message.key;
+    let mut partitions = call.service.store.merge_statuses(&key)?;
     call.service.metrics.finalize_requests_total.inc();
     let connection = call.connection;
-    tracing::info!(connection, shuffle = %key, partitions = merged.len(), "finalized for Spark");
-    let status = |partition: lodestone_store::MergeStatus| {
-        let mut maps = partition.maps;
-        maps.optimize();
-        MergeStatus {
-            maps,
-            reduce_id: partition.reduce.0,
-            size: partition.bytes as i64,
-        }
-    };
+    let count = partitions.len();
+    tracing::info!(connection, shuffle = %key, partitions = count, "finalized for Spark");
+    for partition in &mut partitions {
+        partition.maps.optimize();
+    }
     Ok(MergeStatuses {
-        shuffle_id: key.shuffle.0,
-        merge_id: key.merge.0,
-        partitions: merged.into_iter().map(status).collect(),
+        shuffle_id: key.shuffle,
+        merge_id: key.merge,
+        partitions,
     })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Hello: the first words of a connection.
 
-use lodestone_store::{Code, Refusal};
+use lodestone_model::{Code, Refusal};
 use lodestone_wire::extension::PROTOCOL_VERSION;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 

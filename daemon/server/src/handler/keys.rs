@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the ids of the wire to those of the store.
+//! Which life of the daemon a request means.
 
-use lodestone_store::{AppAttempt, AppId, Code, MergeId, Refusal, ShuffleId, ShuffleKey};
+use lodestone_model::{Code, Refusal, ShuffleKey};
 use lodestone_wire::extension::MergeKey;
-use lodestone_wire::spark;
 
 use super::Call;
 
-pub(super) fn app_id(app: &lodestone_wire::AppId) -> Result<AppId, Refusal> {
-    AppId::new(app.as_str())
-}
-
-/// The key of an extension message; refused unless it means this life of the daemon.
-pub(super) fn merge_key(call: &Call, key: &MergeKey) -> Result<ShuffleKey, Refusal> {
+/// The generation that an extension message names; refused unless it means this life of the daemon.
+pub(super) fn generation<'key>(
+    call: &Call,
+    key: &'key MergeKey,
+) -> Result<&'key ShuffleKey, Refusal> {
     check_incarnation(call, key.incarnation)?;
-    Ok(ShuffleKey {
-        app: app_id(&key.app)?,
-        attempt: Some(AppAttempt(key.app_attempt)),
-        shuffle: ShuffleId(key.shuffle_id),
-        merge: MergeId(key.merge_id),
-    })
+    Ok(&key.generation)
 }
 
 pub(super) fn check_incarnation(call: &Call, told: i64) -> Result<(), Refusal> {
@@ -29,14 +22,4 @@ pub(super) fn check_incarnation(call: &Call, told: i64) -> Result<(), Refusal> {
     }
     let detail = format!("this is incarnation {ours:016x}, the request is for {told:016x}");
     Err(Code::StaleIncarnation.because(detail))
-}
-
-/// The key of Spark's messages that carry an attempt.
-pub(super) fn spark_key(key: &spark::ShuffleKey) -> Result<ShuffleKey, Refusal> {
-    Ok(ShuffleKey {
-        app: app_id(&key.app)?,
-        attempt: Some(AppAttempt(key.app_attempt)),
-        shuffle: ShuffleId(key.shuffle_id),
-        merge: MergeId(key.merge_id),
-    })
 }

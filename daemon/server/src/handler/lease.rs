@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! RenewLease: the application is alive.
 
-use lodestone_store::{AppAttempt, Code, Refusal};
+use lodestone_model::{Code, Refusal};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 
-use super::{Call, app_id, check_incarnation};
+use super::{Call, check_incarnation};
 
 pub(super) fn renew(call: &Call, message: RenewLease) -> Result<LeaseReply, Refusal> {
     if message.incarnation != 0 {
@@ -13,9 +13,8 @@ pub(super) fn renew(call: &Call, message: RenewLease) -> Result<LeaseReply, Refu
     let Ok(ttl_ms) = u64::try_from(message.ttl_ms) else {
         return Err(Code::Malformed.because(format!("ttl of {} ms", message.ttl_ms)));
     };
-    let app = app_id(&message.app)?;
-    let attempt = AppAttempt(message.app_attempt);
-    let granted = call.service.store.renew_lease(&app, attempt, ttl_ms)?;
+    let (app, attempt) = (&message.app, message.app_attempt);
+    let granted = call.service.store.renew_lease(app, attempt, ttl_ms)?;
     Ok(LeaseReply {
         incarnation: call.service.incarnation(),
         granted_ttl_ms: i64::try_from(granted).unwrap_or(i64::MAX),

@@ -2,23 +2,23 @@
 //! Merged chunks as Spark's own readers ask for them.
 
 use bytes::Bytes;
-use lodestone_store::{MergeId, ReduceId, Refusal, ShuffleId, ShuffleKey};
+use lodestone_model::{Refusal, ShuffleKey};
 use lodestone_wire::frame::MergedBlockMetaRequest;
 use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
 
+use super::Call;
 use super::fetch::open_for;
-use super::{Call, app_id};
 use crate::connection::streams::Block;
 
 pub(super) fn block_chunks(
     call: &Call,
     message: FetchShuffleBlockChunks,
 ) -> Result<StreamHandle, Refusal> {
-    let (shuffle, merge) = (ShuffleId(message.shuffle_id), MergeId(message.merge_id));
+    let (shuffle, merge) = (message.shuffle_id, message.merge_id);
     let pairs = message
         .chunks
         .iter()
-        .flat_map(|(reduce, chunks)| chunks.iter().map(move |chunk| (ReduceId(*reduce), *chunk)));
+        .flat_map(|(reduce, chunks)| chunks.iter().map(move |chunk| (*reduce, *chunk)));
     let block = |(reduce, chunk)| Block::Merged {
         shuffle,
         merge,
@@ -26,19 +26,16 @@ pub(super) fn block_chunks(
         chunk,
     };
     let blocks = pairs.map(block).collect();
-    open_for(call, &message.app, message.exec_id, blocks)
+    open_for(call, message.app, message.exec_id, blocks)
 }
 
 pub(super) fn meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), Refusal> {
     let key = ShuffleKey {
-        app: app_id(&request.app)?,
+        app: request.app.clone(),
         attempt: None,
-        shuffle: ShuffleId(request.shuffle_id),
-        merge: MergeId(request.merge_id),
+        shuffle: request.shuffle_id,
+        merge: request.merge_id,
     };
-    let meta = call
-        .service
-        .store
-        .merged_meta(&key, ReduceId(request.reduce_id))?;
+    let meta = call.service.store.merged_meta(&key, request.reduce_id)?;
     Ok((meta.num_chunks, meta.bitmaps))
 }

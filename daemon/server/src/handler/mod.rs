@@ -19,9 +19,9 @@ mod remove;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lodestone_store::{Code, Refusal};
+use lodestone_model::{Code, Refusal};
 use lodestone_wire::extension as ext;
-use lodestone_wire::extension::status::{Refused, Status};
+use lodestone_wire::extension::status::Refused;
 use lodestone_wire::frame::MergedBlockMetaRequest;
 use lodestone_wire::{DecodeError, Message, spark};
 
@@ -29,7 +29,7 @@ use crate::connection::streams::SharedStreams;
 use crate::service::Service;
 
 pub use fetch::layout_memory_bytes;
-use keys::{app_id, check_incarnation, merge_key, spark_key};
+use keys::{check_incarnation, generation};
 pub use push::Upload;
 
 /// What a handler has to work with.
@@ -199,10 +199,9 @@ fn answered_empty<M: Message>(
 fn refuse(call: &Call, refusal: &Refusal) -> Answer {
     note(call, refusal);
     let incarnation = call.service.incarnation();
-    let code = status(refusal.code);
     Answer::Response(
         Refused {
-            code,
+            code: refusal.code,
             incarnation,
             detail: refusal.detail.clone(),
         }
@@ -217,11 +216,6 @@ fn fail(call: &Call, refusal: &Refusal) -> Answer {
 
 fn note(call: &Call, refusal: &Refusal) {
     call.service.metrics.requests_refused_total.inc();
-    let (connection, code) = (call.connection, status(refusal.code).name());
+    let (connection, code) = (call.connection, refusal.code.name());
     tracing::debug!(connection, code, detail = refusal.detail, "request refused");
-}
-
-/// The store's codes have the numbers of the wire.
-fn status(code: Code) -> Status {
-    Status::try_from(code.number()).unwrap_or(Status::Internal)
 }

@@ -1,31 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Originals: blocks as the map tasks wrote them, and what became of a damaged one.
 
-use lodestone_store::{
-    Code, CorruptionCause as Verdict, MapId, ReduceId, Refusal, ShuffleId, SuspectBlock,
-};
+use lodestone_model::{Code, Refusal};
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::spark::originals::{
-    Cause, CorruptionCause, DiagnoseCorruption, FetchShuffleBlocks, OpenBlocks,
+    CorruptionCause, DiagnoseCorruption, FetchShuffleBlocks, OpenBlocks,
 };
 
+use super::Call;
 use super::fetch::open_for;
-use super::{Call, app_id};
 use crate::connection::streams::Block;
 
 pub(super) fn shuffle_blocks(
     call: &Call,
     message: FetchShuffleBlocks,
 ) -> Result<StreamHandle, Refusal> {
-    let shuffle = ShuffleId(message.shuffle_id);
+    let shuffle = message.shuffle_id;
     let mut blocks = Vec::new();
     for (map, reduces) in &message.blocks {
-        let map = MapId(*map);
+        let map = *map;
         match reduces.as_slice() {
             &[start, end] if message.batch => blocks.push(Block::Original {
                 shuffle,
                 map,
-                reduces: ReduceId(start)..ReduceId(end),
+                reduces: start..end,
             }),
             _ if message.batch => {
                 return Err(Code::Malformed.because("a batch has a first and a last partition"));
@@ -37,7 +35,7 @@ pub(super) fn shuffle_blocks(
             ),
         }
     }
-    open_for(call, &message.app, message.exec_id, blocks)
+    open_for(call, message.app, message.exec_id, blocks)
 }
 
 pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHandle, Refusal> {
@@ -50,33 +48,23 @@ pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHand
         .iter()
         .map(named)
         .collect::<Result<_, _>>()?;
-    open_for(call, &message.app, message.exec_id, blocks)
+    open_for(call, message.app, message.exec_id, blocks)
 }
 
 pub(super) fn diagnose(
     call: &Call,
     message: DiagnoseCorruption,
 ) -> Result<CorruptionCause, Refusal> {
-    let app = app_id(&message.app)?;
-    let block = SuspectBlock {
-        shuffle: ShuffleId(message.shuffle_id),
-        map: MapId(message.map_id),
-        reduce: ReduceId(message.reduce_id),
-        reader_checksum: message.checksum,
-    };
-    let verdict = call
-        .service
-        .store
-        .diagnose(&app, &message.exec_id, block, &message.algorithm);
-    let cause = match verdict {
-        Verdict::DiskIssue => Cause::DiskIssue,
-        Verdict::NetworkIssue => Cause::NetworkIssue,
-        Verdict::UnknownIssue => Cause::UnknownIssue,
-        Verdict::ChecksumVerifyPass => Cause::ChecksumVerifyPass,
-        Verdict::UnsupportedChecksumAlgorithm => Cause::UnsupportedChecksumAlgorithm,
-    };
+    let DiagnoseCorruption {
+        app,
+        exec_id,
+        block,
+        algorithm,
+    } = message;
+    let store = &call.service.store;
+    let cause = store.diagnose(&app, &exec_id, block, &algorithm);
     tracing::warn!(
-        connection = call.connection, %app, executor = message.exec_id, ?block, ?cause,
+        connection = call.connection, %app, executor = exec_id, ?block, ?cause,
         "a reader found a block damaged"
     );
     Ok(CorruptionCause { cause })

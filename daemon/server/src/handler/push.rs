@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Push: batches of the plugin, single blocks of Spark.
 
-use lodestone_store::{Batch, Code, MapId, MapIndex, ReduceId, Refusal, SegmentHeader};
+use lodestone_model::{Code, Refusal};
+use lodestone_store::Batch;
 use lodestone_wire::Message;
 use lodestone_wire::extension::push::{MAX_SEGMENTS, PushBatch, PushBatchReply};
 use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
 
-use super::{Call, decode, merge_key, spark_key, status};
+use super::{Call, decode, generation};
 
 /// An upload whose `meta` was understood.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(super) fn admit(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload,
     match meta.first() {
         Some(&PushBatch::ID) => {
             let batch: PushBatch = decode(meta)?;
-            merge_key(call, &batch.key)?;
+            generation(call, &batch.key)?;
             let segments = batch.segments.len();
             if segments > MAX_SEGMENTS {
                 let detail = format!("{segments} segments in a batch, at most {MAX_SEGMENTS}");
@@ -49,22 +50,14 @@ pub(super) fn batch(
     batch: &PushBatch,
     body: &[u8],
 ) -> Result<PushBatchReply, Refusal> {
-    let key = merge_key(call, &batch.key)?;
-    let header = |segment: &lodestone_wire::extension::push::Segment| SegmentHeader {
-        reduce: ReduceId(segment.reduce_id),
-        sequence: segment.sequence,
-        length: segment.length,
-        records: segment.records,
-        crc: segment.crc32c.0,
-    };
-    let segments: Vec<_> = batch.segments.iter().map(header).collect();
+    let key = generation(call, &batch.key)?;
     let taken = call.service.store.push_batch(
-        &key,
+        key,
         &Batch {
-            map_index: MapIndex(batch.map_index),
-            map_id: MapId(batch.map_id),
+            map_index: batch.map_index,
+            map_id: batch.map_id,
             first_segment: batch.first_segment,
-            segments: &segments,
+            segments: &batch.segments,
             body,
         },
     );
@@ -75,7 +68,7 @@ pub(super) fn batch(
     codes.iter().for_each(|&code| count_segment(call, code));
     Ok(PushBatchReply {
         incarnation: call.service.incarnation(),
-        codes: codes.into_iter().map(status).collect(),
+        codes,
     })
 }
 
@@ -84,9 +77,8 @@ pub(super) fn block(
     block: &PushBlockStream,
     body: &[u8],
 ) -> Result<BlockPushReturnCode, Refusal> {
-    let key = spark_key(&block.key)?;
-    let (map_index, reduce) = (MapIndex(block.map_index), ReduceId(block.reduce_id));
-    let merged = call.service.store.push_block(&key, map_index, reduce, body);
+    let (key, map_index, reduce) = (&block.key, block.map_index, block.reduce_id);
+    let merged = call.service.store.push_block(key, map_index, reduce, body);
     let code = merged.inspect_err(|_| {
         call.service.metrics.push_refused_total.inc();
     })?;

@@ -1,30 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Register: shuffles of the plugin, executors of Spark.
 
-use lodestone_store::{AppAttempt, Code, ExecutorInfo, Mode, Refusal, ShuffleSpec};
-use lodestone_wire::extension::register::{self as wire, RegisterShuffle};
+use lodestone_model::{AppAttempt, Code, Refusal};
+use lodestone_store::ExecutorInfo;
+use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::register::{
     GetLocalDirsForExecutors, LocalDirsForExecutors, RegisterExecutor,
 };
 
-use super::{Call, app_id, merge_key};
+use super::{Call, generation};
 
 /// Of one answer: far more than the executors of one host have.
 const DIRS_BYTES_MAX: usize = 8 << 20;
 
 pub(super) fn shuffle(call: &Call, message: RegisterShuffle) -> Result<Done, Refusal> {
-    let key = merge_key(call, &message.key)?;
-    let spec = ShuffleSpec {
-        mode: match message.mode {
-            wire::Mode::Merge => Mode::Merge,
-            wire::Mode::Remote => Mode::Remote,
-        },
-        num_maps: message.num_maps,
-        num_partitions: message.num_partitions,
-        format: message.format,
-    };
-    call.service.store.register_shuffle(&key, spec)?;
+    let key = generation(call, &message.key)?;
+    call.service.store.register_shuffle(key, message.spec)?;
     call.service.metrics.register_shuffles_total.inc();
     tracing::info!(connection = call.connection, shuffle = %key, "shuffle registered");
     Ok(Done {
@@ -33,7 +25,7 @@ pub(super) fn shuffle(call: &Call, message: RegisterShuffle) -> Result<Done, Ref
 }
 
 pub(super) fn executor(call: &Call, message: RegisterExecutor) -> Result<(), Refusal> {
-    let app = app_id(&message.app)?;
+    let app = message.app;
     let push = PushSettings::of(&message.shuffle_manager)?;
     let info = ExecutorInfo {
         local_dirs: message.local_dirs,
@@ -53,11 +45,10 @@ pub(super) fn local_dirs(
     call: &Call,
     message: GetLocalDirsForExecutors,
 ) -> Result<LocalDirsForExecutors, Refusal> {
-    let app = app_id(&message.app)?;
     let mut executors = Vec::new();
     let mut bytes = 0;
     for exec in message.exec_ids {
-        let dirs = call.service.store.local_dirs(&app, &exec)?;
+        let dirs = call.service.store.local_dirs(&message.app, &exec)?;
         bytes += exec.len() + dirs.iter().map(String::len).sum::<usize>();
         if bytes > DIRS_BYTES_MAX {
             let detail = format!("over {DIRS_BYTES_MAX} bytes of directories: ask in parts");

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Remove: shuffles, applications, blocks of executors that are gone.
 
-use lodestone_store::{AppAttempt, MergeId, Refusal, ShuffleId};
+use lodestone_model::{AppAttempt, MergeId, Refusal, ShuffleKey};
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::remove::{BlocksRemoved, RemoveBlocks, RemoveShuffleMerge};
 
-use super::{Call, app_id};
+use super::Call;
 
 /// The merge id that means whichever generation is current.
-const ALL_GENERATIONS: i32 = -1;
+const ALL_GENERATIONS: MergeId = MergeId(-1);
 
 pub(super) fn shuffle(call: &Call, message: RemoveShuffleMerge) -> Result<(), Refusal> {
-    let key = message.key;
-    let app = app_id(&key.app)?;
-    let (attempt, shuffle) = (AppAttempt(key.app_attempt), ShuffleId(key.shuffle_id));
-    let merge = (key.merge_id != ALL_GENERATIONS).then_some(MergeId(key.merge_id));
+    let ShuffleKey {
+        app,
+        attempt,
+        shuffle,
+        merge,
+    } = message.key;
+    let attempt = attempt.unwrap_or(AppAttempt::NONE);
+    let merge = (merge != ALL_GENERATIONS).then_some(merge);
     call.service
         .store
         .remove_shuffle(&app, attempt, shuffle, merge)?;
@@ -25,10 +29,10 @@ pub(super) fn shuffle(call: &Call, message: RemoveShuffleMerge) -> Result<(), Re
 }
 
 pub(super) fn application(call: &Call, message: EndApplication) -> Result<Done, Refusal> {
-    let app = app_id(&message.app)?;
+    let app = message.app;
     call.service
         .store
-        .end_application(&app, AppAttempt(message.app_attempt))?;
+        .end_application(&app, message.app_attempt)?;
     call.service.metrics.remove_applications_total.inc();
     tracing::info!(connection = call.connection, %app, "application ended");
     Ok(Done {
@@ -37,8 +41,7 @@ pub(super) fn application(call: &Call, message: EndApplication) -> Result<Done, 
 }
 
 pub(super) fn blocks(call: &Call, message: RemoveBlocks) -> Result<BlocksRemoved, Refusal> {
-    let app = app_id(&message.app)?;
     let store = &call.service.store;
-    let count = store.remove_blocks(&app, &message.exec_id, &message.block_ids)?;
+    let count = store.remove_blocks(&message.app, &message.exec_id, &message.block_ids)?;
     Ok(BlocksRemoved { count })
 }

@@ -8,7 +8,7 @@ pub mod stopwatch;
 use std::fmt;
 use std::sync::Arc;
 
-use lodestone_wire::extension::hello;
+use lodestone_model::{Load, State};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -121,13 +121,13 @@ metrics! {
 
 impl Metrics {
     /// OpenMetrics text, with gauges of this load. Asks the disks, and so blocks.
-    pub fn text(&self, load: &hello::Load) -> Result<String, fmt::Error> {
-        self.merge_memory_bytes.set(load.memory_used);
-        self.merge_memory_limit_bytes.set(load.memory_limit);
+    pub fn text(&self, load: &Load) -> Result<String, fmt::Error> {
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.merge_memory_bytes.set(signed(load.memory_used));
+        self.merge_memory_limit_bytes.set(signed(load.memory_limit));
         self.merge_shuffles.set(load.shuffles.into());
         self.connections_open.set(load.connections.into());
-        self.serving
-            .set((load.state == hello::State::Serving).into());
+        self.serving.set((load.state == State::Serving).into());
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;
         encode_registry(&mut text, self.fs.looked_at())?;

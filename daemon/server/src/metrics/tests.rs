@@ -13,9 +13,9 @@ fn text() -> String {
     Metrics::beside(Arc::new(fs)).text(&load()).unwrap()
 }
 
-fn load() -> hello::Load {
-    hello::Load {
-        state: hello::State::Serving,
+fn load() -> Load {
+    Load {
+        state: State::Serving,
         memory_used: 3,
         memory_limit: 7,
         disk_free: 0,

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use lodestone_model::HeldData;
 use lodestone_store::{Clock, OsClock};
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
 
@@ -72,7 +73,7 @@ pub fn run(args: &DrainArgs) -> Result<(), DrainError> {
     let failed = |source| failed(service, source);
     let mut asking = Asking::connect(service, PATIENCE).map_err(failed)?;
     if args.cancel {
-        let _: Holdings = ask(&mut asking, Wish::Cancel).map_err(failed)?;
+        ask(&mut asking, Wish::Cancel).map_err(failed)?;
         return Ok(say(&format!("{service} takes new work again"))?);
     }
     let held = ask(&mut asking, Wish::Begin).map_err(failed)?;
@@ -93,12 +94,12 @@ struct Draining<'a> {
     /// Since it began.
     clock: OsClock,
     /// What was in memory at first.
-    first_unwritten: i64,
+    first_unwritten: u64,
     said: String,
 }
 
 impl Draining<'_> {
-    fn follow(mut self, mut held: Holdings) -> Result<(), DrainError> {
+    fn follow(mut self, mut held: HeldData) -> Result<(), DrainError> {
         loop {
             self.tell(&held)?;
             if held.is_nothing() && self.leaves()? {
@@ -115,7 +116,7 @@ impl Draining<'_> {
         }
     }
 
-    fn again(&mut self, before: &Holdings) -> Result<Holdings, DrainError> {
+    fn again(&mut self, before: &HeldData) -> Result<HeldData, DrainError> {
         // Looking is enough when all is written: who cancels it meanwhile is obeyed.
         let wish = match before.unwritten_bytes {
             0 => Wish::Look,
@@ -150,7 +151,7 @@ impl Draining<'_> {
         ended.map_err(|source| self.failed(source))
     }
 
-    fn check_time(&self, held: &Holdings) -> Result<(), DrainError> {
+    fn check_time(&self, held: &HeldData) -> Result<(), DrainError> {
         let waited = self.waited();
         match self.args.timeout {
             Some(limit) if waited >= limit => Err(DrainError::TimedOut {
@@ -167,7 +168,7 @@ impl Draining<'_> {
     }
 
     /// A line, if there is news.
-    fn tell(&mut self, held: &Holdings) -> Result<(), DrainError> {
+    fn tell(&mut self, held: &HeldData) -> Result<(), DrainError> {
         let news = match held.unwritten_bytes {
             0 => format!("holds {}", words(held)),
             left => self.writing(left),
@@ -180,13 +181,10 @@ impl Draining<'_> {
         Ok(())
     }
 
-    fn writing(&self, left: i64) -> String {
-        let written = (self.first_unwritten - left).max(0);
+    fn writing(&self, left: u64) -> String {
+        let written = self.first_unwritten.saturating_sub(left);
         let seconds = self.waited().as_secs_f64();
-        let text = format!(
-            "writes out what is in memory: {} left",
-            megabytes(left.unsigned_abs())
-        );
+        let text = format!("writes out what is in memory: {} left", megabytes(left));
         match written {
             0 => text,
             _ => {
@@ -196,7 +194,7 @@ impl Draining<'_> {
         }
     }
 
-    fn gone(&self, held: &Holdings) -> DrainError {
+    fn gone(&self, held: &HeldData) -> DrainError {
         DrainError::Gone {
             service: self.args.service.clone(),
             held: format!("it held {}", words(held)),
@@ -213,16 +211,17 @@ fn failed(service: &str, source: AskError) -> DrainError {
     DrainError::Ask { service, source }
 }
 
-fn ask(asking: &mut Asking, wish: Wish) -> Result<Holdings, AskError> {
-    asking.ask(&Drain { wish })
+fn ask(asking: &mut Asking, wish: Wish) -> Result<HeldData, AskError> {
+    let Holdings { held, .. } = asking.ask(&Drain { wish })?;
+    Ok(held)
 }
 
-fn words(held: &Holdings) -> String {
+fn words(held: &HeldData) -> String {
     let shuffles = format!(
         "{} remote shuffles of {} applications, {}",
         held.shuffles,
         held.applications,
-        megabytes(held.bytes.unsigned_abs())
+        megabytes(held.bytes)
     );
     let executors = format!("the files of {} executors", held.executors);
     match (held.shuffles, held.executors) {
@@ -234,7 +233,7 @@ fn words(held: &Holdings) -> String {
 }
 
 /// When that will be released, as far as it can be known.
-fn until(held: &Holdings) -> String {
+fn until(held: &HeldData) -> String {
     match (held.shuffles, held.unwritten_bytes) {
         (1.., 0) => format!(
             "; released by its drivers, or {} s after their last sign of life",

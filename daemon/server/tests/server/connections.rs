@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 
 use crate::support::client::{batch, key};
 use crate::support::{Client, Daemon};
+use lodestone_model::Code;
 use lodestone_wire::extension::PROTOCOL_VERSION;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
-use lodestone_wire::extension::status::Status;
 use lodestone_wire::frame::ChunkId;
 use lodestone_wire::{Frame, Message};
 
@@ -37,7 +37,7 @@ fn two_hundred_connections_are_served_at_once() {
     }
     let last: HelloReply = clients[199].ask(&hello());
     assert_eq!(last.load.connections, 200);
-    assert_eq!(clients[7].finalize(&key).segments, 200);
+    assert_eq!(clients[7].finalize(&key).summary.segments, 200);
     assert_eq!(clients[8].partition(&key, 3).len(), 50);
 }
 
@@ -62,7 +62,7 @@ fn a_reader_that_does_not_read_keeps_nobody_from_reading() {
     client.register(&key, maps, 1);
     let block = |map: u32| vec![map as u8; 512 << 10];
     for map in 0..maps {
-        assert_eq!(client.push(&key, map, 1, &[(0, &block(map))]), [Status::Ok]);
+        assert_eq!(client.push(&key, map, 1, &[(0, &block(map))]), [Code::Ok]);
     }
     client.finalize(&key);
     // More slow readers than the daemon has threads for blocking work.

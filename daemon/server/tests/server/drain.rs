@@ -9,12 +9,13 @@ use crate::remote::{commit_of, push};
 use crate::support::client::{app, batch, key};
 use crate::support::daemon::run_any;
 use crate::support::{Client, Daemon};
+use lodestone_model::{AppAttempt, Code, Mode, ShuffleId, ShuffleSpec};
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
-use lodestone_wire::extension::register::{Mode, RegisterShuffle};
+use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::remove::EndApplication;
-use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::register::RegisterExecutor;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
@@ -22,7 +23,7 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 fn one_output(client: &mut Client, key: &MergeKey) {
     client.register_as(Mode::Remote, key, 2, 4);
     let (pushed, body) = batch(key, 0, 10, &[(1, b"one"), (3, b"three")]);
-    assert_eq!(push(client, &pushed, &body), [Status::Ok; 2]);
+    assert_eq!(push(client, &pushed, &body), [Code::Ok; 2]);
     let commit: CommitMap = commit_of(key, std::slice::from_ref(&pushed));
     let _: Done = client.ask(&commit);
 }
@@ -46,10 +47,12 @@ fn line_of_holdings(lines: &mut Told) -> String {
 fn registration(key: &MergeKey, num_maps: u32) -> RegisterShuffle {
     RegisterShuffle {
         key: key.clone(),
-        mode: Mode::Remote,
-        num_maps,
-        num_partitions: 4,
-        format: String::new(),
+        spec: ShuffleSpec {
+            mode: Mode::Remote,
+            num_maps,
+            num_partitions: 4,
+            format: String::new(),
+        },
     }
 }
 
@@ -67,18 +70,18 @@ fn a_drained_service_takes_nothing_new_serves_what_it_has_and_ends_when_that_is_
     assert!(held.starts_with(what), "{held}");
 
     let mut other = key.clone();
-    other.shuffle_id = 2;
-    assert_eq!(client.refusal(&registration(&other, 2)), Status::Draining);
+    other.generation.shuffle = ShuffleId(2);
+    assert_eq!(client.refusal(&registration(&other, 2)), Code::Draining);
     let (known, body) = batch(&key, 0, 10, &[(1, b"one"), (3, b"three")]);
     let codes = push(&mut client, &known, &body);
-    assert_eq!(codes, [Status::Duplicate; 2], "it is there");
+    assert_eq!(codes, [Code::Duplicate; 2], "it is there");
     let (new, body) = batch(&key, 1, 11, &[(1, b"two")]);
-    assert_eq!(push(&mut client, &new, &body), [Status::Draining]);
+    assert_eq!(push(&mut client, &new, &body), [Code::Draining]);
     let mut late = Client::connect(&daemon);
     let bodies = late.partition(&key, 3);
     assert_eq!(bodies[0].2.as_ref(), b"three", "it is served");
 
-    let (app, app_attempt) = (app(), -1);
+    let (app, app_attempt) = (app(), AppAttempt::NONE);
     let _: Done = client.ask(&EndApplication { app, app_attempt });
     assert!(daemon.ended().success());
     let last = lines.map(Result::unwrap).last().unwrap();
@@ -98,8 +101,8 @@ fn a_drain_that_ran_out_of_time_says_what_is_held_and_can_be_taken_back() {
     let what = "still holds 1 remote shuffles of 1 applications, 0.0 MB";
     assert!(error.contains(what), "{error}");
     let mut other = key.clone();
-    other.shuffle_id = 2;
-    assert_eq!(client.refusal(&registration(&other, 2)), Status::Draining);
+    other.generation.shuffle = ShuffleId(2);
+    assert_eq!(client.refusal(&registration(&other, 2)), Code::Draining);
     let (code, out, _) = run_any(&[&["drain", "--cancel"], &service[..]].concat());
     assert_eq!(code, Some(0));
     assert!(out.ends_with("takes new work again\n"), "{out}");
@@ -112,9 +115,9 @@ fn a_drain_writes_what_is_in_memory_to_disk() {
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
     one_output(&mut client, &key);
-    let before: Holdings = client.ask(&Drain { wish: Wish::Look });
+    let Holdings { held: before, .. } = client.ask(&Drain { wish: Wish::Look });
     assert_eq!((before.bytes, before.unwritten_bytes), (8, 8));
-    let after: Holdings = client.ask(&Drain { wish: Wish::Begin });
+    let Holdings { held: after, .. } = client.ask(&Drain { wish: Wish::Begin });
     assert_eq!((after.bytes, after.unwritten_bytes), (8, 0));
     assert!(after.draining && !before.draining);
     let bodies = client.partition(&key, 1);
@@ -161,9 +164,9 @@ fn only_its_own_host_may_take_a_service_away() {
     connect(&other, &address).unwrap();
     let mut client = Client::over(TcpStream::from(other));
     for wish in [Wish::Begin, Wish::Cancel, Wish::Leave] {
-        assert_eq!(client.refusal(&Drain { wish }), Status::Malformed);
+        assert_eq!(client.refusal(&Drain { wish }), Code::Malformed);
     }
-    let held: Holdings = client.ask(&Drain { wish: Wish::Look });
+    let Holdings { held, .. } = client.ask(&Drain { wish: Wish::Look });
     assert!(!held.draining);
 }
 

@@ -4,10 +4,10 @@
 use crate::support::client::app;
 use crate::support::daemon::run_any;
 use crate::support::{Client, Daemon};
-use lodestone_wire::AppId;
+use lodestone_model::{AppAttempt, AppId, Code};
 use lodestone_wire::extension::explain::ReportApplication;
 use lodestone_wire::extension::remove::EndApplication;
-use lodestone_wire::extension::status::{Done, Refused, Status};
+use lodestone_wire::extension::status::{Done, Refused};
 
 const REPORT: &str = concat!(
     r#"{"totals":{"shuffles":1,"merged":1,"reasons":{"LOCAL_MAP_READ":7}},"#,
@@ -17,7 +17,7 @@ const REPORT: &str = concat!(
 fn told(app: AppId, ended: bool, report: &str) -> ReportApplication {
     ReportApplication {
         app,
-        app_attempt: -1,
+        app_attempt: AppAttempt::NONE,
         ended,
         report: report.to_owned(),
     }
@@ -30,7 +30,7 @@ fn what_a_driver_reported_can_be_asked_for_after_the_end_of_its_application() {
     let reply: Done = driver.ask(&told(app(), false, "{}"));
     assert_eq!(reply.incarnation, daemon.incarnation());
     let _: Done = driver.ask(&told(app(), true, REPORT));
-    let (app, app_attempt) = (app(), -1);
+    let (app, app_attempt) = (app(), AppAttempt::NONE);
     let _: Done = driver.ask(&EndApplication { app, app_attempt });
 
     let (code, out, error) = run_any(&["explain", "app-1", "--service", daemon.address()]);
@@ -93,7 +93,7 @@ fn a_report_that_is_too_large_is_refused_and_the_last_one_kept() {
     let mut driver = Client::connect(&daemon);
     let _: Done = driver.ask(&told(app(), false, REPORT));
     let refused: Refused = driver.ask(&told(app(), false, &"x".repeat(100_000)));
-    assert_eq!(refused.code, Status::TooLarge, "{refused:?}");
+    assert_eq!(refused.code, Code::TooLarge, "{refused:?}");
     let (_, out, _) = run_any(&["explain", "app-1", "--json", "--service", daemon.address()]);
     assert_eq!(out, format!("{REPORT}\n"));
 }

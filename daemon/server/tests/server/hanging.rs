@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
+use lodestone_model::Code;
 use lodestone_server::service::BLOCKING_THREADS;
 use lodestone_store::fs::Open;
-use lodestone_wire::extension::status::Status;
 use lodestone_wire::frame::{ChunkId, Frame};
 
 use crate::support::inside::Inside;
@@ -50,7 +50,7 @@ fn more_readers_of_a_hanging_disk_than_there_are_threads_do_not_keep_others_from
     let block = vec![7; 4 << 20];
     for map in 0..8 {
         let codes = pusher.push(&key, map, 1, &[(0, &block)]);
-        assert_eq!(codes, [Status::Ok]);
+        assert_eq!(codes, [Code::Ok]);
     }
     pusher.finalize(&key);
 
@@ -79,7 +79,7 @@ fn more_readers_of_a_hanging_disk_than_there_are_threads_do_not_keep_others_from
 
     let other = daemon.key(2);
     pusher.register(&other, 1, 1);
-    assert_eq!(pusher.push(&other, 0, 1, &[(0, b"at once")]), [Status::Ok]);
+    assert_eq!(pusher.push(&other, 0, 1, &[(0, b"at once")]), [Code::Ok]);
     pusher.finalize(&other);
     drop(opened);
     disk.disarm();

@@ -7,10 +7,11 @@ use std::io::Write;
 use crate::support::client::{app, batch, key};
 use crate::support::{Client, Daemon, Random};
 use bytes::Bytes;
+use lodestone_model::{Code, Mode, ShuffleSpec};
 use lodestone_wire::extension::PROTOCOL_VERSION;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
-use lodestone_wire::extension::register::{Mode, RegisterShuffle};
-use lodestone_wire::extension::status::{Refused, Status};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::status::Refused;
 use lodestone_wire::spark::originals::OpenBlocks;
 use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
 use lodestone_wire::{Frame, Message};
@@ -123,7 +124,7 @@ fn a_client_that_goes_inside_a_request_is_told_apart_and_nothing_is_merged() {
     }
     assert_eq!(
         bystander.push(&key, 0, 2, &[(0, b"whole")]),
-        [Status::Ok],
+        [Code::Ok],
         "the first whole one"
     );
     bystander.finalize(&key);
@@ -157,13 +158,15 @@ fn names_and_answers_without_measure_are_refused_and_take_no_memory() {
     assert!(client.failure(&blocks).contains("an executor id of 257"));
     let shuffle = RegisterShuffle {
         key: key(&daemon, 1),
-        mode: Mode::Merge,
-        num_maps: 1,
-        num_partitions: 1,
-        format: long,
+        spec: ShuffleSpec {
+            mode: Mode::Merge,
+            num_maps: 1,
+            num_partitions: 1,
+            format: long,
+        },
     };
     let refused: Refused = client.ask(&shuffle);
-    assert_eq!(refused.code, Status::Malformed);
+    assert_eq!(refused.code, Code::Malformed);
     // A few bytes of a question for each megabyte of an answer.
     let dirs = (0..1_000).map(|n| format!("/{n:0>999}")).collect();
     let id = client.send_rpc(&executor("1", dirs));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From register to remove, over a real socket, with exact bytes.
 
-use crate::support::client::{app, batch, key};
+use crate::support::client::{app, batch, generation, key};
 use crate::support::{Client, Daemon, Random};
+use lodestone_model::{AppAttempt, Code, MergeId, ShuffleKey, State};
 use lodestone_wire::Frame;
 use lodestone_wire::Message;
-use lodestone_wire::extension::hello::{Hello, HelloReply, State};
+use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::remove::EndApplication;
-use lodestone_wire::extension::status::{Done, Refused, Status};
+use lodestone_wire::extension::status::{Done, Refused};
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
-use lodestone_wire::spark::ShuffleKey;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 
 #[test]
@@ -25,14 +25,15 @@ fn a_shuffle_lives_from_register_to_remove_with_exact_bytes() {
     let small: Vec<Vec<u8>> = (0..40).map(|_| random.bytes(100)).collect();
     for (map, (large, small)) in (0..).zip(large.iter().zip(&small)) {
         let codes = client.push(&key, map, i64::from(map) + 1000, &[(0, large), (1, small)]);
-        assert_eq!(codes, [Status::Ok, Status::Ok]);
+        assert_eq!(codes, [Code::Ok, Code::Ok]);
     }
-    let total = client.finalize(&key);
+    let reply = client.finalize(&key);
+    let total = reply.summary;
     assert_eq!(
         (total.partitions, total.segments, total.bytes),
         (2, 80, 40 * 100_100)
     );
-    assert_eq!(client.finalize(&key), total, "finalize may be repeated");
+    assert_eq!(client.finalize(&key), reply, "finalize may be repeated");
 
     for (reduce, expected) in [(0, &large), (1, &small)] {
         let found = client.partition(&key, reduce);
@@ -56,11 +57,11 @@ fn a_shuffle_lives_from_register_to_remove_with_exact_bytes() {
 
 fn a_range_of_maps_and_a_download(client: &mut Client, key: &MergeKey, large: &[Vec<u8>]) {
     let layout = client.layout(key, (10, 12), &[0, 2]);
-    assert_eq!(layout.partitions[1].code, Status::UnknownPartition);
+    assert_eq!(layout.partitions[1].code, Code::UnknownPartition);
     let [run] = layout.partitions[0].runs.as_slice() else {
         panic!("{layout:?}");
     };
-    let maps: Vec<_> = run.segments.iter().map(|s| s.map_index).collect();
+    let maps: Vec<_> = run.segments.iter().map(|s| s.map_index.0).collect();
     assert_eq!((run.first, maps), (10, vec![10, 11]));
     let handle = client.open(key, &[(0, &[(10, 2)]), (0, &[(3, 1), (5, 1), (39, 1)])]);
     assert_eq!(
@@ -84,12 +85,10 @@ fn a_range_of_maps_and_a_download(client: &mut Client, key: &MergeKey, large: &[
 }
 
 fn removed_means_refused(client: &mut Client, key: &MergeKey) {
-    let (app, app_attempt) = (app(), -1);
+    let (app, app_attempt) = (app(), AppAttempt::NONE);
     let removed = ShuffleKey {
-        app: app.clone(),
-        app_attempt,
-        shuffle_id: 5,
-        merge_id: -1,
+        merge: MergeId(-1),
+        ..generation(5)
     };
     client.send(&Frame::OneWay {
         body: RemoveShuffleMerge { key: removed }.to_bytes(),
@@ -99,7 +98,7 @@ fn removed_means_refused(client: &mut Client, key: &MergeKey) {
     let id = client.send_upload(&meta, &body);
     let refused: Refused = crate::support::client::read(&client.answer_to(id));
     assert!(
-        [Status::UnknownApplication, Status::TooLate].contains(&refused.code),
+        [Code::UnknownApplication, Code::TooLate].contains(&refused.code),
         "{refused:?}"
     );
 }
@@ -122,7 +121,7 @@ fn hello_and_lease_tell_who_the_daemon_is_and_how_busy() {
     assert_eq!(reply.load.memory_limit, 64 << 20);
     assert!(reply.load.disk_total >= reply.load.disk_free && reply.load.disk_free > 0);
     client.register(&key(&daemon, 1), 1, 1);
-    let (app, app_attempt, incarnation) = (app(), -1, 0);
+    let (app, app_attempt, incarnation) = (app(), AppAttempt::NONE, 0);
     let lease: LeaseReply = client.ask(&RenewLease {
         app,
         app_attempt,
@@ -140,7 +139,7 @@ fn of_two_attempts_that_push_at_once_exactly_one_is_served() {
     let maps = 50;
     Client::connect(&daemon).register(&key, maps, 2);
     let bytes_of = |map: u32, attempt: i64| vec![(map as u8) ^ (attempt as u8 * 85); 3000];
-    let codes: Vec<Vec<Vec<Status>>> = std::thread::scope(|scope| {
+    let codes: Vec<Vec<Vec<Code>>> = std::thread::scope(|scope| {
         let push_all = |attempt: i64| {
             let mut client = Client::connect(&daemon);
             let key = &key;
@@ -169,7 +168,7 @@ fn of_two_attempts_that_push_at_once_exactly_one_is_served() {
             if attempt == 2 {
                 of_attempt.reverse();
             }
-            assert_eq!(of_attempt, [Status::Ok, Status::OtherAttempt]);
+            assert_eq!(of_attempt, [Code::Ok, Code::OtherAttempt]);
         }
     }
 }
@@ -194,16 +193,16 @@ fn pushing_ten_times_the_memory_loses_nothing_and_stays_within_bounds() {
                     let parts: Vec<(u32, &[u8])> =
                         (0..).zip(parts.iter().map(Vec::as_slice)).collect();
                     let codes = client.push(key, map, 1, &parts);
-                    assert!(codes.iter().all(|code| *code == Status::Ok), "{codes:?}");
+                    assert!(codes.iter().all(|code| *code == Code::Ok), "{codes:?}");
                 }
             });
         }
     });
     let mut client = Client::connect(&daemon);
-    let total = client.finalize(&key);
+    let total = client.finalize(&key).summary;
     let pushed = u64::from(pushers * maps * partitions) * 131_072;
     assert!(pushed >= 10 * memory);
-    assert_eq!(total.bytes as u64, pushed);
+    assert_eq!(total.bytes, pushed);
     for reduce in 0..partitions {
         for (map, _, bytes) in client.partition(&key, reduce) {
             assert!(
@@ -233,12 +232,12 @@ fn memory_goes_back_to_the_system_when_the_last_application_has_ended() {
             .map(|reduce| (reduce, segment.as_slice()))
             .collect();
         let codes = client.push(&key, map, 1, &parts);
-        assert!(codes.iter().all(|code| *code == Status::Ok), "{codes:?}");
+        assert!(codes.iter().all(|code| *code == Code::Ok), "{codes:?}");
     }
     let pushed = u64::from(maps * partitions) * segment.len() as u64;
     let busy = daemon.resident_bytes();
     assert!(busy > pushed, "{busy} with {pushed} bytes in memory");
-    let (app, app_attempt) = (key.app.clone(), key.app_attempt);
+    let (app, app_attempt) = (app(), AppAttempt::NONE);
     let _: Done = client.ask(&EndApplication { app, app_attempt });
     let idle = daemon.resident_bytes();
     assert!(idle < pushed / 4, "{idle} of {busy} are left");

@@ -4,7 +4,7 @@
 use crate::support::client::batch;
 use crate::support::inside::Inside;
 use crate::support::trap::TrapFs;
-use lodestone_wire::extension::status::Status;
+use lodestone_model::Code;
 
 #[test]
 fn a_handler_that_panics_costs_its_own_connection_only() {
@@ -17,7 +17,7 @@ fn a_handler_that_panics_costs_its_own_connection_only() {
     let block = vec![7; 4 << 20];
     for map in 0..3 {
         let codes = victim.push(&daemon.key(1), map, 1, &[(0, &block)]);
-        assert_eq!(codes, [Status::Ok]);
+        assert_eq!(codes, [Code::Ok]);
     }
     disk.arm(|_| panic!("the trap was sprung"));
     let (meta, body) = batch(&daemon.key(1), 3, 1, &[(0, &block)]);
@@ -27,7 +27,7 @@ fn a_handler_that_panics_costs_its_own_connection_only() {
 
     assert_eq!(
         bystander.push(&daemon.key(2), 0, 1, &[(0, b"unharmed")]),
-        [Status::Ok]
+        [Code::Ok]
     );
     bystander.finalize(&daemon.key(2));
     assert_eq!(bystander.partition(&daemon.key(2), 0)[0].2, "unharmed");

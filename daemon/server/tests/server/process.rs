@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::support::client::{batch, key, read};
 use crate::support::daemon::{PATIENCE, run};
 use crate::support::{Client, Daemon};
+use lodestone_model::Code;
 use lodestone_wire::extension::push::PushBatchReply;
-use lodestone_wire::extension::status::Status;
 use lodestone_wire::{Frame, Message};
 use rustix::process::Signal;
 
@@ -159,7 +159,7 @@ fn without_connections_the_daemon_goes_after_a_while_and_not_before() {
     let nothing = std::io::Read::read(&mut client.socket, &mut [0]).unwrap_err();
     assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
     client.socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    assert_eq!(client.push(&key, 0, 1, &[(0, b"still here")]), [Status::Ok]);
+    assert_eq!(client.push(&key, 0, 1, &[(0, b"still here")]), [Code::Ok]);
     drop(client);
     assert_eq!(daemon.ended().code(), Some(0));
     assert_eq!(
@@ -185,7 +185,7 @@ fn a_daemon_that_is_asked_to_stop_answers_what_it_took() {
     let mut check = |frame: Frame| match frame {
         Frame::RpcResponse { request_id, body } => {
             assert!(ids.contains(&request_id));
-            assert_eq!(read::<PushBatchReply>(&body).codes, [Status::Ok]);
+            assert_eq!(read::<PushBatchReply>(&body).codes, [Code::Ok]);
             answered += 1;
         }
         other => panic!("instead of an answer: {other:?}"),

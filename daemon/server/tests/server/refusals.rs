@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a daemon does not do, it says by a code, and the connection goes on.
 
-use crate::support::client::{ALL_MAPS, app, batch, key, read};
+use crate::support::client::{ALL_MAPS, batch, generation, key, read};
 use crate::support::{Client, Daemon};
-use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayout, SegmentRun, WantedChunk};
+use lodestone_model::{AppId, Code, Mode, ReduceId, SegmentRun, ShuffleSpec};
+use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayout, WantedChunk};
 use lodestone_wire::extension::finalize::FinalizeMerge;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
-use lodestone_wire::extension::register::{Mode, RegisterShuffle};
-use lodestone_wire::extension::status::{Refused, Status};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::status::Refused;
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
 use lodestone_wire::frame::{ChunkId, StreamId};
+use lodestone_wire::spark::SASL_TAG;
 use lodestone_wire::spark::finalize::FinalizeShuffleMerge;
-use lodestone_wire::spark::{SASL_TAG, ShuffleKey};
-use lodestone_wire::{AppId, Frame, Message};
+use lodestone_wire::{Frame, Message};
 
 fn layout_of(key: &MergeKey, reduce_id: u32) -> SegmentLayout {
     let (map_start, map_end) = ALL_MAPS;
@@ -21,7 +22,7 @@ fn layout_of(key: &MergeKey, reduce_id: u32) -> SegmentLayout {
         key: key.clone(),
         map_start,
         map_end,
-        reduce_ids: vec![reduce_id],
+        reduce_ids: vec![ReduceId(reduce_id)],
     }
 }
 
@@ -30,11 +31,14 @@ fn fetch_of(key: &MergeKey, reduce_id: u32, runs: &[(u32, u32)]) -> FetchSegment
     let runs = runs.iter().map(run).collect();
     FetchSegments {
         key: key.clone(),
-        chunks: vec![WantedChunk { reduce_id, runs }],
+        chunks: vec![WantedChunk {
+            reduce_id: ReduceId(reduce_id),
+            runs,
+        }],
     }
 }
 
-fn push_refusal(client: &mut Client, meta: &PushBatch, body: &[u8]) -> Status {
+fn push_refusal(client: &mut Client, meta: &PushBatch, body: &[u8]) -> Code {
     let id = client.send_upload(meta, body);
     read::<Refused>(&client.answer_to(id)).code
 }
@@ -57,7 +61,7 @@ fn another_protocol_version_is_refused_and_both_are_named() {
         client_name: "future".to_owned(),
     };
     let refused: Refused = client.ask(&hello);
-    assert_eq!(refused.code, Status::VersionMismatch);
+    assert_eq!(refused.code, Code::VersionMismatch);
     let ours = format!("version {PROTOCOL_VERSION}");
     assert!(refused.detail.contains("99") && refused.detail.contains(&ours));
     still_talks(&mut client);
@@ -68,37 +72,32 @@ fn the_unknown_is_refused_and_never_empty() {
     let daemon = Daemon::start(&[]);
     let mut client = Client::connect(&daemon);
     let known = key(&daemon, 1);
-    let stranger = MergeKey {
-        app: AppId::new("stranger").unwrap(),
-        ..known.clone()
-    };
+    let mut stranger = known.clone();
+    stranger.generation.app = AppId::new("stranger").unwrap();
     assert_eq!(
         client.refusal(&layout_of(&stranger, 0)),
-        Status::UnknownApplication
+        Code::UnknownApplication
     );
     client.register(&known, 4, 4);
     let other = key(&daemon, 2);
-    assert_eq!(
-        client.refusal(&layout_of(&other, 0)),
-        Status::UnknownShuffle
-    );
+    assert_eq!(client.refusal(&layout_of(&other, 0)), Code::UnknownShuffle);
     assert_eq!(
         client.refusal(&FinalizeMerge { key: other.clone() }),
-        Status::UnknownShuffle
+        Code::UnknownShuffle
     );
     let (meta, body) = batch(&other, 0, 1, &[(0, b"bytes")]);
     assert_eq!(
         push_refusal(&mut client, &meta, &body),
-        Status::UnknownShuffle
+        Code::UnknownShuffle
     );
-    assert_eq!(client.push(&known, 0, 1, &[(0, b"bytes")]), [Status::Ok]);
-    assert_eq!(client.refusal(&layout_of(&known, 0)), Status::NotFinalized);
+    assert_eq!(client.push(&known, 0, 1, &[(0, b"bytes")]), [Code::Ok]);
+    assert_eq!(client.refusal(&layout_of(&known, 0)), Code::NotFinalized);
     client.finalize(&known);
     let layout = client.layout(&known, ALL_MAPS, &[1]);
-    assert_eq!(layout.partitions[0].code, Status::UnknownPartition);
+    assert_eq!(layout.partitions[0].code, Code::UnknownPartition);
     assert_eq!(
         client.refusal(&fetch_of(&known, 1, &[(0, 1)])),
-        Status::UnknownPartition
+        Code::UnknownPartition
     );
     still_talks(&mut client);
 }
@@ -123,7 +122,7 @@ fn places_that_no_segment_has_are_refused() {
     ];
     for runs in bad {
         let refused = client.refusal(&fetch_of(&key, 0, runs));
-        assert_eq!(refused, Status::Malformed, "{runs:?}");
+        assert_eq!(refused, Code::Malformed, "{runs:?}");
     }
     still_talks(&mut client);
 }
@@ -140,28 +139,30 @@ fn what_was_said_to_another_incarnation_is_refused() {
     };
     assert_eq!(
         client.refusal(&layout_of(&stale, 0)),
-        Status::StaleIncarnation
+        Code::StaleIncarnation
     );
     assert_eq!(
         client.refusal(&FinalizeMerge { key: stale.clone() }),
-        Status::StaleIncarnation
+        Code::StaleIncarnation
     );
     let format = "spark-stream".to_owned();
     let register = RegisterShuffle {
         key: stale.clone(),
-        mode: Mode::Merge,
-        num_maps: 4,
-        num_partitions: 4,
-        format,
+        spec: ShuffleSpec {
+            mode: Mode::Merge,
+            num_maps: 4,
+            num_partitions: 4,
+            format,
+        },
     };
-    assert_eq!(client.refusal(&register), Status::StaleIncarnation);
+    assert_eq!(client.refusal(&register), Code::StaleIncarnation);
     let (meta, body) = batch(&stale, 0, 1, &[(0, &[7; 100_000])]);
     assert_eq!(
         push_refusal(&mut client, &meta, &body),
-        Status::StaleIncarnation
+        Code::StaleIncarnation
     );
     // The refused body was drained: the next push is understood.
-    assert_eq!(client.push(&ours, 0, 1, &[(0, b"bytes")]), [Status::Ok]);
+    assert_eq!(client.push(&ours, 0, 1, &[(0, b"bytes")]), [Code::Ok]);
 }
 
 #[test]
@@ -170,25 +171,25 @@ fn each_segment_of_a_batch_gets_its_own_code() {
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
     client.register(&key, 4, 4);
-    assert_eq!(client.push(&key, 0, 1, &[(0, b"first")]), [Status::Ok]);
+    assert_eq!(client.push(&key, 0, 1, &[(0, b"first")]), [Code::Ok]);
     let again = client.push(&key, 0, 1, &[(0, b"first"), (1, b"second")]);
-    assert_eq!(again, [Status::Duplicate, Status::Ok]);
+    assert_eq!(again, [Code::Duplicate, Code::Ok]);
     assert_eq!(
         client.push(&key, 0, 2, &[(0, b"other")]),
-        [Status::OtherAttempt]
+        [Code::OtherAttempt]
     );
     let (mut meta, body) = batch(&key, 1, 1, &[(0, b"good"), (1, b"bad!")]);
     meta.segments[1].crc32c.0 ^= 1;
     let id = client.send_upload(&meta, &body);
     let codes = read::<PushBatchReply>(&client.answer_to(id)).codes;
-    assert_eq!(codes, [Status::Ok, Status::ChecksumMismatch]);
+    assert_eq!(codes, [Code::Ok, Code::ChecksumMismatch]);
     client.finalize(&key);
     let (meta, body) = batch(&key, 2, 1, &[(0, b"late")]);
     let id = client.send_upload(&meta, &body);
     let answer = client.answer_to(id);
     match PushBatchReply::from_bytes(&answer) {
-        Ok(reply) => assert_eq!(reply.codes, [Status::TooLate]),
-        Err(_) => assert_eq!(read::<Refused>(&answer).code, Status::TooLate),
+        Ok(reply) => assert_eq!(reply.codes, [Code::TooLate]),
+        Err(_) => assert_eq!(read::<Refused>(&answer).code, Code::TooLate),
     }
 }
 
@@ -201,22 +202,16 @@ fn a_batch_that_contradicts_itself_has_no_effect() {
     let (meta, body) = batch(&key, 0, 1, &[(0, b"four")]);
     assert_eq!(
         push_refusal(&mut client, &meta, b"fourteen"),
-        Status::Malformed
+        Code::Malformed
     );
     let (empty, nothing) = batch(&key, 0, 1, &[(0, b"")]);
-    assert_eq!(
-        push_refusal(&mut client, &empty, &nothing),
-        Status::Malformed
-    );
+    assert_eq!(push_refusal(&mut client, &empty, &nothing), Code::Malformed);
     let (beyond, bytes) = batch(&key, 4, 1, &[(0, b"four")]);
-    assert_eq!(
-        push_refusal(&mut client, &beyond, &bytes),
-        Status::Malformed
-    );
+    assert_eq!(push_refusal(&mut client, &beyond, &bytes), Code::Malformed);
     let id = client.send_upload(&meta, &body);
     assert_eq!(
         read::<PushBatchReply>(&client.answer_to(id)).codes,
-        [Status::Ok]
+        [Code::Ok]
     );
 }
 
@@ -233,12 +228,12 @@ fn payloads_that_do_not_decode_are_answered_and_the_connection_stays() {
     rpc(&mut client, 901, &[74, 1, 2]);
     assert_eq!(
         read::<Refused>(&client.answer_to(901)).code,
-        Status::Malformed
+        Code::Malformed
     );
     rpc(&mut client, 902, &[100]);
     assert_eq!(
         read::<Refused>(&client.answer_to(902)).code,
-        Status::Malformed
+        Code::Malformed
     );
     rpc(&mut client, 903, &[2, 1, 2]);
     assert!(client.failure_of(903).contains("RegisterExecutor"));
@@ -252,12 +247,7 @@ fn payloads_that_do_not_decode_are_answered_and_the_connection_stays() {
             .failure_of(906)
             .contains("authentication is not supported")
     );
-    let key = ShuffleKey {
-        app: app(),
-        app_attempt: -1,
-        shuffle_id: 1,
-        merge_id: 0,
-    };
+    let key = generation(1);
     let failure = client.failure(&FinalizeShuffleMerge { key });
     assert!(failure.contains("app-1"), "{failure}");
     still_talks(&mut client);

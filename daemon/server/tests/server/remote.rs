@@ -3,40 +3,38 @@
 
 use crate::support::client::{ALL_MAPS, batch, key, read};
 use crate::support::{Client, Daemon};
-use lodestone_store::{LaidSegment, Ledger, MapId, MapIndex, ReduceId};
+use lodestone_model::{Code, LaidSegment, Ledger, MapId, MapIndex, Mode};
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
-use lodestone_wire::extension::register::Mode;
-use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::extension::status::Done;
 
-pub(crate) fn push(client: &mut Client, batch: &PushBatch, body: &[u8]) -> Vec<Status> {
+pub(crate) fn push(client: &mut Client, batch: &PushBatch, body: &[u8]) -> Vec<Code> {
     let id = client.send_upload(batch, body);
     read::<PushBatchReply>(&client.answer_to(id)).codes
 }
 
 /// The commit that a writer sends which got an answer for each of these batches.
 pub(crate) fn commit_of(key: &MergeKey, batches: &[PushBatch]) -> CommitMap {
-    let mut ledger = Ledger::default();
+    let mut pushed = Ledger::default();
     for batch in batches {
         for segment in &batch.segments {
             let laid = LaidSegment {
-                map_index: MapIndex(batch.map_index),
-                map_id: MapId(batch.map_id),
+                map_index: batch.map_index,
+                map_id: batch.map_id,
                 sequence: segment.sequence,
                 length: segment.length,
                 records: segment.records,
-                crc: segment.crc32c.0,
+                crc32c: segment.crc32c,
             };
-            ledger = ledger.and(Ledger::of(ReduceId(segment.reduce_id), [laid]));
+            pushed = pushed.and(Ledger::of(segment.reduce_id, [laid]));
         }
     }
     CommitMap {
         key: key.clone(),
         map_index: batches[0].map_index,
         map_id: batches[0].map_id,
-        segments: ledger.segments.cast_signed(),
-        checksum: ledger.checksum.cast_signed(),
+        pushed,
     }
 }
 
@@ -49,18 +47,15 @@ fn an_attempt_is_pushed_while_it_runs_commits_and_is_read() {
     let (first, first_body) = batch(&key, 0, 10, &[(1, b"one"), (1, b"two"), (3, b"three")]);
     let (mut second, second_body) = batch(&key, 0, 10, &[(1, b"four")]);
     second.first_segment = 3;
-    assert_eq!(push(&mut client, &first, &first_body), [Status::Ok; 3]);
-    assert_eq!(push(&mut client, &second, &second_body), [Status::Ok]);
-    assert_eq!(
-        push(&mut client, &first, &first_body),
-        [Status::Duplicate; 3]
-    );
+    assert_eq!(push(&mut client, &first, &first_body), [Code::Ok; 3]);
+    assert_eq!(push(&mut client, &second, &second_body), [Code::Ok]);
+    assert_eq!(push(&mut client, &first, &first_body), [Code::Duplicate; 3]);
     let layout = client.layout(&key, ALL_MAPS, &[1, 2]);
-    assert_eq!(layout.partitions[0].code, Status::Ok);
+    assert_eq!(layout.partitions[0].code, Code::Ok);
     assert!(layout.partitions[0].runs.is_empty(), "it has not committed");
-    assert_eq!(layout.partitions[1].code, Status::UnknownPartition);
+    assert_eq!(layout.partitions[1].code, Code::UnknownPartition);
     let short = commit_of(&key, std::slice::from_ref(&first));
-    assert_eq!(client.refusal(&short), Status::LedgerMismatch);
+    assert_eq!(client.refusal(&short), Code::LedgerMismatch);
     let commit = commit_of(&key, &[first, second]);
     for _ in 0..2 {
         let _: Done = client.ask(&commit);
@@ -77,13 +72,13 @@ fn an_aborted_attempt_is_gone_and_takes_nothing_more() {
     let key = key(&daemon, 1);
     client.register_as(Mode::Remote, &key, 2, 4);
     let (pushed, body) = batch(&key, 0, 10, &[(1, b"one")]);
-    assert_eq!(push(&mut client, &pushed, &body), [Status::Ok]);
+    assert_eq!(push(&mut client, &pushed, &body), [Code::Ok]);
     let commit = commit_of(&key, std::slice::from_ref(&pushed));
     let _: Done = client.ask(&commit);
     let abort = AbortMap {
         key: key.clone(),
-        map_index: 0,
-        map_id: 10,
+        map_index: MapIndex(0),
+        map_id: MapId(10),
     };
     for _ in 0..2 {
         let _: Done = client.ask(&abort);
@@ -93,8 +88,8 @@ fn an_aborted_attempt_is_gone_and_takes_nothing_more() {
             .runs
             .is_empty()
     );
-    assert_eq!(push(&mut client, &pushed, &body), [Status::Aborted]);
-    assert_eq!(client.refusal(&commit), Status::Aborted);
+    assert_eq!(push(&mut client, &pushed, &body), [Code::Aborted]);
+    assert_eq!(client.refusal(&commit), Code::Aborted);
 }
 
 /// A map task that has no more of some blocks, and nothing else to push: a request without a body.
@@ -110,9 +105,9 @@ fn the_ends_of_blocks_are_pushed_without_a_byte_and_shown_with_the_others() {
     for end in &mut ends.segments {
         (end.sequence, end.records) = (3, 0);
     }
-    assert_eq!(push(&mut client, &first, &first_body), [Status::Ok; 2]);
-    assert_eq!(push(&mut client, &ends, &no_body), [Status::Ok; 2]);
-    assert_eq!(push(&mut client, &ends, &no_body), [Status::Duplicate; 2]);
+    assert_eq!(push(&mut client, &first, &first_body), [Code::Ok; 2]);
+    assert_eq!(push(&mut client, &ends, &no_body), [Code::Ok; 2]);
+    assert_eq!(push(&mut client, &ends, &no_body), [Code::Duplicate; 2]);
     let _: Done = client.ask(&commit_of(&key, &[first, ends]));
     let layout = client.layout(&key, ALL_MAPS, &[1]);
     let shown = layout.partitions[0]

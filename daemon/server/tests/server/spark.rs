@@ -3,33 +3,31 @@
 
 use std::path::Path;
 
-use crate::support::client::{app, read};
+use crate::support::client::{app, generation, read};
 use crate::support::{Client, Daemon, Random};
+use lodestone_model::{
+    Cause, MapId, MapIndex, MergeId, ReduceId, ShuffleId, ShuffleKey, SuspectBlock,
+};
 use lodestone_wire::extension::hello::Hello;
 use lodestone_wire::frame::{ChunkId, MergedBlockMetaRequest};
+use lodestone_wire::spark::MERGER_EXECUTOR;
 use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
 use lodestone_wire::spark::finalize::{FinalizeShuffleMerge, MergeStatuses};
 use lodestone_wire::spark::originals::{
-    Cause, CorruptionCause, DiagnoseCorruption, FetchShuffleBlocks, OpenBlocks,
+    CorruptionCause, DiagnoseCorruption, FetchShuffleBlocks, OpenBlocks,
 };
 use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
 use lodestone_wire::spark::register::{
     GetLocalDirsForExecutors, LocalDirsForExecutors, RegisterExecutor,
 };
 use lodestone_wire::spark::remove::{BlocksRemoved, RemoveBlocks, RemoveShuffleMerge};
-use lodestone_wire::spark::{MERGER_EXECUTOR, ShuffleKey};
 use lodestone_wire::{Frame, Message};
 use roaring::RoaringBitmap;
 
 const SUB_DIRS: u32 = 64;
 
 fn shuffle() -> ShuffleKey {
-    ShuffleKey {
-        app: app(),
-        app_attempt: -1,
-        shuffle_id: 3,
-        merge_id: 0,
-    }
+    generation(3)
 }
 
 /// Registers an executor whose block manager directory is below `root`, with push on.
@@ -54,8 +52,8 @@ fn register(client: &mut Client, root: &Path) {
 fn push(client: &mut Client, map_index: u32, reduce_id: u32, block: &[u8]) -> PushCode {
     let meta = PushBlockStream {
         key: shuffle(),
-        map_index,
-        reduce_id,
+        map_index: MapIndex(map_index),
+        reduce_id: ReduceId(reduce_id),
         index: 0,
     };
     let id = client.send_upload(&meta, block);
@@ -69,13 +67,12 @@ fn push(client: &mut Client, map_index: u32, reduce_id: u32, block: &[u8]) -> Pu
 }
 
 fn meta_request(request_id: i64, reduce_id: u32) -> Frame {
-    let (app, shuffle_id, merge_id) = (app(), 3, 0);
     Frame::MergedBlockMetaRequest(MergedBlockMetaRequest {
         request_id,
-        app,
-        shuffle_id,
-        merge_id,
-        reduce_id,
+        app: app(),
+        shuffle_id: ShuffleId(3),
+        merge_id: MergeId(0),
+        reduce_id: ReduceId(reduce_id),
     })
 }
 
@@ -104,9 +101,9 @@ fn meta_and_chunks_agree(client: &mut Client, blocks: &[Vec<u8>]) {
     let handle: StreamHandle = client.ask(&FetchShuffleBlockChunks {
         app: app(),
         exec_id: MERGER_EXECUTOR.to_owned(),
-        shuffle_id: 3,
-        merge_id: 0,
-        chunks: vec![(2, chunk_ids)],
+        shuffle_id: ShuffleId(3),
+        merge_id: MergeId(0),
+        chunks: vec![(ReduceId(2), chunk_ids)],
     });
     for (bitmap, bytes) in chunks.iter().zip(client.take(&handle)) {
         let expected: Vec<&[u8]> = bitmap.iter().map(|map| &blocks[map as usize][..]).collect();
@@ -137,8 +134,8 @@ fn blocks_that_spark_pushes_come_back_merged_byte_for_byte() {
         (0..30).collect::<RoaringBitmap>()
     );
     assert_eq!(
-        (merged.partitions[0].reduce_id, merged.partitions[0].size),
-        (2, 4_500_000)
+        (merged.partitions[0].reduce_id, merged.partitions[0].bytes),
+        (ReduceId(2), 4_500_000)
     );
     let again: MergeStatuses = client.ask(&FinalizeShuffleMerge { key: shuffle() });
     assert_eq!(again, merged, "finalize may be repeated");
@@ -245,16 +242,19 @@ fn original_blocks_are_served_from_the_executors_directories() {
     write_map_output(executor.path(), 11, &[b"c", b"dd", b"eee"]);
     std::fs::write(place(executor.path(), "rdd_1_2"), b"persisted").unwrap();
 
-    let blocks = |blocks, batch| FetchShuffleBlocks {
+    let blocks = |blocks: &[(i64, &[u32])], batch| FetchShuffleBlocks {
         app: app(),
         exec_id: "1".to_owned(),
-        shuffle_id: 3,
-        blocks,
+        shuffle_id: ShuffleId(3),
+        blocks: blocks
+            .iter()
+            .map(|(map, reduces)| (MapId(*map), reduces.iter().copied().map(ReduceId).collect()))
+            .collect(),
         batch,
     };
-    let handle = client.ask(&blocks(vec![(10, vec![0, 2]), (11, vec![1])], false));
+    let handle = client.ask(&blocks(&[(10, &[0, 2]), (11, &[1])], false));
     assert_eq!(client.take(&handle), ["aa", "bbb", "dd"]);
-    let handle = client.ask(&blocks(vec![(10, vec![0, 3]), (11, vec![1, 3])], true));
+    let handle = client.ask(&blocks(&[(10, &[0, 3]), (11, &[1, 3])], true));
     assert_eq!(client.take(&handle), ["aabbb", "ddeee"]);
     let open = |names: &[&str]| OpenBlocks {
         app: app(),
@@ -267,7 +267,7 @@ fn original_blocks_are_served_from_the_executors_directories() {
     let handle = client.ask(&open(&["rdd_1_2"]));
     assert_eq!(client.take(&handle), ["persisted"]);
 
-    let handle: StreamHandle = client.ask(&blocks(vec![(99, vec![0])], false));
+    let handle: StreamHandle = client.ask(&blocks(&[(99, &[0])], false));
     let chunk = ChunkId {
         stream_id: handle.stream_id,
         chunk_index: 0,
@@ -278,16 +278,18 @@ fn original_blocks_are_served_from_the_executors_directories() {
         "no such map output"
     );
 
-    let verdict = |client: &mut Client, checksum| {
+    let verdict = |client: &mut Client, reader_checksum| {
         let (app, exec_id, algorithm) = (app(), "1".to_owned(), "CRC32C".to_owned());
-        let (shuffle_id, map_id, reduce_id) = (3, 11, 2);
+        let block = SuspectBlock {
+            shuffle: ShuffleId(3),
+            map: MapId(11),
+            reduce: ReduceId(2),
+            reader_checksum,
+        };
         let answer: CorruptionCause = client.ask(&DiagnoseCorruption {
             app,
             exec_id,
-            shuffle_id,
-            map_id,
-            reduce_id,
-            checksum,
+            block,
             algorithm,
         });
         answer.cause

@@ -17,10 +17,10 @@ use crate::remote::{commit_of, push};
 use crate::support::client::{batch, key};
 use crate::support::daemon::PATIENCE;
 use crate::support::{Client, Daemon};
-use lodestone_wire::extension::hello::{Hello, HelloReply, State};
+use lodestone_model::{Code, Mode, ShuffleId, State};
+use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::push::PushBatch;
-use lodestone_wire::extension::register::Mode;
-use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::extension::status::Done;
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
 
 const MIB: usize = 1 << 20;
@@ -84,7 +84,7 @@ impl Loaded {
                 let block = block(reduce);
                 let (mut one, body) = batch(&self.key, map, 10, &[(reduce, &block)]);
                 one.first_segment = sequence;
-                assert_eq!(push(client, &one, &body), [Status::Ok]);
+                assert_eq!(push(client, &one, &body), [Code::Ok]);
                 pushed.push(one);
             }
         }
@@ -119,7 +119,7 @@ impl Loaded {
 
 fn output(client: &mut Client, key: &MergeKey, map: u32, reduce: u32, bytes: &[u8]) {
     let (pushed, body): (PushBatch, _) = batch(key, map, 10, &[(reduce, bytes)]);
-    assert_eq!(push(client, &pushed, &body), [Status::Ok]);
+    assert_eq!(push(client, &pushed, &body), [Code::Ok]);
     let _: Done = client.ask(&commit_of(key, &[pushed]));
 }
 
@@ -130,10 +130,8 @@ fn a_job_goes_on_while_the_daemon_that_stops_writes_what_it_has_and_loses_nothin
     loaded.stopping();
     output(&mut known, &loaded.key, 1, 2, b"pushed while it stops");
     let mut new = Client::connect(&loaded.daemon);
-    let other = MergeKey {
-        shuffle_id: 2,
-        ..loaded.key.clone()
-    };
+    let mut other = loaded.key.clone();
+    other.generation.shuffle = ShuffleId(2);
     new.register_as(Mode::Remote, &other, 1, 1);
     output(&mut new, &other, 0, 0, b"of a shuffle that began meanwhile");
     assert_eq!(new.partition(&loaded.key, 1).len(), PARTITION_MIB[1]);

@@ -5,11 +5,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lodestone_store::{AppAttempt, AppId, Clock, Environment, ManualClock};
+use lodestone_model::{AppAttempt, Code};
+use lodestone_store::{Clock, Environment, ManualClock};
 use lodestone_wire::Message;
 use lodestone_wire::extension::finalize::FinalizeMerge;
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
-use lodestone_wire::extension::status::{Refused, Status};
+use lodestone_wire::extension::status::Refused;
 use lodestone_wire::frame::Frame;
 
 use crate::support::client::{app, batch};
@@ -43,10 +44,9 @@ fn a_reader_that_stops_reading_is_given_up_and_its_memory_comes_back() {
     client.ask_for_more_than_sockets_hold(&key);
     daemon.jump_over_idle_time();
     daemon.wait_for_nobody();
-    let app = AppId::new(key.app.as_str()).unwrap();
     let store = &daemon.service.store;
     store
-        .end_application(&app, AppAttempt(key.app_attempt))
+        .end_application(&key.generation.app, AppAttempt::NONE)
         .unwrap();
     assert_eq!(store.load().memory_used, 0);
     daemon.stop();
@@ -65,7 +65,7 @@ fn an_application_whose_lease_ran_out_is_forgotten_and_its_shuffles_are_gone() {
     client.push(&key, 0, 1, &[(0, &vec![7; 1 << 20])]);
     let lease: LeaseReply = client.ask(&RenewLease {
         app: app(),
-        app_attempt: -1,
+        app_attempt: AppAttempt::NONE,
         incarnation: 0,
         ttl_ms: 20_000,
     });
@@ -78,13 +78,13 @@ fn an_application_whose_lease_ran_out_is_forgotten_and_its_shuffles_are_gone() {
         let id = client.send_rpc(&finalize);
         match Refused::from_bytes(&client.answer_to(id)) {
             // This one was under way when its shuffle was dropped.
-            Ok(refused) if refused.code == Status::UnknownShuffle => {}
+            Ok(refused) if refused.code == Code::UnknownShuffle => {}
             Ok(refused) => break refused,
             Err(_) => {}
         }
         assert!(since.elapsed() < PATIENCE, "the application is still known");
     };
-    assert_eq!(refused.code, Status::UnknownApplication);
+    assert_eq!(refused.code, Code::UnknownApplication);
     assert_eq!(daemon.service.load().shuffles, 0);
     daemon.stop();
 }

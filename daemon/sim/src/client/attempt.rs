@@ -4,19 +4,22 @@
 
 use std::collections::BTreeSet;
 
-use lodestone_store::{LaidSegment, Ledger, MapId, MapIndex, ReduceId};
+use lodestone_model::{
+    Code, Crc32c, LaidSegment, Ledger, MapId, MapIndex, MergeId, ReduceId, Segment, ShuffleId,
+    ShuffleKey,
+};
 use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
-use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
-use lodestone_wire::extension::status::Status;
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 
+use super::mapper::map_id_of;
 use super::{Asked, Clients, Slot};
 use crate::dice::Dice;
 use crate::network::{Network, Packet};
 
 /// Application, incarnation, shuffle, generation, map, attempt.
-pub(super) type AttemptKey = (String, i64, i32, i32, u32, i64);
+pub(super) type AttemptKey = (String, i64, ShuffleId, MergeId, MapIndex, MapId);
 
 /// What its writer knows.
 #[derive(Debug, Default)]
@@ -26,13 +29,13 @@ pub(super) struct Attempt {
     ledger: Ledger,
 }
 
-fn key_of(key: &MergeKey, map_index: u32, map_id: i64) -> AttemptKey {
-    let app = key.app.as_str().to_owned();
+fn key_of(key: &MergeKey, map_index: MapIndex, map_id: MapId) -> AttemptKey {
+    let app = key.generation.app.as_str().to_owned();
     (
         app,
         key.incarnation,
-        key.shuffle_id,
-        key.merge_id,
+        key.generation.shuffle,
+        key.generation.merge,
         map_index,
         map_id,
     )
@@ -46,8 +49,8 @@ impl Clients {
         dice: &mut Dice,
         network: &mut Network,
     ) {
-        let map_index = dice.below(slot.maps as usize) as u32;
-        let map_id = i64::from(map_index) * 10 + i64::from(dice.chance(20));
+        let map = dice.below(slot.maps as usize) as u32;
+        let (map_index, map_id) = (MapIndex(map), map_id_of(map, dice));
         let name = key_of(&key, map_index, map_id);
         let next = self.attempts.entry(name.clone()).or_default().next;
         // Now and then another batch under the name of the first one.
@@ -63,7 +66,7 @@ impl Clients {
                     false => self.content(&key, (map_id, number), reduce_id),
                 };
                 segments.push(Segment {
-                    reduce_id,
+                    reduce_id: ReduceId(reduce_id),
                     sequence: 2 * number + u32::from(is_last),
                     length: bytes.len() as u32,
                     records: (bytes.len() / 10) as i32,
@@ -105,17 +108,17 @@ impl Clients {
         };
         let pushed = (batch.first_segment..).zip(&batch.segments);
         for ((number, segment), code) in pushed.zip(&reply.codes) {
-            let taken = matches!(code, Status::Ok | Status::Duplicate);
+            let taken = matches!(code, Code::Ok | Code::Duplicate);
             if taken && attempt.acknowledged.insert(number) {
                 let laid = LaidSegment {
-                    map_index: MapIndex(batch.map_index),
-                    map_id: MapId(batch.map_id),
+                    map_index: batch.map_index,
+                    map_id: batch.map_id,
                     sequence: segment.sequence,
                     length: segment.length,
                     records: segment.records,
-                    crc: segment.crc32c.0,
+                    crc32c: segment.crc32c,
                 };
-                let one = Ledger::of(ReduceId(segment.reduce_id), [laid]);
+                let one = Ledger::of(segment.reduce_id, [laid]);
                 attempt.ledger = attempt.ledger.and(one);
             }
         }
@@ -138,7 +141,7 @@ impl Clients {
         let Some((name, attempt)) = self.attempt_to_end(dice) else {
             return;
         };
-        let (app, incarnation, shuffle_id, merge_id, map_index, map_id) = name.clone();
+        let (app, incarnation, shuffle, merge, map_index, map_id) = name.clone();
         let driver = self
             .drivers
             .iter()
@@ -147,16 +150,18 @@ impl Clients {
             return;
         };
         let key = MergeKey {
-            app: driver.app.clone(),
-            app_attempt: driver.attempt,
+            generation: ShuffleKey {
+                app: driver.app.clone(),
+                attempt: Some(driver.attempt),
+                shuffle,
+                merge,
+            },
             incarnation,
-            shuffle_id,
-            merge_id,
         };
-        let mut ledger = attempt.ledger;
+        let mut pushed = attempt.ledger;
         match dice.below(20) {
-            0 => ledger.segments += 1,
-            1 => ledger.checksum ^= 1,
+            0 => pushed.segments += 1,
+            1 => pushed.checksum ^= 1,
             _ => {}
         }
         let message = match dice.chance(75) {
@@ -164,8 +169,7 @@ impl Clients {
                 key,
                 map_index,
                 map_id,
-                segments: ledger.segments.cast_signed(),
-                checksum: ledger.checksum.cast_signed(),
+                pushed,
             }
             .to_bytes(),
             false => AbortMap {

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Drivers: they register, finalize, remove, keep leases, and go on to the next thing.
 
+use lodestone_model::{
+    AppAttempt, AppId, MapId, MergeId, Mode, ShuffleId, ShuffleKey, ShuffleSpec,
+};
+use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::finalize::{FinalizeMerge, RetainAttempts};
 use lodestone_wire::extension::lease::RenewLease;
-use lodestone_wire::extension::register::{Mode, RegisterShuffle};
+use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
-use lodestone_wire::{AppId, Message, spark};
 
 use super::{Clients, Driver, SHUFFLES, Slot};
 use crate::dice::Dice;
+use crate::model::attempt_of;
 use crate::network::{Network, Packet};
 
 impl Clients {
@@ -40,10 +44,12 @@ impl Clients {
         let slot = self.slot(driver, at);
         let register = RegisterShuffle {
             key,
-            mode: slot.mode,
-            num_maps: slot.maps,
-            num_partitions: slot.partitions + u32::from(dice.chance(3)),
-            format: "spark-stream".to_owned(),
+            spec: ShuffleSpec {
+                mode: slot.mode,
+                num_maps: slot.maps,
+                num_partitions: slot.partitions + u32::from(dice.chance(3)),
+                format: "spark-stream".to_owned(),
+            },
         };
         let packet = Packet::Rpc(register.to_bytes());
         self.send(connection, packet, None, dice, network);
@@ -69,7 +75,7 @@ impl Clients {
     /// Some attempts are not accounted for.
     fn retain(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
         let key = self.key(dice, |slot| slot.finalized);
-        let map_ids = (0..80).filter(|_| dice.chance(80)).collect();
+        let map_ids = (0..80).filter(|_| dice.chance(80)).map(MapId).collect();
         let packet = Packet::Rpc(RetainAttempts { key, map_ids }.to_bytes());
         self.send(connection, packet, None, dice, network);
     }
@@ -77,8 +83,8 @@ impl Clients {
     pub(super) fn renew(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
         let key = self.key(dice, |slot| slot.finalized);
         let renew = RenewLease {
-            app: key.app,
-            app_attempt: key.app_attempt,
+            app_attempt: attempt_of(&key.generation),
+            app: key.generation.app,
             incarnation: if dice.chance(20) { 0 } else { key.incarnation },
             ttl_ms: dice.pick(&[1, 30_000, 200_000, i64::MAX]).unwrap_or(1),
         };
@@ -88,14 +94,11 @@ impl Clients {
 
     pub(super) fn remove(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
         let key = self.key(dice, |slot| slot.finalized);
-        let remove = RemoveShuffleMerge {
-            key: spark::ShuffleKey {
-                app: key.app,
-                app_attempt: key.app_attempt,
-                shuffle_id: key.shuffle_id,
-                merge_id: if dice.chance(30) { -1 } else { key.merge_id },
-            },
-        };
+        let mut key = key.generation;
+        if dice.chance(30) {
+            key.merge = MergeId(-1);
+        }
+        let remove = RemoveShuffleMerge { key };
         let packet = Packet::OneWay(remove.to_bytes());
         self.send(connection, packet, None, dice, network);
     }
@@ -108,8 +111,8 @@ impl Clients {
     ) {
         let key = self.key(dice, |slot| slot.finalized);
         let end = EndApplication {
-            app: key.app,
-            app_attempt: key.app_attempt,
+            app_attempt: attempt_of(&key.generation),
+            app: key.generation.app,
         };
         let packet = Packet::Rpc(end.to_bytes());
         self.send(connection, packet, None, dice, network);
@@ -128,10 +131,10 @@ impl Clients {
             .extend(old.map(|slot| driver.key(slot, self.told)));
         let mut fresh = driver.new_slot(dice);
         match (dice.below(20), old) {
-            (0, _) => driver.attempt += 1,
+            (0, _) => driver.attempt.0 += 1,
             (1..10, Some(old)) => {
                 fresh = Slot {
-                    merge: old.merge + 1,
+                    merge: MergeId(old.merge.0 + 1),
                     registered: 0,
                     finalized: false,
                     ..old
@@ -152,7 +155,7 @@ impl Driver {
     pub(super) fn new(app: AppId, dice: &mut Dice) -> Self {
         let mut driver = Self {
             app,
-            attempt: 1,
+            attempt: AppAttempt(1),
             next_shuffle: 0,
             shuffles: Vec::new(),
         };
@@ -171,8 +174,8 @@ impl Driver {
         };
         Slot {
             mode,
-            shuffle: self.next_shuffle,
-            merge: 0,
+            shuffle: ShuffleId(self.next_shuffle),
+            merge: MergeId(0),
             maps: 1 + dice.below(8) as u32,
             partitions: 1 + dice.below(6) as u32,
             registered: 0,
@@ -182,11 +185,13 @@ impl Driver {
 
     pub(super) fn key(&self, slot: Slot, incarnation: i64) -> MergeKey {
         MergeKey {
-            app: self.app.clone(),
-            app_attempt: self.attempt,
+            generation: ShuffleKey {
+                app: self.app.clone(),
+                attempt: Some(self.attempt),
+                shuffle: slot.shuffle,
+                merge: slot.merge,
+            },
             incarnation,
-            shuffle_id: slot.shuffle,
-            merge_id: slot.merge,
         }
     }
 }

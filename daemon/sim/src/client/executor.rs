@@ -2,8 +2,9 @@
 //! Executors of applications for which the daemon is the external shuffle service: they register,
 //! now and then with other directories, and others ask where their files are.
 
+use lodestone_model::AppId;
+use lodestone_wire::Message;
 use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
-use lodestone_wire::{AppId, Message};
 
 use super::Clients;
 use crate::dice::Dice;

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Map attempts: they push batches, some of them damaged on the way or wrong from the start.
 
+use lodestone_model::{Crc32c, MapId, MapIndex, Mode, ReduceId, Segment, ShuffleKey};
 use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
-use lodestone_wire::extension::push::{Crc32c, PushBatch, Segment};
-use lodestone_wire::extension::register::Mode;
+use lodestone_wire::extension::push::PushBatch;
 
 use super::{Clients, Slot};
 use crate::dice::Dice;
+use crate::model::attempt_of;
 use crate::network::{Network, Packet};
+
+/// One of two attempts of a map.
+pub(super) fn map_id_of(map: u32, dice: &mut Dice) -> MapId {
+    MapId(i64::from(map) * 10 + i64::from(dice.chance(20)))
+}
 
 impl Clients {
     pub(super) fn push(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
@@ -28,14 +34,14 @@ impl Clients {
             self.push_attempt(connection, (slot, key), dice, network);
             return;
         }
-        let map_index = dice.below(maps as usize) as u32;
-        let map_id = i64::from(map_index) * 10 + i64::from(dice.chance(20));
+        let map = dice.below(maps as usize) as u32;
+        let (map_index, map_id) = (MapIndex(map), map_id_of(map, dice));
         let (mut segments, mut body) = (Vec::new(), Vec::new());
         for reduce_id in 0..partitions {
             if dice.chance(60) {
                 let bytes = self.content(&key, (map_id, 0), reduce_id);
                 segments.push(Segment {
-                    reduce_id,
+                    reduce_id: ReduceId(reduce_id),
                     sequence: 0,
                     length: bytes.len() as u32,
                     records: (bytes.len() / 10) as i32,
@@ -83,7 +89,10 @@ impl Clients {
                 body.drain(..first.length as usize);
                 first.length = 0;
             }),
-            7 => segments.iter_mut().take(1).for_each(|s| s.reduce_id += 100),
+            7 => segments
+                .iter_mut()
+                .take(1)
+                .for_each(|s| s.reduce_id.0 += 100),
             8 => segments.reverse(),
             // Not what this attempt pushes else.
             9 => segments.iter_mut().take(1).for_each(|s| s.records += 1),
@@ -95,13 +104,17 @@ impl Clients {
     pub(super) fn content(
         &self,
         key: &MergeKey,
-        (map_id, sequence): (i64, u32),
+        (map_id, sequence): (MapId, u32),
         reduce: u32,
     ) -> Vec<u8> {
-        let name = format!(
-            "{} {} {} {} {map_id} {sequence} {reduce}",
-            key.app, key.app_attempt, key.shuffle_id, key.merge_id
-        );
+        let ShuffleKey {
+            app,
+            shuffle,
+            merge,
+            ..
+        } = &key.generation;
+        let attempt = attempt_of(&key.generation);
+        let name = format!("{app} {attempt} {shuffle} {merge} {map_id} {sequence} {reduce}");
         let mut dice = Dice::new(self.seed ^ u64::from(crc32c::crc32c(name.as_bytes())));
         let length = match dice.below(100) {
             0..70 => 1 + dice.below(300),

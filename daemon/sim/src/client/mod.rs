@@ -11,19 +11,18 @@ mod reader;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use lodestone_model::{AppAttempt, AppId, Code, LaidSegment, MergeId, Mode, ShuffleId};
 use lodestone_server::handler::Answer;
+use lodestone_wire::Message;
 use lodestone_wire::extension::drain::{Drain, Wish};
-use lodestone_wire::extension::fetch::{LaidSegment, SegmentLayout, SegmentLayoutReply};
+use lodestone_wire::extension::fetch::{SegmentLayout, SegmentLayoutReply};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
-use lodestone_wire::extension::register::Mode;
-use lodestone_wire::extension::status::Status;
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
 use lodestone_wire::spark::fetch::StreamHandle;
-use lodestone_wire::{AppId, Message};
 
 use crate::dice::Dice;
-use crate::model::refusal;
+use crate::model::{attempt_of, refusal};
 use crate::network::{Envelope, Network, Packet};
 
 use attempt::{Attempt, AttemptKey};
@@ -60,7 +59,7 @@ pub struct Clients {
 #[derive(Debug)]
 struct Driver {
     app: AppId,
-    attempt: i32,
+    attempt: AppAttempt,
     next_shuffle: i32,
     shuffles: Vec<Slot>,
 }
@@ -68,8 +67,8 @@ struct Driver {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     mode: Mode,
-    shuffle: i32,
-    merge: i32,
+    shuffle: ShuffleId,
+    merge: MergeId,
     maps: u32,
     partitions: u32,
     /// The incarnation that the shuffle was registered with.
@@ -200,10 +199,13 @@ impl Clients {
         let mut key = self.key_of(driver, at);
         match dice.below(100) {
             0..3 => key.incarnation = dice.pick(&self.told_before).unwrap_or(-7),
-            3 => key.merge_id += 1,
-            4 => key.merge_id -= 1,
-            5 => key.app_attempt -= 1,
-            6 => key.shuffle_id += 100,
+            3 => key.generation.merge.0 += 1,
+            4 => key.generation.merge.0 -= 1,
+            5 => {
+                let AppAttempt(attempt) = attempt_of(&key.generation);
+                key.generation.attempt = Some(AppAttempt(attempt - 1));
+            }
+            6 => key.generation.shuffle.0 += 100,
             _ => {}
         }
         key
@@ -250,7 +252,7 @@ impl Clients {
         let Answer::Response(response) = answer else {
             return;
         };
-        if refusal(answer).is_some_and(|refused| refused.code == Status::StaleIncarnation)
+        if refusal(answer).is_some_and(|refused| refused.code == Code::StaleIncarnation)
             && dice.chance(50)
         {
             // The daemon is another one: who it is is asked before anything else.

@@ -2,11 +2,11 @@
 //! Readers: they ask for layouts, open streams over them, and check the bytes that come.
 
 use bytes::Bytes;
+use lodestone_model::{LaidSegment, ReduceId, SegmentRun};
 use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::fetch::{
-    FetchSegments, LaidSegment, PartitionLayout, SegmentLayout, SegmentLayoutReply, SegmentRun,
-    WantedChunk,
+    FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
 
 use super::{Asked, Clients};
@@ -24,7 +24,7 @@ impl Clients {
             7 => (2, 1),
             _ => (dice.below(3) as u32, 3 + dice.below(5) as u32),
         };
-        let reduce_ids = (0..7).filter(|_| dice.chance(60)).collect::<Vec<u32>>();
+        let reduce_ids = (0..7).filter(|_| dice.chance(60)).map(ReduceId).collect();
         let layout = SegmentLayout {
             key,
             map_start: maps.0,
@@ -52,7 +52,7 @@ impl Clients {
             }
         }
         if dice.chance(4) {
-            let (reduce_id, first) = (dice.below(8) as u32, dice.below(9) as u32);
+            let (reduce_id, first) = (ReduceId(dice.below(8) as u32), dice.below(9) as u32);
             let count = dice.below(9) as u32;
             let runs = vec![SegmentRun { first, count }];
             chunks.push(WantedChunk { reduce_id, runs });
@@ -102,7 +102,7 @@ fn cut(partition: &PartitionLayout, dice: &mut Dice) -> Vec<(WantedChunk, Vec<La
             }
             if let Some((chunk, segments)) = chunks.last_mut() {
                 add(&mut chunk.runs, first, dice.chance(80));
-                segments.push(segment.clone());
+                segments.push(*segment);
             }
         }
     }
@@ -126,7 +126,7 @@ pub fn full_layout(key: &MergeKey, partitions: u32) -> Bytes {
         key: key.clone(),
         map_start: 0,
         map_end: ALL_MAPS,
-        reduce_ids: (0..partitions).collect(),
+        reduce_ids: (0..partitions).map(ReduceId).collect(),
     };
     layout.to_bytes()
 }
@@ -150,7 +150,7 @@ pub fn full_fetch(key: &MergeKey, layout: &SegmentLayoutReply) -> FetchSegments 
 }
 
 /// A stream of one chunk, which is one segment.
-pub fn fetch_one(key: &MergeKey, reduce_id: u32, first: u32) -> FetchSegments {
+pub fn fetch_one(key: &MergeKey, reduce_id: ReduceId, first: u32) -> FetchSegments {
     let runs = vec![SegmentRun { first, count: 1 }];
     FetchSegments {
         key: key.clone(),

@@ -4,12 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lodestone_model::{AppAttempt, Code, Mode, ShuffleSpec, State};
 use lodestone_wire::Message;
-use lodestone_wire::extension::hello::State;
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
-use lodestone_wire::extension::register::{Mode, RegisterShuffle};
-use lodestone_wire::extension::status::{Done, Status};
-use lodestone_wire::spark;
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 
 use super::Bug;
@@ -102,10 +101,12 @@ impl Driver {
     fn registration(&self, place: Place) -> RegisterShuffle {
         RegisterShuffle {
             key: key(place, self.plan.epoch),
-            mode: Mode::Remote,
-            num_maps: self.maps,
-            num_partitions: self.plan.partitions,
-            format: String::new(),
+            spec: ShuffleSpec {
+                mode: Mode::Remote,
+                num_maps: self.maps,
+                num_partitions: self.plan.partitions,
+                format: String::new(),
+            },
         }
     }
 
@@ -144,8 +145,8 @@ impl Driver {
                 continue;
             };
             let renew = RenewLease {
-                app: key(place, 0).app,
-                app_attempt: -1,
+                app: key(place, 0).generation.app,
+                app_attempt: AppAttempt::NONE,
                 incarnation: 0,
                 ttl_ms: 60_000,
             };
@@ -228,21 +229,15 @@ impl Driver {
 }
 
 fn removal(place: Place, epoch: i32) -> RemoveShuffleMerge {
-    let key = key(place, epoch);
     RemoveShuffleMerge {
-        key: spark::ShuffleKey {
-            app: key.app,
-            app_attempt: key.app_attempt,
-            shuffle_id: key.shuffle_id,
-            merge_id: epoch,
-        },
+        key: key(place, epoch).generation,
     }
 }
 
 /// What a service says that has room for nothing more, and keeps what it has.
-pub(super) fn is_full(status: Status) -> bool {
+pub(super) fn is_full(status: Code) -> bool {
     matches!(
         status,
-        Status::Draining | Status::DiskFull | Status::DiskFailed | Status::Overloaded
+        Code::Draining | Code::DiskFull | Code::DiskFailed | Code::Overloaded
     )
 }

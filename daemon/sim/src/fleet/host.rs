@@ -2,11 +2,11 @@
 //! One host with its daemon, as clients see it through a bad network.
 
 use bytes::Bytes;
+use lodestone_model::Code;
 use lodestone_server::handler::Answer;
 use lodestone_wire::Message;
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
 use lodestone_wire::extension::push::PushBatchReply;
-use lodestone_wire::extension::status::Status;
 
 use crate::dice::Dice;
 use crate::model::refusal;
@@ -34,7 +34,7 @@ pub(super) struct Place {
 /// Why a request was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    Refused(Status),
+    Refused(Code),
     /// Nobody is there.
     Silent,
 }
@@ -161,7 +161,7 @@ impl Host {
     /// An operator begins or cancels a drain. One that holds nothing any more ends, and is started anew.
     pub(super) fn drain(&mut self, dice: &mut Dice, wish: Wish) {
         let held: Result<Holdings, _> = self.rpc(dice, &Drain { wish });
-        let Ok(held) = held else {
+        let Ok(Holdings { held, .. }) = held else {
             return;
         };
         self.draining = held.draining;

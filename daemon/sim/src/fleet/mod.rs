@@ -361,7 +361,7 @@ impl Run {
         }
         self.driver.remove_all(&mut self.hosts);
         for host in &mut self.hosts {
-            let shuffles = host.world.store().map(|store| store.holdings().shuffles);
+            let shuffles = host.world.store().map(|store| store.held_data().shuffles);
             // What an earlier epoch left where its removal was not heard goes with the lease.
             if shuffles == Some(0) {
                 check::no_memory(&host.world)?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use lodestone_wire::AppId;
+use lodestone_model::{AppAttempt, AppId, MergeId, ShuffleId, ShuffleKey};
 use lodestone_wire::extension::MergeKey;
 
 use super::host::Place;
@@ -85,11 +85,14 @@ pub(super) struct Output {
 /// The one shuffle of a run, in one epoch, at one service.
 pub(super) fn key(place: Place, epoch: i32) -> MergeKey {
     let app = AppId::new("app-20261122-0001");
-    MergeKey {
+    let generation = ShuffleKey {
         app: app.unwrap_or_else(|_| unreachable!("a plain name")),
-        app_attempt: -1,
+        attempt: Some(AppAttempt::NONE),
+        shuffle: ShuffleId(7),
+        merge: MergeId(epoch),
+    };
+    MergeKey {
+        generation,
         incarnation: place.incarnation,
-        shuffle_id: 7,
-        merge_id: epoch,
     }
 }

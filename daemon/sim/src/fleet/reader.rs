@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use lodestone_model::{LaidSegment, ReduceId, SegmentRun};
 use lodestone_wire::Message;
 use lodestone_wire::extension::fetch::{
-    FetchSegments, LaidSegment, SegmentLayout, SegmentLayoutReply, SegmentRun, WantedChunk,
+    FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
 use lodestone_wire::spark::fetch::StreamHandle;
 
@@ -141,7 +142,7 @@ impl Reader<'_> {
             key: key(place, self.plan.epoch),
             map_start: 0,
             map_end: i32::MAX.unsigned_abs(),
-            reduce_ids: vec![reduce],
+            reduce_ids: vec![ReduceId(reduce)],
         };
         let host = self.hosts.get_mut(place.host)?;
         host.rpc(self.dice, &layout).ok()
@@ -161,14 +162,14 @@ impl Reader<'_> {
             .flat_map(|partition| &partition.runs);
         let all = runs.flat_map(|run| (run.first..).zip(&run.segments));
         let is_new = |segment: &LaidSegment| {
-            let name = (segment.map_index, reduce, segment.sequence);
+            let name = (segment.map_index.0, reduce, segment.sequence);
             self.bug == Some(Bug::CopiesReadTwice) || !content.contains_key(&name)
         };
-        all.filter(|(_, segment)| wanted.get(&segment.map_index) == Some(&segment.map_id))
+        all.filter(|(_, segment)| wanted.get(&segment.map_index.0) == Some(&segment.map_id.0))
             .filter(|(_, segment)| is_new(segment))
             .map(|(first, segment)| Wanted {
                 first,
-                segment: segment.clone(),
+                segment: *segment,
             })
             .collect()
     }
@@ -176,7 +177,7 @@ impl Reader<'_> {
     fn fetch(
         &mut self,
         place: Place,
-        reduce_id: u32,
+        reduce: u32,
         chosen: &[Wanted],
         content: &mut Content,
     ) -> Result<(), Loss> {
@@ -184,7 +185,7 @@ impl Reader<'_> {
             return Ok(());
         }
         let chunk = |one: &Wanted| WantedChunk {
-            reduce_id,
+            reduce_id: ReduceId(reduce),
             runs: vec![SegmentRun {
                 first: one.first,
                 count: 1,
@@ -204,8 +205,8 @@ impl Reader<'_> {
             let bytes = host
                 .chunk(handle.stream_id, index)
                 .map_err(|_| Loss::Lost)?;
-            let map = one.segment.map_index;
-            let before = content.insert((map, reduce_id, one.segment.sequence), bytes.into());
+            let map = one.segment.map_index.0;
+            let before = content.insert((map, reduce, one.segment.sequence), bytes.into());
             if before.is_some() {
                 // Two rows where there was one: as good as another content.
                 content.insert((map, u32::MAX, 0), Bytes::new());

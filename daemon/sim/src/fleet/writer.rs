@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use bytes::Bytes;
-use lodestone_store::{LaidSegment, Ledger, MapId, MapIndex, ReduceId};
+use lodestone_model::{Code, Crc32c, LaidSegment, Ledger, MapId, MapIndex, ReduceId, Segment};
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
-use lodestone_wire::extension::push::{Crc32c, PushBatch, Segment};
-use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::extension::push::PushBatch;
+use lodestone_wire::extension::status::Done;
 
 use super::Bug;
 use super::driver::{Driver, is_full};
@@ -229,7 +229,7 @@ impl Writer {
         let mut segments = Vec::new();
         for piece in self.segments.get(range.clone()).unwrap_or_default() {
             segments.push(Segment {
-                reduce_id: piece.reduce,
+                reduce_id: ReduceId(piece.reduce),
                 sequence: piece.sequence,
                 length: piece.bytes.len() as u32,
                 records: piece.records(),
@@ -239,8 +239,8 @@ impl Writer {
         }
         let batch = PushBatch {
             key: key(place, self.plan.epoch),
-            map_index: self.map,
-            map_id: self.map_id,
+            map_index: MapIndex(self.map),
+            map_id: MapId(self.map_id),
             first_segment: range.start as u32,
             segments,
         };
@@ -249,7 +249,7 @@ impl Writer {
         };
         match host.push(around.dice, &batch.to_bytes(), &body.into()) {
             Ok(reply) => {
-                let is_taken = |code: &&Status| matches!(code, Status::Ok | Status::Duplicate);
+                let is_taken = |code: &&Code| matches!(code, Code::Ok | Code::Duplicate);
                 let count = reply.codes.iter().take_while(is_taken).count();
                 match reply.codes.get(count) {
                     None => Verdict::Taken,
@@ -303,7 +303,7 @@ impl Writer {
                 sequence: piece.sequence,
                 length: piece.bytes.len() as u32,
                 records: piece.records(),
-                crc: crc32c::crc32c(&piece.bytes),
+                crc32c: Crc32c(crc32c::crc32c(&piece.bytes)),
             };
             let one = Ledger::of(ReduceId(piece.reduce), [segment]);
             share.ledger = share.ledger.and(one);
@@ -361,16 +361,15 @@ impl Writer {
     }
 
     fn commit_at(&self, place: Place, around: &mut Around<'_>) -> bool {
-        let ledger = self
+        let pushed = self
             .shares
             .get(&place)
             .map_or(Ledger::default(), |share| share.ledger);
         let commit = CommitMap {
             key: key(place, self.plan.epoch),
-            map_index: self.map,
-            map_id: self.map_id,
-            segments: ledger.segments.cast_signed(),
-            checksum: ledger.checksum.cast_signed(),
+            map_index: MapIndex(self.map),
+            map_id: MapId(self.map_id),
+            pushed,
         };
         let host = around.hosts.get_mut(place.host);
         host.is_some_and(|host| host.rpc::<Done>(around.dice, &commit).is_ok())
@@ -387,8 +386,8 @@ impl Writer {
         for place in places {
             let abort = AbortMap {
                 key: key(*place, self.plan.epoch),
-                map_index: self.map,
-                map_id: self.map_id,
+                map_index: MapIndex(self.map),
+                map_id: MapId(self.map_id),
             };
             if let Some(host) = around.hosts.get_mut(place.host) {
                 let _: Result<Done, Trouble> = host.rpc(around.dice, &abort);

@@ -3,18 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use lodestone_model::{Code, Ledger, MergeId, Mode, ShuffleKey};
 use lodestone_server::handler::Answer;
-use lodestone_store::Ledger;
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply, RetainAttempts};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
-use lodestone_wire::extension::register::{Mode, RegisterShuffle};
+use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::remove::EndApplication;
-use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 
-use super::push::one;
 use super::refusal::{Judged, agree, breach, refused_or};
-use super::{Application, Laid, Model, Shuffle};
+use super::{Application, Laid, Model, Shuffle, attempt_of};
 
 pub(super) const FIRST_LEASE_MS: u64 = 120_000;
 const LEASE_MS: (i64, i64) = (10_000, 3_600_000);
@@ -33,66 +32,73 @@ impl Model {
         })
     }
 
-    fn registered(&mut self, now_ms: u64, request: RegisterShuffle) -> Result<(), Status> {
+    fn registered(&mut self, now_ms: u64, request: RegisterShuffle) -> Result<(), Code> {
         let key = request.key;
         if key.incarnation != self.incarnation {
-            return Err(Status::StaleIncarnation);
+            return Err(Code::StaleIncarnation);
         }
         self.check_news(&key)?;
-        let name = key.app.as_str().to_owned();
+        let attempt = attempt_of(&key.generation);
+        let ShuffleKey {
+            app,
+            shuffle: id,
+            merge,
+            ..
+        } = key.generation;
+        let name = app.as_str().to_owned();
         let fresh = Application {
-            attempt: key.app_attempt,
+            attempt,
             lease_until_ms: now_ms + FIRST_LEASE_MS,
             lease_ms: FIRST_LEASE_MS,
             shuffles: BTreeMap::new(),
             removed: BTreeMap::new(),
         };
         let application = self.applications.entry(name).or_insert(fresh);
-        if key.app_attempt < application.attempt {
-            return Err(Status::StaleAttempt);
+        if attempt < application.attempt {
+            return Err(Code::StaleAttempt);
         }
-        if key.app_attempt > application.attempt {
-            application.attempt = key.app_attempt;
+        if attempt > application.attempt {
+            application.attempt = attempt;
             application.shuffles.clear();
             application.removed.clear();
         }
         if application.lease_until_ms <= now_ms {
             application.lease_until_ms = now_ms + FIRST_LEASE_MS;
         }
-        let newest = application.newest(key.shuffle_id);
-        if newest.is_some_and(|newest| newest > key.merge_id) {
-            return Err(Status::StaleMerge);
+        let newest = application.newest(id);
+        if newest.is_some_and(|newest| newest > merge) {
+            return Err(Code::StaleMerge);
         }
-        if newest == Some(key.merge_id) {
-            let Some(current) = application.shuffles.get(&key.shuffle_id) else {
-                return Err(Status::TooLate);
+        if newest == Some(merge) {
+            let Some(current) = application.shuffles.get(&id) else {
+                return Err(Code::TooLate);
             };
-            let same = current.mode == request.mode
-                && current.maps == request.num_maps
-                && current.partitions == request.num_partitions
-                && current.format == request.format;
-            return same.then_some(()).ok_or(Status::Malformed);
+            let same = current.mode == request.spec.mode
+                && current.maps == request.spec.num_maps
+                && current.partitions == request.spec.num_partitions
+                && current.format == request.spec.format;
+            return same.then_some(()).ok_or(Code::Malformed);
         }
         let shuffle = Shuffle {
-            mode: request.mode,
-            merge: key.merge_id,
-            maps: request.num_maps,
-            partitions: request.num_partitions,
-            format: request.format,
+            mode: request.spec.mode,
+            merge,
+            maps: request.spec.num_maps,
+            partitions: request.spec.num_partitions,
+            format: request.spec.format,
             totals: None,
             laid: BTreeMap::new(),
             acknowledged: Ledger::default(),
             attempts: BTreeMap::new(),
         };
-        application.removed.remove(&key.shuffle_id);
-        application.shuffles.insert(key.shuffle_id, shuffle);
+        application.removed.remove(&id);
+        application.shuffles.insert(id, shuffle);
         Ok(())
     }
 
     pub(super) fn finalize(&mut self, request: &FinalizeMerge, answer: &Answer) -> Judged {
         let incarnation = self.incarnation;
-        let found = match self.shuffle(&request.key, Status::UnknownShuffle) {
-            Ok(shuffle) if shuffle.mode == Mode::Remote => Err(Status::Malformed),
+        let found = match self.shuffle(&request.key, Code::UnknownShuffle) {
+            Ok(shuffle) if shuffle.mode == Mode::Remote => Err(Code::Malformed),
             other => other,
         };
         let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
@@ -113,9 +119,9 @@ impl Model {
 
     pub(super) fn retain(&mut self, request: &RetainAttempts, answer: &Answer) -> Judged {
         let incarnation = self.incarnation;
-        let found = match self.shuffle(&request.key, Status::UnknownShuffle) {
-            Ok(shuffle) if shuffle.mode == Mode::Remote => Err(Status::Malformed),
-            Ok(shuffle) if shuffle.totals.is_none() => Err(Status::NotFinalized),
+        let found = match self.shuffle(&request.key, Code::UnknownShuffle) {
+            Ok(shuffle) if shuffle.mode == Mode::Remote => Err(Code::Malformed),
+            Ok(shuffle) if shuffle.totals.is_none() => Err(Code::NotFinalized),
             other => other,
         };
         let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
@@ -132,17 +138,17 @@ impl Model {
     /// Carries out Spark's one-way removal.
     pub fn remove(&mut self, request: &RemoveShuffleMerge) {
         let key = &request.key;
-        let Ok(application) = self.application(key.app.as_str(), key.app_attempt) else {
+        let Ok(application) = self.application_of(key) else {
             return;
         };
-        let newest = application.newest(key.shuffle_id);
-        let named = (key.merge_id != -1).then_some(key.merge_id);
+        let newest = application.newest(key.shuffle);
+        let named = (key.merge != MergeId(-1)).then_some(key.merge);
         let Some(merge) = named.or(newest) else {
             return;
         };
         if newest.is_none_or(|newest| newest <= merge) {
-            application.shuffles.remove(&key.shuffle_id);
-            application.removed.insert(key.shuffle_id, merge);
+            application.shuffles.remove(&key.shuffle);
+            application.removed.insert(key.shuffle, merge);
         }
     }
 
@@ -150,7 +156,7 @@ impl Model {
         let name = request.app.as_str();
         let known = self.applications.get(name).map(|known| known.attempt);
         let expected = match known {
-            Some(known) if request.app_attempt < known => Err(Status::StaleAttempt),
+            Some(known) if request.app_attempt < known => Err(Code::StaleAttempt),
             _ => Ok(()),
         };
         if expected.is_ok() {
@@ -162,7 +168,7 @@ impl Model {
     pub(super) fn renew(&mut self, now_ms: u64, request: &RenewLease, answer: &Answer) -> Judged {
         let incarnation = self.incarnation;
         if request.incarnation != 0 && request.incarnation != incarnation {
-            let expected = Err(Status::StaleIncarnation);
+            let expected = Err(Code::StaleIncarnation);
             return refused_or::<LeaseReply>(answer, incarnation, expected).map(|_| ());
         }
         let found = self.application(request.app.as_str(), request.app_attempt);
@@ -199,20 +205,16 @@ impl Shuffle {
         let mut shown = Ledger::default();
         for (reduce, laid) in &self.laid {
             for laid in laid.iter().filter(|laid| !laid.gone) {
-                shown = shown.and(one(*reduce, &laid.segment));
+                shown = shown.and(Ledger::of(*reduce, [laid.segment]));
             }
         }
         agree(
             "retained segments",
-            &totals.segments.cast_unsigned(),
+            &totals.summary.segments,
             &shown.segments,
         )?;
-        match totals.lost_segments {
-            0 => agree(
-                "their checksum",
-                &totals.checksum.cast_unsigned(),
-                &shown.checksum,
-            ),
+        match totals.summary.lost_segments {
+            0 => agree("their checksum", &totals.summary.checksum, &shown.checksum),
             _ => Ok(()),
         }
     }
@@ -226,15 +228,16 @@ impl Shuffle {
                 let before = segments;
                 for laid in counted {
                     segments += 1;
-                    bytes += i64::from(laid.segment.length);
+                    bytes += u64::from(laid.segment.length);
                 }
                 partitions += u32::from(segments > before);
             }
             (partitions, segments, bytes)
         };
+        let totals = &totals.summary;
         let held = Ledger {
-            segments: (totals.segments + totals.lost_segments).unsigned_abs(),
-            checksum: totals.checksum.cast_unsigned(),
+            segments: totals.segments + totals.lost_segments,
+            checksum: totals.checksum,
         };
         agree("ledger of what was acknowledged", &held, &self.acknowledged)?;
         let (least, most) = (sum(|laid| laid.sure), sum(|_| true));

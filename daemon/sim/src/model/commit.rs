@@ -2,33 +2,29 @@
 //! Attempts of remote shuffles: what is taken of them, and when it counts.
 
 use bytes::Bytes;
+use lodestone_model::{Code, Ledger, MapIndex, Mode, ReduceId};
 use lodestone_server::handler::Answer;
-use lodestone_store::Ledger;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::push::PushBatch;
-use lodestone_wire::extension::register::Mode;
-use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::extension::status::Done;
 
-use super::push::{is_disk, one, pieces};
+use super::push::{is_disk, pieces};
 use super::refusal::{Judged, agree, breach, refused_or};
 use super::{AttemptState, Model, Shuffle, Trouble};
 
 impl Model {
     pub(super) fn commit(&mut self, request: &CommitMap, answer: &Answer) -> Judged {
         let incarnation = self.incarnation;
-        let pushed = Ledger {
-            segments: request.segments.cast_unsigned(),
-            checksum: request.checksum.cast_unsigned(),
-        };
+        let pushed = request.pushed;
         let id = (request.map_index, request.map_id);
         let expected =
             self.remote(&request.key, request.map_index)
                 .and_then(|shuffle| match shuffle.attempts.get_mut(&id) {
                     None if pushed.segments == 0 => Ok(()),
-                    None => Err(Status::LedgerMismatch),
-                    Some(attempt) if attempt.state == AttemptState::Aborted => Err(Status::Aborted),
-                    Some(attempt) if attempt.ledger != pushed => Err(Status::LedgerMismatch),
+                    None => Err(Code::LedgerMismatch),
+                    Some(attempt) if attempt.state == AttemptState::Aborted => Err(Code::Aborted),
+                    Some(attempt) if attempt.ledger != pushed => Err(Code::LedgerMismatch),
                     Some(attempt) => {
                         attempt.state = AttemptState::Committed;
                         Ok(())
@@ -54,10 +50,10 @@ impl Model {
         refused_or::<Done>(answer, incarnation, expected).map(|_| ())
     }
 
-    fn remote(&mut self, key: &MergeKey, map_index: u32) -> Result<&mut Shuffle, Status> {
-        match self.shuffle(key, Status::UnknownShuffle) {
-            Ok(shuffle) if shuffle.mode == Mode::Merge || map_index >= shuffle.maps => {
-                Err(Status::Malformed)
+    fn remote(&mut self, key: &MergeKey, map_index: MapIndex) -> Result<&mut Shuffle, Code> {
+        match self.shuffle(key, Code::UnknownShuffle) {
+            Ok(shuffle) if shuffle.mode == Mode::Merge || map_index.0 >= shuffle.maps => {
+                Err(Code::Malformed)
             }
             other => other,
         }
@@ -70,35 +66,35 @@ impl Shuffle {
         &mut self,
         batch: &PushBatch,
         body: &Bytes,
-        codes: &[Status],
+        codes: &[Code],
         trouble: Trouble,
         draining: bool,
     ) -> Judged {
         let count = batch.segments.len();
         let id = (batch.map_index, batch.map_id);
         if draining && !self.attempts.contains_key(&id) {
-            return agree("codes", &codes.to_vec(), &vec![Status::Draining; count]);
+            return agree("codes", &codes.to_vec(), &vec![Code::Draining; count]);
         }
         let attempt = self.attempts.entry(id).or_default();
         let before = match attempt.state {
             AttemptState::Aborted => {
-                return agree("codes", &codes.to_vec(), &vec![Status::Aborted; count]);
+                return agree("codes", &codes.to_vec(), &vec![Code::Aborted; count]);
             }
             AttemptState::Committed => count,
             AttemptState::Open => {
                 let taken = attempt.batches.get(&batch.first_segment);
                 let taken = taken.copied().unwrap_or_default();
                 if count < taken.segments as usize || first(batch, body, taken.segments) != taken {
-                    let others = vec![Status::OtherContent; count];
+                    let others = vec![Code::OtherContent; count];
                     return agree("codes of another batch", &codes.to_vec(), &others);
                 }
                 taken.segments as usize
             }
         };
-        let mut refused = draining.then_some(Status::Draining);
+        let mut refused = draining.then_some(Code::Draining);
         for (at, (laid, code)) in pieces(batch, body).zip(codes).enumerate() {
             if at < before {
-                agree("code of what is there", code, &Status::Duplicate)?;
+                agree("code of what is there", code, &Code::Duplicate)?;
                 continue;
             }
             if let Some(refused) = refused {
@@ -107,11 +103,11 @@ impl Shuffle {
             }
             let intact = crc32c::crc32c(&laid.bytes) == laid.segment.crc32c.0;
             match *code {
-                Status::ChecksumMismatch if !intact => refused = Some(*code),
+                Code::ChecksumMismatch if !intact => refused = Some(*code),
                 other if !intact => return breach(format!("damaged, and answered {other:?}")),
-                Status::Ok => {
-                    let reduce_id = batch.segments.get(at).map_or(0, |s| s.reduce_id);
-                    let one = one(reduce_id, &laid.segment);
+                Code::Ok => {
+                    let reduce_id = batch.segments.get(at).map_or(ReduceId(0), |s| s.reduce_id);
+                    let one = Ledger::of(reduce_id, [laid.segment]);
                     attempt.ledger = attempt.ledger.and(one);
                     let taken = attempt.batches.entry(batch.first_segment).or_default();
                     *taken = taken.and(one);
@@ -131,6 +127,6 @@ fn first(batch: &PushBatch, body: &Bytes, count: u64) -> Ledger {
         .zip(&batch.segments)
         .take(count as usize);
     pieces.fold(Ledger::default(), |sum, (laid, segment)| {
-        sum.and(one(segment.reduce_id, &laid.segment))
+        sum.and(Ledger::of(segment.reduce_id, [laid.segment]))
     })
 }

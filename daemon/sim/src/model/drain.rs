@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Drain: what is new is refused, what is there stays, and what would be missed is counted.
 
+use lodestone_model::{Code, Mode};
 use lodestone_server::handler::Answer;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
-use lodestone_wire::extension::register::Mode;
-use lodestone_wire::extension::status::Status;
 
 use super::refusal::{Judged, agree, breach, refused_or};
 use super::{Model, Shuffle};
@@ -22,7 +21,7 @@ impl Model {
             return breach("nobody is told what is held");
         };
         agree("incarnation", &reply.incarnation, &self.incarnation)?;
-        agree("draining", &reply.draining, &self.draining)?;
+        agree("draining", &reply.held.draining, &self.draining)?;
         let held: Vec<usize> = self
             .applications
             .values()
@@ -30,13 +29,17 @@ impl Model {
             .filter(|count| *count > 0)
             .collect();
         let shuffles: usize = held.iter().sum();
-        agree("remote shuffles held", &reply.shuffles, &(shuffles as u32))?;
+        agree(
+            "remote shuffles held",
+            &reply.held.shuffles,
+            &(shuffles as u32),
+        )?;
         agree(
             "their applications",
-            &reply.applications,
+            &reply.held.applications,
             &(held.len() as u32),
         )?;
-        let (unwritten, bytes) = (reply.unwritten_bytes, reply.bytes);
+        let (unwritten, bytes) = (reply.held.unwritten_bytes, reply.held.bytes);
         match unwritten <= bytes {
             true => Ok(()),
             false => breach(format!("{unwritten} of {bytes} bytes are in memory")),
@@ -44,9 +47,9 @@ impl Model {
     }
 
     /// While it is drained, only what is known may come again.
-    pub(super) fn check_news(&mut self, key: &MergeKey) -> Result<(), Status> {
-        match self.draining && self.shuffle(key, Status::UnknownShuffle).is_err() {
-            true => Err(Status::Draining),
+    pub(super) fn check_news(&mut self, key: &MergeKey) -> Result<(), Code> {
+        match self.draining && self.shuffle(key, Code::UnknownShuffle).is_err() {
+            true => Err(Code::Draining),
             false => Ok(()),
         }
     }

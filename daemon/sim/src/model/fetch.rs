@@ -3,13 +3,12 @@
 
 use std::ops::Range;
 
+use lodestone_model::{Code, Mode};
 use lodestone_server::handler::Answer;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::fetch::{
     FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
-use lodestone_wire::extension::register::Mode;
-use lodestone_wire::extension::status::Status;
 use lodestone_wire::spark::fetch::StreamHandle;
 
 use super::refusal::{Judged, agree, breach, refusal, refused_or};
@@ -21,7 +20,7 @@ pub enum Chunk {
     /// The stream does not give it.
     Closed,
     /// The daemon refuses.
-    Refused(Status),
+    Refused(Code),
     /// Exactly these bytes.
     Bytes(Vec<u8>),
     /// A failed write left open which segments there are.
@@ -33,7 +32,7 @@ impl Model {
         let incarnation = self.incarnation;
         let maps = request.map_start..request.map_end;
         let found = match maps.start > maps.end {
-            true if request.key.incarnation == incarnation => Err(Status::Malformed),
+            true if request.key.incarnation == incarnation => Err(Code::Malformed),
             _ => self.readable(&request.key),
         };
         let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
@@ -55,10 +54,10 @@ impl Model {
         }
     }
 
-    fn readable(&mut self, key: &MergeKey) -> Result<&mut Shuffle, Status> {
-        match self.shuffle(key, Status::UnknownShuffle) {
+    fn readable(&mut self, key: &MergeKey) -> Result<&mut Shuffle, Code> {
+        match self.shuffle(key, Code::UnknownShuffle) {
             Ok(shuffle) if shuffle.mode == Mode::Merge && shuffle.totals.is_none() => {
-                Err(Status::NotFinalized)
+                Err(Code::NotFinalized)
             }
             other => other,
         }
@@ -79,7 +78,7 @@ impl Model {
                     // What the daemon says decides; the bytes are compared when they come.
                     Chunk::Open => refusal(answer).map_or(Ok(()), |found| Err(found.code)),
                     // Only whoever takes it is told.
-                    Chunk::Refused(Status::Aborted) => Ok(()),
+                    Chunk::Refused(Code::Aborted) => Ok(()),
                     Chunk::Refused(code) => Err(code),
                     _ => Ok(()),
                 }
@@ -137,21 +136,21 @@ impl Shuffle {
         }
         let laid = self.laid.entry(found.reduce_id).or_default();
         match found.code {
-            Status::UnknownPartition => {
+            Code::UnknownPartition => {
                 agree("runs", &found.runs.len(), &0)?;
                 let sure = laid.iter().filter(|laid| laid.sure).count();
                 agree("segments of an unknown partition", &sure, &0)?;
                 laid.clear();
                 return Ok(());
             }
-            Status::Ok if laid.is_empty() => return breach("unknown, and shown as empty"),
-            code => agree("code", &code, &Status::Ok)?,
+            Code::Ok if laid.is_empty() => return breach("unknown, and shown as empty"),
+            code => agree("code", &code, &Code::Ok)?,
         }
         let shown = found.runs.iter().flat_map(|run| &run.segments);
         let mut shown = shown.peekable();
         let mut missing = None;
         laid.retain_mut(|laid| {
-            if laid.gone || !maps.contains(&laid.segment.map_index) {
+            if laid.gone || !maps.contains(&laid.segment.map_index.0) {
                 return true;
             }
             if shown.next_if(|shown| **shown == laid.segment).is_some() {
@@ -170,7 +169,7 @@ impl Shuffle {
             Some(shown) => breach(format!("shows what is not there: {shown:?}")),
             None if laid.is_empty() => breach("nothing is there, and it is not unknown"),
             None => {
-                let is_shown = |laid: &Laid| !laid.gone && maps.contains(&laid.segment.map_index);
+                let is_shown = |laid: &Laid| !laid.gone && maps.contains(&laid.segment.map_index.0);
                 check_runs(laid, is_shown, found)
             }
         }
@@ -182,14 +181,14 @@ impl Shuffle {
         let laid = laid.unwrap_or_default();
         if laid.is_empty() {
             agree("runs", &found.runs.len(), &0)?;
-            return agree("code", &found.code, &Status::UnknownPartition);
+            return agree("code", &found.code, &Code::UnknownPartition);
         }
-        agree("code", &found.code, &Status::Ok)?;
+        agree("code", &found.code, &Code::Ok)?;
         let is_shown = |laid: &Laid| {
             let id = (laid.segment.map_index, laid.segment.map_id);
             let attempt = self.attempts.get(&id);
             let committed = attempt.is_some_and(|one| one.state == AttemptState::Committed);
-            committed && !laid.gone && maps.contains(&laid.segment.map_index)
+            committed && !laid.gone && maps.contains(&laid.segment.map_index.0)
         };
         check_runs(laid, is_shown, found)?;
         let expected = laid
@@ -205,7 +204,7 @@ impl Shuffle {
         let laid = self.laid.get(&wanted.reduce_id).map(Vec::as_slice);
         let laid = laid.unwrap_or_default();
         if laid.is_empty() {
-            return Chunk::Refused(Status::UnknownPartition);
+            return Chunk::Refused(Code::UnknownPartition);
         }
         if laid.iter().any(|laid| !laid.sure) {
             return Chunk::Open;
@@ -217,13 +216,13 @@ impl Shuffle {
         let places: Vec<Range<usize>> = places.collect();
         let in_order = places.is_sorted_by(|one, next| one.end <= next.start);
         if places.is_empty() || places.iter().any(Range::is_empty) || !in_order {
-            return Chunk::Refused(Status::Malformed);
+            return Chunk::Refused(Code::Malformed);
         }
         let segments = places.into_iter().map(|places| laid.get(places));
         match segments.collect::<Option<Vec<&[Laid]>>>() {
-            None => Chunk::Refused(Status::Malformed),
+            None => Chunk::Refused(Code::Malformed),
             Some(segments) if segments.iter().copied().flatten().any(|laid| laid.gone) => {
-                Chunk::Refused(Status::Aborted)
+                Chunk::Refused(Code::Aborted)
             }
             Some(segments) => {
                 let bytes = segments.concat();

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use lodestone_model::Mode;
 use lodestone_wire::extension::MergeKey;
-use lodestone_wire::extension::register::Mode;
 
 use super::application::FIRST_LEASE_MS;
 use super::refusal::{Judged, breach};
@@ -85,9 +85,9 @@ impl Model {
 
     /// A shuffle that could not be left, or not be taken over, is not there.
     pub fn lost(&mut self, key: &MergeKey) {
-        let name = key.app.as_str();
+        let name = key.generation.app.as_str();
         if let Some(application) = self.applications.get_mut(name) {
-            application.shuffles.remove(&key.shuffle_id);
+            application.shuffles.remove(&key.generation.shuffle);
             if application.shuffles.is_empty() {
                 self.applications.remove(name);
             }

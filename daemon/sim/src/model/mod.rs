@@ -18,13 +18,14 @@ mod refusal;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use lodestone_model::{
+    AppAttempt, AppId, Code, LaidSegment, Ledger, MapId, MapIndex, MergeId, Mode, ReduceId,
+    ShuffleId, ShuffleKey,
+};
 use lodestone_server::handler::Answer;
-use lodestone_store::Ledger;
 use lodestone_wire::Message;
-use lodestone_wire::extension::fetch::{LaidSegment, WantedChunk};
+use lodestone_wire::extension::fetch::WantedChunk;
 use lodestone_wire::extension::finalize::FinalizeMergeReply;
-use lodestone_wire::extension::register::Mode;
-use lodestone_wire::extension::status::Status;
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION, hello, register};
 use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
 
@@ -57,17 +58,17 @@ struct Laid {
 #[derive(Debug)]
 struct Shuffle {
     mode: Mode,
-    merge: i32,
+    merge: MergeId,
     maps: u32,
     partitions: u32,
     format: String,
     /// The answer to finalize, once given.
     totals: Option<FinalizeMergeReply>,
-    laid: BTreeMap<u32, Vec<Laid>>,
+    laid: BTreeMap<ReduceId, Vec<Laid>>,
     /// Every segment that was answered with OK, lost since or not.
     acknowledged: Ledger,
     /// Of a remote shuffle.
-    attempts: BTreeMap<(u32, i64), Attempt>,
+    attempts: BTreeMap<(MapIndex, MapId), Attempt>,
 }
 
 /// A map attempt of a remote shuffle.
@@ -89,13 +90,13 @@ enum AttemptState {
 
 #[derive(Debug)]
 struct Application {
-    attempt: i32,
+    attempt: AppAttempt,
     lease_until_ms: u64,
     /// As it was granted last.
     lease_ms: u64,
-    shuffles: BTreeMap<i32, Shuffle>,
+    shuffles: BTreeMap<ShuffleId, Shuffle>,
     /// Removed shuffles, with their newest merge id.
-    removed: BTreeMap<i32, i32>,
+    removed: BTreeMap<ShuffleId, MergeId>,
 }
 
 #[derive(Debug)]
@@ -161,7 +162,7 @@ impl Model {
     }
 
     /// Applications that there are, with their attempts.
-    pub fn applications(&self) -> Vec<(String, i32)> {
+    pub fn applications(&self) -> Vec<(String, AppAttempt)> {
         let named = |(name, app): (&String, &Application)| (name.clone(), app.attempt);
         self.applications.iter().map(named).collect()
     }
@@ -170,16 +171,18 @@ impl Model {
     pub fn shuffles(&self) -> Vec<(MergeKey, u32)> {
         let mut keys = Vec::new();
         for (name, application) in &self.applications {
-            let Ok(app) = lodestone_wire::AppId::new(name) else {
+            let Ok(app) = AppId::new(name) else {
                 continue;
             };
             keys.extend(application.shuffles.iter().map(|(id, shuffle)| {
                 let key = MergeKey {
-                    app: app.clone(),
-                    app_attempt: application.attempt,
+                    generation: ShuffleKey {
+                        app: app.clone(),
+                        attempt: Some(application.attempt),
+                        shuffle: *id,
+                        merge: shuffle.merge,
+                    },
                     incarnation: self.incarnation,
-                    shuffle_id: *id,
-                    merge_id: shuffle.merge,
                 };
                 (key, shuffle.partitions)
             }));
@@ -188,11 +191,12 @@ impl Model {
     }
 
     /// Places whose segments were aborted: key, partition, place.
-    pub fn aborted(&self) -> Vec<(MergeKey, u32, u32)> {
+    pub fn aborted(&self) -> Vec<(MergeKey, ReduceId, u32)> {
         let mut found = Vec::new();
         for (key, _) in self.shuffles() {
-            let application = self.applications.get(key.app.as_str());
-            let shuffle = application.and_then(|one| one.shuffles.get(&key.shuffle_id));
+            let ShuffleKey { app, shuffle, .. } = &key.generation;
+            let application = self.applications.get(app.as_str());
+            let shuffle = application.and_then(|one| one.shuffles.get(shuffle));
             for (reduce, laid) in shuffle.iter().flat_map(|shuffle| &shuffle.laid) {
                 let gone = (0..).zip(laid).filter(|(_, laid)| laid.gone);
                 found.extend(gone.map(|(place, _)| (key.clone(), *reduce, place)));
@@ -250,7 +254,7 @@ impl Model {
         let request: hello::Hello = decoded(request)?;
         let expected = match request.protocol_version {
             PROTOCOL_VERSION => Ok(()),
-            _ => Err(Status::VersionMismatch),
+            _ => Err(Code::VersionMismatch),
         };
         let reply: Option<hello::HelloReply> = refused_or(answer, self.incarnation, expected)?;
         match reply {
@@ -260,37 +264,46 @@ impl Model {
     }
 
     /// The shuffle that a key means, or what a request with that key is refused with.
-    fn shuffle(&mut self, key: &MergeKey, removed: Status) -> Result<&mut Shuffle, Status> {
+    fn shuffle(&mut self, key: &MergeKey, removed: Code) -> Result<&mut Shuffle, Code> {
         if key.incarnation != self.incarnation {
-            return Err(Status::StaleIncarnation);
+            return Err(Code::StaleIncarnation);
         }
-        let application = self.application(key.app.as_str(), key.app_attempt)?;
-        let newest = application.newest(key.shuffle_id);
-        match newest {
-            Some(newest) if newest > key.merge_id => Err(Status::StaleMerge),
-            Some(newest) if newest == key.merge_id => {
-                application.shuffles.get_mut(&key.shuffle_id).ok_or(removed)
+        let application = self.application_of(&key.generation)?;
+        let ShuffleKey { shuffle, merge, .. } = key.generation;
+        match application.newest(shuffle) {
+            Some(newest) if newest > merge => Err(Code::StaleMerge),
+            Some(newest) if newest == merge => {
+                application.shuffles.get_mut(&shuffle).ok_or(removed)
             }
-            _ => Err(Status::UnknownShuffle),
+            _ => Err(Code::UnknownShuffle),
         }
     }
 
-    fn application(&mut self, app: &str, attempt: i32) -> Result<&mut Application, Status> {
+    fn application_of(&mut self, key: &ShuffleKey) -> Result<&mut Application, Code> {
+        self.application(key.app.as_str(), attempt_of(key))
+    }
+
+    fn application(&mut self, app: &str, attempt: AppAttempt) -> Result<&mut Application, Code> {
         match self.applications.get_mut(app) {
-            Some(application) if attempt < application.attempt => Err(Status::StaleAttempt),
+            Some(application) if attempt < application.attempt => Err(Code::StaleAttempt),
             Some(application) if attempt == application.attempt => Ok(application),
-            _ => Err(Status::UnknownApplication),
+            _ => Err(Code::UnknownApplication),
         }
     }
 }
 
 impl Application {
-    fn newest(&self, shuffle: i32) -> Option<i32> {
+    fn newest(&self, shuffle: ShuffleId) -> Option<MergeId> {
         match self.shuffles.get(&shuffle) {
             Some(current) => Some(current.merge),
             None => self.removed.get(&shuffle).copied(),
         }
     }
+}
+
+/// Messages of the extension name an attempt.
+pub(crate) fn attempt_of(key: &ShuffleKey) -> AppAttempt {
+    key.attempt.unwrap_or(AppAttempt::NONE)
 }
 
 fn decoded<M: Message>(bytes: &[u8]) -> Result<M, String> {

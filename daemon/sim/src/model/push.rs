@@ -5,12 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use bytes::Bytes;
+use lodestone_model::{Code, LaidSegment, Ledger, Mode, ReduceId, Segment, ShuffleId};
 use lodestone_server::handler::Answer;
-use lodestone_store::{Ledger, MapId, MapIndex, ReduceId};
-use lodestone_wire::extension::fetch::LaidSegment;
-use lodestone_wire::extension::push::{PushBatch, PushBatchReply, Segment};
-use lodestone_wire::extension::register::Mode;
-use lodestone_wire::extension::status::Status;
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 
 use super::refusal::{Judged, agree, breach, refused_or};
 use super::{Laid, Model, Shuffle, Trouble, decoded};
@@ -22,8 +19,8 @@ impl Model {
     pub fn refused_upload(&self, meta: &[u8], body: &Bytes, answer: &Answer) -> Judged {
         let batch: PushBatch = decoded(meta)?;
         let expected = match batch.key.incarnation == self.incarnation {
-            false => Err(Status::StaleIncarnation),
-            true if sum(&batch) != body.len() as u64 => Err(Status::Malformed),
+            false => Err(Code::StaleIncarnation),
+            true if sum(&batch) != body.len() as u64 => Err(Code::Malformed),
             true => Ok(()),
         };
         refused_or::<PushBatchReply>(answer, self.incarnation, expected).map(|_| ())
@@ -42,11 +39,11 @@ impl Model {
         }
         let batch: PushBatch = decoded(meta)?;
         let (incarnation, draining) = (self.incarnation, self.draining);
-        let found = self.shuffle(&batch.key, Status::TooLate);
+        let found = self.shuffle(&batch.key, Code::TooLate);
         let expected = match &found {
-            Err(Status::TooLate) => Ok(()),
+            Err(Code::TooLate) => Ok(()),
             Err(code) => Err(*code),
-            Ok(shuffle) if shuffle.is_malformed(&batch, body) => Err(Status::Malformed),
+            Ok(shuffle) if shuffle.is_malformed(&batch, body) => Err(Code::Malformed),
             Ok(_) => Ok(()),
         };
         let reply: Option<PushBatchReply> = refused_or(answer, incarnation, expected)?;
@@ -60,14 +57,14 @@ impl Model {
                 shuffle.take(&batch, body, &reply.codes, trouble, draining)
             }
             Ok(shuffle) if shuffle.totals.is_none() && draining => {
-                let refused = vec![Status::Draining; reply.codes.len()];
+                let refused = vec![Code::Draining; reply.codes.len()];
                 agree("codes of a push while it drains", &reply.codes, &refused)
             }
             Ok(shuffle) if shuffle.totals.is_none() => {
                 shuffle.merge(&batch, body, &reply.codes, trouble)
             }
             _ => {
-                let late = vec![Status::TooLate; reply.codes.len()];
+                let late = vec![Code::TooLate; reply.codes.len()];
                 agree("codes of a late push", &reply.codes, &late)
             }
         }
@@ -91,7 +88,8 @@ impl Model {
         let (name, merge) = name.rsplit_once("-m")?;
         let (app, shuffle) = name.rsplit_once("-s")?;
         let application = self.applications.get_mut(app)?;
-        let shuffle = application.shuffles.get_mut(&shuffle.parse().ok()?)?;
+        let shuffle = ShuffleId(shuffle.parse().ok()?);
+        let shuffle = application.shuffles.get_mut(&shuffle)?;
         (shuffle.merge.to_string() == merge).then_some(shuffle)
     }
 }
@@ -104,7 +102,7 @@ impl Shuffle {
     /// stands before a segment that is found there is on file too: also what is too short to be told
     /// from others.
     fn written(&mut self, bytes: &[u8]) {
-        let mut waiting: HashMap<&[u8], (u32, usize, &Bytes)> = HashMap::new();
+        let mut waiting: HashMap<&[u8], (ReduceId, usize, &Bytes)> = HashMap::new();
         for (reduce, laid) in &self.laid {
             for (at, laid) in laid.iter().enumerate().filter(|(_, laid)| !laid.on_file) {
                 if let Some(start) = laid.bytes.get(..TELLING_BYTES) {
@@ -112,7 +110,7 @@ impl Shuffle {
                 }
             }
         }
-        let mut found: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut found: BTreeMap<ReduceId, usize> = BTreeMap::new();
         let mut rest = bytes;
         while let Some(start) = rest.get(..TELLING_BYTES) {
             let skipped = match waiting.get(start) {
@@ -141,14 +139,14 @@ impl Shuffle {
         let bad = |segment: &Segment| {
             let sequence = segment.sequence;
             let ends = sequence > 1 && sequence % 2 == 1 && segment.records == 0;
-            segment.reduce_id >= self.partitions
+            segment.reduce_id.0 >= self.partitions
                 || (segment.length == 0 && (merged || !ends))
                 || (merged && sequence != 0)
         };
-        let mut reduces: Vec<u32> = batch.segments.iter().map(|s| s.reduce_id).collect();
+        let mut reduces: Vec<ReduceId> = batch.segments.iter().map(|s| s.reduce_id).collect();
         reduces.sort_unstable();
         reduces.dedup();
-        batch.map_index >= self.maps
+        batch.map_index.0 >= self.maps
             || batch.segments.iter().any(bad)
             || (merged && reduces.len() < batch.segments.len())
             || (merged && batch.first_segment != 0)
@@ -159,14 +157,14 @@ impl Shuffle {
         &mut self,
         batch: &PushBatch,
         body: &Bytes,
-        codes: &[Status],
+        codes: &[Code],
         trouble: Trouble,
     ) -> Judged {
         for (at, (mut laid, code)) in pieces(batch, body).zip(codes).enumerate() {
             laid.sure = !trouble.writes;
-            let reduce_id = batch.segments.get(at).map_or(0, |s| s.reduce_id);
-            if *code == Status::Ok {
-                self.acknowledged = self.acknowledged.and(one(reduce_id, &laid.segment));
+            let reduce_id = batch.segments.get(at).map_or(ReduceId(0), |s| s.reduce_id);
+            if *code == Code::Ok {
+                self.acknowledged = self.acknowledged.and(Ledger::of(reduce_id, [laid.segment]));
             }
             let partition = self.laid.entry(reduce_id).or_default();
             append(partition, laid, *code, trouble).map_err(|text| {
@@ -202,48 +200,32 @@ pub(super) fn pieces<'a>(batch: &'a PushBatch, body: &'a Bytes) -> impl Iterator
     })
 }
 
-/// The ledger of one segment.
-pub(super) fn one(reduce_id: u32, segment: &LaidSegment) -> Ledger {
-    let held = lodestone_store::LaidSegment {
-        map_index: MapIndex(segment.map_index),
-        map_id: MapId(segment.map_id),
-        sequence: segment.sequence,
-        length: segment.length,
-        records: segment.records,
-        crc: segment.crc32c.0,
-    };
-    Ledger::of(ReduceId(reduce_id), [held])
-}
-
 /// What a disk that is full or fails leads to.
-pub(super) fn is_disk(code: Status) -> bool {
-    matches!(
-        code,
-        Status::DiskFull | Status::DiskFailed | Status::Overloaded
-    )
+pub(super) fn is_disk(code: Code) -> bool {
+    matches!(code, Code::DiskFull | Code::DiskFailed | Code::Overloaded)
 }
 
-fn append(partition: &mut Vec<Laid>, laid: Laid, code: Status, trouble: Trouble) -> Judged {
+fn append(partition: &mut Vec<Laid>, laid: Laid, code: Code, trouble: Trouble) -> Judged {
     if crc32c::crc32c(&laid.bytes) != laid.segment.crc32c.0 {
-        return agree("damaged segment", &code, &Status::ChecksumMismatch);
+        return agree("damaged segment", &code, &Code::ChecksumMismatch);
     }
     let map = laid.segment.map_index;
     let there = partition.iter().position(|p| p.segment.map_index == map);
     let other = there.and_then(|at| partition.get(at));
     if let Some(other) = other {
         let expected = match other.segment.map_id == laid.segment.map_id {
-            true if other.segment == laid.segment => Status::Duplicate,
-            true => Status::OtherContent,
-            false => Status::OtherAttempt,
+            true if other.segment == laid.segment => Code::Duplicate,
+            true => Code::OtherContent,
+            false => Code::OtherAttempt,
         };
-        if other.sure || (code != Status::Ok && !is_disk(code)) {
+        if other.sure || (code != Code::Ok && !is_disk(code)) {
             return agree("segment of a map that is there", &code, &expected);
         }
         // It was in a tail that a failed write took along.
         partition.retain(|laid| laid.segment.map_index != map);
     }
     match code {
-        Status::Ok => {
+        Code::Ok => {
             partition.push(laid);
             Ok(())
         }

@@ -3,9 +3,10 @@
 
 use std::fmt::Debug;
 
+use lodestone_model::Code;
 use lodestone_server::handler::Answer;
 use lodestone_wire::Message;
-use lodestone_wire::extension::status::{Refused, Status};
+use lodestone_wire::extension::status::Refused;
 
 /// Nothing, or in words what the daemon must not have done.
 pub type Judged<T = ()> = Result<T, String>;
@@ -25,7 +26,7 @@ pub(super) fn agree<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -
 pub(super) fn refused_or<M: Message>(
     answer: &Answer,
     incarnation: i64,
-    expected: Result<(), Status>,
+    expected: Result<(), Code>,
 ) -> Judged<Option<M>> {
     let Answer::Response(bytes) = answer else {
         return breach(format!("answered with a text: {answer:?}"));

@@ -33,9 +33,7 @@ impl Run {
         let expected = self.model.open_chunk(connection, stream, index);
         match (expected, opened) {
             (Chunk::Closed, Err(NoChunk::Stream(_))) => self.count("chunk of a closed stream"),
-            (Chunk::Refused(code), Err(NoChunk::Store(refusal)))
-                if refusal.code.number() == code as u8 =>
-            {
+            (Chunk::Refused(code), Err(NoChunk::Store(refusal))) if refusal.code == code => {
                 self.count("chunk of a shuffle that is gone");
             }
             (Chunk::Bytes(_) | Chunk::Open, Err(NoChunk::Store(_))) if trouble.reads => {

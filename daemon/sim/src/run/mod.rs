@@ -261,7 +261,7 @@ impl Run {
         if AbortMap::from_bytes(request).is_ok() {
             self.forget_open_chunks();
         }
-        if CommitMap::from_bytes(request).is_ok_and(|commit| commit.segments > 0) {
+        if CommitMap::from_bytes(request).is_ok_and(|commit| commit.pushed.segments > 0) {
             self.count("committed what it pushed");
         }
     }

@@ -2,12 +2,13 @@
 //! The end of a run: all is well again, everything that there must be is read, and everything goes.
 
 use bytes::Bytes;
+use lodestone_model::AppId;
 use lodestone_server::handler::Answer;
+use lodestone_wire::Message;
 use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayoutReply};
 use lodestone_wire::extension::finalize::FinalizeMerge;
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::spark::fetch::StreamHandle;
-use lodestone_wire::{AppId, Message};
 
 use super::{Judged, Run};
 use std::path::Path;

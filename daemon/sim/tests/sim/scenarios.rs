@@ -3,22 +3,26 @@
 //! scenario asserts itself is what a user would lose.
 
 use bytes::Bytes;
+use lodestone_model::{
+    AppAttempt, AppId, Code, Crc32c, MapId, MapIndex, MergeId, Mode, ReduceId, Segment, SegmentRun,
+    ShuffleId, ShuffleKey, ShuffleSpec,
+};
 use lodestone_server::handler::Answer;
 use lodestone_sim::disk::Death;
 use lodestone_sim::model::{Chunk, Model, Trouble, refusal};
 use lodestone_sim::world::{Machine, World};
 use lodestone_store::fs::fake::{Errno, Fault};
+use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::fetch::{
-    FetchSegments, SegmentLayout, SegmentLayoutReply, SegmentRun, WantedChunk,
+    FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
-use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
-use lodestone_wire::extension::register::{Mode, RegisterShuffle};
-use lodestone_wire::extension::status::{Done, Status};
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
-use lodestone_wire::{AppId, Message, spark};
 
 const CONNECTION: u64 = 1;
 const ALL_MAPS: u32 = i32::MAX.unsigned_abs();
@@ -67,16 +71,18 @@ impl Scene {
 
     fn key(&self, merge_id: i32) -> MergeKey {
         MergeKey {
-            app: AppId::new("app").unwrap(),
-            app_attempt: 1,
+            generation: ShuffleKey {
+                app: AppId::new("app").unwrap(),
+                attempt: Some(AppAttempt(1)),
+                shuffle: ShuffleId(3),
+                merge: MergeId(merge_id),
+            },
             incarnation: self.incarnation,
-            shuffle_id: 3,
-            merge_id,
         }
     }
 
     /// The decoded answer, or the code of the refusal.
-    fn ask<A: Message>(&mut self, request: &impl Message) -> Result<A, Status> {
+    fn ask<A: Message>(&mut self, request: &impl Message) -> Result<A, Code> {
         let body = request.to_bytes();
         let answer = self.world.rpc(CONNECTION, &body).unwrap();
         let (now_ms, trouble) = (self.world.now_ms(), self.trouble());
@@ -96,16 +102,18 @@ impl Scene {
     fn register(&mut self, key: &MergeKey) {
         let register = RegisterShuffle {
             key: key.clone(),
-            mode: Mode::Merge,
-            num_maps: 10,
-            num_partitions: 4,
-            format: "spark-stream".to_owned(),
+            spec: ShuffleSpec {
+                mode: Mode::Merge,
+                num_maps: 10,
+                num_partitions: 4,
+                format: "spark-stream".to_owned(),
+            },
         };
         self.ask::<Done>(&register).unwrap();
     }
 
     /// Pushes one segment to partition 0.
-    fn push(&mut self, key: &MergeKey, map: u32, bytes: &[u8]) -> Result<Status, Status> {
+    fn push(&mut self, key: &MergeKey, map: u32, bytes: &[u8]) -> Result<Code, Code> {
         let batch = one_segment(key, map, bytes);
         let (meta, body) = (batch.to_bytes(), Bytes::copy_from_slice(bytes));
         let answer = match self.world.admit(CONNECTION, &meta, &body).unwrap() {
@@ -118,35 +126,35 @@ impl Scene {
         decoded::<PushBatchReply>(&answer).map(|reply| reply.codes[0])
     }
 
-    fn finalize(&mut self, key: &MergeKey) -> Result<FinalizeMergeReply, Status> {
+    fn finalize(&mut self, key: &MergeKey) -> Result<FinalizeMergeReply, Code> {
         self.ask(&FinalizeMerge { key: key.clone() })
     }
 
     /// The maps in partition 0.
-    fn layout(&mut self, key: &MergeKey) -> Result<Vec<u32>, Status> {
+    fn layout(&mut self, key: &MergeKey) -> Result<Vec<u32>, Code> {
         let layout = SegmentLayout {
             key: key.clone(),
             map_start: 0,
             map_end: ALL_MAPS,
-            reduce_ids: vec![0],
+            reduce_ids: vec![ReduceId(0)],
         };
         let reply: SegmentLayoutReply = self.ask(&layout)?;
         let partition = &reply.partitions[0];
         match partition.code {
-            Status::Ok => {
+            Code::Ok => {
                 let segments = partition.runs.iter().flat_map(|run| &run.segments);
-                Ok(segments.map(|segment| segment.map_index).collect())
+                Ok(segments.map(|segment| segment.map_index.0).collect())
             }
             code => Err(code),
         }
     }
 
-    fn open_stream(&mut self, key: &MergeKey) -> Result<i64, Status> {
+    fn open_stream(&mut self, key: &MergeKey) -> Result<i64, Code> {
         let count = self.layout(key)?.len() as u32;
         let fetch = FetchSegments {
             key: key.clone(),
             chunks: vec![WantedChunk {
-                reduce_id: 0,
+                reduce_id: ReduceId(0),
                 runs: vec![SegmentRun { first: 0, count }],
             }],
         };
@@ -155,7 +163,7 @@ impl Scene {
     }
 
     /// The bytes of partition 0, which is one chunk.
-    fn read(&mut self, key: &MergeKey) -> Result<Vec<u8>, Status> {
+    fn read(&mut self, key: &MergeKey) -> Result<Vec<u8>, Code> {
         let stream = self.open_stream(key)?;
         let opened = self.world.open_chunk(CONNECTION, stream, 0).unwrap();
         let expected = self.model.open_chunk(CONNECTION, stream, 0);
@@ -166,19 +174,14 @@ impl Scene {
 
     fn remove(&mut self, key: &MergeKey) {
         let remove = RemoveShuffleMerge {
-            key: spark::ShuffleKey {
-                app: key.app.clone(),
-                app_attempt: key.app_attempt,
-                shuffle_id: key.shuffle_id,
-                merge_id: key.merge_id,
-            },
+            key: key.generation.clone(),
         };
         self.world.one_way(CONNECTION, &remove.to_bytes()).unwrap();
         self.model.remove(&remove);
     }
 }
 
-fn decoded<A: Message>(answer: &Answer) -> Result<A, Status> {
+fn decoded<A: Message>(answer: &Answer) -> Result<A, Code> {
     if let Some(refused) = refusal(answer) {
         return Err(refused.code);
     }
@@ -193,12 +196,12 @@ fn killed_and_restarted_on_the_same_port_between_commit_and_read_it_refuses_the_
     let mut scene = Scene::new();
     let key = scene.key(0);
     scene.register(&key);
-    assert_eq!(scene.push(&key, 0, &[7; LARGE]), Ok(Status::Ok));
+    assert_eq!(scene.push(&key, 0, &[7; LARGE]), Ok(Code::Ok));
     scene.finalize(&key).unwrap();
     let stream = scene.open_stream(&key).unwrap();
     scene.kill_and_restart();
-    assert_eq!(scene.layout(&key), Err(Status::StaleIncarnation));
-    assert_eq!(scene.read(&key), Err(Status::StaleIncarnation));
+    assert_eq!(scene.layout(&key), Err(Code::StaleIncarnation));
+    assert_eq!(scene.read(&key), Err(Code::StaleIncarnation));
     assert!(
         scene
             .world
@@ -208,11 +211,11 @@ fn killed_and_restarted_on_the_same_port_between_commit_and_read_it_refuses_the_
     );
     // Under the new name the shuffle is unknown, and not empty.
     let renamed = scene.key(0);
-    assert_eq!(scene.layout(&renamed), Err(Status::UnknownApplication));
+    assert_eq!(scene.layout(&renamed), Err(Code::UnknownApplication));
     scene.register(&renamed);
-    assert_eq!(scene.layout(&renamed), Err(Status::NotFinalized));
-    assert_eq!(scene.finalize(&renamed).unwrap().segments, 0);
-    assert_eq!(scene.layout(&renamed), Err(Status::UnknownPartition));
+    assert_eq!(scene.layout(&renamed), Err(Code::NotFinalized));
+    assert_eq!(scene.finalize(&renamed).unwrap().summary.segments, 0);
+    assert_eq!(scene.layout(&renamed), Err(Code::UnknownPartition));
 }
 
 #[test]
@@ -226,11 +229,11 @@ fn a_request_replayed_from_before_the_restart_changes_nothing() {
     scene.register(&key);
     assert_eq!(
         scene.push(&old, 0, b"of the first life"),
-        Err(Status::StaleIncarnation)
+        Err(Code::StaleIncarnation)
     );
-    assert_eq!(scene.push(&key, 0, b"of the second life"), Ok(Status::Ok));
-    assert_eq!(scene.finalize(&old), Err(Status::StaleIncarnation));
-    assert_eq!(scene.push(&key, 1, b", both of it"), Ok(Status::Ok));
+    assert_eq!(scene.push(&key, 0, b"of the second life"), Ok(Code::Ok));
+    assert_eq!(scene.finalize(&old), Err(Code::StaleIncarnation));
+    assert_eq!(scene.push(&key, 1, b", both of it"), Ok(Code::Ok));
     scene.finalize(&key).unwrap();
     assert_eq!(scene.read(&key).unwrap(), b"of the second life, both of it");
 }
@@ -243,7 +246,7 @@ fn replayed_requests_of_the_same_life_get_the_first_answer_again() {
     scene.push(&key, 0, b"once").unwrap();
     scene.register(&key);
     let first = scene.finalize(&key).unwrap();
-    assert_eq!(scene.push(&key, 1, b"late"), Ok(Status::TooLate));
+    assert_eq!(scene.push(&key, 1, b"late"), Ok(Code::TooLate));
     scene.register(&key);
     assert_eq!(scene.finalize(&key).unwrap(), first);
     assert_eq!(scene.layout(&key).unwrap(), [0]);
@@ -258,10 +261,10 @@ fn a_released_shuffle_is_refused_and_never_read_as_empty() {
     scene.finalize(&key).unwrap();
     let stream = scene.open_stream(&key).unwrap();
     scene.remove(&key);
-    assert_eq!(scene.layout(&key), Err(Status::UnknownShuffle));
-    assert_eq!(scene.open_stream(&key), Err(Status::UnknownShuffle));
-    assert_eq!(scene.finalize(&key), Err(Status::UnknownShuffle));
-    assert_eq!(scene.push(&key, 1, b"late"), Ok(Status::TooLate));
+    assert_eq!(scene.layout(&key), Err(Code::UnknownShuffle));
+    assert_eq!(scene.open_stream(&key), Err(Code::UnknownShuffle));
+    assert_eq!(scene.finalize(&key), Err(Code::UnknownShuffle));
+    assert_eq!(scene.push(&key, 1, b"late"), Ok(Code::TooLate));
     let opened = scene.world.open_chunk(CONNECTION, stream, 0).unwrap();
     assert!(opened.is_err(), "a stream outlived its shuffle");
     assert_eq!(scene.world.store().unwrap().load().memory_used, 0);
@@ -283,33 +286,27 @@ fn a_request_that_names_no_partition_of_an_unknown_shuffle_is_refused_too() {
     };
     assert_eq!(
         scene.ask::<StreamHandle>(&fetch),
-        Err(Status::UnknownApplication)
+        Err(Code::UnknownApplication)
     );
     scene.register(&key);
     assert_eq!(
         scene.ask::<SegmentLayoutReply>(&layout),
-        Err(Status::NotFinalized)
+        Err(Code::NotFinalized)
     );
     scene.finalize(&key).unwrap();
     scene.remove(&key);
     assert_eq!(
         scene.ask::<SegmentLayoutReply>(&layout),
-        Err(Status::UnknownShuffle)
+        Err(Code::UnknownShuffle)
     );
-    assert_eq!(
-        scene.ask::<StreamHandle>(&fetch),
-        Err(Status::UnknownShuffle)
-    );
-    layout.key.merge_id = 7;
-    fetch.key.merge_id = 7;
+    assert_eq!(scene.ask::<StreamHandle>(&fetch), Err(Code::UnknownShuffle));
+    layout.key.generation.merge = MergeId(7);
+    fetch.key.generation.merge = MergeId(7);
     assert_eq!(
         scene.ask::<SegmentLayoutReply>(&layout),
-        Err(Status::UnknownShuffle)
+        Err(Code::UnknownShuffle)
     );
-    assert_eq!(
-        scene.ask::<StreamHandle>(&fetch),
-        Err(Status::UnknownShuffle)
-    );
+    assert_eq!(scene.ask::<StreamHandle>(&fetch), Err(Code::UnknownShuffle));
 }
 
 #[test]
@@ -319,10 +316,10 @@ fn a_duplicate_last_block_leaves_the_partition_as_it_is() {
         let key = scene.key(0);
         scene.register(&key);
         scene.push(&key, 0, b"first ").unwrap();
-        assert_eq!(scene.push(&key, 1, &last), Ok(Status::Ok));
-        assert_eq!(scene.push(&key, 1, &last), Ok(Status::Duplicate));
+        assert_eq!(scene.push(&key, 1, &last), Ok(Code::Ok));
+        assert_eq!(scene.push(&key, 1, &last), Ok(Code::Duplicate));
         let first = scene.finalize(&key).unwrap();
-        assert_eq!(scene.push(&key, 1, &last), Ok(Status::TooLate));
+        assert_eq!(scene.push(&key, 1, &last), Ok(Code::TooLate));
         assert_eq!(scene.finalize(&key).unwrap(), first);
         assert_eq!(scene.layout(&key).unwrap(), [0, 1]);
         assert_eq!(
@@ -353,15 +350,15 @@ fn a_write_torn_in_the_middle_costs_its_own_segment_and_no_other() {
     let mut scene = Scene::new();
     let key = scene.key(0);
     scene.register(&key);
-    assert_eq!(scene.push(&key, 0, &[1; LARGE]), Ok(Status::Ok));
+    assert_eq!(scene.push(&key, 0, &[1; LARGE]), Ok(Code::Ok));
     scene
         .world
         .disk
         .fake
         .fault_at(0, Fault::Torn(1000, Errno::IO));
-    assert_eq!(scene.push(&key, 1, &[2; LARGE]), Ok(Status::DiskFailed));
+    assert_eq!(scene.push(&key, 1, &[2; LARGE]), Ok(Code::DiskFailed));
     scene.world.clock.advance_ms(6_000);
-    assert_eq!(scene.push(&key, 2, &[3; LARGE]), Ok(Status::Ok));
+    assert_eq!(scene.push(&key, 2, &[3; LARGE]), Ok(Code::Ok));
     scene.finalize(&key).unwrap();
     assert_eq!(scene.layout(&key).unwrap(), [0, 2]);
     assert_eq!(scene.read(&key).unwrap(), [[1; LARGE], [3; LARGE]].concat());
@@ -386,7 +383,7 @@ fn killed_at_any_disk_call_of_a_push_the_next_life_starts_clean() {
         }
         scene.kill_and_restart();
         let next = scene.key(0);
-        assert_eq!(scene.layout(&next), Err(Status::UnknownApplication));
+        assert_eq!(scene.layout(&next), Err(Code::UnknownApplication));
         let names = scene.world.disk.fake.below(&scene.world.dirs[0]);
         let own = format!("/disk0/lodestone-{:016x}", scene.incarnation);
         assert!(names.iter().all(|path| path.starts_with(&own)), "{names:?}");
@@ -397,11 +394,11 @@ fn killed_at_any_disk_call_of_a_push_the_next_life_starts_clean() {
 fn one_segment(key: &MergeKey, map: u32, bytes: &[u8]) -> PushBatch {
     PushBatch {
         key: key.clone(),
-        map_index: map,
-        map_id: i64::from(map),
+        map_index: MapIndex(map),
+        map_id: MapId(map.into()),
         first_segment: 0,
         segments: vec![Segment {
-            reduce_id: 0,
+            reduce_id: ReduceId(0),
             sequence: 0,
             length: bytes.len() as u32,
             records: 1,
@@ -426,11 +423,11 @@ fn an_older_generation_neither_writes_into_the_newer_nor_reads_from_it() {
     scene.register(&old);
     scene.push(&old, 0, b"old").unwrap();
     scene.register(&new);
-    assert_eq!(scene.push(&old, 1, b"old"), Err(Status::StaleMerge));
-    assert_eq!(scene.push(&new, 0, b"new"), Ok(Status::Ok));
-    assert_eq!(scene.finalize(&old), Err(Status::StaleMerge));
+    assert_eq!(scene.push(&old, 1, b"old"), Err(Code::StaleMerge));
+    assert_eq!(scene.push(&new, 0, b"new"), Ok(Code::Ok));
+    assert_eq!(scene.finalize(&old), Err(Code::StaleMerge));
     scene.finalize(&new).unwrap();
-    assert_eq!(scene.layout(&old), Err(Status::StaleMerge));
+    assert_eq!(scene.layout(&old), Err(Code::StaleMerge));
     scene.remove(&old);
     assert_eq!(scene.read(&new).unwrap(), b"new");
 }

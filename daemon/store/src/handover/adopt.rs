@@ -8,22 +8,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use lodestone_model::{
+    AppAttempt, AppId, MapId, MapIndex, MergeId, Mode, ReduceId, Refusal, ShuffleId, ShuffleKey,
+    ShuffleSpec,
+};
+
 use super::notes::{Note, Reader, ShuffleNote, StartNote, damaged};
 use super::{HANDOVER_NAME, forget};
 use crate::fs::{Fs, Lock, Open};
-use crate::life::register::{FIRST_LEASE_MS, Generation, ShuffleSpec};
 use crate::merge::{Partition, PartitionNote};
-use crate::model::attempt::Attempt;
-use crate::model::code::Refusal;
-use crate::model::id::{
-    AppAttempt, AppId, Incarnation, MapId, MapIndex, MergeId, ReduceId, ShuffleId, ShuffleKey,
-};
-use crate::model::mode::Mode;
 use crate::resource::home::Home;
-use crate::resource::incarnation::{self, Leftover, OpenError};
+use crate::resource::incarnation::{self, Incarnation, Leftover, OpenError, Place};
 use crate::resource::planted::{self, Bug};
 use crate::resource::writing;
-use crate::store::{Place, Store};
+use crate::state::application::FIRST_LEASE_MS;
+use crate::state::attempt::Attempt;
+use crate::state::generation::Generation;
+use crate::state::store::Store;
 
 /// A start that was stopped, and left its directories, its incarnation and its remote shuffles.
 pub(crate) struct Adopted {

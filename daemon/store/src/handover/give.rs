@@ -6,14 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use lodestone_model::{Code, ShuffleSpec};
+
 use super::HANDOVER_NAME;
 use super::notes::{Note, ShuffleNote, StartNote, Writer};
 use crate::fs::Open;
-use crate::life::register::{Generation, ShuffleSpec};
-use crate::model::code::Code;
 use crate::resource::patient::LastPatience;
 use crate::resource::{Resources, locked};
-use crate::store::Store;
+use crate::state::generation::Generation;
+use crate::state::store::Store;
 
 impl Store {
     /// Writes out what remote shuffles have in memory, and notes where all of it is, for the next start

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fs::{File, read_exact_at, write_all_at};
 use crate::merge::PartitionNote;
-use crate::model::attempt::Attempt;
 use crate::resource::home::HomeNote;
+use crate::state::attempt::Attempt;
 
 /// Bytes of notes that are written at once.
 const BUFFER_BYTES: usize = 1024 * 1024;

@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
-use super::attempts::{AttemptId, Attempts};
-use super::register::Generation;
-use crate::model::code::{Code, Refusal};
-use crate::model::id::{MapId, MapIndex, ShuffleKey};
-use crate::model::ledger::Ledger;
+use lodestone_model::{Code, Ledger, MapId, MapIndex, Refusal, ShuffleKey};
+
 use crate::resource::planted::{self, Bug};
-use crate::store::Store;
+use crate::state::attempts::{AttemptId, Attempts};
+use crate::state::generation::Generation;
+use crate::state::store::Store;
 
 impl Store {
     /// Shows an attempt to readers, if what is held of it is what it pushed.

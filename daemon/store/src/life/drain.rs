@@ -2,55 +2,40 @@
 //! Drain: the service is about to leave. Nothing new is taken; what is held is written out, and served
 //! until it is released.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use lodestone_model::{Code, HeldData, Mode, Refusal, ShuffleKey};
+
 use super::push::Batch;
-use super::register::{Application, Generation};
-use crate::model::attempt::Attempt;
-use crate::model::code::{Code, Refusal};
-use crate::model::id::ShuffleKey;
-use crate::model::mode::Mode;
 use crate::resource::{locked, reading};
-use crate::store::Store;
+use crate::state::application::Application;
+use crate::state::attempt::Attempt;
+use crate::state::generation::Generation;
+use crate::state::store::Store;
 
-/// What is held that is nowhere else. Merged shuffles are copies: their originals are with Spark.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Holdings {
-    /// Whether nothing new is taken.
-    pub draining: bool,
-    /// Remote shuffles.
-    pub shuffles: u32,
-    /// Applications that have remote shuffles.
-    pub applications: u32,
-    /// Bytes of remote shuffles.
-    pub bytes: u64,
-    /// Those of them that are only in memory.
-    pub unwritten_bytes: u64,
-    /// Executors of Spark's own protocol whose directories are there: their blocks are read through us.
-    pub executors: u32,
-    /// When the last lease of those applications ends, if no driver renews it.
-    pub lease_left_ms: u64,
-}
-
-impl Holdings {
-    fn add(&mut self, application: &Application, now_ms: u64) {
+impl Application {
+    /// Adds what is held of it.
+    fn add_to(&self, held: &mut HeldData, now_ms: u64) {
         let (lease_until_ms, remote) = {
-            let state = locked(&application.state);
-            let remote: Vec<_> = state.shuffles.values().filter(is_remote).cloned().collect();
+            let state = locked(&self.state);
+            let all = state.shuffles.values();
+            let remote: Vec<_> = all
+                .filter(|generation| generation.mode() == Mode::Remote)
+                .cloned()
+                .collect();
             (state.lease_until_ms, remote)
         };
         if remote.is_empty() {
             return;
         }
-        self.applications += 1;
+        held.applications += 1;
         let left_ms = lease_until_ms.map_or(0, |until_ms| until_ms.saturating_sub(now_ms));
-        self.lease_left_ms = self.lease_left_ms.max(left_ms);
+        held.lease_left_ms = held.lease_left_ms.max(left_ms);
         for generation in remote {
-            self.shuffles += 1;
+            held.shuffles += 1;
             for partition in generation.all_partitions() {
-                self.bytes += partition.bytes();
-                self.unwritten_bytes += partition.tail_hint() as u64;
+                held.bytes += partition.bytes();
+                held.unwritten_bytes += partition.tail_hint() as u64;
             }
         }
     }
@@ -58,7 +43,7 @@ impl Holdings {
 
 impl Store {
     /// From now on nothing new is taken: no shuffle, no segment. Writes out some of what remote shuffles
-    /// have in memory; to be called until [`Holdings::unwritten_bytes`] are none, or are no fewer. Whether
+    /// have in memory; to be called until [`HeldData::unwritten_bytes`] are none, or are no fewer. Whether
     /// this is the first call.
     pub fn drain(&self) -> bool {
         let is_first = !self.draining.swap(true, Relaxed);
@@ -73,29 +58,17 @@ impl Store {
     }
 
     /// What would be lost if this store were.
-    pub fn holdings(&self) -> Holdings {
+    pub fn held_data(&self) -> HeldData {
         let now_ms = self.now_ms();
-        let mut holdings = Holdings {
+        let mut held = HeldData {
             draining: self.is_draining(),
             executors: u32::try_from(self.present_executors()).unwrap_or(u32::MAX),
-            ..Holdings::default()
+            ..HeldData::default()
         };
         for application in self.all_applications() {
-            holdings.add(&application, now_ms);
+            application.add_to(&mut held, now_ms);
         }
-        holdings
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Relaxed)
-    }
-
-    pub(crate) fn all_remote(&self) -> Vec<Arc<Generation>> {
-        self.all_applications()
-            .iter()
-            .flat_map(|application| application.generations())
-            .filter(|generation| is_remote(&generation))
-            .collect()
+        held
     }
 
     /// Refuses what is new, while the store is drained.
@@ -130,8 +103,4 @@ impl Store {
         codes.resize(count, Code::Draining);
         codes
     }
-}
-
-fn is_remote(generation: &&Arc<Generation>) -> bool {
-    generation.mode() == Mode::Remote
 }

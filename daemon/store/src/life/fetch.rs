@@ -2,23 +2,22 @@
 //! Fetch: which segments a partition has, and their bytes.
 
 use std::io::ErrorKind;
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lodestone_model::{
+    Code, LaidRun, LaidSegment, MapRange, Mode, ReduceId, Refusal, SegmentRun, ShuffleKey,
+};
 
-use super::register::Generation;
 use crate::fs::{File, Open};
+use crate::index::place::{Placed, are_places, at, selected};
+use crate::index::segment::{Segments, is_gone};
 use crate::merge::{FileRun, Partition, View};
-use crate::model::code::{Code, Refusal};
-use crate::model::id::{MapRange, ReduceId, ShuffleKey};
-use crate::model::mode::Mode;
-use crate::model::place::{Placed, are_places, at, selected};
-use crate::model::segment::{LaidRun, LaidSegment, Segments};
 use crate::resource::home::Place;
 use crate::resource::planted::{self, Bug};
 use crate::resource::{Resources, reading};
-use crate::store::Store;
+use crate::state::generation::Generation;
+use crate::state::store::Store;
 
 /// A run of bytes to send.
 #[derive(Clone, Debug)]
@@ -88,7 +87,7 @@ impl Store {
         &self,
         key: &ShuffleKey,
         reduce: ReduceId,
-        places: &[Range<u32>],
+        places: &[SegmentRun],
     ) -> Result<(), Refusal> {
         self.view(key, reduce, |_, view| {
             check(key, reduce, view.segments, places)
@@ -109,8 +108,9 @@ impl Store {
                 return Ok(selected(view.segments, in_range));
             }
             let shown = generation.attempts.shown();
-            let is_forgotten =
-                |segment: &LaidSegment| planted::is(Bug::SegmentForgotten) && segment.crc % 8 == 1;
+            let is_forgotten = |segment: &LaidSegment| {
+                planted::is(Bug::SegmentForgotten) && segment.crc32c.0 % 8 == 1
+            };
             let is_shown = |segment: &LaidSegment| {
                 in_range(segment)
                     && !is_forgotten(segment)
@@ -125,12 +125,12 @@ impl Store {
         &self,
         key: &ShuffleKey,
         reduce: ReduceId,
-        places: &[Range<u32>],
+        places: &[SegmentRun],
     ) -> Result<ChunkData, Refusal> {
         self.data(key, reduce, |segments| {
             check(key, reduce, segments, places)?;
             let found = at(segments, places);
-            if found.iter().any(|placed| placed.segment.is_gone()) {
+            if found.iter().any(|placed| is_gone(&placed.segment)) {
                 let detail = format!("a segment of partition {reduce} of {key} was aborted");
                 return Err(Code::Aborted.because(detail));
             }
@@ -200,7 +200,7 @@ fn check(
     key: &ShuffleKey,
     reduce: ReduceId,
     segments: &Segments,
-    places: &[Range<u32>],
+    places: &[SegmentRun],
 ) -> Result<(), Refusal> {
     are_places(segments, places).map_err(|what| {
         let count = segments.len();

@@ -3,53 +3,22 @@
 
 use std::collections::HashSet;
 
-use roaring::RoaringBitmap;
+use lodestone_model::{Code, FinalizeSummary, MapId, Mode, Refusal, ShuffleKey};
 
-use super::register::{Generation, Phase};
-use crate::merge::Frozen;
-use crate::model::code::{Code, Refusal};
-use crate::model::id::{MapId, ReduceId, ShuffleKey};
-use crate::model::mode::Mode;
+use crate::merge::{self, Frozen};
 use crate::resource::home::Home;
-use crate::resource::{Resources, reading, writing};
-use crate::spark;
-use crate::store::Store;
+use crate::resource::{Resources, writing};
+use crate::state::generation::{Generation, Phase};
+use crate::state::store::Store;
 
-/// Totals of what is merged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FinalizeSummary {
-    /// Partitions with at least one segment.
-    pub partitions: u32,
-    /// Segments in them.
-    pub segments: u64,
-    /// Bytes of those.
-    pub bytes: u64,
-    /// Segments that were merged once and could not be kept: the disk was full or failed.
-    pub lost_segments: u64,
-    /// Checksum of the ledger of both.
-    pub checksum: u64,
-}
-
-impl FinalizeSummary {
-    fn add(&mut self, frozen: Frozen) {
-        let all = frozen.merged.and(frozen.lost);
-        self.partitions += u32::from(frozen.merged.segments > 0);
-        self.segments += frozen.merged.segments;
-        self.bytes += frozen.bytes;
-        self.lost_segments += frozen.lost.segments;
-        self.checksum = self.checksum.wrapping_add(all.checksum);
-    }
-}
-
-/// What is merged of one partition, as Spark's `MergeStatuses` tells it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MergeStatus {
-    /// The partition.
-    pub reduce: ReduceId,
-    /// Map indexes that are merged.
-    pub maps: RoaringBitmap,
-    /// Bytes merged.
-    pub bytes: u64,
+/// Adds what one partition has.
+fn add(total: &mut FinalizeSummary, frozen: Frozen) {
+    let all = frozen.merged.and(frozen.lost);
+    total.partitions += u32::from(frozen.merged.segments > 0);
+    total.segments += frozen.merged.segments;
+    total.bytes += frozen.bytes;
+    total.lost_segments += frozen.lost.segments;
+    total.checksum = total.checksum.wrapping_add(all.checksum);
 }
 
 impl Store {
@@ -68,35 +37,6 @@ impl Store {
     ) -> Result<FinalizeSummary, Refusal> {
         self.generation(key, Code::UnknownShuffle)?.retain(attempts)
     }
-
-    /// Spark's `FinalizeShuffleMerge`: finalizes and tells what is merged. A shuffle of a known
-    /// application that nothing was pushed for is finalized empty, and late pushes are refused.
-    pub fn merge_statuses(&self, key: &ShuffleKey) -> Result<Vec<MergeStatus>, Refusal> {
-        let generation = spark::push::generation_to_finalize(self, key)?;
-        generation.finalize(&self.resources)?;
-        let partitions: Vec<_> = {
-            let partitions = reading(&generation.partitions);
-            partitions
-                .by_reduce
-                .iter()
-                .map(|(id, p)| (*id, p.clone()))
-                .collect()
-        };
-        let mut statuses = Vec::with_capacity(partitions.len());
-        for (reduce, partition) in partitions {
-            let status = partition
-                .view(|view| MergeStatus {
-                    reduce,
-                    maps: view.segments.maps(),
-                    bytes: view.segments.bytes(),
-                })
-                .map_err(|code| generation.refuse(code))?;
-            if !status.maps.is_empty() {
-                statuses.push(status);
-            }
-        }
-        Ok(statuses)
-    }
 }
 
 impl Generation {
@@ -112,7 +52,7 @@ impl Generation {
         let mut total = FinalizeSummary::default();
         for partition in self.all_partitions() {
             let retained = partition.retain(attempts);
-            total.add(retained.map_err(|code| self.refuse(code))?);
+            add(&mut total, retained.map_err(|code| self.refuse(code))?);
         }
         Ok(total)
     }
@@ -145,11 +85,11 @@ impl Generation {
             let frozen = match self.home.as_ref() {
                 Home::Ours { .. } => partition.freeze(resources),
                 Home::Spark { dirs, key } => {
-                    spark::merged::publish(&partition, resources, dirs, key, reduce)
+                    merge::publish(&partition, resources, dirs, key, reduce)
                 }
             };
             match frozen {
-                Ok(frozen) => total.add(frozen),
+                Ok(frozen) => add(&mut total, frozen),
                 Err(code) => {
                     tracing::warn!(shuffle = %self.key, %reduce, %code, "partition left out");
                     partition.remove(resources);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stages of a shuffle's life, as the requests that bring them about.
 
-pub(crate) mod attempts;
 pub(crate) mod commit;
 pub(crate) mod drain;
 pub(crate) mod fetch;

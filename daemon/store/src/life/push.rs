@@ -4,16 +4,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::register::{Generation, ShuffleSpec};
+use lodestone_model::{
+    Code, LaidSegment, Ledger, MapId, MapIndex, Mode, ReduceId, Refusal, Segment, ShuffleKey,
+    ShuffleSpec,
+};
+
 use crate::merge::Partition;
-use crate::model::attempt::Attempt;
-use crate::model::code::{Code, Refusal};
-use crate::model::id::{MapId, MapIndex, ReduceId, ShuffleKey};
-use crate::model::ledger::Ledger;
-use crate::model::mode::Mode;
-use crate::model::segment::{LaidSegment, SegmentHeader};
 use crate::resource::planted::{self, Bug};
-use crate::store::Store;
+use crate::state::attempt::Attempt;
+use crate::state::generation::Generation;
+use crate::state::store::Store;
 
 /// Segments of one attempt: their numbers, here and in blocks, have 31 bits on the wire.
 const SEQUENCES_MAX: usize = 1 << 31;
@@ -29,7 +29,7 @@ pub struct Batch<'a> {
     /// again. 0 where an attempt has one segment for each partition.
     pub first_segment: u32,
     /// The segments, in the order of their bytes.
-    pub segments: &'a [SegmentHeader],
+    pub segments: &'a [Segment],
     /// The bytes.
     pub body: &'a [u8],
 }
@@ -52,7 +52,7 @@ impl Store {
         if self.is_draining() && !planted::is(Bug::DrainIgnored) {
             return Ok(self.refuse_rest(&generation, batch));
         }
-        let reduces = batch.segments.iter().map(|segment| segment.reduce);
+        let reduces = batch.segments.iter().map(|segment| segment.reduce_id);
         let partitions = match generation.open_partitions(&self.resources, reduces) {
             Ok(partitions) => partitions,
             Err(code) => return Ok(vec![code; batch.segments.len()]),
@@ -125,7 +125,7 @@ impl Store {
     }
 
     fn append(&self, partition: &Partition, piece: &Piece<'_>) -> Code {
-        if crc32c::crc32c(piece.bytes) != piece.segment.crc {
+        if crc32c::crc32c(piece.bytes) != piece.segment.crc32c.0 {
             return Code::ChecksumMismatch;
         }
         partition.append(&self.resources, &piece.segment, piece.bytes)
@@ -167,10 +167,10 @@ impl<'a> Batch<'a> {
                 sequence: header.sequence,
                 length: header.length,
                 records: header.records,
-                crc: header.crc,
+                crc32c: header.crc32c,
             };
             Piece {
-                reduce: header.reduce,
+                reduce: header.reduce_id,
                 segment,
                 bytes,
             }
@@ -186,7 +186,7 @@ fn check_batch(spec: &ShuffleSpec, batch: &Batch<'_>) -> Result<(), Refusal> {
         return malformed(format!("map index {map_index} of {} maps", spec.num_maps));
     }
     for segment in segments {
-        let (reduce, count) = (segment.reduce, spec.num_partitions);
+        let (reduce, count) = (segment.reduce_id, spec.num_partitions);
         if reduce.0 >= count {
             return malformed(format!("reduce id {reduce} of {count} partitions"));
         }
@@ -224,11 +224,13 @@ fn check_batch(spec: &ShuffleSpec, batch: &Batch<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn has_repeats(segments: &[SegmentHeader]) -> bool {
+fn has_repeats(segments: &[Segment]) -> bool {
     // Clients send runs of partitions: almost always in order.
-    if segments.is_sorted_by(|a, b| a.reduce < b.reduce) {
+    if segments.is_sorted_by(|a, b| a.reduce_id < b.reduce_id) {
         return false;
     }
     let mut seen: HashSet<ReduceId> = HashSet::with_capacity(segments.len());
-    !segments.iter().all(|segment| seen.insert(segment.reduce))
+    !segments
+        .iter()
+        .all(|segment| seen.insert(segment.reduce_id))
 }

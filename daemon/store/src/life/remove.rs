@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Remove: of a shuffle, of an application, and of applications whose lease ran out.
 
-use std::io::ErrorKind;
-use std::path::Path;
 use std::sync::Arc;
 
-use super::register::{Application, ApplicationState, GENERATION_BYTES, Generation, Phase};
-use crate::model::code::{Code, Refusal};
-use crate::model::id::{AppAttempt, AppId, MergeId, ShuffleId, ShuffleKey};
+use lodestone_model::{AppAttempt, AppId, Code, MergeId, Refusal, ShuffleId, ShuffleKey};
+
+use crate::merge;
 use crate::resource::home::Home;
 use crate::resource::{Resources, locked, reading, writing};
-use crate::spark;
-use crate::store::Store;
+use crate::state::application::{Application, ApplicationState};
+use crate::state::generation::{GENERATION_BYTES, Generation, Phase};
+use crate::state::store::Store;
 
 /// Shortest and longest lease that is granted.
 const LEASE_MS: (u64, u64) = (10_000, 3_600_000);
@@ -118,7 +117,7 @@ impl Store {
             }
             // Looked at again under the lock: a renewal may have come meanwhile.
             let unchanged = |state: &ApplicationState| state.lease_until_ms == lease;
-            if dirs.iter().all(|dir| self.is_gone(dir)) {
+            if dirs.iter().all(|dir| self.resources.is_gone(dir)) {
                 return self.forget(app, application, unchanged);
             }
             lease.is_some() && self.drop_leased(application, unchanged)
@@ -128,13 +127,6 @@ impl Store {
             .filter(ended)
             .map(|(app, _)| app)
             .collect()
-    }
-
-    pub(crate) fn is_gone(&self, dir: &Path) -> bool {
-        self.resources
-            .fs()
-            .kind(dir)
-            .is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 
     /// Drops the registered shuffles if `still` holds, and keeps what Spark's own protocol needs.
@@ -216,7 +208,7 @@ impl Generation {
         for (reduce, partition) in &removed {
             partition.remove(resources);
             if let Home::Spark { dirs, key } = self.home.as_ref() {
-                spark::merged::remove(resources, dirs, key, *reduce);
+                merge::unpublish(resources, dirs, key, *reduce);
             }
         }
         self.attempts.remove(&resources.budget);

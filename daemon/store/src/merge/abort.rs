@@ -5,10 +5,10 @@
 use std::io::ErrorKind;
 use std::ops::Range;
 
+use lodestone_model::{Code, LaidSegment, MapId, MapIndex};
+
 use super::extents::FileRun;
 use super::partition::{Inner, Partition, Phase};
-use crate::model::code::Code;
-use crate::model::id::{MapId, MapIndex};
 use crate::resource::Resources;
 
 /// Disks give back whole blocks: smaller holes are none.
@@ -48,9 +48,8 @@ impl Inner {
     /// that share the tail keep it from being closed up: the bytes stay then, and nobody finds them.
     fn abort(&mut self, attempt: (MapIndex, MapId)) -> Vec<FileRun> {
         let (map_index, map_id) = attempt;
-        let is_its = |segment: &crate::LaidSegment| {
-            segment.map_index == map_index && segment.map_id == map_id
-        };
+        let is_its =
+            |segment: &LaidSegment| segment.map_index == map_index && segment.map_id == map_id;
         let in_tail = self.segments.iter().skip(self.on_file);
         let mut kept: Vec<Range<usize>> = Vec::new();
         let mut end = 0;

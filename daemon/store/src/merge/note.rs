@@ -3,15 +3,13 @@
 
 use std::sync::Arc;
 
+use lodestone_model::{Code, Mode, ReduceId};
 use serde::{Deserialize, Serialize};
 
 use super::extents::Extents;
 use super::partition::{Inner, PARTITION_BYTES, Partition};
 use super::write_out::OwnFile;
-use crate::model::code::Code;
-use crate::model::id::ReduceId;
-use crate::model::mode::Mode;
-use crate::model::segment::Segments;
+use crate::index::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::home::Home;
 use crate::resource::patient::LastPatience;

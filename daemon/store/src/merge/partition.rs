@@ -14,15 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
+use lodestone_model::{Code, LaidSegment, Ledger, MapId, Mode, ReduceId};
 
 use super::extents::Extents;
 use super::tail::Tail;
 use super::write_out::OwnFile;
-use crate::model::code::Code;
-use crate::model::id::{MapId, ReduceId};
-use crate::model::ledger::Ledger;
-use crate::model::mode::Mode;
-use crate::model::segment::{LaidSegment, Segments};
+use crate::index::segment::{Segments, is_gone};
 use crate::resource::Resources;
 use crate::resource::budget::Budget;
 use crate::resource::home::{Home, Place};
@@ -367,7 +364,7 @@ impl Partition {
     }
 
     fn frozen(&self, inner: &Inner) -> Frozen {
-        let shown = || inner.segments.iter().filter(|segment| !segment.is_gone());
+        let shown = || inner.segments.iter().filter(|segment| !is_gone(segment));
         Frozen {
             bytes: shown().map(|segment| u64::from(segment.length)).sum(),
             merged: Ledger::of(self.reduce, shown()),

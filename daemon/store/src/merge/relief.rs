@@ -12,7 +12,6 @@ use crate::resource::disk::DiskIndex;
 use crate::resource::home::Place;
 use crate::resource::patient::Held;
 use crate::resource::planted::{self, Bug};
-use crate::store::Store;
 
 /// What is written together: enough that the call costs nothing beside the bytes, and little enough
 /// that those who want to append to one of the partitions do not wait for long.
@@ -44,64 +43,53 @@ enum HeldTail<'a> {
     Frozen(SharedTail),
 }
 
-impl Store {
-    /// If memory is short, writes out what readers have taken, and the largest tails, until it is not. One thread does so at a
-    /// time; the others go on, and write their own partitions through should the rest of the room
-    /// go too.
-    pub(crate) fn relieve_memory(&self) {
-        let budget = &self.resources.budget;
-        if !budget.is_pressed() {
+/// If memory is short, writes out what readers have taken, and the largest tails, until it is not.
+/// One thread does so at a time; the others go on, and write their own partitions through should the
+/// rest of the room go too.
+///
+/// `partitions` are all that may be written out, each with the position of its generation.
+pub(crate) fn relieve<Partitions>(resources: &Resources, partitions: impl FnOnce() -> Partitions)
+where
+    Partitions: Iterator<Item = (usize, Arc<Partition>)>,
+{
+    let budget = &resources.budget;
+    if !budget.is_pressed() {
+        return;
+    }
+    let Some(_turn) = budget.try_relieve() else {
+        return;
+    };
+    let mut candidates: Vec<_> = partitions().filter_map(Candidate::of).collect();
+    candidates.sort_by_key(|candidate| (candidate.was_read, candidate.bytes));
+    loop {
+        let mut chosen = Vec::new();
+        let mut surplus = budget.surplus();
+        while surplus > 0
+            && let Some(candidate) = candidates.pop()
+        {
+            surplus = surplus.saturating_sub(candidate.bytes as u64);
+            chosen.push(candidate);
+        }
+        if chosen.is_empty() {
             return;
         }
-        let Some(_turn) = budget.try_relieve() else {
-            return;
-        };
-        let mut candidates = self.candidates();
-        candidates.sort_by_key(|candidate| (candidate.was_read, candidate.bytes));
-        loop {
-            let mut chosen = Vec::new();
-            let mut surplus = budget.surplus();
-            while surplus > 0
-                && let Some(candidate) = candidates.pop()
-            {
-                surplus = surplus.saturating_sub(candidate.bytes as u64);
-                chosen.push(candidate);
-            }
-            if chosen.is_empty() {
-                return;
-            }
-            // Neighbours are read one after the other.
-            chosen.sort_by_key(|chosen| (chosen.generation, chosen.partition.reduce()));
-            for together in batches(&chosen) {
-                write_out_together(&self.resources, together);
-            }
+        // Neighbours are read one after the other.
+        chosen.sort_by_key(|chosen| (chosen.generation, chosen.partition.reduce()));
+        for together in batches(&chosen) {
+            write_out_together(resources, together);
         }
     }
+}
 
-    fn candidates(&self) -> Vec<Candidate> {
-        let generations = self
-            .all_applications()
-            .into_iter()
-            .flat_map(|application| application.generations());
-        let candidate = |(generation, partition): (usize, Arc<Partition>)| {
-            let bytes = partition.tail_hint();
-            (bytes > 0).then_some(Candidate {
-                bytes,
-                was_read: partition.read_hint(),
-                generation,
-                partition,
-            })
-        };
-        generations
-            .enumerate()
-            .flat_map(|(at, generation)| {
-                generation
-                    .all_partitions()
-                    .into_iter()
-                    .map(move |p| (at, p))
-            })
-            .filter_map(candidate)
-            .collect()
+impl Candidate {
+    fn of((generation, partition): (usize, Arc<Partition>)) -> Option<Self> {
+        let bytes = partition.tail_hint();
+        (bytes > 0).then_some(Self {
+            bytes,
+            was_read: partition.read_hint(),
+            generation,
+            partition,
+        })
     }
 }
 

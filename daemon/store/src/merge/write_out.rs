@@ -7,12 +7,12 @@
 
 use std::io;
 
+use lodestone_model::Code;
 use serde::{Deserialize, Serialize};
 
 use super::extents::FileRun;
 use super::partition::{Inner, Partition, Phase};
 use super::tail::{SharedTail, Tail};
-use crate::model::code::Code;
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::{Home, Place};

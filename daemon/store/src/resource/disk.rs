@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use lodestone_model::Code;
+
 use super::flow::{Flow, Stalled};
 use super::{Environment, locked};
 use crate::fs::{Open, Space, write_all_at};
-use crate::model::code::Code;
 
 /// How long a bad disk is left alone.
 pub(crate) const RETRY_MS: u64 = 5_000;

@@ -5,18 +5,17 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lodestone_model::{Code, ReduceId, ShuffleKey};
 use serde::{Deserialize, Serialize};
 
 use super::Resources;
+use super::dirs::{HashedDirs, MergedFile};
 use super::disk::{DiskIndex, code_of};
 use super::flow::Flow;
 use super::incarnation::{SPILL_NAME, data_file_name, remove_data_dir};
 use super::patient::Patient;
 use super::planted::{self, Bug};
 use crate::fs::{Access, File, Open, write_in_pieces};
-use crate::model::code::Code;
-use crate::model::id::{ReduceId, ShuffleKey};
-use crate::spark::dirs::{HashedDirs, MergedFile};
 
 /// Characters of the application id that a directory name keeps: enough to recognise it, few enough
 /// for any filesystem.

@@ -8,7 +8,7 @@
 //!   lock                  flock held while the daemon lives
 //!   LODESTONE             marker, written after the lock is held: the directory is ours to remove
 //!   probe                 only while a bad disk is tried
-//!   executors-<n>         see `spark/registrations.rs`
+//!   executors-<n>         see `state/registrations.rs`
 //!   handover              see `handover/mod.rs`
 //!   <shuffle>/<n>.data    one large partition (`merge/write_out.rs`)
 //!   <shuffle>/spill.data  what was driven out of memory of others
@@ -19,25 +19,47 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+
+use lodestone_model::ReduceId;
 
 use super::Environment;
 use super::disk::PROBE_NAME;
 use super::random::Random;
 use crate::fs::{Access, Fs, Kind, Lock, Open, read_exact_at, write_all_at};
-use crate::model::id::Incarnation;
-use crate::spark::registrations;
 
 pub(crate) const PREFIX: &str = "lodestone-";
 const MARKER_NAME: &str = "LODESTONE";
 const MARKER: &[u8] = b"lodestone store 1\n";
 const LOCK_NAME: &str = "lock";
 const DATA_SUFFIX: &str = ".data";
+const REGISTRATIONS_PREFIX: &str = "executors-";
 
 /// The name of the file that partitions share in their shuffle's directory.
 pub(crate) const SPILL_NAME: &str = "spill.data";
+
+/// Random non-zero id of one daemon start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Incarnation(pub(crate) NonZeroU64);
+
+impl Incarnation {
+    /// The id as it travels on the wire.
+    pub fn as_i64(self) -> i64 {
+        self.0.get().cast_signed()
+    }
+}
+
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// This start's name, and its directories.
+pub(crate) type Place = (Incarnation, Vec<PathBuf>, Vec<Box<dyn Lock>>);
 
 /// Why the store could not be opened. The text says which directory, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -190,7 +212,7 @@ fn has_marker(root: &Path, fs: &dyn Fs) -> bool {
 /// a removal that was cut short is taken up by the next start.
 pub(crate) fn remove(fs: &dyn Fs, root: &Path) {
     remove_data(fs, root);
-    registrations::remove(fs, root);
+    remove_registrations(fs, root);
     for name in [PROBE_NAME, LOCK_NAME, MARKER_NAME] {
         // Missing is fine, and any other trouble shows when the directory cannot be removed.
         let _ = fs.remove_file(&root.join(name));
@@ -212,6 +234,33 @@ pub(crate) fn remove_data_except(fs: &dyn Fs, root: &Path, kept: &BTreeSet<Strin
         if entry.kind == Kind::Directory && !is_kept {
             remove_data_dir(fs, &root.join(&entry.name));
         }
+    }
+}
+
+/// The files of registrations in an incarnation's directory, with their numbers, oldest first.
+pub(crate) fn registration_files(fs: &dyn Fs, root: &Path) -> io::Result<Vec<(u64, String)>> {
+    let entries = fs.list(root)?;
+    let files = entries.iter().filter(|entry| entry.kind == Kind::File);
+    let mut numbered: Vec<_> = files
+        .filter_map(|entry| {
+            let name = entry.name.to_str()?;
+            let number = name.strip_prefix(REGISTRATIONS_PREFIX)?.parse().ok()?;
+            Some((number, name.to_owned()))
+        })
+        .collect();
+    numbered.sort_unstable();
+    Ok(numbered)
+}
+
+/// The name of the file of registrations with this number.
+pub(crate) fn registration_file_name(number: u64) -> String {
+    format!("{REGISTRATIONS_PREFIX}{number}")
+}
+
+fn remove_registrations(fs: &dyn Fs, root: &Path) {
+    for (_, name) in registration_files(fs, root).unwrap_or_default() {
+        // What stays shows when its directory cannot be removed.
+        let _ = fs.remove_file(&root.join(name));
     }
 }
 
@@ -238,6 +287,6 @@ fn is_data_file(name: Option<&str>) -> bool {
 }
 
 /// The name of a partition's file in its shuffle's directory.
-pub(crate) fn data_file_name(reduce: crate::ReduceId) -> String {
+pub(crate) fn data_file_name(reduce: ReduceId) -> String {
     format!("{reduce}{DATA_SUFFIX}")
 }

@@ -4,6 +4,7 @@
 pub(crate) mod allocator;
 pub(crate) mod budget;
 pub(crate) mod clock;
+pub(crate) mod dirs;
 pub(crate) mod disk;
 pub(crate) mod flow;
 pub(crate) mod home;
@@ -14,6 +15,8 @@ pub(crate) mod patient;
 pub(crate) mod planted;
 pub(crate) mod random;
 
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::fs::Fs;
@@ -61,6 +64,13 @@ impl Resources {
 
     pub(crate) fn now_ms(&self) -> u64 {
         self.environment.clock.now_ms()
+    }
+
+    /// Whether there is certainly nothing at this path.
+    pub(crate) fn is_gone(&self, path: &Path) -> bool {
+        self.fs()
+            .kind(path)
+            .is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 }
 

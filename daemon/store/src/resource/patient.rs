@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::panicking;
 use std::time::Duration;
 
+use lodestone_model::Code;
 use parking_lot::{Mutex, MutexGuard};
-
-use crate::model::code::Code;
 
 /// How long a thread waits for others to let go. Much longer than a healthy disk needs for what is written
 /// under one lock, and about as long as clients wait for an answer.

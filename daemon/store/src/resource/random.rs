@@ -45,7 +45,7 @@ impl SeededRandom {
         let before = self
             .state
             .fetch_add(STEP, std::sync::atomic::Ordering::SeqCst);
-        crate::model::ledger::mix(before)
+        lodestone_model::mix(before)
     }
 
     /// Random bytes.

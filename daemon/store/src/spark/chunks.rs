@@ -2,14 +2,11 @@
 //! Merged partitions as Spark's own readers ask for them: in chunks that are cut here.
 
 use bytes::Bytes;
-use roaring::RoaringBitmap;
+use lodestone_model::{Code, ReduceId, Refusal, ShuffleKey};
 
+use crate::index::chunk::{cut, write_bitmap};
 use crate::life::fetch::ChunkData;
-use crate::model::chunk::cut;
-use crate::model::code::{Code, Refusal};
-use crate::model::id::{ReduceId, ShuffleKey};
-use crate::model::place::Placed;
-use crate::store::Store;
+use crate::state::store::Store;
 
 /// Spark's description of a merged partition: the content of its `.meta` file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,13 +48,4 @@ impl Store {
             })
         })
     }
-}
-
-/// Appends the bitmap of the chunk's map indexes; writing to memory does not fail.
-pub(crate) fn write_bitmap(chunk: &[Placed], into: &mut Vec<u8>) -> Option<()> {
-    let maps: RoaringBitmap = chunk
-        .iter()
-        .map(|placed| placed.segment.map_index.0)
-        .collect();
-    maps.serialize_into(into).ok()
 }

@@ -2,10 +2,11 @@
 //! Why a reader found an original block corrupt: its checksum, the writer's and one computed now
 //! are compared.
 
+use lodestone_model::{AppId, Cause, ReduceId, SuspectBlock};
+
 use crate::fs::{Open, read_exact_at};
 use crate::life::fetch::Part;
-use crate::model::id::{AppId, MapId, ReduceId, ShuffleId};
-use crate::store::Store;
+use crate::state::store::Store;
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -19,22 +20,6 @@ enum Algorithm {
     Crc32,
     /// `java.util.zip.CRC32C`.
     Crc32c,
-}
-
-/// The answer to `DiagnoseCorruption`; the numbers are those on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum CorruptionCause {
-    /// The file is not what the writer wrote.
-    DiskIssue = 0,
-    /// The reader got something else than the file.
-    NetworkIssue = 1,
-    /// It cannot be told.
-    UnknownIssue = 2,
-    /// All three checksums agree.
-    ChecksumVerifyPass = 3,
-    /// The algorithm is not known.
-    UnsupportedChecksumAlgorithm = 4,
 }
 
 impl Algorithm {
@@ -72,42 +57,21 @@ impl Algorithm {
     }
 }
 
-/// The block that a reader found corrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SuspectBlock {
-    /// The shuffle.
-    pub shuffle: ShuffleId,
-    /// The map task attempt that wrote it.
-    pub map: MapId,
-    /// The partition.
-    pub reduce: ReduceId,
-    /// The checksum that the reader computed.
-    pub reader_checksum: i64,
-}
-
 impl Store {
     /// Compares the three checksums of a block. Trouble of any kind is an answer, not a refusal.
-    pub fn diagnose(
-        &self,
-        app: &AppId,
-        exec: &str,
-        block: SuspectBlock,
-        algorithm: &str,
-    ) -> CorruptionCause {
+    pub fn diagnose(&self, app: &AppId, exec: &str, block: SuspectBlock, algorithm: &str) -> Cause {
         let Some(algorithm) = Algorithm::named(algorithm) else {
-            return CorruptionCause::UnsupportedChecksumAlgorithm;
+            return Cause::UnsupportedChecksumAlgorithm;
         };
         let sums = (
             self.written_checksum(app, exec, &block, algorithm),
             self.recomputed_checksum(app, exec, &block, algorithm),
         );
         match sums {
-            (Some(writer), Some(now)) if writer != now => CorruptionCause::DiskIssue,
-            (Some(writer), Some(_)) if writer != block.reader_checksum => {
-                CorruptionCause::NetworkIssue
-            }
-            (Some(_), Some(_)) => CorruptionCause::ChecksumVerifyPass,
-            _ => CorruptionCause::UnknownIssue,
+            (Some(writer), Some(now)) if writer != now => Cause::DiskIssue,
+            (Some(writer), Some(_)) if writer != block.reader_checksum => Cause::NetworkIssue,
+            (Some(_), Some(_)) => Cause::ChecksumVerifyPass,
+            _ => Cause::UnknownIssue,
         }
     }
 

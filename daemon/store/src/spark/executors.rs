@@ -1,102 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Executors that registered with Spark's own protocol, and their directories.
+//! Executors register with Spark's own protocol, and their directories are asked for.
 
-use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
-use serde::{Deserialize, Serialize};
+use lodestone_model::{AppAttempt, AppId, Code, Refusal, check_name, is_path_segment};
 
-use super::dirs::HashedDirs;
-use super::registrations::Registration;
-use crate::model::code::{Code, Refusal};
-use crate::model::id::{AppAttempt, AppId, check_name, is_path_segment};
+use crate::resource::dirs::HashedDirs;
 use crate::resource::locked;
-use crate::store::Store;
+use crate::state::executors::{Executor, ExecutorInfo};
+use crate::state::store::Store;
 
-/// The executor whose "local directories" are the application's merge directories.
-pub(crate) const MERGER: &str = "shuffle-push-merger";
-
-/// Executors of one application, directories of one executor, subdirectories of one directory.
-const EXECUTORS_MAX: usize = 65_536;
+/// Directories of one executor, subdirectories of one directory.
 const LOCAL_DIRS_MAX: usize = 1_024;
 const SUB_DIRS_MAX: u32 = 4_096;
 
 /// The longest path that Linux takes.
 const DIR_BYTES_MAX: usize = 4_096;
-
-/// What an executor says of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExecutorInfo {
-    /// Its block manager's directories.
-    pub local_dirs: Vec<String>,
-    /// Subdirectories in each, over which files are spread.
-    pub sub_dirs: u32,
-    /// Name of the merge directory beside each local directory, if pushes are on.
-    pub merge_dir: Option<String>,
-}
-
-/// The executors of one application.
-#[derive(Debug, Default)]
-pub(crate) struct Executors {
-    by_id: BTreeMap<String, Executor>,
-    merge_dirs: Option<HashedDirs>,
-}
-
-/// One executor, as it registered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Executor {
-    attempt: AppAttempt,
-    dirs: HashedDirs,
-    merge_dir: Option<String>,
-}
-
-impl Executors {
-    pub(crate) fn merge_dirs(&self) -> Option<&HashedDirs> {
-        self.merge_dirs.as_ref()
-    }
-
-    pub(crate) fn forget_merge_dirs(&mut self) {
-        self.merge_dirs = None;
-    }
-
-    /// Every directory that was registered.
-    pub(crate) fn all_dirs(&self) -> Vec<PathBuf> {
-        let local = self.by_id.values().map(|executor| &executor.dirs);
-        let dirs = local.chain(&self.merge_dirs);
-        dirs.flat_map(|dirs| dirs.dirs().iter().map(PathBuf::from))
-            .collect()
-    }
-
-    fn dirs(&self, exec: &str) -> Option<&HashedDirs> {
-        if exec == MERGER {
-            self.merge_dirs.as_ref()
-        } else {
-            self.by_id.get(exec).map(|executor| &executor.dirs)
-        }
-    }
-
-    pub(crate) fn registrations(&self, app: &AppId) -> impl Iterator<Item = Registration> {
-        self.by_id
-            .iter()
-            .map(move |(exec, executor)| executor.registration(app, exec))
-    }
-}
-
-impl Executor {
-    fn registration(&self, app: &AppId, exec: &str) -> Registration {
-        Registration {
-            app: app.to_string(),
-            attempt: self.attempt.0,
-            executor: exec.to_owned(),
-            info: ExecutorInfo {
-                local_dirs: self.dirs.dirs().to_vec(),
-                sub_dirs: self.dirs.sub_dirs(),
-                merge_dir: self.merge_dir.clone(),
-            },
-        }
-    }
-}
 
 impl Store {
     /// Registers an executor, or replaces what it said before. The first one of an application
@@ -122,17 +41,12 @@ impl Store {
         let log = self.registrations.turn();
         let mut replaced = Vec::new();
         let outcome = self.with_application(app, attempt, |state| {
-            let before = state.executors.by_id.get(exec);
-            if before.is_none() && state.executors.by_id.len() >= EXECUTORS_MAX {
-                return Err(Code::TooLarge.because(format!("{app} has {EXECUTORS_MAX} executors")));
-            }
-            let is_news = before != Some(&executor);
-            state.executors.by_id.insert(exec.into(), executor.clone());
+            let is_news = state.executors.put(app, exec, executor.clone())?;
             if merge_dirs.is_some() && attempt > state.attempt {
                 replaced = state.start_attempt(attempt);
             }
-            if attempt == state.attempt && state.executors.merge_dirs.is_none() {
-                state.executors.merge_dirs = merge_dirs;
+            if attempt == state.attempt {
+                state.executors.offer_merge_dirs(merge_dirs);
             }
             Ok(is_news)
         });

@@ -4,9 +4,8 @@
 
 pub(crate) mod chunks;
 pub(crate) mod diagnose;
-pub(crate) mod dirs;
 pub(crate) mod executors;
-pub(crate) mod merged;
+pub(crate) mod finalize;
 pub(crate) mod originals;
 pub(crate) mod push;
 pub(crate) mod registrations;

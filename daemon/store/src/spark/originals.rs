@@ -11,12 +11,12 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
+use lodestone_model::{AppId, Code, MapId, ReduceId, Refusal, ShuffleId};
+
 use crate::fs::{Open, read_exact_at};
 use crate::life::fetch::{ChunkData, Part};
-use crate::model::code::{Code, Refusal};
-use crate::model::id::{AppId, MapId, ReduceId, ShuffleId};
 use crate::resource::disk::code_of;
-use crate::store::Store;
+use crate::state::store::Store;
 
 /// Bytes of one offset in an index file.
 const OFFSET_BYTES: u64 = 8;

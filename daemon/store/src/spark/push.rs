@@ -4,13 +4,12 @@
 
 use std::sync::Arc;
 
-use crate::life::register::Generation;
-use crate::model::code::{Code, Refusal};
-use crate::model::id::{MapId, MapIndex, ReduceId, ShuffleKey};
-use crate::model::segment::LaidSegment;
+use lodestone_model::{Code, Crc32c, LaidSegment, MapId, MapIndex, ReduceId, Refusal, ShuffleKey};
+
 use crate::resource::home::Home;
 use crate::resource::locked;
-use crate::store::Store;
+use crate::state::generation::Generation;
+use crate::state::store::Store;
 
 /// Failed writes that a partition may have before its pushes are refused for good
 /// (`ioExceptionsThresholdDuringMerge`).
@@ -70,7 +69,7 @@ impl Store {
             sequence: 0,
             length,
             records: -1,
-            crc: 0,
+            crc32c: Crc32c(0),
         };
         let code = partition.append(&self.resources, &segment, body);
         self.relieve_memory();
@@ -119,7 +118,7 @@ fn generation_for_push(store: &Store, key: &ShuffleKey) -> Result<Arc<Generation
 }
 
 /// The generation to finalize, made empty if nothing was ever pushed to it.
-pub(crate) fn generation_to_finalize(
+pub(super) fn generation_to_finalize(
     store: &Store,
     key: &ShuffleKey,
 ) -> Result<Arc<Generation>, Refusal> {

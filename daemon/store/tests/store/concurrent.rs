@@ -7,8 +7,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use lodestone_model::*;
 use lodestone_store::fs::fake::{Errno, Fault};
-use lodestone_store::*;
 use proptest::prelude::*;
 
 use crate::world::*;
@@ -223,8 +223,8 @@ proptest! {
     fn what_is_read_of_any_map_range_is_exactly_the_accepted_segments(
         lengths in prop::collection::vec(1_usize..600_000, 1..24),
         memory_kib in 128_u64..4_096,
-        start in 0_i32..24,
-        count in 0_i32..24,
+        start in 0_u32..24,
+        count in 0_u32..24,
         fault in prop::option::of((0_u64..12, 0_usize..300_000)),
     ) {
         let world = World::with(2, memory_kib * 1024).registered();

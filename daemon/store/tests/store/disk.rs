@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use lodestone_model::*;
 use lodestone_store::fs::fake::{Errno, Fault};
-use lodestone_store::*;
 
 use crate::world::*;
 
@@ -327,7 +327,7 @@ fn what_was_acknowledged_and_could_not_be_kept_is_told_when_the_shuffle_is_final
             sequence: 0,
             length: header.length,
             records: header.records,
-            crc: header.crc,
+            crc32c: header.crc32c,
         };
         Ledger::of(ReduceId(reduce), [segment])
     };

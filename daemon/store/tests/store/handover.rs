@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::thread;
 
+use lodestone_model::*;
 use lodestone_store::fs::Fs;
 use lodestone_store::fs::fake::{Errno, FakeFs};
-use lodestone_store::*;
 
 use crate::world::*;
 

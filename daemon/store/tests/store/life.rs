@@ -5,7 +5,7 @@ use crate::world::*;
 use std::path::Path;
 
 use bytes::Bytes;
-use lodestone_store::*;
+use lodestone_model::*;
 
 fn refused<T: std::fmt::Debug>(outcome: Result<T, Refusal>) -> Code {
     outcome.unwrap_err().code
@@ -47,7 +47,7 @@ fn what_was_pushed_is_what_is_fetched() {
         sequence: 0,
         length: 10,
         records: 1,
-        crc: crc32c::crc32c(b"second one"),
+        crc32c: Crc32c(crc32c::crc32c(b"second one")),
     };
     assert_eq!(world.segments(3)[0], first);
 }
@@ -67,7 +67,7 @@ fn a_repeated_segment_is_a_duplicate_and_another_attempt_is_told_so() {
 fn a_damaged_segment_is_refused_and_its_neighbours_are_merged() {
     let world = World::new().registered();
     let mut segments = [header(0, b"aa"), header(1, b"bb"), header(2, b"cc")];
-    segments[1].crc ^= 1;
+    segments[1].crc32c.0 ^= 1;
     let body = Bytes::from_static(b"aabbcc");
     let push = || {
         world
@@ -86,7 +86,7 @@ fn a_damaged_segment_is_refused_and_its_neighbours_are_merged() {
 #[test]
 fn a_malformed_batch_has_no_effect() {
     let world = World::new().registered();
-    let push = |map, segments: &[SegmentHeader], body: &'static [u8]| {
+    let push = |map, segments: &[Segment], body: &'static [u8]| {
         let body = Bytes::from_static(body);
         refused(
             world

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use lodestone_model::*;
 use lodestone_store::fs::fake::Errno;
-use lodestone_store::*;
 
 use crate::world::*;
 

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lodestone_model::*;
 use lodestone_store::*;
 
 use crate::world::{app, at, batch, fetch, header, key, payload, read, spec};

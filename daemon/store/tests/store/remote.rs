@@ -3,6 +3,7 @@
 
 use crate::world::*;
 
+use lodestone_model::*;
 use lodestone_store::fs::fake::{Errno, Fault};
 use lodestone_store::*;
 
@@ -49,7 +50,7 @@ impl Attempt<'_> {
     /// Pushes a batch that begins with this number.
     fn push_from(&mut self, first: u32, parts: &[(u32, &[u8])]) -> Vec<Code> {
         // What the numbers mean is the clients' business: each segment has another one.
-        let numbered = |(sequence, (reduce, bytes)): (u32, &(u32, &[u8]))| SegmentHeader {
+        let numbered = |(sequence, (reduce, bytes)): (u32, &(u32, &[u8]))| Segment {
             sequence,
             ..header(*reduce, bytes)
         };
@@ -68,9 +69,9 @@ impl Attempt<'_> {
                     sequence: header.sequence,
                     length: header.length,
                     records: header.records,
-                    crc: header.crc,
+                    crc32c: header.crc32c,
                 };
-                let one = Ledger::of(header.reduce, [segment]);
+                let one = Ledger::of(header.reduce_id, [segment]);
                 self.acknowledged = self.acknowledged.and(one);
             }
         }
@@ -228,7 +229,7 @@ fn a_block_of_memory_that_was_aborted_as_a_whole_is_no_end_of_what_stands_behind
         read(
             &world
                 .store
-                .segments(&key(), ReduceId(0), &[0..1, 9..18])
+                .segments(&key(), ReduceId(0), &[run(0..1), run(9..18)])
                 .unwrap(),
         )
     };
@@ -338,14 +339,14 @@ fn a_batch_of_which_the_rest_was_refused_goes_on_where_it_ended() {
 fn a_damaged_segment_ends_its_batch_which_is_repeated() {
     let world = World::new().remote();
     let mut segments = [header(1, b"aa"), header(1, b"bb"), header(2, b"cc")];
-    segments[1].crc ^= 1;
-    let push = |segments: &[SegmentHeader]| {
+    segments[1].crc32c.0 ^= 1;
+    let push = |segments: &[Segment]| {
         let pushed = batch(0, 10, segments, b"aabbcc");
         world.store.push_batch(&key(), &pushed).unwrap()
     };
     let damaged = Code::ChecksumMismatch;
     assert_eq!(push(&segments), [Code::Ok, damaged, damaged]);
-    segments[1].crc ^= 1;
+    segments[1].crc32c.0 ^= 1;
     assert_eq!(push(&segments), [Code::Duplicate, Code::Ok, Code::Ok]);
 }
 
@@ -412,19 +413,19 @@ fn memory_is_at_its_floor_when_a_remote_shuffle_is_removed() {
 /// An attempt that has pushed some of a block before, and finds that there is no more of it.
 #[test]
 fn a_segment_without_bytes_ends_a_block_and_stays_where_its_attempt_does() {
-    let end = |reduce, sequence| SegmentHeader {
+    let end = |reduce, sequence| Segment {
         sequence,
         records: 0,
         ..header(reduce, b"")
     };
     let world = World::with(2, LITTLE_MEMORY).remote();
-    let push = |segments: &[SegmentHeader], body: &[u8]| {
+    let push = |segments: &[Segment], body: &[u8]| {
         let pushed = batch(0, 10, segments, body);
         let outcome = world.store.push_batch(&key(), &pushed);
         outcome.map_err(|refusal| refusal.code)
     };
     for (sequence, records) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
-        let wrong = SegmentHeader {
+        let wrong = Segment {
             records,
             ..end(1, sequence)
         };
@@ -442,9 +443,9 @@ fn a_segment_without_bytes_ends_a_block_and_stays_where_its_attempt_does() {
             sequence: header.sequence,
             length,
             records: header.records,
-            crc: header.crc,
+            crc32c: header.crc32c,
         };
-        Ledger::of(header.reduce, [segment])
+        Ledger::of(header.reduce_id, [segment])
     });
     let attempt = world.attempt(0, 10);
     attempt
@@ -470,7 +471,7 @@ fn a_segment_without_bytes_ends_a_block_and_stays_where_its_attempt_does() {
 #[test]
 fn an_aborted_block_leaves_nothing_in_memory_when_it_has_an_end_without_bytes() {
     let world = World::new().remote();
-    let end = SegmentHeader {
+    let end = Segment {
         sequence: 3,
         records: 0,
         ..header(1, b"")
@@ -483,8 +484,8 @@ fn an_aborted_block_leaves_nothing_in_memory_when_it_has_an_end_without_bytes() 
     kept.commit().unwrap();
     world.attempt(0, 10).abort();
     assert_eq!(world.fetch(1), b"kept");
-    assert_eq!(world.store.holdings().unwritten_bytes, 4);
+    assert_eq!(world.store.held_data().unwritten_bytes, 4);
     world.store.drain();
-    assert_eq!(world.store.holdings().unwritten_bytes, 0);
+    assert_eq!(world.store.held_data().unwritten_bytes, 0);
     assert_eq!(world.fetch(1), b"kept");
 }

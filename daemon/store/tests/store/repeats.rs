@@ -3,9 +3,9 @@
 
 use crate::world::*;
 
-use lodestone_store::*;
+use lodestone_model::*;
 
-fn pushed(world: &World, map_id: i64, segments: &[SegmentHeader], body: &[u8]) -> Vec<Code> {
+fn pushed(world: &World, map_id: i64, segments: &[Segment], body: &[u8]) -> Vec<Code> {
     let batch = batch(1, map_id, segments, body);
     world.store.push_batch(&key(), &batch).unwrap()
 }
@@ -18,7 +18,7 @@ fn a_merged_segment_that_comes_again_with_other_bytes_is_refused_and_the_first_o
     let others = [
         (header(0, b"two"), b"two".to_vec()),
         (header(0, b"longer"), b"longer".to_vec()),
-        (SegmentHeader { records: 2, ..one }, b"one".to_vec()),
+        (Segment { records: 2, ..one }, b"one".to_vec()),
     ];
     for (other, body) in others {
         assert_eq!(pushed(&world, 10, &[other], &body), [Code::OtherContent]);
@@ -42,7 +42,7 @@ fn a_batch_of_a_remote_shuffle_that_comes_again_with_other_segments_is_refused_a
         [Code::Ok, Code::Ok]
     );
     let other = Code::OtherContent;
-    let numbered = SegmentHeader { sequence: 1, ..one };
+    let numbered = Segment { sequence: 1, ..one };
     for first in [header(1, b"ONE"), header(3, b"one"), numbered] {
         let codes = pushed(&world, 10, &[first, two], b"ONEtwo");
         assert_eq!(codes, [other, other], "{first:?}");

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lodestone_model::*;
 use lodestone_store::fs::fake::{Errno, FakeFs, Fault};
 use lodestone_store::*;
 

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use crate::world::*;
 
+use lodestone_model::*;
 use lodestone_store::fs::fake::{Errno, Fault};
-use lodestone_store::*;
 
 fn attempts(ids: &[i64]) -> HashSet<MapId> {
     ids.iter().copied().map(MapId).collect()

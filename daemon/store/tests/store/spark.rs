@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use lodestone_model::*;
 use lodestone_store::*;
 
 use crate::world::*;
@@ -104,7 +105,7 @@ fn finalized_files_have_the_names_places_and_bytes_that_spark_reads() {
     assert_eq!(
         statuses,
         [MergeStatus {
-            reduce: ReduceId(3),
+            reduce_id: ReduceId(3),
             maps,
             bytes: 2_100_077
         }]
@@ -248,7 +249,7 @@ fn a_partition_that_cannot_be_written_is_left_out_of_the_statuses() {
     assert_eq!(
         statuses
             .iter()
-            .map(|status| status.reduce)
+            .map(|status| status.reduce_id)
             .collect::<Vec<_>>(),
         [ReduceId(3)]
     );
@@ -455,7 +456,7 @@ fn corruption_is_traced_to_disk_or_network() {
     };
     assert_eq!(
         diagnose(right, "CRC32C"),
-        CorruptionCause::UnknownIssue,
+        Cause::UnknownIssue,
         "no checksum file"
     );
     spark_file(
@@ -463,17 +464,11 @@ fn corruption_is_traced_to_disk_or_network() {
         "shuffle_7_42_0.checksum.CRC32C",
         &right.to_be_bytes(),
     );
-    assert_eq!(
-        diagnose(right, "CRC32C"),
-        CorruptionCause::ChecksumVerifyPass
-    );
-    assert_eq!(diagnose(right + 1, "CRC32C"), CorruptionCause::NetworkIssue);
-    assert_eq!(
-        diagnose(right, "MD5"),
-        CorruptionCause::UnsupportedChecksumAlgorithm
-    );
+    assert_eq!(diagnose(right, "CRC32C"), Cause::ChecksumVerifyPass);
+    assert_eq!(diagnose(right + 1, "CRC32C"), Cause::NetworkIssue);
+    assert_eq!(diagnose(right, "MD5"), Cause::UnsupportedChecksumAlgorithm);
     spark_file(&world, "shuffle_7_42_0.data", b"0nethree...");
-    assert_eq!(diagnose(right, "CRC32C"), CorruptionCause::DiskIssue);
+    assert_eq!(diagnose(right, "CRC32C"), Cause::DiskIssue);
 }
 
 #[test]

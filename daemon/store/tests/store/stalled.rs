@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lodestone_model::*;
 use lodestone_store::*;
 
 use crate::world::*;

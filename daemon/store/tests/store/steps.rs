@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
+use lodestone_model::*;
 use lodestone_store::fs::fake::Errno;
-use lodestone_store::*;
 
 use crate::world::*;
 

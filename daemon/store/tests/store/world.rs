@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lodestone_model::*;
 use lodestone_store::fs::fake::FakeFs;
 use lodestone_store::*;
 
@@ -147,7 +148,7 @@ pub(crate) fn spec() -> ShuffleSpec {
 pub(crate) fn batch<'a>(
     map: u32,
     map_id: i64,
-    segments: &'a [SegmentHeader],
+    segments: &'a [Segment],
     body: &'a [u8],
 ) -> Batch<'a> {
     Batch {
@@ -159,13 +160,13 @@ pub(crate) fn batch<'a>(
     }
 }
 
-pub(crate) fn header(reduce: u32, bytes: &[u8]) -> SegmentHeader {
-    SegmentHeader {
-        reduce: ReduceId(reduce),
+pub(crate) fn header(reduce: u32, bytes: &[u8]) -> Segment {
+    Segment {
+        reduce_id: ReduceId(reduce),
         sequence: 0,
         length: bytes.len().try_into().unwrap(),
         records: 1,
-        crc: crc32c::crc32c(bytes),
+        crc32c: Crc32c(crc32c::crc32c(bytes)),
     }
 }
 
@@ -214,7 +215,14 @@ pub(crate) fn at(
     reduce: u32,
     places: std::ops::Range<u32>,
 ) -> Result<ChunkData, Refusal> {
-    store.segments(&key(), ReduceId(reduce), std::slice::from_ref(&places))
+    store.segments(&key(), ReduceId(reduce), &[run(places)])
+}
+
+pub(crate) fn run(places: std::ops::Range<u32>) -> SegmentRun {
+    SegmentRun {
+        first: places.start,
+        count: places.end - places.start,
+    }
 }
 
 /// The bytes of the selected segments of a partition, run by run, each checked against its layout.
@@ -228,7 +236,7 @@ pub(crate) fn fetch(store: &Store, range: MapRange, reduce: u32) -> Vec<Vec<u8>>
             let (segment_bytes, after) = rest.split_at(segment.length as usize);
             assert_eq!(
                 crc32c::crc32c(segment_bytes),
-                segment.crc,
+                segment.crc32c.0,
                 "bytes are not as laid out"
             );
             rest = after;

@@ -6,6 +6,7 @@ mod dead;
 mod documents;
 mod layout;
 mod leftovers;
+mod modules;
 mod names;
 mod places;
 mod size;
@@ -31,6 +32,7 @@ pub const ALL: &[Rule] = &[
     leftovers::comments,
     leftovers::code,
     leftovers::log_lines,
+    modules::cycles,
     names::files,
     names::types,
     places::calls,

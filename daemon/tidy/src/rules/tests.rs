@@ -240,8 +240,9 @@ fn more_than_twelve_catch_alls_are_too_many() {
 }
 
 #[test]
-fn wire_and_store_stand_alone() {
+fn wire_and_store_know_the_model_and_not_each_other() {
     let (wire, store) = ("daemon/wire/Cargo.toml", "daemon/store/Cargo.toml");
+    let model = "daemon/model/Cargo.toml";
     breaks(
         places::dependencies,
         wire,
@@ -254,16 +255,72 @@ fn wire_and_store_stand_alone() {
         "lodestone-wire.workspace = true",
         1,
     );
+    breaks(
+        places::dependencies,
+        store,
+        "lodestone-wire = { path = \"../wire\" }",
+        1,
+    );
+    breaks(
+        places::dependencies,
+        model,
+        "lodestone-wire.workspace = true",
+        1,
+    );
+    keeps(
+        places::dependencies,
+        wire,
+        "lodestone-model.workspace = true",
+    );
     keeps(
         places::dependencies,
         store,
-        "lodestone-store = { path = \".\" }",
+        "lodestone-store = { path = \".\" }\nlodestone-model.workspace = true",
     );
     keeps(
         places::dependencies,
         "daemon/server/Cargo.toml",
         "tokio = \"1\"",
     );
+}
+
+#[test]
+fn modules_that_use_each_other_in_a_circle_are_found() {
+    let low = ("daemon/store/src/low.rs", "use super::fs::Fs;");
+    let middle = ("daemon/store/src/middle/a.rs", "use crate::low::B;");
+    let high = (
+        "daemon/store/src/high/mod.rs",
+        "use crate::{middle::A, low};",
+    );
+    let root = ("daemon/store/src/lib.rs", "mod high;\npub use high::A;");
+    let with = |file| broken(modules::cycles, &[low, middle, high, root, file]);
+    for kept in [
+        "use lodestone_model::crate_of;\nuse super::low_too;",
+        "// use crate::high::C;",
+        "#[cfg(test)]\nuse crate::high::C;\n",
+    ] {
+        assert_eq!(with(("daemon/store/src/low/b.rs", kept)), [""; 0], "{kept}");
+    }
+    let all = [
+        "daemon/store/src/high/mod.rs:1",
+        "daemon/store/src/low/b.rs:2",
+        "daemon/store/src/middle/a.rs:1",
+    ];
+    for cycle in [
+        "\nuse crate::high::{\n    C, D,\n};",
+        "\nuse crate::{fs::{E, F}, high::G};",
+        "\nfn a() { crate::high::c() }",
+        "\nuse super::super::high;",
+    ] {
+        let mut lines = with(("daemon/store/src/low/b.rs", cycle));
+        lines.sort();
+        lines.dedup();
+        assert_eq!(lines, all, "{cycle}");
+    }
+    let other_crate = ("daemon/server/src/low.rs", "use crate::low::A;");
+    assert_eq!(with(other_crate), [""; 0]);
+    let hidden = ("daemon/store/src/low/b.rs", "use crate::Store;");
+    assert_eq!(with(hidden), ["daemon/store/src/low/b.rs:1"]);
 }
 
 #[test]

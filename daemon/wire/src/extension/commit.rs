@@ -9,8 +9,11 @@
 //!               i32 mapIndex, i64 mapId
 //! ```
 
+use bytes::BytesMut;
+use lodestone_model::{Ledger, MapId, MapIndex};
+
 use super::MergeKey;
-use crate::codec::message;
+use crate::codec::{Bits, Field, FieldError, Reader, message};
 
 message! { strict, 89;
     /// Make the attempt visible, if this is what is held of it.
@@ -18,13 +21,25 @@ message! { strict, 89;
         /// Which shuffle.
         pub key: MergeKey,
         /// Index of the map partition.
-        pub map_index: u32,
+        pub map_index: MapIndex,
         /// Spark's task attempt id.
-        pub map_id: i64,
-        /// Segments that were answered with `OK` or `DUPLICATE`.
-        pub segments: i64,
-        /// Checksum of their ledger.
-        pub checksum: i64,
+        pub map_id: MapId,
+        /// Ledger of the segments that were answered with `OK` or `DUPLICATE`.
+        pub pushed: Ledger,
+    }
+}
+
+impl Field for Ledger {
+    const MIN_BYTES: usize = 2 * Bits::MIN_BYTES;
+
+    fn put(&self, out: &mut BytesMut) {
+        Bits(self.segments).put(out);
+        Bits(self.checksum).put(out);
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
+        let (Bits(segments), Bits(checksum)) = (input.field("segments")?, input.field("checksum")?);
+        Ok(Self { segments, checksum })
     }
 }
 
@@ -34,8 +49,8 @@ message! { strict, 90;
         /// Which shuffle.
         pub key: MergeKey,
         /// Index of the map partition.
-        pub map_index: u32,
+        pub map_index: MapIndex,
         /// Spark's task attempt id.
-        pub map_id: i64,
+        pub map_id: MapId,
     }
 }

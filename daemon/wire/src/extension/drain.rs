@@ -8,7 +8,9 @@
 //!              i64 unwrittenBytes, i32 executors, i64 leaseLeftMs
 //! ```
 
-use crate::codec::{message, named_byte};
+use lodestone_model::HeldData;
+
+use crate::codec::{fields, message, named_byte};
 
 named_byte! {
     /// What is to be done.
@@ -38,26 +40,17 @@ message! { strict, 92;
     pub struct Holdings {
         /// Incarnation of the daemon.
         pub incarnation: i64,
-        /// Whether nothing new is taken.
-        pub draining: bool,
-        /// Remote shuffles.
-        pub shuffles: u32,
-        /// Applications that have remote shuffles.
-        pub applications: u32,
-        /// Bytes of remote shuffles.
-        pub bytes: i64,
-        /// Those of them that are only in memory.
-        pub unwritten_bytes: i64,
-        /// Executors whose original blocks are served with Spark's own protocol.
-        pub executors: u32,
-        /// When the last lease of those applications ends, if no driver renews it.
-        pub lease_left_ms: i64,
+        /// What it holds.
+        pub held: HeldData,
     }
 }
 
-impl Holdings {
-    /// Whether nobody would miss anything.
-    pub fn is_nothing(&self) -> bool {
-        self.shuffles == 0 && self.executors == 0
-    }
-}
+fields! { HeldData {
+    draining: bool,
+    shuffles: u32,
+    applications: u32,
+    bytes: u64,
+    unwritten_bytes: u64,
+    executors: u32,
+    lease_left_ms: u64,
+} }

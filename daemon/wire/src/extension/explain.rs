@@ -8,8 +8,9 @@
 //! Explanation        83  i64 incarnation, ReportKept[]
 //! ```
 
+use lodestone_model::{AppAttempt, AppId};
+
 use crate::codec::{message, record};
-use crate::id::AppId;
 
 message! { strict, 81;
     /// Keep this report in place of the last one. Answered with `Done`.
@@ -17,7 +18,7 @@ message! { strict, 81;
         /// The application.
         pub app: AppId,
         /// Application attempt, -1 where there is none.
-        pub app_attempt: i32,
+        pub app_attempt: AppAttempt,
         /// No newer report will come.
         pub ended: bool,
         /// JSON.
@@ -39,7 +40,7 @@ record! {
         /// The application.
         pub app: AppId,
         /// Application attempt.
-        pub app_attempt: i32,
+        pub app_attempt: AppAttempt,
         /// Whether it is the last one.
         pub ended: bool,
         /// Milliseconds since it was told.

@@ -16,10 +16,10 @@
 //!
 //! `FetchSegments` is answered with Spark's `StreamHandle`.
 
+use lodestone_model::{Code, Crc32c, LaidRun, LaidSegment, MapId, MapIndex, ReduceId, SegmentRun};
+
 use super::MergeKey;
-use super::push::Crc32c;
-use super::status::Status;
-use crate::codec::{message, record};
+use crate::codec::{fields, message, record};
 
 message! { strict, 86;
     /// Asks which segments partitions have.
@@ -31,7 +31,7 @@ message! { strict, 86;
         /// Map index after the last that counts; 2147483647 for all.
         pub map_end: u32,
         /// The partitions.
-        pub reduce_ids: Vec<u32>,
+        pub reduce_ids: Vec<ReduceId>,
     }
 }
 
@@ -49,41 +49,27 @@ record! {
     /// What one partition has.
     pub struct PartitionLayout {
         /// The partition.
-        pub reduce_id: u32,
+        pub reduce_id: ReduceId,
         /// `OK`, or `UNKNOWN_PARTITION` with no runs.
-        pub code: Status,
+        pub code: Code,
         /// Segments of the selected maps, in the order of their places.
         pub runs: Vec<LaidRun>,
     }
 }
 
-record! {
-    /// Segments at places that follow one another.
-    pub struct LaidRun {
-        /// Place of the first one.
-        pub first: u32,
-        /// The segments.
-        pub segments: Vec<LaidSegment>,
-    }
-}
+fields! { LaidRun {
+    first: u32,
+    segments: Vec<LaidSegment>,
+} }
 
-record! {
-    /// One segment of a partition.
-    pub struct LaidSegment {
-        /// Index of the map partition.
-        pub map_index: u32,
-        /// Spark's task attempt id.
-        pub map_id: i64,
-        /// Which one of its block it is: see `Segment`.
-        pub sequence: u32,
-        /// Bytes.
-        pub length: u32,
-        /// Records, -1 when not counted.
-        pub records: i32,
-        /// Checksum of its bytes.
-        pub crc32c: Crc32c,
-    }
-}
+fields! { LaidSegment {
+    map_index: MapIndex,
+    map_id: MapId,
+    sequence: u32,
+    length: u32,
+    records: i32,
+    crc32c: Crc32c,
+} }
 
 message! { strict, 88;
     /// Opens a stream of chunks that the reader cuts.
@@ -99,18 +85,13 @@ record! {
     /// Segments of one partition, one after another.
     pub struct WantedChunk {
         /// The partition.
-        pub reduce_id: u32,
+        pub reduce_id: ReduceId,
         /// Places in its layout.
         pub runs: Vec<SegmentRun>,
     }
 }
 
-record! {
-    /// Places that follow one another.
-    pub struct SegmentRun {
-        /// The first one.
-        pub first: u32,
-        /// How many.
-        pub count: u32,
-    }
-}
+fields! { SegmentRun {
+    first: u32,
+    count: u32,
+} }

@@ -7,8 +7,11 @@
 //! FinalizeMergeReply 73  i64 incarnation, i32 partitions, i64 segments, i64 bytes, i64 lost segments, i64 checksum
 //! ```
 
+use bytes::BytesMut;
+use lodestone_model::{FinalizeSummary, MapId};
+
 use super::MergeKey;
-use crate::codec::message;
+use crate::codec::{Bits, Field, FieldError, Reader, message};
 
 message! { strict, 72;
     /// Stop appends, freeze the layout.
@@ -24,7 +27,7 @@ message! { strict, 95;
         /// Which shuffle: one that is finalized.
         pub key: MergeKey,
         /// Spark's task attempt ids.
-        pub map_ids: Vec<i64>,
+        pub map_ids: Vec<MapId>,
     }
 }
 
@@ -33,15 +36,29 @@ message! { strict, 73;
     pub struct FinalizeMergeReply {
         /// Incarnation of the daemon.
         pub incarnation: i64,
-        /// Partitions with at least one segment.
-        pub partitions: u32,
-        /// Segments in all of them.
-        pub segments: i64,
-        /// Their bytes.
-        pub bytes: i64,
-        /// Segments that were merged once and could not be kept.
-        pub lost_segments: i64,
-        /// Checksum of the ledger of both.
-        pub checksum: i64,
+        /// The totals.
+        pub summary: FinalizeSummary,
+    }
+}
+
+impl Field for FinalizeSummary {
+    const MIN_BYTES: usize = 4 + 3 * u64::MIN_BYTES + Bits::MIN_BYTES;
+
+    fn put(&self, out: &mut BytesMut) {
+        self.partitions.put(out);
+        self.segments.put(out);
+        self.bytes.put(out);
+        self.lost_segments.put(out);
+        Bits(self.checksum).put(out);
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
+        Ok(Self {
+            partitions: input.field("partitions")?,
+            segments: input.field("segments")?,
+            bytes: input.field("bytes")?,
+            lost_segments: input.field("lost_segments")?,
+            checksum: input.field::<Bits>("checksum")?.0,
+        })
     }
 }

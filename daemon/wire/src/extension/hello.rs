@@ -8,7 +8,9 @@
 //!                i32 connections, i32 shuffles
 //! ```
 
-use crate::codec::{message, named_byte, record};
+use lodestone_model::{Load, State};
+
+use crate::codec::{byte, fields, message};
 
 message! { strict, 64;
     /// Who calls, and which version of the extension it speaks.
@@ -34,36 +36,14 @@ message! { strict, 65;
     }
 }
 
-named_byte! {
-    /// Whether the daemon takes new work.
-    pub enum State {
-        /// All is well.
-        Serving = 0,
-        /// Takes nothing new.
-        Draining = 1,
-        /// No disk has space left.
-        DiskFull = 2,
-        /// No disk works.
-        DiskFailed = 3,
-    }
-}
+byte!(State);
 
-record! {
-    /// How busy a daemon is: what a driver places shuffles by.
-    pub struct Load {
-        /// Whether it takes new work.
-        pub state: State,
-        /// Bytes of the budget in use.
-        pub memory_used: i64,
-        /// The budget.
-        pub memory_limit: i64,
-        /// Bytes free on its disks.
-        pub disk_free: i64,
-        /// Bytes that its disks have.
-        pub disk_total: i64,
-        /// Open connections.
-        pub connections: u32,
-        /// Shuffles that it keeps.
-        pub shuffles: u32,
-    }
-}
+fields! { Load {
+    state: State,
+    memory_used: u64,
+    memory_limit: u64,
+    disk_free: u64,
+    disk_total: u64,
+    connections: u32,
+    shuffles: u32,
+} }

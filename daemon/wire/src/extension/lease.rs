@@ -6,9 +6,9 @@
 //! LeaseReply 67  i64 incarnation, i64 grantedTtlMs, Load
 //! ```
 
-use super::hello::Load;
+use lodestone_model::{AppAttempt, AppId, Load};
+
 use crate::codec::message;
-use crate::id::AppId;
 
 message! { strict, 66;
     /// The application is alive and will renew within the time to live.
@@ -16,7 +16,7 @@ message! { strict, 66;
         /// The application.
         pub app: AppId,
         /// Application attempt, -1 where there is none.
-        pub app_attempt: i32,
+        pub app_attempt: AppAttempt,
         /// Incarnation that the client was told, 0 for any.
         pub incarnation: i64,
         /// Time to live that it asks for.

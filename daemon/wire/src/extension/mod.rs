@@ -16,8 +16,11 @@ pub mod register;
 pub mod remove;
 pub mod status;
 
-use crate::codec::record;
-use crate::id::AppId;
+use bytes::BytesMut;
+use lodestone_model::ShuffleKey;
+
+use crate::codec::{Field, FieldError, Reader};
+use crate::id::attempt_of;
 
 /// The version of the extension that this crate speaks.
 pub const PROTOCOL_VERSION: i32 = 3;
@@ -28,19 +31,43 @@ pub const FIRST_ID: u8 = 64;
 /// Last type id: Java's bytes are signed, and authentication messages start with 0xEA and 0xFB.
 pub const LAST_ID: u8 = 127;
 
-record! {
-    /// Which generation of which shuffle, and in which life of the daemon: the first five fields of
-    /// every request about a shuffle.
-    pub struct MergeKey {
-        /// The application.
-        pub app: AppId,
-        /// Application attempt, -1 where the cluster manager has none.
-        pub app_attempt: i32,
-        /// Incarnation of the daemon that the client was told.
-        pub incarnation: i64,
-        /// The shuffle.
-        pub shuffle_id: i32,
-        /// Generation of the shuffle.
-        pub merge_id: i32,
+/// Which generation of which shuffle, and in which life of the daemon: the first five fields of
+/// every request about a shuffle.
+///
+/// ```text
+/// MergeKey  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergeKey {
+    /// The generation. Messages of the extension name an attempt.
+    pub generation: ShuffleKey,
+    /// Incarnation of the daemon that the client was told.
+    pub incarnation: i64,
+}
+
+impl Field for MergeKey {
+    const MIN_BYTES: usize = ShuffleKey::MIN_BYTES + 8;
+
+    fn put(&self, out: &mut BytesMut) {
+        self.generation.app.put(out);
+        attempt_of(&self.generation).put(out);
+        self.incarnation.put(out);
+        self.generation.shuffle.put(out);
+        self.generation.merge.put(out);
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
+        let (app, attempt) = (input.field("app")?, Some(input.field("app_attempt")?));
+        let incarnation = input.field("incarnation")?;
+        let generation = ShuffleKey {
+            app,
+            attempt,
+            shuffle: input.field("shuffle_id")?,
+            merge: input.field("merge_id")?,
+        };
+        Ok(Self {
+            generation,
+            incarnation,
+        })
     }
 }

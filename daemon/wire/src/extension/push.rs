@@ -12,17 +12,13 @@
 //! of the list, are its body.
 
 use bytes::{BufMut, BytesMut};
+use lodestone_model::{Code, Crc32c, MapId, MapIndex, ReduceId, Segment};
 
 use super::MergeKey;
-use super::status::Status;
-use crate::codec::{Field, FieldError, Reader, message, record};
+use crate::codec::{Field, FieldError, Reader, fields, message};
 
 /// Most segments in one batch. A client that has more sends several batches.
 pub const MAX_SEGMENTS: usize = 65_536;
-
-/// A CRC-32C (Castagnoli), which may use all 32 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Crc32c(pub u32);
 
 impl Field for Crc32c {
     const MIN_BYTES: usize = 4;
@@ -42,9 +38,9 @@ message! { strict, 93;
         /// Which shuffle.
         pub key: MergeKey,
         /// Index of the map partition.
-        pub map_index: u32,
+        pub map_index: MapIndex,
         /// Spark's task attempt id.
-        pub map_id: i64,
+        pub map_id: MapId,
         /// Number of the first segment among all that the attempt pushes, anywhere; the others count on
         /// from there. 0 in merge mode.
         pub first_segment: u32,
@@ -53,22 +49,13 @@ message! { strict, 93;
     }
 }
 
-record! {
-    /// One segment of a batch.
-    pub struct Segment {
-        /// Reduce partition that it belongs to.
-        pub reduce_id: u32,
-        /// Which one of its block it is: twice its number there, from 0 on, and 1 more for the last one. 0
-        /// in merge mode.
-        pub sequence: u32,
-        /// Bytes.
-        pub length: u32,
-        /// Records, -1 when the writer cannot count them.
-        pub records: i32,
-        /// Checksum of its bytes.
-        pub crc32c: Crc32c,
-    }
-}
+fields! { Segment {
+    reduce_id: ReduceId,
+    sequence: u32,
+    length: u32,
+    records: i32,
+    crc32c: Crc32c,
+} }
 
 message! { strict, 71;
     /// What became of each segment.
@@ -76,6 +63,6 @@ message! { strict, 71;
         /// Incarnation of the daemon.
         pub incarnation: i64,
         /// One code per segment, in the order of the batch.
-        pub codes: Vec<Status>,
+        pub codes: Vec<Code>,
     }
 }

@@ -6,31 +6,26 @@
 //!                     i8 mode, i32 numMaps, i32 numPartitions, string format
 //! ```
 
-use super::MergeKey;
-use crate::codec::{message, named_byte};
+use lodestone_model::{Mode, ShuffleSpec};
 
-named_byte! {
-    /// What the daemon's copy of a shuffle is.
-    pub enum Mode {
-        /// A merged copy of blocks that executors keep.
-        Merge = 0,
-        /// All there is.
-        Remote = 1,
-    }
-}
+use super::MergeKey;
+use crate::codec::{byte, fields, message};
 
 message! { strict, 84;
     /// What will be pushed.
     pub struct RegisterShuffle {
         /// Which shuffle.
         pub key: MergeKey,
-        /// Whether executors keep what they push.
-        pub mode: Mode,
-        /// Map indexes are below this.
-        pub num_maps: u32,
-        /// Reduce ids are below this.
-        pub num_partitions: u32,
-        /// Tag of what segments hold: such as `spark-stream`.
-        pub format: String,
+        /// What the driver says of it.
+        pub spec: ShuffleSpec,
     }
 }
+
+byte!(Mode);
+
+fields! { ShuffleSpec {
+    mode: Mode,
+    num_maps: u32,
+    num_partitions: u32,
+    format: String,
+} }

@@ -6,8 +6,9 @@
 //! EndApplication 78  appId, i32 appAttempt
 //! ```
 
+use lodestone_model::{AppAttempt, AppId};
+
 use crate::codec::message;
-use crate::id::AppId;
 
 message! { strict, 78;
     /// Drop everything of the application.
@@ -15,6 +16,6 @@ message! { strict, 78;
         /// The application.
         pub app: AppId,
         /// Application attempt, -1 where there is none.
-        pub app_attempt: i32,
+        pub app_attempt: AppAttempt,
     }
 }

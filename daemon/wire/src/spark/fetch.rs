@@ -8,10 +8,10 @@
 //! ```
 
 use bytes::BytesMut;
+use lodestone_model::{AppId, MergeId, ReduceId, ShuffleId};
 
 use super::originals::{get_per_id, put_per_id};
 use crate::codec::{Field, FieldError, Message, Reader, message};
-use crate::id::AppId;
 
 message! { lenient, 3;
     /// A stream is open.
@@ -31,11 +31,11 @@ pub struct FetchShuffleBlockChunks {
     /// Always [`super::MERGER_EXECUTOR`].
     pub exec_id: String,
     /// The shuffle.
-    pub shuffle_id: i32,
+    pub shuffle_id: ShuffleId,
     /// Its generation.
-    pub merge_id: i32,
+    pub merge_id: MergeId,
     /// Partitions, and the chunks of each, in the order of the stream.
-    pub chunks: Vec<(u32, Vec<u32>)>,
+    pub chunks: Vec<(ReduceId, Vec<u32>)>,
 }
 
 impl Message for FetchShuffleBlockChunks {

@@ -7,9 +7,9 @@
 //! ```
 
 use bytes::{BufMut, BytesMut};
+use lodestone_model::{MergeId, MergeStatus, ReduceId, ShuffleId, ShuffleKey};
 use roaring::RoaringBitmap;
 
-use super::ShuffleKey;
 use crate::codec::{Field, FieldError, Message, Problem, Reader, message};
 
 message! { lenient, 13;
@@ -24,22 +24,11 @@ message! { lenient, 13;
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergeStatuses {
     /// The shuffle.
-    pub shuffle_id: i32,
+    pub shuffle_id: ShuffleId,
     /// Its generation.
-    pub merge_id: i32,
+    pub merge_id: MergeId,
     /// One for each partition with at least one block.
     pub partitions: Vec<MergeStatus>,
-}
-
-/// One merged partition.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MergeStatus {
-    /// Map indexes that are in it.
-    pub maps: RoaringBitmap,
-    /// The partition.
-    pub reduce_id: u32,
-    /// Bytes.
-    pub size: i64,
 }
 
 /// The portable Roaring form, without a length before it.
@@ -84,7 +73,7 @@ impl Message for MergeStatuses {
         }
         crate::codec::put_size(self.partitions.len(), out);
         for partition in &self.partitions {
-            partition.size.put(out);
+            partition.bytes.put(out);
         }
     }
 
@@ -92,8 +81,8 @@ impl Message for MergeStatuses {
         let shuffle_id = input.field("shuffle_id")?;
         let merge_id = input.field("merge_id")?;
         let bitmaps: Vec<Portable> = input.field("bitmaps")?;
-        let reduce_ids: Vec<u32> = input.field("reduce_ids")?;
-        let sizes: Vec<i64> = input.field("sizes")?;
+        let reduce_ids: Vec<ReduceId> = input.field("reduce_ids")?;
+        let sizes: Vec<u64> = input.field("sizes")?;
         for (field, actual) in [("reduce_ids", reduce_ids.len()), ("sizes", sizes.len())] {
             if actual != bitmaps.len() {
                 let problem = Problem::UnequalArrays {
@@ -107,10 +96,10 @@ impl Message for MergeStatuses {
             .into_iter()
             .zip(reduce_ids)
             .zip(sizes)
-            .map(|((Portable(maps), reduce_id), size)| MergeStatus {
-                maps,
+            .map(|((Portable(maps), reduce_id), bytes)| MergeStatus {
                 reduce_id,
-                size,
+                maps,
+                bytes,
             })
             .collect();
         Ok(Self {

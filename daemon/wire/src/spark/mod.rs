@@ -9,9 +9,6 @@ pub mod push;
 pub mod register;
 pub mod remove;
 
-use crate::codec::record;
-use crate::id::AppId;
-
 /// The executor id with which Spark asks for merged data.
 pub const MERGER_EXECUTOR: &str = "shuffle-push-merger";
 
@@ -20,17 +17,3 @@ pub const SASL_TAG: u8 = 0xEA;
 
 /// First byte of an `AuthEngine` authentication payload.
 pub const AUTH_TAG: u8 = 0xFB;
-
-record! {
-    /// Which generation of which shuffle.
-    pub struct ShuffleKey {
-        /// The application.
-        pub app: AppId,
-        /// Application attempt, -1 where there is none.
-        pub app_attempt: i32,
-        /// The shuffle.
-        pub shuffle_id: i32,
-        /// Generation of the shuffle; -1 means all in `RemoveShuffleMerge`.
-        pub merge_id: i32,
-    }
-}

@@ -13,9 +13,9 @@
 //! The first two are answered with a `StreamHandle`.
 
 use bytes::BytesMut;
+use lodestone_model::{AppId, Cause, MapId, ReduceId, ShuffleId, SuspectBlock};
 
-use crate::codec::{Field, FieldError, Message, Problem, Reader, message, named_byte, put_size};
-use crate::id::AppId;
+use crate::codec::{Field, FieldError, Message, Problem, Reader, byte, fields, message, put_size};
 
 message! { lenient, 0;
     /// Asks for blocks by name.
@@ -37,9 +37,9 @@ pub struct FetchShuffleBlocks {
     /// The executor that wrote them.
     pub exec_id: String,
     /// The shuffle.
-    pub shuffle_id: i32,
+    pub shuffle_id: ShuffleId,
     /// Task attempt ids, and the partitions of each, in the order of the stream.
-    pub blocks: Vec<(i64, Vec<u32>)>,
+    pub blocks: Vec<(MapId, Vec<ReduceId>)>,
     /// Whether the partitions of each map are `[start, end)` of one contiguous range.
     pub batch: bool,
 }
@@ -69,7 +69,7 @@ impl Message for FetchShuffleBlocks {
 }
 
 /// Spark's way to write a list of lists: the ids, then a count, then a list for each id.
-pub(crate) fn put_per_id<Id: Field>(entries: &[(Id, Vec<u32>)], out: &mut BytesMut) {
+pub(crate) fn put_per_id<Id: Field, Item: Field>(entries: &[(Id, Vec<Item>)], out: &mut BytesMut) {
     put_size(entries.len(), out);
     for (id, _) in entries {
         id.put(out);
@@ -81,13 +81,13 @@ pub(crate) fn put_per_id<Id: Field>(entries: &[(Id, Vec<u32>)], out: &mut BytesM
 }
 
 /// The inverse of [`put_per_id`].
-pub(crate) fn get_per_id<Id: Field>(
+pub(crate) fn get_per_id<Id: Field, Item: Field>(
     input: &mut Reader<'_>,
     ids_name: &'static str,
     lists_name: &'static str,
-) -> Result<Vec<(Id, Vec<u32>)>, FieldError> {
+) -> Result<Vec<(Id, Vec<Item>)>, FieldError> {
     let ids: Vec<Id> = input.field(ids_name)?;
-    let lists: Vec<Vec<u32>> = input.field(lists_name)?;
+    let lists: Vec<Vec<Item>> = input.field(lists_name)?;
     if ids.len() != lists.len() {
         let problem = Problem::UnequalArrays {
             expected: ids.len(),
@@ -105,14 +105,8 @@ message! { lenient, 16;
         pub app: AppId,
         /// The executor that wrote the block.
         pub exec_id: String,
-        /// The shuffle.
-        pub shuffle_id: i32,
-        /// Task attempt id of the map task.
-        pub map_id: i64,
-        /// The partition.
-        pub reduce_id: u32,
-        /// What the reader computed.
-        pub checksum: i64,
+        /// The block, and what the reader computed.
+        pub block: SuspectBlock,
         /// `ADLER32`, `CRC32` or `CRC32C`.
         pub algorithm: String,
     }
@@ -126,18 +120,11 @@ message! { lenient, 17;
     }
 }
 
-named_byte! {
-    /// Where a block was damaged.
-    pub enum Cause {
-        /// On the disk.
-        DiskIssue = 0,
-        /// On the way.
-        NetworkIssue = 1,
-        /// Cannot be said.
-        UnknownIssue = 2,
-        /// Nowhere: all checksums agree.
-        ChecksumVerifyPass = 3,
-        /// The algorithm is unknown.
-        UnsupportedChecksumAlgorithm = 4,
-    }
-}
+byte!(Cause);
+
+fields! { SuspectBlock {
+    shuffle: ShuffleId as "shuffle_id",
+    map: MapId as "map_id",
+    reduce: ReduceId as "reduce_id",
+    reader_checksum: i64 as "checksum",
+} }

@@ -7,7 +7,8 @@
 //! BlockPushReturnCode 18 i8 code, string failureBlockId
 //! ```
 
-use super::ShuffleKey;
+use lodestone_model::{MapIndex, ReduceId, ShuffleKey};
+
 use crate::codec::{message, named_byte};
 
 message! { lenient, 12;
@@ -16,9 +17,9 @@ message! { lenient, 12;
         /// Which shuffle.
         pub key: ShuffleKey,
         /// Index of the map partition.
-        pub map_index: u32,
+        pub map_index: MapIndex,
         /// Reduce partition.
-        pub reduce_id: u32,
+        pub reduce_id: ReduceId,
         /// Position of the block in the client's request; the server has no use for it.
         pub index: i32,
     }

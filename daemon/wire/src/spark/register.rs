@@ -11,9 +11,9 @@
 //! `RegisterExecutor` is answered with an empty `RpcResponse`.
 
 use bytes::BytesMut;
+use lodestone_model::AppId;
 
 use crate::codec::{Field, FieldError, Message, Problem, Reader, message};
-use crate::id::AppId;
 
 message! { lenient, 2;
     /// An executor's directories.

@@ -9,9 +9,9 @@
 //!
 //! `RemoveShuffleMerge` travels one way: there is no answer.
 
-use super::ShuffleKey;
+use lodestone_model::{AppId, ShuffleKey};
+
 use crate::codec::message;
-use crate::id::AppId;
 
 message! { lenient, 7;
     /// Delete blocks of an executor that is gone.

@@ -131,14 +131,14 @@ fn explained(found: &[Found]) -> Result<String, ExplainError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lodestone_wire::AppId;
+    use lodestone_model::{AppAttempt, AppId};
 
     fn found(app: &str, ended: bool, age_ms: i64) -> Found {
         Found {
             service: format!("{age_ms}"),
             kept: ReportKept {
                 app: AppId::new(app).unwrap(),
-                app_attempt: -1,
+                app_attempt: AppAttempt::NONE,
                 ended,
                 age_ms,
                 report: String::new(),

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use lodestone_model::AppAttempt;
 use serde::Deserialize;
 
 use super::Found;
@@ -266,7 +267,7 @@ fn known(value: Option<u64>) -> String {
 fn heading(found: &Found) -> String {
     let kept = &found.kept;
     let attempt = match kept.app_attempt {
-        -1 => String::new(),
+        AppAttempt::NONE => String::new(),
         attempt => format!(" attempt {attempt}"),
     };
     let when = if kept.ended { "ended" } else { "reported" };
@@ -320,7 +321,7 @@ fn duration(millis: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lodestone_wire::AppId;
+    use lodestone_model::AppId;
     use lodestone_wire::extension::explain::ReportKept;
 
     fn found(report: &str) -> Found {
@@ -328,7 +329,7 @@ mod tests {
             service: "127.0.0.1:7337".to_owned(),
             kept: ReportKept {
                 app: AppId::new("app-1").unwrap(),
-                app_attempt: -1,
+                app_attempt: AppAttempt::NONE,
                 ended: true,
                 age_ms: 12_400,
                 report: report.to_owned(),

@@ -5,8 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lodestone_store::{Code, Refusal};
-use lodestone_wire::AppId;
+use lodestone_model::{AppAttempt, AppId, Code, Refusal};
 use lodestone_wire::extension::explain::{ReportApplication, ReportKept};
 
 /// Applications that are remembered, however short their reports.
@@ -30,7 +29,7 @@ pub struct Reports {
 
 #[derive(Debug, Default)]
 struct Kept {
-    reports: BTreeMap<(AppId, i32), Report>,
+    reports: BTreeMap<(AppId, AppAttempt), Report>,
     bytes: usize,
     told: u64,
 }
@@ -122,7 +121,7 @@ impl Reports {
 }
 
 impl Kept {
-    fn remove(&mut self, key: &(AppId, i32)) {
+    fn remove(&mut self, key: &(AppId, AppAttempt)) {
         if let Some(report) = self.reports.remove(key) {
             self.bytes -= report.bytes();
         }
@@ -144,7 +143,12 @@ fn without_driver(id: &str) -> &str {
     }
 }
 
-fn shown((app, attempt): &(AppId, i32), report: &Report, text: String, now_ms: u64) -> ReportKept {
+fn shown(
+    (app, attempt): &(AppId, AppAttempt),
+    report: &Report,
+    text: String,
+    now_ms: u64,
+) -> ReportKept {
     ReportKept {
         app: app.clone(),
         app_attempt: *attempt,
@@ -161,7 +165,7 @@ mod tests {
     fn told(app: &str, report: &str) -> ReportApplication {
         ReportApplication {
             app: AppId::new(app).unwrap(),
-            app_attempt: -1,
+            app_attempt: AppAttempt::NONE,
             ended: false,
             report: report.to_owned(),
         }

@@ -3,11 +3,12 @@
 
 use std::path::PathBuf;
 
-use lodestone_store::fs::fake::{Errno, FakeFs};
-use lodestone_store::{
-    AppAttempt, AppId, Batch, Code, Environment, MapId, MapIndex, MergeId, Mode, ReduceId,
-    SegmentHeader, ShuffleId, ShuffleKey, ShuffleSpec, StoreConfig, TAIL_BLOCK_BYTES,
+use lodestone_model::{
+    AppAttempt, AppId, Code, Crc32c, MapId, MapIndex, MergeId, Mode, ReduceId, Segment, ShuffleId,
+    ShuffleKey, ShuffleSpec,
 };
+use lodestone_store::fs::fake::{Errno, FakeFs};
+use lodestone_store::{Batch, Environment, StoreConfig, TAIL_BLOCK_BYTES};
 use tokio::runtime::Builder;
 use tokio::time::{Instant, advance};
 
@@ -76,12 +77,12 @@ fn loaded(fs: &FakeFs) -> Arc<Store> {
     store.register_shuffle(&key, spec).unwrap();
     let body = vec![7; 1 << 20];
     for number in 0..66 {
-        let segment = SegmentHeader {
-            reduce: ReduceId(number),
+        let segment = Segment {
+            reduce_id: ReduceId(number),
             sequence: 0,
             length: 1 << 20,
             records: 1,
-            crc: crc32c::crc32c(&body),
+            crc32c: Crc32c(crc32c::crc32c(&body)),
         };
         let batch = Batch {
             map_index: MapIndex(number),

@@ -5,17 +5,21 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use bytes::{Bytes, BytesMut};
+use lodestone_model::{
+    AppAttempt, AppId, Code, Crc32c, LaidSegment, MapId, MapIndex, MergeId, Mode, ReduceId,
+    Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
+};
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::fetch::{
-    FetchSegments, LaidSegment, SegmentLayout, SegmentLayoutReply, SegmentRun, WantedChunk,
+    FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
 use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
-use lodestone_wire::extension::push::{Crc32c, PushBatch, PushBatchReply, Segment};
-use lodestone_wire::extension::register::{Mode, RegisterShuffle};
-use lodestone_wire::extension::status::{Done, Refused, Status};
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
+use lodestone_wire::extension::register::RegisterShuffle;
+use lodestone_wire::extension::status::{Done, Refused};
 use lodestone_wire::frame::{ChunkId, StreamId};
 use lodestone_wire::spark::fetch::StreamHandle;
-use lodestone_wire::{AppId, Frame, FrameDecoder, Limits, Message};
+use lodestone_wire::{Frame, FrameDecoder, Limits, Message};
 
 use super::daemon::{Daemon, PATIENCE};
 
@@ -31,14 +35,19 @@ pub(crate) fn app() -> AppId {
     AppId::new("app-1").unwrap()
 }
 
+pub(crate) fn generation(shuffle_id: i32) -> ShuffleKey {
+    ShuffleKey {
+        app: app(),
+        attempt: Some(AppAttempt::NONE),
+        shuffle: ShuffleId(shuffle_id),
+        merge: MergeId(0),
+    }
+}
+
 pub(crate) fn key(daemon: &Daemon, shuffle_id: i32) -> MergeKey {
-    let (app, app_attempt, merge_id) = (app(), -1, 0);
     MergeKey {
-        app,
-        app_attempt,
+        generation: generation(shuffle_id),
         incarnation: daemon.incarnation(),
-        shuffle_id,
-        merge_id,
     }
 }
 
@@ -50,7 +59,7 @@ pub(crate) fn batch(
     parts: &[(u32, &[u8])],
 ) -> (PushBatch, Vec<u8>) {
     let segment = |(reduce_id, bytes): &(u32, &[u8])| Segment {
-        reduce_id: *reduce_id,
+        reduce_id: ReduceId(*reduce_id),
         sequence: 0,
         length: bytes.len() as u32,
         records: 1,
@@ -64,8 +73,8 @@ pub(crate) fn batch(
     (
         PushBatch {
             key: key.clone(),
-            map_index,
-            map_id,
+            map_index: MapIndex(map_index),
+            map_id: MapId(map_id),
             first_segment: 0,
             segments,
         },
@@ -181,7 +190,7 @@ impl Client {
         read(&self.answer_to(id))
     }
 
-    pub(crate) fn refusal(&mut self, message: &impl Message) -> Status {
+    pub(crate) fn refusal(&mut self, message: &impl Message) -> Code {
         self.ask::<Refused>(message).code
     }
 
@@ -201,15 +210,14 @@ impl Client {
         num_maps: u32,
         num_partitions: u32,
     ) {
-        let format = "spark-stream".to_owned();
         let key = key.clone();
-        let _: Done = self.ask(&RegisterShuffle {
-            key,
+        let spec = ShuffleSpec {
             mode,
             num_maps,
             num_partitions,
-            format,
-        });
+            format: "spark-stream".to_owned(),
+        };
+        let _: Done = self.ask(&RegisterShuffle { key, spec });
     }
 
     pub(crate) fn push(
@@ -218,7 +226,7 @@ impl Client {
         map_index: u32,
         map_id: i64,
         parts: &[(u32, &[u8])],
-    ) -> Vec<Status> {
+    ) -> Vec<Code> {
         let (meta, body) = batch(key, map_index, map_id, parts);
         let id = self.send_upload(&meta, &body);
         read::<PushBatchReply>(&self.answer_to(id)).codes
@@ -234,12 +242,12 @@ impl Client {
         maps: (u32, u32),
         reduce_ids: &[u32],
     ) -> SegmentLayoutReply {
-        let (key, reduce_ids) = (key.clone(), reduce_ids.to_vec());
+        let (key, reduce_ids) = (key.clone(), reduce_ids.iter().copied());
         self.ask(&SegmentLayout {
             key,
             map_start: maps.0,
             map_end: maps.1,
-            reduce_ids,
+            reduce_ids: reduce_ids.map(ReduceId).collect(),
         })
     }
 
@@ -247,7 +255,7 @@ impl Client {
     pub(crate) fn open(&mut self, key: &MergeKey, chunks: &[(u32, &[(u32, u32)])]) -> StreamHandle {
         let run = |&(first, count): &(u32, u32)| SegmentRun { first, count };
         let chunk = |&(reduce_id, runs): &(u32, &[(u32, u32)])| WantedChunk {
-            reduce_id,
+            reduce_id: ReduceId(reduce_id),
             runs: runs.iter().map(run).collect(),
         };
         self.ask(&FetchSegments {
@@ -283,7 +291,7 @@ impl Client {
         self.register(key, 64, 1);
         for map in 0..64 {
             let codes = self.push(key, map, i64::from(map), &[(0, &block)]);
-            assert_eq!(codes, [Status::Ok]);
+            assert_eq!(codes, [Code::Ok]);
         }
         self.finalize(key);
         let (handle, _) = self.open_partition(key, 0, 2);
@@ -347,7 +355,7 @@ impl Client {
                     segment.crc32c.0,
                     "checksum of a segment"
                 );
-                found.push((segment.map_index, segment.map_id, bytes));
+                found.push((segment.map_index.0, segment.map_id.0, bytes));
             }
             assert!(body.is_empty(), "a chunk is longer than its segments");
         }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
 
-use super::client::{Client, app};
+use super::client::{Client, generation};
 use super::daemon::PATIENCE;
 
 const MEMORY_BYTES: u64 = 32 << 20;
@@ -83,11 +83,8 @@ impl Inside {
 
     pub(crate) fn key(&self, shuffle_id: i32) -> MergeKey {
         MergeKey {
-            app: app(),
-            app_attempt: -1,
+            generation: generation(shuffle_id),
             incarnation: self.service.incarnation(),
-            shuffle_id,
-            merge_id: 0,
         }
     }
 

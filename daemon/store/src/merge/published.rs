@@ -9,15 +9,14 @@
 
 use std::path::Path;
 
-use super::chunks::write_bitmap;
-use super::dirs::{HashedDirs, MergedFile};
+use lodestone_model::{Code, ReduceId, ShuffleKey};
+
+use super::partition::{Frozen, Partition};
 use crate::fs::write_all_at;
-use crate::merge::{Frozen, Partition};
-use crate::model::chunk::cut;
-use crate::model::code::Code;
-use crate::model::id::{ReduceId, ShuffleKey};
-use crate::model::segment::Segments;
+use crate::index::chunk::{cut, write_bitmap};
+use crate::index::segment::Segments;
 use crate::resource::Resources;
+use crate::resource::dirs::{HashedDirs, MergedFile};
 use crate::resource::disk::code_of;
 
 /// Freezes a partition and puts all of it on disk. On failure the partition is of no use.
@@ -41,13 +40,18 @@ pub(crate) fn publish(
     let outcome = write_file(resources, partition, &index_path, &index)
         .and_then(|()| write_file(resources, partition, &meta_path, &meta));
     if outcome.is_err() {
-        remove(resources, dirs, key, reduce);
+        unpublish(resources, dirs, key, reduce);
     }
     outcome.map(|()| frozen)
 }
 
 /// Removes `.index` and `.meta`; the partition removes its own file.
-pub(crate) fn remove(resources: &Resources, dirs: &HashedDirs, key: &ShuffleKey, reduce: ReduceId) {
+pub(crate) fn unpublish(
+    resources: &Resources,
+    dirs: &HashedDirs,
+    key: &ShuffleKey,
+    reduce: ReduceId,
+) {
     let (index, meta) = paths(dirs, key, reduce);
     for path in [index, meta] {
         if let Err(error) = resources.fs().remove_file(&path) {

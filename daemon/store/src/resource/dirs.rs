@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::model::id::{ReduceId, ShuffleKey};
+use lodestone_model::{ReduceId, ShuffleKey};
 
 /// Directories over which files are spread by the hash of their names.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,15 +2,15 @@
 //! Newtypes of the ids of `docs/protocol.md` section 1, and the keys made of them.
 
 use std::fmt;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use super::code::{Code, Refusal};
+use crate::code::{Code, Refusal};
 
-/// Longest application id in bytes.
+/// Longest application id in bytes. Ids become parts of file names, which have 255 bytes on most
+/// file systems: a longer name is certainly no id.
 const APP_ID_BYTES_MAX: usize = 256;
 
-/// Longest of other names that are kept as they were told: executor ids, formats.
+/// Longest of other names that are kept as the client gave them: executor ids, formats.
 const NAME_BYTES_MAX: usize = 256;
 
 /// Refuses a name that is longer than any that Spark gives, before it is kept.
@@ -23,23 +23,28 @@ pub fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Spark's application id, checked to be one harmless path segment.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Spark's application id: 1 to 256 bytes that are safe inside a file name.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AppId(Arc<str>);
 
+/// An application id of a forbidden form, and why it is forbidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadAppId(pub &'static str);
+
 impl AppId {
-    /// Accepts 1 to 256 bytes without `/`, `\` and NUL that are not `.` or `..`.
-    pub fn new(id: &str) -> Result<Self, Refusal> {
+    /// Checks the form: not empty, not too long, no `/`, `\` or NUL, neither `.` nor `..`.
+    pub fn new(id: &str) -> Result<Self, BadAppId> {
         if id.is_empty() || id.len() > APP_ID_BYTES_MAX {
-            return Err(Code::Malformed.because(format!("application id has {} bytes", id.len())));
+            return Err(BadAppId("must have 1 to 256 bytes"));
         }
         if !is_path_segment(id) {
-            return Err(Code::Malformed.because("application id is no plain name"));
+            return Err(BadAppId("must not look like a path"));
         }
         Ok(Self(id.into()))
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -51,12 +56,24 @@ impl fmt::Display for AppId {
     }
 }
 
-/// True if `name` can name a file or directory and nothing outside of its parent.
-pub(crate) fn is_path_segment(name: &str) -> bool {
+impl fmt::Debug for AppId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl From<BadAppId> for Refusal {
+    fn from(bad: BadAppId) -> Self {
+        Code::Malformed.because(format!("application id {bad}"))
+    }
+}
+
+/// Returns true if `name` can name a file or directory, and nothing outside of its parent.
+pub fn is_path_segment(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
 }
 
-macro_rules! signed_id {
+macro_rules! id {
     ($name:ident, $inner:ty, $doc:literal) => {
         #[doc = $doc]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,40 +87,28 @@ macro_rules! signed_id {
     };
 }
 
-macro_rules! index {
-    ($name:ident, $what:literal, $doc:literal) => {
-        signed_id!($name, u32, $doc);
-
-        impl TryFrom<i32> for $name {
-            type Error = Refusal;
-
-            fn try_from(value: i32) -> Result<Self, Refusal> {
-                u32::try_from(value)
-                    .map(Self)
-                    .map_err(|_| Code::Malformed.because(format!("{} {value} is negative", $what)))
-            }
-        }
-    };
-}
-
-signed_id!(ShuffleId, i32, "`ShuffleDependency.shuffleId`.");
-signed_id!(
+id!(ShuffleId, i32, "`ShuffleDependency.shuffleId`.");
+id!(
     MergeId,
     i32,
     "`ShuffleDependency.shuffleMergeId`: the generation of a shuffle."
 );
-signed_id!(
+id!(
     AppAttempt,
     i32,
     "Application attempt; -1 where the cluster manager has none."
 );
-signed_id!(
+id!(
     MapId,
     i64,
-    "Task attempt id of a map task: two attempts are two writers."
+    "Spark's task attempt id of a map task: no other attempt has it."
 );
-index!(MapIndex, "map index", "Index of a map partition.");
-index!(ReduceId, "reduce id", "Index of a reduce partition.");
+id!(
+    MapIndex,
+    u32,
+    "Index of a map task, the same for all its attempts."
+);
+id!(ReduceId, u32, "Index of a reduce partition.");
 
 impl MapId {
     /// The map id of blocks pushed by Spark's own protocol, which does not carry one.
@@ -115,30 +120,12 @@ impl AppAttempt {
     pub const NONE: Self = Self(-1);
 }
 
-/// Random non-zero id of one daemon start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Incarnation(pub(crate) NonZeroU64);
-
-impl Incarnation {
-    /// The id as it travels on the wire.
-    pub fn as_i64(self) -> i64 {
-        self.0.get().cast_signed()
-    }
-}
-
-impl fmt::Display for Incarnation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
 /// One generation of one shuffle of one application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShuffleKey {
     /// The application.
     pub app: AppId,
-    /// Its attempt; `None` where the message does not carry one (Spark's fetch messages): whichever
-    /// is current.
+    /// Its attempt; `None` where the message does not carry one (Spark's fetch messages): any.
     pub attempt: Option<AppAttempt>,
     /// The shuffle.
     pub shuffle: ShuffleId,
@@ -166,17 +153,32 @@ impl MapRange {
         end: u32::MAX,
     };
 
-    /// The maps from `start` up to but not including `end`, as they are on the wire.
-    pub fn new(start: i32, end: i32) -> Result<Self, Refusal> {
-        match (u32::try_from(start), u32::try_from(end)) {
-            (Ok(0), Ok(end)) if end == i32::MAX.unsigned_abs() => Ok(Self::ALL),
-            (Ok(start), Ok(end)) if start <= end => Ok(Self { start, end }),
+    /// Makes the range from `start` up to but not including `end`, as they are on the wire.
+    pub fn new(start: u32, end: u32) -> Result<Self, Refusal> {
+        match (start, end) {
+            (0, end) if end == i32::MAX.unsigned_abs() => Ok(Self::ALL),
+            (start, end) if start <= end => Ok(Self { start, end }),
             _ => Err(Code::Malformed.because(format!("map range {start}..{end}"))),
         }
     }
 
-    /// True if the range selects this map.
+    /// Returns true if the range selects this map.
     pub fn contains(&self, map: MapIndex) -> bool {
         self.start <= map.0 && map.0 < self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_could_be_paths_are_refused() {
+        for bad in ["", ".", "..", "a/b", "a\\b", "a\0b", &"x".repeat(257)] {
+            assert!(AppId::new(bad).is_err(), "{bad:?} was accepted");
+        }
+        for good in ["app-20260101-0001", "...", "local-1", &"x".repeat(256)] {
+            assert!(AppId::new(good).is_ok(), "{good:?} was refused");
+        }
     }
 }

@@ -2,9 +2,9 @@
 //! Places: what a segment is called by those who read it. The list of a partition's segments only grows,
 //! so a place means the same segment for ever.
 
-use std::ops::Range;
+use lodestone_model::{LaidRun, LaidSegment, SegmentRun};
 
-use super::segment::{LaidRun, LaidSegment, Segments};
+use super::segment::{Segments, is_gone};
 
 /// A segment and where it starts in the partition's bytes (files first, then the memory tail).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) fn selected(
 ) -> Vec<LaidRun> {
     let mut runs: Vec<LaidRun> = Vec::new();
     for (place, segment) in (0..).zip(segments.iter()) {
-        if segment.is_gone() || !is_wanted(&segment) {
+        if is_gone(&segment) || !is_wanted(&segment) {
             continue;
         }
         match runs.last_mut() {
@@ -45,16 +45,16 @@ pub(crate) fn selected(
 }
 
 /// What is wrong with these runs of places, if anything is.
-pub(crate) fn are_places(segments: &Segments, places: &[Range<u32>]) -> Result<(), &'static str> {
-    if places.is_empty() || places.iter().any(Range::is_empty) {
+pub(crate) fn are_places(segments: &Segments, places: &[SegmentRun]) -> Result<(), &'static str> {
+    if places.is_empty() || places.iter().any(|run| run.count == 0) {
         return Err("has an empty run");
     }
-    if !places.is_sorted_by(|one, next| one.end <= next.start) {
+    if !places.is_sorted_by(|one, next| one.end() <= next.first) {
         return Err("has runs that are not in order");
     }
     if places
         .last()
-        .is_some_and(|last| last.end as usize > segments.len())
+        .is_some_and(|last| last.end() as usize > segments.len())
     {
         return Err("goes beyond them");
     }
@@ -62,21 +62,14 @@ pub(crate) fn are_places(segments: &Segments, places: &[Range<u32>]) -> Result<(
 }
 
 /// The segments at these places, which [`are_places`].
-pub(crate) fn at(segments: &Segments, places: &[Range<u32>]) -> Vec<Placed> {
-    let mut found = Vec::with_capacity(places.iter().map(|run| run.len()).sum());
+pub(crate) fn at(segments: &Segments, places: &[SegmentRun]) -> Vec<Placed> {
+    let mut found = Vec::with_capacity(places.iter().map(|run| run.count as usize).sum());
     let mut all = (0_u32..).zip(placed(segments));
     for run in places {
-        let within = all.by_ref().skip_while(|(place, _)| *place < run.start);
-        found.extend(within.take(run.len()).map(|(_, placed)| placed));
+        let within = all.by_ref().skip_while(|(place, _)| *place < run.first);
+        found.extend(within.take(run.count as usize).map(|(_, placed)| placed));
     }
     found
-}
-
-impl LaidRun {
-    /// The place behind it.
-    fn end(&self) -> u32 {
-        self.first + self.segments.len() as u32
-    }
 }
 
 #[cfg(test)]
@@ -86,8 +79,11 @@ mod tests {
         reason = "a list of ranges, of which there may be one"
     )]
 
+    use std::ops::Range;
+
+    use lodestone_model::{Crc32c, MapId, MapIndex, MapRange, Mode};
+
     use super::*;
-    use crate::{MapId, MapIndex, MapRange, Mode};
 
     /// Segments of the maps 0, 1, ... with these lengths.
     fn segments(lengths: &[u32]) -> Segments {
@@ -99,10 +95,18 @@ mod tests {
                 sequence: 0,
                 length,
                 records: 1,
-                crc: 0,
+                crc32c: Crc32c(0),
             });
         }
         segments
+    }
+
+    fn places(ranges: &[Range<u32>]) -> Vec<SegmentRun> {
+        let run = |range: &Range<u32>| SegmentRun {
+            first: range.start,
+            count: range.end - range.start,
+        };
+        ranges.iter().map(run).collect()
     }
 
     fn shown(runs: &[LaidRun]) -> Vec<(u32, Vec<u32>)> {
@@ -135,16 +139,20 @@ mod tests {
             shown(&selected(&all, |_| true)),
             [(0, vec![0]), (2, vec![2])]
         );
-        let offsets: Vec<_> = at(&all, &[0..3]).iter().map(|p| p.offset).collect();
+        let offsets: Vec<_> = at(&all, &places(&[0..3]))
+            .iter()
+            .map(|p| p.offset)
+            .collect();
         assert_eq!(offsets, [0, 1, 1]);
     }
 
     #[test]
     fn segments_are_found_where_they_start() {
         let all = segments(&[10, 20, 30, 40]);
-        let offsets = |places: &[Range<u32>]| {
-            are_places(&all, places).ok()?;
-            let found = at(&all, places);
+        let offsets = |ranges: &[Range<u32>]| {
+            let places = places(ranges);
+            are_places(&all, &places).ok()?;
+            let found = at(&all, &places);
             Some(found.iter().map(|p| p.offset).collect::<Vec<_>>())
         };
         assert_eq!(offsets(&[0..4]).unwrap(), [0, 10, 30, 60]);

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
-use crate::model::attempt::Attempt;
-use crate::model::code::Code;
-use crate::model::id::{MapId, MapIndex};
+use lodestone_model::{Code, MapId, MapIndex};
+
+use super::attempt::Attempt;
 use crate::resource::budget::Budget;
 use crate::resource::patient::{LastPatience, Patient};
 use crate::resource::{locked, reading, writing};

@@ -2,6 +2,8 @@
 //! Cutting a partition into the chunks of Spark's own protocol: whole segments, in order of arrival,
 //! until 2 MiB are reached.
 
+use roaring::RoaringBitmap;
+
 use super::place::{Placed, placed};
 use super::segment::Segments;
 
@@ -26,10 +28,19 @@ pub(crate) fn cut(segments: &Segments) -> impl Iterator<Item = Vec<Placed>> {
     })
 }
 
+/// Appends the bitmap of the chunk's map indexes; writing to memory does not fail.
+pub(crate) fn write_bitmap(chunk: &[Placed], into: &mut Vec<u8>) -> Option<()> {
+    let maps: RoaringBitmap = chunk
+        .iter()
+        .map(|placed| placed.segment.map_index.0)
+        .collect();
+    maps.serialize_into(into).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LaidSegment, MapId, MapIndex, Mode};
+    use lodestone_model::{Crc32c, LaidSegment, MapId, MapIndex, Mode};
 
     fn lengths(of: &[u32]) -> Vec<Vec<(u64, u32)>> {
         let mut segments = Segments::new(Mode::Merge);
@@ -41,7 +52,7 @@ mod tests {
                 sequence: 0,
                 length,
                 records: 1,
-                crc: 0,
+                crc32c: Crc32c(0),
             });
         }
         cut(&segments)

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::id::ReduceId;
-use super::segment::LaidSegment;
+use crate::id::ReduceId;
+use crate::segment::LaidSegment;
 
 /// How many segments, and the sum of a hash of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ fn hash(reduce: ReduceId, segment: &LaidSegment) -> u64 {
     [
         segment.map_id.0.cast_unsigned(),
         pair(segment.map_index.0, reduce.0),
-        pair(segment.length, segment.crc),
+        pair(segment.length, segment.crc32c.0),
         pair(segment.sequence, segment.records.cast_unsigned()),
     ]
     .into_iter()
@@ -50,7 +50,7 @@ fn hash(reduce: ReduceId, segment: &LaidSegment) -> u64 {
 }
 
 /// One step of SplitMix64 from the state `word`: each bit of the input changes half of the output's.
-pub(crate) fn mix(word: u64) -> u64 {
+pub fn mix(word: u64) -> u64 {
     let z = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -60,7 +60,8 @@ pub(crate) fn mix(word: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::id::{MapId, MapIndex};
+    use crate::id::{MapId, MapIndex};
+    use crate::segment::Crc32c;
 
     fn segment(map: u32) -> LaidSegment {
         LaidSegment {
@@ -69,7 +70,7 @@ mod tests {
             sequence: 0,
             length: 10,
             records: -1,
-            crc: 5,
+            crc32c: Crc32c(5),
         }
     }
 
@@ -87,7 +88,7 @@ mod tests {
             |s| s.sequence = 1,
             |s| s.length = 11,
             |s| s.records = 0,
-            |s| s.crc = 6,
+            |s| s.crc32c = Crc32c(6),
         ];
         for change in changes {
             let mut other = segment(2);

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use lodestone_model::{Code, Ledger};
 use serde::{Deserialize, Serialize};
 
-use super::code::Code;
-use super::ledger::Ledger;
 use crate::resource::planted::{self, Bug};
 
 /// What an attempt costs beside its batches, for the budget: the struct, its map entries,

@@ -1,58 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Segments, and the index of those in one partition.
+//! The index of the segments in one partition.
 //!
 //! The index is what a daemon with many small blocks spends its memory on: 28 bytes per segment and
 //! about two more in the bitmap. Offsets are not stored, they are the running sum of the lengths.
 
 use std::collections::HashSet;
 
+use lodestone_model::{Crc32c, LaidSegment, MapId, MapIndex, Mode};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
-
-use super::id::{MapId, MapIndex, ReduceId};
-use super::mode::Mode;
-
-/// What a pusher says of one segment of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentHeader {
-    /// The partition it belongs to.
-    pub reduce: ReduceId,
-    /// Which one of its block it is, as in [`LaidSegment`].
-    pub sequence: u32,
-    /// Bytes of it in the body; 0 only for one that says that its block ends with the one before.
-    pub length: u32,
-    /// Records in it, -1 if unknown.
-    pub records: i32,
-    /// CRC-32C of its bytes.
-    pub crc: u32,
-}
-
-/// One segment in a merged partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaidSegment {
-    /// The map partition that wrote it.
-    pub map_index: MapIndex,
-    /// The attempt of that map that wrote it.
-    pub map_id: MapId,
-    /// Which one of its block (map attempt and partition) it is: twice its number there, from 0 on, and 1
-    /// more for the last one. 0 where a block has one segment at most.
-    pub sequence: u32,
-    /// Its length in bytes.
-    pub length: u32,
-    /// Records in it, -1 if unknown.
-    pub records: i32,
-    /// CRC-32C of its bytes (0 for blocks pushed by Spark's own protocol, which carries none).
-    pub crc: u32,
-}
-
-/// Segments at places that follow one another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaidRun {
-    /// Place of the first one in its partition.
-    pub first: u32,
-    /// The segments.
-    pub segments: Vec<LaidSegment>,
-}
 
 /// A `LaidSegment` without padding.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -114,7 +70,7 @@ impl Segments {
             sequence: segment.sequence,
             length: segment.length,
             records: segment.records,
-            crc: segment.crc,
+            crc: segment.crc32c.0,
         });
     }
 
@@ -186,7 +142,7 @@ impl Segments {
             sequence: e.sequence,
             length: e.length,
             records: e.records,
-            crc: e.crc,
+            crc32c: Crc32c(e.crc),
         })
     }
 
@@ -202,19 +158,9 @@ impl Segments {
     }
 }
 
-impl SegmentHeader {
-    /// It has nothing but the end of its block, whose other segments came before.
-    pub(crate) fn is_end_alone(&self) -> bool {
-        let is_last = self.sequence & 1 == 1;
-        is_last && self.sequence > 1 && self.length == 0 && self.records == 0
-    }
-}
-
-impl LaidSegment {
-    /// Its attempt was aborted, or does not count: nothing of it may be read.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.sequence == GONE
-    }
+/// Whether its attempt was aborted, or does not count: nothing of it may be read.
+pub(crate) fn is_gone(segment: &LaidSegment) -> bool {
+    segment.sequence == GONE
 }
 
 #[cfg(test)]
@@ -228,7 +174,7 @@ mod tests {
             sequence: map + 3,
             length: 10,
             records: -1,
-            crc: map,
+            crc32c: Crc32c(map),
         }
     }
 
@@ -282,7 +228,7 @@ mod tests {
         assert_eq!(closed_up.abort(attempt, 1, true), [(0, 10)]);
         assert_eq!(closed_up.bytes(), 70);
         for segments in [segments, closed_up] {
-            let gone: Vec<bool> = segments.iter().map(|s| s.is_gone()).collect();
+            let gone: Vec<bool> = segments.iter().map(|s| is_gone(&s)).collect();
             assert_eq!(gone, [true, false, true, false]);
         }
     }

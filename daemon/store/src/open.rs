@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The store: opening, closing, load, and relief of memory pressure.
+//! Opening the store, and closing it.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
-use crate::fs::{Fs, Lock};
+use lodestone_model::Mode;
+
+use crate::fs::Fs;
 use crate::handover::{Adopted, forget};
-use crate::life::register::Application;
-use crate::model::id::{AppId, Incarnation};
-use crate::model::mode::Mode;
 use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
-use crate::resource::incarnation::{self, Leftover, OpenError};
+use crate::resource::incarnation::{self, Leftover, OpenError, Place};
 use crate::resource::pages::Pages;
-use crate::resource::{Environment, Resources, locked, reading, writing};
-use crate::spark::registrations::{Earlier, Registrations};
+use crate::resource::{Environment, Resources, locked, writing};
+use crate::state::registrations::{Earlier, Registrations};
+use crate::state::store::Store;
 
 /// Directories (disks) of one store.
 const DIRECTORIES_MAX: usize = 1024;
@@ -33,57 +32,6 @@ pub struct StoreConfig {
     pub tail_block_bytes: usize,
     /// If not empty, the local directories that executors register must be below one of these.
     pub executor_roots: Vec<PathBuf>,
-}
-
-/// What a store can do at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// At least one disk takes writes.
-    Serving,
-    /// Nothing new is taken, by an operator's wish.
-    Draining,
-    /// No disk has room.
-    DiskFull,
-    /// No disk works.
-    DiskFailed,
-}
-
-/// How busy a store is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoreLoad {
-    /// What it can do.
-    pub state: State,
-    /// Bytes of tails and metadata.
-    pub memory_used: u64,
-    /// The limit of those.
-    pub memory_limit: u64,
-    /// Bytes free on the disks.
-    pub disk_free: u64,
-    /// Size of the disks in bytes.
-    pub disk_total: u64,
-    /// Registered shuffles.
-    pub shuffles: u32,
-}
-
-/// The merge store. All calls block.
-#[derive(Debug)]
-pub struct Store {
-    pub(crate) resources: Resources,
-    /// In order, like all that is walked: a simulation that is run again must do the same.
-    pub(crate) applications: RwLock<BTreeMap<AppId, Arc<Application>>>,
-    /// Number of the next generation's directory.
-    pub(crate) next_home: AtomicU64,
-    /// The data directories, without links and dots.
-    pub(crate) dirs: Vec<String>,
-    pub(crate) executor_roots: Vec<PathBuf>,
-    pub(crate) registrations: Registrations,
-    /// Nothing new is taken.
-    pub(crate) draining: AtomicBool,
-    incarnation: Incarnation,
-    /// Of this start; an incarnation may have several.
-    life: u64,
-    /// Held until the store is closed.
-    locks: Mutex<Vec<Box<dyn Lock>>>,
 }
 
 impl Store {
@@ -202,69 +150,6 @@ impl Store {
         writing(&self.applications).clear();
         locked(&self.locks).clear();
     }
-
-    /// Changes the limit of the memory, as that which the host can spare does. What is over it goes to
-    /// disk.
-    pub fn limit_memory(&self, bytes: u64) {
-        self.resources.budget.set_limit(bytes);
-        self.relieve_memory();
-        self.resources.pages.trim();
-    }
-
-    /// Gives memory back that was not needed for half an hour.
-    pub fn give_back_idle_memory(&self) {
-        self.resources.pages.give_back_idle(self.now_ms());
-    }
-
-    /// Memory that the store holds, free pages included.
-    pub fn memory_held(&self) -> u64 {
-        self.resources.pages.bytes() + self.resources.budget.metadata()
-    }
-
-    /// Milliseconds on the store's clock, which never goes back.
-    pub fn now_ms(&self) -> u64 {
-        self.resources.now_ms()
-    }
-
-    /// Under which shuffles are known: of this daemon start, or of the one that left them to it.
-    pub fn incarnation(&self) -> Incarnation {
-        self.incarnation
-    }
-
-    /// A random number of this daemon start alone.
-    pub fn life(&self) -> u64 {
-        self.life
-    }
-
-    /// How busy the store is. Tries disks that were taken out, so that a service which is avoided
-    /// because of its disks is found well again.
-    pub fn load(&self) -> StoreLoad {
-        let environment = &self.resources.environment;
-        let state = match self.resources.disks.place(0, environment) {
-            _ if self.is_draining() => State::Draining,
-            Ok(_) => State::Serving,
-            Err(crate::Code::DiskFull) => State::DiskFull,
-            Err(_) => State::DiskFailed,
-        };
-        let space = self.resources.disks.space(environment);
-        let shuffles: usize = self
-            .all_applications()
-            .iter()
-            .map(|app| app.shuffle_count())
-            .sum();
-        StoreLoad {
-            state,
-            memory_used: self.resources.budget.used(),
-            memory_limit: self.resources.budget.limit(),
-            disk_free: space.free,
-            disk_total: space.total,
-            shuffles: u32::try_from(shuffles).unwrap_or(u32::MAX),
-        }
-    }
-
-    pub(crate) fn all_applications(&self) -> Vec<Arc<Application>> {
-        reading(&self.applications).values().cloned().collect()
-    }
 }
 
 /// The directories, each by its one name.
@@ -280,9 +165,6 @@ fn named_once(dirs: &[PathBuf], fs: &dyn Fs) -> Result<Vec<String>, OpenError> {
     }
     Ok(named)
 }
-
-/// This start's name, and its directories.
-pub(crate) type Place = (Incarnation, Vec<PathBuf>, Vec<Box<dyn Lock>>);
 
 /// Makes a new incarnation's directory on each disk.
 fn make_place(dirs: &[PathBuf], environment: &Environment) -> Result<Place, OpenError> {

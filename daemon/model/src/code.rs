@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Status codes: section 5 of `docs/protocol.md`.
+
+use std::fmt;
+
+use crate::numbered::numbered;
+
+/// What the caller must do about a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Nothing: the work is done.
+    Done,
+    /// Send the same request to the same service again, a bounded number of times.
+    Retry,
+    /// Do without this service for the shuffle.
+    Reroute,
+    /// Give up: the request has become pointless.
+    GiveUp,
+    /// Do not use this service at all, and inform the user.
+    Fatal,
+}
+
+/// Declares the codes once: number, value, name, class.
+macro_rules! codes {
+    ($($(#[$meta:meta])* $number:literal $value:ident $name:literal $class:ident,)*) => {
+        numbered! {
+            /// Outcome of a request or of one segment. The numbers are those of the protocol.
+            pub enum Code {
+                $($(#[$meta])* $value = $number,)*
+            }
+        }
+
+        impl Code {
+            /// Every code, in the order of its number.
+            pub const ALL: &[Self] = &[$(Self::$value,)*];
+
+            /// Returns the name in the specification, logs and metrics.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$value => $name,)* }
+            }
+
+            /// Returns what the caller must do.
+            pub fn class(self) -> Class {
+                match self { $(Self::$value => Class::$class,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Done.
+    0 Ok "OK" Done,
+    /// This very segment was there already.
+    1 Duplicate "DUPLICATE" Done,
+    /// The shuffle is finalized.
+    2 TooLate "TOO_LATE" GiveUp,
+    /// A higher merge id is known.
+    3 StaleMerge "STALE_MERGE" GiveUp,
+    /// A higher application attempt is known.
+    4 StaleAttempt "STALE_ATTEMPT" GiveUp,
+    /// The daemon was restarted since.
+    5 StaleIncarnation "STALE_INCARNATION" Reroute,
+    /// The application was never seen, has ended, or its lease ran out.
+    6 UnknownApplication "UNKNOWN_APPLICATION" Reroute,
+    /// The shuffle was never registered here, or was removed.
+    7 UnknownShuffle "UNKNOWN_SHUFFLE" Reroute,
+    /// Nothing was ever pushed for this partition.
+    8 UnknownPartition "UNKNOWN_PARTITION" Reroute,
+    /// The shuffle must be finalized first.
+    9 NotFinalized "NOT_FINALIZED" Retry,
+    /// The bytes arrived damaged.
+    10 ChecksumMismatch "CHECKSUM_MISMATCH" Retry,
+    /// No space is left.
+    11 DiskFull "DISK_FULL" Reroute,
+    /// An input/output error.
+    12 DiskFailed "DISK_FAILED" Reroute,
+    /// A limit was reached.
+    13 Overloaded "OVERLOADED" Retry,
+    /// A bug of the caller; the detail says which.
+    14 Malformed "MALFORMED" Fatal,
+    /// Another protocol version.
+    15 VersionMismatch "VERSION_MISMATCH" Fatal,
+    /// The daemon takes nothing new.
+    16 Draining "DRAINING" Reroute,
+    /// Over a limit of section 2 of the protocol.
+    17 TooLarge "TOO_LARGE" GiveUp,
+    /// Another attempt of this map task was merged first.
+    18 OtherAttempt "OTHER_ATTEMPT" GiveUp,
+    /// A bug of the server; its log says more.
+    19 Internal "INTERNAL" Reroute,
+    /// The service holds other segments of a map attempt than the attempt pushed.
+    20 LedgerMismatch "LEDGER_MISMATCH" GiveUp,
+    /// The map attempt was aborted.
+    21 Aborted "ABORTED" GiveUp,
+    /// A segment with the same name and other content is there.
+    22 OtherContent "OTHER_CONTENT" Reroute,
+}
+
+impl Code {
+    /// Makes a refusal with this code; `detail` is for the log of the caller.
+    pub fn because(self, detail: impl Into<String>) -> Refusal {
+        Refusal {
+            code: self,
+            detail: detail.into(),
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A request that was not done: the code decides what the caller does, the detail is for its log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{code:?}: {detail}")]
+pub struct Refusal {
+    /// What happened, as a number with a class.
+    pub code: Code,
+    /// Words for the log; never to be parsed.
+    pub detail: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_the_number_of_its_place_and_comes_back_from_it() {
+        for (number, code) in Code::ALL.iter().enumerate() {
+            assert_eq!(*code as usize, number);
+            assert_eq!(Code::try_from(number as u8), Ok(*code));
+        }
+        assert_eq!(Code::ALL.len(), 23);
+        assert_eq!(Code::try_from(23), Err(23));
+        assert_eq!(Code::try_from(255), Err(255));
+    }
+
+    #[test]
+    fn the_table_of_the_specification_has_the_same_names_and_classes() {
+        let page = include_str!("../../../docs/protocol.md");
+        for code in Code::ALL {
+            let class = match code.class() {
+                Class::Done => "-",
+                Class::Retry => "retry",
+                Class::Reroute => "reroute",
+                Class::GiveUp => "give up",
+                Class::Fatal => "fatal",
+            };
+            let row = format!("| {} | {} | {class} |", *code as u8, code.name());
+            assert!(page.contains(&row), "no row {row:?}");
+        }
+    }
+}

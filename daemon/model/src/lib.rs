@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The nouns that the wire and the store share, so that each is defined once and passes from a
+//! message to the store, and back, without a copy.
+//!
+//! `lodestone-wire` says where their fields stand in a message, `lodestone-store` what happens to
+//! them. This crate knows neither: no bytes, no I/O, no locks.
+
+mod code;
+mod id;
+mod ledger;
+mod load;
+mod numbered;
+mod segment;
+mod shuffle;
+mod suspect;
+
+pub use code::{Class, Code, Refusal};
+pub use id::{
+    AppAttempt, AppId, BadAppId, MapId, MapIndex, MapRange, MergeId, ReduceId, ShuffleId,
+    ShuffleKey, check_name, is_path_segment,
+};
+pub use ledger::{Ledger, mix};
+pub use load::{HeldData, Load, State};
+pub use segment::{Crc32c, LaidRun, LaidSegment, Segment, SegmentRun};
+pub use shuffle::{FinalizeSummary, MergeStatus, Mode, ShuffleSpec};
+pub use suspect::{Cause, SuspectBlock};

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A shuffle: how it is registered, and what a service has of it at the end.
+
+use roaring::RoaringBitmap;
+
+use crate::id::ReduceId;
+use crate::numbered::numbered;
+
+numbered! {
+    /// Whether executors keep what they push.
+    pub enum Mode {
+        /// They do: a service has a merged copy, of which some may be missing.
+        Merge = 0,
+        /// They do not: services have all there is of attempts that commit.
+        Remote = 1,
+    }
+}
+
+/// What the driver says of a shuffle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShuffleSpec {
+    /// Whether executors keep what they push.
+    pub mode: Mode,
+    /// Map tasks; every map index is below.
+    pub num_maps: u32,
+    /// Reduce partitions; every reduce id is below.
+    pub num_partitions: u32,
+    /// Tag of what segments hold, such as `spark-stream`.
+    pub format: String,
+}
+
+/// Totals of what is merged of a shuffle.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FinalizeSummary {
+    /// Partitions with at least one segment.
+    pub partitions: u32,
+    /// Segments in them.
+    pub segments: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Segments that were merged once and could not be kept: the disk was full or failed.
+    pub lost_segments: u64,
+    /// Checksum of the ledger of both.
+    pub checksum: u64,
+}
+
+/// What is merged of one partition, as Spark's `MergeStatuses` tells it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MergeStatus {
+    /// The partition.
+    pub reduce_id: ReduceId,
+    /// Map indexes that are merged.
+    pub maps: RoaringBitmap,
+    /// Bytes merged.
+    pub bytes: u64,
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The index of a partition: its segments, their places, and the chunks of Spark's own protocol. No
+//! I/O, no locks, no clock.
+
+pub(crate) mod chunk;
+pub(crate) mod place;
+pub(crate) mod segment;

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An application: its attempt, its lease, its shuffles, its executors.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use lodestone_model::{
+    AppAttempt, AppId, Code, MergeId, Refusal, ShuffleId, ShuffleKey, ShuffleSpec,
+};
+
+use super::executors::Executors;
+use super::generation::{GENERATION_BYTES, Generation};
+use crate::resource::home::Home;
+use crate::resource::{Resources, locked};
+
+/// Lease that registering a shuffle opens if there is none.
+pub(crate) const FIRST_LEASE_MS: u64 = 120_000;
+
+/// Removed shuffles that one application remembers, so that late pushes are told apart from unknown
+/// ones. Past it the lowest (oldest) shuffle ids are forgotten.
+const TOMBSTONES_MAX: usize = 65_536;
+
+/// One application and what it owns.
+#[derive(Debug)]
+pub(crate) struct Application {
+    pub(crate) state: Mutex<ApplicationState>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ApplicationState {
+    pub(crate) attempt: AppAttempt,
+    /// True once it was taken out of the map: whoever still holds it must look again.
+    pub(crate) ended: bool,
+    /// When the lease runs out, on the store's clock.
+    pub(crate) lease_until_ms: Option<u64>,
+    /// For how long it was granted last; a driver renews it after a third of that.
+    pub(crate) lease_ms: u64,
+    /// What Spark's own protocol registered.
+    pub(crate) executors: Executors,
+    pub(crate) shuffles: BTreeMap<ShuffleId, Arc<Generation>>,
+    pub(crate) tombstones: BTreeMap<ShuffleId, MergeId>,
+}
+
+impl Application {
+    pub(crate) fn generations(&self) -> Vec<Arc<Generation>> {
+        locked(&self.state).shuffles.values().cloned().collect()
+    }
+
+    pub(crate) fn shuffle_count(&self) -> usize {
+        locked(&self.state).shuffles.len()
+    }
+}
+
+impl ApplicationState {
+    pub(crate) fn new(attempt: AppAttempt) -> Self {
+        Self {
+            attempt,
+            ended: false,
+            lease_until_ms: None,
+            lease_ms: FIRST_LEASE_MS,
+            executors: Executors::default(),
+            shuffles: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
+        }
+    }
+
+    /// Remembers that this generation is over.
+    pub(crate) fn bury(&mut self, shuffle: ShuffleId, merge: MergeId) {
+        self.tombstones.insert(shuffle, merge);
+        if self.tombstones.len() > TOMBSTONES_MAX {
+            self.tombstones.pop_first();
+        }
+    }
+
+    /// Starts a newer attempt; what the older one had is returned for removal.
+    pub(crate) fn start_attempt(&mut self, attempt: AppAttempt) -> Vec<Arc<Generation>> {
+        self.attempt = attempt;
+        self.tombstones.clear();
+        self.executors.forget_merge_dirs();
+        std::mem::take(&mut self.shuffles).into_values().collect()
+    }
+
+    /// Refuses if this generation cannot be started because one as new was there; otherwise returns
+    /// the older one, for removal, or the very same one.
+    pub(crate) fn make_way(&self, key: &ShuffleKey) -> Result<Option<Arc<Generation>>, Refusal> {
+        let current = self.shuffles.get(&key.shuffle);
+        let newest = current
+            .map(|generation| generation.key.merge)
+            .max(self.tombstones.get(&key.shuffle).copied());
+        match newest {
+            Some(newest) if newest > key.merge => {
+                Err(Code::StaleMerge.because(format!("{key}: merge id {newest} is known")))
+            }
+            Some(newest) if newest == key.merge && current.is_none() => {
+                Err(Code::TooLate.because(format!("{key} was removed")))
+            }
+            _ => Ok(current.cloned()),
+        }
+    }
+
+    /// Refuses if the key is of another attempt than the current one.
+    pub(crate) fn check_attempt(&self, key: &ShuffleKey) -> Result<(), Refusal> {
+        match key.attempt {
+            _ if self.ended => Err(unknown_application(&key.app)),
+            Some(attempt) if attempt < self.attempt => {
+                let detail = format!("attempt {} of {} is known", self.attempt, key.app);
+                Err(Code::StaleAttempt.because(detail))
+            }
+            Some(attempt) if attempt > self.attempt => {
+                let detail = format!("attempt {attempt} of {} was never seen", key.app);
+                Err(Code::UnknownApplication.because(detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts a generation in place of whatever was there.
+    pub(crate) fn start(
+        &mut self,
+        resources: &Resources,
+        key: &ShuffleKey,
+        spec: Option<ShuffleSpec>,
+        home: Home,
+    ) -> Arc<Generation> {
+        let key = ShuffleKey {
+            attempt: Some(self.attempt),
+            ..key.clone()
+        };
+        let shuffle = key.shuffle;
+        let generation = Arc::new(Generation::new(key, spec, home));
+        resources.budget.resize_metadata(0, GENERATION_BYTES);
+        self.tombstones.remove(&shuffle);
+        self.shuffles.insert(shuffle, Arc::clone(&generation));
+        generation
+    }
+}
+
+pub(super) fn unknown_application(app: &AppId) -> Refusal {
+    Code::UnknownApplication.because(format!("application {app} is not known here"))
+}

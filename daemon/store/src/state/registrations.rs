@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Registrations of executors, kept for the next start on the same directories. An executor
+//! registers once, when it starts, and its blocks must be found after the daemon was restarted.
+//!
+//! ```text
+//! lodestone-<incarnation>/
+//!   executors-<n>    a line of JSON per registration; a later line about an executor replaces an earlier one
+//! ```
+//!
+//! The file grows by what is registered, until half of it may be out of date; then the next number
+//! starts with what is known, and the old one goes. Numbers go on from those of earlier starts.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use serde::{Deserialize, Serialize};
+
+use super::executors::ExecutorInfo;
+use crate::fs::{Fs, Open, read_exact_at, write_all_at};
+use crate::resource::incarnation::{registration_file_name, registration_files};
+use crate::resource::patient::{Held, Patient};
+
+/// What a file may grow to before it is looked at.
+const REWRITE_BYTES: u64 = 1024 * 1024;
+
+/// A file larger than this was not written here.
+const READ_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// One executor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Registration {
+    pub(crate) app: String,
+    pub(crate) attempt: i32,
+    pub(crate) executor: String,
+    #[serde(flatten)]
+    pub(crate) info: ExecutorInfo,
+}
+
+/// Where they are written down.
+#[derive(Debug)]
+pub(crate) struct Registrations {
+    root: PathBuf,
+    log: Patient<Log>,
+    /// Somebody is known who could not wait to be written down.
+    is_behind: AtomicBool,
+    /// Nothing is written until all that an earlier start knew is known again: the first file of this
+    /// one takes the place of the old one.
+    pub(crate) is_held: AtomicBool,
+}
+
+/// What is written down.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// Of the file that is written, or was last.
+    number: u64,
+    /// False if there is nothing yet, or not all that is known.
+    is_whole: bool,
+    bytes: u64,
+    rewrite_at: u64,
+}
+
+impl Registrations {
+    /// `number` is that of the newest file of earlier starts: those of this one are newer.
+    pub(crate) fn new(root: PathBuf, number: u64) -> Self {
+        let log = Patient::new(Log {
+            number,
+            ..Log::default()
+        });
+        Self {
+            root,
+            log,
+            is_behind: false.into(),
+            is_held: false.into(),
+        }
+    }
+
+    /// Held while an executor is registered and written down, so that the file has the order in
+    /// which it happened. A disk that hangs is not waited for: an executor that nobody registers ends.
+    pub(crate) fn turn(&self) -> Option<Held<'_, Log>> {
+        self.log.lock().ok()
+    }
+
+    /// Whether the next start will find all that is known.
+    pub(crate) fn are_kept(&self) -> bool {
+        self.turn().is_some_and(|log| self.is_whole(&log))
+    }
+
+    pub(crate) fn is_whole(&self, log: &Log) -> bool {
+        log.is_whole && !self.is_behind.load(SeqCst)
+    }
+
+    /// All is to be written down the next time.
+    pub(crate) fn fall_behind(&self) {
+        self.is_behind.store(true, SeqCst);
+    }
+
+    /// Whether this is the directory they are written down in.
+    pub(crate) fn are_in(&self, root: &Path) -> bool {
+        self.root == root
+    }
+
+    /// Writes a registration down; with all that is `known`, which it is part of, where that is due.
+    /// After a failure it is due.
+    pub(crate) fn add(
+        &self,
+        log: &mut Log,
+        fs: &dyn Fs,
+        registration: &Registration,
+        known: impl FnOnce() -> Vec<Registration>,
+    ) -> io::Result<()> {
+        let line = line_of(registration)?;
+        let was_whole = std::mem::take(&mut log.is_whole) && !self.is_behind.swap(false, SeqCst);
+        if !was_whole || log.bytes >= log.rewrite_at {
+            return self.rewrite(log, fs, &known());
+        }
+        let file = fs.open(&self.path(log.number), Open::Write)?;
+        write_all_at(file.as_ref(), &[&line], log.bytes)?;
+        log.bytes += line.len() as u64;
+        log.is_whole = true;
+        Ok(())
+    }
+
+    /// Starts the next file with all that is known.
+    pub(crate) fn rewrite(
+        &self,
+        log: &mut Log,
+        fs: &dyn Fs,
+        known: &[Registration],
+    ) -> io::Result<()> {
+        let before = registration_files(fs, &self.root)?;
+        log.number += 1;
+        let lines = known.iter().map(line_of).collect::<io::Result<Vec<_>>>()?;
+        let lines = lines.concat();
+        let file = fs.open(&self.path(log.number), Open::Create)?;
+        write_all_at(file.as_ref(), &[&lines], 0)?;
+        for (_, name) in before {
+            // What stays is read before this one, and changes nothing.
+            let _ = fs.remove_file(&self.root.join(name));
+        }
+        log.bytes = lines.len() as u64;
+        log.rewrite_at = REWRITE_BYTES.max(2 * log.bytes);
+        log.is_whole = true;
+        Ok(())
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.root.join(registration_file_name(number))
+    }
+}
+
+fn line_of(registration: &Registration) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(registration)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// What daemons that are gone wrote down.
+#[derive(Debug, Default)]
+pub(crate) struct Earlier {
+    /// In the order in which it was registered.
+    pub(crate) registrations: Vec<Registration>,
+    /// Of the newest file.
+    pub(crate) number: u64,
+    /// False if a file could not be read.
+    pub(crate) is_whole: bool,
+}
+
+impl Earlier {
+    /// Reads the directories of daemons that are gone. A line that is cut is left out: its executor
+    /// was not answered.
+    pub(crate) fn read<'a>(fs: &dyn Fs, roots: impl Iterator<Item = &'a Path>) -> Self {
+        let mut earlier = Self {
+            is_whole: true,
+            ..Self::default()
+        };
+        let mut files = Vec::new();
+        for root in roots {
+            match registration_files(fs, root) {
+                Ok(found) => files.extend(found.into_iter().map(|(n, name)| (n, root.join(name)))),
+                Err(error) => earlier.miss(root, &error),
+            }
+        }
+        files.sort_unstable();
+        earlier.number = files.last().map_or(0, |(number, _)| *number);
+        for (_, path) in files {
+            match content(fs, &path) {
+                Ok(content) => {
+                    let lines = content.split(|byte| *byte == b'\n');
+                    let registrations = lines.filter_map(|line| serde_json::from_slice(line).ok());
+                    earlier.registrations.extend(registrations);
+                }
+                Err(error) => earlier.miss(&path, &error),
+            }
+        }
+        earlier.keep_last();
+        earlier
+    }
+
+    /// What was said later of an executor is all that may be written down again: a start that is
+    /// killed over it must not leave older words in a newer file.
+    fn keep_last(&mut self) {
+        let mut seen = HashSet::new();
+        let mut last: Vec<_> = std::mem::take(&mut self.registrations)
+            .into_iter()
+            .rev()
+            .filter(|one| seen.insert((one.app.clone(), one.executor.clone())))
+            .collect();
+        last.reverse();
+        self.registrations = last;
+    }
+
+    fn miss(&mut self, path: &Path, error: &io::Error) {
+        tracing::warn!(path = %path.display(), %error, "registrations of executors cannot be read");
+        self.is_whole = false;
+    }
+}
+
+fn content(fs: &dyn Fs, path: &Path) -> io::Result<Vec<u8>> {
+    let file = fs.open(path, Open::Read)?;
+    let size = file.size()?;
+    if size > READ_BYTES_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut content = vec![0; size as usize];
+    read_exact_at(file.as_ref(), &mut content, 0)?;
+    Ok(content)
+}

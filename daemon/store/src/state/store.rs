@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The store: what it has, and how that is found. The modules above say what is done with it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, RwLock};
+
+use lodestone_model::{AppAttempt, AppId, Code, Load, Mode, Refusal, ShuffleKey, State};
+
+use super::application::{Application, ApplicationState, unknown_application};
+use super::generation::Generation;
+use super::registrations::{Registration, Registrations};
+use crate::fs::Lock;
+use crate::resource::incarnation::Incarnation;
+use crate::resource::{Resources, locked, reading, writing};
+
+/// The merge store. All calls block.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) resources: Resources,
+    /// In order, like all that is walked: a simulation that is run again must do the same.
+    pub(crate) applications: RwLock<BTreeMap<AppId, Arc<Application>>>,
+    /// Number of the next generation's directory.
+    pub(crate) next_home: AtomicU64,
+    /// The data directories, without links and dots.
+    pub(crate) dirs: Vec<String>,
+    pub(crate) executor_roots: Vec<PathBuf>,
+    pub(crate) registrations: Registrations,
+    /// Nothing new is taken.
+    pub(crate) draining: AtomicBool,
+    pub(crate) incarnation: Incarnation,
+    /// Of this start; an incarnation may have several.
+    pub(crate) life: u64,
+    /// Held until the store is closed.
+    pub(crate) locks: Mutex<Vec<Box<dyn Lock>>>,
+}
+
+impl Store {
+    /// Milliseconds on the store's clock, which never goes back.
+    pub fn now_ms(&self) -> u64 {
+        self.resources.now_ms()
+    }
+
+    /// Under which shuffles are known: of this daemon start, or of the one that left them to it.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// A random number of this daemon start alone.
+    pub fn life(&self) -> u64 {
+        self.life
+    }
+
+    /// How busy the store is, which knows of no connections. Tries disks that were taken out, so that a
+    /// service which is avoided because of its disks is found well again.
+    pub fn load(&self) -> Load {
+        let environment = &self.resources.environment;
+        let state = match self.resources.disks.place(0, environment) {
+            _ if self.is_draining() => State::Draining,
+            Ok(_) => State::Serving,
+            Err(Code::DiskFull) => State::DiskFull,
+            Err(_) => State::DiskFailed,
+        };
+        let space = self.resources.disks.space(environment);
+        let shuffles: usize = self
+            .all_applications()
+            .iter()
+            .map(|app| app.shuffle_count())
+            .sum();
+        Load {
+            state,
+            memory_used: self.resources.budget.used(),
+            memory_limit: self.resources.budget.limit(),
+            disk_free: space.free,
+            disk_total: space.total,
+            connections: 0,
+            shuffles: u32::try_from(shuffles).unwrap_or(u32::MAX),
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
+    }
+
+    /// Runs `work` on the application, which is made if it is unknown.
+    pub(crate) fn with_application<T>(
+        &self,
+        app: &AppId,
+        attempt: AppAttempt,
+        work: impl FnOnce(&mut ApplicationState) -> T,
+    ) -> T {
+        loop {
+            let known = reading(&self.applications).get(app).cloned();
+            let application = known.unwrap_or_else(|| {
+                let mut applications = writing(&self.applications);
+                Arc::clone(applications.entry(app.clone()).or_insert_with(|| {
+                    Arc::new(Application {
+                        state: Mutex::new(ApplicationState::new(attempt)),
+                    })
+                }))
+            });
+            let mut state = locked(&application.state);
+            if !state.ended {
+                return work(&mut state);
+            }
+        }
+    }
+
+    /// The application, if it is known.
+    pub(crate) fn application(&self, app: &AppId) -> Result<Arc<Application>, Refusal> {
+        reading(&self.applications)
+            .get(app)
+            .cloned()
+            .ok_or_else(|| unknown_application(app))
+    }
+
+    /// The generation that `key` names. A removed one is refused with `removed`.
+    pub(crate) fn generation(
+        &self,
+        key: &ShuffleKey,
+        removed: Code,
+    ) -> Result<Arc<Generation>, Refusal> {
+        let application = self.application(&key.app)?;
+        let state = locked(&application.state);
+        state.check_attempt(key)?;
+        let stale = |merge| Code::StaleMerge.because(format!("{key}: merge id {merge} is known"));
+        if let Some(current) = state.shuffles.get(&key.shuffle) {
+            match current.key.merge {
+                merge if merge == key.merge => return Ok(Arc::clone(current)),
+                merge if merge > key.merge => return Err(stale(merge)),
+                _ => {}
+            }
+        } else if let Some(&merge) = state.tombstones.get(&key.shuffle) {
+            match merge {
+                merge if merge == key.merge => {
+                    return Err(removed.because(format!("{key} was removed")));
+                }
+                merge if merge > key.merge => return Err(stale(merge)),
+                _ => {}
+            }
+        }
+        Err(Code::UnknownShuffle.because(format!("{key} was never registered here")))
+    }
+
+    pub(crate) fn all_applications(&self) -> Vec<Arc<Application>> {
+        reading(&self.applications).values().cloned().collect()
+    }
+
+    pub(crate) fn all_remote(&self) -> Vec<Arc<Generation>> {
+        self.all_applications()
+            .iter()
+            .flat_map(|application| application.generations())
+            .filter(|generation| generation.mode() == Mode::Remote)
+            .collect()
+    }
+
+    pub(crate) fn known_registrations(&self) -> Vec<Registration> {
+        let applications = reading(&self.applications);
+        let of = |(app, application): (&AppId, &Arc<Application>)| {
+            let state = locked(&application.state);
+            state.executors.registrations(app).collect::<Vec<_>>()
+        };
+        applications.iter().flat_map(of).collect()
+    }
+
+    /// Executors of which a directory is there.
+    pub(crate) fn present_executors(&self) -> usize {
+        let is_present = |registration: &Registration| {
+            let mut dirs = registration.info.local_dirs.iter();
+            dirs.any(|dir| !self.resources.is_gone(Path::new(dir)))
+        };
+        let known = self.known_registrations();
+        known.into_iter().filter(is_present).count()
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Modules of a crate that use each other in a circle have no order in which they can be read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::breach::Breach;
+use crate::repository::{File, Repository, Source};
+
+const RULE: &str = "module cycle";
+
+/// Crates whose top-level modules form layers.
+const LAYERED: [&str; 3] = ["daemon/model", "daemon/store", "daemon/wire"];
+
+/// The uses of one top-level module by another, and where the first one stands.
+type Uses = BTreeMap<(String, String), (String, usize)>;
+
+/// No top-level module of a layered crate uses itself through others. Tests may use what they like, and
+/// the crate's root uses all. A path that leaves out the module (`crate::Name`) hides which one it
+/// uses: it is a breach as well.
+pub(super) fn cycles(repository: &Repository) -> Vec<Breach> {
+    LAYERED
+        .iter()
+        .flat_map(|folder| cycles_of(repository, &format!("{folder}/src/")))
+        .collect()
+}
+
+fn cycles_of(repository: &Repository, root: &str) -> Vec<Breach> {
+    let (mut uses, mut found) = (Uses::new(), Vec::new());
+    for (file, source) in repository.sources() {
+        let Some(module) = module_path(file, root) else {
+            continue;
+        };
+        for (line, used) in used_modules(source, module.len()) {
+            let place = (file.path.clone(), line);
+            if used.starts_with(char::is_uppercase) {
+                let advice = format!("`crate::{used}` hides its module: name the module");
+                found.push(Breach::at(&file.path, line, RULE, advice));
+            } else if used != module[0] {
+                uses.entry((module[0].to_owned(), used)).or_insert(place);
+            }
+        }
+    }
+    for ((from, to), (path, line)) in &uses {
+        if let Some(back) = way(&uses, to, from) {
+            let advice = format!(
+                "`{from}` uses `{to}`, which uses it again ({from} -> {}): \
+                 move what both need below them",
+                back.join(" -> ")
+            );
+            found.push(Breach::at(path, *line, RULE, advice));
+        }
+    }
+    found
+}
+
+/// The names of the modules from the crate's root down to a file; none for the root itself.
+fn module_path<'a>(file: &'a File, root: &str) -> Option<Vec<&'a str>> {
+    let path = file.path.strip_prefix(root)?.strip_suffix(".rs")?;
+    let path = path.strip_suffix("/mod").unwrap_or(path);
+    (!["lib", "main"].contains(&path)).then(|| path.split('/').collect())
+}
+
+/// The top-level modules (or names) that the code of a file uses, with their lines; `depth` is how many
+/// modules below the crate's root the file is.
+fn used_modules(source: &Source, depth: usize) -> Vec<(usize, String)> {
+    let lines = source.code_lines();
+    let code: Vec<&str> = lines
+        .map(|(_, code, is_test)| if is_test { "" } else { code })
+        .collect();
+    let code = code.join("\n");
+    let upwards = "super::".repeat(depth);
+    let mut found = Vec::new();
+    for start in ["crate::", &upwards] {
+        for (at, _) in code.match_indices(start) {
+            let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+            if code[..at].ends_with(is_word) {
+                continue;
+            }
+            let line = code[..at].matches('\n').count() + 1;
+            let names = first_names(&code[at + start.len()..]);
+            found.extend(names.into_iter().map(|name| (line, name)));
+        }
+    }
+    found.retain(|(_, name)| !["super", "self"].contains(&name.as_str()));
+    found
+}
+
+/// The first name of a path, or of each path of a group: `a` and `b` of `{a::{c, d}, b}`.
+fn first_names(path: &str) -> BTreeSet<String> {
+    let Some(group) = path.strip_prefix('{') else {
+        return BTreeSet::from([identifier(path)]);
+    };
+    let (mut names, mut depth) = (BTreeSet::from([identifier(group)]), 1);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 1 => drop(names.insert(identifier(&group[at + 1..]))),
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    names.remove("");
+    names
+}
+
+fn identifier(text: &str) -> String {
+    let is_word = |c: &char| c.is_alphanumeric() || *c == '_';
+    text.trim_start().chars().take_while(is_word).collect()
+}
+
+/// The shortest chain of uses that leads from one module to another, both included.
+fn way(uses: &Uses, from: &str, to: &str) -> Option<Vec<String>> {
+    let mut open = vec![vec![from.to_owned()]];
+    let mut seen = BTreeSet::from([from.to_owned()]);
+    while !open.is_empty() {
+        let mut longer = Vec::new();
+        for chain in open {
+            let last = chain.last()?;
+            if last == to {
+                return Some(chain);
+            }
+            for (_, next) in uses.keys().filter(|(user, _)| user == last) {
+                if seen.insert(next.clone()) {
+                    longer.push([chain.as_slice(), std::slice::from_ref(next)].concat());
+                }
+            }
+        }
+        open = longer;
+    }
+    None
+}
