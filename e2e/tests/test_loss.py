@@ -160,7 +160,7 @@ def test_what_one_of_two_services_merged_is_read_when_the_other_dies(
     assert outcome.answer == plain_answer(job)
     totals = outcome.report["totals"]
     assert totals["mergedBlocksRead"] == totals["originalsRead"] == MAPS * half
-    assert outcome.reasons()["FINALIZE_FAILED"] > 0
+    assert {"LAYOUT_FAILED", "FETCH_SERVICE_SUSPECT"} & set(outcome.reasons())
 
 
 @pytest.fixture

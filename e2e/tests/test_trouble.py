@@ -71,7 +71,7 @@ def test_a_daemon_that_dies_while_maps_run_costs_no_row(
     open_all(gates)
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
-    assert {"PUSH_CONNECTION_FAILED", "FINALIZE_FAILED"} & set(outcome.reasons())
+    assert {"PUSH_CONNECTION_FAILED", "LAYOUT_FAILED", "FETCH_SERVICE_SUSPECT"} & set(outcome.reasons())
     assert outcome.report["totals"]["mergedBlocksRead"] == 0
 
 
@@ -136,7 +136,7 @@ def test_a_daemon_restarted_between_two_reads_is_not_mistaken_for_the_old_one(
     assert "FETCH_SERVICE_RESTARTED" in outcome.reasons()
 
 
-def test_a_daemon_restarted_before_finalize_is_not_mistaken_for_the_old_one(
+def test_a_daemon_restarted_while_maps_run_is_not_mistaken_for_the_old_one(
     start_daemon, start_job, gates, plain_answer
 ):
     daemon = start_daemon()
@@ -150,7 +150,7 @@ def test_a_daemon_restarted_before_finalize_is_not_mistaken_for_the_old_one(
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     assert outcome.report["totals"]["mergedBlocksRead"] == 0
-    assert {"PUSH_SERVICE_RESTARTED", "FINALIZE_FAILED"} <= set(outcome.reasons())
+    assert {"PUSH_SERVICE_RESTARTED", "FETCH_SERVICE_RESTARTED"} <= set(outcome.reasons())
 
 
 def test_a_file_of_the_daemon_that_is_cut_costs_the_blocks_in_it_and_the_disk_is_blamed(

@@ -78,7 +78,7 @@ private[spark] final class LodestoneConf private (conf: SparkConf) {
   val pushMaxBlockSizeBytes: Long = conf.get(PushMaxBlockSize)
   val pushBatchSizeBytes: Long = conf.get(PushBatchSize)
   val pushMemoryBytes: Long = conf.get(PushMemory)
-  val finalizeTimeoutMs: Long = conf.get(FinalizeTimeout)
+  val pushTimeoutMs: Long = conf.get(PushTimeout)
   val requestTimeoutMs: Long = conf.get(RequestTimeout)
   val leaseTtlMs: Long = conf.get(LeaseTtl)
 
@@ -165,7 +165,7 @@ private[spark] object LodestoneConf {
       "mode remote a request takes 256 KiB or more, and one large record may exceed the limit.")
     .quantity("64m", Size.atLeast("64k"))
 
-  val FinalizeTimeout: ConfigEntry[Long] = key("finalize.timeout")
+  val PushTimeout: ConfigEntry[Long] = key("push.timeout")
     .doc("Longest time that the first reader waits for pushes that are still under way.")
     .quantity("3s", Time.between("0ms", MaxWait))
 

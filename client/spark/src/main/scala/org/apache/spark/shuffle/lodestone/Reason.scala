@@ -59,8 +59,8 @@ private[spark] object Reason {
   case object ServiceLeftOut extends Reason(
         "SERVICE_LEFT_OUT",
         "a known service did not serve, or was slow, when the shuffle was planned")
-  case object FinalizeEarly extends Reason(
-        "FINALIZE_EARLY",
+  case object PushNotAwaited extends Reason(
+        "PUSH_NOT_AWAITED",
         "readers stopped waiting for map tasks that were still pushing")
 
   // A remote shuffle is moved, or run again.
@@ -80,9 +80,7 @@ private[spark] object Reason {
   case object BlockTooLarge
       extends Reason("BLOCK_TOO_LARGE", "the block is larger than the limit for merging")
   case object PushTooLate
-      extends Reason("PUSH_TOO_LATE", "the push arrived after the shuffle was finalized")
-  case object PushOtherAttempt
-      extends Reason("PUSH_OTHER_ATTEMPT", "another attempt of the map task was merged first")
+      extends Reason("PUSH_TOO_LATE", "readers did not wait for the push or its plan any longer")
   case object PushStale extends Reason("PUSH_STALE", "a newer generation of the shuffle exists")
   case object PushRestarted
       extends Reason("PUSH_SERVICE_RESTARTED", "the service was restarted after the plan was made")
@@ -106,14 +104,15 @@ private[spark] object Reason {
   case object PushServiceError extends Reason(
         "PUSH_SERVICE_ERROR",
         "the service failed while it handled the push; its log has details")
+  case object LedgerMismatch extends Reason(
+        "LEDGER_MISMATCH",
+        "the service has other blocks of the map task than it acknowledged")
   case object PushRefused
       extends Reason("PUSH_REFUSED", "the service refused the push as invalid")
 
   // The reader takes originals.
   case object LocalMapRead
       extends Reason("LOCAL_MAP_READ", "the task reads whole map outputs, in order, where they are")
-  case object NotFinalized
-      extends Reason("FINALIZE_FAILED", "the service did not finalize the shuffle in time")
   case object LayoutFailed
       extends Reason("LAYOUT_FAILED", "the service did not send its segment layouts")
   case object FetchRestarted
@@ -148,9 +147,6 @@ private[spark] object Reason {
   case object RecordsUnchecked extends Reason(
         "RECORDS_UNCHECKED",
         "an original was read without a check, as its number of records is unknown")
-  case object LedgerMismatch extends Reason(
-        "LEDGER_MISMATCH",
-        "the service has other blocks than it acknowledged to map tasks")
 
   /** Every reason, in the order of the report. */
   val all: Seq[Reason] = Seq(
@@ -174,14 +170,13 @@ private[spark] object Reason {
     UnknownShuffle,
     NothingPushed,
     ServiceLeftOut,
-    FinalizeEarly,
+    PushNotAwaited,
     ReplicasMissing,
     RemoteMoved,
     ReaderCutOff,
     OutputLost,
     BlockTooLarge,
     PushTooLate,
-    PushOtherAttempt,
     PushStale,
     PushRestarted,
     PushUnknown,
@@ -195,9 +190,9 @@ private[spark] object Reason {
     PushSkippedService,
     PushDraining,
     PushServiceError,
+    LedgerMismatch,
     PushRefused,
     LocalMapRead,
-    NotFinalized,
     LayoutFailed,
     FetchRestarted,
     FetchSuspect,
@@ -211,8 +206,7 @@ private[spark] object Reason {
     ChunkBroken,
     RecordsMismatch,
     OriginalMismatch,
-    RecordsUnchecked,
-    LedgerMismatch)
+    RecordsUnchecked)
 
   private val byCode: Map[String, Reason] = all.map(reason => reason.code -> reason).toMap
 

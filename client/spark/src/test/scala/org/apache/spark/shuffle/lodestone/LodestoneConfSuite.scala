@@ -29,7 +29,7 @@ class LodestoneConfSuite {
     assertEquals(1L << 20, conf.pushMaxBlockSizeBytes)
     assertEquals(4L << 20, conf.pushBatchSizeBytes)
     assertEquals(64L << 20, conf.pushMemoryBytes)
-    assertEquals(3000L, conf.finalizeTimeoutMs)
+    assertEquals(3000L, conf.pushTimeoutMs)
     assertEquals(5000L, conf.requestTimeoutMs)
     assertEquals(120000L, conf.leaseTtlMs)
     assertEquals(None, conf.embeddedMemoryBytes)
@@ -69,9 +69,9 @@ class LodestoneConfSuite {
 
   @Test def `a number without a unit is refused`(): Unit = {
     assertEquals(
-      "spark.lodestone.finalize.timeout is '3', but must be a time with a unit between 0ms and " +
+      "spark.lodestone.push.timeout is '3', but must be a time with a unit between 0ms and " +
         "10min, such as 3s.",
-      refusal("spark.lodestone.finalize.timeout" -> "3"))
+      refusal("spark.lodestone.push.timeout" -> "3"))
     assertEquals(
       "spark.lodestone.push.batchSize is '4', but must be a size with a unit between 64k and " +
         "64m, such as 4m.",
@@ -94,8 +94,8 @@ class LodestoneConfSuite {
       "push.memory" -> "1m",
       "push.memory" -> "99999999999999999999g",
       "push.memory" -> "9999999999t",
-      "finalize.timeout" -> "-1s",
-      "finalize.timeout" -> "11min",
+      "push.timeout" -> "-1s",
+      "push.timeout" -> "11min",
       "request.timeout" -> "99ms",
       "lease.ttl" -> "9s",
       "lease.ttl" -> "61min",

@@ -14,6 +14,13 @@ private[lodestone] object LogCapture {
   /** Warnings of everything of ours, while `body` runs. */
   def warnings(body: => Unit): Seq[String] = lines(Level.WARN, "lodestone")(body)
 
+  /** What this class says at this level, though the log may not have it. */
+  def linesOf(speaker: Class[_], level: Level)(body: => Unit): Seq[String] = {
+    Configurator.setLevel(speaker.getName, level)
+    try lines(level, speaker.getName)(body)
+    finally Configurator.setLevel(speaker.getName, null: Level)
+  }
+
   /** What loggers of such a name say at this level. */
   def lines(level: Level, name: String)(body: => Unit): Seq[String] = {
     val said = new ConcurrentLinkedQueue[String]()

@@ -85,7 +85,7 @@ private object SameIdSuite {
       .set("spark.lodestone.mode", mode)
       .set("spark.lodestone.services", service)
       // However slow the machine is, readers wait for all that is pushed.
-      .set("spark.lodestone.finalize.timeout", "60s")
+      .set("spark.lodestone.push.timeout", "60s")
     val spark = new SparkContext(conf)
     // What the plugin knows the application by, and before it has asked.
     spark.conf.set("spark.app.id", "local-1764000000000")

@@ -21,8 +21,7 @@ import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle.lodestone.{LodestoneConf, LodestoneReport, Mode, Reason}
 import org.apache.spark.shuffle.lodestone.ServiceSource
 import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
-import org.apache.spark.shuffle.lodestone.driver.remote.{FailedAttempts, MapTaskEnds}
-import org.apache.spark.shuffle.lodestone.driver.remote.RemoteShuffles
+import org.apache.spark.shuffle.lodestone.driver.remote._
 import org.apache.spark.shuffle.lodestone.driver.services._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
@@ -49,7 +48,6 @@ private[spark] final class DriverCoordinator private (
     ServiceClient.applicationOf(conf, UUID.randomUUID().getLeastSignificantBits)
   private val client = new ServiceClient(app, settings.requestTimeoutMs)
   private val report = new DriverReport
-  private val shuffles = new ShuffleTable
   private val counts = new MapCounts
   private val source = addressSource()
   private val directory = new ServiceDirectory(source, client, loop)
@@ -57,46 +55,42 @@ private[spark] final class DriverCoordinator private (
   private val removals = new Removals(client, loop)
   private val leases =
     new LeaseKeeper(settings, directory, client, reports, heardOf(_), loop)
-  private val remover = new ShuffleRemover(shuffles, removals, report)
-  private val finalizer =
-    new MergeFinalizer(settings, shuffles, directory, client, removals, report, loop)
+  private val claims =
+    new LossClaims(
+      settings,
+      client,
+      () => lookups.inTime(executors().map(_.size)(loop.context), Int.MaxValue),
+      loop)
+  private val shuffles = new Shuffles(claims.forget, removals, report)
   private val choice = new MergeChoice(settings)
   private val registration = new Registration(directory, leases, client, loop)
-  private val registrar =
-    new ShuffleRegistrar(
+  private val readers = new Readers(settings, shuffles, removals, report, loop)
+  private val planner =
+    new Planner(
+      settings,
       shuffles,
       choice,
       directory,
-      removals,
       registration,
-      remover,
-      finalizer,
+      removals,
+      readers,
       report,
       () => nearHosts(),
       loop)
-  private val remote: RemoteShuffles =
-    new RemoteShuffles(
-      settings,
-      directory,
-      registration,
-      client,
-      removals,
-      report,
-      () => tracker,
-      () => nearHosts(),
-      () => lookups.inTime(executors().map(_.size)(loop.context), Int.MaxValue),
-      killTask,
-      loop)
+  private val outputs =
+    new LostOutputs(shuffles, claims, directory, report, () => tracker, killTask)
+  private val departures: Departures =
+    new Departures(shuffles, outputs, directory, client, removals, loop)
   private val taskEnds =
-    new MapTaskEnds(new FailedAttempts(remote, client, () => tracker, loop), loop)
+    new MapTaskEnds(new FailedAttempts(shuffles, client, () => tracker, loop), loop)
   private val endpoint = env.rpcEnv.setupEndpoint(
     DriverEndpoint.Name,
     new DriverEndpoint(
       env.rpcEnv,
       loop,
-      registrar,
-      finalizer,
-      remote,
+      planner,
+      readers,
+      outputs,
       directory,
       Some(source).collect { case hosts: EmbeddedHosts => hosts },
       counts,
@@ -108,7 +102,7 @@ private[spark] final class DriverCoordinator private (
 
   private def heardOf(service: Service): Unit = {
     removals.heardOf(service.location)
-    if (service.load.exists(_.leaving)) remote.leaves(service)
+    if (service.load.exists(_.leaving)) departures.leaves(service)
   }
 
   /** The report at the end of the application. */
@@ -118,7 +112,7 @@ private[spark] final class DriverCoordinator private (
   val isRemote: Boolean = settings.mode == Mode.Remote
 
   // Spark registers a shuffle before it submits its stage, so no end of a task is missed.
-  if (isRemote) listeners.addToSharedQueue(taskEnds)
+  listeners.addToSharedQueue(taskEnds)
 
   /** Returns the reason why the shuffle is left to Spark, if it is known before it begins. */
   def obstacle(dependency: ShuffleDependency[_, _, _]): Option[Reason] =
@@ -133,12 +127,9 @@ private[spark] final class DriverCoordinator private (
   /** Adds a shuffle that may be merged, or that is remote in mode remote. */
   def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit = loop.post {
     report.registered(shuffleId, numMaps, numPartitions)
-    if (isRemote) {
-      remote.registered(shuffleId, numMaps, numPartitions)
-    } else {
-      shuffles.add(new ShuffleState(shuffleId, numMaps, numPartitions))
-      counts.registered(shuffleId, numMaps, numPartitions)
-    }
+    val replicas = if (isRemote) settings.replicas else OneCopy
+    shuffles.add(new Shuffle(shuffleId, numMaps, numPartitions, !isRemote, replicas))
+    if (!isRemote) counts.registered(shuffleId, numMaps, numPartitions)
   }
 
   /** Adds a shuffle that uses no service. */
@@ -153,12 +144,12 @@ private[spark] final class DriverCoordinator private (
 
   def removed(shuffleId: Int): Unit = loop.post {
     counts.removed(shuffleId)
-    if (isRemote) remote.removed(shuffleId) else remover.removed(shuffleId)
+    shuffles.removed(shuffleId)
   }
 
   /** Ends the application at the services. Waits for their answers for a limited time. */
   def stop(): Unit = if (stopped.compareAndSet(false, true)) {
-    if (isRemote) listeners.removeListener(taskEnds)
+    listeners.removeListener(taskEnds)
     env.rpcEnv.stop(endpoint)
     env.metricsSystem.removeSource(metrics)
     val ended = Promise[Unit]()
@@ -200,7 +191,7 @@ private[spark] final class DriverCoordinator private (
   private[lodestone] def quiet(): Future[Unit] = {
     val reached = Promise[Unit]()
     def look(before: Long): Unit =
-      if (report.changes == before && !shuffles.generations.exists(_.isUnsettled)) {
+      if (report.changes == before && !shuffles.all.exists(isOpen)) {
         reached.trySuccess(())
       } else {
         val now = report.changes
@@ -209,6 +200,11 @@ private[spark] final class DriverCoordinator private (
     loop.post(look(NeverSeen))
     if (lastReport.isDefined) Future.unit else reached.future
   }
+
+  /** Whether map tasks or readers of the shuffle wait, or map tasks push. */
+  private def isOpen(shuffle: Shuffle): Boolean =
+    shuffle.isPlanning ||
+      (shuffle.keepsOriginals && shuffle.pushes.areOpen(shuffle.plan.isDefined))
 
   /** Kills a task as the UI does, so that Spark does not count its end as a failure. */
   private def killTask(taskId: Long, why: String): Unit =
@@ -254,6 +250,7 @@ private[spark] object DriverCoordinator {
   /** A report arrives right after its task, so after this time without one, none is on its way. */
   private val QuietMs = 300L
   private val NeverSeen = -1L
+  private val OneCopy = 1
 
   /** They make about 80 KB. A service has a small part of its memory for all reports. */
   private val MaxShufflesTold = 200

@@ -5,16 +5,16 @@ import org.apache.spark.SparkException
 import org.apache.spark.rpc.{RpcCallContext, RpcEnv, ThreadSafeRpcEndpoint}
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
-import org.apache.spark.shuffle.lodestone.driver.remote.RemoteShuffles
+import org.apache.spark.shuffle.lodestone.driver.remote.LostOutputs
 import org.apache.spark.shuffle.lodestone.driver.services.{EmbeddedHosts, ServiceDirectory}
 
 /** Receives the messages of executors and makes an event of the loop of each. */
 private[driver] final class DriverEndpoint(
     override val rpcEnv: RpcEnv,
     loop: EventLoop,
-    registrar: ShuffleRegistrar,
-    finalizer: MergeFinalizer,
-    remote: RemoteShuffles,
+    planner: Planner,
+    readers: Readers,
+    outputs: LostOutputs,
     directory: ServiceDirectory,
     hosts: Option[EmbeddedHosts],
     counts: MapCounts,
@@ -23,7 +23,7 @@ private[driver] final class DriverEndpoint(
 
   /** One-way messages are reports. If too many events wait, reports are lost, and nothing else. */
   override def receive: PartialFunction[Any, Unit] = {
-    case message: MapPushed => loop.offer(() => finalizer.mapPushed(message))
+    case message: MapPushed => loop.offer(() => readers.pushed(message))
     case message: MapCounted =>
       loop.offer(message.records.bytes.toLong)(() => counts.counted(message))
     case message: TaskRead => loop.offer(() => report.read(message))
@@ -36,23 +36,25 @@ private[driver] final class DriverEndpoint(
   }
 
   override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
-    case GetMergePlan(id, sample) =>
-      ask(context)(registrar.plan(id, sample, context.reply(_)))
-    case GetMergeResult(id) => ask(context)(finalizer.result(id, context.reply(_)))
-    case message: GetCounts => ask(context)(context.reply(counts.answer(message)))
-    case message: GetRemotePlan => ask(context)(remote.plan(message, context.reply(_)))
-    case GetRemotePlaces(shuffleId) =>
-      ask(context)(remote.places(shuffleId, context.reply(_)))
+    case message: GetPlan => ask(context)(planner.plan(message, context.reply(_)))
+    case message: GetPlaces => ask(context)(readers.places(message, context.reply(_)))
+    case message: GetCounts =>
+      // Who gets no answer reads without comparing, and does not wait for the driver for a while.
+      offer(context)(context.reply(counts.answer(message)))
     case message: OutputsLost =>
       // A driver with too many events has not asked the services: the answer must not claim it.
-      val taken = loop.offer(() => remote.lost(message, context.reply(_)))
-      if (!taken) context.sendFailure(new SparkException(Reason.DriverUnreachable.sentence))
+      offer(context)(outputs.lost(message, context.reply(_)))
     case message: DistrustMerged =>
-      if (!loop.offer(() => context.reply(finalizer.distrust(message)))) context.reply(false)
+      if (!loop.offer(() => context.reply(readers.distrust(message)))) context.reply(false)
   }
 
   private def ask(context: RpcCallContext)(event: => Unit): Unit =
-    if (!loop.offer(() => event)) context.reply(NotMerged(Reason.DriverUnreachable.code))
+    if (!loop.offer(() => event)) context.reply(NoPlan(Reason.DriverUnreachable))
+
+  private def offer(context: RpcCallContext)(event: => Unit): Unit =
+    if (!loop.offer(() => event)) {
+      context.sendFailure(new SparkException(Reason.DriverUnreachable.sentence))
+    }
 }
 
 private[lodestone] object DriverEndpoint {

@@ -18,16 +18,18 @@ import org.apache.spark.util.RpcUtils
 /** What executors want of the driver. */
 private[lodestone] trait DriverLink {
 
-  /** [[MergePlan]] or [[NotMerged]]. */
-  def plan(generation: ShuffleGeneration, sample: MapSample): Future[DriverMessage]
+  /** For map tasks. */
+  def plan(asked: GetPlan): Future[PlanAnswer]
 
-  /** [[MergePlan]] or [[NotMerged]]. */
-  def result(generation: ShuffleGeneration): Future[DriverMessage]
+  /** For reduce tasks. */
+  def places(asked: GetPlaces): Future[PlanAnswer]
+
+  /** True when Spark has forgotten the outputs, false when they are there. */
+  def lost(outputs: OutputsLost): Future[Boolean]
 
   def distrust(generation: ShuffleGeneration, reduceId: Int, why: Reason): Future[Boolean]
 
-  /** [[CountedMaps]] or [[NotMerged]]. */
-  def counts(asked: GetCounts): Future[DriverMessage]
+  def counts(asked: GetCounts): Future[CountedMaps]
 
   /** One-way. */
   def tell(message: DriverMessage): Unit
@@ -37,10 +39,10 @@ private[lodestone] trait DriverLink {
     try {
       tell(message)
     } catch {
-      // Of Spark's RPC, when it is stopped or the driver is gone; it has no exception of its own for that.
-      // No row is lost or doubled. Without a TaskRead the report lacks numbers. Without a MapPushed the
-      // finalizer waits for its time-out, and has the service show nothing of that attempt: its originals
-      // are read. Without a MapCounted its originals are read unchecked, and counted as such.
+      // Of Spark's RPC, if it is stopped or the driver is gone. It has no exception of its own for that.
+      // No row is lost or doubled. Without a TaskRead the report lacks numbers. Without a MapPushed
+      // the first reader waits for `push.timeout`. Without a MapCounted the originals of the map are
+      // read unchecked, and counted as such.
       case NonFatal(failure) => DriverLink.log.warn("A task's report was not sent", failure)
     }
 
@@ -55,8 +57,8 @@ private[lodestone] trait DriverLink {
       case _: TimeoutException =>
         DriverLink.log.warn(s"The driver did not answer in time: $what")
         None
-      // Of Spark's RPC, as above. Without the note a stage may fail once more; with this exception in the place of
-      // the one that the caller is about to throw it would be the whole application, or the answer.
+      // Of Spark's RPC, as above. Without the note a stage may fail once more. This exception in place
+      // of the one that the caller is about to throw would end the application, or give a wrong answer.
       case NonFatal(failure) =>
         DriverLink.log.warn(s"The driver did not answer: $what", failure)
         None
@@ -72,61 +74,38 @@ private[lodestone] object DriverLink {
   private val log = LoggerFactory.getLogger(classOf[DriverLink])
 }
 
-/** What executors want of the driver for remote shuffles. */
-private[lodestone] trait RemoteDriverLink extends DriverLink {
-
-  /** [[RemotePlan]] or [[NotMerged]]. */
-  def remotePlan(asked: GetRemotePlan): Future[DriverMessage]
-
-  /** [[RemotePlan]] or [[NotMerged]]. */
-  def remotePlaces(shuffleId: Int): Future[DriverMessage]
-
-  /** True when Spark has forgotten the outputs, false when they are there. */
-  def lost(outputs: OutputsLost): Future[Boolean]
-}
-
 /**
  * Over Spark's RPC. The first use looks the endpoint up, which blocks for a moment.
  *
  * @param planned
- *   sees the driver's answer to each [[GetMergePlan]]
+ *   sees the driver's answer to each [[GetPlan]]
  */
 private[lodestone] final class RpcDriverLink(
     env: SparkEnv,
     conf: LodestoneConf,
-    planned: DriverMessage => Unit)
-    extends RemoteDriverLink {
+    planned: PlanAnswer => Unit)
+    extends DriverLink {
   import RpcDriverLink._
 
   private lazy val driver: RpcEndpointRef =
     RpcUtils.makeDriverRef(DriverEndpoint.Name, env.conf, env.rpcEnv)
 
-  /** To find the services and to register with them; or to wait for maps and to finalize. */
+  /** To find the services and to register with them; or to wait for pushes. */
   override val patience: FiniteDuration =
-    (conf.finalizeTimeoutMs + RequestsInARow * conf.requestTimeoutMs).millis
+    (conf.pushTimeoutMs + RequestsInARow * conf.requestTimeoutMs).millis
 
   private val timeout = new RpcTimeout(patience, "spark.lodestone.request.timeout")
 
-  override def plan(generation: ShuffleGeneration, sample: MapSample): Future[DriverMessage] = {
-    val answer = ask[DriverMessage](GetMergePlan(generation, sample))
+  override def plan(asked: GetPlan): Future[PlanAnswer] = {
+    val answer = ask[PlanAnswer](asked)
     answer.foreach(planned)(SameThread)
     answer
   }
 
-  override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] = {
-    val answer = ask[DriverMessage](asked)
-    answer.foreach(planned)(SameThread)
-    answer
-  }
-
-  override def remotePlaces(shuffleId: Int): Future[DriverMessage] =
-    ask[DriverMessage](GetRemotePlaces(shuffleId))
+  override def places(asked: GetPlaces): Future[PlanAnswer] = ask[PlanAnswer](asked)
 
   override def lost(outputs: OutputsLost): Future[Boolean] =
     ask[Boolean](outputs)
-
-  override def result(generation: ShuffleGeneration): Future[DriverMessage] =
-    ask[DriverMessage](GetMergeResult(generation))
 
   override def distrust(
       generation: ShuffleGeneration,
@@ -134,8 +113,8 @@ private[lodestone] final class RpcDriverLink(
       why: Reason): Future[Boolean] =
     ask[Boolean](DistrustMerged(generation, reduceId, why.code))
 
-  override def counts(asked: GetCounts): Future[DriverMessage] =
-    ask[DriverMessage](asked)
+  override def counts(asked: GetCounts): Future[CountedMaps] =
+    ask[CountedMaps](asked)
 
   override def tell(message: DriverMessage): Unit = driver.send(message)
 

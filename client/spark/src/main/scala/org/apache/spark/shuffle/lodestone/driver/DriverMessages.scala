@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
+import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.counts.PackedLongs
 import org.apache.spark.shuffle.lodestone.transport.{DamagedSegment, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire.Ledger
 
 /** What executors and the driver endpoint say to each other over Spark's RPC. */
 private[spark] sealed trait DriverMessage extends Serializable
@@ -40,9 +40,28 @@ private[spark] final case class MapSample(
   def bytesOf(numMaps: Int): Long = if (maps == 0) 0 else bytes / maps * numMaps
 }
 
-/** Ask: where do the blocks of this shuffle go? Answer: [[MergePlan]] or [[NotMerged]]. */
-private[spark] final case class GetMergePlan(generation: ShuffleGeneration, sample: MapSample)
+/**
+ * Ask: where do the map tasks of this shuffle push? Answer: [[PlanAnswer]].
+ *
+ * @param mergeId
+ *   Spark's `shuffleMergeId`: a higher one than before says that all maps are run again
+ * @param sample
+ *   map outputs of an executor that keeps them; the driver decides by them whether merging gains
+ * @param trouble
+ *   why the plan that the executor has is of no use any more
+ */
+private[spark] final case class GetPlan(
+    shuffleId: Int,
+    mergeId: Int,
+    sample: Option[MapSample] = None,
+    trouble: Option[ServiceTrouble] = None)
     extends DriverMessage
+
+/**
+ * Ask: where are map outputs read from? Answer: [[PlanAnswer]]. If executors keep the outputs, it
+ * comes when all pushes are over, or after `spark.lodestone.push.timeout`.
+ */
+private[spark] final case class GetPlaces(shuffleId: Int, mergeId: Int) extends DriverMessage
 
 /** One-way: all pushes of one map attempt are over, successful or not. */
 private[spark] final case class MapPushed(
@@ -51,9 +70,6 @@ private[spark] final case class MapPushed(
     mapId: Long,
     counts: PushCounts)
     extends DriverMessage
-
-/** Ask: the merged shuffle, as far as it got. Answer: [[MergePlan]] or [[NotMerged]]. */
-private[spark] final case class GetMergeResult(generation: ShuffleGeneration) extends DriverMessage
 
 /**
  * Ask (true = noted): merged data proved wrong in the middle of a read; later attempts must take
@@ -126,53 +142,12 @@ private[spark] object CountedMaps {
   }
 }
 
-/**
- * Partition `p` of `numPartitions` belongs to service `p * services.length / numPartitions`.
- * In the answer to [[GetMergeResult]] a service that must not be read from is null in `services`,
- * so that the rule stays the same, and `absent` has the reason's code. Blocks above
- * `maxBlockBytes` stay where they are.
- *
- * @param distrusted
- *   merged data proved wrong, for the reason with this code: services are asked for the numbers of
- *   records alone, by which the originals are checked
- */
-private[spark] final case class MergePlan(
-    numPartitions: Int,
-    services: Array[ServiceLocation],
-    absent: Map[Int, String] = Map.empty,
-    maxBlockBytes: Long = Int.MaxValue,
-    distrusted: Option[String] = None)
-    extends DriverMessage {
-
-  /** Index into `services` for a partition. */
-  def serviceIndexOf(reduceId: Int): Int =
-    ((reduceId.toLong * services.length) / numPartitions).toInt
-}
-
-/**
- * The shuffle is left to plain Spark; `code` is a [[org.apache.spark.shuffle.lodestone.Reason]].
- *
- * @param forNow
- *   other maps may show that it had better be merged: ask again when more are known
- */
-private[spark] final case class NotMerged(code: String, forNow: Boolean = false)
-    extends DriverMessage
-
-/**
- * Sums over one map attempt. `acknowledged` is what each service said it has, by its index in the
- * plan; `unpushed` counts blocks by reason code. Nobody knows what the services in `unsure` have.
- */
+/** Sums over one map attempt. `unpushed` counts blocks by reason code. */
 private[spark] final case class PushCounts(
     blocks: Long,
     bytes: Long,
     requests: Long,
-    acknowledged: Map[Int, Ledger],
-    unpushed: Map[String, Long],
-    unsure: Set[Int] = Set.empty) {
-
-  /** What is sent in its place. Java's serialization calls this. */
-  def writeReplace(): AnyRef = PackedCounts(this)
-}
+    unpushed: Map[String, Long])
 
 /**
  * Sums over one reduce task. `fallbacks` counts original blocks or chunks by reason code;
@@ -186,18 +161,6 @@ private[spark] final case class ReadCounts(
     originals: Long,
     fallbacks: Map[String, Long])
 
-/**
- * Ask: where do the map tasks of this remote shuffle push? Answer: [[RemotePlan]] or [[NotMerged]].
- *
- * @param mergeId
- *   Spark's `shuffleMergeId`: a higher one than before says that all maps are run again
- */
-private[spark] final case class GetRemotePlan(
-    shuffleId: Int,
-    mergeId: Int,
-    trouble: Option[ServiceTrouble])
-    extends DriverMessage
-
 /** A service takes nothing more of an executor that knew the shuffle's plan so far; `code`: why. */
 private[spark] final case class ServiceTrouble(
     epoch: Int,
@@ -205,9 +168,6 @@ private[spark] final case class ServiceTrouble(
     service: ServiceLocation,
     code: String)
     extends Serializable
-
-/** Ask: where are map outputs read from? Answer: [[RemotePlan]] or [[NotMerged]]. */
-private[spark] final case class GetRemotePlaces(shuffleId: Int) extends DriverMessage
 
 /**
  * Ask: a task of this executor cannot read map outputs of this epoch, because of these services. Answer:
@@ -239,17 +199,45 @@ private[spark] final case class OutputsLost(
 /** One block of a map attempt that Spark accepted. */
 private[spark] final case class MissingBlock(mapIndex: Int, mapId: Long, reduceId: Int)
 
+/** What the driver answers to [[GetPlan]] and [[GetPlaces]]. */
+private[spark] sealed trait PlanAnswer extends DriverMessage
+
 /**
- * Where a remote shuffle is pushed to, and read from. `versions` grows when a service can take no
- * more; `epoch`, which services know as the merge id, when outputs were lost and all maps are run again.
- * In each version a partition belongs to as many neighbours in the list as there are `replicas`.
+ * There is no plan. `code` is a [[org.apache.spark.shuffle.lodestone.Reason]].
+ *
+ * @param forNow
+ *   other map outputs may show that merging gains: ask again when more are known
  */
-private[spark] final case class RemotePlan(
+private[spark] final case class NoPlan(code: String, forNow: Boolean = false) extends PlanAnswer {
+  def reason: Option[Reason] = Reason.of(code)
+}
+
+private[spark] object NoPlan {
+  def apply(reason: Reason): NoPlan = NoPlan(reason.code)
+}
+
+/**
+ * Where a shuffle is pushed to, and read from. `versions` grows when a service can take no more; `epoch`,
+ * which services know as the merge id, when all maps are run again. In each version a partition belongs
+ * to as many neighbours in the list as there are `replicas`.
+ *
+ * @param maxBlockBytes
+ *   blocks above this size are not pushed, if executors keep the map outputs
+ * @param distrusted
+ *   merged data proved wrong, for the reason with this code: originals are read, and services are asked
+ *   for nothing but the numbers of records, by which the originals are checked
+ */
+private[spark] final case class ShufflePlan(
     epoch: Int,
     numPartitions: Int,
     replicas: Int,
-    versions: Array[Array[ServiceLocation]])
-    extends DriverMessage {
+    versions: Array[Array[ServiceLocation]],
+    maxBlockBytes: Long = Int.MaxValue,
+    distrusted: Option[String] = None)
+    extends PlanAnswer {
+
+  /** Services of the version that is pushed to. */
+  def services: Array[ServiceLocation] = versions.last
 
   /** The version that is pushed to. */
   def newest: Int = versions.length - 1

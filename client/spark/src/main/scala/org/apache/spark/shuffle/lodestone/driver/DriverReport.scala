@@ -9,7 +9,6 @@ import scala.collection.mutable
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.wire.FinalizeMergeReply
 
 /** The numbers of one shuffle. */
 private[driver] final class ShuffleRecord(
@@ -19,7 +18,6 @@ private[driver] final class ShuffleRecord(
   var mergeId: Int = 0
   var state: ShuffleRecord.State = ShuffleRecord.Registered
   var services: Int = 0
-  var finalizeMs: Long = 0
 
   /** The time that merging adds between the map stage and the reduce stage. */
   var readersWaitedMs: Long = 0
@@ -39,7 +37,6 @@ private[driver] final class ShuffleRecord(
     sample = None
     limits = None
     services = 0
-    finalizeMs = 0
     readersWaitedMs = 0
     generationBlocks = 0
   }
@@ -160,17 +157,25 @@ private[driver] final class DriverReport {
 
   def nothingPushed(id: ShuffleGeneration): Boolean = of(id).forall(_.generationBlocks == 0)
 
-  /** Notes the answer that readers of this generation get. */
-  def decided(id: ShuffleGeneration, answer: DriverMessage): Unit = of(id).foreach { record =>
+  /** Notes why map outputs of this generation are read from originals. */
+  def decided(id: ShuffleGeneration, answer: NoPlan): Unit = of(id).foreach { record =>
     changes += 1
-    answer match {
-      case NotMerged(code, _) =>
-        setState(record, ShuffleRecord.Plain)
-        count(record, code, 1)
-        val reason = Reason.of(code).map(_.sentence).getOrElse(code)
-        log.info(s"shuffle ${id.shuffleId} is not merged: $reason ($code)${weighed(record)}")
-      case _ => setState(record, ShuffleRecord.Merged)
-    }
+    setState(record, ShuffleRecord.Plain)
+    count(record, answer.code, 1)
+    val reason = answer.reason.map(_.sentence).getOrElse(answer.code)
+    log.info(
+      s"shuffle ${id.shuffleId} is not merged: $reason (${answer.code})${weighed(record)}")
+  }
+
+  /** Notes the answer that readers of this generation get. */
+  def settled(id: ShuffleGeneration, answer: PlanAnswer): Unit = answer match {
+    case none: NoPlan => decided(id, none)
+    case plan: ShufflePlan => of(id).foreach { record =>
+        changes += 1
+        record.services = plan.versions.last.length
+        setState(record, ShuffleRecord.Merged)
+        log.info(sentence(record))
+      }
   }
 
   /** Notes that map tasks push to this number of services, and keep nothing. */
@@ -194,17 +199,6 @@ private[driver] final class DriverReport {
     readersWaitedMs += ms
   }
 
-  def finalized(
-      id: ShuffleGeneration,
-      totals: Seq[FinalizeMergeReply],
-      failedServices: Int,
-      tookMs: Long): Unit = of(id).foreach { record =>
-    record.services = totals.size
-    record.finalizeMs = tookMs
-    if (failedServices > 0) count(record, Reason.NotFinalized.code, failedServices)
-    log.info(sentence(record, totals.map(_.partitions.toLong).sum))
-  }
-
   def removed(shuffleId: Int): Unit = if (records.contains(shuffleId)) {
     finished.enqueue(shuffleId)
     if (finished.size > MaxFinished) records.remove(finished.dequeue())
@@ -218,7 +212,7 @@ private[driver] final class DriverReport {
       f"${totals.blocksPushed}%,d blocks (${totals.bytesPushed}%,d bytes) pushed, " +
       f"${totals.mergedBlocksRead}%,d blocks read in " +
       f"${totals.chunksRead}%,d chunks, ${totals.originalsRead}%,d read from originals$left; " +
-      f"readers waited $readersWaitedMs%,d ms for merges to end"
+      f"readers waited $readersWaitedMs%,d ms for pushes to end"
   }
 
   private def of(id: ShuffleGeneration): Option[ShuffleRecord] =
@@ -241,12 +235,10 @@ private[driver] final class DriverReport {
     change(state, 1)
   }
 
-  def sentence(record: ShuffleRecord, partitions: Long): String = {
-    f"shuffle ${record.shuffleId}: $partitions%,d of ${record.numPartitions}%,d partitions " +
-      f"merged by ${servicesOf(record)}, ${record.counts.blocksPushed}%,d blocks pushed" +
-      s"${reasonList(record.counts)}, " +
-      s"finalized in ${record.finalizeMs} ms${weighed(record)}"
-  }
+  private def sentence(record: ShuffleRecord): String =
+    f"shuffle ${record.shuffleId}: ${record.counts.blocksPushed}%,d blocks of " +
+      f"${record.numPartitions}%,d partitions pushed to ${servicesOf(record)}" +
+      s"${reasonList(record.counts)}${weighed(record)}"
 
   private def reasonList(counts: ReportCounts): String =
     if (counts.reasons.isEmpty) {

@@ -53,7 +53,6 @@ private[driver] object ReportJson {
       .put("partitions", record.numPartitions)
       .put("state", record.state.name)
       .put("services", record.services)
-      .put("finalizeMillis", record.finalizeMs)
       .put("readersWaitedMillis", record.readersWaitedMs)
     record.sample.foreach(addSample(node.putObject("sample"), _, record.limits))
     addCounts(node, record.counts)

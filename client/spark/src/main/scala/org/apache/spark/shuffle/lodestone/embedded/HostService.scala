@@ -16,8 +16,8 @@ import org.apache.spark.shuffle.lodestone.{DaemonThreads, HostPort, LodestoneCon
 import org.apache.spark.shuffle.lodestone.driver.{
   DriverEndpoint,
   DriverMessage,
-  MergePlan,
-  RemotePlan
+  PlanAnswer,
+  ShufflePlan
 }
 import org.apache.spark.shuffle.lodestone.driver.{ServiceFound, ServiceMissing}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
@@ -48,9 +48,8 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
     }
 
   /** A plan without this host: its daemon has died, or never was. */
-  def planned(answer: DriverMessage): Unit = answer match {
-    case plan: MergePlan if plan.services.exists(_.host == host) => ()
-    case plan: RemotePlan if plan.versions.last.exists(_.host == host) => ()
+  def planned(answer: PlanAnswer): Unit = answer match {
+    case plan: ShufflePlan if plan.services.exists(_.host == host) => ()
     case _ => announce()
   }
 

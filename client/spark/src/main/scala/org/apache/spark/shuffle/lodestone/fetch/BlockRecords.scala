@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.fetch
 
 import scala.collection.mutable
 
-import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, PartitionLayout}
+import org.apache.spark.shuffle.lodestone.wire.PartitionLayout
 import org.apache.spark.storage.{BlockId, ShuffleBlockId}
 
 /** How many records map tasks wrote into originals. */
@@ -25,8 +25,8 @@ private[fetch] object BlockRecords {
 }
 
 /**
- * As map tasks told it to services when they pushed the blocks. Of a shuffle in mode merge: a map has one
- * segment in a partition.
+ * Numbers of records that services got with the pushed blocks, if executors keep the map outputs: then
+ * a block is one segment. A layout may show two attempts of a map; only that of the original counts.
  */
 private[fetch] final class LaidRecords private (
     originals: FetchPlan.Blocks,
@@ -35,20 +35,18 @@ private[fetch] final class LaidRecords private (
 
   /** Seldom asked for: when merged data has failed, or proved wrong. */
   private lazy val known: collection.Map[BlockId, Long] = {
-    val told = mutable.LongMap.empty[LaidSegment]
-    for (layout <- layouts; run <- layout.runs; segment <- run.segments) {
-      told.put(FetchPlan.key(layout.reduceId, segment.mapIndex), segment)
-    }
-    val found = mutable.HashMap.empty[BlockId, Long]
+    val wanted = mutable.LongMap.empty[ShuffleBlockId]
     for ((_, blocks) <- originals; (block, _, mapIndex) <- blocks) block match {
-      case id: ShuffleBlockId =>
-        told.get(FetchPlan.key(id.reduceId, mapIndex)).foreach { segment =>
-          if (segment.mapId == id.mapId && segment.records >= 0) {
-            found.put(id, segment.records.toLong)
-          }
-        }
+      case id: ShuffleBlockId => wanted.put(FetchPlan.key(id.reduceId, mapIndex), id)
       case _ =>
     }
+    val found = mutable.HashMap.empty[BlockId, Long]
+    for {
+      layout <- layouts
+      run <- layout.runs
+      segment <- run.segments if segment.records >= 0
+      id <- wanted.get(FetchPlan.key(layout.reduceId, segment.mapIndex))
+    } if (segment.mapId == id.mapId) found.put(id, segment.records.toLong)
     found
   }
 

@@ -9,7 +9,7 @@ import scala.concurrent.duration.DurationLong
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.{MergePlan, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.driver.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{SameThread, ServiceClient, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.{MapRange, PartitionLayout}
 
@@ -30,20 +30,16 @@ private[fetch] final class LayoutRequest(client: ServiceClient) {
    */
   def ask(
       generation: ShuffleGeneration,
-      plan: MergePlan,
+      plan: ShufflePlan,
       maps: MapRange,
       partitions: Seq[Int],
       blocks: Int): Layouts = {
     val perPartition = math.max(1, blocks / math.max(1, partitions.size))
     val perRequest = math.max(1, MaxSegments / perPartition)
     val asked = for {
-      (index, reduceIds) <- partitions.groupBy(plan.serviceIndexOf).toSeq
+      (index, reduceIds) <- partitions.groupBy(plan.groupOf(plan.newest, _)).toSeq
       part <- reduceIds.grouped(perRequest)
-    } yield Option(plan.services(index)) match {
-      case Some(service) =>
-        askOne(generation, service, maps, part.toArray, part.size * perPartition)
-      case None => Future.successful(missing(part.toArray, absence(plan, index)))
-    }
+    } yield askOne(generation, plan.services(index), maps, part.toArray, part.size * perPartition)
     val answers = gather(asked)
     val known = answers.flatMap(_.known)
     val silent = partitions.toSet -- known.map(_._2.reduceId) -- answers.flatMap(_.missing.keys)
@@ -68,9 +64,6 @@ private[fetch] final class LayoutRequest(client: ServiceClient) {
           missing(reduceIds, ReadReason.of(failure, otherwise = Reason.LayoutFailed))
         }(SameThread)
     }
-
-  private def absence(plan: MergePlan, serviceIndex: Int): Reason =
-    plan.absent.get(serviceIndex).flatMap(Reason.of).getOrElse(Reason.NotFinalized)
 
   private def missing(reduceIds: Array[Int], reason: Reason): Layouts =
     Layouts(Nil, reduceIds.map(_ -> reason).toMap)

@@ -6,7 +6,7 @@ import java.util.{LinkedHashMap, Map => JMap}
 import scala.concurrent.Future
 import scala.util.Failure
 
-import org.apache.spark.shuffle.lodestone.driver.{DriverLink, DriverMessage, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.driver.{DriverLink, GetPlaces, PlanAnswer, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.SameThread
 
 /**
@@ -16,18 +16,18 @@ import org.apache.spark.shuffle.lodestone.transport.SameThread
 private[fetch] final class MergeResults(driver: DriverLink) {
   import MergeResults._
 
-  private val answers = new LinkedHashMap[Key, Future[DriverMessage]](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: JMap.Entry[Key, Future[DriverMessage]]): Boolean =
+  private val answers = new LinkedHashMap[Key, Future[PlanAnswer]](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: JMap.Entry[Key, Future[PlanAnswer]]): Boolean =
       size() > MaxEntries
   }
 
-  def of(generation: ShuffleGeneration, stageId: Int, attempt: Int): Future[DriverMessage] = {
+  def of(generation: ShuffleGeneration, stageId: Int, attempt: Int): Future[PlanAnswer] = {
     val key = Key(generation, stageId, attempt)
     answers.synchronized {
       answers.computeIfAbsent(
         key,
         _ =>
-          driver.result(generation).andThen { case Failure(_) =>
+          driver.places(GetPlaces(generation.shuffleId, generation.mergeId)).andThen { case Failure(_) =>
             forget(key)
           }(SameThread))
     }

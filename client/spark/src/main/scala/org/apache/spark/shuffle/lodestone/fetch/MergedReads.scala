@@ -165,14 +165,13 @@ private[lodestone] final class MergedReads(
 
   private def resultOf(
       generation: ShuffleGeneration,
-      context: TaskContext): Either[Reason, MergePlan] =
+      context: TaskContext): Either[Reason, ShufflePlan] =
     try {
       // The first one looks the driver's endpoint up, which may fail at once.
       val asked = results.of(generation, context.stageId(), context.stageAttemptNumber())
       Await.result(asked, driver.patience) match {
-        case plan: MergePlan => Right(plan)
-        case NotMerged(code, _) => Left(Reason.of(code).getOrElse(Reason.DriverUnreachable))
-        case other => throw new IllegalStateException(s"the driver answered $other")
+        case plan: ShufflePlan => Right(plan)
+        case none: NoPlan => Left(none.reason.getOrElse(Reason.DriverUnreachable))
       }
     } catch {
       case _: TimeoutException => Left(Reason.DriverUnreachable)

@@ -11,7 +11,6 @@ private[fetch] object ReadReason {
   def of(failure: Throwable, otherwise: Reason): Reason = failure match {
     case refused: RefusedException if refused.status == Status.StaleIncarnation =>
       Reason.FetchRestarted
-    case refused: RefusedException if refused.status == Status.NotFinalized => Reason.NotFinalized
     case _ =>
       FailureClass.of(failure) match {
         case FailureClass.Silence | FailureClass.Straggler => Reason.FetchTimedOut

@@ -16,8 +16,8 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.SparkException
 import org.apache.spark.shuffle.lodestone.{DaemonThreads, LodestoneConf, Mode, Reason}
-import org.apache.spark.shuffle.lodestone.driver.{DriverLink, MapPushed, MergePlan, NotMerged}
-import org.apache.spark.shuffle.lodestone.driver.{PushCounts, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.driver.{DriverLink, GetPlan, MapPushed, NoPlan}
+import org.apache.spark.shuffle.lodestone.driver.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{
   OwnOutputException,
   ServiceClient,
@@ -62,8 +62,8 @@ private[lodestone] final class BlockPusher(
 
   /** Never waits and never fails: a map that finds the queue full is not pushed. */
   def push(map: MapOutput): Unit = {
-    val ledger = new PushLedger(map.mapIndex, map.mapId, report(map, _))
     val shuffle = shuffles.computeIfAbsent(map.generation, _ => new ShufflePush)
+    val ledger = new PushLedger(map.mapIndex, map.mapId, ended(map, shuffle, _))
     def refused(): Unit = {
       ledger.failed(Reason.PushQueueFull, map.lengths.count(_ > 0))
       ledger.closed()
@@ -99,8 +99,17 @@ private[lodestone] final class BlockPusher(
   /** Bytes that are on their way. */
   def bytesInFlight: Long = budget.used
 
-  private def report(map: MapOutput, counts: PushCounts): Unit =
-    driver.report(MapPushed(map.generation, map.mapIndex, map.mapId, counts))
+  /** All pushes of the attempt are over. */
+  private def ended(map: MapOutput, shuffle: ShufflePush, ledger: PushLedger): Unit =
+    shuffle.plan.filterNot(_ => shuffle.removed) match {
+      case Some(plan) =>
+        val commit = new AttemptCommit(map, plan, client, ledger)
+        commit.start(whenOver = () => report(map, ledger))
+      case None => report(map, ledger)
+    }
+
+  private def report(map: MapOutput, ledger: PushLedger): Unit =
+    driver.report(MapPushed(map.generation, map.mapIndex, map.mapId, ledger.counts))
 
   private def work(map: MapOutput, ledger: PushLedger, shuffle: ShufflePush): Unit =
     try {
@@ -117,21 +126,21 @@ private[lodestone] final class BlockPusher(
     }
 
   /** Or why blocks are not pushed, where that is to be counted. */
-  private def planFor(map: MapOutput, shuffle: ShufflePush): Either[Option[Reason], MergePlan] =
+  private def planFor(map: MapOutput, shuffle: ShufflePush): Either[Option[Reason], ShufflePlan] =
     if (shuffle.removed) Left(Some(Reason.PushUnknown)) else askForPlan(map, shuffle)
 
   private def askForPlan(
       map: MapOutput,
-      shuffle: ShufflePush): Either[Option[Reason], MergePlan] =
+      shuffle: ShufflePush): Either[Option[Reason], ShufflePlan] =
     try {
-      val answer = shuffle.plan(map.lengths) { seen =>
-        driver.plan(map.generation, seen.copy(diskReadMicros = measuredReadMicros))
+      val answer = shuffle.ask(map.lengths) { seen =>
+        val sample = seen.copy(diskReadMicros = measuredReadMicros)
+        driver.plan(GetPlan(map.generation.shuffleId, map.generation.mergeId, Some(sample)))
       }
       Await.result(answer, driver.patience) match {
-        case plan: MergePlan => Right(plan)
-        case NotMerged(_, true) => Left(None)
-        case NotMerged(code, _) => Left(Reason.of(code).orElse(Some(Reason.ServiceRefused)))
-        case other => throw new IllegalStateException(s"the driver answered $other")
+        case plan: ShufflePlan => Right(plan)
+        case NoPlan(_, true) => Left(None)
+        case none: NoPlan => Left(none.reason.orElse(Some(Reason.ServiceRefused)))
       }
     } catch {
       // An RPC that failed, timed out, or came when the RPC environment had been stopped.
@@ -145,7 +154,7 @@ private[lodestone] final class BlockPusher(
       map: MapOutput,
       ledger: PushLedger,
       shuffle: ShufflePush,
-      merge: MergePlan) {
+      merge: ShufflePlan) {
     private val plan = random.synchronized {
       PushPlan(map.lengths, merge, conf.pushBatchSizeBytes, random)
     }
@@ -220,8 +229,7 @@ private[lodestone] final class BlockPusher(
         free()
         ledger.closed()
       }
-      val index = request.serviceIndex
-      new Transfer(map, merge, index, body, client, shuffle, ledger, whenOver).start()
+      new Transfer(map, merge, request, body, client, shuffle, ledger, whenOver).start()
     }
 
     private def obstacle(request: PushRequest): Option[Reason] =

@@ -10,7 +10,7 @@ import io.netty.buffer.{ByteBuf, CompositeByteBuf, PooledByteBufAllocator, Unpoo
 
 import org.apache.spark.network.buffer.ManagedBuffer
 
-import org.apache.spark.shuffle.lodestone.wire.{Crc32c, Segment}
+import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, Crc32c, Segment}
 
 /** The bytes of one request, read once. The owner frees them when the request is over, however it ended. */
 private[push] final class PushBody private (
@@ -97,7 +97,7 @@ private[push] object PushBody {
     request.reduceIds.indices.map { i =>
       val length = request.lengths(i)
       val reduceId = request.reduceIds(i)
-      Segment(reduceId, length, records.of(reduceId), crc.next(length))
+      Segment(reduceId, length, records.of(reduceId), crc.next(length), BlockSequence.Only)
     }.toArray
   }
 }

@@ -4,18 +4,22 @@ package org.apache.spark.shuffle.lodestone.push
 import scala.collection.mutable.ArrayBuffer
 import scala.util.Random
 
-import org.apache.spark.shuffle.lodestone.driver.MergePlan
+import org.apache.spark.shuffle.lodestone.driver.ShufflePlan
 import org.apache.spark.shuffle.lodestone.wire.PushBatch
 
 /**
  * One request of a map's push: the blocks of `firstReduceId` and those after it whose lengths are
  * not zero, which lie one after another in the map's data file.
+ *
+ * @param firstSegment
+ *   how many segments of the map are in requests before this one: the name of the request
  */
 private[push] final case class PushRequest(
     serviceIndex: Int,
     offset: Long,
     reduceIds: Array[Int],
-    lengths: Array[Int]) {
+    lengths: Array[Int],
+    firstSegment: Int) {
   val sizeBytes: Int = lengths.sum
 }
 
@@ -32,7 +36,7 @@ private[push] object PushPlan {
    */
   def apply(
       lengths: Array[Long],
-      plan: MergePlan,
+      plan: ShufflePlan,
       batchBytes: Long,
       random: Random): PushPlan = {
     val cutter = new Cutter(plan, math.min(batchBytes, Int.MaxValue.toLong))
@@ -51,16 +55,17 @@ private[push] object PushPlan {
   }
 
   /** Cuts where the service changes, where a block is left out, and where a request is full. */
-  private final class Cutter(plan: MergePlan, batchBytes: Long) {
+  private final class Cutter(plan: ShufflePlan, batchBytes: Long) {
     private val done = ArrayBuffer.empty[PushRequest]
     private val reduceIds = ArrayBuffer.empty[Int]
     private val lengths = ArrayBuffer.empty[Int]
+    private var segments = 0
     private var service = -1
     private var start = 0L
     private var end = 0L
 
     def add(reduceId: Int, offset: Long, length: Int): Unit = {
-      val next = plan.serviceIndexOf(reduceId)
+      val next = plan.groupOf(plan.newest, reduceId)
       val fits = next == service && offset == end && end - start + length <= batchBytes &&
         reduceIds.size < PushBatch.MaxSegments
       if (!fits) {
@@ -79,7 +84,8 @@ private[push] object PushPlan {
     }
 
     private def cut(): Unit = if (reduceIds.nonEmpty) {
-      done += PushRequest(service, start, reduceIds.toArray, lengths.toArray)
+      done += PushRequest(service, start, reduceIds.toArray, lengths.toArray, segments)
+      segments += reduceIds.size
       reduceIds.clear()
       lengths.clear()
     }

@@ -20,7 +20,6 @@ private[push] object PushReason {
 
   def of(status: Status): Reason = status match {
     case Status.TooLate => Reason.PushTooLate
-    case Status.OtherAttempt => Reason.PushOtherAttempt
     case Status.StaleMerge | Status.StaleAttempt => Reason.PushStale
     case Status.StaleIncarnation => Reason.PushRestarted
     case Status.UnknownApplication | Status.UnknownShuffle | Status.UnknownPartition |
@@ -32,7 +31,8 @@ private[push] object PushReason {
     case Status.Overloaded => Reason.PushOverloaded
     case Status.Draining => Reason.PushDraining
     case Status.Internal | Status.OtherContent => Reason.PushServiceError
-    case Status.Malformed | Status.VersionMismatch | Status.TooLarge | Status.LedgerMismatch |
+    case Status.LedgerMismatch => Reason.LedgerMismatch
+    case Status.Malformed | Status.VersionMismatch | Status.TooLarge | Status.OtherAttempt |
         Status.Aborted =>
       Reason.PushRefused
     case Status.Ok | Status.Duplicate => throw new AssertionError(s"$status is no failure")

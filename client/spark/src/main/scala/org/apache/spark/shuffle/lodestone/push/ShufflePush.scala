@@ -7,12 +7,12 @@ import scala.concurrent.Future
 import scala.util.{Failure, Success}
 
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.{DriverMessage, MapSample, NotMerged}
+import org.apache.spark.shuffle.lodestone.driver.{MapSample, NoPlan, PlanAnswer, ShufflePlan}
 
 /** What this executor remembers of one generation while its maps are pushed. */
 private[push] final class ShufflePush {
   private var seen = MapSample(0, 0, 0, DiskProbe.Unknown)
-  private var planned: Option[Future[DriverMessage]] = None
+  private var planned: Option[Future[PlanAnswer]] = None
   private var askAgainAt = 0
   private val withoutService = new ConcurrentHashMap[Int, Reason]()
 
@@ -23,8 +23,8 @@ private[push] final class ShufflePush {
    * next map; one that was answered "not for now" when twice as many maps are known, so that the
    * first maps need not be like the others, and few questions are asked.
    */
-  def plan(lengths: Array[Long])(ask: MapSample => Future[DriverMessage])
-      : Future[DriverMessage] = synchronized {
+  def ask(lengths: Array[Long])(ask: MapSample => Future[PlanAnswer])
+      : Future[PlanAnswer] = synchronized {
     seen = seen.and(lengths)
     val answer = planned.filterNot(isOver).getOrElse {
       askAgainAt = 2 * seen.maps
@@ -34,8 +34,13 @@ private[push] final class ShufflePush {
     answer
   }
 
-  private def isOver(answer: Future[DriverMessage]): Boolean = answer.value.exists {
-    case Success(NotMerged(_, true)) => seen.maps >= askAgainAt
+  /** The plan, if the driver has answered with one. */
+  def plan: Option[ShufflePlan] = synchronized(planned).flatMap(_.value).flatMap(_.toOption).collect {
+    case plan: ShufflePlan => plan
+  }
+
+  private def isOver(answer: Future[PlanAnswer]): Boolean = answer.value.exists {
+    case Success(NoPlan(_, true)) => seen.maps >= askAgainAt
     case Success(_) => false
     case Failure(_) => true
   }

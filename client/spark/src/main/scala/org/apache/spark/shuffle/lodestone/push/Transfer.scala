@@ -6,7 +6,7 @@ import scala.util.{Failure, Success, Try}
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.MergePlan
+import org.apache.spark.shuffle.lodestone.driver.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.{
   FailureClass,
   Pushes,
@@ -21,8 +21,8 @@ import org.apache.spark.shuffle.lodestone.wire.{PushBatchReply, RefusedException
  */
 private[push] final class Transfer(
     map: MapOutput,
-    merge: MergePlan,
-    serviceIndex: Int,
+    plan: ShufflePlan,
+    request: PushRequest,
     body: PushBody,
     client: ServiceClient,
     shuffle: ShufflePush,
@@ -30,7 +30,8 @@ private[push] final class Transfer(
     whenOver: () => Unit) {
   import Transfer.log
 
-  private val service = merge.services(serviceIndex)
+  private val serviceIndex = request.serviceIndex
+  private val service = plan.services(serviceIndex)
 
   /** There was a time when it was sent, and no answer came. */
   @volatile private var isUnanswered = false
@@ -44,6 +45,7 @@ private[push] final class Transfer(
         map.mapId,
         body.segments,
         body.buffer,
+        request.firstSegment,
         unanswered = () => isUnanswered = true)(ledger.sent())
       .onComplete { outcome =>
         try {

@@ -114,20 +114,6 @@ private[spark] final class ServiceClient(
       mapId: Long): Future[Done] =
     rpc(addressOf(service), AbortMap(shuffleAt(service, generation), mapIndex, mapId), Done)
 
-  def finalizeMerge(
-      service: ServiceLocation,
-      generation: ShuffleGeneration): Future[FinalizeMergeReply] =
-    rpc(addressOf(service), FinalizeMerge(shuffleAt(service, generation)), FinalizeMergeReply)
-
-  /** Makes the service hide all other map attempts of a finalized shuffle. */
-  def retainAttempts(
-      service: ServiceLocation,
-      generation: ShuffleGeneration,
-      mapIds: Array[Long]): Future[FinalizeMergeReply] = {
-    val message = RetainAttempts(shuffleAt(service, generation), mapIds)
-    rpc(addressOf(service), message, FinalizeMergeReply)
-  }
-
   /** @param segments the expected number of segments in the answer */
   def layout(
       service: ServiceLocation,

@@ -2,13 +2,13 @@
 package org.apache.spark.shuffle.lodestone.wire
 
 /**
- * The number of a segment within its block, and a mark of the last one. By these a reader of a
- * remote shuffle sees whether it has the whole block. A block of a merged shuffle has one segment.
+ * The number of a segment within its block, and a mark of the last one. By these a reader sees
+ * whether it has the whole block. If executors keep the map outputs, a block is one segment.
  */
 private[spark] object BlockSequence {
 
-  /** The value for the segments of merged shuffles. */
-  val Unnumbered: Int = 0
+  /** The value of a segment that is a whole block. */
+  val Only: Int = last(0)
 
   def apply(number: Int): Int = number << 1
 

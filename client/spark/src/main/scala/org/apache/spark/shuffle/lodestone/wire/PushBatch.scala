@@ -7,11 +7,11 @@ private[spark] final case class Segment(
     length: Int,
     records: Int,
     crc32c: Int,
-    sequence: Int = BlockSequence.Unnumbered)
+    sequence: Int = BlockSequence.Only)
 
 /**
  * The meta of an UploadStream whose body holds the segments one after another. `firstSegment` is
- * the number of the first one among all segments that the attempt pushes; in mode merge it is 0.
+ * the number of the first one among all segments that the attempt pushes.
  */
 private[spark] final case class PushBatch(
     shuffle: ShuffleAddress,

@@ -47,7 +47,7 @@ private[driver] abstract class ClaimHarness extends DriverHarness {
   /** Two maps, each with all partitions at all services. */
   protected def withOutputs(
       services: Seq[ScriptedService],
-      extra: (String, String)*): RemotePlan = {
+      extra: (String, String)*): ShufflePlan = {
     val settings = Seq(
       "spark.lodestone.mode" -> "remote",
       "spark.lodestone.request.timeout" -> "1s") ++ extra
@@ -61,11 +61,11 @@ private[driver] abstract class ClaimHarness extends DriverHarness {
     plan
   }
 
-  protected def planned(): RemotePlan =
-    await(ask[DriverMessage](GetRemotePlan(shuffleId, 0, None))).asInstanceOf[RemotePlan]
+  protected def planned(): ShufflePlan =
+    await(ask[PlanAnswer](GetPlan(shuffleId, 0))).asInstanceOf[ShufflePlan]
 
   protected def claim(
-      plan: RemotePlan,
+      plan: ShufflePlan,
       services: Seq[ServiceLocation],
       why: Reason,
       executorId: String = "reader-1",
@@ -86,12 +86,12 @@ private[driver] abstract class ClaimHarness extends DriverHarness {
     await(ask[Boolean](claim))
   }
 
-  protected def assertForgotten(plan: RemotePlan): Unit = {
+  protected def assertForgotten(plan: ShufflePlan): Unit = {
     assertEquals(0, tracker.getNumAvailableOutputs(shuffleId))
     assertEquals(plan.epoch + 1, planned().epoch)
   }
 
-  protected def assertKept(plan: RemotePlan): Unit = {
+  protected def assertKept(plan: ShufflePlan): Unit = {
     assertEquals(2, tracker.getNumAvailableOutputs(shuffleId))
     assertEquals((plan.epoch, plan.newest), (planned().epoch, planned().newest))
   }

@@ -17,8 +17,7 @@ class CountsSuite extends DriverHarness {
 
   /** By map id. */
   private def known(shuffleId: Int): Map[Long, Seq[Long]] = {
-    val answer = await(ask[DriverMessage](GetCounts(shuffleId, 0, Int.MaxValue, 0, Int.MaxValue)))
-      .asInstanceOf[CountedMaps]
+    val answer = await(ask[CountedMaps](GetCounts(shuffleId, 0, Int.MaxValue, 0, Int.MaxValue)))
     (0 until answer.mapIds.length).map { row =>
       answer.mapIds(row) -> (0 until answer.endPartition).map(p => answer.in(row, p, p + 1))
     }.toMap

@@ -34,11 +34,11 @@ final class DamageClaimsSuite extends ClaimHarness {
     case _: FetchSegments => Answer(Refused(status, 1, "scripted"))
   }
 
-  private def at(plan: RemotePlan, services: ScriptedService*): Seq[ServiceLocation] =
+  private def at(plan: ShufflePlan, services: ScriptedService*): Seq[ServiceLocation] =
     plan.versions.head.toSeq.filter(it => services.exists(_.address.port == it.port))
 
   /** What came from this service was damaged. */
-  private def claims(plan: RemotePlan, from: ScriptedService): Boolean = {
+  private def claims(plan: ShufflePlan, from: ScriptedService): Boolean = {
     val damaged = Some(DamagedSegment.of(42, written))
     claim(plan, at(plan, from), Reason.ChunkCorrupt, damaged = damaged)
   }
@@ -82,7 +82,7 @@ final class DamageClaimsSuite extends ClaimHarness {
     assertIsLost(one, isLost = false)
   }
 
-  private def twoCopies(one: ScriptedService, two: ScriptedService): RemotePlan = {
+  private def twoCopies(one: ScriptedService, two: ScriptedService): ShufflePlan = {
     haveExecutors(3)
     withOutputs(Seq(one, two), "spark.lodestone.replicas" -> "2")
   }

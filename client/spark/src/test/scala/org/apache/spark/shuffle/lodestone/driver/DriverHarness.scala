@@ -14,7 +14,6 @@ import org.junit.jupiter.api.TestInstance.Lifecycle
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle.lodestone.{LodestoneReport, Reason}
-import org.apache.spark.shuffle.lodestone.wire.Ledger
 import org.apache.spark.util.RpcUtils
 
 /**
@@ -99,26 +98,24 @@ private[driver] abstract class DriverHarness {
 
   /** As an executor asks that has seen these of its maps. */
   def askPlan(id: ShuffleGeneration, seen: MapSample = MapSample(1, 20, 200, -1))
-      : Future[DriverMessage] = ask[DriverMessage](GetMergePlan(id, seen))
+      : Future[PlanAnswer] = ask[PlanAnswer](GetPlan(id.shuffleId, id.mergeId, Some(seen)))
 
-  def planOf(id: ShuffleGeneration): MergePlan = await(askPlan(id)) match {
-    case plan: MergePlan => plan
+  def planOf(id: ShuffleGeneration): ShufflePlan = await(askPlan(id)) match {
+    case plan: ShufflePlan => plan
     case other => throw new AssertionError(s"no plan but $other")
   }
 
-  def resultOf(id: ShuffleGeneration): DriverMessage = await(ask[DriverMessage](GetMergeResult(id)))
+  /** As a reader asks. */
+  def askPlaces(id: ShuffleGeneration): Future[PlanAnswer] =
+    ask[PlanAnswer](GetPlaces(id.shuffleId, id.mergeId))
+
+  def placesOf(id: ShuffleGeneration): PlanAnswer = await(askPlaces(id))
 
   def pushed(
       id: ShuffleGeneration,
       mapIndex: Int,
-      blocks: Long = 2,
-      acknowledged: Map[Int, Ledger] = Map.empty,
-      unsure: Set[Int] = Set.empty): Unit = send(
-    MapPushed(
-      id,
-      mapIndex,
-      mapIndex + 1000L,
-      PushCounts(blocks, blocks * 10, 1, acknowledged, Map.empty, unsure)))
+      blocks: Long = 2): Unit =
+    send(MapPushed(id, mapIndex, mapIndex + 1000L, PushCounts(blocks, blocks * 10, 1, Map.empty)))
 
   /** How often the report has this reason. */
   def reasonCount(reason: Reason): Long = {
@@ -126,7 +123,7 @@ private[driver] abstract class DriverHarness {
     reasons.path(reason.code).asLong
   }
 
-  def notMerged(reason: Reason): NotMerged = NotMerged(reason.code)
+  def noPlan(reason: Reason): NoPlan = NoPlan(reason)
 
   /** The fastest of some tries, for what must not wait on a machine that may be slow. */
   def fastestMs(tries: Range)(body: Int => Unit): Long =

@@ -5,7 +5,6 @@ import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
-import org.apache.spark.shuffle.lodestone.wire.Ledger
 import org.apache.spark.util.SizeEstimator
 
 /** What a shuffle costs the driver beside what Spark itself keeps: nothing grows with M x R. */
@@ -14,16 +13,15 @@ class DriverMemorySuite {
 
   private def shuffleOf(maps: Int, partitions: Int, reported: Int): AnyRef = {
     val record = new ShuffleRecord(1, maps, partitions)
-    val shuffle = new ShuffleState(1, maps, partitions)
-    val generation = new Generation(ShuffleGeneration(1, 0), maps, partitions)
-    shuffle.generation = Some(generation)
-    val locations = Array.tabulate(services)(n => ServiceLocation(s"service-$n.example", 7337, n))
-    generation.plan.decide(MergePlan(partitions, locations))
+    val shuffle = new Shuffle(1, maps, partitions, keepsOriginals = true)
+    shuffle.isBegunBy(ofTask = 0)
+    shuffle.beginEpoch()
+    val locations = (0 until services).map(n => ServiceLocation(s"service-$n.example", 7337, n))
+    shuffle.mayKnow(locations)
+    shuffle.assign(locations)
     (0 until reported).foreach { mapIndex =>
-      val acknowledged = (0 until services).map(_ -> Ledger(partitions / services, mapIndex)).toMap
-      val counts = PushCounts(partitions, 10L * partitions, services, acknowledged, Map.empty)
-      record.counts.add(counts)
-      generation.report(mapIndex, mapIndex + 1000L, counts)
+      record.counts.add(PushCounts(partitions, 10L * partitions, services, Map.empty))
+      shuffle.pushes.report(mapIndex)
     }
     (shuffle, record)
   }

@@ -2,13 +2,13 @@
 package org.apache.spark.shuffle.lodestone.driver
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.apache.logging.log4j.Level
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkEnv
-import org.apache.spark.shuffle.lodestone.{LodestoneReport, Reason}
-import org.apache.spark.shuffle.lodestone.transport.ServiceClient
-import org.apache.spark.shuffle.lodestone.wire.FinalizeMergeReply
+import org.apache.spark.shuffle.lodestone.{LodestoneReport, LogCapture, Reason}
+import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
 
 class DriverReportSuite extends DriverHarness {
   private val id = ShuffleGeneration(8, 0)
@@ -31,17 +31,9 @@ class DriverReportSuite extends DriverHarness {
     val one = service(0xabc)
     driver(Seq(one)).registered(8, numMaps = 2, numPartitions = 20)
     planOf(id)
-    send(MapPushed(
-      id,
-      0,
-      100,
-      PushCounts(5, 500, 2, Map.empty, Map(Reason.BlockTooLarge.code -> 3L))))
-    send(MapPushed(
-      id,
-      1,
-      101,
-      PushCounts(6, 600, 1, Map.empty, Map(Reason.BlockTooLarge.code -> 4L))))
-    resultOf(id)
+    send(MapPushed(id, 0, 100, PushCounts(5, 500, 2, Map(Reason.BlockTooLarge.code -> 3L))))
+    send(MapPushed(id, 1, 101, PushCounts(6, 600, 1, Map(Reason.BlockTooLarge.code -> 4L))))
+    placesOf(id)
     send(TaskRead(id, ReadCounts(2, 900, 300, 9, 1, Map(Reason.ChunkCorrupt.code -> 1L))))
     assertTrue(LodestoneReport.awaitQuiet(10000))
     val pushRead = Seq(
@@ -72,9 +64,9 @@ class DriverReportSuite extends DriverHarness {
   @Test def `Spark's metrics have the same sums under the same codes`(): Unit = {
     driver(Seq(service(1))).registered(8, 1, 20)
     planOf(id)
-    val counts = PushCounts(5, 500, 2, Map.empty, Map(Reason.BlockTooLarge.code -> 3L))
+    val counts = PushCounts(5, 500, 2, Map(Reason.BlockTooLarge.code -> 3L))
     send(MapPushed(id, 0, 100, counts))
-    resultOf(id)
+    placesOf(id)
     assertTrue(LodestoneReport.awaitQuiet(10000))
     val sources = SparkEnv.get.metricsSystem.getSourcesByName("lodestone")
     val gauges = sources.last.metricRegistry.getGauges
@@ -129,7 +121,7 @@ class DriverReportSuite extends DriverHarness {
     coordinator.registered(8, 1, 20)
     planOf(id)
     pushed(id, 0, blocks = 42)
-    resultOf(id)
+    placesOf(id)
     coordinator.stop()
     assertEquals(42L, shuffle(8).get("blocksPushed").asLong)
     assertTrue(LodestoneReport.awaitQuiet(100))
@@ -137,50 +129,55 @@ class DriverReportSuite extends DriverHarness {
 
   @Test def `the gap between map and reduce stage is what the first reader waited`(): Unit = {
     def waited(shuffleId: Int): Long = shuffle(shuffleId).get("readersWaitedMillis").asLong
-    val coordinator = driver(Seq(service(1)), "spark.lodestone.finalize.timeout" -> "300ms")
+    val coordinator = driver(Seq(service(1)), "spark.lodestone.push.timeout" -> "300ms")
     Seq(4, 5).foreach { shuffleId =>
       coordinator.registered(shuffleId, 2, 20)
       planOf(ShuffleGeneration(shuffleId, 0))
       pushed(ShuffleGeneration(shuffleId, 0), 0)
     }
     pushed(ShuffleGeneration(4, 0), 1)
-    resultOf(ShuffleGeneration(5, 0))
+    placesOf(ShuffleGeneration(5, 0))
     assertTrue(LodestoneReport.awaitQuiet(10000))
-    resultOf(ShuffleGeneration(4, 0))
+    placesOf(ShuffleGeneration(4, 0))
     assertEquals(0, waited(4), "everything was merged when the reader asked")
     assertTrue(waited(5) >= 300, s"it waited ${waited(5)} ms")
   }
 
-  @Test def `a finalized shuffle is one sentence`(): Unit = {
+  /** A plan of one service is the answer that readers get. */
+  private def sentenceOf(report: DriverReport, generation: ShuffleGeneration): Seq[String] = {
+    val plan = ShufflePlan(0, 200, replicas = 1, Array(Array(ServiceLocation("a", 1, 1))))
+    LogCapture.linesOf(classOf[DriverReport], Level.INFO)(report.settled(generation, plan))
+  }
+
+  @Test def `a merged shuffle is one sentence`(): Unit = {
     val report = new DriverReport
-    val record = report.registered(3, 200, 200)
+    report.registered(3, 200, 200)
     val generation = ShuffleGeneration(3, 0)
     report.pushed(MapPushed(
       generation,
       0,
       1,
-      PushCounts(40000, 1, 1, Map.empty, Map(Reason.BlockTooLarge.code -> 12L))))
-    report.finalized(generation, Seq(FinalizeMergeReply(1, 200, 40000, 1, 0, 0)), 0, tookMs = 34)
+      PushCounts(40000, 1, 1, Map(Reason.BlockTooLarge.code -> 12L))))
     assertEquals(
-      "shuffle 3: 200 of 200 partitions merged by 1 service, 40,000 blocks pushed, 12 left " +
-        "(BLOCK_TOO_LARGE 12), finalized in 34 ms",
-      report.sentence(record, partitions = 200))
+      Seq(
+        "shuffle 3: 40,000 blocks of 200 partitions pushed to 1 service, 12 left " +
+          "(BLOCK_TOO_LARGE 12)"),
+      sentenceOf(report, generation))
   }
 
   @Test def `the sentence of a shuffle that was weighed says what its blocks were held against`()
       : Unit = {
     val report = new DriverReport
-    val record = report.registered(3, 200, 200)
+    report.registered(3, 200, 200)
     val generation = ShuffleGeneration(3, 0)
     val limits = Some(MergeChoice.Limits(2000, 32768))
     report.chose(generation, MapSample(2, 400, 409600, 118), limits)
-    report.finalized(generation, Seq(FinalizeMergeReply(1, 200, 40000, 1, 0, 0)), 0, tookMs = 34)
     assertEquals(
-      "shuffle 3: 200 of 200 partitions merged by 1 service, 0 blocks pushed, " +
-        "finalized in 34 ms; 2 maps had 400 blocks of 409,600 bytes together, " +
-        "a small read takes 118 us " +
-        "(shuffles are merged from 2,000 blocks on, up to 32,768 bytes per block on average)",
-      report.sentence(record, partitions = 200))
+      Seq(
+        "shuffle 3: 0 blocks of 200 partitions pushed to 1 service; " +
+          "2 maps had 400 blocks of 409,600 bytes together, a small read takes 118 us " +
+          "(shuffles are merged from 2,000 blocks on, up to 32,768 bytes per block on average)"),
+      sentenceOf(report, generation))
   }
 
   @Test def `the report says what auto has weighed and how loaded services were`(): Unit = {
@@ -217,10 +214,10 @@ class DriverReportSuite extends DriverHarness {
          |"totals":{"shuffles":2,"merged":0,"plain":1,"remote":0,"readersWaitedMillis":0,
          |$zeros,"reasons":{"SINGLE_MAP":1}},
          |"shuffles":[{"shuffleId":3,"mergeId":0,"maps":40,"partitions":7,"state":"plain",
-         |"services":0,"finalizeMillis":0,"readersWaitedMillis":0,
+         |"services":0,"readersWaitedMillis":0,
          |$zeros,"reasons":{"SINGLE_MAP":1}},
          |{"shuffleId":4,"mergeId":0,"maps":2,"partitions":2,"state":"registered",
-         |"services":0,"finalizeMillis":0,"readersWaitedMillis":0,
+         |"services":0,"readersWaitedMillis":0,
          |"sample":{"maps":1,"blocks":2,"bytes":3,"diskReadMicros":-1,
          |"leastBlocks":5,"largestMeanBytes":6},
          |$zeros,"reasons":{}}],

@@ -29,7 +29,7 @@ class EmbeddedHostsSuite extends DriverHarness {
     assertThrows(classOf[TimeoutException], () => { Await.ready(plan, 2.seconds); () })
     send(found(one))
     val (answer, tookMs) = timed(await(plan))
-    assertEquals(one.address.toString, answer.asInstanceOf[MergePlan].services.head.hostPort)
+    assertEquals(one.address.toString, answer.asInstanceOf[ShufflePlan].services.head.hostPort)
     assertTrue(tookMs < 5000, s"it took $tookMs ms to see the announcement")
   }
 
@@ -55,14 +55,14 @@ class EmbeddedHostsSuite extends DriverHarness {
     val plan = askPlan(id)
     send(ServiceMissing("driver", host, "no binary for this platform"))
     val (answer, tookMs) = timed(await(plan))
-    assertEquals(notMerged(Reason.NoService), answer)
+    assertEquals(noPlan(Reason.NoService), answer)
     assertTrue(tookMs < 5000, s"it took $tookMs ms")
   }
 
   @Test def `a host that says nothing is waited for once and not for ever`(): Unit = {
     val coordinator = start(settings())
     coordinator.registered(6, 2, 20)
-    assertEquals(notMerged(Reason.NoService), await(askPlan(id)))
+    assertEquals(noPlan(Reason.NoService), await(askPlan(id)))
     val one = service(1)
     send(ServiceFound("7", "elsewhere", one.address.toString))
     val tookMs = fastestMs(7 to 9) { shuffleId =>

@@ -12,8 +12,9 @@ import org.apache.spark.scheduler._
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
 import org.apache.spark.shuffle.lodestone.driver.remote.{MapTaskEnds, RemoteOutput, RemotePart}
 import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.storage.BlockManagerId
 
-/** What services are told of attempts that Spark's scheduler gives up. */
+/** What services hear of attempts that Spark's scheduler gives up, whoever keeps map outputs. */
 class FailedAttemptsSuite extends DriverHarness {
   private val shuffleId = 7
   private val stageId = 70
@@ -22,9 +23,13 @@ class FailedAttemptsSuite extends DriverHarness {
 
   private def tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
 
+  private def withShuffle(services: ScriptedService*)(check: DriverCoordinator => Unit): Unit =
+    withShuffleOf("remote", services)(check)
+
   /** A shuffle of four maps that has a plan, and the stage of which was submitted. */
-  private def withShuffle(services: ScriptedService*)(check: DriverCoordinator => Unit): Unit = {
-    val coordinator = driver(services, "spark.lodestone.mode" -> "remote")
+  private def withShuffleOf(mode: String, services: Seq[ScriptedService])(
+      check: DriverCoordinator => Unit): Unit = {
+    val coordinator = driver(services, "spark.lodestone.mode" -> mode)
     coordinator.registered(shuffleId, 4, 100)
     tracker.registerShuffle(shuffleId, 4, 100)
     try {
@@ -36,8 +41,8 @@ class FailedAttemptsSuite extends DriverHarness {
     }
   }
 
-  private def planned(mergeId: Int = 0): RemotePlan =
-    await(ask[DriverMessage](GetRemotePlan(shuffleId, mergeId, None))).asInstanceOf[RemotePlan]
+  private def planned(mergeId: Int = 0): ShufflePlan =
+    await(ask[PlanAnswer](GetPlan(shuffleId, mergeId))).asInstanceOf[ShufflePlan]
 
   private def submitted(stageId: Int, shuffleId: Int): Unit = {
     val stage = new StageInfo(
@@ -72,8 +77,9 @@ class FailedAttemptsSuite extends DriverHarness {
       null))
   }
 
-  private def accepted(mapIndex: Int, mapId: Long): Unit = {
-    val at = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(7)
+  private def atServices = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(shuffleId)
+
+  private def accepted(mapIndex: Int, mapId: Long, at: BlockManagerId = atServices): Unit = {
     tracker.registerMapOutput(shuffleId, mapIndex, MapStatus(at, Array.fill(100)(1L), mapId))
     ()
   }
@@ -110,6 +116,27 @@ class FailedAttemptsSuite extends DriverHarness {
         ended(1, 100L + i, reason)
         assertEquals((shuffleId, 0, 1, 100L + i), told(one), reason.toString)
       }
+    }
+  }
+
+  @Test def `services drop what they have of a merged attempt that failed or was killed`(): Unit = {
+    val services = Seq(service(1), service(2))
+    withShuffleOf("merge", services) { _ =>
+      Seq(killed, lost).zipWithIndex.foreach { case (reason, i) =>
+        ended(2, 100L + i, reason)
+        services.foreach(one => assertEquals((shuffleId, 0, 2, 100L + i), told(one)))
+      }
+    }
+  }
+
+  @Test def `an attempt whose output an executor keeps for readers is never dropped`(): Unit = {
+    val one = service(1)
+    withShuffleOf("merge", Seq(one)) { _ =>
+      accepted(2, 100, BlockManagerId("1", "host", 1))
+      ended(2, 100, Resubmitted)
+      // Spark does not do that.
+      ended(2, 100, lost)
+      assertNothingTold(one)
     }
   }
 
@@ -166,7 +193,7 @@ class FailedAttemptsSuite extends DriverHarness {
     withShuffle(one) { coordinator =>
       coordinator.registered(8, 4, 100)
       tracker.registerShuffle(8, 4, 100)
-      await(ask[DriverMessage](GetRemotePlan(8, 0, None)))
+      await(ask[PlanAnswer](GetPlan(8, 0)))
       submitted(80, shuffleId = 8)
       ended(0, 1, lost, stageId = 80)
       assertEquals((8, 0, 0, 1L), told(one))

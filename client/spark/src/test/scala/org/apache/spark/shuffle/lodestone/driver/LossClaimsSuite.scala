@@ -139,10 +139,10 @@ final class LossClaimsSuite extends ClaimHarness {
   private val wrongRecords = Seq(Reason.RecordsMismatch, Reason.ChunkBroken)
 
   /** Of a partition whose bytes came as they were pushed. */
-  private def findsWrong(plan: RemotePlan, why: Reason, executorId: String, reduceId: Int = 42) =
+  private def findsWrong(plan: ShufflePlan, why: Reason, executorId: String, reduceId: Int = 42) =
     claim(plan, Nil, why, executorId, reduceId = reduceId)
 
-  private def withWrongRecords(executors: Int)(test: (RemotePlan, Reason) => Unit): Unit =
+  private def withWrongRecords(executors: Int)(test: (ShufflePlan, Reason) => Unit): Unit =
     wrongRecords.foreach { why =>
       haveExecutors(executors)
       test(withOutputs(Seq(service(1), service(2))), why)

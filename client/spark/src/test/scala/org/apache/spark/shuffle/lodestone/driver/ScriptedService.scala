@@ -64,11 +64,6 @@ private[lodestone] final class ScriptedService(val incarnation: Long, port: Int 
   private def usual(message: Message): Message = message match {
     case _: Hello => HelloReply(1, "test", incarnation, Healthy)
     case lease: RenewLease => LeaseReply(incarnation, lease.ttlMs, Healthy)
-    case finalizing: FinalizeMerge =>
-      FinalizeMergeReply(finalizing.shuffle.incarnation, 5, segments = 9, bytes = 99, 0, 0)
-    // Reports of tests say of no service that it has something, unless they are about that.
-    case retaining: RetainAttempts =>
-      FinalizeMergeReply(retaining.shuffle.incarnation, 0, segments = 0, bytes = 0, 0, 0)
     case asked: SegmentLayout =>
       val nothing = asked.reduceIds.map(PartitionLayout(_, Status.Ok, Array.empty[LaidRun]))
       SegmentLayoutReply(incarnation, nothing)
@@ -115,10 +110,9 @@ private[lodestone] object ScriptedService {
     Hello,
     RenewLease,
     RegisterShuffle,
-    FinalizeMerge,
-    RetainAttempts,
     SegmentLayout,
     FetchSegments,
+    CommitMap,
     AbortMap,
     ReportApplication,
     EndApplication)
@@ -140,7 +134,7 @@ private[lodestone] object ScriptedService {
     val typeId = in.get(in.position()).toInt
     Codecs.find(_.typeId == typeId) match {
       case Some(codec) => codec.decode(in)
-      case None => throw new IllegalStateException(s"message type $typeId is not for a driver")
+      case None => throw new IllegalStateException(s"message type $typeId is not expected")
     }
   }
 }

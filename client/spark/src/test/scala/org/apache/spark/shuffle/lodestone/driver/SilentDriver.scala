@@ -10,15 +10,13 @@ import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 
 /** A driver that a task had better not ask: what it may ask a test answers. */
-private[lodestone] abstract class SilentDriver extends RemoteDriverLink {
-  override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] = unexpected
-  override def remotePlaces(shuffleId: Int): Future[DriverMessage] = unexpected
+private[lodestone] abstract class SilentDriver extends DriverLink {
+  override def plan(asked: GetPlan): Future[PlanAnswer] = unexpected
+  override def places(asked: GetPlaces): Future[PlanAnswer] = unexpected
   override def lost(outputs: OutputsLost): Future[Boolean] = unexpected
-  override def plan(id: ShuffleGeneration, sample: MapSample): Future[DriverMessage] = unexpected
-  override def result(id: ShuffleGeneration): Future[DriverMessage] = unexpected
   override def distrust(id: ShuffleGeneration, reduceId: Int, why: Reason): Future[Boolean] =
     unexpected
-  override def counts(asked: GetCounts): Future[DriverMessage] = unexpected
+  override def counts(asked: GetCounts): Future[CountedMaps] = unexpected
   override def tell(message: DriverMessage): Unit = unexpected
   override def patience: FiniteDuration = 10.seconds
   private def unexpected: Nothing = throw new AssertionError("nobody asks that here")

@@ -50,10 +50,10 @@ class HostServiceSuite {
     finally context.stop()
   }
 
-  private def ask(message: DriverMessage): DriverMessage = {
+  private def ask(message: DriverMessage): PlanAnswer = {
     val env = SparkEnv.get
     val driver = RpcUtils.makeDriverRef(DriverEndpoint.Name, env.conf, env.rpcEnv)
-    await(driver.ask[DriverMessage](message))
+    await(driver.ask[PlanAnswer](message))
   }
 
   /** What the service has of the map then. */
@@ -91,21 +91,18 @@ class HostServiceSuite {
       val client = new ServiceClient(coordinator.app, 5000)
       coordinator.registered(1, numMaps = 2, numPartitions = 8)
       new HostService(conf, SparkEnv.get).announce()
-      val service = ask(GetMergePlan(id, seen)).asInstanceOf[MergePlan].services.head
+      val service = ask(GetPlan(1, 0, Some(seen))).asInstanceOf[ShufflePlan].services.head
       daemon = daemonOf(dir)
       assertEquals(daemon.incarnation, service.incarnation)
       (0 until 2).foreach { mapIndex =>
         val pushed = push(client, service, mapIndex)
+        await(client.commitMap(service, id, mapIndex, mapIndex + 100L, pushed))
         val env = SparkEnv.get
         RpcUtils
           .makeDriverRef(DriverEndpoint.Name, env.conf, env.rpcEnv)
-          .send(MapPushed(
-            id,
-            mapIndex,
-            mapIndex + 100L,
-            PushCounts(1, 10, 1, Map(0 -> pushed), Map.empty)))
+          .send(MapPushed(id, mapIndex, mapIndex + 100L, PushCounts(1, 10, 1, Map.empty)))
       }
-      val result = ask(GetMergeResult(id)).asInstanceOf[MergePlan]
+      val result = ask(GetPlaces(1, 0)).asInstanceOf[ShufflePlan]
       assertEquals(Seq(service), result.services.toSeq)
       val layout = await(client.layout(service, id, MapRange.All, Array(3), 2)).partitions.head
       assertEquals(Seq(0, 1), layout.runs.flatMap(_.segments).map(_.mapIndex).toSeq.sorted)
@@ -138,18 +135,18 @@ class HostServiceSuite {
     val coordinator = coordinatorOf(conf)
     val host = new HostService(conf, SparkEnv.get)
     val driver = new RpcDriverLink(SparkEnv.get, LodestoneConf(conf), host.planned)
-    def planOf(shuffleId: Int): DriverMessage = {
+    def planOf(shuffleId: Int): PlanAnswer = {
       coordinator.registered(shuffleId, numMaps = 2, numPartitions = 8)
-      await(driver.plan(ShuffleGeneration(shuffleId, 0), seen))
+      await(driver.plan(GetPlan(shuffleId, 0, Some(seen))))
     }
     host.announce()
-    val first = planOf(1).asInstanceOf[MergePlan].services.head
+    val first = planOf(1).asInstanceOf[ShufflePlan].services.head
     val killed = daemonOf(dir)
     ProcessHandle.of(killed.pid).ifPresent(process => { process.destroyForcibly(); () })
     ForeignProcess.awaitEnd(killed.pid)
     val deadline = System.nanoTime() + 10000000000L
     val next = Iterator.from(2).map(planOf).collectFirst {
-      case plan: MergePlan => plan.services.head
+      case plan: ShufflePlan => plan.services.head
       case _ if System.nanoTime() > deadline => fail[ServiceLocation]("no daemon was started again")
     }
     assertEquals(daemonOf(dir).incarnation, next.get.incarnation)
@@ -163,7 +160,7 @@ class HostServiceSuite {
     coordinator.registered(1, 2, 8)
     new HostService(conf, SparkEnv.get).announce()
     val started = System.nanoTime()
-    assertEquals(NotMerged("NO_SERVICE"), ask(GetMergePlan(id, seen)))
+    assertEquals(NoPlan("NO_SERVICE"), ask(GetPlan(1, 0, Some(seen))))
     assertTrue(System.nanoTime() - started < 8000000000L, "the plan waited for the host in vain")
     coordinator.stop()
   }

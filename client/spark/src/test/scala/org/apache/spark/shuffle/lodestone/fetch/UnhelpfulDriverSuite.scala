@@ -62,9 +62,9 @@ final class UnhelpfulDriverSuite {
 private object UnhelpfulDriverSuite {
 
   private final class Unfindable extends SilentDriver {
-    override def result(id: ShuffleGeneration): Future[DriverMessage] =
+    override def places(asked: GetPlaces): Future[PlanAnswer] =
       throw new SparkException("Cannot find endpoint: lodestone")
-    override def counts(asked: GetCounts): Future[DriverMessage] =
+    override def counts(asked: GetCounts): Future[CountedMaps] =
       throw new SparkException("Cannot find endpoint: lodestone")
     override def tell(message: DriverMessage): Unit = message match {
       case report: TaskRead => reports.add(report)

@@ -18,7 +18,7 @@ import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, Stre
 import org.apache.spark.network.shuffle.BlockFetchingListener
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.{HostPort, Reason}
-import org.apache.spark.shuffle.lodestone.driver.{MergePlan, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.driver.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{
   RequestTimer,
   SameThread,
@@ -153,7 +153,7 @@ final class UnhelpfulServiceSuite {
   }
 
   @Test def `the layout is asked for once by a task, and not by the next`(): Unit = {
-    val plan = MergePlan(partitions, Array(service))
+    val plan = ShufflePlan(0, partitions, replicas = 1, Array(Array(service)))
     val ask = () =>
       new LayoutRequest(client).ask(generation, plan, allMaps, 0 until partitions, partitions)
     val first = ask()
@@ -191,7 +191,7 @@ final class UnhelpfulServiceSuite {
 
   @Test def `a service that has no memory for a layout is not waited for`(): Unit = {
     refusal = Some(Refused(Status.Overloaded, 7, "no memory"))
-    val plan = MergePlan(partitions, Array(service))
+    val plan = ShufflePlan(0, partitions, replicas = 1, Array(Array(service)))
     val told =
       new LayoutRequest(client).ask(generation, plan, allMaps, 0 until partitions, partitions)
     assertEquals(Set(Reason.FetchOverloaded), told.missing.values.toSet)

@@ -44,7 +44,8 @@ final class UntakenChunkSuite {
     val body = new NioManagedBuffer(bytes)
     val reply = await(client.pushBatch(service, generation, 0, 100, segments, body)(()))
     assertEquals(Seq(Status.Ok), reply.statuses.toSeq)
-    await(client.finalizeMerge(service, generation))
+    val ledger = Ledger.of(0, 100, segments.head)
+    await(client.commitMap(service, generation, 0, 100, ledger))
   }
 
   @AfterEach def stop(): Unit = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.fetch
 
-import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.concurrent.{ConcurrentLinkedQueue, TimeoutException}
 import java.util.concurrent.TimeUnit.SECONDS
 
 import scala.concurrent.{Future, Promise}
@@ -32,9 +32,9 @@ final class WrittenRecordsSuite {
 
   @AfterAll def stop(): Unit = spark.stop()
 
-  private final class Driver(answer: GetCounts => Future[DriverMessage]) extends SilentDriver {
+  private final class Driver(answer: GetCounts => Future[CountedMaps]) extends SilentDriver {
     val asked = new ConcurrentLinkedQueue[GetCounts]()
-    override def counts(what: GetCounts): Future[DriverMessage] = {
+    override def counts(what: GetCounts): Future[CountedMaps] = {
       asked.add(what)
       answer(what)
     }
@@ -161,7 +161,7 @@ final class WrittenRecordsSuite {
 
   @Test def `of all tasks one waits for a driver that does not answer`(): Unit =
     Seq(shuffle(2, 4), shuffle(5, 100000)).foreach { handle =>
-      val late = Promise[DriverMessage]()
+      val late = Promise[CountedMaps]()
       val driver = new Driver(_ => late.future)
       val records = written(driver, waitMs = 100)
       assertEquals(NotTold, asking(records, handle).in(block(100, 0)))
@@ -174,9 +174,9 @@ final class WrittenRecordsSuite {
     }
 
   @Test def `a question that failed is asked again after a while`(): Unit = {
-    var failures = List[Future[DriverMessage]](
+    var failures = List[Future[CountedMaps]](
       Future.failed(new SparkException("the driver is busy")),
-      Future.successful(NotMerged("DRIVER_UNREACHABLE")))
+      Future.failed(new TimeoutException("the driver is gone")))
     val driver = new Driver(_ =>
       failures match {
         case next :: others =>

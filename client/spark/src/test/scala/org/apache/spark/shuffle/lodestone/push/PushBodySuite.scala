@@ -34,7 +34,7 @@ class PushBodySuite {
   }
 
   private def request(offset: Long, lengths: Int*): PushRequest =
-    PushRequest(0, offset, lengths.indices.toArray, lengths.toArray)
+    PushRequest(0, offset, lengths.indices.toArray, lengths.toArray, firstSegment = 0)
 
   private def sent(body: PushBody): ByteBuf = body.buffer.convertToNetty().asInstanceOf[ByteBuf]
 

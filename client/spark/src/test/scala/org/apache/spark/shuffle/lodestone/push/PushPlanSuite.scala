@@ -6,13 +6,17 @@ import scala.util.Random
 import org.junit.jupiter.api.Assertions.{assertEquals, assertNotEquals, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.driver.MergePlan
+import org.apache.spark.shuffle.lodestone.driver.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire.PushBatch
 
 final class PushPlanSuite {
-  private def merge(partitions: Int, services: Int): MergePlan =
-    MergePlan(partitions, Array.tabulate(services)(ServiceLocation("a", _, 1)))
+  private def merge(partitions: Int, services: Int): ShufflePlan =
+    ShufflePlan(
+      epoch = 0,
+      partitions,
+      replicas = 1,
+      Array(Array.tabulate(services)(ServiceLocation("a", _, 1))))
 
   /** (reduceId, offset, length) of every block in the plan. */
   private def blocksOf(plan: PushPlan): Seq[(Int, Long, Int)] = plan.requests.flatMap { request =>
@@ -41,7 +45,8 @@ final class PushPlanSuite {
       plan.requests.foreach { request =>
         assertTrue(request.sizeBytes <= batch, said)
         request.reduceIds.foreach { reduceId =>
-          assertEquals(request.serviceIndex, merging.serviceIndexOf(reduceId), said)
+          val service = merging.services(request.serviceIndex)
+          assertEquals(Seq(service), merging.servicesOf(reduceId), said)
         }
       }
     }

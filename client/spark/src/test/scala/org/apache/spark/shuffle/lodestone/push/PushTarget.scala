@@ -10,16 +10,19 @@ import org.apache.spark.network.client.{RpcResponseCallback, StreamCallbackWithI
 import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, StreamManager}
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
-import org.apache.spark.shuffle.lodestone.wire.{Message, PushBatch, PushBatchReply, Status}
+import org.apache.spark.shuffle.lodestone.wire._
 
 /**
  * A service on a real socket that answers pushes as a test says, which a daemon cannot be asked to:
- * `answer` gets how many came before.
+ * `answer` gets how many came before. It does what it is told at the end of attempts.
  */
 private[push] final class PushTarget(answer: (Int, PushBatch) => PushTarget.Reaction) {
   import PushTarget._
 
   val arrived = new LinkedBlockingQueue[(PushBatch, Array[Byte])]()
+
+  /** Commits and aborts. */
+  val ends = new LinkedBlockingQueue[Message]()
   private val closed = new CountDownLatch(1)
   private var count = 0
   private val context =
@@ -35,8 +38,15 @@ private[push] final class PushTarget(answer: (Int, PushBatch) => PushTarget.Reac
   }
 
   private final class Handler extends RpcHandler {
-    override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit =
-      throw new IllegalStateException("only pushes are expected")
+    override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit = {
+      val typeId = in.get(in.position()).toInt
+      val codec = Seq[Codec[_ <: Message]](CommitMap, AbortMap).find(_.typeId == typeId)
+      val message = codec.map(_.decode(in))
+      ends.add(message.getOrElse {
+        throw new IllegalStateException(s"message type $typeId is not of a map attempt")
+      })
+      out.onSuccess(Done(location.incarnation).encode())
+    }
 
     override def getStreamManager: StreamManager = new OneForOneStreamManager()
 

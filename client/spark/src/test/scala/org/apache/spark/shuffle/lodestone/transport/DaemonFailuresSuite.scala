@@ -67,7 +67,15 @@ final class DaemonFailuresSuite {
     val bytes = ByteBuffer.wrap(block(reduceId))
     val segments = Array(Segment(reduceId, blockBytes, -1, Crc32c.of(bytes.duplicate())))
     val body = new NioManagedBuffer(bytes)
-    client.pushBatch(service, generation, mapIndex, 100L + mapIndex, segments, body)(())
+    // Each block is a request of its own, which has the number of its segment as a name.
+    client.pushBatch(
+      service,
+      generation,
+      mapIndex,
+      100L + mapIndex,
+      segments,
+      body,
+      firstSegment = reduceId)(())
   }
 
   /** Some partitions of one block of the first map each, which is one chunk. */
@@ -76,9 +84,19 @@ final class DaemonFailuresSuite {
     (0 until partitions).foreach { reduceId =>
       assertEquals(Seq(Status.Ok), await(push(client, 0, reduceId)).statuses.toSeq)
     }
-    await(client.finalizeMerge(service, generation))
+    await(commit(client, 0, ledgerOf(0, 0 until partitions)))
     ()
   }
+
+  private def ledgerOf(mapIndex: Int, reduceIds: Range): Ledger =
+    reduceIds.map(id => Ledger.of(mapIndex, 100L + mapIndex, segmentOf(id))).reduce(_.and(_))
+
+  private def commit(
+      client: ServiceClient,
+      mapIndex: Int,
+      acknowledged: Ledger,
+      at: ServiceLocation = service): Future[Done] =
+    client.commitMap(at, generation, mapIndex, 100L + mapIndex, acknowledged)
 
   /** Four of these blocks are more than the daemon has memory for: one that has a file. */
   private def onDisk(): (Int, Path) = {
@@ -133,18 +151,14 @@ final class DaemonFailuresSuite {
   private def segmentOf(reduceId: Int): Segment =
     Segment(reduceId, blockBytes, -1, Crc32c.of(ByteBuffer.wrap(block(reduceId))))
 
-  @Test def `what is shown of a merged shuffle is what the client accounts for, if it says so`()
-      : Unit = {
+  @Test def `what is shown of a merged shuffle is what the client accounts for`(): Unit = {
     val client = newClient()
     await(client.registerShuffle(service, generation, numMaps = 2, numPartitions = 1))
     for (mapIndex <- 0 to 1) await(push(client, mapIndex, 0))
-    val ledgers = Seq(0, 1).map(mapIndex => Ledger.of(mapIndex, 100L + mapIndex, segmentOf(0)))
-    val all = await(client.finalizeMerge(service, generation))
-    assertEquals(ledgers.reduce(_.and(_)), all.ledger)
-    for (_ <- 1 to 2) {
-      val retained = await(client.retainAttempts(service, generation, Array(101L, 500L)))
-      assertEquals(ledgers(1), retained.ledger)
-    }
+    val ledger = ledgerOf(1, 0 to 0)
+    val wrong = failureOf(commit(client, 1, ledger.and(ledger)))
+    assertEquals(FailureClass.of(Status.LedgerMismatch), wrong)
+    for (_ <- 1 to 2) await(commit(client, 1, ledger))
     val layout = await(client.layout(service, generation, MapRange.All, Array(0), 2))
     val shown = layout.partitions.head.runs.toSeq.flatMap(_.segments)
     assertEquals(Seq(101L), shown.map(_.mapId))
@@ -198,20 +212,28 @@ final class DaemonFailuresSuite {
     assertEquals(
       FailureClass.MissingData,
       failureOf(client.layout(old, generation, MapRange.All, Array(0), 1)))
-    assertEquals(FailureClass.MissingData, failureOf(client.finalizeMerge(old, generation)))
+    val committed = commit(client, 0, ledgerOf(0, 0 to 0), at = old)
+    assertEquals(FailureClass.MissingData, failureOf(committed))
     assertFalse(isSuspect(client), "the new daemon has done nothing wrong")
   }
 
   @Test def `a shuffle that the daemon does not know is missing data`(): Unit = {
     val client = newClient()
     assertEquals(FailureClass.MissingData, failureOf(push(client, 0, 0)))
-    assertEquals(FailureClass.MissingData, failureOf(client.finalizeMerge(service, generation)))
+    assertEquals(FailureClass.MissingData, failureOf(commit(client, 0, Ledger.Empty)))
     assertFalse(isSuspect(client))
   }
 
-  @Test def `a push after finalize is overtaken`(): Unit = {
+  @Test def `a push after the removal is overtaken`(): Unit = {
     val client = newClient()
     merge(client, partitions = 1)
+    await(client.removeShuffle(service, generation))
+    // It is one-way, so it is over when the service says so.
+    val gone = Iterator.continually {
+      val asked = client.layout(service, generation, MapRange.All, Array(0), 1)
+      Await.ready(asked, 30.seconds).value.get.isFailure
+    }
+    assertTrue(gone.take(10000).exists(identity), "the shuffle was not removed")
     val statuses = await(push(client, 1, 0)).statuses.toSeq
     assertEquals(Seq(FailureClass.Overtaken), statuses.map(FailureClass.of))
   }

@@ -62,7 +62,7 @@ final class ServiceClientSuite {
     val asked = client()
     val thrown = assertThrows(
       classOf[RefusedException],
-      () => { await(asked.finalizeMerge(service, generation)); () })
+      () => { await(asked.commitMap(service, generation, 9, 1L << 40, Ledger.Empty)); () })
     assertEquals(refusal, thrown.refusal)
     assertFalse(asked.health.isSuspect(HostPort(service.host, service.port)))
   }
@@ -72,7 +72,7 @@ final class ServiceClientSuite {
     val asked = client(timeoutMs = 200)
     assertThrows(
       classOf[RequestTimeoutException],
-      () => { await(asked.finalizeMerge(service, generation)); () })
+      () => { await(asked.commitMap(service, generation, 9, 1L << 40, Ledger.Empty)); () })
     assertTrue(asked.health.isSuspect(HostPort(service.host, service.port)))
   }
 
@@ -82,7 +82,7 @@ final class ServiceClientSuite {
     closing = Nil
     assertThrows(
       classOf[IOException],
-      () => { await(client().finalizeMerge(service, generation)); () })
+      () => { await(client().commitMap(service, generation, 9, 1L << 40, Ledger.Empty)); () })
   }
 
   @Test def sparksOwnShuffleServiceIsToldFromOurs(): Unit = {
@@ -135,7 +135,8 @@ final class ServiceClientSuite {
 
   @Test def aBigPushMayTakeLongerThanASmallQuestion(): Unit = {
     val asked = client(timeoutMs = 300)
-    val question = asked.finalizeMerge(serve(new Answering(_ => None)), generation)
+    val silent = serve(new Answering(_ => None))
+    val question = asked.commitMap(silent, generation, 9, 1L << 40, Ledger.Empty)
     val pushed = serve(new Answering(_ => None) {
       override def receiveStream(
           peer: TransportClient,
@@ -207,7 +208,7 @@ final class ServiceClientSuite {
   @Test def whatWaitsOnAConnectionThatThisJvmHadNoMemoryForIsAskedAgain(): Unit = {
     val streams = new OneForOneStreamManager()
     val arrived = new CountDownLatch(1)
-    val finalized = FinalizeMergeReply(42, 5, segments = 9, bytes = 99, 0, 0)
+    val committed = Done(42)
     val service = serve(new Answering(_ => None) {
       override def getStreamManager: StreamManager = streams
       override def receive(
@@ -221,14 +222,14 @@ final class ServiceClientSuite {
             streams.registerStream("app", chunks, peer.getChannel),
             1).encode())
         } else if (arrived.getCount == 0) {
-          out.onSuccess(finalized.encode())
+          out.onSuccess(committed.encode())
         } else {
           arrived.countDown()
         }
     })
     val asked = client()
     val chunk = Promise[Long]()
-    val answer = asked.finalizeMerge(service, generation)
+    val answer = asked.commitMap(service, generation, 9, 1L << 40, Ledger.Empty)
     assertTrue(arrived.await(10, TimeUnit.SECONDS))
     asked.fetchChunks(
       service,
@@ -248,7 +249,7 @@ final class ServiceClientSuite {
         }
         override def failed(index: Int, cause: Throwable): Unit = chunk.failure(cause)
       })
-    assertEquals(finalized, await(answer))
+    assertEquals(committed, await(answer))
     assertEquals(2L, await(chunk.future))
     assertFalse(asked.health.isSuspect(HostPort(service.host, service.port)))
   }

@@ -18,9 +18,6 @@ final class GoldenBytesSuite {
     "RegisterShuffle" -> RegisterShuffle,
     "PushBatch" -> PushBatch,
     "PushBatchReply" -> PushBatchReply,
-    "FinalizeMerge" -> FinalizeMerge,
-    "FinalizeMergeReply" -> FinalizeMergeReply,
-    "RetainAttempts" -> RetainAttempts,
     "SegmentLayout" -> SegmentLayout,
     "SegmentLayoutReply" -> SegmentLayoutReply,
     "FetchSegments" -> FetchSegments,
@@ -64,9 +61,6 @@ final class GoldenBytesSuite {
     val segments =
       Array(Segment(3, 5, 2, 0x9a71bb4c, sequence = 1), Segment(4, 1, -1, 0, sequence = 6))
     assertGolden("PushBatch.two-segments", PushBatch(plain, 7, 42, 100, segments))
-    assertGolden("FinalizeMerge.plain", FinalizeMerge(plain))
-    val mapIds = Array(7000000000L, 7000000003L)
-    assertGolden("RetainAttempts.two-attempts", RetainAttempts(plain, mapIds))
     assertGolden("SegmentLayout.all-maps", SegmentLayout(plain, MapRange.All, Array(0, 1, 199)))
     def chunk(reduceId: Int, runs: (Int, Int)*): ChunkPlaces =
       ChunkPlaces(reduceId, runs.map { case (first, count) => SegmentRun(first, count) }.toArray)
@@ -86,9 +80,6 @@ final class GoldenBytesSuite {
     assertGolden("LeaseReply.plain", LeaseReply(7, 60000, load))
     val statuses = Array[Status](Status.Ok, Status.Duplicate, Status.OtherAttempt)
     assertGolden("PushBatchReply.three-codes", PushBatchReply(7, statuses))
-    assertGolden(
-      "FinalizeMergeReply.plain",
-      FinalizeMergeReply(7, 200, 200000, 5000000000L, 3, 0x0123456789abcdefL))
     assertGolden("Done.plain", Done(plain.incarnation))
     val report = "{\"totals\":{\"shuffles\":1}}"
     val first = ReportKept(Application("app", 1), ended = false, ageMs = 1500, report)

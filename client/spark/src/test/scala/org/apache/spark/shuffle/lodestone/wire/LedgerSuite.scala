@@ -8,16 +8,9 @@ class LedgerSuite {
 
   /** The daemon computes the same: its ledger's test has the same number. */
   @Test def `the checksum is the one of the protocol`(): Unit = {
-    val segment = Segment(reduceId = 3, length = 10, records = -1, crc32c = 5)
+    val segment = Segment(reduceId = 3, length = 10, records = -1, crc32c = 5, sequence = 0)
     val ledger = Ledger.of(1, 7000000000L, segment).and(Ledger.of(2, 7000000000L, segment))
     assertEquals(Ledger(2, 0xa0b26d251a03772fL), ledger)
-  }
-
-  @Test def `a service accounts for what it has and for what it knows to have lost`(): Unit = {
-    def totals(segments: Long, lost: Long, checksum: Long) =
-      FinalizeMergeReply(1, 1, segments, 10, lost, checksum)
-    assertEquals(Ledger(5, 77), totals(5, 0, 77).ledger)
-    assertEquals(Ledger(5, 77), totals(3, 2, 77).ledger)
   }
 
   @Test def `segments of a block differ by their numbers, and by which of them is the last`()

@@ -66,15 +66,6 @@ final class RoundTripSuite {
           random.nextInt(),
           random.nextInt()))),
     PushBatchReply -> PushBatchReply(random.nextLong(), Array.fill(few)(status())),
-    FinalizeMerge -> FinalizeMerge(shuffle()),
-    RetainAttempts -> RetainAttempts(shuffle(), Array.fill(few)(random.nextLong())),
-    FinalizeMergeReply -> FinalizeMergeReply(
-      random.nextLong(),
-      random.nextInt(),
-      random.nextLong(),
-      random.nextLong(),
-      random.nextLong(),
-      random.nextLong()),
     SegmentLayout -> SegmentLayout(
       shuffle(),
       MapRange(random.nextInt(), random.nextInt()),

@@ -11,7 +11,7 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.SparkException
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.{DriverMessage, NotMerged}
+import org.apache.spark.shuffle.lodestone.driver.{NoPlan, PlanAnswer}
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, TaskWait}
 
 /**
@@ -34,9 +34,9 @@ private[lodestone] object DriverQuestion {
    * @param alive
    *   throws when the task was killed
    */
-  def apply(what: => String, alive: () => Unit)(ask: => Future[DriverMessage]): DriverMessage = {
+  def apply(what: => String, alive: () => Unit)(ask: => Future[PlanAnswer]): PlanAnswer = {
     @tailrec
-    def attempt(left: Int): DriverMessage =
+    def attempt(left: Int): PlanAnswer =
       answered(TaskWait(Future.fromTry(Try(ask)).flatten)(alive())) match {
         case Success(answer) => answer
         case Failure(failure) if left > 1 && mayPass(failure) =>
@@ -49,8 +49,8 @@ private[lodestone] object DriverQuestion {
     attempt(Tries)
   }
 
-  private def answered(answer: Try[DriverMessage]): Try[DriverMessage] = answer match {
-    case Success(NotMerged(Reason.DriverUnreachable.code, _)) =>
+  private def answered(answer: Try[PlanAnswer]): Try[PlanAnswer] = answer match {
+    case Success(NoPlan(Reason.DriverUnreachable.code, _)) =>
       Failure(new TimeoutException(Reason.DriverUnreachable.sentence))
     case other => other
   }

@@ -7,7 +7,7 @@ import scala.concurrent.ExecutionContext
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.MapOutputTrackerMaster
-import org.apache.spark.shuffle.lodestone.driver.{EventLoop, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.driver.{EventLoop, ShuffleGeneration, Shuffles}
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
 
 /**
@@ -17,7 +17,7 @@ import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocat
  * the loop.
  */
 private[driver] final class FailedAttempts(
-    shuffles: RemoteShuffles,
+    shuffles: Shuffles,
     client: ServiceClient,
     tracker: () => MapOutputTrackerMaster,
     loop: EventLoop) {

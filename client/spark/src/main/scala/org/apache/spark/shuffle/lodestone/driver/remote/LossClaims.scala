@@ -20,7 +20,7 @@ import org.apache.spark.shuffle.lodestone.wire.BlocksMet
  * complains.
  * docs/failures.md has the rule. All calls are events of the loop.
  */
-private[remote] final class LossClaims(
+private[driver] final class LossClaims(
     conf: LodestoneConf,
     client: ServiceClient,
     executorCount: () => Future[Int],
@@ -147,7 +147,7 @@ private[remote] final class LossClaims(
     }
 }
 
-private[remote] object LossClaims {
+private[driver] object LossClaims {
 
   /** What is known of a generation of a shuffle. */
   private[remote] abstract class Generation(val id: ShuffleGeneration) {

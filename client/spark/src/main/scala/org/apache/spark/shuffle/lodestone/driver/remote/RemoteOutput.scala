@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.driver.remote
 import scala.util.Try
 
 import org.apache.spark.{SparkContext, SparkEnv}
-import org.apache.spark.shuffle.lodestone.driver.RemotePlan
+import org.apache.spark.shuffle.lodestone.driver.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.storage.BlockManagerId
 import org.apache.spark.util.Utils
@@ -34,7 +34,7 @@ private[lodestone] final case class RemoteOutput(epoch: Int, parts: Seq[RemotePa
 private[lodestone] final case class RemotePart(version: Int, without: Seq[Int]) {
 
   /** Services that have all of what is in it for a group of partitions; none if that is nothing. */
-  def holders(plan: RemotePlan, group: Int): Seq[ServiceLocation] =
+  def holders(plan: ShufflePlan, group: Int): Seq[ServiceLocation] =
     plan.holdersOf(version, group).filterNot(without.contains).map(plan.versions(version)(_))
 
   private[remote] def text: String = (version +: without).mkString("-")

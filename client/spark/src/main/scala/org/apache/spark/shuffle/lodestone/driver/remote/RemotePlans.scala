@@ -12,7 +12,7 @@ import org.apache.spark.shuffle.lodestone.transport.SameThread
 private[lodestone] final case class StageRun(stageId: Int, attempt: Int)
 
 /** What an executor knows of where remote shuffles are. Only plans are remembered, no refusals. */
-private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
+private[lodestone] final class RemotePlans(driver: DriverLink) {
   import RemotePlans._
 
   private val known = mutable.HashMap.empty[Int, Known]
@@ -21,31 +21,31 @@ private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
    * By shuffle, the last question of a reduce task. Its answer is none for map tasks: it may name services
    * that are avoided by now, or say that there is no plan yet.
    */
-  private val reading = mutable.HashMap.empty[Int, Future[DriverMessage]]
+  private val reading = mutable.HashMap.empty[Int, Future[PlanAnswer]]
 
   /**
    * For a map task: the newest plan that is known, if the driver was asked since the stage began this run.
    * A run of a stage that failed may be there because all that was pushed by an earlier plan is lost.
    */
-  def toPush(shuffleId: Int, mergeId: Int, run: StageRun): Future[DriverMessage] = synchronized {
+  def toPush(shuffleId: Int, mergeId: Int, run: StageRun): Future[PlanAnswer] = synchronized {
     known.get(shuffleId) match {
       case Some(Known(plannedFor, runs, answer))
           if plannedFor >= mergeId && runs(run) && isPlan(answer) =>
         answer
       case _ =>
-        val asked = driver.remotePlan(GetRemotePlan(shuffleId, mergeId, None))
+        val asked = driver.plan(GetPlan(shuffleId, mergeId))
         remember(shuffleId, mergeId, Some(run), asked)
     }
   }
 
   /** For a map task that met trouble. Others may have met it before, and the plan be there. */
-  def after(trouble: ServiceTrouble, shuffleId: Int, mergeId: Int): Future[DriverMessage] =
+  def after(trouble: ServiceTrouble, shuffleId: Int, mergeId: Int): Future[PlanAnswer] =
     synchronized {
       known.get(shuffleId).map(_.answer) match {
         case Some(answer) if isNewer(answer, trouble.epoch, trouble.version) => answer
         case _ =>
-          val asked = GetRemotePlan(shuffleId, mergeId, Some(trouble))
-          remember(shuffleId, mergeId, None, driver.remotePlan(asked))
+          val asked = GetPlan(shuffleId, mergeId, trouble = Some(trouble))
+          remember(shuffleId, mergeId, None, driver.plan(asked))
       }
     }
 
@@ -54,10 +54,10 @@ private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
    * that come while another one's question is under way wait for its answer. It was asked before they
    * came, and may be of before their version was made: then they ask once more, together.
    */
-  def toRead(shuffleId: Int, epoch: Int, version: Int): Future[DriverMessage] = synchronized {
+  def toRead(shuffleId: Int, epoch: Int, version: Int): Future[PlanAnswer] = synchronized {
     newer(shuffleId, epoch, version).getOrElse {
       reading.get(shuffleId).filterNot(_.isCompleted) match {
-        case None => askPlaces(shuffleId)
+        case None => askPlaces(shuffleId, epoch)
         case Some(earlier) =>
           earlier.transformWith { _ => askedSince(earlier, shuffleId, epoch, version) }(SameThread)
       }
@@ -71,21 +71,21 @@ private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
   }
 
   private def askedSince(
-      earlier: Future[DriverMessage],
+      earlier: Future[PlanAnswer],
       shuffleId: Int,
       epoch: Int,
-      version: Int): Future[DriverMessage] = synchronized {
+      version: Int): Future[PlanAnswer] = synchronized {
     newer(shuffleId, epoch, version)
       .orElse(reading.get(shuffleId).filterNot(_ eq earlier))
-      .getOrElse(askPlaces(shuffleId))
+      .getOrElse(askPlaces(shuffleId, epoch))
   }
 
-  private def newer(shuffleId: Int, epoch: Int, version: Int): Option[Future[DriverMessage]] =
+  private def newer(shuffleId: Int, epoch: Int, version: Int): Option[Future[PlanAnswer]] =
     (reading.get(shuffleId) ++ known.get(shuffleId).map(_.answer))
       .find(isNewer(_, epoch, version - 1))
 
-  private def askPlaces(shuffleId: Int): Future[DriverMessage] = {
-    val asked = driver.remotePlaces(shuffleId)
+  private def askPlaces(shuffleId: Int, epoch: Int): Future[PlanAnswer] = {
+    val asked = driver.places(GetPlaces(shuffleId, epoch))
     reading.put(shuffleId, asked)
     asked
   }
@@ -94,21 +94,21 @@ private[lodestone] final class RemotePlans(driver: RemoteDriverLink) {
       shuffleId: Int,
       mergeId: Int,
       run: Option[StageRun],
-      answer: Future[DriverMessage]): Future[DriverMessage] = {
+      answer: Future[PlanAnswer]): Future[PlanAnswer] = {
     val before = known.getOrElse(shuffleId, Known(mergeId, Set.empty, answer))
     known.put(shuffleId, Known(math.max(mergeId, before.mergeId), before.runs ++ run, answer))
     answer
   }
 
   /** One that is on its way counts: most answers are plans. */
-  private def isPlan(answer: Future[DriverMessage]): Boolean = answer.value.forall {
-    case Success(_: RemotePlan) => true
+  private def isPlan(answer: Future[PlanAnswer]): Boolean = answer.value.forall {
+    case Success(_: ShufflePlan) => true
     case _ => false
   }
 
-  private def isNewer(answer: Future[DriverMessage], epoch: Int, version: Int): Boolean =
+  private def isNewer(answer: Future[PlanAnswer], epoch: Int, version: Int): Boolean =
     answer.value.exists {
-      case Success(plan: RemotePlan) =>
+      case Success(plan: ShufflePlan) =>
         plan.epoch > epoch || (plan.epoch == epoch && plan.newest > version)
       case _ => false
     }
@@ -120,5 +120,5 @@ private[lodestone] object RemotePlans {
   private final case class Known(
       mergeId: Int,
       runs: Set[StageRun],
-      answer: Future[DriverMessage])
+      answer: Future[PlanAnswer])
 }

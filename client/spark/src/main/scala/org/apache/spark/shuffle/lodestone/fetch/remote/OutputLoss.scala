@@ -6,7 +6,7 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import org.apache.spark.{BarrierTaskContext, SparkException, TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.MetadataFetchFailedException
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.{MissingBlock, OutputsLost, RemoteDriverLink}
+import org.apache.spark.shuffle.lodestone.driver.{MissingBlock, OutputsLost, DriverLink}
 import org.apache.spark.shuffle.lodestone.fetch.{FetchPlan, Substitutes, WrongData}
 import org.apache.spark.shuffle.lodestone.transport.{
   DamagedChunkException,
@@ -36,7 +36,7 @@ private[remote] final case class LostAt(
 private[remote] final class OutputLoss(
     shuffleId: Int,
     epoch: Int,
-    driver: RemoteDriverLink,
+    driver: DriverLink,
     executorId: String,
     context: TaskContext)
     extends Substitutes

@@ -17,7 +17,7 @@ import org.apache.spark.shuffle.lodestone.transport._
 /** The reading side of remote shuffles on one executor. */
 private[lodestone] final class RemoteReads(
     client: ServiceClient,
-    driver: RemoteDriverLink,
+    driver: DriverLink,
     plans: RemotePlans,
     patience: Patience) {
   import RemoteReads._
@@ -83,7 +83,7 @@ private[lodestone] final class RemoteReads(
       new MergedShuffleReader(handle.inner, read, fetcher, failures, check, context, metrics)
     }
 
-    private def mergedOf(plan: RemotePlan): Seq[MergedPartition] = {
+    private def mergedOf(plan: ShufflePlan): Seq[MergedPartition] = {
       val wanted = new WantedSegments(outputs, plan)
       val layouts = new SourceLayouts(client, generation, plan, range.maps, patience, context)
       ReadOrder(chunksOf(wanted, layouts, None), isConcatenable, mayWait)
@@ -121,7 +121,7 @@ private[lodestone] final class RemoteReads(
     }
 
     /** Outputs of an earlier epoch are lost: the statuses that name them are just being replaced. */
-    private def planOf(): RemotePlan = {
+    private def planOf(): ShufflePlan = {
       val version =
         outputs.iterator.flatMap(_._1.parts).map(_.version).foldLeft(NoVersion)(math.max)
       val alive = () => context.killTaskIfInterrupted()
@@ -129,7 +129,7 @@ private[lodestone] final class RemoteReads(
         plans.toRead(handle.shuffleId, epoch, version)
       }
       val plan = answer match {
-        case plan: RemotePlan => plan
+        case plan: ShufflePlan => plan
         case other =>
           log.warn(s"The driver does not know where $generation is: $other")
           loss.fail(range.startPartition, LostAt(Nil, Reason.UnknownShuffle))

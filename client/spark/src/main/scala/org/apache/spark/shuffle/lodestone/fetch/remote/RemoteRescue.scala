@@ -6,7 +6,7 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import scala.collection.mutable
 import scala.concurrent.Future
 
-import org.apache.spark.shuffle.lodestone.driver.{RemotePlan, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.driver.{ShufflePlan, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.fetch.{ChunkCut, ChunkRescue, MergedChunk}
 import org.apache.spark.shuffle.lodestone.transport._
 import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, MapRange, PartitionLayout}
@@ -18,7 +18,7 @@ import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, MapRange, Partition
 private[remote] final class RemoteRescue(
     client: ServiceClient,
     generation: ShuffleGeneration,
-    plan: RemotePlan,
+    plan: ShufflePlan,
     patience: Patience)
     extends ChunkRescue {
   import RemoteRescue._

@@ -8,7 +8,7 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.{RemotePlan, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.driver.{ShufflePlan, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.fetch.{LayoutRequest, ReadReason}
 import org.apache.spark.shuffle.lodestone.transport._
 import org.apache.spark.shuffle.lodestone.wire.{MapRange, PartitionLayout}
@@ -27,7 +27,7 @@ private[remote] final case class SourceLayout(
 private[remote] final class SourceLayouts(
     client: ServiceClient,
     generation: ShuffleGeneration,
-    plan: RemotePlan,
+    plan: ShufflePlan,
     maps: MapRange,
     patience: Patience,
     context: TaskContext) {

@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.fetch.remote
 
 import scala.collection.mutable
 
-import org.apache.spark.shuffle.lodestone.driver.RemotePlan
+import org.apache.spark.shuffle.lodestone.driver.ShufflePlan
 import org.apache.spark.shuffle.lodestone.driver.remote.RemoteOutput
 import org.apache.spark.shuffle.lodestone.fetch.{ChunkCut, FetchPlan, MergedChunk}
 import org.apache.spark.shuffle.lodestone.transport.{OwnHost, ServiceLocation}
@@ -58,7 +58,7 @@ private[remote] object WantedBlocks {
 /** Which service is asked for which blocks of which partitions. */
 private[remote] final class WantedSegments(
     outputs: Seq[(RemoteOutput, FetchPlan.BlockList)],
-    plan: RemotePlan) {
+    plan: ShufflePlan) {
 
   private val ofOutputs = outputs.zipWithIndex.map { case ((output, list), i) =>
     output -> wantedOf(list, kindOf(output, i))

@@ -40,7 +40,7 @@ private[remote] final case class PushMeans(
  */
 private[remote] final class AttemptPush(
     val attempt: MapAttempt,
-    first: RemotePlan,
+    first: ShufflePlan,
     means: PushMeans,
     alive: () => Unit) {
   import AttemptPush._
@@ -132,7 +132,7 @@ private[remote] final class AttemptPush(
   }
 
   /** Of one group, on its way to all services of that. */
-  private final class Batch(body: SegmentBody, sentBy: RemotePlan, cut: BatchCut) {
+  private final class Batch(body: SegmentBody, sentBy: ShufflePlan, cut: BatchCut) {
     private val segments = body.segments.slice(cut.from, cut.until)
     private val firstSegment = body.firstSegment + cut.from
     private val holders = sentBy.servicesOf(cut.version, cut.group)
@@ -210,7 +210,7 @@ private[remote] final class AttemptPush(
     private def goOnWithout(troubles: Seq[(ServiceLocation, NotTaken)]): Unit = {
       for ((location, cause) <- troubles) {
         nextPlan(location, cause.reason).foreach {
-          case next: RemotePlan => adopt(next)
+          case next: ShufflePlan => adopt(next)
           case _ => // it goes on with the services that it has
         }(SameThread)
       }
@@ -220,8 +220,8 @@ private[remote] final class AttemptPush(
     /** The rest goes by the next version of the plan. */
     private def elsewhere(location: ServiceLocation, reason: Reason, taken: Int): Unit =
       nextPlan(location, reason).onComplete(guarded {
-        case Success(next: RemotePlan) if adopt(next) => again(taken)
-        case Success(NotMerged(code, _)) => failed(s"no service is left for it ($code)")
+        case Success(next: ShufflePlan) if adopt(next) => again(taken)
+        case Success(NoPlan(code, _)) => failed(s"no service is left for it ($code)")
         case Success(_) => failed("other attempts have been run since")
         case Failure(cause) => failed(s"the driver did not say where else: ${cause.getMessage}")
       })(SameThread)
@@ -241,7 +241,7 @@ private[remote] final class AttemptPush(
       settle()
     }
 
-    private def nextPlan(location: ServiceLocation, reason: Reason): Future[DriverMessage] =
+    private def nextPlan(location: ServiceLocation, reason: Reason): Future[PlanAnswer] =
       AttemptPush.this.nextPlan(sentBy.epoch, cut.version, location, reason)
 
     /** What throws where nobody waits for it would leave the task waiting for ever, and keep its memory. */
@@ -266,13 +266,13 @@ private[remote] final class AttemptPush(
       epoch: Int,
       version: Int,
       location: ServiceLocation,
-      reason: Reason): Future[DriverMessage] = {
+      reason: Reason): Future[PlanAnswer] = {
     val trouble = ServiceTrouble(epoch, version, location, reason.code)
     Future.fromTry(Try(means.plans.after(trouble, attempt.shuffleId, attempt.mergeId))).flatten
   }
 
   /** False: it is of a later epoch, and what was taken in this one is lost. */
-  private def adopt(next: RemotePlan): Boolean = synchronized {
+  private def adopt(next: ShufflePlan): Boolean = synchronized {
     val isLater = next.epoch > plan.epoch
     val possible = !isLater || shares.isEmpty
     if (possible) {

@@ -7,7 +7,7 @@ import scala.util.{Failure, Success, Try}
 
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.{RemotePlan, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.driver.{ShufflePlan, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.push.PushReason
 import org.apache.spark.shuffle.lodestone.transport._
 import org.apache.spark.shuffle.lodestone.wire.{PushBatchReply, RefusedException, Segment, Status}
@@ -38,7 +38,7 @@ private[remote] final case class BatchCut(version: Int, group: Int, from: Int, u
 private[remote] object BatchCut {
 
   /** Where the group changes. */
-  def apply(plan: RemotePlan, segments: Array[Segment], from: Int, until: Int): Seq[BatchCut] = {
+  def apply(plan: ShufflePlan, segments: Array[Segment], from: Int, until: Int): Seq[BatchCut] = {
     val version = plan.newest
     val cuts = ArrayBuffer.empty[BatchCut]
     var start = from

@@ -91,7 +91,7 @@ private[remote] final class RemoteMapWriter[K, V](
     val attempt = push.attempt
     val id = ShuffleGeneration(attempt.shuffleId, output.epoch)
     val counts =
-      PushCounts(segments.segments.toLong, bytes, push.requestCount, Map.empty, Map.empty)
+      PushCounts(segments.segments.toLong, bytes, push.requestCount, Map.empty)
     pushed(MapPushed(id, attempt.mapIndex, attempt.mapId, counts))
   }
 }

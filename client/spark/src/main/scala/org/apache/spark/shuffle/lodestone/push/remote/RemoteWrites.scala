@@ -42,16 +42,15 @@ private[lodestone] final class RemoteWrites(
   private def planFor(
       attempt: MapAttempt,
       run: StageRun,
-      alive: () => Unit): Option[RemotePlan] = {
+      alive: () => Unit): Option[ShufflePlan] = {
     val answer = DriverQuestion(s"where $attempt pushes to", alive) {
       plans.toPush(attempt.shuffleId, attempt.mergeId, run)
     }
     answer match {
-      case plan: RemotePlan => Some(plan)
-      case NotMerged(code, _) =>
+      case plan: ShufflePlan => Some(plan)
+      case NoPlan(code, _) =>
         log.info(s"$attempt keeps its output: $code")
         None
-      case other => throw new IllegalStateException(s"the driver answered $other")
     }
   }
 }

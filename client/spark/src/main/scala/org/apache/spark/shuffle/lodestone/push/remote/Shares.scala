@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.push.remote
 
 import scala.collection.mutable
 
-import org.apache.spark.shuffle.lodestone.driver.RemotePlan
+import org.apache.spark.shuffle.lodestone.driver.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire.{Ledger, Segment}
 
@@ -60,7 +60,7 @@ private[remote] final class Shares(attempt: MapAttempt) {
   }
 
   /** Each group is whole at one of its services, one of them left aside. */
-  def isCovered(plan: RemotePlan, without: Option[ServiceLocation] = None): Boolean =
+  def isCovered(plan: ShufflePlan, without: Option[ServiceLocation] = None): Boolean =
     used.forall { case (version, group) =>
       plan.servicesOf(version, group).exists(one => isWhole(one) && !without.contains(one))
     }
@@ -72,7 +72,7 @@ private[remote] final class Shares(attempt: MapAttempt) {
    * Which services of a version have nothing that may be read: also those to which nothing was sent, so
    * that nobody looks there for something, and misses it should they be gone.
    */
-  def without(plan: RemotePlan, version: Int): Seq[Int] =
+  def without(plan: ShufflePlan, version: Int): Seq[Int] =
     plan.versions(version).indices.filterNot(i => isWhole(plan.versions(version)(i)))
 
   private def isWhole(location: ServiceLocation): Boolean =

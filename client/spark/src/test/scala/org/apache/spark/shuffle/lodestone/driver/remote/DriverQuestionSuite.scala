@@ -11,17 +11,17 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.{SparkException, TaskKilledException}
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.{DriverMessage, NotMerged, RemotePlan}
+import org.apache.spark.shuffle.lodestone.driver.{NoPlan, PlanAnswer, ShufflePlan}
 
 final class DriverQuestionSuite {
-  private val plan: DriverMessage = RemotePlan(0, numPartitions = 1, replicas = 1, Array(Array()))
-  private val busy: DriverMessage = NotMerged(Reason.DriverUnreachable.code)
+  private val plan: PlanAnswer = ShufflePlan(0, numPartitions = 1, replicas = 1, Array(Array()))
+  private val busy: PlanAnswer = NoPlan(Reason.DriverUnreachable.code)
   private val asked = new AtomicInteger
 
-  private def answer(answers: Future[DriverMessage]*): DriverMessage =
+  private def answer(answers: Future[PlanAnswer]*): PlanAnswer =
     DriverQuestion("where it is", () => ())(answers(asked.getAndIncrement()))
 
-  private def assertFails(answers: Future[DriverMessage]*): Unit = {
+  private def assertFails(answers: Future[PlanAnswer]*): Unit = {
     assertThrows(
       classOf[SparkException],
       () => {
@@ -32,7 +32,7 @@ final class DriverQuestionSuite {
   }
 
   @Test def `a driver that is merely busy is asked again`(): Unit = {
-    val late = Future.failed[DriverMessage](new TimeoutException("scripted"))
+    val late = Future.failed[PlanAnswer](new TimeoutException("scripted"))
     assertEquals(plan, answer(Future.successful(busy), late, Future.successful(plan)))
     assertEquals(3, asked.get)
   }
@@ -43,7 +43,7 @@ final class DriverQuestionSuite {
   }
 
   @Test def `what the driver knows is not asked again`(): Unit = {
-    val left: DriverMessage = NotMerged(Reason.NoService.code)
+    val left: PlanAnswer = NoPlan(Reason.NoService.code)
     assertEquals(left, answer(Future.successful(left)))
   }
 

@@ -10,30 +10,31 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.{
-  DriverMessage,
-  GetRemotePlan,
-  NotMerged,
-  RemotePlan,
+  GetPlan,
+  GetPlaces,
+  NoPlan,
+  PlanAnswer,
+  ShufflePlan,
   SilentDriver
 }
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 
 final class RemotePlansSuite {
-  private val questions = mutable.ArrayBuffer.empty[Promise[DriverMessage]]
+  private val questions = mutable.ArrayBuffer.empty[Promise[PlanAnswer]]
   private val plans = new RemotePlans(new SilentDriver {
-    override def remotePlaces(shuffleId: Int): Future[DriverMessage] = {
-      questions += Promise[DriverMessage]()
+    override def places(asked: GetPlaces): Future[PlanAnswer] = {
+      questions += Promise[PlanAnswer]()
       questions.last.future
     }
   })
 
-  private def planOf(versions: Int): RemotePlan = {
+  private def planOf(versions: Int): ShufflePlan = {
     val services = Array(ServiceLocation("127.0.0.1", 1, 7))
-    RemotePlan(0, numPartitions = 1, replicas = 1, Array.fill(versions)(services))
+    ShufflePlan(0, numPartitions = 1, replicas = 1, Array.fill(versions)(services))
   }
 
-  private def newest(answer: Future[DriverMessage]): Int =
-    Await.result(answer, 10.seconds).asInstanceOf[RemotePlan].newest
+  private def newest(answer: Future[PlanAnswer]): Int =
+    Await.result(answer, 10.seconds).asInstanceOf[ShufflePlan].newest
 
   @Test def `the reduce tasks of a new executor ask the driver once for all`(): Unit = {
     val asked = (1 to 20).map(_ => plans.toRead(3, epoch = 0, version = 0))
@@ -67,14 +68,14 @@ final class RemotePlansSuite {
   }
 
   @Test def `what a reader asked is no answer for a map task`(): Unit = {
-    val planned = mutable.ArrayBuffer.empty[Promise[DriverMessage]]
+    val planned = mutable.ArrayBuffer.empty[Promise[PlanAnswer]]
     val both = new RemotePlans(new SilentDriver {
-      override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] = {
-        planned += Promise[DriverMessage]()
+      override def plan(asked: GetPlan): Future[PlanAnswer] = {
+        planned += Promise[PlanAnswer]()
         planned.last.future
       }
-      override def remotePlaces(shuffleId: Int): Future[DriverMessage] = {
-        questions += Promise[DriverMessage]()
+      override def places(asked: GetPlaces): Future[PlanAnswer] = {
+        questions += Promise[PlanAnswer]()
         questions.last.future
       }
     })
@@ -85,7 +86,7 @@ final class RemotePlansSuite {
     both.toRead(3, epoch = 0, version = 0)
     // Its question is answered at once: of the new epoch there is no plan yet.
     val second = both.toPush(3, 0, again)
-    questions.last.success(NotMerged(Reason.UnknownShuffle.code))
+    questions.last.success(NoPlan(Reason.UnknownShuffle.code))
     planned.foreach(_.success(planOf(versions = 1)))
     assertEquals(0, newest(first))
     assertEquals(0, newest(second))

@@ -29,7 +29,7 @@ class ReportSenderSuite extends DriverHarness {
     coordinator.leftToSpark(6, 1, 1, Reason.SingleMap)
     planOf(id)
     pushed(id, 0, blocks = 42)
-    resultOf(id)
+    placesOf(id)
     coordinator.stop()
     val told = json(lastOf(one).report)
     assertEquals(42L, told.get("totals").get("blocksPushed").asLong)

@@ -21,7 +21,7 @@ final class KilledReaderSuite {
 
   /** One that is just being started again. */
   private val away = SilentDriver.goneService()
-  private val plan = RemotePlan(0, numPartitions = 1, replicas = 1, Array(Array(away)))
+  private val plan = ShufflePlan(0, numPartitions = 1, replicas = 1, Array(Array(away)))
   private val wanted = {
     val blocks = Seq((ShuffleBlockId(3, 100, 0), 10L, 0))
     new WantedSegments(Seq(RemoteOutput(0, Seq(RemotePart(0, Nil))) -> blocks), plan)

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.network.shuffle.BlockFetchingListener
 import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.{RemotePlan, ScriptedService, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.driver.{ScriptedService, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
 import org.apache.spark.shuffle.lodestone.fetch._
 import org.apache.spark.shuffle.lodestone.transport._
@@ -61,7 +61,7 @@ final class RemoteRescueSuite {
     val at = services.map { one =>
       ServiceLocation(one.address.host, one.address.port, one.incarnation)
     }
-    val plan = RemotePlan(0, 1, services.size, Array(at.toArray))
+    val plan = ShufflePlan(0, 1, services.size, Array(at.toArray))
     val rescue =
       new RemoteRescue(client, generation, plan, new Patience(30000, client.downSinceNs))
     val chunk = MergedChunk(at.head, 0, Array(SegmentRun(7, 1)), Array(written))

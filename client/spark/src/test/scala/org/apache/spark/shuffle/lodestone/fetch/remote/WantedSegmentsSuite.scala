@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.fetch.remote
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.driver.RemotePlan
+import org.apache.spark.shuffle.lodestone.driver.ShufflePlan
 import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
 import org.apache.spark.shuffle.lodestone.fetch.ChunkCut
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
@@ -18,7 +18,7 @@ final class WantedSegmentsSuite {
   private val c = a.copy(port = 3)
 
   private def plan(replicas: Int) =
-    RemotePlan(0, numPartitions = 1, replicas, Array(Array(a, c), Array(a, b)))
+    ShufflePlan(0, numPartitions = 1, replicas, Array(Array(a, c), Array(a, b)))
 
   /** Maps 0 and 1 by the first version, 2 and 3 by the second one, 4 by both. */
   private val outputs = Seq(Seq(0) -> Seq(0, 1), Seq(1) -> Seq(2, 3), Seq(0, 1) -> Seq(4)).map {

@@ -26,10 +26,10 @@ final class AttemptPushSuite {
   @TempDir var directory: Path = _
 
   private val gone = SilentDriver.goneService()
-  private val plan = RemotePlan(0, numPartitions = 10, replicas = 1, Array(Array(gone)))
+  private val plan = ShufflePlan(0, numPartitions = 10, replicas = 1, Array(Array(gone)))
 
-  private class Driver(answer: => Future[DriverMessage]) extends SilentDriver {
-    override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] = answer
+  private class Driver(answer: => Future[PlanAnswer]) extends SilentDriver {
+    override def plan(asked: GetPlan): Future[PlanAnswer] = answer
   }
 
   private def body(whenFree: () => Unit = () => ()): SegmentBody = {
@@ -44,7 +44,7 @@ final class AttemptPushSuite {
   }
 
   /** What a task that pushes one segment ends with. Its memory comes back. */
-  private def pushing(answer: => Future[DriverMessage]): Throwable = {
+  private def pushing(answer: => Future[PlanAnswer]): Throwable = {
     val free = new CountDownLatch(1)
     val client = new ServiceClient(Application("app", -1), 1000)
     try {

@@ -29,15 +29,15 @@ final class RemoteWritesSuite {
 
   @AfterAll def stop(): Unit = spark.stop()
 
-  private val plan: DriverMessage =
-    RemotePlan(0, numPartitions = 4, replicas = 1, Array(Array(SilentDriver.goneService())))
-  private val busy: DriverMessage = NotMerged(Reason.DriverUnreachable.code)
+  private val plan: PlanAnswer =
+    ShufflePlan(0, numPartitions = 4, replicas = 1, Array(Array(SilentDriver.goneService())))
+  private val busy: PlanAnswer = NoPlan(Reason.DriverUnreachable.code)
 
   /** What a map task writes with when the driver answers so, one question after another. */
-  private def writer(answers: DriverMessage*): Option[ShuffleWriter[Int, Int]] = {
+  private def writer(answers: PlanAnswer*): Option[ShuffleWriter[Int, Int]] = {
     val asked = new AtomicInteger
     val driver = new SilentDriver {
-      override def remotePlan(what: GetRemotePlan): Future[DriverMessage] =
+      override def plan(what: GetPlan): Future[PlanAnswer] =
         Future.successful(answers(asked.getAndIncrement()))
     }
     val app = Application("app", -1)
@@ -78,5 +78,5 @@ final class RemoteWritesSuite {
   }
 
   @Test def `a map task of a shuffle that has no service keeps its output`(): Unit =
-    assertTrue(writer(NotMerged(Reason.NoService.code)).isEmpty)
+    assertTrue(writer(NoPlan(Reason.NoService.code)).isEmpty)
 }

@@ -44,7 +44,7 @@ final class SegmentWriterSuite {
   }
 
   private final class Driver extends SilentDriver {
-    override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] =
+    override def plan(asked: GetPlan): Future[PlanAnswer] =
       Future.failed(new IllegalStateException("nothing is wrong"))
   }
 
@@ -54,7 +54,7 @@ final class SegmentWriterSuite {
       partitions: Int = 10): AttemptPush = {
     val patience = new Patience(10000, _ => None)
     val means = PushMeans(client, new RemotePlans(new Driver), patience, patience)
-    val plan = RemotePlan(0, partitions, replicas = 1, Array(services.toArray))
+    val plan = ShufflePlan(0, partitions, replicas = 1, Array(services.toArray))
     new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, alive)
   }
 

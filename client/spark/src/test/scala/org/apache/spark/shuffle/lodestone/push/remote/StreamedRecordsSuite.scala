@@ -15,7 +15,7 @@ import org.apache.spark.{SparkConf, TaskKilledException}
 import org.apache.spark.io.LZ4CompressionCodec
 import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.serializer.{JavaSerializer, SerializerManager}
-import org.apache.spark.shuffle.lodestone.driver.RemotePlan
+import org.apache.spark.shuffle.lodestone.driver.ShufflePlan
 import org.apache.spark.shuffle.lodestone.driver.remote.RemotePlans
 import org.apache.spark.shuffle.lodestone.push.PushTarget
 import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
@@ -37,7 +37,7 @@ final class StreamedRecordsSuite {
 
   private val memory = new TaskMemoryManager(UnifiedMemoryManager(conf, 1), 0)
   private val segments = {
-    val plan = RemotePlan(0, partitions, replicas = 1, Array(Array(target.location)))
+    val plan = ShufflePlan(0, partitions, replicas = 1, Array(Array(target.location)))
     val once = new Patience(0, _ => None)
     // No service fails, so nobody asks for another plan.
     val means = PushMeans(client, new RemotePlans(null), once, once)

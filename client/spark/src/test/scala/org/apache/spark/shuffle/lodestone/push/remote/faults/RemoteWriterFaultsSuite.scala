@@ -77,7 +77,7 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
   private def pushed(task: WriterTask, network: Network): (Option[Throwable], Int) = {
     val which = task.which
     val plan =
-      RemotePlan(0, which.partitions, replicas = 1, Array(Array(network.service)))
+      ShufflePlan(0, which.partitions, replicas = 1, Array(Array(network.service)))
     val patience = new Patience(20000, _ => None)
     val means = PushMeans(network.client, new RemotePlans(NoOther), patience, patience)
     val attempt = MapAttempt(task.dependency.shuffleId, 0, 0, which.seed)
@@ -108,7 +108,7 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
   }
 
   private object NoOther extends SilentDriver {
-    override def remotePlan(asked: GetRemotePlan): Future[DriverMessage] =
+    override def plan(asked: GetPlan): Future[PlanAnswer] =
       Future.failed(new IllegalStateException("there is no other service"))
   }
 

@@ -15,7 +15,8 @@ import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePar
 import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire._
 
-class RemoteShufflesSuite extends DriverHarness {
+/** What map tasks that keep nothing are told, from the first version of a plan to the last. */
+class PlanVersionsSuite extends DriverHarness {
 
   private def remote(services: Seq[ScriptedService], extra: (String, String)*): DriverCoordinator =
     driver(services, ("spark.lodestone.mode" -> "remote") +: extra: _*)
@@ -23,14 +24,16 @@ class RemoteShufflesSuite extends DriverHarness {
   private def asked(
       mergeId: Int = 0,
       trouble: Option[ServiceTrouble] = None,
-      shuffleId: Int = 3): DriverMessage =
-    await(ask[DriverMessage](GetRemotePlan(shuffleId, mergeId, trouble)))
+      shuffleId: Int = 3): PlanAnswer =
+    await(ask[PlanAnswer](GetPlan(shuffleId, mergeId, trouble = trouble)))
 
-  private def planned(mergeId: Int = 0, trouble: Option[ServiceTrouble] = None): RemotePlan =
-    asked(mergeId, trouble).asInstanceOf[RemotePlan]
+  private def readersPlan(): PlanAnswer = placesOf(ShuffleGeneration(3, 0))
+
+  private def planned(mergeId: Int = 0, trouble: Option[ServiceTrouble] = None): ShufflePlan =
+    asked(mergeId, trouble).asInstanceOf[ShufflePlan]
 
   private def troubleAt(
-      plan: RemotePlan,
+      plan: ShufflePlan,
       service: ServiceLocation,
       why: Reason = Reason.PushDiskFull): Option[ServiceTrouble] =
     Some(ServiceTrouble(plan.epoch, plan.newest, service, why.code))
@@ -48,17 +51,17 @@ class RemoteShufflesSuite extends DriverHarness {
     assertEquals((10, 20, 0), (told.numMaps, told.numPartitions, told.shuffle.mergeId))
     assertEquals(
       plan.versions.head.toSeq,
-      await(ask[DriverMessage](GetRemotePlaces(3))).asInstanceOf[RemotePlan].versions.head.toSeq)
+      readersPlan().asInstanceOf[ShufflePlan].versions.head.toSeq)
   }
 
   @Test def `all who ask at once get one plan`(): Unit = {
     val gate = new CountDownLatch(1)
     val slow = scripted(7) { case _: RegisterShuffle => AnswerAfter(gate, Done(7)) }
     remote(Seq(slow)).registered(3, 10, 20)
-    val asks = (1 to 10).map(_ => ask[DriverMessage](GetRemotePlan(3, 0, None)))
+    val asks = (1 to 10).map(_ => ask[PlanAnswer](GetPlan(3, 0)))
     slow.next(classOf[RegisterShuffle])
     gate.countDown()
-    assertEquals(Set(0), asks.map(await(_).asInstanceOf[RemotePlan].newest).toSet)
+    assertEquals(Set(0), asks.map(await(_).asInstanceOf[ShufflePlan].newest).toSet)
     assertEquals(0, slow.count(classOf[RegisterShuffle]))
   }
 
@@ -118,15 +121,15 @@ class RemoteShufflesSuite extends DriverHarness {
     assertEquals(2, first.versions.head.length, "the slow one stays out")
     slow.next(classOf[RegisterShuffle])
     val waiting = first.versions.head.toSeq.map { reported =>
-      val answer = ask[DriverMessage](GetRemotePlan(3, 0, troubleAt(first, reported)))
+      val answer = ask[PlanAnswer](GetPlan(3, 0, trouble = troubleAt(first, reported)))
       if (reported == first.versions.head.head) slow.next(classOf[RegisterShuffle])
       answer
     }
     // When this is answered the driver has heard of both.
-    await(ask[DriverMessage](GetRemotePlaces(3)))
+    readersPlan()
     opens(slow, gate)
     waiting.foreach { answer =>
-      val next = await(answer).asInstanceOf[RemotePlan]
+      val next = await(answer).asInstanceOf[ShufflePlan]
       assertEquals(Set(slow.address.port), ports(next.versions.last))
     }
   }
@@ -146,10 +149,10 @@ class RemoteShufflesSuite extends DriverHarness {
     remote(Seq(one)).registered(3, 10, 100)
     val plan = planned()
     assertEquals(
-      notMerged(Reason.NoService),
+      noPlan(Reason.NoService),
       asked(trouble = troubleAt(plan, plan.versions.head.head)))
-    assertEquals(notMerged(Reason.NoService), asked())
-    val places = await(ask[DriverMessage](GetRemotePlaces(3))).asInstanceOf[RemotePlan]
+    assertEquals(noPlan(Reason.NoService), asked())
+    val places = readersPlan().asInstanceOf[ShufflePlan]
     assertEquals(1, places.versions.length, "what had been pushed cannot be read")
   }
 
@@ -161,7 +164,7 @@ class RemoteShufflesSuite extends DriverHarness {
       val coordinator = remote(Seq(gone))
       (3 to 5).foreach { shuffleId =>
         coordinator.registered(shuffleId, 10, 100)
-        assertEquals(notMerged(Reason.NoService), asked(shuffleId = shuffleId))
+        assertEquals(noPlan(Reason.NoService), asked(shuffleId = shuffleId))
       }
     }
     val warning = said.filter(_.contains("No shuffle service can be used"))
@@ -177,7 +180,7 @@ class RemoteShufflesSuite extends DriverHarness {
     coordinator.registered(7, 2, 100)
     outputs.registerShuffle(7, 2, 100)
     try {
-      val plan = asked(shuffleId = 7).asInstanceOf[RemotePlan]
+      val plan = asked(shuffleId = 7).asInstanceOf[ShufflePlan]
       val location = RemoteOutput(0, Nil).location(7)
       (0 to 1).foreach(i => outputs.registerMapOutput(7, i, statusAt(location, i)))
       assertEquals(2, outputs.getNumAvailableOutputs(7))
@@ -187,7 +190,7 @@ class RemoteShufflesSuite extends DriverHarness {
       assertEquals(0, outputs.getNumAvailableOutputs(7))
       // A second task has found the same.
       assertTrue(await(ask[Boolean](lost)))
-      val next = asked(shuffleId = 7).asInstanceOf[RemotePlan]
+      val next = asked(shuffleId = 7).asInstanceOf[ShufflePlan]
       assertEquals((1, 1), (next.epoch, next.versions.length))
       assertEquals(ports(plan.versions.head) - gone.port, ports(next.versions.head))
       val other = services.find(_.address.port != gone.port).get
@@ -204,7 +207,7 @@ class RemoteShufflesSuite extends DriverHarness {
     outputs.registerShuffle(7, 2, 100)
     try {
       asked(shuffleId = 7)
-      assertEquals(1, asked(mergeId = 1, shuffleId = 7).asInstanceOf[RemotePlan].epoch)
+      assertEquals(1, asked(mergeId = 1, shuffleId = 7).asInstanceOf[ShufflePlan].epoch)
       // A zombie's comes when the others have been forgotten, and a new one beside it.
       outputs.registerMapOutput(7, 0, statusAt(RemoteOutput(0, Nil).location(7), 0))
       outputs.registerMapOutput(7, 1, statusAt(RemoteOutput(1, Nil).location(7), 1))
@@ -262,7 +265,7 @@ class RemoteShufflesSuite extends DriverHarness {
 
   /** Two maps whose outputs are at all services of their groups, one of which is drained. */
   private def withOutputs(replicas: Int, others: Script = PartialFunction.empty)(
-      check: (ScriptedService, RemotePlan) => Unit): Unit = {
+      check: (ScriptedService, ShufflePlan) => Unit): Unit = {
     val tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
     val leaving = scripted(1) { case lease: RenewLease =>
       Answer(LeaseReply(1, lease.ttlMs, Healthy.copy(state = Load.Draining)))
@@ -273,7 +276,7 @@ class RemoteShufflesSuite extends DriverHarness {
     remote(services, conf: _*).registered(7, 2, 100)
     tracker.registerShuffle(7, 2, 100)
     try {
-      val plan = asked(shuffleId = 7).asInstanceOf[RemotePlan]
+      val plan = asked(shuffleId = 7).asInstanceOf[ShufflePlan]
       val location = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(7)
       (0 to 1).foreach(i => tracker.registerMapOutput(7, i, statusAt(location, i)))
       check(leaving, plan)
@@ -305,7 +308,7 @@ class RemoteShufflesSuite extends DriverHarness {
     withOutputs(replicas = 1) { (leaving, first) =>
       (1 to 3).foreach(_ => leaving.next(classOf[RenewLease]))
       assertEquals(0, leaving.count(classOf[RemoveShuffleMerge]))
-      val next = asked(shuffleId = 7).asInstanceOf[RemotePlan]
+      val next = asked(shuffleId = 7).asInstanceOf[ShufflePlan]
       assertEquals(ports(first.versions.head) - leaving.address.port, ports(next.versions.last))
     }
 
@@ -316,7 +319,7 @@ class RemoteShufflesSuite extends DriverHarness {
     planned()
     coordinator.removed(3)
     assertEquals(3, one.next(classOf[RemoveShuffleMerge]).shuffleId)
-    assertEquals(notMerged(Reason.UnknownShuffle), asked())
+    assertEquals(noPlan(Reason.UnknownShuffle), asked())
   }
 
   @Test def `a shuffle that ended while its service was away is removed when it is back`(): Unit = {
@@ -327,9 +330,9 @@ class RemoteShufflesSuite extends DriverHarness {
     one.close()
     // It is known to be away, by one that wants to use it.
     coordinator.registered(4, 10, 100)
-    assertTrue(asked(shuffleId = 4).isInstanceOf[NotMerged])
+    assertTrue(asked(shuffleId = 4).isInstanceOf[NoPlan])
     coordinator.removed(3)
-    assertEquals(notMerged(Reason.UnknownShuffle), asked())
+    assertEquals(noPlan(Reason.UnknownShuffle), asked())
     assertEquals(3, restarted(one).next(classOf[RemoveShuffleMerge]).shuffleId)
   }
 }

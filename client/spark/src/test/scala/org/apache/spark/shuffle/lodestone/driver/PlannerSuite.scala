@@ -11,14 +11,14 @@ import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
 import org.apache.spark.shuffle.lodestone.wire._
 
-class ShuffleRegistrarSuite extends DriverHarness {
+class PlannerSuite extends DriverHarness {
   private val id = ShuffleGeneration(3, 0)
 
   private def refusing(status: Status): Script = { case _: RegisterShuffle =>
     Answer(Refused(status, 7, "scripted"))
   }
 
-  private def hosts(plan: MergePlan): Set[String] = plan.services.map(_.hostPort).toSet
+  private def hosts(plan: ShufflePlan): Set[String] = plan.services.map(_.hostPort).toSet
 
   @Test def `a plan names the life of the service that was registered with`(): Unit = {
     val one = service(77)
@@ -40,7 +40,7 @@ class ShuffleRegistrarSuite extends DriverHarness {
     slow.next(classOf[RegisterShuffle])
     assertTrue(asks.forall(!_.isCompleted))
     gate.countDown()
-    val plans = asks.map(await(_).asInstanceOf[MergePlan])
+    val plans = asks.map(await(_).asInstanceOf[ShufflePlan])
     assertEquals(1, plans.map(_.services.toSeq).distinct.size)
     assertEquals(planOf(id).services.toSeq, plans.head.services.toSeq)
     assertEquals(0, slow.count(classOf[RegisterShuffle]), "it was registered more than once")
@@ -71,15 +71,15 @@ class ShuffleRegistrarSuite extends DriverHarness {
     val full = scripted(1)(refusing(Status.DiskFull))
     val draining = scripted(2)(refusing(Status.Draining))
     driver(Seq(full, draining)).registered(3, 10, 100)
-    assertEquals(notMerged(Reason.ServiceRefused), await(askPlan(id)))
-    assertEquals(notMerged(Reason.ServiceRefused), resultOf(id))
+    assertEquals(noPlan(Reason.ServiceRefused), await(askPlan(id)))
+    assertEquals(noPlan(Reason.ServiceRefused), placesOf(id))
   }
 
   @Test def `when no service answers the shuffle is left to Spark`(): Unit = {
     val gone = service(1)
     gone.close()
     driver(Seq(gone)).registered(3, 10, 100)
-    assertEquals(notMerged(Reason.NoService), await(askPlan(id)))
+    assertEquals(noPlan(Reason.NoService), await(askPlan(id)))
   }
 
   @Test def `a service that is draining gets no work`(): Unit = {
@@ -101,15 +101,18 @@ class ShuffleRegistrarSuite extends DriverHarness {
     assertTrue(tookMs < 8000, s"the plan took $tookMs ms")
   }
 
-  @Test def `a service that accepts when the plan is made already is told to forget it`(): Unit = {
+  @Test def `a service that accepts after the plan is made removes the shuffle with the others`()
+      : Unit = {
     val gate = new CountDownLatch(1)
     val slow = scripted(1) { case _: RegisterShuffle => AnswerAfter(gate, Done(1)) }
     val willing = service(2)
-    driver(Seq(slow, willing), "spark.lodestone.request.timeout" -> "15s").registered(3, 10, 100)
+    val coordinator = driver(Seq(slow, willing), "spark.lodestone.request.timeout" -> "15s")
+    coordinator.registered(3, 10, 100)
     val (plan, tookMs) = timed(planOf(id))
     assertEquals(Set(willing.address.toString), hosts(plan))
     assertTrue(tookMs < 8000, s"the plan took $tookMs ms")
     gate.countDown()
+    coordinator.removed(3)
     assertEquals(3, slow.next(classOf[RemoveShuffleMerge]).shuffleId)
   }
 
@@ -145,7 +148,7 @@ class ShuffleRegistrarSuite extends DriverHarness {
   @Test def `a name without an address is no service`(): Unit = {
     val name = "dns:no-such-name.invalid:7337"
     start(settings("spark.lodestone.services" -> name)).registered(3, 10, 100)
-    assertEquals(notMerged(Reason.NoService), await(askPlan(id)))
+    assertEquals(noPlan(Reason.NoService), await(askPlan(id)))
   }
 
   @Test def `small shuffles use few services and spread over all`(): Unit = {
@@ -170,18 +173,18 @@ class ShuffleRegistrarSuite extends DriverHarness {
     assertEquals((3, 1), (removed.shuffleId, removed.shuffleMergeId))
     assertEquals(2, one.next(classOf[RegisterShuffle]).shuffle.mergeId)
     val older = ShuffleGeneration(3, 1)
-    assertEquals(notMerged(Reason.PushStale), await(askPlan(older)))
+    assertEquals(noPlan(Reason.PushStale), await(askPlan(older)))
   }
 
   @Test def `a shuffle that is not registered or not any more has no plan`(): Unit = {
     val one = service(1)
     val coordinator = driver(Seq(one))
-    assertEquals(notMerged(Reason.UnknownShuffle), await(askPlan(id)))
+    assertEquals(noPlan(Reason.UnknownShuffle), await(askPlan(id)))
     coordinator.registered(3, 10, 20)
     planOf(id)
     coordinator.removed(3)
     assertEquals(3, one.next(classOf[RemoveShuffleMerge]).shuffleId)
-    assertEquals(notMerged(Reason.UnknownShuffle), await(askPlan(id)))
+    assertEquals(noPlan(Reason.UnknownShuffle), await(askPlan(id)))
   }
 
   @Test def `a shuffle removed while its plan is made leaves nothing on the service`(): Unit = {
@@ -192,7 +195,7 @@ class ShuffleRegistrarSuite extends DriverHarness {
     val waiting = askPlan(id)
     slow.next(classOf[RegisterShuffle])
     coordinator.removed(3)
-    assertEquals(notMerged(Reason.UnknownShuffle), await(waiting))
+    assertEquals(noPlan(Reason.UnknownShuffle), await(waiting))
     gate.countDown()
     assertEquals(3, slow.next(classOf[RemoveShuffleMerge]).shuffleId)
   }
