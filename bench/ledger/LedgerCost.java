@@ -6,7 +6,7 @@ import java.util.Arrays;
 import java.util.Random;
 import java.util.function.LongSupplier;
 import org.apache.spark.HashPartitioner;
-import org.apache.spark.shuffle.lodestone.push.RecordCounts;
+import org.apache.spark.shuffle.lodestone.executor.push.records.RecordCounts;
 import org.apache.spark.shuffle.lodestone.wire.Crc32c;
 import org.apache.spark.shuffle.lodestone.wire.Ledger;
 import org.apache.spark.shuffle.lodestone.wire.Segment;

@@ -266,7 +266,7 @@ BUGS = [
         "nobody notices a block that Spark's own writer has lost",
         "VanishedBlockSuite",
         (
-            "push/CountingShuffleWriter.scala",
+            "executor/push/CountingShuffleWriter.scala",
             "OutputCheck.block(partition, lengths(partition))",
             "lengths(partition)",
         ),

@@ -81,6 +81,6 @@ def test_a_call_whose_return_type_changed_is_found(tmp_path):
 
 def test_an_abstract_method_that_came_later_is_found(tmp_path):
     plugin = Classes([plugin_jar("4.3")])
-    tracker = "org/apache/spark/shuffle/lodestone/fetch/OriginalsTracker"
+    tracker = "org/apache/spark/shuffle/lodestone/executor/fetch/OriginalsTracker"
     del plugin[tracker].members[("getStaleMapIndexes", "(I)Lscala/collection/mutable/Set;")]
     assert any("getStaleMapIndexes" in one for one in breaches(plugin, Classes(jars_of("4.3"))))

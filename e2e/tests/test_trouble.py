@@ -71,7 +71,8 @@ def test_a_daemon_that_dies_while_maps_run_costs_no_row(
     open_all(gates)
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
-    assert {"PUSH_CONNECTION_FAILED", "LAYOUT_FAILED", "FETCH_SERVICE_SUSPECT"} & set(outcome.reasons())
+    gone = {"PUSH_CONNECTION_FAILED", "LAYOUT_FAILED", "FETCH_SERVICE_SUSPECT"}
+    assert gone & set(outcome.reasons())
     assert outcome.report["totals"]["mergedBlocksRead"] == 0
 
 

@@ -33,6 +33,7 @@ pub const ALL: &[Rule] = &[
     leftovers::code,
     leftovers::log_lines,
     modules::cycles,
+    modules::packages,
     names::files,
     names::types,
     places::calls,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Modules of a crate that use each other in a circle have no order in which they can be read.
+//! Modules of a crate, or packages of the plugin, that use each other in a circle have no order in
+//! which they can be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,8 +41,57 @@ fn cycles_of(repository: &Repository, root: &str) -> Vec<Breach> {
             }
         }
     }
-    for ((from, to), (path, line)) in &uses {
-        if let Some(back) = way(&uses, to, from) {
+    found.extend(circles(&uses));
+    found
+}
+
+/// Below it are the packages of the plugin, as folders.
+const PLUGIN: &str = "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/";
+
+/// The plugin's package, as it begins an import.
+const IMPORT: &str = "import org.apache.spark.shuffle.lodestone.";
+
+/// No package of the plugin imports itself through others.
+pub(super) fn packages(repository: &Repository) -> Vec<Breach> {
+    let mut uses = Uses::new();
+    for (file, source) in repository.sources() {
+        let Some(path) = file.path.strip_prefix(PLUGIN) else {
+            continue;
+        };
+        let own = path
+            .rsplit_once('/')
+            .map_or_else(|| ROOT.to_owned(), |(folder, _)| folder.replace('/', "."));
+        for (line, code, _) in source.code_lines() {
+            let Some(path) = code.trim_start().strip_prefix(IMPORT) else {
+                continue;
+            };
+            let used = package_of(path);
+            if used != own {
+                let place = (file.path.clone(), line);
+                uses.entry((own.clone(), used)).or_insert(place);
+            }
+        }
+    }
+    circles(&uses)
+}
+
+/// The name of the plugin's own package in breaches.
+const ROOT: &str = "lodestone";
+
+/// The packages at the beginning of a path: those have small letters.
+fn package_of(path: &str) -> String {
+    let is_package = |name: &&str| name.starts_with(char::is_lowercase);
+    let names: Vec<&str> = path.split('.').take_while(is_package).collect();
+    match names.as_slice() {
+        [] => ROOT.to_owned(),
+        names => names.join("."),
+    }
+}
+
+fn circles(uses: &Uses) -> Vec<Breach> {
+    let mut found = Vec::new();
+    for ((from, to), (path, line)) in uses {
+        if let Some(back) = way(uses, to, from) {
             let advice = format!(
                 "`{from}` uses `{to}`, which uses it again ({from} -> {}): \
                  move what both need below them",

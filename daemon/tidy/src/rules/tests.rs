@@ -535,3 +535,38 @@ fn a_breach_reads_as_path_line_rule_and_advice() {
     let breach = Breach::at("a.rs", 3, "place", "go away");
     assert_eq!(breach.to_string(), "a.rs:3: place: go away");
 }
+
+#[test]
+fn packages_of_the_plugin_use_each_other_in_one_direction() {
+    let folder = "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone";
+    let (low, high) = (
+        format!("{folder}/plan/A.scala"),
+        format!("{folder}/driver/loss/B.scala"),
+    );
+    let root = format!("{folder}/Manager.scala");
+    let import =
+        |what: &str| format!("package a\nimport org.apache.spark.shuffle.lodestone.{what}\n");
+    let with = |of_low: &str| {
+        let files = [
+            (low.as_str(), import(of_low)),
+            (high.as_str(), import("plan.{A, C}")),
+            (root.as_str(), import("driver.loss.B")),
+        ];
+        let files: Vec<_> = files
+            .iter()
+            .map(|(path, text)| (*path, text.as_str()))
+            .collect();
+        broken(modules::packages, &files)
+    };
+    assert_eq!(with("plan.C"), [""; 0]);
+    assert_eq!(with("wire._"), [""; 0]);
+    let both = [format!("{high}:2"), format!("{low}:2")];
+    assert_eq!(with("driver.loss.B"), both);
+    assert_eq!(with("driver.loss.{"), both);
+    let all = [format!("{high}:2"), format!("{root}:2"), format!("{low}:2")];
+    let mut found = with("Manager");
+    found.sort();
+    let mut all = all.to_vec();
+    all.sort();
+    assert_eq!(found, all);
+}

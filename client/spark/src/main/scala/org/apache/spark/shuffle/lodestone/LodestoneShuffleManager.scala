@@ -2,23 +2,22 @@
 package org.apache.spark.shuffle.lodestone
 
 import org.apache.spark.{ShuffleDependency, SparkConf, SparkEnv, TaskContext}
+import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle._
-import org.apache.spark.shuffle.lodestone.driver.{
-  DriverCoordinator,
-  MapCounted,
-  RpcDriverLink,
-  ShuffleGeneration
-}
-import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteDefaults, RemotePlans}
-import org.apache.spark.shuffle.lodestone.embedded.HostService
-import org.apache.spark.shuffle.lodestone.fetch.{LocalReads, MergedReads, ReadRange}
-import org.apache.spark.shuffle.lodestone.fetch.WrittenRecords
-import org.apache.spark.shuffle.lodestone.fetch.remote.RemoteReads
-import org.apache.spark.shuffle.lodestone.push.{BlockPusher, DiskProbe, DiskSpeed, MapOutput}
-import org.apache.spark.shuffle.lodestone.push.{CommittingShuffleWriter, CountingShuffleWriter}
-import org.apache.spark.shuffle.lodestone.push.RecordCounts
-import org.apache.spark.shuffle.lodestone.push.records.MapWriters
-import org.apache.spark.shuffle.lodestone.push.remote.RemoteWrites
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Mode, ServiceSource}
+import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
+import org.apache.spark.shuffle.lodestone.executor.embedded.HostService
+import org.apache.spark.shuffle.lodestone.executor.fetch.{LocalReads, MergedReads, ReadRange}
+import org.apache.spark.shuffle.lodestone.executor.fetch.WrittenRecords
+import org.apache.spark.shuffle.lodestone.executor.fetch.remote.RemoteReads
+import org.apache.spark.shuffle.lodestone.executor.link.{RemotePlans, RpcDriverLink}
+import org.apache.spark.shuffle.lodestone.executor.push.{BlockPusher, CommittingShuffleWriter}
+import org.apache.spark.shuffle.lodestone.executor.push.{CountingShuffleWriter, DiskProbe}
+import org.apache.spark.shuffle.lodestone.executor.push.{DiskSpeed, MapOutput}
+import org.apache.spark.shuffle.lodestone.executor.push.records.{MapWriters, RecordCounts}
+import org.apache.spark.shuffle.lodestone.executor.push.remote.RemoteWrites
+import org.apache.spark.shuffle.lodestone.plan.{LocalHandle, LodestoneHandle, MapCounted, OwnHandle}
+import org.apache.spark.shuffle.lodestone.plan.{RemoteDefaults, ShuffleGeneration, SparkHandle}
 import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SortShuffleManager}
@@ -46,7 +45,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     val inner =
       super.registerShuffle(shuffleId, dependency).asInstanceOf[BaseShuffleHandle[K, V, C]]
     val listeners = dependency.rdd.sparkContext.listenerBus
-    val driver = coordinator.get(DriverCoordinator(conf, listeners))
+    val driver = coordinator.get(coordinated(listeners))
     val numMaps = dependency.rdd.getNumPartitions
     val numPartitions = dependency.partitioner.numPartitions
     driver.obstacle(dependency) match {
@@ -170,6 +169,12 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     executor.ifMade(_.stop())
     coordinator.ifMade(_.stop())
     super.stop()
+  }
+
+  private def coordinated(listeners: LiveListenerBus): DriverCoordinator = {
+    val made = DriverCoordinator(conf, listeners)
+    LodestoneReport.follow(made)
+    made
   }
 
   private def mapWriters: MapWriters = writers.get(new MapWriters(conf, shuffleBlockResolver))

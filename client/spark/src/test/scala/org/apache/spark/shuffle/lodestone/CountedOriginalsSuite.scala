@@ -15,7 +15,9 @@ import org.apache.spark.{FetchFailed, HashPartitioner, ShuffleDependency}
 import org.apache.spark.{SparkConf, SparkContext, SparkException}
 import org.apache.spark.rdd.ShuffledRDD
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
-import org.apache.spark.shuffle.lodestone.fetch._
+import org.apache.spark.shuffle.lodestone.executor.fetch.{DoublingRowsCodec, DoublingSerializer}
+import org.apache.spark.shuffle.lodestone.executor.fetch.{MapRangeRDD, ReadRange}
+import org.apache.spark.shuffle.lodestone.plan.Reason
 import org.apache.spark.shuffle.sort.SortShuffleManager
 import org.apache.spark.sql.SparkSession
 

@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.Files
 import java.util.concurrent.{CompletableFuture, TimeUnit}
 
-import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
 
 /** A real daemon (system property `lodestone.binary`) on loopback, for the length of a test. */
 private[spark] final class DaemonProcess private (process: Process, ready: Map[String, String]) {

@@ -13,7 +13,7 @@ import org.apache.spark.{HashPartitioner, ShuffleDependency, SparkContext}
 import org.apache.spark.SparkException
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
-import org.apache.spark.shuffle.lodestone.fetch.DirectReadRDD
+import org.apache.spark.shuffle.lodestone.executor.fetch.DirectReadRDD
 
 /** Who reads map outputs from where Spark says they are, and does not ask the shuffle manager. */
 final class DirectReadersSuite {

@@ -15,8 +15,10 @@ import org.apache.spark.{FetchFailed, HashPartitioner, ShuffleDependency}
 import org.apache.spark.SparkContext
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
-import org.apache.spark.shuffle.lodestone.fetch.{BrokenOriginalCodec, DoublingSerializer}
-import org.apache.spark.shuffle.lodestone.fetch.{ForgetfulSerializer, MapRangeRDD, ReadRange}
+import org.apache.spark.shuffle.lodestone.executor.fetch.{BrokenOriginalCodec, DoublingSerializer}
+import org.apache.spark.shuffle.lodestone.executor.fetch.{ForgetfulSerializer, MapRangeRDD}
+import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
+import org.apache.spark.shuffle.lodestone.plan.Reason
 
 /** Whole jobs in local mode, where one JVM is driver and executor, with a real daemon. */
 final class MergedJobsSuite {

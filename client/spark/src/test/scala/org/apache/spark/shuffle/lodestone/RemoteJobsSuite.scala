@@ -22,9 +22,10 @@ import org.apache.spark.{SparkContext, SparkEnv, Success, TaskContext}
 import org.apache.spark.network.buffer.NioManagedBuffer
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{MapStatus, SparkListener, SparkListenerTaskEnd, TaskInfo}
-import org.apache.spark.shuffle.lodestone.driver.{DriverEndpoint, OutputsLost, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
-import org.apache.spark.shuffle.lodestone.fetch.{MapRangeRDD, ReadRange, UnopenedChunkCodec}
+import org.apache.spark.shuffle.lodestone.executor.fetch.{MapRangeRDD, ReadRange}
+import org.apache.spark.shuffle.lodestone.executor.fetch.UnopenedChunkCodec
+import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, LodestoneHandle, OutputsLost, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{RemoteOutput, RemotePart, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, Crc32c, Segment, Status}
 import org.apache.spark.util.{RpcUtils, Utils}
@@ -389,7 +390,7 @@ final class RemoteJobsSuite {
       val shuffle = rows.dependencies.head.asInstanceOf[ShuffleDependency[_, _, _]].shuffleId
       rows.count()
       val env = SparkEnv.get
-      val driver = RpcUtils.makeDriverRef(DriverEndpoint.Name, env.conf, env.rpcEnv)
+      val driver = RpcUtils.makeDriverRef(DriverMessage.Endpoint, env.conf, env.rpcEnv)
       val lost = OutputsLost(shuffle, 0, Nil, Reason.OutputLost.code, "driver", -1, 0)
       assertTrue(driver.askSync[Boolean](lost))
       rows.count()

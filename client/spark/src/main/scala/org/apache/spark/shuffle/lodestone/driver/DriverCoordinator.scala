@@ -18,11 +18,20 @@ import org.apache.spark.{
   SparkEnv
 }
 import org.apache.spark.scheduler.LiveListenerBus
-import org.apache.spark.shuffle.lodestone.{LodestoneConf, LodestoneReport, Mode, Reason}
-import org.apache.spark.shuffle.lodestone.ServiceSource
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Mode, ServiceSource}
 import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
-import org.apache.spark.shuffle.lodestone.driver.remote._
-import org.apache.spark.shuffle.lodestone.driver.services._
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.driver.loss.{Departures, FailedAttempts, LossClaims}
+import org.apache.spark.shuffle.lodestone.driver.loss.{LostOutputs, MapTaskEnds}
+import org.apache.spark.shuffle.lodestone.driver.plans.{MergeChoice, Planner, Readers, Shuffle}
+import org.apache.spark.shuffle.lodestone.driver.plans.Shuffles
+import org.apache.spark.shuffle.lodestone.driver.report.{DriverMetrics, DriverReport, ReportJson}
+import org.apache.spark.shuffle.lodestone.driver.services.{AddressSource, DnsAddresses}
+import org.apache.spark.shuffle.lodestone.driver.services.{EmbeddedHosts, LeaseKeeper}
+import org.apache.spark.shuffle.lodestone.driver.services.{ListedAddresses, Lookups, Registration}
+import org.apache.spark.shuffle.lodestone.driver.services.{Removals, ReportSender, Reported}
+import org.apache.spark.shuffle.lodestone.driver.services.{Service, ServiceDirectory}
+import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, Reason, ShuffleEligibility}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.storage.BlockManagerId
@@ -84,7 +93,7 @@ private[spark] final class DriverCoordinator private (
   private val taskEnds =
     new MapTaskEnds(new FailedAttempts(shuffles, client, () => tracker, loop), loop)
   private val endpoint = env.rpcEnv.setupEndpoint(
-    DriverEndpoint.Name,
+    DriverMessage.Endpoint,
     new DriverEndpoint(
       env.rpcEnv,
       loop,
@@ -180,7 +189,7 @@ private[spark] final class DriverCoordinator private (
   private def reportOf(shuffles: Int): String =
     ReportJson(conf.getAppId, report, directory.all, shuffles)
 
-  /** Returns the report, for [[LodestoneReport]]. Any thread may call it. */
+  /** Returns the report, for `LodestoneReport`. Any thread may call it. */
   private[lodestone] def json(): Future[String] = {
     val answer = Promise[String]()
     loop.post(answer.trySuccess(reportOf(Int.MaxValue)))
@@ -263,8 +272,6 @@ private[spark] object DriverCoordinator {
       conf: SparkConf,
       listeners: LiveListenerBus,
       clockNs: () => Long = () => System.nanoTime()): DriverCoordinator = {
-    val coordinator = new DriverCoordinator(conf, SparkEnv.get, listeners, clockNs)
-    LodestoneReport.follow(coordinator)
-    coordinator
+    new DriverCoordinator(conf, SparkEnv.get, listeners, clockNs)
   }
 }

@@ -3,10 +3,15 @@ package org.apache.spark.shuffle.lodestone.driver
 
 import org.apache.spark.SparkException
 import org.apache.spark.rpc.{RpcCallContext, RpcEnv, ThreadSafeRpcEndpoint}
-import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
-import org.apache.spark.shuffle.lodestone.driver.remote.LostOutputs
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.driver.loss.LostOutputs
+import org.apache.spark.shuffle.lodestone.driver.plans.{Planner, Readers}
+import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
 import org.apache.spark.shuffle.lodestone.driver.services.{EmbeddedHosts, ServiceDirectory}
+import org.apache.spark.shuffle.lodestone.plan.{DistrustMerged, GetCounts, GetPlaces, GetPlan}
+import org.apache.spark.shuffle.lodestone.plan.{MapCounted, MapPushed, NoPlan, OutputsLost, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{ServiceFound, ServiceMissing, TaskRead}
 
 /** Receives the messages of executors and makes an event of the loop of each. */
 private[driver] final class DriverEndpoint(
@@ -55,10 +60,4 @@ private[driver] final class DriverEndpoint(
     if (!loop.offer(() => event)) {
       context.sendFailure(new SparkException(Reason.DriverUnreachable.sentence))
     }
-}
-
-private[lodestone] object DriverEndpoint {
-
-  /** The name by which executors find the endpoint. */
-  val Name = "lodestone"
 }

@@ -11,7 +11,7 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.network.client.TransportClient
-import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.wire.OpenStream
 
 /**

@@ -7,7 +7,7 @@ import scala.collection.mutable
 
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.network.client.{ChunkReceivedCallback, TransportClient}
-import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.wire.ChunkPlaces
 
 /** One chunk to fetch, and its size. */

@@ -14,7 +14,7 @@ import org.apache.spark.network.TransportContext
 import org.apache.spark.network.client.TransportClient
 import org.apache.spark.network.server.NoOpRpcHandler
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
-import org.apache.spark.shuffle.lodestone.{DaemonThreads, HostPort}
+import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, HostPort}
 
 /** One connection per service, opened at its first use, and never on a network thread. */
 private[transport] final class Connections(requestTimeoutMs: Long, longestRequestMs: Long) {

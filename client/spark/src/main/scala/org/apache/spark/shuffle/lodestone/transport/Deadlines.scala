@@ -6,7 +6,7 @@ import java.util.concurrent.{ScheduledFuture, TimeUnit}
 
 import scala.collection.mutable
 
-import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.config.HostPort
 
 /**
  * The time limits of requests: `spark.lodestone.request.timeout`, plus the time that the bytes take

@@ -5,6 +5,8 @@ import java.io.IOException
 import java.net.{InetAddress, NetworkInterface}
 import java.util.concurrent.ConcurrentHashMap
 
+import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
+
 /** Knows which services are on this JVM's host: their answers cross no network. */
 private[lodestone] object OwnHost {
   private val known = new ConcurrentHashMap[String, java.lang.Boolean]()

@@ -6,7 +6,8 @@ import java.util.concurrent.TimeUnit
 import scala.concurrent.Future
 import scala.util.Try
 
-import org.apache.spark.shuffle.lodestone.LodestoneConf
+import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
 
 /**
  * For requests to a service that no other service can replace. A request that fails for a passing

@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.transport
 import scala.concurrent.Future
 import scala.util.{Failure, Success, Try}
 
-import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.wire.RefusedException
 
 /**

@@ -7,7 +7,7 @@ import scala.concurrent.{ExecutionContext, Future, Promise}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.shuffle.lodestone.DaemonThreads
+import org.apache.spark.shuffle.lodestone.config.DaemonThreads
 
 /** One thread for all time-outs and all pauses before a retry. Its tasks must be short. */
 private[lodestone] object RequestTimer {

@@ -15,9 +15,16 @@ import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.client.{RpcResponseCallback, TransportClient}
 import org.apache.spark.network.protocol.OneWayMessage
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
-import org.apache.spark.shuffle.lodestone.{HostPort, LodestoneConf}
-import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf}
+import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.wire.{AbortMap, Application, Codec, CommitMap, Done}
+import org.apache.spark.shuffle.lodestone.wire.{EndApplication, FetchSegments, Hello, HelloReply}
+import org.apache.spark.shuffle.lodestone.wire.{LeaseReply, Ledger, MalformedMessageException}
+import org.apache.spark.shuffle.lodestone.wire.{MapRange, Message, OpenStream, PushBatch}
+import org.apache.spark.shuffle.lodestone.wire.{PushBatchReply, RefusedException, RegisterShuffle}
+import org.apache.spark.shuffle.lodestone.wire.{RenewLease, ReportApplication, Segment}
+import org.apache.spark.shuffle.lodestone.wire.{SegmentLayout, SegmentLayoutReply, ShuffleAddress}
+import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
 
 /**
  * All requests to all services. Each future ends within a time that fits the size of its request,

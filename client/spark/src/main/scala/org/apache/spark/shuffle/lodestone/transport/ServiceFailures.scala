@@ -3,8 +3,8 @@ package org.apache.spark.shuffle.lodestone.transport
 
 import java.io.IOException
 
-import org.apache.spark.shuffle.lodestone.HostPort
-import org.apache.spark.shuffle.lodestone.wire.LaidSegment
+import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.plan.DamagedSegment
 
 // The failures of a request besides refusals and IOExceptions of the connection. FailureClass says
 // what each of them means.
@@ -29,22 +29,6 @@ private[spark] final class SlowAnswerException(service: HostPort, timeoutMs: Lon
 /** The bytes of a chunk differ from what the map tasks wrote, or from what its layout says. */
 private[spark] final class DamagedChunkException(damage: String, val segment: DamagedSegment)
     extends IOException(damage)
-
-/** The name of a segment alone: the rest of the layout may be damaged too. */
-private[spark] final case class DamagedSegment(
-    reduceId: Int,
-    mapIndex: Int,
-    mapId: Long,
-    sequence: Int) {
-
-  def names(laid: LaidSegment): Boolean =
-    laid.mapIndex == mapIndex && laid.mapId == mapId && laid.sequence == sequence
-}
-
-private[spark] object DamagedSegment {
-  def of(reduceId: Int, laid: LaidSegment): DamagedSegment =
-    DamagedSegment(reduceId, laid.mapIndex, laid.mapId, laid.sequence)
-}
 
 /** This executor cannot read its own map output. */
 private[spark] final class OwnOutputException(map: String, cause: Throwable)

@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.transport
 
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
-import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.config.HostPort
 
 /**
  * The penalty box. This JVM avoids a service that failed for some time, and longer after each

@@ -4,8 +4,9 @@ package org.apache.spark.shuffle.lodestone.driver
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
+import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, Reason, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.wire.{Hello, HelloReply, RegisterShuffle}
 
 /** A driver that decides for each shuffle, and what executors hear of it. */

@@ -7,11 +7,12 @@ import org.junit.jupiter.api.Assertions.assertEquals
 import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
 import org.apache.spark.rpc.{RpcEndpoint, RpcEnv}
 import org.apache.spark.scheduler.MapStatus
-import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
-import org.apache.spark.shuffle.lodestone.transport.{DamagedSegment, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, GetPlan, MissingBlock, OutputsLost}
+import org.apache.spark.shuffle.lodestone.plan.{PlanAnswer, Reason, RemoteOutput, RemotePart}
+import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, LaidRun, LaidSegment}
+import org.apache.spark.shuffle.lodestone.wire.{PartitionLayout, SegmentLayoutReply, Status}
 import org.apache.spark.storage.BlockManagerId
 
 /** A remote shuffle of which reduce tasks say that they cannot read it. */

@@ -6,8 +6,9 @@ import java.util.concurrent.CountDownLatch
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.driver.counts.PackedLongs
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, GetCounts, MapCounted, Reason}
+import org.apache.spark.shuffle.lodestone.plan.counts.PackedLongs
 
 /** Numbers of records over Spark's RPC. */
 class CountsSuite extends DriverHarness {

@@ -9,10 +9,12 @@ import scala.concurrent.{ExecutionContext, Future}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.transport.{DamagedSegment, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, Reason, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
+import org.apache.spark.shuffle.lodestone.wire.{Crc32c, FetchSegments, LaidRun, LaidSegment}
+import org.apache.spark.shuffle.lodestone.wire.{PartitionLayout, Refused, SegmentLayout}
+import org.apache.spark.shuffle.lodestone.wire.{SegmentLayoutReply, SegmentRun, Status}
 
 /** What becomes of a shuffle of which a segment came damaged to a reader: the driver reads it itself. */
 final class DamageClaimsSuite extends ClaimHarness {

@@ -13,7 +13,10 @@ import org.junit.jupiter.api.TestInstance.Lifecycle
 
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.scheduler.LiveListenerBus
-import org.apache.spark.shuffle.lodestone.{LodestoneReport, Reason}
+import org.apache.spark.shuffle.lodestone.LodestoneReport
+import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, GetPlaces, GetPlan, MapPushed}
+import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, PlanAnswer, PushCounts, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.util.RpcUtils
 
 /**
@@ -81,6 +84,7 @@ private[driver] abstract class DriverHarness {
   def start(conf: SparkConf): DriverCoordinator = {
     val coordinator = DriverCoordinator(conf, listeners, () => System.nanoTime() + aheadNs)
     coordinators ::= coordinator
+    LodestoneReport.follow(coordinator)
     coordinator
   }
 
@@ -88,7 +92,7 @@ private[driver] abstract class DriverHarness {
   def pass(minutes: Int): Unit = aheadNs += TimeUnit.MINUTES.toNanos(minutes.toLong)
 
   private def endpoint =
-    RpcUtils.makeDriverRef(DriverEndpoint.Name, SparkEnv.get.conf, SparkEnv.get.rpcEnv)
+    RpcUtils.makeDriverRef(DriverMessage.Endpoint, SparkEnv.get.conf, SparkEnv.get.rpcEnv)
 
   def send(message: DriverMessage): Unit = endpoint.send(message)
 

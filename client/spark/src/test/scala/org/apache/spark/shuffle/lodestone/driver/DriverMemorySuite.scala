@@ -4,7 +4,9 @@ package org.apache.spark.shuffle.lodestone.driver
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.driver.plans.Shuffle
+import org.apache.spark.shuffle.lodestone.driver.report.ShuffleRecord
+import org.apache.spark.shuffle.lodestone.plan.{PushCounts, ServiceLocation}
 import org.apache.spark.util.SizeEstimator
 
 /** What a shuffle costs the driver beside what Spark itself keeps: nothing grows with M x R. */

@@ -7,8 +7,12 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkEnv
-import org.apache.spark.shuffle.lodestone.{LodestoneReport, LogCapture, Reason}
-import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.{LodestoneReport, LogCapture}
+import org.apache.spark.shuffle.lodestone.driver.report.{DriverReport, MergeLimits, ReportJson}
+import org.apache.spark.shuffle.lodestone.plan.{MapPushed, MapSample, PushCounts, ReadCounts}
+import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.{ShufflePlan, TaskRead}
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
 class DriverReportSuite extends DriverHarness {
   private val id = ShuffleGeneration(8, 0)
@@ -170,7 +174,7 @@ class DriverReportSuite extends DriverHarness {
     val report = new DriverReport
     report.registered(3, 200, 200)
     val generation = ShuffleGeneration(3, 0)
-    val limits = Some(MergeChoice.Limits(2000, 32768))
+    val limits = Some(MergeLimits(2000, 32768))
     report.chose(generation, MapSample(2, 400, 409600, 118), limits)
     assertEquals(
       Seq(
@@ -205,7 +209,7 @@ class DriverReportSuite extends DriverHarness {
     val report = new DriverReport
     report.leftToSpark(3, 40, 7, Reason.SingleMap)
     report.registered(4, 2, 2)
-    report.chose(ShuffleGeneration(4, 0), MapSample(1, 2, 3, -1), Some(MergeChoice.Limits(5, 6)))
+    report.chose(ShuffleGeneration(4, 0), MapSample(1, 2, 3, -1), Some(MergeLimits(5, 6)))
     val zeros =
       """"blocksPushed":0,"bytesPushed":0,"pushRequests":0,"chunksRead":0,"chunkBytes":0,
         |"localChunkBytes":0,"mergedBlocksRead":0,"originalsRead":0"""

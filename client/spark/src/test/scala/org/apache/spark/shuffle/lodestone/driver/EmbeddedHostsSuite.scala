@@ -10,7 +10,8 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkEnv
-import org.apache.spark.shuffle.lodestone.Reason
+import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceFound, ServiceMissing}
+import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.wire.{Hello, RegisterShuffle}
 
 class EmbeddedHostsSuite extends DriverHarness {

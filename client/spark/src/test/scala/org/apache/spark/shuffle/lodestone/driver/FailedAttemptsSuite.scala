@@ -10,8 +10,10 @@ import org.apache.spark._
 import org.apache.spark.executor.ExecutorMetrics
 import org.apache.spark.scheduler._
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.driver.remote.{MapTaskEnds, RemoteOutput, RemotePart}
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.driver.loss.MapTaskEnds
+import org.apache.spark.shuffle.lodestone.plan.{GetPlan, PlanAnswer, RemoteOutput, RemotePart}
+import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
+import org.apache.spark.shuffle.lodestone.wire.{AbortMap, Done}
 import org.apache.spark.storage.BlockManagerId
 
 /** What services hear of attempts that Spark's scheduler gives up, whoever keeps map outputs. */

@@ -6,7 +6,9 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.shuffle.lodestone.LodestoneReport
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.wire.{Done, EndApplication, Hello, LeaseReply, Refused}
+import org.apache.spark.shuffle.lodestone.wire.{RegisterShuffle, RenewLease, Status}
 
 class LeaseKeeperSuite extends DriverHarness {
   private val id = ShuffleGeneration(5, 0)

@@ -7,9 +7,10 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.TaskContext
-import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.plan.{MissingBlock, OutputsLost, Reason, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, LaidSegment, MapRange, Refused}
+import org.apache.spark.shuffle.lodestone.wire.{SegmentLayout, Status}
 
 /** What becomes of a shuffle of which a reader says that it cannot read it. */
 final class LossClaimsSuite extends ClaimHarness {

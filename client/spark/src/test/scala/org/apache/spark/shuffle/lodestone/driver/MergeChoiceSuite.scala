@@ -5,8 +5,10 @@ import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkConf
-import org.apache.spark.shuffle.lodestone.{LodestoneConf, Reason}
-import org.apache.spark.shuffle.lodestone.driver.MergeChoice.{EvenBlockBytes, Leave, Merge}
+import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.driver.plans.MergeChoice
+import org.apache.spark.shuffle.lodestone.driver.plans.MergeChoice.{EvenBlockBytes, Leave, Merge}
+import org.apache.spark.shuffle.lodestone.plan.{MapSample, Reason}
 
 class MergeChoiceSuite {
   private val Mib = 1024L * 1024

@@ -9,11 +9,13 @@ import org.junit.jupiter.api.Test
 import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
 import org.apache.spark.scheduler.MapStatus
-import org.apache.spark.shuffle.lodestone.{LogCapture, Reason}
+import org.apache.spark.shuffle.lodestone.LogCapture
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.driver.remote.{RemoteOutput, RemotePart}
-import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.plan.{GetPlan, NoPlan, OutputsLost, PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{RemoteOutput, RemotePart, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.{ServiceTrouble, ShuffleGeneration, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.wire.{Done, LeaseReply, Load, Refused, RegisterShuffle}
+import org.apache.spark.shuffle.lodestone.wire.{RenewLease, SegmentLayout, ShuffleMode, Status}
 
 /** What map tasks that keep nothing are told, from the first version of a plan to the last. */
 class PlanVersionsSuite extends DriverHarness {

@@ -7,9 +7,10 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
-import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.plan.{Reason, ShuffleGeneration, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.wire.{Done, Hello, HelloReply, Refused, RegisterShuffle}
+import org.apache.spark.shuffle.lodestone.wire.Status
 
 class PlannerSuite extends DriverHarness {
   private val id = ShuffleGeneration(3, 0)

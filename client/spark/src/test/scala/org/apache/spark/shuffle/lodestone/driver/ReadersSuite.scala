@@ -7,9 +7,10 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
-import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.plan.{DistrustMerged, PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.wire.{Done, RegisterShuffle}
 
 class ReadersSuite extends DriverHarness {
   private val id = ShuffleGeneration(4, 0)

@@ -13,8 +13,13 @@ import org.apache.spark.network.client.{RpcResponseCallback, TransportClient}
 import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, StreamManager}
 import org.apache.spark.network.shuffle.protocol.{BlockTransferMessage, RemoveShuffleMerge}
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
-import org.apache.spark.shuffle.lodestone.HostPort
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.wire.{AbortMap, CommitMap, Done, EndApplication}
+import org.apache.spark.shuffle.lodestone.wire.{FetchSegments, Hello, HelloReply, LaidRun}
+import org.apache.spark.shuffle.lodestone.wire.{LeaseReply, Load, Message, OpenStream}
+import org.apache.spark.shuffle.lodestone.wire.{PartitionLayout, RegisterShuffle, RenewLease}
+import org.apache.spark.shuffle.lodestone.wire.{ReportApplication, SegmentLayout}
+import org.apache.spark.shuffle.lodestone.wire.{SegmentLayoutReply, Status}
 
 /**
  * A service on a real socket that misbehaves as a test says: a daemon cannot be asked to. What the

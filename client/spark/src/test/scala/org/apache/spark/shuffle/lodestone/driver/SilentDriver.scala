@@ -6,8 +6,10 @@ import java.net.ServerSocket
 import scala.concurrent.Future
 import scala.concurrent.duration.{DurationInt, FiniteDuration}
 
-import org.apache.spark.shuffle.lodestone.Reason
-import org.apache.spark.shuffle.lodestone.transport.ServiceLocation
+import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
+import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, DriverMessage, GetCounts, GetPlaces}
+import org.apache.spark.shuffle.lodestone.plan.{GetPlan, OutputsLost, PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
 
 /** A driver that a task had better not ask: what it may ask a test answers. */
 private[lodestone] abstract class SilentDriver extends DriverLink {

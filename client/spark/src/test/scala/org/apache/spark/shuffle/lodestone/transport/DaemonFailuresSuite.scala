@@ -16,9 +16,12 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
-import org.apache.spark.shuffle.lodestone.{DaemonProcess, HostPort}
-import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.DaemonProcess
+import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.wire.{Application, ChunkPlaces, Crc32c, Done, Ledger}
+import org.apache.spark.shuffle.lodestone.wire.{MapRange, PushBatchReply, Segment, SegmentRun}
+import org.apache.spark.shuffle.lodestone.wire.Status
 
 /** What a real daemon's troubles look like from outside, and what the client does about them. */
 final class DaemonFailuresSuite {

@@ -7,7 +7,7 @@ import java.util.concurrent.{CompletableFuture, TimeUnit}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.config.HostPort
 
 final class DeadlinesSuite {
   private val BaseMs = 100L

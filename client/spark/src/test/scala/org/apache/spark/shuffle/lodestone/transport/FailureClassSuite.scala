@@ -9,8 +9,10 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.network.client.ChunkFetchFailureException
-import org.apache.spark.shuffle.lodestone.{HostPort, Reason}
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, Reason}
+import org.apache.spark.shuffle.lodestone.wire.{MalformedMessageException, Refused}
+import org.apache.spark.shuffle.lodestone.wire.{RefusedException, Status}
 
 class FailureClassSuite {
   private val service = HostPort("a", 1)

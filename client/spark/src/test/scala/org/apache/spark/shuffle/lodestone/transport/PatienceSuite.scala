@@ -11,6 +11,8 @@ import scala.util.Try
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
+import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
+
 final class PatienceSuite {
   private val service = ServiceLocation("a", 1, 7)
   private val broken = new IOException("no connection")

@@ -17,9 +17,12 @@ import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.client.{RpcResponseCallback, StreamCallbackWithID, TransportClient}
 import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, StreamManager}
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
-import org.apache.spark.shuffle.lodestone.HostPort
-import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.wire.{Application, ChunkPlaces, Done, FetchSegments}
+import org.apache.spark.shuffle.lodestone.wire.{Ledger, Message, OpenStream, PushBatch}
+import org.apache.spark.shuffle.lodestone.wire.{PushBatchReply, Refused, RefusedException, Segment}
+import org.apache.spark.shuffle.lodestone.wire.{SegmentRun, ShuffleAddress, Status}
 
 /** Against a real server of Spark's transport that answers as each test says. */
 final class ServiceClientSuite {

@@ -6,7 +6,7 @@ import java.util.concurrent.TimeUnit
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.config.HostPort
 
 final class ServiceHealthSuite {
   private var nowNs = Long.MaxValue - 5

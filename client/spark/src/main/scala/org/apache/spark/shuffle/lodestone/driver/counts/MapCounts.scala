@@ -7,7 +7,8 @@ import scala.collection.mutable
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.shuffle.lodestone.driver.{CountedMaps, GetCounts, MapCounted}
+import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, GetCounts, MapCounted}
+import org.apache.spark.shuffle.lodestone.plan.counts.{CountLimits, PackedLongs}
 
 /**
  * How many records each map attempt wrote for each partition, as far as there is room. Owned by the event

@@ -8,8 +8,8 @@ import scala.util.{Failure, Success}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.shuffle.lodestone.HostPort
-import org.apache.spark.shuffle.lodestone.driver.EventLoop
+import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 
 /** Which addresses there may be services at; asked again for each plan. */
 private[driver] trait AddressSource {

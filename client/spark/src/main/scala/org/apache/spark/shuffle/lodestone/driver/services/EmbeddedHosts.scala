@@ -6,8 +6,9 @@ import scala.concurrent.{ExecutionContext, Future}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.shuffle.lodestone.HostPort
-import org.apache.spark.shuffle.lodestone.driver.{EventLoop, ServiceFound, ServiceMissing}
+import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.plan.{ServiceFound, ServiceMissing}
 
 /**
  * The daemons that executors found or started on their hosts. A plan waits until each host with an

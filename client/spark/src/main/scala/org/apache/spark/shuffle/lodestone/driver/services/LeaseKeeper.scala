@@ -7,8 +7,8 @@ import scala.util.{Failure, Success}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.shuffle.lodestone.LodestoneConf
-import org.apache.spark.shuffle.lodestone.driver.EventLoop
+import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient}
 
 /**

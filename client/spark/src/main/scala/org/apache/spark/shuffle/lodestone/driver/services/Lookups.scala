@@ -5,8 +5,8 @@ import java.util.concurrent.{ExecutorService, Executors}
 
 import scala.concurrent.{ExecutionContext, Future, Promise}
 
-import org.apache.spark.shuffle.lodestone.DaemonThreads
-import org.apache.spark.shuffle.lodestone.driver.EventLoop
+import org.apache.spark.shuffle.lodestone.config.DaemonThreads
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 
 /**
  * Where the driver looks up what blocks: addresses at the name service, and executors at the block

@@ -7,8 +7,9 @@ import scala.util.{Failure, Success}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.shuffle.lodestone.driver.{EventLoop, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
 
 /** A generation, as services are told of it. */

@@ -6,8 +6,9 @@ import scala.concurrent.ExecutionContext
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.shuffle.lodestone.driver.{EventLoop, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
 /**
  * Tells services that a shuffle is over. One that cannot be reached is told when it is heard of again:

@@ -6,7 +6,7 @@ import scala.concurrent.{ExecutionContext, Future}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.shuffle.lodestone.driver.EventLoop
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
 /** What the driver would say now; `changes` grows when that becomes something else. */

@@ -7,9 +7,10 @@ import scala.util.{Failure, Success}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.shuffle.lodestone.HostPort
-import org.apache.spark.shuffle.lodestone.driver.EventLoop
-import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
+import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Load, RefusedException}
 
 /** What the driver knows of one service. */

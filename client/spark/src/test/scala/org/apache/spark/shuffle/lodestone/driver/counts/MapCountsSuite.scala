@@ -5,7 +5,8 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.shuffle.lodestone.LogCapture
-import org.apache.spark.shuffle.lodestone.driver.{CountedMaps, GetCounts, MapCounted}
+import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, GetCounts, MapCounted}
+import org.apache.spark.shuffle.lodestone.plan.counts.{CountLimits, PackedLongs}
 import org.apache.spark.util.SizeEstimator
 
 /** What the driver keeps of the numbers of records that map tasks told. */

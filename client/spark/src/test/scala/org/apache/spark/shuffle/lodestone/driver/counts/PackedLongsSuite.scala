@@ -6,7 +6,9 @@ import scala.util.Random
 import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.driver.{MapCounted, SentByRpc}
+import org.apache.spark.shuffle.lodestone.driver.SentByRpc
+import org.apache.spark.shuffle.lodestone.plan.MapCounted
+import org.apache.spark.shuffle.lodestone.plan.counts.PackedLongs
 
 final class PackedLongsSuite {
 

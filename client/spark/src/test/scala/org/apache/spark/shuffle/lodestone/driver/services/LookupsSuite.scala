@@ -11,8 +11,8 @@ import scala.concurrent.duration.DurationInt
 import org.junit.jupiter.api.{AfterEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 
-import org.apache.spark.shuffle.lodestone.HostPort
-import org.apache.spark.shuffle.lodestone.driver.EventLoop
+import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 
 /** A plan is made however long a name service, or Spark's own list of executors, is silent. */
 final class LookupsSuite {

@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.driver.services
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.HostPort
+import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.wire.Load
 
 class PlacementSuite {

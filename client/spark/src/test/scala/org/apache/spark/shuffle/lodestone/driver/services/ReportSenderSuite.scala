@@ -5,10 +5,9 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.Reason
 import org.apache.spark.shuffle.lodestone.driver.{DriverHarness, ScriptedService}
-import org.apache.spark.shuffle.lodestone.driver.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService.Silence
+import org.apache.spark.shuffle.lodestone.plan.{Reason, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.wire.{EndApplication, ReportApplication}
 
 class ReportSenderSuite extends DriverHarness {

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.loss
+
+import scala.util.control.NonFatal
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.MapOutputTrackerMaster
+import org.apache.spark.scheduler.MapStatus
+import org.apache.spark.shuffle.lodestone.driver.plans.{Shuffle, Shuffles}
+import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
+import org.apache.spark.shuffle.lodestone.driver.services.ServiceDirectory
+import org.apache.spark.shuffle.lodestone.plan.{OutputsLost, Reason, RemoteOutput, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
+import org.apache.spark.storage.BlockManagerId
+
+/**
+ * What the driver does when a reduce task reports that it cannot read outputs of a remote shuffle. All
+ * calls are events of the loop.
+ */
+private[driver] final class LostOutputs(
+    shuffles: Shuffles,
+    claims: LossClaims,
+    directory: ServiceDirectory,
+    report: DriverReport,
+    tracker: () => MapOutputTrackerMaster,
+    killTask: (Long, String) => Unit) {
+  private val log = LoggerFactory.getLogger(classOf[LostOutputs])
+
+  /**
+   * Spark forgets lost outputs before the reply: the next task that fails makes it run the maps again.
+   * If nothing is lost, the reply is false, and the task is killed.
+   */
+  def lost(message: OutputsLost, reply: Boolean => Unit): Unit =
+    shuffles.find(message.shuffleId) match {
+      case None => reply(true)
+      case Some(shuffle) if message.epoch != shuffle.id.mergeId =>
+        forgetEarlier(shuffle)
+        reply(true)
+      case Some(shuffle) =>
+        val id = shuffle.id
+        val claimed = new LossClaims.Generation(id) {
+          override def isOver: Boolean = shuffle.removed || shuffle.id != this.id
+          override def isWholeWithout(gone: Set[ServiceLocation]): Boolean =
+            isWholeAt(shuffle, shuffle.services -- gone)
+          override def holdersOf(reduceId: Int): Seq[ServiceLocation] =
+            shuffle.holdersOf(reduceId)
+        }
+        claims.judge(claimed, message) { verdict =>
+          val forgotten = conclude(shuffle, id, message.code, verdict)
+          reply(forgotten)
+          if (!forgotten) {
+            killTask(message.taskId, s"executor ${message.executorId} cannot read shuffle $id")
+          }
+        }
+    }
+
+  /** Whether all map outputs are whole at these services. */
+  def isWholeAt(shuffle: Shuffle, services: Set[ServiceLocation]): Boolean =
+    outputs(shuffle).exists(shuffle.isWholeAt(services.contains, _))
+
+  /** Returns whether outputs were forgotten. */
+  private def conclude(
+      shuffle: Shuffle,
+      id: ShuffleGeneration,
+      code: String,
+      verdict: LossClaims.Verdict): Boolean = verdict match {
+    case _ if shuffle.removed => true
+    case _ if shuffle.id != id =>
+      forgetEarlier(shuffle)
+      true
+    case LossClaims.Lost(services) =>
+      log.warn(
+        s"$id has lost map outputs ($code) at " +
+          s"${services.map(_.hostPort).mkString(", ")}: all of its maps are run again")
+      Reason.of(code).foreach(report.counted(id, _, 1))
+      services.foreach { service =>
+        shuffle.avoid(service)
+        directory.doubt(service)
+      }
+      forgetAll(shuffle.shuffleId)
+      shuffles.beginEpoch(shuffle)
+      true
+    case LossClaims.There =>
+      report.counted(id, Reason.ReaderCutOff, 1)
+      false
+  }
+
+  private def forgetAll(shuffleId: Int): Unit =
+    try {
+      tracker().unregisterAllMapAndMergeOutput(shuffleId)
+    } catch {
+      // Spark has removed the shuffle: nobody will read it.
+      case NonFatal(failure) => log.info(s"Outputs of shuffle $shuffleId: ${failure.getMessage}")
+    }
+
+  /** Forgets the outputs of attempts that ran when their epoch ended, and reported to Spark after it. */
+  private def forgetEarlier(shuffle: Shuffle): Unit = {
+    val outputs = tracker()
+    for {
+      status <- outputs.shuffleStatuses.get(shuffle.shuffleId)
+      (location, mapIndex) <- status.withMapStatuses(_.map(locationOf).zipWithIndex)
+      earlier <- location if RemoteOutput.of(earlier).epoch < shuffle.id.mergeId
+    } {
+      log.warn(s"${shuffle.id}: the output of map $mapIndex is of an earlier epoch, and run again")
+      outputs.unregisterMapOutput(shuffle.shuffleId, mapIndex, earlier)
+    }
+  }
+
+  private def locationOf(output: MapStatus): Option[BlockManagerId] =
+    Option(output).map(_.location).filter(RemoteOutput.isRemote)
+
+  /** Returns where Spark says that map outputs are, each place once. None: not all maps have one. */
+  private def outputs(shuffle: Shuffle): Option[Set[RemoteOutput]] =
+    tracker().shuffleStatuses.get(shuffle.shuffleId).flatMap(_.withMapStatuses { statuses =>
+      if (statuses.contains(null)) None
+      else Some(statuses.map(_.location).distinct)
+    }).map(_.filter(RemoteOutput.isRemote).map(RemoteOutput.of).toSet)
+}

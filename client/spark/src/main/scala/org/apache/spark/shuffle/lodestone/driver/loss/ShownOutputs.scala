@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.loss
+
+import scala.collection.mutable
+import scala.concurrent.{ExecutionContext, Future, Promise}
+
+import io.netty.buffer.ByteBuf
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.network.buffer.ManagedBuffer
+import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, MissingBlock, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.transport.{ChunkBytes, ChunkReceiver}
+import org.apache.spark.shuffle.lodestone.transport.{DamagedChunkException, FailureClass}
+import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, Turnstile, WantedChunk}
+import org.apache.spark.shuffle.lodestone.wire.{ChunkPlaces, Crc32c, LaidSegment, MapRange}
+import org.apache.spark.shuffle.lodestone.wire.{SegmentLayoutReply, SegmentRun}
+
+/**
+ * What services show the driver of map outputs that a reduce task misses, or has found damaged: their
+ * layouts, and the bytes of a segment. All calls are events of the loop.
+ */
+private[loss] final class ShownOutputs(
+    conf: LodestoneConf,
+    client: ServiceClient,
+    loop: EventLoop) {
+  import ShownOutputs._
+
+  private val log = LoggerFactory.getLogger(classOf[ShownOutputs])
+  private implicit val events: ExecutionContext = loop.context
+
+  /** Questions under way: many tasks say the same at the same time. */
+  private val asked = mutable.HashMap.empty[Question, Future[Shown]]
+
+  /** Bytes that are read at a time. */
+  private val room = new Turnstile(MostBytes)
+
+  def apply(service: ServiceLocation, id: ShuffleGeneration, about: About): Future[Shown] = {
+    val question = Question(service, id, about)
+    asked.getOrElseUpdate(
+      question, {
+        val answer = ask(question)
+        answer.onComplete(_ => asked.remove(question))
+        answer
+      })
+  }
+
+  private def ask(question: Question): Future[Shown] = {
+    val Question(service, id, about) = question
+    val answer = Promise[Shown]()
+    var untilNow: Shown = NotShown
+    val reply: Future[Shown] = about match {
+      case OfShuffle =>
+        client.layout(service, id, AnyMap, AnyPartition, segments = 1).map(_ => Known)
+      case OfBlock(block) =>
+        layoutOf(service, id, block.mapIndex, block.reduceId)
+          .map(reply => Segments(segmentsOf(reply, block)))
+      case BytesOf(damaged) =>
+        layoutOf(service, id, damaged.mapIndex, damaged.reduceId)
+          .flatMap { reply =>
+            // Bytes that are late are not damaged.
+            untilNow = Known
+            read(question, damaged, reply)(isWanted = !answer.isCompleted)
+          }
+    }
+    reply
+      .recover {
+        case failure if FailureClass.of(failure) == FailureClass.ServerBusy => Known
+        case failure =>
+          log.warn(s"${service.hostPort} does not show $id: ${failure.getMessage}")
+          NotShown
+      }
+      .foreach(answer.trySuccess(_))
+    // It may answer others, and keep this question waiting for much longer.
+    loop.later(MostTimeouts * conf.requestTimeoutMs) {
+      answer.trySuccess(untilNow)
+      ()
+    }
+    answer.future
+  }
+
+  private def layoutOf(
+      service: ServiceLocation,
+      id: ShuffleGeneration,
+      mapIndex: Int,
+      reduceId: Int): Future[SegmentLayoutReply] =
+    client.layout(service, id, MapRange(mapIndex, mapIndex + 1), Array(reduceId), segments = 1)
+
+  private def segmentsOf(reply: SegmentLayoutReply, block: MissingBlock): Seq[LaidSegment] =
+    placed(reply).collect {
+      case (_, segment) if segment.mapIndex == block.mapIndex && segment.mapId == block.mapId =>
+        segment
+    }
+
+  /** Segments, and the place of each. */
+  private def placed(reply: SegmentLayoutReply): Seq[(Int, LaidSegment)] =
+    for {
+      partition <- reply.partitions.toSeq
+      run <- partition.runs.toSeq
+      (segment, i) <- run.segments.toSeq.zipWithIndex
+    } yield (run.first + i, segment)
+
+  /**
+   * The driver goes by the service's word: the task may have got that damaged too. A disk that fails makes
+   * all who read from it ask at the same time, and a segment is as large as a record may be.
+   */
+  private def read(question: Question, damaged: DamagedSegment, reply: SegmentLayoutReply)(
+      isWanted: => Boolean): Future[Shown] =
+    placed(reply).find(place => damaged.names(place._2)) match {
+      case None => Future.successful(NotShown)
+      case Some((place, laid)) =>
+        val Question(service, id, _) = question
+        val chunk = ChunkPlaces(damaged.reduceId, Array(SegmentRun(place, 1)))
+        val arrival = new Arrival(damaged, laid)
+        room.enter(laid.length) { () =>
+          if (isWanted) {
+            client.fetchChunks(service, id, Array(WantedChunk(chunk, laid.length.toLong)), arrival)
+          } else {
+            arrival.isThere.trySuccess(Known)
+            ()
+          }
+        }
+        val came = arrival.isThere.future
+        came.onComplete(_ => room.left(laid.length))
+        came.recover { case failure => whatIsSaidBy(failure, service, id) }
+    }
+
+  private def whatIsSaidBy(
+      failure: Throwable,
+      service: ServiceLocation,
+      id: ShuffleGeneration): Shown = FailureClass.of(failure) match {
+    case FailureClass.Corrupt | FailureClass.ServerDisk =>
+      log.warn(s"${service.hostPort} has damaged bytes of $id: ${failure.getMessage}")
+      Damaged
+    case FailureClass.MissingData => NotShown
+    // It has them, and the driver cannot say more.
+    case _ => Known
+  }
+}
+
+private[loss] object ShownOutputs {
+
+  /** What a service is asked for. */
+  sealed trait About
+
+  /** Whether it has anything of the shuffle. */
+  case object OfShuffle extends About
+
+  /** The segments of a block that a task misses. */
+  final case class OfBlock(block: MissingBlock) extends About
+
+  /** The bytes of a segment, which a task has found damaged. */
+  final case class BytesOf(segment: DamagedSegment) extends About
+
+  sealed trait Shown
+
+  /** It does not answer, or has not what it was asked for. */
+  case object NotShown extends Shown
+
+  /** It has what it was asked for, or has no time to show it. */
+  case object Known extends Shown
+
+  /** The bytes are not those that were written. */
+  case object Damaged extends Shown
+  final case class Segments(all: Seq[LaidSegment]) extends Shown
+
+  private final case class Question(
+      service: ServiceLocation,
+      id: ShuffleGeneration,
+      about: About)
+
+  /** To a question whose answer is that the service knows the shuffle. */
+  private val AnyMap = MapRange(0, 1)
+  private val AnyPartition = Array(0)
+
+  /** Some segments as they usually are. The driver's memory is for others. */
+  private val MostBytes = 16 << 20
+
+  /** How long a service may be silent to the driver: an executor waits for three time-outs and more. */
+  private val MostTimeouts = 2L
+
+  /** On a network thread. */
+  private final class Arrival(damaged: DamagedSegment, laid: LaidSegment) extends ChunkReceiver {
+    val isThere: Promise[Shown] = Promise[Shown]()
+
+    override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
+      val bytes = ChunkBytes(data)
+      try {
+        if (bytes.readableBytes() == laid.length && crcOf(bytes) == laid.crc32c) {
+          isThere.trySuccess(Known)
+          None
+        } else {
+          val said = s"the block of map ${laid.mapIndex} is not as it was written"
+          Some(new DamagedChunkException(said, damaged))
+        }
+      } finally {
+        bytes.release()
+        ()
+      }
+    }
+
+    private def crcOf(bytes: ByteBuf): Int = new Crc32c(bytes.nioBuffers()).next(laid.length)
+
+    override def failed(index: Int, cause: Throwable): Unit = {
+      isThere.tryFailure(cause)
+      ()
+    }
+  }
+}

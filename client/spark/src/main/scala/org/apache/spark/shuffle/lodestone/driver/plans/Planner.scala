@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.plans
+
+import scala.concurrent.{ExecutionContext, Future}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
+import org.apache.spark.shuffle.lodestone.driver.services.{Announcement, Demand, Placement}
+import org.apache.spark.shuffle.lodestone.driver.services.{Registration, Removals, Service}
+import org.apache.spark.shuffle.lodestone.driver.services.ServiceDirectory
+import org.apache.spark.shuffle.lodestone.plan.{GetPlan, MapSample, NoPlan, Reason, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.ServiceTrouble
+import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
+
+/**
+ * Plans where the map tasks of a shuffle push: chooses services and registers the shuffle there. If
+ * executors keep the map outputs, there is one version of the plan, and none if merging gains nothing.
+ * Otherwise a service that takes nothing more, or is lost, leads to the next version. All calls are
+ * events of the loop.
+ */
+private[driver] final class Planner(
+    conf: LodestoneConf,
+    shuffles: Shuffles,
+    choice: MergeChoice,
+    directory: ServiceDirectory,
+    registration: Registration,
+    removals: Removals,
+    readers: Readers,
+    report: DriverReport,
+    nearHosts: () => Future[Set[String]],
+    loop: EventLoop) {
+  import Planner._
+
+  private val log = LoggerFactory.getLogger(classOf[Planner])
+  private implicit val events: ExecutionContext = loop.context
+
+  /** True after the warning that no service can be used. */
+  private var warned = false
+
+  def plan(message: GetPlan, reply: SharedAnswer.Reply): Unit =
+    shuffles.find(message.shuffleId) match {
+      case None => reply(NoPlan(Reason.UnknownShuffle))
+      case Some(shuffle) if shuffle.keepsOriginals && shuffle.isOutdated(message.mergeId) =>
+        reply(NoPlan(Reason.PushStale))
+      case Some(shuffle) =>
+        if (shuffle.isBegunBy(message.mergeId)) shuffles.beginEpoch(shuffle)
+        message.trouble.foreach(note(shuffle, _))
+        shuffle.answer match {
+          case Some(answer) => reply(answer)
+          case None if shuffle.keepsOriginals && !shuffle.isPlanning =>
+            weigh(shuffle, message.sample.getOrElse(NothingSeen), reply)
+          case None => await(shuffle, NoBytesKnown, reply)
+        }
+    }
+
+  /** Decides by the first map outputs whether merging gains. */
+  private def weigh(shuffle: Shuffle, sample: MapSample, reply: SharedAnswer.Reply): Unit = {
+    val verdict = choice(shuffle.numMaps, sample)
+    report.chose(shuffle.id, sample, choice.limits(sample))
+    verdict match {
+      case MergeChoice.Leave(reason) =>
+        shuffle.leaveForNow(reason)
+        reply(NoPlan(reason.code, forNow = true))
+      case MergeChoice.Merge(maxBlockBytes) =>
+        shuffle.limitBlocks(maxBlockBytes)
+        await(shuffle, sample.bytesOf(shuffle.numMaps), reply)
+    }
+  }
+
+  private def await(shuffle: Shuffle, bytes: Long, reply: SharedAnswer.Reply): Unit =
+    if (shuffle.await(reply)) assign(shuffle, bytes, FirstTry)
+
+  private def note(shuffle: Shuffle, trouble: ServiceTrouble): Unit =
+    if (trouble.epoch == shuffle.id.mergeId && shuffle.isUsable(trouble.service)) {
+      shuffle.avoid(trouble.service)
+      Reason.of(trouble.code).foreach(report.counted(shuffle.id, _, 1))
+    }
+
+  /** Makes the next version of the plan. */
+  private def assign(shuffle: Shuffle, bytes: Long, attempt: Int): Unit = directory.live { found =>
+    val usable = found.filter(service => shuffle.isUsable(service.location))
+    val replicas = if (shuffle.keepsOriginals) OneCopy else conf.replicas
+    val demand = Demand(shuffle.shuffleId, shuffle.numPartitions, bytes, replicas)
+    if (shuffle.isLeft) {
+      // All that waited are answered: the shuffle is removed, or readers waited for too long.
+    } else if (usable.isEmpty) {
+      if (found.isEmpty && !shuffle.keepsOriginals) warnOnce(shuffle)
+      leave(shuffle, Reason.NoService)
+    } else if (!shuffle.mayMove) {
+      leave(shuffle, Reason.RemoteMoved)
+    } else if (shuffle.keepsOriginals && choice.isTooMuch(demand, usable)) {
+      leave(shuffle, Reason.ServicesStrained)
+    } else {
+      report.counted(shuffle.id, Reason.ServiceLeftOut, directory.all.size - found.size)
+      nearHosts().onComplete { near =>
+        register(shuffle, demand, attempt, usable, near.getOrElse(Set.empty))
+      }
+    }
+  }
+
+  private def register(
+      shuffle: Shuffle,
+      demand: Demand,
+      attempt: Int,
+      usable: Seq[Service],
+      near: Set[String]): Unit = {
+    val chosen = Placement.choose(demand, usable, near)
+    val id = shuffle.id
+    val mode = if (shuffle.keepsOriginals) ShuffleMode.Merge else ShuffleMode.Remote
+    val announced = Announcement(id, mode, shuffle.numMaps, shuffle.numPartitions)
+    shuffle.mayKnow(chosen.map(_.location))
+    def isOver: Boolean = shuffle.isLeft || shuffle.id != id
+    // A service that was slow is removed with the others, and not before: the next version may have it.
+    def late(location: ServiceLocation): Unit = if (isOver) removals(location, id)
+    registration(announced, chosen, shuffle.services)(late) { accepted =>
+      // A service may be reported, or drained, while others are asked.
+      val left = accepted.filter(shuffle.isUsable)
+      if (isOver) {
+        accepted.foreach(removals(_, id))
+        if (!shuffle.isLeft) assign(shuffle, demand.bytes, attempt)
+      } else if (accepted.isEmpty && attempt < LastTry && !shuffle.keepsOriginals) {
+        // Some services were restarted since they were last asked. The directory knows it now.
+        assign(shuffle, demand.bytes, attempt + 1)
+      } else if (accepted.isEmpty) {
+        leave(shuffle, Reason.ServiceRefused)
+      } else if (left.isEmpty) {
+        // This ends: a service that is avoided once is avoided in all later versions.
+        assign(shuffle, demand.bytes, attempt)
+      } else {
+        report.counted(id, Reason.ServiceLeftOut, chosen.size - accepted.size)
+        if (left.size < demand.copies) report.counted(id, Reason.ReplicasMissing, 1)
+        planned(shuffle, left)
+      }
+    }
+  }
+
+  private def planned(shuffle: Shuffle, services: Seq[ServiceLocation]): Unit = {
+    shuffle.assign(services)
+    if (shuffle.keepsOriginals) readers.check(shuffle)
+    else report.remote(shuffle.id, shuffle.services.size)
+  }
+
+  private def leave(shuffle: Shuffle, reason: Reason): Unit = {
+    shuffle.leave(reason)
+    if (shuffle.keepsOriginals) readers.check(shuffle)
+    else report.decided(shuffle.id, NoPlan(reason))
+  }
+
+  /** The user asked for remote shuffles, and does not get them: the log says so. */
+  private def warnOnce(shuffle: Shuffle): Unit = if (!warned) {
+    warned = true
+    val asked = directory.all.map(_.address.toString)
+    val where = if (asked.isEmpty) "no address is known" else s"asked: ${asked.mkString(", ")}"
+    log.warn(
+      s"No shuffle service can be used ($where). ${LodestoneConf.ModeKey.key} is remote, but " +
+        s"executors keep the map outputs of ${shuffle.id}, and of every shuffle while this " +
+        "lasts: if an executor is lost, Spark runs its maps again. Check that the daemons run, " +
+        s"that this host reaches them, and ${LodestoneConf.Services.key}.")
+  }
+}
+
+private[driver] object Planner {
+  private val FirstTry = 1
+  private val LastTry = 2
+  private val OneCopy = 1
+
+  /** Remote shuffles are planned before anything is written. */
+  private val NoBytesKnown = 0L
+  private val NothingSeen = MapSample(0, 0, 0, diskReadMicros = -1)
+}

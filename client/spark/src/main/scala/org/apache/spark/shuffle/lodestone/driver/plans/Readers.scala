@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.plans
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
+import org.apache.spark.shuffle.lodestone.driver.services.Removals
+import org.apache.spark.shuffle.lodestone.plan.{DistrustMerged, GetPlaces, MapPushed, NoPlan}
+import org.apache.spark.shuffle.lodestone.plan.{PlanAnswer, Reason}
+
+/**
+ * Answers readers that ask where map outputs are. Of a remote shuffle they get the plan at once. If
+ * executors keep the outputs, they wait until all pushes are over, or until the first of them has
+ * waited for `spark.lodestone.push.timeout`: what is pushed later would be read from originals, block by
+ * block. All calls are events of the loop.
+ */
+private[driver] final class Readers(
+    conf: LodestoneConf,
+    shuffles: Shuffles,
+    removals: Removals,
+    report: DriverReport,
+    loop: EventLoop) {
+  private val log = LoggerFactory.getLogger(classOf[Readers])
+
+  def places(message: GetPlaces, reply: SharedAnswer.Reply): Unit =
+    shuffles.find(message.shuffleId) match {
+      case None => reply(NoPlan(Reason.UnknownShuffle))
+      case Some(shuffle) if !shuffle.keepsOriginals =>
+        reply(shuffle.plan.getOrElse(NoPlan(Reason.UnknownShuffle)))
+      case Some(shuffle) if !shuffle.isCurrent(message.mergeId) =>
+        reply(NoPlan(Reason.NothingPushed))
+      case Some(shuffle) if shuffle.pushes.isSettled => reply(answerOf(shuffle))
+      case Some(shuffle) => await(shuffle, reply)
+    }
+
+  def pushed(message: MapPushed): Unit = {
+    report.pushed(message)
+    shuffles.current(message.generation).filter(_.keepsOriginals).foreach { shuffle =>
+      shuffle.pushes.report(message.mapIndex)
+      check(shuffle)
+    }
+  }
+
+  /** Answers readers if nothing is left to wait for. */
+  def check(shuffle: Shuffle): Unit =
+    if (shuffle.isLeft || (shuffle.plan.isDefined && shuffle.pushes.unreported == 0)) {
+      settle(shuffle)
+    }
+
+  /** Later attempts read the originals, and check them. False: the driver knows no such shuffle. */
+  def distrust(message: DistrustMerged): Boolean = {
+    val id = message.generation
+    val found = shuffles.current(id)
+    for {
+      shuffle <- found
+      reason <- Reason.of(message.code)
+      if shuffle.pushes.isSettled && shuffle.plan.isDefined && shuffle.distrust(reason)
+    } {
+      log.warn(
+        s"$id is read from the originals from now on: merged data of partition " +
+          s"${message.reduceId} is wrong (${message.code})")
+      report.decided(id, NoPlan(reason))
+    }
+    found.isDefined
+  }
+
+  private def await(shuffle: Shuffle, reply: SharedAnswer.Reply): Unit = {
+    val pushes = shuffle.pushes
+    if (pushes.await(loop.nowMs, reply)) {
+      // No map output was reason enough to merge, and from now on it is too late.
+      if (!shuffle.isPlanning) shuffle.leftFor.foreach(shuffle.leave)
+      loop.later(conf.pushTimeoutMs) {
+        // Of this epoch, which may be over.
+        if (shuffle.pushes eq pushes) settle(shuffle)
+      }
+    }
+    check(shuffle)
+  }
+
+  private def settle(shuffle: Shuffle): Unit = if (!shuffle.pushes.isSettled) {
+    val id = shuffle.id
+    val unreported = shuffle.pushes.unreported
+    if (shuffle.plan.isEmpty && !shuffle.isLeft) shuffle.leave(Reason.PushTooLate)
+    if (shuffle.plan.isDefined) {
+      report.counted(id, Reason.PushNotAwaited, unreported)
+      if (unreported == 0 && report.nothingPushed(id)) {
+        shuffle.told.foreach(removals(_, id))
+        shuffle.leave(Reason.NothingPushed)
+      }
+    }
+    val answer = answerOf(shuffle)
+    val waitedMs = shuffle.pushes.settle(loop.nowMs, answer)
+    report.waited(id, waitedMs)
+    report.settled(id, answer)
+  }
+
+  private def answerOf(shuffle: Shuffle): PlanAnswer =
+    shuffle.leftFor.map(NoPlan(_)).orElse(shuffle.plan).getOrElse(NoPlan(Reason.NothingPushed))
+}

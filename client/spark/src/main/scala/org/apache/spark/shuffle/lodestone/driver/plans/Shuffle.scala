@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.plans
+
+import scala.collection.mutable
+
+import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, Reason, RemoteOutput}
+import org.apache.spark.shuffle.lodestone.plan.{RemotePart, ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
+
+/**
+ * One shuffle that uses services, as the driver knows it. Its state has the size of its services, and
+ * one bit for each map. An epoch is one run of all maps: what was pushed in an earlier one is not read.
+ *
+ * @param keepsOriginals
+ *   executors keep the map outputs: what services have is best effort
+ */
+private[driver] final class Shuffle(
+    val shuffleId: Int,
+    val numMaps: Int,
+    val numPartitions: Int,
+    val keepsOriginals: Boolean,
+    replicas: Int = 1) {
+  import Shuffle._
+
+  /** Spark's. There is none before the first map task asks. */
+  private var mergeId = NoMergeId
+  private var epoch = 0
+  private var versions = Vector.empty[Array[ServiceLocation]]
+  private var planning: Planning = Open
+
+  /** Blocks up to this size are pushed, if executors keep them. */
+  private var maxBlockBytes: Long = Int.MaxValue
+  private var distrusted: Option[Reason] = None
+  private val avoided = mutable.HashSet.empty[ServiceLocation]
+
+  /** Services that were asked to take the epoch, also those that did not answer in time. */
+  private val asked = mutable.HashSet.empty[ServiceLocation]
+
+  /** Services from which nothing of the epoch is read any more. */
+  private val released = mutable.HashSet.empty[ServiceLocation]
+  private var isRemoved = false
+
+  /** The pushes of this epoch, if executors keep the map outputs. */
+  var pushes = new PushesAwaited(numMaps)
+
+  def id: ShuffleGeneration = ShuffleGeneration(shuffleId, epoch)
+
+  def removed: Boolean = isRemoved
+
+  /** Whether tasks with this merge id of Spark's belong to the present run of the maps. */
+  def isCurrent(ofTask: Int): Boolean = ofTask == mergeId
+
+  def isOutdated(ofTask: Int): Boolean = ofTask < mergeId
+
+  /** Every service that is in a version of the plan. */
+  def services: Set[ServiceLocation] = versions.iterator.flatMap(_.iterator).toSet
+
+  /** Every service that may know of this epoch. */
+  def told: Set[ServiceLocation] = asked.toSet
+
+  def mayKnow(services: Seq[ServiceLocation]): Unit = asked ++= services
+
+  /** All versions of this epoch, if there is one. */
+  def plan: Option[ShufflePlan] =
+    if (versions.isEmpty) None
+    else {
+      val code = distrusted.map(_.code)
+      Some(ShufflePlan(epoch, numPartitions, replicas, versions.toArray, maxBlockBytes, code))
+    }
+
+  /** The answer for a map task. None: a version has to be made. */
+  def answer: Option[PlanAnswer] = planning match {
+    case Left(why) => Some(NoPlan(why))
+    case Open | LeftForNow(_) | Making(_) =>
+      plan.filterNot(_.versions.last.exists(avoided.contains))
+  }
+
+  /** Why the shuffle has no plan, as far as that is decided, for good or for now. */
+  def leftFor: Option[Reason] = planning match {
+    case Left(why) => Some(why)
+    case LeftForNow(why) => Some(why)
+    case Open | Making(_) => None
+  }
+
+  def isLeft: Boolean = planning match {
+    case Left(_) => true
+    case Open | LeftForNow(_) | Making(_) => false
+  }
+
+  def isUsable(service: ServiceLocation): Boolean = !avoided.contains(service)
+
+  def mayMove: Boolean = versions.size < MaxVersions
+
+  /** Notes Spark's merge id of a map task. True if an epoch begins with it. */
+  def isBegunBy(ofTask: Int): Boolean = {
+    val begins = ofTask > mergeId && (keepsOriginals || mergeId != NoMergeId)
+    mergeId = math.max(mergeId, ofTask)
+    begins
+  }
+
+  /** Services that may have segments of the partition. */
+  def holdersOf(reduceId: Int): Seq[ServiceLocation] =
+    plan.toSeq.flatMap(_.servicesOf(reduceId)).filterNot(released.contains)
+
+  def avoid(service: ServiceLocation): Unit = avoided += service
+
+  /** Whether these outputs, of all maps, are whole at the services that stay. */
+  def isWholeAt(stays: ServiceLocation => Boolean, outputs: Iterable[RemoteOutput]): Boolean =
+    plan.exists { plan =>
+      def isThere(part: RemotePart): Boolean = plan.versions(part.version).indices.forall {
+        group =>
+          val holders = part.holders(plan, group)
+          holders.isEmpty || holders.exists(stays)
+      }
+      outputs.forall(output => output.epoch == epoch && output.parts.forall(isThere))
+    }
+
+  /** The service may remove the shuffle: nothing of it is read there any more. */
+  def release(service: ServiceLocation): Unit = released += service
+
+  def uses(service: ServiceLocation): Boolean =
+    services.contains(service) && !released.contains(service)
+
+  /** Waits for the next version. True if nobody makes it yet. */
+  def await(reply: SharedAnswer.Reply): Boolean = planning match {
+    case Making(waiting) =>
+      waiting.ask(reply)
+      false
+    case Open | LeftForNow(_) | Left(_) =>
+      val waiting = new SharedAnswer
+      waiting.ask(reply)
+      planning = Making(waiting)
+      true
+  }
+
+  /** Map outputs that are known so far are no reason to merge. */
+  def leaveForNow(why: Reason): Unit = planning = LeftForNow(why)
+
+  def limitBlocks(bytes: Long): Unit = maxBlockBytes = bytes
+
+  /** Adds a version. All of its services are usable: otherwise it would answer nobody. */
+  def assign(services: Seq[ServiceLocation]): Unit = {
+    versions :+= services.toArray
+    decide(Open)
+  }
+
+  /** Map tasks of this epoch push nothing from now on. */
+  def leave(reason: Reason): Unit = decide(Left(reason))
+
+  /** Readers of this epoch take originals from now on. False: it was so before. */
+  def distrust(why: Reason): Boolean = {
+    val isNew = distrusted.isEmpty
+    if (isNew) distrusted = Some(why)
+    isNew
+  }
+
+  /** What was pushed before is not read any more. Map tasks that wait get a plan of the new epoch. */
+  def beginEpoch(): Unit = {
+    epoch = if (keepsOriginals) mergeId else epoch + 1
+    versions = Vector.empty
+    distrusted = None
+    asked.clear()
+    released.clear()
+    pushes = new PushesAwaited(numMaps)
+    planning match {
+      case Making(_) =>
+      case Open | LeftForNow(_) | Left(_) => planning = Open
+    }
+  }
+
+  def remove(): Unit = {
+    isRemoved = true
+    decide(Left(Reason.UnknownShuffle))
+  }
+
+  /** Whether map tasks wait for a plan. */
+  def isPlanning: Boolean = planning match {
+    case Making(_) => true
+    case Open | LeftForNow(_) | Left(_) => false
+  }
+
+  private def decide(next: Planning): Unit = {
+    val before = planning
+    planning = next
+    before match {
+      case Making(waiting) => answer.foreach(waiting.give)
+      case Open | LeftForNow(_) | Left(_) =>
+    }
+  }
+}
+
+private[driver] object Shuffle {
+  private val NoMergeId = -1
+
+  /** A shuffle that moves more often is in a cluster that is not stable. */
+  private val MaxVersions = 32
+
+  /** The state of the next answer to map tasks. */
+  private sealed trait Planning
+
+  /** The newest version is the answer. A map task that does not find a usable one has it made. */
+  private case object Open extends Planning
+  private final case class LeftForNow(why: Reason) extends Planning
+  private final case class Making(waiting: SharedAnswer) extends Planning
+  private final case class Left(why: Reason) extends Planning
+}

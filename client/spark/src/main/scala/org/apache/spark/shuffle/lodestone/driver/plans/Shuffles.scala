@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.plans
+
+import scala.collection.mutable
+
+import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
+import org.apache.spark.shuffle.lodestone.driver.services.Removals
+import org.apache.spark.shuffle.lodestone.plan.{NoPlan, Reason, ServiceLocation, ShuffleGeneration}
+
+/**
+ * The shuffles that Spark has and that use services. All calls are events of the loop.
+ *
+ * @param ended
+ *   is called when an epoch of a shuffle ends
+ */
+private[driver] final class Shuffles(
+    ended: ShuffleGeneration => Unit,
+    removals: Removals,
+    report: DriverReport) {
+  private val known = mutable.HashMap.empty[Int, Shuffle]
+
+  def add(shuffle: Shuffle): Unit = known.put(shuffle.shuffleId, shuffle)
+
+  def find(shuffleId: Int): Option[Shuffle] = known.get(shuffleId)
+
+  /** The shuffle, if this generation is its present one. */
+  def current(id: ShuffleGeneration): Option[Shuffle] = find(id.shuffleId).filter(_.id == id)
+
+  def all: Iterable[Shuffle] = known.values
+
+  /** Returns where map tasks push to now. None: the shuffle uses no service, or is removed. */
+  def inUse(shuffleId: Int): Option[(ShuffleGeneration, Set[ServiceLocation])] =
+    find(shuffleId).map(shuffle => (shuffle.id, shuffle.services.filter(shuffle.uses)))
+
+  /** Spark runs all maps again: services remove what they have of the runs before. */
+  def beginEpoch(shuffle: Shuffle): Unit = {
+    end(shuffle, Reason.PushStale)
+    shuffle.beginEpoch()
+    report.began(shuffle.id)
+  }
+
+  def removed(shuffleId: Int): Unit = known.remove(shuffleId).foreach { shuffle =>
+    end(shuffle, Reason.UnknownShuffle)
+    shuffle.remove()
+    report.removed(shuffleId)
+  }
+
+  private def end(shuffle: Shuffle, why: Reason): Unit = {
+    ended(shuffle.id)
+    shuffle.pushes.settle(0, NoPlan(why))
+    shuffle.told.foreach(removals(_, shuffle.id))
+  }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.embedded
+
+import java.io.{FileNotFoundException, InputStream}
+import java.nio.file.{Files, Path}
+import java.nio.file.LinkOption.NOFOLLOW_LINKS
+import java.nio.file.StandardCopyOption.{ATOMIC_MOVE, REPLACE_EXISTING}
+import java.nio.file.attribute.PosixFilePermissions
+import java.security.{DigestInputStream, MessageDigest}
+import java.util.Locale
+
+/** A program that can be run, and the SHA-256 of what it is. */
+private[spark] final case class Program(file: Path, digest: String)
+
+private[spark] object Program {
+  def of(file: Path): Program = Program(file, BundledBinary.digestOf(file))
+}
+
+/** The daemon's program inside our own jar, and a copy of it that can be run. */
+private[spark] object BundledBinary {
+  private val BufferBytes = 64 * 1024
+  private val Executable = PosixFilePermissions.fromString("rwx------")
+
+  /** Where the build puts the program for this platform; other platforms have none. */
+  def resourceName(os: String, arch: String): String = {
+    val machine = if (arch == "amd64") "x86_64" else arch
+    s"lodestone/${os.toLowerCase(Locale.ROOT)}-$machine/lodestone"
+  }
+
+  /** Opens the resource again on every call; fails with a sentence where there is none. */
+  def open(): InputStream = {
+    val name = resourceName(System.getProperty("os.name"), System.getProperty("os.arch"))
+    val stream = getClass.getClassLoader.getResourceAsStream(name)
+    if (stream == null) {
+      throw new FileNotFoundException(s"this jar bundles no daemon for this platform ($name)")
+    }
+    stream
+  }
+
+  /**
+   * Extracts the program to `directory/<sha-256>/lodestone`, once per version: what is there is
+   * taken when it is whole. Any number of processes may do this at once.
+   */
+  def extract(directory: Path, program: () => InputStream): Program = {
+    val digest = sha256(program())
+    val home = PrivateDirectory.open(directory, digest)
+    val target = home.resolve("lodestone")
+    if (!isWhole(target, digest)) {
+      val fresh = Files.createTempFile(home, ".lodestone-", ".tmp")
+      try {
+        val in = program()
+        try Files.copy(in, fresh, REPLACE_EXISTING)
+        finally in.close()
+        Files.setPosixFilePermissions(fresh, Executable)
+        Files.move(fresh, target, ATOMIC_MOVE)
+      } finally {
+        Files.deleteIfExists(fresh)
+      }
+    }
+    Program(target, digest)
+  }
+
+  private def isWhole(file: Path, digest: String): Boolean =
+    Files.isRegularFile(file, NOFOLLOW_LINKS) && Files.isExecutable(file) &&
+      digestOf(file) == digest
+
+  def digestOf(file: Path): String = sha256(Files.newInputStream(file))
+
+  private def sha256(stream: InputStream): String = {
+    val digest = MessageDigest.getInstance("SHA-256")
+    val in = new DigestInputStream(stream, digest)
+    try {
+      val buffer = new Array[Byte](BufferBytes)
+      while (in.read(buffer) >= 0) {}
+    } finally {
+      in.close()
+    }
+    digest.digest().map(byte => f"${byte & 0xff}%02x").mkString
+  }
+}

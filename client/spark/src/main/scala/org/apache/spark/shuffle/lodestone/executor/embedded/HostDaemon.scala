@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.embedded
+
+import java.io.IOException
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path, Paths}
+import java.security.MessageDigest
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf}
+
+/**
+ * The one daemon of this host, user, program and set of directories: found where it announces
+ * itself, or started. The daemon itself decides who wins when several executors start one at once.
+ *
+ * @param host
+ *   the address at which Spark offers this executor to others, so they can reach it
+ * @param incarnationAt
+ *   asks the service at an address who it is; or why it does not say so
+ */
+private[spark] final class HostDaemon(
+    conf: LodestoneConf,
+    roots: Seq[Path],
+    user: String,
+    host: String,
+    incarnationAt: HostPort => Either[String, Long]) {
+  import HostDaemon._
+
+  private val log = LoggerFactory.getLogger(classOf[HostDaemon])
+
+  def findOrStart(): HostPort = {
+    val homes = usableHomes()
+    val program = conf.embeddedBinary match {
+      case Some(path) => Program.of(executable(Paths.get(path)))
+      case None => BundledBinary.extract(homes.head, () => BundledBinary.open())
+    }
+    val name = s"${program.digest.take(KeyChars)}-${key(homes)}"
+    val command = DaemonCommand(
+      binary = executable(program.file),
+      host = host,
+      dirs = homes,
+      memoryBytes = conf.embeddedMemoryBytes,
+      idleExitMs = conf.embeddedIdleTimeoutMs,
+      announce = homes.head.resolve(s"$name.announce"),
+      log = homes.head.resolve(s"$name.log"))
+    running(command.announce).getOrElse(start(command, Attempts))
+  }
+
+  private def executable(file: Path): Path =
+    if (Files.isExecutable(file)) {
+      file
+    } else {
+      throw new IOException(s"$file cannot be executed: it is missing or on a noexec mount")
+    }
+
+  private def usableHomes(): Seq[Path] = {
+    val homes = roots.map(home)
+    val usable = homes.collect { case Right(directory) => directory }
+    if (usable.isEmpty) {
+      val why = homes.collect { case Left(failure) => failure.toString }
+      throw new IOException(why.mkString("no usable local directory: ", "; ", ""))
+    }
+    usable
+  }
+
+  private def home(root: Path): Either[IOException, Path] =
+    try {
+      Right(PrivateDirectory.open(root, s"lodestone-$user"))
+    } catch {
+      case failure: IOException =>
+        log.warn(s"The local directory $root is not used: $failure")
+        Left(failure)
+    }
+
+  /** Whom a daemon is shared with: who offers the same address and has the same directories. */
+  private def key(homes: Seq[Path]): String =
+    MessageDigest
+      .getInstance("SHA-256")
+      .digest((host +: homes.map(_.toString)).mkString("\n").getBytes(UTF_8))
+      .map(byte => f"${byte & 0xff}%02x")
+      .mkString
+      .take(KeyChars)
+
+  private def running(announce: Path): Option[HostPort] =
+    if (Files.isRegularFile(announce) && Files.size(announce) <= ReadyLine.MaxChars) {
+      val text = new String(Files.readAllBytes(announce), UTF_8).trim
+      ReadyLine.parse(text).map(verified).collect { case Right(address) => address }
+    } else {
+      None
+    }
+
+  private def start(command: DaemonCommand, attempts: Int): HostPort = {
+    val line = EmbeddedDaemon.start(command)
+    verified(line) match {
+      case Right(address) =>
+        val how = if (line.existing) "found" else "started"
+        log.info(s"$how the shuffle service $address (pid ${line.pid}), version ${line.version}")
+        address
+      // The one that was quicker may have been about to leave.
+      case Left(_) if attempts > 1 => start(command, attempts - 1)
+      case Left(why) =>
+        throw new IOException(s"the daemon with pid ${line.pid} cannot be used: $why")
+    }
+  }
+
+  /** The line may be a relic, and its port somebody else's by now. */
+  private def verified(line: ReadyLine): Either[String, HostPort] = {
+    val address = HostPort(host, line.listen.port)
+    incarnationAt(address) match {
+      case Right(incarnation) if incarnation == line.incarnation => Right(address)
+      case Right(_) => Left(s"$address is another service than the one announced")
+      case Left(why) => Left(why)
+    }
+  }
+}
+
+private[spark] object HostDaemon {
+  private val Attempts = 2
+  private val KeyChars = 16
+
+  /** A user name as part of a file name. */
+  def safe(user: String): String = {
+    val kept = user.filter(c => c.isLetterOrDigit || c == '-' || c == '_').take(64)
+    if (kept.isEmpty) "user" else kept
+  }
+}

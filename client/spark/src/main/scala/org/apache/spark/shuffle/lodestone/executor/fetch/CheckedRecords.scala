@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch
+
+import java.io.InputStream
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.TaskKilledException
+import org.apache.spark.shuffle.{FetchFailedException, ShuffleReadMetricsReporter}
+import org.apache.spark.storage.BlockId
+
+/**
+ * The records of one stream after another. When a stream is at its end, what came out of it is compared
+ * with what was written. Spark has two iterators in the place of this one, of which each costs a call per
+ * record: that pays for the comparison.
+ */
+private[fetch] final class CheckedRecords(
+    streams: Iterator[(BlockId, InputStream)],
+    recordsIn: InputStream => Iterator[(Any, Any)],
+    check: RecordsCheck,
+    metrics: ShuffleReadMetricsReporter)
+    extends Iterator[(Any, Any)] {
+  private var records: Iterator[(Any, Any)] = Iterator.empty
+
+  /** Of the stream that is being read, if there is one. */
+  private var block: Option[BlockId] = None
+  private var read = 0L
+
+  /** That there is a next record was asked and found, which costs something. */
+  private var hasRecord = false
+
+  override def hasNext: Boolean = {
+    if (!hasRecord) hasRecord = hasMore || nextStream()
+    hasRecord
+  }
+
+  override def next(): (Any, Any) = {
+    if (!hasNext) throw new NoSuchElementException("there are no more records")
+    hasRecord = false
+    read += 1
+    metrics.incRecordsRead(1)
+    try records.next()
+    catch brokenStream
+  }
+
+  private def opened(stream: InputStream): Iterator[(Any, Any)] =
+    try recordsIn(stream)
+    catch brokenStream
+
+  private def hasMore: Boolean =
+    try records.hasNext
+    catch brokenStream
+
+  /** False: there is none. */
+  private def nextStream(): Boolean = {
+    end()
+    while (!hasMore && streams.hasNext) {
+      val (id, stream) = streams.next()
+      block = Some(id)
+      read = 0
+      records = opened(stream)
+      if (!hasMore) end()
+    }
+    hasMore
+  }
+
+  /**
+   * The serializer throws here, and the codec below it, each what it likes, when bytes are not what they
+   * should be. What Spark knows already, as that a block cannot be fetched or that the task is to end, stays.
+   */
+  private val brokenStream: PartialFunction[Throwable, Nothing] = {
+    // Kryo, Java and zstd have no exception in common. The task always ends: no row is lost or doubled.
+    case NonFatal(cause) if block.isDefined && !isSparks(cause) => check.broken(block.get, cause)
+  }
+
+  private def isSparks(cause: Throwable): Boolean =
+    cause.isInstanceOf[FetchFailedException] || cause.isInstanceOf[TaskKilledException]
+
+  private def end(): Unit = block.foreach { id =>
+    block = None
+    val written = check.written(id)
+    if (written != BlockRecords.NotTold && written != read) check.wrong(id, read, written)
+  }
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch
+
+import java.io.IOException
+import java.nio.ByteBuffer
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.collection.mutable
+
+import io.netty.buffer.{ByteBuf, Unpooled}
+import org.roaringbitmap.RoaringBitmap
+
+import org.apache.spark.{SparkEnv, SparkException}
+import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
+import org.apache.spark.network.shuffle._
+import org.apache.spark.network.shuffle.checksum.Cause
+import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, Reason, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.transport.{ChunkBytes, ChunkReceiver}
+import org.apache.spark.shuffle.lodestone.transport.{DamagedChunkException, FailureClass, OwnHost}
+import org.apache.spark.shuffle.lodestone.transport.{SameThread, ServiceClient, Turnstile}
+import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment}
+import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
+
+/** Whom a task asks, and for which shuffle. */
+private[fetch] final case class MergedSource(client: ServiceClient, generation: ShuffleGeneration)
+
+/**
+ * What Spark's fetch iterator of one reduce task fetches with. Merged blocks come from the services:
+ * chunk `i` of the iterator is the `i`-th portion of a partition's plan, and is handed over only if the
+ * length and the checksum of each segment are right. All else goes the executor's own way.
+ */
+private[fetch] final class ChunkFetcher(
+    source: MergedSource,
+    merged: Seq[MergedPartition],
+    own: BlockStoreClient,
+    substitutes: Substitutes,
+    rescue: ChunkRescue,
+    tally: ReadTally)
+    extends BlockStoreClient {
+  import ChunkFetcher._
+
+  private val partitions = merged.map(partition => partition.reduceId -> partition).toMap
+  private val turns = merged.filter(_.inTurn).map(_.reduceId -> new Turns).toMap
+
+  /** What this task has under way at each service. */
+  private val rooms = new ConcurrentHashMap[ServiceLocation, Turnstile]()
+
+  /** Services that this task has met a failure of after which they are not asked any more. */
+  private val left = new ConcurrentHashMap[ServiceLocation, Reason]()
+
+  /** Spark's iterator may or may not have something that was handed over. */
+  @volatile private var isInDoubt = false
+
+  /** What is read in the place of these maps' merged blocks. On the task's thread. */
+  def inPlaceOf(reduceId: Int, maps: Int => Boolean): FetchPlan.Blocks = {
+    if (isInDoubt) {
+      throw new SparkException(
+        "A chunk that had arrived could not be handed over (the executor's log says why), and " +
+          "its rows may be read already: another attempt of the task reads all of them once.")
+    }
+    substitutes(reduceId, maps)
+  }
+
+  /** The layout is in hand already. */
+  override def getMergedBlockMeta(
+      host: String,
+      port: Int,
+      shuffleId: Int,
+      shuffleMergeId: Int,
+      reduceId: Int,
+      listener: MergedBlocksMetaListener): Unit = {
+    val portions = partitions(reduceId).portions
+    val bitmaps = serialized(portions.map(_.bitmap))
+    val meta = new MergedBlockMeta(portions.size, new NioManagedBuffer(bitmaps))
+    listener.onSuccess(shuffleId, shuffleMergeId, reduceId, meta)
+  }
+
+  /**
+   * Merged chunks are small and always come to memory, whatever
+   * `spark.maxRemoteBlockSizeFetchToMem` says: they must be checked before Spark sees them.
+   */
+  override def fetchBlocks(
+      host: String,
+      port: Int,
+      execId: String,
+      blockIds: Array[String],
+      listener: BlockFetchingListener,
+      downloadFileManager: DownloadFileManager): Unit =
+    if (execId == BlockManagerId.SHUFFLE_MERGER_IDENTIFIER) {
+      val wanted = blockIds.flatMap { text =>
+        val id = BlockId(text).asInstanceOf[ShuffleBlockChunkId]
+        val portion = partitions(id.reduceId).portions(id.chunkId)
+        val turn = turns.get(id.reduceId).map(_.turnOf(id.chunkId)).getOrElse(Turns.AtOnce)
+        val arrival = new Arrival(text, id.reduceId, portion, listener, turn)
+        portion.chunks.indices.map(at => Wanted(arrival, at, portion.chunks(at)))
+      }
+      wanted.groupBy(_.chunk.service).foreach { case (service, ofService) =>
+        fetch(service, ofService, None)
+      }
+    } else {
+      own.fetchBlocks(host, port, execId, blockIds, listener, downloadFileManager)
+    }
+
+  /** In requests of bounded size, of which only so many are under way. */
+  private def fetch(
+      service: ServiceLocation,
+      chunks: Array[Wanted],
+      failedNs: Option[Long]): Unit = {
+    val room = rooms.computeIfAbsent(service, _ => new Turnstile(TaskRoom))
+    chunks.grouped(MostChunks).foreach { some =>
+      val receiver = new Receiver(service, some, failedNs, room)
+      room.enter(some.length) { () =>
+        obstacle(service) match {
+          case Some(reason) => receiver.refuseAll(reason)
+          case None =>
+            val places = some.map(_.chunk.wanted)
+            source.client.fetchChunks(service, source.generation, places, receiver)
+        }
+      }
+    }
+  }
+
+  /** Why the service need not be asked: what was met once is not waited for again. */
+  private def obstacle(service: ServiceLocation): Option[Reason] =
+    if (rescue.insists) {
+      None
+    } else {
+      Option(left.get(service))
+        .orElse(if (source.client.isSuspect(service)) Some(Reason.FetchSuspect) else None)
+    }
+
+  /** Of one request. */
+  private final class Receiver(
+      service: ServiceLocation,
+      chunks: Array[Wanted],
+      firstFailedNs: Option[Long],
+      room: Turnstile)
+      extends ChunkReceiver {
+    private val broken = mutable.ArrayBuffer.empty[(Wanted, Throwable)]
+    private var failedNs = firstFailedNs
+    private var pending = chunks.length
+
+    override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
+      val wanted = chunks(index)
+      val bytes = ChunkBytes(data)
+      try {
+        damage(wanted.chunk, bytes) match {
+          case None =>
+            wanted.arrival.received(wanted, bytes)
+            settled()
+            None
+          case damaged => damaged
+        }
+      } finally {
+        bytes.release()
+      }
+    }
+
+    override def failed(index: Int, cause: Throwable): Unit = {
+      if (rescue.insists) {
+        synchronized {
+          failedNs = failedNs.orElse(Some(System.nanoTime()))
+          broken += chunks(index) -> cause
+        }
+      } else {
+        giveUp(chunks(index), cause)
+      }
+      settled()
+    }
+
+    private def settled(): Unit = {
+      val over = synchronized {
+        pending -= 1
+        pending == 0
+      }
+      if (over) {
+        room.left(chunks.length)
+        val byClass = broken.toArray.groupBy { case (_, cause) => FailureClass.of(cause) }
+        byClass.valuesIterator.foreach(alike => tryAgain(alike.map(_._1), alike.head._2))
+      }
+    }
+
+    /** What failed for the same reason, together. */
+    private def tryAgain(failed: Array[Wanted], cause: Throwable): Unit = {
+      val sinceNs = failedNs.getOrElse(System.nanoTime())
+      rescue(failed.map(_.chunk).toSeq, cause, sinceNs).onComplete { outcome =>
+        val found = outcome.getOrElse(failed.map(_ => None).toSeq)
+        val again = failed.toSeq.zip(found).flatMap { case (wanted, chunk) =>
+          if (chunk.isEmpty) giveUp(wanted, cause)
+          chunk.map(one => wanted.copy(chunk = one))
+        }
+        again.groupBy(_.chunk.service).foreach { case (holder, ofHolder) =>
+          fetch(holder, ofHolder.toArray, Some(sinceNs))
+        }
+      }(SameThread)
+    }
+
+    private def giveUp(wanted: Wanted, cause: Throwable): Unit = {
+      val reason = ReadReason.of(cause, otherwise = Reason.ChunkFetchFailed)
+      val action = FailureClass.of(cause).action
+      if (!action.reads) left.put(service, if (action.penalty) Reason.FetchSuspect else reason)
+      wanted.arrival.failed(service, reason, cause)
+    }
+
+    def refuseAll(reason: Reason): Unit = {
+      val cause = new IOException(s"${service.hostPort}: ${reason.sentence}")
+      chunks.foreach(_.arrival.failed(service, reason, cause))
+      room.left(chunks.length)
+    }
+  }
+
+  /** One portion on its way: it is handed over when all of its chunks are there. */
+  private final class Arrival(
+      blockId: String,
+      reduceId: Int,
+      portion: Portion,
+      listener: BlockFetchingListener,
+      turn: Turns.Turn) {
+    private val chunks = portion.chunks.toArray
+    private val parts = new Array[ByteBuf](chunks.length)
+    private var missing = chunks.length
+
+    /** It was handed over, or given up: the iterator hears of it once. */
+    private var isOver = false
+
+    /** The bytes stay the caller's. */
+    def received(wanted: Wanted, bytes: ByteBuf): Unit = {
+      val isWhole = synchronized {
+        if (!isOver && parts(wanted.at) == null) {
+          chunks(wanted.at) = wanted.chunk
+          parts(wanted.at) = bytes.retain()
+          missing -= 1
+          isOver = missing == 0
+          isOver
+        } else {
+          false
+        }
+      }
+      if (isWhole) handOver()
+    }
+
+    /**
+     * Spark's iterator may throw here, and the JVM that has no memory. Whether the iterator has the
+     * portion is not known then: to give it again, or to read originals in its place, could double its
+     * rows. So the iterator is woken by a failure, and the task fails when it asks what to read instead.
+     */
+    private def handOver(): Unit = {
+      var isTaken = false
+      try {
+        chunks.foreach { chunk =>
+          tally.chunk(chunk.sizeBytes, chunk.segments.length, OwnHost.has(chunk.service))
+        }
+        val bytes = Unpooled.wrappedBuffer(parts.length, parts: _*)
+        val all = new PortionBuffer(chunks.toIndexedSeq, bytes)
+        turn { () =>
+          listener.onBlockFetchSuccess(blockId, all)
+          all.release()
+          ()
+        }
+        isTaken = true
+      } finally {
+        if (!isTaken) {
+          isInDoubt = true
+          val said = new IOException(s"$blockId arrived and could not be handed over")
+          listener.onBlockFetchFailure(blockId, said)
+        }
+      }
+    }
+
+    def failed(service: ServiceLocation, reason: Reason, cause: Throwable): Unit = {
+      val isFirst = synchronized {
+        val first = !isOver
+        isOver = true
+        if (first) parts.foreach(part => if (part != null) part.release())
+        first
+      }
+      if (isFirst) {
+        substitutes.chunkFailed(reduceId, service, reason, cause)
+        turn(() => listener.onBlockFetchFailure(blockId, cause))
+      }
+    }
+  }
+
+  override def diagnoseCorruption(
+      host: String,
+      port: Int,
+      execId: String,
+      shuffleId: Int,
+      mapId: Long,
+      reduceId: Int,
+      checksum: Long,
+      algorithm: String): Cause =
+    own.diagnoseCorruption(host, port, execId, shuffleId, mapId, reduceId, checksum, algorithm)
+
+  /** Neither the services' connections nor the executor's own are this task's. */
+  override def close(): Unit = ()
+
+  /** A chunk, and what it is a part of. */
+  private case class Wanted(arrival: Arrival, at: Int, chunk: MergedChunk)
+}
+
+private[fetch] object ChunkFetcher {
+
+  /** Chunks of one request: a service refuses several times as many, and holds the list in memory. */
+  private val MostChunks = 4096
+
+  /** Chunks that a task has under way at one service, so that it keeps no other task waiting for long. */
+  private val TaskRoom = 4 * MostChunks
+
+  /** Of a task of this executor. */
+  def apply(
+      source: MergedSource,
+      merged: Seq[MergedPartition],
+      substitutes: Substitutes,
+      rescue: ChunkRescue,
+      tally: ReadTally): ChunkFetcher = {
+    val own = SparkEnv.get.blockManager.blockStoreClient
+    new ChunkFetcher(source, merged, own, substitutes, rescue, tally)
+  }
+
+  /** What is wrong with the bytes of a chunk, if anything is: the first segment that is not there. */
+  def damage(chunk: MergedChunk, bytes: ByteBuf): Option[DamagedChunkException] = {
+    val crc = new Crc32c(bytes.nioBuffers())
+    var left = bytes.readableBytes()
+    val broken = chunk.segments.find { segment =>
+      left -= segment.length
+      left < 0 || crc.next(segment.length) != segment.crc32c
+    }
+    broken match {
+      case Some(segment) =>
+        val what = if (left < 0) "not all of its bytes" else "another checksum"
+        Some(damaged(chunk, segment, s"the block of map ${segment.mapIndex} has $what"))
+      case None if left > 0 =>
+        Some(damaged(chunk, chunk.segments.last, s"a chunk has $left bytes too many"))
+      case None => None
+    }
+  }
+
+  private def damaged(
+      chunk: MergedChunk,
+      segment: LaidSegment,
+      what: String): DamagedChunkException =
+    new DamagedChunkException(what, DamagedSegment.of(chunk.reduceId, segment))
+
+  /** One after another, as Spark's `MergedBlockMeta` reads them. */
+  private def serialized(bitmaps: Seq[RoaringBitmap]): ByteBuffer = {
+    val buffer = ByteBuffer.allocate(bitmaps.map(_.serializedSizeInBytes()).sum)
+    bitmaps.foreach(_.serialize(buffer))
+    buffer.flip()
+    buffer
+  }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch
+
+import org.apache.spark.shuffle.lodestone.plan.Reason
+import org.apache.spark.shuffle.lodestone.transport.FailureClass
+import org.apache.spark.shuffle.lodestone.wire.{RefusedException, Status}
+
+/** Why merged data is not read. What is done about it is [[FailureClass]]'s. */
+private[fetch] object ReadReason {
+
+  def of(failure: Throwable, otherwise: Reason): Reason = failure match {
+    case refused: RefusedException if refused.status == Status.StaleIncarnation =>
+      Reason.FetchRestarted
+    case _ =>
+      FailureClass.of(failure) match {
+        case FailureClass.Silence | FailureClass.Straggler => Reason.FetchTimedOut
+        case FailureClass.ServerDisk => Reason.FetchDiskFailed
+        case FailureClass.ServerBusy => Reason.FetchOverloaded
+        case FailureClass.MissingData => Reason.FetchDataGone
+        case FailureClass.Corrupt => Reason.ChunkCorrupt
+        case _ => otherwise
+      }
+  }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.link
+
+import java.util.concurrent.TimeoutException
+
+import scala.annotation.tailrec
+import scala.concurrent.Future
+import scala.util.{Failure, Success, Try}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.SparkException
+import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, TaskWait}
+
+/**
+ * Waits on a task's thread for what only the driver knows of a remote shuffle. A driver that is merely
+ * busy is asked again; a task that has no answer in the end fails, and Spark runs another attempt.
+ * Without an answer it could do only harm: keep an output where nobody protects it, or call outputs lost
+ * that are there.
+ */
+private[lodestone] object DriverQuestion {
+  private val Tries = 3
+
+  /** Between them: a queue that is full is not full for long. */
+  private val PauseMs = 1000L
+
+  private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.driver")
+
+  /**
+   * @param what
+   *   the driver is to say, such as where something is
+   * @param alive
+   *   throws when the task was killed
+   */
+  def apply(what: => String, alive: () => Unit)(ask: => Future[PlanAnswer]): PlanAnswer = {
+    @tailrec
+    def attempt(left: Int): PlanAnswer =
+      answered(TaskWait(Future.fromTry(Try(ask)).flatten)(alive())) match {
+        case Success(answer) => answer
+        case Failure(failure) if left > 1 && mayPass(failure) =>
+          log.info(s"The driver is asked again $what: ${failure.getMessage}")
+          TaskWait(RequestTimer.pause(PauseMs))(alive())
+          attempt(left - 1)
+        case Failure(failure) =>
+          throw new SparkException(s"The driver did not say $what", failure)
+      }
+    attempt(Tries)
+  }
+
+  private def answered(answer: Try[PlanAnswer]): Try[PlanAnswer] = answer match {
+    case Success(NoPlan(Reason.DriverUnreachable.code, _)) =>
+      Failure(new TimeoutException(Reason.DriverUnreachable.sentence))
+    case other => other
+  }
+
+  /** An RPC environment that was stopped does not come back. */
+  private def mayPass(failure: Throwable): Boolean = failure match {
+    case _: TimeoutException | _: SparkException => true
+    case _ => false
+  }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.push
+
+import org.apache.spark.scheduler.MapStatus
+import org.apache.spark.shuffle.ShuffleWriter
+import org.apache.spark.shuffle.lodestone.executor.push.records.{OutputCheck, RecordCounts}
+
+/**
+ * One of Spark's own writers. Its records are counted on their way to it, and the map task fails if a
+ * partition that got records has no bytes. Spark's writer with a file for each partition leaves a block
+ * out, and says nothing, when the file system fails to say that the file is there; and readers never ask
+ * for an empty block.
+ */
+private[lodestone] final class CountingShuffleWriter[K, V](
+    inner: ShuffleWriter[K, V],
+    counts: RecordCounts)
+    extends ShuffleWriter[K, V] {
+
+  override def write(records: Iterator[Product2[K, V]]): Unit = {
+    inner.write(counts.counting(records))
+    val lengths = inner.getPartitionLengths()
+    counts.filled.foreach(partition => OutputCheck.block(partition, lengths(partition)))
+  }
+
+  override def stop(success: Boolean): Option[MapStatus] = inner.stop(success)
+
+  override def getPartitionLengths(): Array[Long] = inner.getPartitionLengths()
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.push
+
+import scala.util.control.NonFatal
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.plan.MapSample
+
+/**
+ * What a small read takes on a local disk that has nothing else to do: the least of some
+ * measurements. A disk that is busy writing looks like one that turns, as long as it is busy; one
+ * that turns looks so whenever it is asked. So a disk that seems slow is measured again.
+ */
+private[lodestone] final class DiskSpeed(measure: () => Long) {
+  import DiskSpeed._
+
+  private val log = LoggerFactory.getLogger(classOf[DiskSpeed])
+  private var least = DiskProbe.Unknown
+  private var left = Measurements
+
+  /** Blocks while it measures; never fails. */
+  def readMicros(): Long = synchronized {
+    if (left > 0 && (least == DiskProbe.Unknown || least >= MapSample.SlowMicros)) {
+      val now = measured()
+      left = if (now == DiskProbe.Unknown) 0 else left - 1
+      least = if (least == DiskProbe.Unknown) now else math.min(least, now)
+    }
+    least
+  }
+
+  private def measured(): Long =
+    try measure()
+    catch {
+      // Such as that of an executor that is about to end.
+      case NonFatal(failure) =>
+        log.warn("The speed of the local disk is not known", failure)
+        DiskProbe.Unknown
+    }
+}
+
+private[lodestone] object DiskSpeed {
+
+  /** One takes half a second on a disk that turns. */
+  val Measurements = 4
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.push.records
+
+import java.util.HashMap
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
+
+import org.apache.spark.{SparkConf, SparkEnv, TaskContext}
+import org.apache.spark.shuffle._
+import org.apache.spark.shuffle.api.ShuffleExecutorComponents
+import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SerializedShuffleHandle}
+
+/** The map outputs that are written here and not by Spark's own writers, and their end. */
+private[lodestone] final class MapWriters(conf: SparkConf, resolver: IndexShuffleBlockResolver) {
+
+  /** Whoever writes a file must remove it: Spark does so for its own. */
+  private val written = new ConcurrentHashMap[Int, ConcurrentLinkedQueue[Long]]()
+  private lazy val outputs = executorComponents()
+
+  /** A writer, where Spark would sort serialized records, or write a file for each partition. */
+  def writer[K, V](
+      handle: ShuffleHandle,
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter,
+      counts: RecordCounts): Option[ShuffleWriter[K, V]] = {
+    val dependency = handle match {
+      case sorted: SerializedShuffleHandle[K @unchecked, V @unchecked] => Some(sorted.dependency)
+      case bypassed: BypassMergeSortShuffleHandle[K @unchecked, V @unchecked]
+          if bypassed.dependency.serializer.supportsRelocationOfSerializedObjects =>
+        Some(bypassed.dependency)
+      case _ => None
+    }
+    dependency.map { dependency =>
+      written.computeIfAbsent(handle.shuffleId, _ => new ConcurrentLinkedQueue[Long]).add(mapId)
+      val spills = new LocalSpillFiles(SparkEnv.get.blockManager.diskBlockManager)
+      new SerializedMapWriter[K, V](
+        dependency,
+        mapId,
+        context,
+        metrics,
+        outputs,
+        spills,
+        counts)
+    }
+  }
+
+  def removed(shuffleId: Int): Unit =
+    Option(written.remove(shuffleId)).foreach { maps =>
+      maps.forEach(mapId => resolver.removeDataByMap(shuffleId, mapId))
+    }
+
+  private def executorComponents(): ShuffleExecutorComponents = {
+    val components = ShuffleDataIOUtils.loadShuffleDataIO(conf).executor()
+    val settings = new HashMap[String, String]()
+    conf.getAllWithPrefix(ShuffleDataIOUtils.SHUFFLE_SPARK_CONF_PREFIX).foreach {
+      case (key, value) => settings.put(key, value)
+    }
+    components.initializeExecutor(conf.getAppId, SparkEnv.get.executorId, settings)
+    components
+  }
+}

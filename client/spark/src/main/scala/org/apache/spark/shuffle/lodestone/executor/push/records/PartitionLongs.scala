@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.push.records
+
+import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
+
+/**
+ * A number for each partition. Those of neighbours are made when the first of them gets one, from Spark's
+ * memory where it has some: a task may have millions of partitions and records for few.
+ */
+private[push] final class PartitionLongs(numPartitions: Int, memory: TaskMemoryManager)
+    extends MemoryConsumer(memory, memory.pageSizeBytes(), MemoryMode.ON_HEAP) {
+  import PartitionLongs._
+
+  private val tables = new Array[Array[Long]]((numPartitions + TableMask) >>> TableShift)
+
+  def add(partition: Int, amount: Long): Unit = {
+    if (!isMade(partition)) make(partition)
+    tables(partition >>> TableShift)(partition & TableMask) += amount
+  }
+
+  /** Whether a number for this partition, or for a neighbour, has been made. */
+  def isMade(partition: Int): Boolean = tables(partition >>> TableShift) != null
+
+  /**
+   * Makes the numbers of this partition and its neighbours. The task cannot do without them: where Spark
+   * has no memory they are made without. Spark may let the task wait for that of other tasks.
+   */
+  def make(partition: Int): Unit = {
+    val length = math.min(1 << TableShift, numPartitions - (partition & ~TableMask))
+    acquireMemory(length.toLong * java.lang.Long.BYTES)
+    tables(partition >>> TableShift) = new Array[Long](length)
+  }
+
+  def apply(partition: Int): Long = {
+    val table = tables(partition >>> TableShift)
+    if (table == null) 0 else table(partition & TableMask)
+  }
+
+  /** The first partition whose number is not zero, if there is one. */
+  def firstNonZero: Option[Int] = {
+    val partitions = tables.indices.iterator.filter(tables(_) != null).flatMap { i =>
+      (i << TableShift) until math.min((i + 1) << TableShift, numPartitions)
+    }
+    partitions.find(apply(_) != 0)
+  }
+
+  def toArray: Array[Long] = {
+    val all = new Array[Long](numPartitions)
+    for (i <- tables.indices if tables(i) != null) {
+      val first = i << TableShift
+      System.arraycopy(tables(i), 0, all, first, tables(i).length)
+    }
+    all
+  }
+
+  /** Gives Spark's memory back, also in the middle. */
+  def free(): Unit = freeMemory(getUsed)
+
+  /** There is nothing that could go. */
+  override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
+}
+
+private[push] object PartitionLongs {
+  private val TableShift = 10
+  private val TableMask = (1 << TableShift) - 1
+}

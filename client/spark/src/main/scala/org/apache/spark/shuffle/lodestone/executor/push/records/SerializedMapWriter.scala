@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.push.records
+
+import java.io.{IOException, OutputStream}
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.{ShuffleDependency, SparkEnv, TaskContext}
+import org.apache.spark.internal.config
+import org.apache.spark.scheduler.MapStatus
+import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
+import org.apache.spark.shuffle.api.{ShuffleExecutorComponents, ShuffleMapOutputWriter}
+import org.apache.spark.storage.ShuffleBlockId
+
+/**
+ * Writes the output of a map task where Spark's `UnsafeShuffleWriter` would, and the same to its readers.
+ * That one makes new streams and asks the system to write for each block; this one for each output,
+ * which is what counts where blocks are small.
+ */
+private[lodestone] final class SerializedMapWriter[K, V](
+    dependency: ShuffleDependency[K, V, _],
+    mapId: Long,
+    context: TaskContext,
+    metrics: ShuffleWriteMetricsReporter,
+    outputs: ShuffleExecutorComponents,
+    spillFiles: SpillFiles,
+    counts: RecordCounts)
+    extends ShuffleWriter[K, V] {
+  private val env = SparkEnv.get
+  private val numPartitions = dependency.partitioner.numPartitions
+  // Blocks are put together of runs, and an encrypted stream cannot follow another one. The driver
+  // leaves such shuffles to Spark (ShuffleEligibility).
+  require(!env.serializerManager.encryptionEnabled, "encrypted blocks are not written here")
+  private val encoder = FrameEncoder(env.conf, env.serializerManager)
+  private val rowChecksums = RowChecksums(dependency)
+  private val spills = ArrayBuffer.empty[SpilledRun]
+  private val pages = new RecordPages(
+    context.taskMemoryManager(),
+    numPartitions,
+    env.conf.get(config.SHUFFLE_SPILL_NUM_ELEMENTS_FORCE_SPILL_THRESHOLD),
+    spill)
+  private var records = 0L
+  private var lengths: Array[Long] = _
+  private var stopped = false
+
+  override def write(rows: Iterator[Product2[K, V]]): Unit =
+    try {
+      collect(rows)
+      lengths = writeOut()
+    } finally {
+      try {
+        encoder.abandon()
+      } finally {
+        pages.free()
+        spills.foreach(_.delete())
+      }
+    }
+
+  override def stop(success: Boolean): Option[MapStatus] =
+    if (stopped || !success) {
+      stopped = true
+      pages.free()
+      None
+    } else {
+      stopped = true
+      context.taskMetrics().incPeakExecutionMemory(pages.peakBytes)
+      Some(MapStatuses(env.blockManager.shuffleServerId, lengths, mapId, rowChecksums))
+    }
+
+  override def getPartitionLengths(): Array[Long] = lengths
+
+  private def collect(rows: Iterator[Product2[K, V]]): Unit = {
+    val partitioner = dependency.partitioner
+    val input = RecordInput(dependency.serializer, pages)
+    while (rows.hasNext) {
+      val row = rows.next()
+      val partition = partitioner.getPartition(row._1)
+      counts.add(partition)
+      rowChecksums.add(partition, row._1, row._2)
+      records += 1
+      input.add(partition, row._1, row._2)
+    }
+    input.finish()
+  }
+
+  /**
+   * Memory is short: what there is goes to a file, as it will stand in the output. A failure ends the
+   * task, as in Spark: what is half in a file must not be written once more.
+   */
+  private def spill(held: PartitionedRecords): Unit = {
+    context.taskMetrics().incMemoryBytesSpilled(pages.getUsed)
+    val run = SpilledRun.write(spillFiles) { (out, blocks) =>
+      while (held.hasNext) {
+        val partition = held.partition
+        val records = encode(held, partition, out)
+        blocks.ended(partition, out.bytes, records)
+      }
+    }
+    spills += run
+    context.taskMetrics().incDiskBytesSpilled(run.bytes)
+  }
+
+  private def writeOut(): Array[Long] = {
+    val output = outputs.createMapOutputWriter(dependency.shuffleId, mapId, numPartitions)
+    var whole = false
+    try {
+      val checksums = new BlockChecksums(env.conf, numPartitions)
+      writePartitions(output, checksums)
+      val written = output.commitAllPartitions(checksums.values).getPartitionLengths
+      metrics.incBytesWritten(written.sum)
+      metrics.incRecordsWritten(records)
+      whole = true
+      written
+    } finally {
+      if (!whole) output.abort(new IOException("the map task failed"))
+    }
+  }
+
+  private def writePartitions(
+      output: ShuffleMapOutputWriter,
+      checksums: BlockChecksums): Unit = {
+    val last = pages.partitioned()
+    val runs = ArrayBuffer.empty[SpilledRun.Reader]
+    try {
+      spills.foreach(runs += _.open())
+      var partition = 0
+      while (partition < numPartitions) {
+        writePartition(output, partition, last, runs, checksums)
+        partition += 1
+      }
+      runs.foreach(_.finish())
+    } finally {
+      runs.foreach(_.close())
+    }
+  }
+
+  private def writePartition(
+      output: ShuffleMapOutputWriter,
+      partition: Int,
+      last: PartitionedRecords,
+      runs: collection.Seq[SpilledRun.Reader],
+      checksums: BlockChecksums): Unit = {
+    val inMemory = last.hasNext && last.partition == partition
+    var written = 0L
+    if (inMemory || runs.exists(_.has(partition))) {
+      val writer = output.getPartitionWriter(partition)
+      val out = new BlockOutput(writer.openStream(), checksums.begin())
+      runs.foreach(run => if (run.has(partition)) written += run.copy(partition, out))
+      if (inMemory) written += encode(last, partition, out)
+      out.close()
+      OutputCheck.bytes(partition, out.bytes, writer.getNumBytesWritten)
+      metrics.incWriteTime(out.nanos)
+      checksums.end(partition)
+    }
+    OutputCheck.records(partition, counts.in(partition), written)
+  }
+
+  /** Says of how many records the block is. */
+  private def encode(held: PartitionedRecords, partition: Int, out: OutputStream): Long = {
+    encoder.open(ShuffleBlockId(dependency.shuffleId, mapId, partition), out)
+    var encoded = 0L
+    while (held.hasNext && held.partition == partition) encoded += held.next(encoder)
+    encoder.close()
+    encoded
+  }
+}

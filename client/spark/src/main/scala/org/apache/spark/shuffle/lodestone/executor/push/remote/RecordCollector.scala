@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.push.remote
+
+import org.apache.spark.{ShuffleDependency, SparkEnv}
+import org.apache.spark.internal.config
+import org.apache.spark.memory.TaskMemoryManager
+
+/** Collects the records of a map task, and makes segments of them when there are enough. */
+private[remote] trait RecordCollector {
+  def add(partition: Int, key: Any, value: Any): Unit
+
+  /** All of them are given away when this returns, in the last round of segments. */
+  def finish(): Unit
+
+  /** Gives all memory back, also in the middle. */
+  def close(): Unit
+
+  /** The most memory of Spark's that it had. */
+  def peakBytes: Long
+}
+
+private[remote] object RecordCollector {
+
+  /**
+   * As Spark chooses among its writers: what holds objects must not be given an object that the
+   * task changes afterwards, and Spark sees to that only where its own would hold it.
+   */
+  def apply(
+      dependency: ShuffleDependency[_, _, _],
+      memory: TaskMemoryManager,
+      segments: SegmentWriter): RecordCollector = {
+    val env = SparkEnv.get
+    val numPartitions = dependency.partitioner.numPartitions
+    def serializer = dependency.serializer.newInstance()
+    if (dependency.serializer.supportsRelocationOfSerializedObjects) {
+      new SerializedRecords(dependency.serializer, numPartitions, memory, segments)
+    } else if (numPartitions <= env.conf.get(config.SHUFFLE_SORT_BYPASS_MERGE_THRESHOLD)) {
+      new StreamedRecords(serializer, env.serializerManager, numPartitions, memory, segments)
+    } else {
+      new ObjectRecords(serializer, env.serializerManager, memory, segments)
+    }
+  }
+
+  /**
+   * What is pushed at once, before compression: services begin while maps run, and yet a partition gets
+   * segments of some 64 KiB where there is as much of it.
+   */
+  def enoughBytes(numPartitions: Int): Long =
+    math.max(EnoughBytes, numPartitions * EnoughBytesPerPartition)
+
+  val EnoughBytes: Long = 16L << 20
+  private val EnoughBytesPerPartition = 64L << 10
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.rows
+
+import java.io.ByteArrayOutputStream
+import java.nio.ByteBuffer
+import java.util.Arrays
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.serializer.Serializer
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.UnsafeRowSerializer
+import org.apache.spark.unsafe.Platform
+
+/**
+ * Rows of Spark SQL's exchanges: a size of four bytes, then as many bytes of an `UnsafeRow`. Who knows
+ * that can tell where a row ends without asking Spark's streams, which take a lock for each few bytes:
+ * on both sides of a shuffle that is as much work as to compress the rows.
+ */
+private[lodestone] object SqlRows {
+  private val SerializerName = "org.apache.spark.sql.execution.UnsafeRowSerializer"
+
+  /** Of a row's size. */
+  val HeadBytes = 4
+
+  /** Whether this serializer writes them so. */
+  def areOf(serializer: Serializer): Boolean =
+    // By name first: an application without SQL may be without its classes.
+    serializer.getClass.getName == SerializerName && Format.isKnown
+
+  /** Asked once, of this Spark itself. */
+  private object Format {
+    val isKnown: Boolean =
+      try {
+        writesSizeAndBytes
+      } catch {
+        // Another Spark than any that we know: rows are left to its own streams.
+        case _: LinkageError => false
+      }
+
+    private def writesSizeAndBytes: Boolean = {
+      implicit val any: ClassTag[Any] = ClassTag.Any
+      // One field: eight bytes that say that it is not null, eight of value.
+      val bytes = ByteBuffer.allocate(16).putLong(0).putLong(0x0102030405060708L).array
+      val row = new UnsafeRow(1)
+      row.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length)
+      val out = new ByteArrayOutputStream
+      val stream = new UnsafeRowSerializer(1, null).newInstance().serializeStream(out)
+      for (_ <- 1 to 2) stream.writeKey[Any](0).writeValue[Any](row)
+      stream.flush()
+      val expected = ByteBuffer.allocate(2 * (HeadBytes + bytes.length))
+      for (_ <- 1 to 2) expected.putInt(bytes.length).put(bytes)
+      Arrays.equals(out.toByteArray, expected.array)
+    }
+  }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.plan
+
+import org.apache.spark.{ShuffleDependency, SparkConf}
+import org.apache.spark.io.CompressionCodec
+
+/** Decides whether a shuffle can be merged or remote at all. */
+private[lodestone] object ShuffleEligibility {
+
+  private val LocalDiskIo = "org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO"
+  private val OurIo = Set(LocalDiskIo, classOf[RemoteShuffleDataIO].getName)
+
+  /** Returns the reason why the shuffle cannot be merged, if there is one. */
+  def obstacle(conf: SparkConf, dependency: ShuffleDependency[_, _, _]): Option[Reason] =
+    remoteObstacle(conf)
+      .orElse(concatenationObstacle(conf, dependency))
+      .orElse {
+        if (dependency.rdd.isBarrier()) {
+          Some(Reason.BarrierStage)
+        } else if (dependency.rdd.getNumPartitions <= 1) {
+          Some(Reason.SingleMap)
+        } else if (dependency.partitioner.numPartitions == 0) {
+          Some(Reason.SinglePartition)
+        } else {
+          None
+        }
+      }
+
+  /** Returns the reason why several blocks in a row cannot be read as one stream. */
+  def concatenationObstacle(
+      conf: SparkConf,
+      dependency: ShuffleDependency[_, _, _]): Option[Reason] =
+    if (conf.getBoolean("spark.io.encryption.enabled", false)) {
+      Some(Reason.IoEncryption)
+    } else if (!dependency.serializer.supportsRelocationOfSerializedObjects) {
+      Some(Reason.SerializerNotRelocatable)
+    } else if (conf.getBoolean("spark.shuffle.compress", true) && !codecConcatenates(conf)) {
+      Some(Reason.CodecNotConcatenable)
+    } else {
+      None
+    }
+
+  /** Returns the reason why the shuffles of this application cannot be remote. */
+  def remoteObstacle(conf: SparkConf): Option[Reason] =
+    if (conf.getBoolean("spark.authenticate", false)) {
+      Some(Reason.Authentication)
+    } else if (conf.getBoolean("spark.ssl.rpc.enabled", false)) {
+      // Since Spark 4. Lodestone does not send in the clear what Spark would encrypt.
+      Some(Reason.RpcEncryption)
+    } else if (conf.getBoolean("spark.shuffle.push.enabled", false)) {
+      Some(Reason.SparkPush)
+    } else if (!OurIo.contains(conf.get(RemoteDefaults.IoPlugin, LocalDiskIo))) {
+      Some(Reason.CustomShuffleIo)
+    } else if (conf.getBoolean("spark.shuffle.useOldFetchProtocol", false)) {
+      // Then the map id is the map index. Readers compare map ids, so a map attempt that Spark has
+      // replaced would look like the attempt that replaced it.
+      Some(Reason.OldFetchProtocol)
+    } else {
+      None
+    }
+
+  private def codecConcatenates(conf: SparkConf): Boolean =
+    CompressionCodec.supportsConcatenationOfSerializedStreams(CompressionCodec.createCodec(conf))
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.loss
+
+import scala.concurrent.{Await, Future, Promise}
+import scala.concurrent.duration.DurationInt
+
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.SparkConf
+import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.plan.{OutputsLost, Reason, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.wire.Application
+
+/** A claim that is judged after its shuffle was forgotten. */
+final class LossClaimsLeakSuite {
+  @Test def `nothing stays of a shuffle that went while a claim was judged`(): Unit = {
+    val loop = new EventLoop()
+    val client = new ServiceClient(Application("app", -1), 1000)
+    val conf = LodestoneConf(new SparkConf(false).set("spark.lodestone.request.timeout", "1s"))
+    val claims = new LossClaims(conf, client, () => Future.successful(3), loop)
+    val gone = ServiceLocation("127.0.0.1", 1, 7)
+    val verdict = Promise[LossClaims.Verdict]()
+    val id = ShuffleGeneration(7, 0)
+    var hasGone = false
+    val generation = new LossClaims.Generation(id) {
+      override def isOver: Boolean = hasGone
+      override def isWholeWithout(gone: Set[ServiceLocation]): Boolean = true
+      override def holdersOf(reduceId: Int): Seq[ServiceLocation] = Seq(gone)
+    }
+    loop.post {
+      val claim = OutputsLost(7, 0, Seq(gone), Reason.LayoutFailed.code, "reader-1", 1, 42)
+      claims.judge(generation, claim)(verdict.success(_))
+      claims.forget(id)
+      hasGone = true
+    }
+    Await.result(verdict.future, 30.seconds)
+    assertEquals(0, claims.complainedOf)
+    loop.stop()
+    client.close()
+  }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch
+
+import io.netty.buffer.Unpooled
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
+import org.apache.spark.shuffle.lodestone.wire.LaidSegment
+
+/** Segments as they arrived at services, which a task reads as plain Spark would read their blocks. */
+final class PortionSuite {
+  private val mib = 1 << 20
+
+  /** Map, partition, sequence: the bytes of a segment say which one it is. */
+  private type Name = (Int, Int, Int)
+
+  private def chunk(length: Int, names: Name*): MergedChunk = {
+    val service = ServiceLocation("127.0.0.1", 1, 7)
+    val cut = new ChunkCut(service, names.head._2, Long.MaxValue)
+    names.zipWithIndex.foreach { case ((map, _, sequence), place) =>
+      cut.add(place, LaidSegment(map, 100L + map, sequence, length, 1, 0))
+    }
+    cut.result().head
+  }
+
+  private def numberOf(name: Name): Byte = (name._1 * 25 + name._2 * 5 + name._3).toByte
+
+  /** What the task reads, a byte for each segment. */
+  private def read(length: Int, chunks: Seq[Name]*): Seq[Byte] = {
+    val sent = chunks.flatten.flatMap(name => Seq.fill(length)(numberOf(name))).toArray
+    val laid = chunks.map(names => chunk(length, names: _*)).toIndexedSeq
+    val buffer = new PortionBuffer(laid, Unpooled.wrappedBuffer(sent))
+    val in = buffer.createInputStream()
+    val all = new Array[Byte](sent.length)
+    assertEquals(sent.length, in.read(all))
+    assertEquals(-1, in.read())
+    buffer.release()
+    val segments = all.grouped(length).map(_.toSeq).toSeq
+    segments.foreach(segment => assertEquals(1, segment.distinct.size, "a segment was cut"))
+    segments.map(_.head)
+  }
+
+  private val arrived: Seq[Seq[Name]] = Seq(
+    Seq((2, 0, 0), (0, 0, 3), (0, 0, 1), (1, 0, 0)),
+    Seq((1, 1, 0), (0, 1, 2), (2, 1, 0)))
+  private val inOrder: Seq[Name] =
+    Seq((0, 0, 1), (0, 0, 3), (0, 1, 2), (1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 1, 0))
+
+  @Test def `maps come in order, and in each its partitions and what was pushed first`(): Unit =
+    // Small pieces are copied, larger ones are not.
+    Seq(1, 7, 1024, 5000).foreach { length =>
+      assertEquals(inOrder.map(numberOf), read(length, arrived: _*), s"$length bytes each")
+    }
+
+  @Test def `what is in order is read as it is`(): Unit = {
+    val names = Seq((0, 0, 0), (1, 0, 0), (2, 0, 0))
+    assertEquals(names.map(numberOf), read(10, names))
+  }
+
+  private def segmentsOf(partition: Int, count: Int, length: Int): MergedChunk =
+    chunk(length, (0 until count).map(map => (map, partition, 0)): _*)
+
+  @Test def `a small task gets all in one piece, a larger one its partitions`(): Unit = {
+    def pieces(chunks: MergedChunk*): Seq[Int] =
+      ReadOrder(chunks, concatenable = true).map(_.portions.size)
+    assertEquals(Nil, pieces())
+    assertEquals(Seq(1), pieces(segmentsOf(0, 2, mib), segmentsOf(1, 2, mib)))
+    val five = Seq.fill(5)(0).map(partition => segmentsOf(partition, 1, 2 * mib))
+    // Ten MiB of one partition are read as they lie, three beside them in one piece.
+    assertEquals(Seq(5, 1), pieces(five :+ segmentsOf(1, 3, mib): _*))
+  }
+
+  @Test def `what cannot be one stream comes in turn`(): Unit = {
+    val chunks = arrived.flatten.map(name => chunk(10, name))
+    val merged = ReadOrder(chunks, concatenable = false)
+    assertEquals(1, merged.size)
+    val names = merged.head.portions.map { portion =>
+      val one = portion.chunks.head
+      (one.segments.head.mapIndex, one.reduceId, one.segments.head.sequence)
+    }
+    assertEquals(inOrder, names)
+    assertEquals(true, merged.head.inTurn)
+  }
+}

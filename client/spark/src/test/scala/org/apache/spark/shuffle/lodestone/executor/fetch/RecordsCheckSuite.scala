@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch
+
+import java.io.{ByteArrayInputStream, InputStream}
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.FetchFailed
+import org.apache.spark.executor.TempShuffleReadMetrics
+import org.apache.spark.shuffle.{FetchFailedException, MetadataFetchFailedException}
+import org.apache.spark.shuffle.lodestone.plan.Reason
+import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Status}
+import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId, ShuffleBlockId}
+
+/** Originals whose number of records a service was told, read because merged data is not. */
+final class RecordsCheckSuite {
+  private val executor = BlockManagerId("7", "host", 7000)
+  private val originals: FetchPlan.Blocks = Seq(executor -> (0 to 2).map { map =>
+    (ShuffleBlockId(1, 100L + map, 3), 10L, map)
+  })
+
+  /**
+   * A second attempt of map 0 was pushed too, of map 1 only another attempt, and of map 2 nobody
+   * counted the records.
+   */
+  private val counted = {
+    val segments = Array(
+      LaidSegment(0, 100, 0, 10, 4, 0),
+      LaidSegment(0, 998, 0, 10, 6, 0),
+      LaidSegment(1, 999, 0, 10, 4, 0),
+      LaidSegment(2, 102, 0, 10, -1, 0))
+    LaidRecords(originals, Seq(PartitionLayout(3, Status.Ok, Array(LaidRun(0, segments)))))
+  }
+  private val tally = new ReadTally
+  private val check = new OriginalsCheck(counted, originals, Some(tally))
+
+  private def reading(blocks: (BlockId, Int)*): Iterator[(Any, Any)] = {
+    val streams = blocks.map { case (id, records) =>
+      (id, new ByteArrayInputStream(new Array[Byte](records)): InputStream)
+    }
+    val records = (in: InputStream) => Iterator.fill(in.available())(("key", "value"): (Any, Any))
+    new CheckedRecords(streams.iterator, records, check, new TempShuffleReadMetrics)
+  }
+
+  private def read(map: Int, records: Int): Int =
+    reading(ShuffleBlockId(1, 100L + map, 3) -> records).size
+
+  @Test def `a block with as many records as were written is read`(): Unit =
+    assertEquals(4, read(map = 0, records = 4))
+
+  @Test def `a block with more or fewer has its map run again where it is`(): Unit =
+    Seq(0, 3, 5).foreach { records =>
+      val failure = assertThrows(classOf[FetchFailedException], () => { read(0, records); () })
+      failure.toTaskFailedReason match {
+        case FetchFailed(address, shuffleId, mapId, mapIndex, reduceId, _) =>
+          assertEquals(executor, address)
+          assertEquals((1, 100L, 0, 3), (shuffleId, mapId, mapIndex, reduceId))
+        case other => throw new AssertionError(s"$other")
+      }
+    }
+
+  @Test def `what is known of another attempt says nothing of this one`(): Unit =
+    assertEquals(9, read(map = 1, records = 9))
+
+  @Test def `a block that nobody counted is read as it is`(): Unit = {
+    assertEquals(9, read(map = 2, records = 9))
+    assertEquals(1, counted.size)
+    assertEquals(Map("RECORDS_UNCHECKED" -> 1L), tally.counts.fallbacks)
+  }
+
+  private val good = ShuffleBlockId(1, 100, 3)
+  private val free = ShuffleBlockId(1, 102, 3)
+
+  @Test def `each of many blocks is compared at its own end`(): Unit = {
+    assertEquals(4, reading(free -> 0, good -> 4, free -> 0).size)
+    Seq(Seq(good -> 3, free -> 1), Seq(good -> 4, good -> 0), Seq(free -> 1, good -> 5)).foreach {
+      blocks =>
+        assertThrows(classOf[FetchFailedException], () => { reading(blocks: _*).size; () })
+    }
+  }
+
+  /** Its serializer finds something else than records after the first two. */
+  private def readingBroken(id: BlockId, failure: Exception, check: RecordsCheck): Int = {
+    val stream: InputStream = new ByteArrayInputStream(Array.emptyByteArray)
+    val records = Iterator("one", "two").map(key => (key, key): (Any, Any)) ++
+      Iterator.continually[(Any, Any)](throw failure)
+    val streams = Iterator(id -> stream)
+    new CheckedRecords(streams, _ => records, check, new TempShuffleReadMetrics).size
+  }
+
+  /** Who has to know of wrong data. */
+  private final class Told(override val hasOther: Boolean) extends WrongData {
+    var reasons = Seq.empty[Reason]
+    override def end(reduceId: Int, why: Reason, what: String): Nothing = {
+      reasons :+= why
+      throw new MetadataFetchFailedException(1, reduceId, what)
+    }
+  }
+
+  private def thrownBy(id: BlockId, told: Told): Throwable = {
+    val ofMerged = new MergedCheck(Nil, check, new MergedFailure(told))
+    // What Kryo and Java say of such bytes is no IOException.
+    val failure = new IndexOutOfBoundsException("no class has this number")
+    assertThrows(classOf[Exception], () => { readingBroken(id, failure, ofMerged); () })
+  }
+
+  @Test def `merged bytes that are no records have the originals read`(): Unit = {
+    val told = new Told(hasOther = true)
+    val thrown = thrownBy(ShuffleBlockChunkId(1, 0, 3, 0), told)
+    assertEquals(classOf[MetadataFetchFailedException], thrown.getClass)
+    assertEquals(Seq(Reason.ChunkBroken), told.reasons)
+  }
+
+  @Test def `an object that nobody can read fails its task as on plain Spark`(): Unit =
+    Seq[(BlockId, Boolean)](good -> true, ShuffleBlockChunkId(1, 0, 3, 0) -> false).foreach {
+      case (id, hasOther) =>
+        val told = new Told(hasOther)
+        assertEquals(classOf[IndexOutOfBoundsException], thrownBy(id, told).getClass)
+        assertEquals(Nil, told.reasons)
+    }
+
+  @Test def `records come to those who do not ask whether there are any`(): Unit = {
+    val records = reading(free -> 1, free -> 0, good -> 4)
+    (1 to 5).foreach(_ => assertEquals(("key", "value"), records.next()))
+    assertFalse(records.hasNext)
+    assertThrows(classOf[NoSuchElementException], () => { records.next(); () })
+  }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch
+
+import java.io.{IOException, InputStream}
+import java.util.concurrent.atomic.AtomicBoolean
+
+import io.netty.buffer.ByteBufInputStream
+
+import org.apache.spark.SparkConf
+import org.apache.spark.io.LZ4CompressionCodec
+
+/**
+ * As a codec that reads the head of a stream when it is opened, as snappy does: once armed, the next
+ * stream of a merged chunk cannot be opened. (Other streams are not of Netty's buffers.)
+ */
+final class UnopenedChunkCodec(conf: SparkConf) extends LZ4CompressionCodec(conf) {
+  override def compressedInputStream(stream: InputStream): InputStream = stream match {
+    case _: ByteBufInputStream if UnopenedChunkCodec.armed.getAndSet(false) =>
+      throw new IOException("the head of the stream is corrupted")
+    case other => super.compressedInputStream(other)
+  }
+}
+
+object UnopenedChunkCodec {
+  val armed = new AtomicBoolean()
+}

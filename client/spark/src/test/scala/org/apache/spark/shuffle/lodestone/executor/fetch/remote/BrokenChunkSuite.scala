@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch.remote
+
+import scala.concurrent.Future
+import scala.util.Try
+
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.Assertions.assertEquals
+
+import org.apache.spark.{FetchFailed, SparkException, TaskContext, TaskKilledException}
+import org.apache.spark.shuffle.{FetchFailedException, MetadataFetchFailedException}
+import org.apache.spark.shuffle.lodestone.driver.SilentDriver
+import org.apache.spark.shuffle.lodestone.executor.fetch.MergedFailure
+import org.apache.spark.shuffle.lodestone.plan.OutputsLost
+import org.apache.spark.storage.BlockManagerId
+
+/**
+ * A chunk breaks while it is read. Spark's exception marks the task as failed by the merger: if that mark
+ * reached the scheduler, its assertion would end the application.
+ */
+final class BrokenChunkSuite {
+  private val context = TaskContext.empty()
+
+  @BeforeEach def begin(): Unit = TaskContext.setTaskContext(context)
+
+  @AfterEach def end(): Unit = TaskContext.unset()
+
+  /** What the task ends with if the driver says so of its claim, and what Spark is told. */
+  private def endedBy(answer: => Future[Boolean]): (Class[_], Option[Class[_]]) = {
+    val driver = new SilentDriver {
+      override def lost(outputs: OutputsLost): Future[Boolean] = answer
+    }
+    val broken = new Iterator[Int] {
+      private val merger =
+        BlockManagerId(BlockManagerId.SHUFFLE_MERGER_IDENTIFIER, "lodestone-host", 1)
+      override def hasNext: Boolean =
+        throw new FetchFailedException(merger, 3, -1L, -1, 0, "the stream is corrupted")
+      override def next(): Int = throw new NoSuchElementException
+    }
+    val loss = new OutputLoss(3, 0, driver, "executor-1", context)
+    val thrown = Try(new MergedFailure(loss).guard(broken).hasNext).failed.get
+    (thrown.getClass, context.fetchFailed.map(_.getClass))
+  }
+
+  @Test def `a driver that is too busy to answer costs the task and not the application`(): Unit =
+    assertEquals(
+      (classOf[SparkException], None),
+      endedBy(Future.failed(new IllegalStateException("100,000 events wait"))))
+
+  @Test def `a task that is killed for it is not told of as a failed fetch`(): Unit = {
+    val ended = endedBy {
+      context.markInterrupted("by the driver")
+      Future.successful(false)
+    }
+    assertEquals((classOf[TaskKilledException], None), ended)
+  }
+
+  @Test def `outputs that are lost are a failed fetch that names nobody`(): Unit = {
+    val lost = classOf[MetadataFetchFailedException]
+    assertEquals((lost, Some(lost)), endedBy(Future.successful(true)))
+    val told = context.fetchFailed.get.toTaskFailedReason.asInstanceOf[FetchFailed]
+    assertEquals(null, told.bmAddress)
+  }
+}

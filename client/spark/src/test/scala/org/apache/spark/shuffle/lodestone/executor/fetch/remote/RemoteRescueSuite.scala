@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch.remote
+
+import java.nio.ByteBuffer
+import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
+
+import org.junit.jupiter.api.{AfterEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+
+import org.apache.spark.network.buffer.ManagedBuffer
+import org.apache.spark.network.shuffle.BlockFetchingListener
+import org.apache.spark.shuffle.lodestone.driver.ScriptedService
+import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
+import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkFetcher, FetchPlan, MergedChunk}
+import org.apache.spark.shuffle.lodestone.executor.fetch.{MergedPartition, MergedSource, Portion}
+import org.apache.spark.shuffle.lodestone.executor.fetch.{ReadTally, Substitutes}
+import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
+import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
+import org.apache.spark.shuffle.lodestone.wire.{Application, BlockSequence, Crc32c, FetchSegments}
+import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Refused}
+import org.apache.spark.shuffle.lodestone.wire.{SegmentLayout, SegmentLayoutReply, SegmentRun}
+import org.apache.spark.shuffle.lodestone.wire.Status
+import org.apache.spark.storage.{BlockManagerId, ShuffleBlockChunkId}
+
+/** A chunk that services have copies of, some of them damaged where they lie. */
+final class RemoteRescueSuite {
+  private val generation = ShuffleGeneration(3, 0)
+  private val client = new ServiceClient(Application("app", -1), 5000)
+  private val bytes = "rows of a map task".getBytes
+  private val written = LaidSegment(
+    1,
+    1001,
+    BlockSequence.last(BlockSequence(0)),
+    bytes.length,
+    -1,
+    Crc32c.of(ByteBuffer.wrap(bytes)))
+  private var services = List.empty[ScriptedService]
+
+  @AfterEach def stop(): Unit = {
+    client.close()
+    services.foreach(_.close())
+  }
+
+  private def copy(chunk: Int => Reaction): ScriptedService = {
+    var asked = 0
+    val started = new ScriptedService(services.size + 1L).answering {
+      case layout: SegmentLayout =>
+        val run = LaidRun(7, Array(written))
+        val partition = PartitionLayout(layout.reduceIds.head, Status.Ok, Array(run))
+        Answer(SegmentLayoutReply(1, Array(partition)))
+      case _: FetchSegments =>
+        asked += 1
+        chunk(asked)
+    }
+    services :+= started
+    started
+  }
+
+  private def whole: Reaction = Serve(ByteBuffer.wrap(bytes))
+
+  private def damaged(): ScriptedService =
+    copy(_ => Serve(ByteBuffer.wrap(bytes.updated(3, 'X'.toByte))))
+
+  /** Reads the chunk, from the first service first. */
+  private def read(): String = {
+    val at = services.map { one =>
+      ServiceLocation(one.address.host, one.address.port, one.incarnation)
+    }
+    val plan = ShufflePlan(0, 1, services.size, Array(at.toArray))
+    val rescue =
+      new RemoteRescue(client, generation, plan, new Patience(30000, client.downSinceNs))
+    val chunk = MergedChunk(at.head, 0, Array(SegmentRun(7, 1)), Array(written))
+    val partitions = Seq(MergedPartition(0, Vector(Portion(Vector(chunk)))))
+    val told = new LinkedBlockingQueue[String]()
+    val substitutes = new Substitutes {
+      override def chunkFailed(
+          reduceId: Int,
+          service: ServiceLocation,
+          reason: Reason,
+          cause: Throwable): Unit = {
+        told.add(reason.code)
+        ()
+      }
+      override def apply(reduceId: Int, maps: Int => Boolean): FetchPlan.Blocks = Nil
+    }
+    val source = MergedSource(client, generation)
+    val fetcher = new ChunkFetcher(source, partitions, null, substitutes, rescue, new ReadTally)
+    val listener = new BlockFetchingListener {
+      override def onBlockFetchSuccess(id: String, data: ManagedBuffer): Unit = told.add("arrived")
+      override def onBlockFetchFailure(id: String, cause: Throwable): Unit = ()
+    }
+    val id = ShuffleBlockChunkId(3, 0, 0, 0).name
+    val merger = BlockManagerId.SHUFFLE_MERGER_IDENTIFIER
+    fetcher.fetchBlocks("here", 1, merger, Array(id), listener, null)
+    told.poll(45, TimeUnit.SECONDS)
+  }
+
+  private def times(one: ScriptedService): Int = one.seen(classOf[FetchSegments])
+
+  @Test def `a damaged chunk is read from the service that has it whole`(): Unit = {
+    val one = damaged()
+    val two = copy(_ => whole)
+    assertEquals("arrived", read())
+    // Each request that brings damaged bytes is repeated once.
+    assertEquals((2, 1), (times(one), times(two)))
+  }
+
+  @Test def `a chunk of which all copies are damaged is given up after a few looks`(): Unit = {
+    val both = Seq(damaged(), damaged())
+    assertEquals(Reason.ChunkCorrupt.code, read())
+    both.foreach(one => assertTrue(times(one) <= 12, s"asked ${times(one)} times"))
+  }
+
+  @Test def `a busy service that has a chunk whole is waited for while another has it damaged`()
+      : Unit = {
+    val one = damaged()
+    // Each of these looks takes half a second.
+    val two = copy { asked =>
+      if (asked > 12) whole else Answer(Refused(Status.Overloaded, 2, "scripted"))
+    }
+    assertEquals("arrived", read())
+    assertTrue(times(one) <= 12, s"asked ${times(one)} times")
+    assertEquals(13, times(two))
+  }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch.remote
+
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.shuffle.lodestone.executor.fetch.ChunkCut
+import org.apache.spark.shuffle.lodestone.plan.{RemoteOutput, RemotePart, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
+import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Status}
+import org.apache.spark.storage.ShuffleBlockId
+
+/** Outputs of one partition that were pushed by two versions of a plan, of which service `a` has all. */
+final class WantedSegmentsSuite {
+  private val a = ServiceLocation("host", 1, 7)
+  private val b = a.copy(port = 2)
+  private val c = a.copy(port = 3)
+
+  private def plan(replicas: Int) =
+    ShufflePlan(0, numPartitions = 1, replicas, Array(Array(a, c), Array(a, b)))
+
+  /** Maps 0 and 1 by the first version, 2 and 3 by the second one, 4 by both. */
+  private val outputs = Seq(Seq(0) -> Seq(0, 1), Seq(1) -> Seq(2, 3), Seq(0, 1) -> Seq(4)).map {
+    case (versions, maps) =>
+      val blocks = maps.map(map => (ShuffleBlockId(9, map + 100L, 0), 10L, map))
+      RemoteOutput(0, versions.map(RemotePart(_, Nil))) -> blocks
+  }
+
+  private val layout = {
+    val sequences = Seq(0 -> 0, 1 -> 1, 0 -> 3, 2 -> 1, 3 -> 1, 4 -> 0, 4 -> 3)
+    laid(sequences.map { case (map, sequence) => segment(map, sequence) }: _*)
+  }
+
+  private def segment(map: Int, sequence: Int, length: Int = 10): LaidSegment =
+    LaidSegment(map, map + 100L, sequence, length, records = 1, crc32c = sequence)
+
+  private def laid(segments: LaidSegment*): PartitionLayout =
+    PartitionLayout(0, Status.Ok, Array(LaidRun(0, segments.toArray)))
+
+  /** The maps of each chunk that is read from `a`. */
+  private def chunks(replicas: Int): Seq[Seq[Int]] = {
+    val wanted = new WantedSegments(outputs, plan(replicas))
+    val pick = new PartitionPick(0, wanted.blocks(0), ChunkCut.ChunkBytes)
+    pick.add(a, layout, wanted.blocks(0))
+    assertEquals(Nil, pick.missing)
+    pick.result().map(_.segments.map(_.mapIndex).toSeq)
+  }
+
+  @Test def `all of a chunk has its copies at the same service`(): Unit =
+    assertEquals(Seq(Seq(0, 1, 0), Seq(2, 3), Seq(4), Seq(4)), chunks(replicas = 2))
+
+  @Test def `where there are no copies a chunk is as large as it may be`(): Unit =
+    assertEquals(Seq(Seq(0, 1, 0, 2, 3, 4, 4)), chunks(replicas = 1))
+
+  /** How many of the blocks of map 4 and 5 are lost if services show these, and what is read otherwise. */
+  private def read(shown: Seq[LaidSegment]*): (Int, Seq[Seq[LaidSegment]]) = {
+    val wanted = new WantedBlocks
+    wanted.add(4, 104, 0)
+    wanted.add(5, 105, 0)
+    val pick = new PartitionPick(0, wanted, ChunkCut.ChunkBytes)
+    Seq(a, b, c).zip(shown).foreach { case (service, segments) =>
+      // Anything may be there of an attempt that is not wanted.
+      val other = segment(4, 0).copy(mapId = 204)
+      pick.add(service, laid(other +: segments :+ other: _*), wanted)
+    }
+    (pick.missing.size, pick.result().map(_.segments.toSeq))
+  }
+
+  private val whole = Seq(segment(5, 1))
+  private val three = Seq(0, 2, 5).map(segment(4, _))
+
+  @Test def `a block is read if all its segments are there, in any order and at any services`()
+      : Unit = {
+    assertEquals((0, Seq(whole ++ three)), read(whole ++ three))
+    val mixed = Seq(three(2), whole.head, three(0), three(1))
+    assertEquals((0, Seq(mixed)), read(mixed))
+    val spread = Seq(Seq(three(1)), Seq(three(2), whole.head), Seq(three(0)))
+    assertEquals((0, spread), read(spread: _*))
+  }
+
+  @Test def `a block of which the first, a middle or the last segment is missing is lost`(): Unit =
+    for (missing <- three) {
+      val others = three.filterNot(_ == missing)
+      assertEquals(1, read(whole ++ others)._1, s"without $missing")
+      assertEquals(1, read(whole, others)._1, s"without $missing, and at two services")
+      val (one, another) = others.splitAt(1)
+      assertEquals(1, read(one ++ whole, another)._1, s"without $missing, and spread")
+    }
+
+  @Test def `a block that nobody shows, or only one of another attempt, is lost`(): Unit = {
+    assertEquals(1, read(whole)._1)
+    assertEquals(1, read(three)._1)
+    assertEquals(2, read()._1)
+  }
+
+  @Test def `a segment that two services have is read once`(): Unit = {
+    val copies = read(whole ++ three, three :+ whole.head)
+    assertEquals((0, Seq(whole ++ three)), copies)
+    assertEquals(
+      (0, Seq(whole ++ three.take(2), three.drop(2))),
+      read(whole ++ three.take(2), three))
+  }
+
+  @Test def `a segment that one service has twice, or two have differently, is not believed`()
+      : Unit = {
+    assertEquals(1, read(whole ++ three :+ three(1))._1)
+    assertEquals(1, read(whole ++ whole ++ three)._1)
+    assertEquals(1, read(whole ++ three, Seq(three(1).copy(crc32c = 77)))._1)
+    assertEquals(1, read(whole ++ three, Seq(whole.head.copy(length = 77)))._1)
+  }
+
+  @Test def `a block that says of two segments that they are the last is not believed`(): Unit = {
+    assertEquals(1, read(whole ++ Seq(0, 3, 5).map(segment(4, _)))._1)
+    assertEquals(1, read(whole ++ Seq(1, 3).map(segment(4, _)))._1)
+    assertEquals(1, read(whole ++ Seq(0, 1).map(segment(4, _)))._1)
+    assertEquals(1, read(whole ++ Seq(0, 3, 4).map(segment(4, _)))._1, "one behind the last")
+  }
+
+  @Test def `a segment without bytes ends its block, and is not fetched`(): Unit = {
+    val end = segment(4, 5, length = 0)
+    assertEquals((0, Seq(three.take(2) ++ whole)), read((three.take(2) :+ end) ++ whole))
+    assertEquals((0, Seq(three.take(2), whole)), read(three.take(2), end +: whole))
+    assertEquals(1, read(whole :+ end)._1, "the end alone")
+  }
+
+  @Test def `a service that cannot be asked is not while another one has all`(): Unit = {
+    val wanted = new WantedSegments(outputs, plan(2))
+    assertEquals(Right(Set(b, c)), wanted.sources(Set(a)).map(_.keySet))
+    assertEquals(Left(0), wanted.sources(Set(a, b)))
+  }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.link
+
+import scala.collection.mutable
+import scala.concurrent.{Await, Future, Promise}
+import scala.concurrent.duration.DurationInt
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.shuffle.lodestone.driver.SilentDriver
+import org.apache.spark.shuffle.lodestone.plan.{GetPlaces, GetPlan, NoPlan, PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShufflePlan}
+
+final class RemotePlansSuite {
+  private val questions = mutable.ArrayBuffer.empty[Promise[PlanAnswer]]
+  private val plans = new RemotePlans(new SilentDriver {
+    override def places(asked: GetPlaces): Future[PlanAnswer] = {
+      questions += Promise[PlanAnswer]()
+      questions.last.future
+    }
+  })
+
+  private def planOf(versions: Int): ShufflePlan = {
+    val services = Array(ServiceLocation("127.0.0.1", 1, 7))
+    ShufflePlan(0, numPartitions = 1, replicas = 1, Array.fill(versions)(services))
+  }
+
+  private def newest(answer: Future[PlanAnswer]): Int =
+    Await.result(answer, 10.seconds).asInstanceOf[ShufflePlan].newest
+
+  @Test def `the reduce tasks of a new executor ask the driver once for all`(): Unit = {
+    val asked = (1 to 20).map(_ => plans.toRead(3, epoch = 0, version = 0))
+    assertEquals(1, questions.size)
+    questions.head.success(planOf(versions = 1))
+    asked.foreach(answer => assertEquals(0, newest(answer)))
+    newest(plans.toRead(3, 0, 0))
+    assertEquals(1, questions.size)
+  }
+
+  @Test def `an answer that was under way before a version was made is not taken for that`()
+      : Unit = {
+    val first = plans.toRead(3, epoch = 0, version = 0)
+    val later = (1 to 5).map(_ => plans.toRead(3, epoch = 0, version = 1))
+    questions.head.success(planOf(versions = 1))
+    assertEquals(0, newest(first))
+    later.foreach(answer => assertFalse(answer.isCompleted))
+    assertEquals(2, questions.size)
+    questions(1).success(planOf(versions = 2))
+    later.foreach(answer => assertEquals(1, newest(answer)))
+    assertEquals(2, questions.size)
+  }
+
+  @Test def `a question that failed fails nobody who waited for it`(): Unit = {
+    val first = plans.toRead(3, epoch = 0, version = 0)
+    val second = plans.toRead(3, epoch = 0, version = 0)
+    questions.head.failure(new IllegalStateException("scripted"))
+    questions(1).success(planOf(versions = 1))
+    assertEquals(0, newest(second))
+    assertTrue(first.value.exists(_.isFailure))
+  }
+
+  @Test def `what a reader asked is no answer for a map task`(): Unit = {
+    val planned = mutable.ArrayBuffer.empty[Promise[PlanAnswer]]
+    val both = new RemotePlans(new SilentDriver {
+      override def plan(asked: GetPlan): Future[PlanAnswer] = {
+        planned += Promise[PlanAnswer]()
+        planned.last.future
+      }
+      override def places(asked: GetPlaces): Future[PlanAnswer] = {
+        questions += Promise[PlanAnswer]()
+        questions.last.future
+      }
+    })
+    // All maps are run again: the first map task of the run asks; a version is being made.
+    val again = StageRun(1, 1)
+    val first = both.toPush(3, 0, again)
+    // A reduce task of the run before is still there.
+    both.toRead(3, epoch = 0, version = 0)
+    // Its question is answered at once: of the new epoch there is no plan yet.
+    val second = both.toPush(3, 0, again)
+    questions.last.success(NoPlan(Reason.UnknownShuffle.code))
+    planned.foreach(_.success(planOf(versions = 1)))
+    assertEquals(0, newest(first))
+    assertEquals(0, newest(second))
+  }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.push.records.faults
+
+import org.junit.jupiter.api.Assertions.{assertArrayEquals, assertEquals, assertFalse, assertTrue}
+
+import org.apache.spark._
+import org.apache.spark.serializer.{JavaSerializer, KryoSerializer, Serializer}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.UnsafeRowSerializer
+
+/** What the rows of a map task are, and by what they become bytes. */
+private[push] abstract class RowKind(val name: String) {
+  def serializer: Serializer
+  def record(partition: Int, bytes: Array[Byte]): Product2[Any, Any] = (partition, bytes)
+
+  def dependency(spark: SparkContext, partitioner: Partitioner): ShuffleDependency[Any, Any, Any] =
+    new ShuffleDependency[Any, Any, Any](RowKind.noRows(spark), partitioner, serializer)
+
+  /** What was read of a partition is what these rows are, in their order. */
+  def check(rows: Iterator[Array[Byte]], read: Iterator[(Any, Any)], story: String): Unit = {
+    rows.zipWithIndex.foreach { case (bytes, i) =>
+      assertTrue(read.hasNext, s"rows are missing from the ${i}th on, $story")
+      assertArrayEquals(bytes, bytesIn(read.next()._2), s"row $i, $story")
+    }
+    assertFalse(read.hasNext, s"there are more rows, $story")
+  }
+
+  /** How many records plain Spark counts, and how many we do. */
+  def checkCount(plain: Long, ours: Long, story: String): Unit = assertEquals(plain, ours, story)
+
+  protected def bytesIn(value: Any): Array[Byte] = value.asInstanceOf[Array[Byte]]
+}
+
+private[push] object RowKind {
+  private[records] def noRows(spark: SparkContext) = spark.parallelize(Seq.empty[(Any, Any)], 1)
+}
+
+/** One row object is used again and again, as SQL does it. What is in it does not matter here. */
+private[push] object RowsOfSql extends RowKind("rows of SQL") {
+  private val row = new UnsafeRow(1)
+  override val serializer: Serializer = new UnsafeRowSerializer(1)
+
+  override def record(partition: Int, bytes: Array[Byte]): Product2[Any, Any] = {
+    row.pointTo(bytes, bytes.length)
+    (partition, row)
+  }
+
+  override protected def bytesIn(value: Any): Array[Byte] =
+    value.asInstanceOf[UnsafeRow].getBytes.clone()
+}
+
+private[push] final class ObjectsByKryo(conf: SparkConf) extends RowKind("objects by Kryo") {
+  override val serializer: Serializer =
+    new KryoSerializer(conf.clone.set("spark.kryoserializer.buffer.max", "256m"))
+}
+
+/** Its bytes depend on what was written before. */
+private[push] final class ObjectsByJava(conf: SparkConf) extends RowKind("objects by Java") {
+  override val serializer: Serializer = new JavaSerializer(conf)
+}
+
+/** Rows that are combined before they are written: their number, and the sum of their checksums. */
+private[push] final class CombinedRows(conf: SparkConf) extends RowKind("combined rows") {
+  import CombinedRows._
+
+  override val serializer: Serializer = new KryoSerializer(conf)
+
+  override def dependency(
+      spark: SparkContext,
+      partitioner: Partitioner): ShuffleDependency[Any, Any, Any] =
+    new ShuffleDependency[Any, Any, Any](
+      RowKind.noRows(spark),
+      partitioner,
+      serializer,
+      aggregator = Some(new Aggregator[Any, Any, Any](one, (sum, row) => and(sum, one(row)), and)),
+      mapSideCombine = true)
+
+  override def check(
+      rows: Iterator[Array[Byte]],
+      read: Iterator[(Any, Any)],
+      story: String): Unit = {
+    val expected: Any = rows.map(one).fold(Nothing)(and)
+    assertEquals(expected, read.map(_._2).fold(Nothing)(and), story)
+  }
+
+  /** What was pushed to make room is not combined with what comes later: readers do that. */
+  override def checkCount(plain: Long, ours: Long, story: String): Unit =
+    assertTrue(ours >= plain, story)
+}
+
+private[push] object CombinedRows {
+  private val Nothing: Any = (0, 0L)
+
+  private def one(row: Any): Any =
+    (1, java.util.Arrays.hashCode(row.asInstanceOf[Array[Byte]]).toLong)
+
+  private def and(one: Any, other: Any): Any = (one, other) match {
+    case ((count: Int, sum: Long), (more: Int, rest: Long)) => (count + more, sum + rest)
+    case _ => throw new IllegalArgumentException(s"$one and $other")
+  }
+}
+
+/** Keys are partitions, or as many more as there are of them. */
+private[push] final class ByNumber(override val numPartitions: Int) extends Partitioner {
+  override def getPartition(key: Any): Int = key.asInstanceOf[Int] % numPartitions
+}

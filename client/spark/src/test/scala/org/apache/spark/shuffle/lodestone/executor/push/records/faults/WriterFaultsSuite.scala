@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.push.records.faults
+
+import java.io.ByteArrayInputStream
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.shuffle.lodestone.executor.push.records.{RecordCounts, SerializedMapWriter}
+import org.apache.spark.storage.ShuffleBlockId
+
+/** The writer of map outputs that executors keep, with disks that fail at any byte. */
+final class WriterFaultsSuite extends WriterHunt {
+  override protected def usualCases: Int = 75
+
+  @Test def `a map task whose disks and memory fail writes all of its rows or fails`(): Unit =
+    hunt(conf => Seq(RowsOfSql, new ObjectsByKryo(conf)))(write)
+
+  private def write(task: WriterTask): Ended = {
+    val which = task.which
+    val spills = new FaultySpills(which.faultOf)
+    val output = new MemoryOutput(which.outputBytes, which.failsToCommit)
+    val writer = new SerializedMapWriter[Any, Any](
+      task.dependency,
+      which.seed,
+      task.context,
+      task.context.taskMetrics().shuffleWriteMetrics,
+      output,
+      spills,
+      RecordCounts(task.partitioner))
+    val failure = task.failureOf(writer.write(task.rows))
+    if (failure.isDefined) {
+      writer.stop(success = false)
+    } else {
+      assertTrue(output.isCommitted, task.story)
+      task.check(partition => recordsIn(task, partition, output))
+    }
+    assertEquals(0, spills.left, s"spills stay, ${task.story}")
+    Ended(failure, spills.hit + output.hit + task.other.hit, spills.count)
+  }
+
+  /** As Spark reads them. */
+  private def recordsIn(
+      task: WriterTask,
+      partition: Int,
+      output: MemoryOutput): Iterator[(Any, Any)] = {
+    val bytes = output.bytesOf(partition)
+    if (bytes.isEmpty) {
+      Iterator.empty
+    } else {
+      val block = ShuffleBlockId(task.dependency.shuffleId, task.which.seed, partition)
+      val stream =
+        SparkEnv.get.serializerManager.wrapStream(block, new ByteArrayInputStream(bytes))
+      task.kind.serializer.newInstance().deserializeStream(stream).asKeyValueIterator
+    }
+  }
+}

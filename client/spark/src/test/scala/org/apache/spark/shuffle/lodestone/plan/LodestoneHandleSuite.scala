@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.plan
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.SparkConf
+import org.apache.spark.shuffle.{BaseShuffleHandle, ShuffleHandle}
+import org.apache.spark.shuffle.lodestone.{LodestoneShuffleManager, SecondCopy}
+
+/** A shuffle that was registered by another copy of the classes would give wrong rows: it is refused. */
+final class LodestoneHandleSuite {
+  private val manager = new LodestoneShuffleManager(new SparkConf(false), isDriver = false)
+
+  private def ofSecondCopy(name: String, arguments: AnyRef*): ShuffleHandle = {
+    val found = SecondCopy.of(name)
+    assertTrue(found != Class.forName(name))
+    found.getConstructors.head.newInstance(arguments: _*).asInstanceOf[ShuffleHandle]
+  }
+
+  private def writing(handle: ShuffleHandle): IllegalStateException =
+    assertThrows(
+      classOf[IllegalStateException],
+      () => { manager.getWriter[Any, Any](handle, 0, null, null); () })
+
+  private def reading(handle: ShuffleHandle): IllegalStateException =
+    assertThrows(
+      classOf[IllegalStateException],
+      () => { manager.getReader[Any, Any](handle, 0, 1, 0, 1, null, null); () })
+
+  @Test def `a handle of a second copy of the jar is refused with the places of both`(): Unit = {
+    val inner = new BaseShuffleHandle[Any, Any, Any](0, null)
+    for (handle <- Seq(
+        ofSecondCopy(classOf[LocalHandle[_, _, _]].getName, inner, Int.box(2)),
+        ofSecondCopy(
+          classOf[LodestoneHandle[_, _, _]].getName,
+          inner,
+          Int.box(2),
+          null,
+          Boolean.box(true)));
+      refused <- Seq(writing(handle), reading(handle))) {
+      assertTrue(refused.getMessage.contains("two copies of the Lodestone jar"), refused.getMessage)
+      assertEquals(2, "file:".r.findAllIn(refused.getMessage).size, refused.getMessage)
+    }
+  }
+
+  @Test def `a handle of another shuffle manager is refused`(): Unit = {
+    val foreign = new BaseShuffleHandle[Any, Any, Any](0, null) {}
+    assertTrue(writing(foreign).getMessage.contains("another shuffle manager registered"))
+    assertTrue(reading(foreign).getMessage.contains("another shuffle manager registered"))
+  }
+}
