@@ -46,11 +46,13 @@ impl Store {
         }
         let fs = environment.fs.as_ref();
         let dirs = named_once(&config.dirs, fs)?;
-        let mut leftovers: Vec<_> = config
+        let left: Vec<_> = config
             .dirs
             .iter()
             .map(|dir| incarnation::leftovers(dir, fs))
             .collect();
+        let is_all = left.iter().all(|left| left.is_all);
+        let mut leftovers: Vec<_> = left.into_iter().map(|left| left.found).collect();
         let mut adopted = Adopted::find(&dirs, &mut leftovers, fs)?;
         let leftovers: Vec<_> = leftovers.into_iter().flatten().collect();
         let (incarnation, roots, locks) = match &mut adopted {
@@ -79,17 +81,18 @@ impl Store {
             life,
             locks: Mutex::new(locks),
         });
-        store.follow(earlier, &leftovers);
+        store.follow(earlier, &leftovers, is_all);
         if let Some(adopted) = adopted {
             store.go_on(adopted);
         }
         Ok(store)
     }
 
-    /// Takes over from starts that have ended, and removes what they left.
-    fn follow(&self, earlier: Earlier, leftovers: &[Leftover]) {
+    /// Takes over from starts that have ended, and removes what they left. Where a disk did not say all
+    /// that is there, nothing is removed: it may be part of what a later start finds and goes on with.
+    fn follow(&self, earlier: Earlier, leftovers: &[Leftover], is_all: bool) {
         let fs = self.resources.fs();
-        for Leftover { root, .. } in leftovers {
+        for Leftover { root, .. } in leftovers.iter().filter(|_| is_all) {
             tracing::info!(dir = %root.display(), "remove what an earlier start left");
             incarnation::remove_data(fs, root);
         }
@@ -98,7 +101,7 @@ impl Store {
         if executors > 0 {
             tracing::info!(executors, "executors of an earlier start are taken over");
         }
-        if was_read && (executors == 0 || self.registrations.are_kept()) {
+        if is_all && was_read && (executors == 0 || self.registrations.are_kept()) {
             for leftover in leftovers {
                 incarnation::remove(fs, &leftover.root);
             }

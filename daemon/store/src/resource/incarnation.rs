@@ -175,37 +175,71 @@ impl Leftover {
     }
 }
 
-/// What incarnations that have ended left in `dir`: directories with our name and our marker whose
+/// What incarnations that have ended left in a data directory.
+#[derive(Default)]
+pub(crate) struct Left {
+    pub(crate) found: Vec<Leftover>,
+    /// False if the disk did not say everything: there may be more.
+    pub(crate) is_all: bool,
+}
+
+/// Finds what incarnations that have ended left in `dir`: directories with our name and our marker whose
 /// lock nobody holds.
-pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Vec<Leftover> {
+pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Left {
+    let mut left = Left {
+        is_all: true,
+        ..Left::default()
+    };
     let entries = fs.list(dir).unwrap_or_else(|error| {
-        tracing::warn!(dir = %dir.display(), %error, "look for leftovers of an earlier start");
+        left.miss(dir, &error);
         Vec::new()
     });
-    let mut found = Vec::new();
     for entry in entries {
         let named_like_ours = entry.name.to_str().is_some_and(|name| {
             name.strip_prefix(PREFIX)
                 .is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
         });
         let root = dir.join(&entry.name);
-        if !named_like_ours || entry.kind != Kind::Directory || !has_marker(&root, fs) {
+        if !named_like_ours || entry.kind != Kind::Directory {
             continue;
         }
+        match has_marker(&root, fs) {
+            Ok(true) => {}
+            Ok(false) => continue,
+            Err(error) => {
+                left.miss(&root, &error);
+                continue;
+            }
+        }
         match fs.try_lock(&root.join(LOCK_NAME)) {
-            Ok(Some(lock)) => found.push(Leftover { root, lock }),
+            Ok(Some(lock)) => left.found.push(Leftover { root, lock }),
             Ok(None) => {}
-            Err(error) => tracing::warn!(dir = %root.display(), %error, "lock leftovers"),
+            Err(error) => left.miss(&root, &error),
         }
     }
-    found
+    left
 }
 
-fn has_marker(root: &Path, fs: &dyn Fs) -> bool {
+impl Left {
+    fn miss(&mut self, path: &Path, error: &io::Error) {
+        tracing::warn!(path = %path.display(), %error, "look for what an earlier start left");
+        // What is another user's was never ours.
+        self.is_all &= error.kind() == ErrorKind::PermissionDenied;
+    }
+}
+
+fn has_marker(root: &Path, fs: &dyn Fs) -> io::Result<bool> {
     let mut found = [0; MARKER.len()];
-    fs.open(&root.join(MARKER_NAME), Open::Read)
-        .and_then(|file| read_exact_at(file.as_ref(), &mut found, 0))
-        .is_ok_and(|()| found == MARKER)
+    let read = fs
+        .open(&root.join(MARKER_NAME), Open::Read)
+        .and_then(|file| read_exact_at(file.as_ref(), &mut found, 0));
+    match read {
+        Ok(()) => Ok(found == MARKER),
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound | ErrorKind::UnexpectedEof => Ok(false),
+            _ => Err(error),
+        },
+    }
 }
 
 /// Removes an incarnation's directory and what a daemon makes in it; the marker goes last, so that

@@ -259,6 +259,26 @@ fn a_shuffle_that_cannot_be_written_out_is_lost_and_leaves_nothing() {
     assert_eq!(next.data_files(DISK), Vec::<PathBuf>::new());
 }
 
+/// What is left is on both disks, and the notes on the first one.
+#[test]
+fn a_start_that_cannot_look_at_all_disks_removes_nothing_that_a_later_one_may_go_on_with() {
+    let first = World::with(2, LITTLE_MEMORY).remote();
+    let mut attempt = first.attempt(1, 100);
+    let bytes = payload(1, 0, LARGE_BYTES);
+    attempt.push(&[(3, &bytes), (4, &bytes)]);
+    attempt.commit().unwrap();
+    first.store.hand_over();
+    let marker = format!("{DISK}/lodestone-{}/LODESTONE", first.store.incarnation());
+    first.fs.break_reads(marker.as_ref(), Errno::IO);
+    let blind = next_start(&first, 2, 2);
+    assert_ne!(blind.store.incarnation(), first.store.incarnation());
+    first.fs.crash();
+    first.fs.mend(marker.as_ref());
+    let next = next_start(&first, 2, 3);
+    assert_eq!(next.store.incarnation(), first.store.incarnation());
+    assert_eq!((next.fetch(3), next.fetch(4)), (bytes.clone(), bytes));
+}
+
 #[test]
 fn merged_shuffles_are_not_left_to_the_next_start() {
     let first = World::new().remote();

@@ -42,6 +42,7 @@ struct State {
     /// By number of the write call, from the start.
     faults: BTreeMap<u64, Fault>,
     broken: BTreeMap<PathBuf, Errno>,
+    unreadable: BTreeMap<PathBuf, Errno>,
     capacities: BTreeMap<PathBuf, u64>,
     writes: u64,
     open_files: usize,
@@ -152,9 +153,16 @@ impl FakeFs {
         locked(&self.state).broken.insert(dir.into(), error);
     }
 
-    /// Ends what [`FakeFs::break_dir`] began.
-    pub fn mend(&self, dir: &Path) {
-        locked(&self.state).broken.remove(dir);
+    /// Lets a file not be opened for reading until [`FakeFs::mend`].
+    pub fn break_reads(&self, file: &Path, error: Errno) {
+        locked(&self.state).unreadable.insert(file.into(), error);
+    }
+
+    /// Ends what [`FakeFs::break_dir`] or [`FakeFs::break_reads`] began.
+    pub fn mend(&self, path: &Path) {
+        let mut state = locked(&self.state);
+        state.broken.remove(path);
+        state.unreadable.remove(path);
     }
 
     /// Gives the disk at `dir` a size.
@@ -321,8 +329,10 @@ impl File for FakeFile {
 impl Fs for FakeFs {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let mut state = locked(&self.state);
-        if how != Open::Read {
-            state.check(path)?;
+        match state.unreadable.get(path) {
+            Some(error) if how == Open::Read => return Err((*error).into()),
+            _ if how != Open::Read => state.check(path)?,
+            _ => {}
         }
         let content = match (state.nodes.get(path), how) {
             (Some(Node::Directory), _) => return Err(ErrorKind::IsADirectory.into()),
