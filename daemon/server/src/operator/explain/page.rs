@@ -174,7 +174,7 @@ impl Page {
         line(
             text,
             &format!(
-                "waited   {} ms: readers, for merges to end",
+                "waited   {} ms: readers, for pushes to end",
                 number(*waited)
             ),
         );
@@ -348,7 +348,7 @@ mod tests {
         "shuffles": [
             {
                 "shuffleId": 0, "mergeId": 0, "maps": 12, "partitions": 100, "state": "merged",
-                "services": 1, "finalizeMillis": 12, "readersWaitedMillis": 1234,
+                "services": 1, "readersWaitedMillis": 1234,
                 "sample": {"maps": 2, "blocks": 200, "bytes": 409700, "diskReadMicros": 118},
                 "blocksPushed": 1200, "bytesPushed": 1, "mergedBlocksRead": 100,
                 "chunksRead": 100, "originalsRead": 1100, "reasons": {"LOCAL_MAP_READ": 1100}
@@ -370,7 +370,7 @@ lodestone 0.1.0 on Spark 4.1.2
 3 shuffles: 1 merged, 1 remote, 1 left to plain Spark
 pushed   8,420 blocks, 437.0 MB, in 95 requests
 read     8,193 merged blocks in 1,579 chunks, 345.0 MB (1.0 MB on the own host); 1,100 originals
-waited   1,234 ms: readers, for merges to end
+waited   1,234 ms: readers, for pushes to end
 
 why not more
   LOCAL_MAP_READ  1,100  in place
