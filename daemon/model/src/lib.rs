@@ -22,5 +22,5 @@ pub use id::{
 pub use ledger::{Ledger, mix};
 pub use load::{HeldData, Load, State};
 pub use segment::{Crc32c, LaidRun, LaidSegment, Segment, SegmentRun};
-pub use shuffle::{FinalizeSummary, MergeStatus, Mode, ShuffleSpec};
+pub use shuffle::{MergeStatus, Mode, ShuffleSpec};
 pub use suspect::{Cause, SuspectBlock};

@@ -31,7 +31,7 @@ pub struct LaidSegment {
     /// The map attempt that wrote it.
     pub map_id: MapId,
     /// Its number within its block (map attempt and partition): twice the number, from 0 on, and 1
-    /// more for the last one. 0 in merge mode, where a block has one segment at most.
+    /// more for the last one. 0 for blocks pushed by Spark's own protocol.
     pub sequence: u32,
     /// Its length in bytes.
     pub length: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A shuffle: how it is registered, and what a service has of it at the end.
+//! A shuffle: how it is registered, and what Spark is told of it at the end.
 
 use roaring::RoaringBitmap;
 
@@ -9,9 +9,9 @@ use crate::numbered::numbered;
 numbered! {
     /// Whether executors keep what they push.
     pub enum Mode {
-        /// They do: a service has a merged copy, of which some may be missing.
+        /// They do: a service has a merged copy, and may drop what it cannot write.
         Merge = 0,
-        /// They do not: services have all there is of attempts that commit.
+        /// They do not: a service keeps all that it has taken of attempts that commit.
         Remote = 1,
     }
 }
@@ -27,21 +27,6 @@ pub struct ShuffleSpec {
     pub num_partitions: u32,
     /// Tag of what segments hold, such as `spark-stream`.
     pub format: String,
-}
-
-/// Totals of what is merged of a shuffle.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FinalizeSummary {
-    /// Partitions with at least one segment.
-    pub partitions: u32,
-    /// Segments in them.
-    pub segments: u64,
-    /// Bytes of those.
-    pub bytes: u64,
-    /// Segments that were merged once and could not be kept: the disk was full or failed.
-    pub lost_segments: u64,
-    /// Checksum of the ledger of both.
-    pub checksum: u64,
 }
 
 /// What is merged of one partition, as Spark's `MergeStatuses` tells it.

@@ -2,19 +2,19 @@
 //! Bugs planted on purpose, to show that the simulation finds them.
 //!
 //! Most stand between the network and the real handlers, or between the store and the disk: they
-//! change a request, an answer or a call as the bug would. Seventeen are inside the store, behind its
+//! change a request, an answer or a call as the bug would. Nineteen are inside the store, behind its
 //! feature `planted`.
 
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
-use lodestone_model::{AppId, Code, Crc32c, FinalizeSummary, MergeId, ShuffleId};
+use lodestone_model::{AppId, Code, Crc32c, MapId, MergeId, ShuffleId};
 use lodestone_server::handler::{self, Answer, Call, Upload};
 use lodestone_store::PlantedBug;
 use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayout, SegmentLayoutReply};
-use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::status::{Done, Refused};
@@ -26,8 +26,8 @@ pub enum Bug {
     Store(PlantedBug),
     /// Whatever incarnation a request names, it is taken for ours.
     IncarnationIgnored,
-    /// A repeated finalize finds nothing to finalize, and says so.
-    FinalizedTwice,
+    /// A repeated commit finds nothing to compare, and says so.
+    CommittedOnce,
     /// The layout of a shuffle that is gone is empty.
     ReleasedReadAsEmpty,
     /// The layout of a partition that nothing was pushed for is empty.
@@ -36,8 +36,8 @@ pub enum Bug {
     ChecksumUnchecked,
     /// A push of an older generation goes into the current one.
     StaleGenerationMerged,
-    /// Another attempt of a map is told that it was merged.
-    OtherAttemptAccepted,
+    /// The first attempt of a map that commits is the only one.
+    OtherAttemptRefused,
     /// All segments of a batch get the code of the first.
     OneCodeForAll,
     /// What a failed write left behind the last good byte is forgotten, and written behind.
@@ -64,13 +64,15 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 35] = [
-        Self::Store(PlantedBug::DuplicateCheckDropped),
+    pub const ALL: [Self; 37] = [
+        Self::Store(PlantedBug::DroppedShown),
+        Self::Store(PlantedBug::DropMovesPlaces),
+        Self::Store(PlantedBug::DroppedBytesCounted),
+        Self::Store(PlantedBug::RemoteDropped),
         Self::Store(PlantedBug::AckBeforeWrite),
         Self::Store(PlantedBug::FailedWriteAcknowledged),
         Self::Store(PlantedBug::FailedWriteDropsAll),
         Self::Store(PlantedBug::PiecesMixedUp),
-        Self::Store(PlantedBug::LateAppend),
         Self::Store(PlantedBug::TailMemoryKept),
         Self::Store(PlantedBug::RegistrationsForgotten),
         Self::Store(PlantedBug::LedgerUnchecked),
@@ -83,12 +85,12 @@ impl Bug {
         Self::Store(PlantedBug::RepeatsUncompared),
         Self::Store(PlantedBug::SegmentForgotten),
         Self::IncarnationIgnored,
-        Self::FinalizedTwice,
+        Self::CommittedOnce,
         Self::ReleasedReadAsEmpty,
         Self::UnknownPartitionAsEmpty,
         Self::ChecksumUnchecked,
         Self::StaleGenerationMerged,
-        Self::OtherAttemptAccepted,
+        Self::OtherAttemptRefused,
         Self::OneCodeForAll,
         Self::TornTailForgotten,
         Self::ShortWriteTakenForWhole,
@@ -107,8 +109,10 @@ impl Bug {
 #[derive(Debug, Default)]
 pub struct Handlers {
     bug: Option<Bug>,
-    /// Finalized before, by request.
-    finalized: HashSet<Bytes>,
+    /// Commits that were done, as they were asked for.
+    committed: HashSet<Bytes>,
+    /// The attempt of each map that committed first.
+    first: HashMap<String, MapId>,
     /// The generation of each application's shuffle that was registered last.
     newest: HashMap<(AppId, ShuffleId), MergeId>,
 }
@@ -144,12 +148,14 @@ impl Handlers {
             return answer;
         };
         match self.bug {
-            Some(Bug::FinalizedTwice) => {
-                let is_finalized = FinalizeMergeReply::from_bytes(response).is_ok();
-                if is_finalized && !self.finalized.insert(body.clone()) {
-                    return Answer::Response(nothing_finalized(call));
+            Some(Bug::CommittedOnce | Bug::OtherAttemptRefused) => {
+                let Ok(commit) = CommitMap::from_bytes(body) else {
+                    return answer;
+                };
+                match Done::from_bytes(response).is_ok() && !self.is_the_first(body, commit) {
+                    true => Answer::Response(refused(call, Code::LedgerMismatch)),
+                    false => answer,
                 }
-                answer
             }
             Some(Bug::ReleasedReadAsEmpty) => match (SegmentLayout::from_bytes(body), response) {
                 (Ok(_), refused) if is_refused(refused, Code::UnknownShuffle) => {
@@ -168,6 +174,15 @@ impl Handlers {
             }
             _ => answer,
         }
+    }
+
+    /// Whether a commit that was done is the first of its attempt, or its attempt the first of its map.
+    fn is_the_first(&mut self, body: &Bytes, commit: CommitMap) -> bool {
+        if self.bug == Some(Bug::CommittedOnce) {
+            return self.committed.insert(body.clone());
+        }
+        let map = format!("map {} of {}", commit.map_index, commit.key.generation);
+        *self.first.entry(map).or_insert(commit.map_id) == commit.map_id
     }
 
     /// Looks at an upload before its body is read.
@@ -215,19 +230,11 @@ impl Handlers {
         let Ok(mut reply) = PushBatchReply::from_bytes(response) else {
             return answer;
         };
-        match self.bug {
-            Some(Bug::OtherAttemptAccepted) => {
-                let others = reply.codes.iter_mut();
-                others
-                    .filter(|code| **code == Code::OtherAttempt)
-                    .for_each(|code| *code = Code::Ok);
-            }
-            Some(Bug::OneCodeForAll) => {
-                let first = reply.codes.first().copied().unwrap_or(Code::Ok);
-                reply.codes.fill(first);
-            }
-            _ => return answer,
+        if self.bug != Some(Bug::OneCodeForAll) {
+            return answer;
         }
+        let first = reply.codes.first().copied().unwrap_or(Code::Ok);
+        reply.codes.fill(first);
         Answer::Response(reply.to_bytes())
     }
 
@@ -245,7 +252,7 @@ fn with_our_incarnation(call: &Call, body: &Bytes) -> Option<Bytes> {
     }
     let ours = |key: &mut MergeKey| key.incarnation = call.service.incarnation();
     renamed::<RegisterShuffle>(body, |message| ours(&mut message.key))
-        .or_else(|| renamed::<FinalizeMerge>(body, |message| ours(&mut message.key)))
+        .or_else(|| renamed::<CommitMap>(body, |message| ours(&mut message.key)))
         .or_else(|| renamed::<SegmentLayout>(body, |message| ours(&mut message.key)))
         .or_else(|| renamed::<FetchSegments>(body, |message| ours(&mut message.key)))
 }
@@ -254,10 +261,11 @@ fn is_refused(response: &[u8], code: Code) -> bool {
     Refused::from_bytes(response).is_ok_and(|refused| refused.code == code)
 }
 
-fn nothing_finalized(call: &Call) -> Bytes {
-    FinalizeMergeReply {
+fn refused(call: &Call, code: Code) -> Bytes {
+    Refused {
+        code,
         incarnation: call.service.incarnation(),
-        summary: FinalizeSummary::default(),
+        detail: String::new(),
     }
     .to_bytes()
 }

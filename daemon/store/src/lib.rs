@@ -30,16 +30,18 @@
 //!
 //! # Invariants
 //!
-//! * A segment is whole or absent. In a partition of a merged shuffle at most one per map index is
-//!   visible; in one of a remote shuffle those of attempts that committed are, and only those.
-//! * What a remote shuffle took stays until its attempt is aborted, whatever the disks do.
+//! * A segment is whole or absent. The segments of attempts that committed are visible, and only those;
+//!   of Spark's own push at most one per map index is.
+//! * What a remote shuffle took stays until its attempt is aborted, whatever the disks do. What has an
+//!   original may be dropped: its place stays, and is empty.
 //! * The extents of a partition hold the segments that were written out, whole and in the order of
 //!   the index. Bytes of a file that are in no extent are never read, and those behind its last
 //!   extent are overwritten by the next write.
 //! * All tails and all metadata together stay under `memory_bytes`, also those that are just being
 //!   sent to readers.
 //! * No file descriptor is kept per partition.
-//! * The list of a partition's segments only grows; after finalize it does not change at all.
+//! * The list of a partition's segments only grows: a place never gets another segment. (Where Spark's
+//!   own push is open it may shrink, and nobody knows places.)
 //! * Only files that this store made are removed (exception: Spark's `RemoveBlocks`, which names
 //!   them).
 //! * Nothing is ever fsynced: an ack says "in the daemon's memory or the page cache".

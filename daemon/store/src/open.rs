@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
-use lodestone_model::Mode;
-
 use crate::fs::Fs;
 use crate::handover::{Adopted, forget};
+use crate::index::kind::Kind;
 use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
 use crate::resource::incarnation::{self, Leftover, OpenError, Place};
@@ -146,7 +145,7 @@ impl Store {
             .iter()
             .flat_map(|app| app.generations())
         {
-            if generation.spec.is_some() && generation.mode() == Mode::Merge {
+            if generation.kind() == Kind::Merge {
                 generation.remove(&self.resources);
             }
         }

@@ -8,9 +8,8 @@ mod vectors;
 use std::fmt::{Debug, Write};
 
 use lodestone_model::{
-    AppAttempt, AppId, Code, Crc32c, FinalizeSummary, HeldData, LaidRun, LaidSegment, Ledger, Load,
-    MapId, MapIndex, MergeId, Mode, ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey,
-    ShuffleSpec, State,
+    AppAttempt, AppId, Code, Crc32c, HeldData, LaidRun, LaidSegment, Ledger, Load, MapId, MapIndex,
+    MergeId, Mode, ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec, State,
 };
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
@@ -21,7 +20,6 @@ use lodestone_wire::extension::explain::{
 use lodestone_wire::extension::fetch::{
     FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
-use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply, RetainAttempts};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
@@ -289,10 +287,10 @@ fn pushes(book: &mut Book) {
     );
     book.add(
         "three-codes",
-        "incarnation=7 codes=[OK,DUPLICATE,OTHER_ATTEMPT]",
+        "incarnation=7 codes=[OK,DUPLICATE,ABORTED]",
         PushBatchReply {
             incarnation: 7,
-            codes: vec![Code::Ok, Code::Duplicate, Code::OtherAttempt],
+            codes: vec![Code::Ok, Code::Duplicate, Code::Aborted],
         },
     );
     let nothing = PushBatchReply {
@@ -300,40 +298,6 @@ fn pushes(book: &mut Book) {
         codes: vec![],
     };
     book.add("no-codes", "incarnation=-1 codes=[]", nothing);
-}
-
-fn finalizations(book: &mut Book) {
-    book.add("plain", KEY, FinalizeMerge { key: key() });
-    book.add("edges", EDGE_KEY, FinalizeMerge { key: edge_key() });
-    let retain = |key, map_ids| RetainAttempts { key, map_ids };
-    let two = format!("{KEY} mapIds=[7000000000,7000000003]");
-    let ids = vec![MapId(7_000_000_000), MapId(7_000_000_003)];
-    book.add("two-attempts", &two, retain(key(), ids));
-    let none = format!("{EDGE_KEY} mapIds=[]");
-    book.add("no-attempts", &none, retain(edge_key(), vec![]));
-    book.add(
-        "plain",
-        "incarnation=7 partitions=200 segments=200000 bytes=5000000000 lost=3 \
-         checksum=0123456789abcdef",
-        FinalizeMergeReply {
-            incarnation: 7,
-            summary: FinalizeSummary {
-                partitions: 200,
-                segments: 200_000,
-                bytes: 5_000_000_000,
-                lost_segments: 3,
-                checksum: 0x0123_4567_89ab_cdef,
-            },
-        },
-    );
-    book.add(
-        "nothing",
-        "incarnation=7 partitions=0 segments=0 bytes=0 lost=0 checksum=0",
-        FinalizeMergeReply {
-            incarnation: 7,
-            summary: FinalizeSummary::default(),
-        },
-    );
 }
 
 fn layouts(book: &mut Book) {
@@ -633,7 +597,6 @@ fn the_extension_has_exactly_the_golden_bytes() {
     leases(&mut book);
     registrations(&mut book);
     pushes(&mut book);
-    finalizations(&mut book);
     layouts(&mut book);
     fetches(&mut book);
     commits(&mut book);

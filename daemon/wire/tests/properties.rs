@@ -17,7 +17,6 @@ use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::fetch::{
     FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply,
 };
-use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply, RetainAttempts};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
@@ -62,9 +61,6 @@ fn decode_as_anything(bytes: &[u8]) {
         RegisterShuffle,
         PushBatch,
         PushBatchReply,
-        FinalizeMerge,
-        RetainAttempts,
-        FinalizeMergeReply,
         SegmentLayout,
         SegmentLayoutReply,
         FetchSegments,
@@ -102,7 +98,7 @@ fn index() -> impl Strategy<Value = u32> {
 }
 
 fn status() -> impl Strategy<Value = Code> {
-    (0..23u8).prop_map(|number| Code::try_from(number).unwrap())
+    prop::sample::select(Code::ALL)
 }
 
 prop_compose! {

@@ -21,7 +21,7 @@ pub struct Command {
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub enum BenchVerb {
-    /// Push blocks from many connections, and finalize
+    /// Push blocks from many connections, and finalize, or commit each map
     ///
     /// Example: lodestone-bench push --server lodestone --server spark=$SPARK_HOME/jars --block 10k
     Push(PushArgs),

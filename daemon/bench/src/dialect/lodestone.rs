@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use lodestone_model::{
-    AppAttempt, AppId, Code, Crc32c, LaidRun, MapId, MapIndex, Mode, ReduceId, Segment, SegmentRun,
-    ShuffleSpec,
+    AppAttempt, AppId, Code, Crc32c, LaidRun, LaidSegment, Ledger, MapId, MapIndex, Mode, ReduceId,
+    Segment, SegmentRun, ShuffleSpec,
 };
+use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::{
     FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
-use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
@@ -25,12 +25,16 @@ use super::{
     CHUNK_BYTES, Expect, FetchWords, Part, Planned, PushWords, Shuffle, Verdict, generation, read,
 };
 use crate::error::{LinkError, Wrong};
-use crate::net::link::ask_message;
+use crate::net::link::{ask_all, ask_message};
+use crate::workload::blocks::BlockSet;
 use crate::workload::payload::Payload;
-use crate::workload::{Run, Workload};
+use crate::workload::{Block, Run, Workload};
 
 /// All maps.
 const MAPS: (u32, u32) = (0, i32::MAX as u32);
+
+/// The only segment of its block, and so the last one.
+const ONLY: u32 = 1;
 
 /// The most that a daemon grants: nobody renews while a phase is measured.
 const LEASE_MS: i64 = 3_600_000;
@@ -83,10 +87,60 @@ fn key(app: &AppId, incarnation: i64, workload: Workload) -> MergeKey {
     }
 }
 
-pub(crate) async fn finalize(shuffle: &Shuffle) -> Result<u64, LinkError> {
-    let key = key(&shuffle.app, shuffle.incarnation, shuffle.workload);
-    let merged: FinalizeMergeReply = ask_message(shuffle.address, &FinalizeMerge { key }).await?;
-    Ok(merged.summary.segments)
+/// The commits of all map attempts, with what the server has acknowledged to each.
+pub(crate) fn commits(shuffle: &Shuffle, merged: &BlockSet) -> Vec<Bytes> {
+    let Shuffle {
+        workload, payload, ..
+    } = shuffle;
+    let key = key(&shuffle.app, shuffle.incarnation, *workload);
+    let commit = |map| {
+        let all = Run {
+            map,
+            from: 0,
+            to: workload.partitions,
+        };
+        let acknowledged = all.blocks().filter(|block| merged.contains(*block));
+        let one = |block| {
+            let segment = segment(*workload, payload, block);
+            let laid = LaidSegment {
+                map_index: MapIndex(map),
+                map_id: MapId(map.into()),
+                sequence: segment.sequence,
+                length: segment.length,
+                records: segment.records,
+                crc32c: segment.crc32c,
+            };
+            Ledger::of(segment.reduce_id, [laid])
+        };
+        let pushed = acknowledged.map(one).fold(Ledger::default(), Ledger::and);
+        CommitMap {
+            key: key.clone(),
+            map_index: MapIndex(map),
+            map_id: MapId(map.into()),
+            pushed,
+        }
+        .to_bytes()
+    };
+    (0..workload.maps).map(commit).collect()
+}
+
+/// Commits, and is refused if the server has anything else than what it acknowledged.
+pub(crate) async fn commit(shuffle: &Shuffle, commits: &[Bytes]) -> Result<(), LinkError> {
+    for answer in ask_all(shuffle.address, commits).await? {
+        let _: Done = read("a commit", &answer)?;
+    }
+    Ok(())
+}
+
+/// A block, which is one segment.
+fn segment(workload: Workload, payload: &Payload, block: Block) -> Segment {
+    Segment {
+        reduce_id: ReduceId(block.reduce),
+        sequence: ONLY,
+        length: workload.block_bytes(block),
+        records: -1,
+        crc32c: Crc32c(payload.crc32c(workload, block)),
+    }
 }
 
 /// Requests about one shuffle.
@@ -114,18 +168,13 @@ impl PushWords for Words {
     }
 
     fn meta(&self, _connection: u32, run: Run) -> Bytes {
-        let segment = |block: crate::workload::Block| Segment {
-            reduce_id: ReduceId(block.reduce),
-            sequence: 0,
-            length: self.workload.block_bytes(block),
-            records: -1,
-            crc32c: Crc32c(self.payload.crc32c(self.workload, block)),
-        };
+        let segment = |block| segment(self.workload, &self.payload, block);
         PushBatch {
             key: self.key.clone(),
             map_index: MapIndex(run.map),
             map_id: MapId(run.map.into()),
-            first_segment: 0,
+            // Every block is pushed once: its number among those of its map is that of its partition.
+            first_segment: run.from,
             segments: run.blocks().map(segment).collect(),
         }
         .to_bytes()

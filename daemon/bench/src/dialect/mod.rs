@@ -21,6 +21,7 @@ use roaring::RoaringBitmap;
 
 use crate::error::{LinkError, Wrong};
 use crate::net::link::tell;
+use crate::workload::blocks::BlockSet;
 use crate::workload::payload::Payload;
 use crate::workload::{Block, Run, Workload};
 
@@ -45,6 +46,17 @@ pub enum Verdict {
     Merged,
     /// Not merged: Spark's and Lodestone's names for the reason.
     Refused(&'static str),
+}
+
+/// The end of all pushes to a shuffle.
+#[derive(Debug)]
+pub enum Ending {
+    /// Spark's, of the whole shuffle.
+    Finalize,
+    /// Lodestone's, of each map.
+    Commits(Vec<Bytes>),
+    /// None.
+    Nothing,
 }
 
 /// Which part of what is merged one request of a reader is about.
@@ -227,12 +239,21 @@ impl Shuffle {
         }
     }
 
-    /// No more pushes. How many blocks the server says that it has merged.
-    pub async fn finalize(&self) -> Result<Option<u64>, LinkError> {
+    /// What is said when these blocks are merged, so that they can be read.
+    pub fn ending(&self, merged: &BlockSet) -> Ending {
         match self.dialect {
-            Dialect::Spark => spark::finalize(self).await.map(Some),
-            Dialect::Lodestone => lodestone::finalize(self).await.map(Some),
-            Dialect::Bare => Ok(None),
+            Dialect::Spark => Ending::Finalize,
+            Dialect::Lodestone => Ending::Commits(lodestone::commits(self, merged)),
+            Dialect::Bare => Ending::Nothing,
+        }
+    }
+
+    /// Says it. Returns how many blocks the server says that it has merged, where it does.
+    pub async fn end(&self, ending: &Ending) -> Result<Option<u64>, LinkError> {
+        match ending {
+            Ending::Finalize => spark::finalize(self).await.map(Some),
+            Ending::Commits(commits) => lodestone::commit(self, commits).await.map(|()| None),
+            Ending::Nothing => Ok(None),
         }
     }
 

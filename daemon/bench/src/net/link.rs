@@ -28,6 +28,9 @@ const ANSWER_LIMITS: Limits = Limits {
     upload_bytes: 0,
 };
 
+/// Requests that are sent before their answers are waited for: servers stop reading after some.
+const ASKED_TOGETHER: usize = 32;
+
 /// Read at once. One such buffer per thread, not per connection: it stays in the processor's cache.
 const READ_BYTES: usize = 256 << 10;
 
@@ -133,13 +136,34 @@ async fn receive(
 
 /// Asks one thing over a connection of its own, which servers may have closed between phases otherwise.
 pub async fn ask(address: SocketAddr, body: Bytes) -> Result<Bytes, LinkError> {
+    let mut answers = ask_all(address, &[body]).await?;
+    answers.pop().ok_or(LinkError::Closed)
+}
+
+/// Asks many things over one connection. The answers come in any order.
+pub async fn ask_all(address: SocketAddr, bodies: &[Bytes]) -> Result<Vec<Bytes>, LinkError> {
     let mut stream = connect(address).await?;
-    let request_id = 1;
-    let request = Frame::RpcRequest { request_id, body };
-    stream.write_all(&request.to_bytes()).await?;
-    let (decoder, mut buffer) = (FrameDecoder::new(ANSWER_LIMITS), BytesMut::new());
+    let mut buffer = BytesMut::new();
+    let mut answers = Vec::with_capacity(bodies.len());
+    let mut request_id = 0;
+    for together in bodies.chunks(ASKED_TOGETHER) {
+        for body in together {
+            request_id += 1;
+            let body = body.clone();
+            let request = Frame::RpcRequest { request_id, body };
+            stream.write_all(&request.to_bytes()).await?;
+        }
+        for _ in together {
+            answers.push(answer(&mut stream, &mut buffer).await?);
+        }
+    }
+    Ok(answers)
+}
+
+async fn answer(stream: &mut TcpStream, buffer: &mut BytesMut) -> Result<Bytes, LinkError> {
+    let decoder = FrameDecoder::new(ANSWER_LIMITS);
     loop {
-        match decoder.next(&mut buffer)? {
+        match decoder.next(buffer)? {
             Some(Frame::RpcResponse { body, .. }) => return Ok(body),
             Some(Frame::RpcFailure(failure)) => {
                 let why = first_line(&failure.error);
@@ -147,7 +171,7 @@ pub async fn ask(address: SocketAddr, body: Bytes) -> Result<Bytes, LinkError> {
                 return Err(Wrong::Refused { request, why }.into());
             }
             Some(other) => return Err(Wrong::Unexpected(format!("{other:?}")).into()),
-            None if stream.read_buf(&mut buffer).await? == 0 => return Err(LinkError::Closed),
+            None if stream.read_buf(buffer).await? == 0 => return Err(LinkError::Closed),
             None => {}
         }
     }

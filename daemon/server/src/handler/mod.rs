@@ -62,8 +62,9 @@ pub fn has_large_answer(body: &[u8]) -> bool {
 /// Carries out an RPC.
 pub fn rpc(call: &Call, body: &[u8]) -> Answer {
     use ext::remove as ext_remove;
-    use ext::{commit as ext_commit, drain as ext_drain, explain as ext_explain};
-    use ext::{fetch as ext_fetch, finalize as ext_finalize};
+    use ext::{
+        commit as ext_commit, drain as ext_drain, explain as ext_explain, fetch as ext_fetch,
+    };
     let Some(&id) = body.first() else {
         return Answer::Failure("empty request".to_owned());
     };
@@ -73,8 +74,6 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         ext::register::RegisterShuffle::ID => extension(call, body, register::shuffle),
         ext_commit::CommitMap::ID => extension(call, body, commit::map),
         ext_commit::AbortMap::ID => extension(call, body, commit::abort),
-        ext_finalize::FinalizeMerge::ID => extension(call, body, finalize::merge),
-        ext_finalize::RetainAttempts::ID => extension(call, body, finalize::retain),
         ext_fetch::SegmentLayout::ID => extension(call, body, fetch::layout),
         ext_fetch::FetchSegments::ID => extension(call, body, fetch::segments),
         ext_remove::EndApplication::ID => extension(call, body, remove::application),

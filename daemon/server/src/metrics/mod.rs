@@ -76,13 +76,13 @@ metrics! {
     merge_rejected_total: Counter = Counter::default(),
         "Segments and blocks not merged: late, stale, damaged, or no disk.";
     commit_maps_total: Counter = Counter::default(),
-        "Map attempts of remote shuffles committed, repetitions included.";
+        "Map attempts committed, repetitions included.";
     commit_refused_total: Counter = Counter::default(),
         "Map attempts not committed: their ledger is not that of the service.";
     commit_aborts_total: Counter = Counter::default(),
-        "Map attempts of remote shuffles aborted.";
+        "Map attempts aborted.";
     finalize_requests_total: Counter = Counter::default(),
-        "Shuffles finalized, repetitions included.";
+        "Shuffles of Spark's own push finalized, repetitions included.";
     fetch_layouts_total: Counter = Counter::default(),
         "Segment layouts sent.";
     fetch_streams_total: Counter = Counter::default(),

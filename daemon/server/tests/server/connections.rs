@@ -3,11 +3,12 @@
 
 use std::io::{Read, Write};
 
-use crate::support::client::{batch, key};
+use crate::support::client::{batch, commit_of, key};
 use crate::support::{Client, Daemon};
-use lodestone_model::Code;
 use lodestone_wire::extension::PROTOCOL_VERSION;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
+use lodestone_wire::extension::push::PushBatch;
+use lodestone_wire::extension::status::Done;
 use lodestone_wire::frame::ChunkId;
 use lodestone_wire::{Frame, Message};
 
@@ -24,21 +25,23 @@ fn two_hundred_connections_are_served_at_once() {
     let key = key(&daemon, 1);
     let mut clients: Vec<Client> = (0..200).map(|_| Client::connect(&daemon)).collect();
     clients[0].register(&key, 200, 4);
-    let ids: Vec<i64> = (0..)
+    let sent: Vec<(i64, PushBatch)> = (0..)
         .zip(&mut clients)
         .map(|(map, client)| {
             let bytes = [map as u8; 999];
             let (meta, body) = batch(&key, map, 1, &[(map % 4, &bytes)]);
-            client.send_upload(&meta, &body)
+            (client.send_upload(&meta, &body), meta)
         })
         .collect();
-    for (client, id) in clients.iter_mut().zip(ids) {
+    for (client, (id, meta)) in clients.iter_mut().zip(sent) {
         client.answer_to(id);
+        let _: Done = client.ask(&commit_of(&[meta]));
     }
     let last: HelloReply = clients[199].ask(&hello());
     assert_eq!(last.load.connections, 200);
-    assert_eq!(clients[7].finalize(&key).summary.segments, 200);
-    assert_eq!(clients[8].partition(&key, 3).len(), 50);
+    for reduce in 0..4 {
+        assert_eq!(clients[8].partition(&key, reduce).len(), 50);
+    }
 }
 
 #[test]
@@ -62,9 +65,8 @@ fn a_reader_that_does_not_read_keeps_nobody_from_reading() {
     client.register(&key, maps, 1);
     let block = |map: u32| vec![map as u8; 512 << 10];
     for map in 0..maps {
-        assert_eq!(client.push(&key, map, 1, &[(0, &block(map))]), [Code::Ok]);
+        client.output(&key, map, 1, &[(0, &block(map))]);
     }
-    client.finalize(&key);
     // More slow readers than the daemon has threads for blocking work.
     let mut slow: Vec<Client> = (0..80)
         .map(|_| {
@@ -125,7 +127,7 @@ fn the_admin_endpoint_tells_health_status_and_metrics() {
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
     client.register(&key, 4, 4);
-    client.push(&key, 0, 1, &[(0, b"seven b")]);
+    client.output(&key, 0, 1, &[(0, b"seven b")]);
     let get = |path: &str| {
         let mut socket = std::net::TcpStream::connect(daemon.admin()).unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -152,6 +154,7 @@ fn the_admin_endpoint_tells_health_status_and_metrics() {
     for line in [
         "lodestone_push_bytes_total 7",
         "lodestone_merge_segments_total 1",
+        "lodestone_commit_maps_total 1",
         "lodestone_register_shuffles_total 1",
         "lodestone_connections_open 1",
         "lodestone_serving 1",
@@ -163,7 +166,6 @@ fn the_admin_endpoint_tells_health_status_and_metrics() {
             "no {line:?} in {metrics}"
         );
     }
-    client.finalize(&key);
     client.partition(&key, 0);
     // The daemon counts a chunk after the client has its last byte.
     let counted = |_| get("/metrics").contains("lodestone_fetch_seconds_count 1\n");

@@ -44,10 +44,9 @@ fn a_chunk_that_broke_off_is_refused_when_it_is_asked_for_again_and_the_others_a
     let key = key(&daemon, 1);
     client.register(&key, 3, 2);
     for map in 0..3 {
-        client.push(&key, map, 1, &[(0, &vec![7; LARGE])]);
+        client.output(&key, map, 1, &[(0, &vec![7; LARGE])]);
     }
-    client.push(&key, 0, 1, &[(1, b"well")]);
-    client.finalize(&key);
+    client.output(&key, 0, 2, &[(1, b"well")]);
     let file = data_file(&daemon);
     let handle = client.open(&key, &[(0, &[(0, 3)])]);
     OpenOptions::new()

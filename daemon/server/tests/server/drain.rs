@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Lines};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::remote::{commit_of, push};
-use crate::support::client::{app, batch, key};
+use crate::remote::push;
+use crate::support::client::{app, batch, commit_of, key};
 use crate::support::daemon::run_any;
 use crate::support::{Client, Daemon};
 use lodestone_model::{AppAttempt, Code, Mode, ShuffleId, ShuffleSpec};
@@ -24,7 +24,7 @@ fn one_output(client: &mut Client, key: &MergeKey) {
     client.register_as(Mode::Remote, key, 2, 4);
     let (pushed, body) = batch(key, 0, 10, &[(1, b"one"), (3, b"three")]);
     assert_eq!(push(client, &pushed, &body), [Code::Ok; 2]);
-    let commit: CommitMap = commit_of(key, std::slice::from_ref(&pushed));
+    let commit: CommitMap = commit_of(std::slice::from_ref(&pushed));
     let _: Done = client.ask(&commit);
 }
 

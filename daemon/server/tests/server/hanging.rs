@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use lodestone_model::Code;
 use lodestone_server::service::BLOCKING_THREADS;
 use lodestone_store::fs::Open;
 use lodestone_wire::frame::{ChunkId, Frame};
@@ -49,10 +48,8 @@ fn more_readers_of_a_hanging_disk_than_there_are_threads_do_not_keep_others_from
     // Less memory than that: some of it goes to the disk.
     let block = vec![7; 4 << 20];
     for map in 0..8 {
-        let codes = pusher.push(&key, map, 1, &[(0, &block)]);
-        assert_eq!(codes, [Code::Ok]);
+        pusher.output(&key, map, 1, &[(0, &block)]);
     }
-    pusher.finalize(&key);
 
     let gate = Arc::new(Gate::default());
     let hanging = Arc::clone(&gate);
@@ -79,8 +76,7 @@ fn more_readers_of_a_hanging_disk_than_there_are_threads_do_not_keep_others_from
 
     let other = daemon.key(2);
     pusher.register(&other, 1, 1);
-    assert_eq!(pusher.push(&other, 0, 1, &[(0, b"at once")]), [Code::Ok]);
-    pusher.finalize(&other);
+    pusher.output(&other, 0, 1, &[(0, b"at once")]);
     drop(opened);
     disk.disarm();
     assert_eq!(pusher.partition(&other, 0)[0].2, "at once");

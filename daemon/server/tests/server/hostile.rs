@@ -4,14 +4,15 @@
 
 use std::io::Write;
 
-use crate::support::client::{app, batch, key};
+use crate::support::client::{app, batch, commit_of, key};
 use crate::support::{Client, Daemon, Random};
 use bytes::Bytes;
 use lodestone_model::{Code, Mode, ShuffleSpec};
 use lodestone_wire::extension::PROTOCOL_VERSION;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
+use lodestone_wire::extension::push::PushBatch;
 use lodestone_wire::extension::register::RegisterShuffle;
-use lodestone_wire::extension::status::Refused;
+use lodestone_wire::extension::status::{Done, Refused};
 use lodestone_wire::spark::originals::OpenBlocks;
 use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
 use lodestone_wire::{Frame, Message};
@@ -122,12 +123,7 @@ fn a_client_that_goes_inside_a_request_is_told_apart_and_nothing_is_merged() {
         drop(client);
         daemon.logged("closed by the client inside a request");
     }
-    assert_eq!(
-        bystander.push(&key, 0, 2, &[(0, b"whole")]),
-        [Code::Ok],
-        "the first whole one"
-    );
-    bystander.finalize(&key);
+    bystander.output(&key, 0, 2, &[(0, b"whole")]);
     assert_eq!(
         bystander.partition(&key, 0),
         [(0, 2, Bytes::from_static(b"whole"))]
@@ -186,7 +182,7 @@ fn random_bytes_harm_nobody_and_take_no_memory() {
     let mut bystander = Client::connect(&daemon);
     let key = key(&daemon, 1);
     bystander.register(&key, 4, 4);
-    bystander.push(&key, 0, 1, &[(0, b"kept")]);
+    bystander.output(&key, 0, 1, &[(0, b"kept")]);
     let before = daemon.resident_bytes();
     for round in 0..300 {
         let mut client = Client::connect(&daemon);
@@ -209,7 +205,6 @@ fn random_bytes_harm_nobody_and_take_no_memory() {
         let _ = client.socket.write_all(&bytes);
     }
     still_serves(&mut bystander);
-    bystander.finalize(&key);
     assert_eq!(
         bystander.partition(&key, 0),
         [(0, 1, Bytes::from_static(b"kept"))]
@@ -233,32 +228,31 @@ fn many_half_sent_uploads_wait_for_memory_instead_of_taking_it() {
     owner.register(&key, 100, 1);
     let before = daemon.resident_bytes();
     let size = 1 << 20;
-    let mut uploads: Vec<(Client, i64, Vec<u8>)> = (0..40)
+    let mut uploads: Vec<(Client, PushBatch, Vec<u8>)> = (0..40)
         .map(|map| {
             let mut client = Client::connect(&daemon);
             let bytes = vec![map as u8; size];
             let (meta, body) = batch(&key, map, 1, &[(0, &bytes)]);
-            let (meta, body_bytes) = (meta.to_bytes(), body.len() as u64);
             client.send(&Frame::UploadStream {
                 request_id: 1,
-                meta,
-                body_bytes,
+                meta: meta.to_bytes(),
+                body_bytes: body.len() as u64,
             });
             client.socket.write_all(&body[..size / 2]).unwrap();
-            (client, 1, body)
+            (client, meta, body)
         })
         .collect();
     // Requests that need none of that memory are served meanwhile.
     still_serves(&mut owner);
     std::thread::scope(|scope| {
-        for (client, id, body) in &mut uploads {
+        for (client, meta, body) in &mut uploads {
             scope.spawn(move || {
                 client.socket.write_all(&body[size / 2..]).unwrap();
-                client.answer_to(*id);
+                client.answer_to(1);
+                let _: Done = client.ask(&commit_of(std::slice::from_ref(meta)));
             });
         }
     });
-    owner.finalize(&key);
     assert_eq!(owner.partition(&key, 0).len(), 40);
     let taken = daemon.peak_bytes() - before;
     assert!(taken < 40 << 20, "{taken} bytes");

@@ -24,17 +24,8 @@ fn a_shuffle_lives_from_register_to_remove_with_exact_bytes() {
     let large: Vec<Vec<u8>> = (0..40).map(|_| random.bytes(100_000)).collect();
     let small: Vec<Vec<u8>> = (0..40).map(|_| random.bytes(100)).collect();
     for (map, (large, small)) in (0..).zip(large.iter().zip(&small)) {
-        let codes = client.push(&key, map, i64::from(map) + 1000, &[(0, large), (1, small)]);
-        assert_eq!(codes, [Code::Ok, Code::Ok]);
+        client.output(&key, map, i64::from(map) + 1000, &[(0, large), (1, small)]);
     }
-    let reply = client.finalize(&key);
-    let total = reply.summary;
-    assert_eq!(
-        (total.partitions, total.segments, total.bytes),
-        (2, 80, 40 * 100_100)
-    );
-    assert_eq!(client.finalize(&key), reply, "finalize may be repeated");
-
     for (reduce, expected) in [(0, &large), (1, &small)] {
         let found = client.partition(&key, reduce);
         let maps: Vec<(u32, i64)> = found.iter().map(|(map, id, _)| (*map, *id)).collect();
@@ -133,43 +124,32 @@ fn hello_and_lease_tell_who_the_daemon_is_and_how_busy() {
 }
 
 #[test]
-fn of_two_attempts_that_push_at_once_exactly_one_is_served() {
+fn two_attempts_that_push_at_once_are_both_served_and_told_apart() {
     let daemon = Daemon::start(&[]);
     let key = key(&daemon, 7);
     let maps = 50;
     Client::connect(&daemon).register(&key, maps, 2);
     let bytes_of = |map: u32, attempt: i64| vec![(map as u8) ^ (attempt as u8 * 85); 3000];
-    let codes: Vec<Vec<Vec<Code>>> = std::thread::scope(|scope| {
-        let push_all = |attempt: i64| {
-            let mut client = Client::connect(&daemon);
-            let key = &key;
-            move || {
-                let push = |map| {
+    std::thread::scope(|scope| {
+        for attempt in [1, 2] {
+            let (mut client, key) = (Client::connect(&daemon), &key);
+            scope.spawn(move || {
+                for map in 0..maps {
                     let bytes = bytes_of(map, attempt);
-                    client.push(key, map, attempt, &[(0, &bytes), (1, &bytes)])
-                };
-                (0..maps).map(push).collect()
-            }
-        };
-        let both = [1, 2].map(|attempt| scope.spawn(push_all(attempt)));
-        both.into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+                    client.output(key, map, attempt, &[(0, &bytes), (1, &bytes)]);
+                }
+            });
+        }
     });
     let mut client = Client::connect(&daemon);
-    client.finalize(&key);
     for reduce in [0, 1] {
         let mut served = client.partition(&key, reduce);
-        served.sort_by_key(|(map, ..)| *map);
-        assert_eq!(served.len(), maps as usize);
-        for (map, (found, attempt, bytes)) in (0..maps).zip(served) {
-            assert_eq!((map, &bytes[..]), (found, &bytes_of(map, attempt)[..]));
-            let mut of_attempt = [0, 1].map(|pusher| codes[pusher][map as usize][reduce as usize]);
-            if attempt == 2 {
-                of_attempt.reverse();
-            }
-            assert_eq!(of_attempt, [Code::Ok, Code::OtherAttempt]);
-        }
+        served.sort_by_key(|(map, attempt, _)| (*map, *attempt));
+        let expected = (0..maps).flat_map(|map| [1, 2].map(|attempt| (map, attempt)));
+        let expected: Vec<_> = expected
+            .map(|(map, attempt)| (map, attempt, bytes_of(map, attempt).into()))
+            .collect();
+        assert!(served == expected, "partition {reduce}");
     }
 }
 
@@ -192,19 +172,18 @@ fn pushing_ten_times_the_memory_loses_nothing_and_stays_within_bounds() {
                         (0..partitions).map(|reduce| segment(map, reduce)).collect();
                     let parts: Vec<(u32, &[u8])> =
                         (0..).zip(parts.iter().map(Vec::as_slice)).collect();
-                    let codes = client.push(key, map, 1, &parts);
-                    assert!(codes.iter().all(|code| *code == Code::Ok), "{codes:?}");
+                    client.output(key, map, 1, &parts);
                 }
             });
         }
     });
     let mut client = Client::connect(&daemon);
-    let total = client.finalize(&key).summary;
     let pushed = u64::from(pushers * maps * partitions) * 131_072;
     assert!(pushed >= 10 * memory);
-    assert_eq!(total.bytes, pushed);
     for reduce in 0..partitions {
-        for (map, _, bytes) in client.partition(&key, reduce) {
+        let all = client.partition(&key, reduce);
+        assert_eq!(all.len(), (pushers * maps) as usize);
+        for (map, _, bytes) in all {
             assert!(
                 bytes == segment(map, reduce),
                 "map {map} of partition {reduce}"

@@ -25,11 +25,7 @@ fn a_handler_that_panics_costs_its_own_connection_only() {
     assert_eq!(victim.receive(), None, "the connection is closed");
     disk.disarm();
 
-    assert_eq!(
-        bystander.push(&daemon.key(2), 0, 1, &[(0, b"unharmed")]),
-        [Code::Ok]
-    );
-    bystander.finalize(&daemon.key(2));
+    bystander.output(&daemon.key(2), 0, 1, &[(0, b"unharmed")]);
     assert_eq!(bystander.partition(&daemon.key(2), 0)[0].2, "unharmed");
     assert_eq!(
         daemon.service.uploads.used_bytes(),

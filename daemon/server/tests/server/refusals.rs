@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a daemon does not do, it says by a code, and the connection goes on.
 
-use crate::support::client::{ALL_MAPS, batch, generation, key, read};
+use crate::support::client::{ALL_MAPS, batch, commit_of, generation, key, read};
 use crate::support::{Client, Daemon};
 use lodestone_model::{AppId, Code, Mode, ReduceId, SegmentRun, ShuffleSpec};
 use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayout, WantedChunk};
-use lodestone_wire::extension::finalize::FinalizeMerge;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
@@ -14,6 +13,7 @@ use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
 use lodestone_wire::frame::{ChunkId, StreamId};
 use lodestone_wire::spark::SASL_TAG;
 use lodestone_wire::spark::finalize::FinalizeShuffleMerge;
+use lodestone_wire::spark::remove::RemoveShuffleMerge;
 use lodestone_wire::{Frame, Message};
 
 fn layout_of(key: &MergeKey, reduce_id: u32) -> SegmentLayout {
@@ -81,18 +81,14 @@ fn the_unknown_is_refused_and_never_empty() {
     client.register(&known, 4, 4);
     let other = key(&daemon, 2);
     assert_eq!(client.refusal(&layout_of(&other, 0)), Code::UnknownShuffle);
-    assert_eq!(
-        client.refusal(&FinalizeMerge { key: other.clone() }),
-        Code::UnknownShuffle
-    );
     let (meta, body) = batch(&other, 0, 1, &[(0, b"bytes")]);
+    let commit = commit_of(std::slice::from_ref(&meta));
+    assert_eq!(client.refusal(&commit), Code::UnknownShuffle);
     assert_eq!(
         push_refusal(&mut client, &meta, &body),
         Code::UnknownShuffle
     );
-    assert_eq!(client.push(&known, 0, 1, &[(0, b"bytes")]), [Code::Ok]);
-    assert_eq!(client.refusal(&layout_of(&known, 0)), Code::NotFinalized);
-    client.finalize(&known);
+    client.output(&known, 0, 1, &[(0, b"bytes")]);
     let layout = client.layout(&known, ALL_MAPS, &[1]);
     assert_eq!(layout.partitions[0].code, Code::UnknownPartition);
     assert_eq!(
@@ -109,9 +105,8 @@ fn places_that_no_segment_has_are_refused() {
     let key = key(&daemon, 1);
     client.register(&key, 4, 4);
     for map in 0..3 {
-        client.push(&key, map, 1, &[(0, b"bytes")]);
+        client.output(&key, map, 1, &[(0, b"bytes")]);
     }
-    client.finalize(&key);
     let bad: [&[(u32, u32)]; 6] = [
         &[(0, 4)],
         &[(3, 1)],
@@ -141,10 +136,6 @@ fn what_was_said_to_another_incarnation_is_refused() {
         client.refusal(&layout_of(&stale, 0)),
         Code::StaleIncarnation
     );
-    assert_eq!(
-        client.refusal(&FinalizeMerge { key: stale.clone() }),
-        Code::StaleIncarnation
-    );
     let format = "spark-stream".to_owned();
     let register = RegisterShuffle {
         key: stale.clone(),
@@ -157,6 +148,8 @@ fn what_was_said_to_another_incarnation_is_refused() {
     };
     assert_eq!(client.refusal(&register), Code::StaleIncarnation);
     let (meta, body) = batch(&stale, 0, 1, &[(0, &[7; 100_000])]);
+    let commit = commit_of(std::slice::from_ref(&meta));
+    assert_eq!(client.refusal(&commit), Code::StaleIncarnation);
     assert_eq!(
         push_refusal(&mut client, &meta, &body),
         Code::StaleIncarnation
@@ -174,23 +167,33 @@ fn each_segment_of_a_batch_gets_its_own_code() {
     assert_eq!(client.push(&key, 0, 1, &[(0, b"first")]), [Code::Ok]);
     let again = client.push(&key, 0, 1, &[(0, b"first"), (1, b"second")]);
     assert_eq!(again, [Code::Duplicate, Code::Ok]);
-    assert_eq!(
-        client.push(&key, 0, 2, &[(0, b"other")]),
-        [Code::OtherAttempt]
-    );
+    let other = client.push(&key, 0, 1, &[(0, b"other"), (1, b"second")]);
+    assert_eq!(other, [Code::OtherContent; 2]);
+    assert_eq!(client.push(&key, 0, 2, &[(0, b"other")]), [Code::Ok]);
     let (mut meta, body) = batch(&key, 1, 1, &[(0, b"good"), (1, b"bad!")]);
     meta.segments[1].crc32c.0 ^= 1;
     let id = client.send_upload(&meta, &body);
     let codes = read::<PushBatchReply>(&client.answer_to(id)).codes;
     assert_eq!(codes, [Code::Ok, Code::ChecksumMismatch]);
-    client.finalize(&key);
-    let (meta, body) = batch(&key, 2, 1, &[(0, b"late")]);
-    let id = client.send_upload(&meta, &body);
-    let answer = client.answer_to(id);
-    match PushBatchReply::from_bytes(&answer) {
-        Ok(reply) => assert_eq!(reply.codes, [Code::TooLate]),
-        Err(_) => assert_eq!(read::<Refused>(&answer).code, Code::TooLate),
+    let removed = RemoveShuffleMerge { key: generation(1) };
+    client.send(&Frame::OneWay {
+        body: removed.to_bytes(),
+    });
+    assert_eq!(client.push(&key, 2, 1, &[(0, b"late")]), [Code::TooLate]);
+}
+
+/// Both sides of the wire know that these numbers are of an earlier version.
+#[test]
+fn messages_that_were_retired_are_refused_like_any_that_is_unknown() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    for (request_id, id) in [(1, 72), (2, 95)] {
+        let body = vec![id].into();
+        client.send(&Frame::RpcRequest { request_id, body });
+        let refused = read::<Refused>(&client.answer_to(request_id));
+        assert_eq!(refused.code, Code::Malformed, "{id}");
     }
+    still_talks(&mut client);
 }
 
 #[test]
@@ -259,8 +262,7 @@ fn chunks_come_in_order_from_streams_that_are_open() {
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
     client.register(&key, 1, 2);
-    client.push(&key, 0, 1, &[(0, b"zero"), (1, b"one")]);
-    client.finalize(&key);
+    client.output(&key, 0, 1, &[(0, b"zero"), (1, b"one")]);
     let handle = client.open(&key, &[(0, &[(0, 1)]), (1, &[(0, 1)])]);
     let chunk = |chunk_index| ChunkId {
         stream_id: handle.stream_id,

@@ -1,41 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Map attempts of remote shuffles, over a real socket.
 
-use crate::support::client::{ALL_MAPS, batch, key, read};
+use crate::support::client::{ALL_MAPS, batch, commit_of, key, read};
 use crate::support::{Client, Daemon};
-use lodestone_model::{Code, LaidSegment, Ledger, MapId, MapIndex, Mode};
-use lodestone_wire::extension::MergeKey;
-use lodestone_wire::extension::commit::{AbortMap, CommitMap};
+use lodestone_model::{Code, MapId, MapIndex, Mode};
+use lodestone_wire::extension::commit::AbortMap;
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::status::Done;
 
 pub(crate) fn push(client: &mut Client, batch: &PushBatch, body: &[u8]) -> Vec<Code> {
     let id = client.send_upload(batch, body);
     read::<PushBatchReply>(&client.answer_to(id)).codes
-}
-
-/// The commit that a writer sends which got an answer for each of these batches.
-pub(crate) fn commit_of(key: &MergeKey, batches: &[PushBatch]) -> CommitMap {
-    let mut pushed = Ledger::default();
-    for batch in batches {
-        for segment in &batch.segments {
-            let laid = LaidSegment {
-                map_index: batch.map_index,
-                map_id: batch.map_id,
-                sequence: segment.sequence,
-                length: segment.length,
-                records: segment.records,
-                crc32c: segment.crc32c,
-            };
-            pushed = pushed.and(Ledger::of(segment.reduce_id, [laid]));
-        }
-    }
-    CommitMap {
-        key: key.clone(),
-        map_index: batches[0].map_index,
-        map_id: batches[0].map_id,
-        pushed,
-    }
 }
 
 #[test]
@@ -54,9 +29,9 @@ fn an_attempt_is_pushed_while_it_runs_commits_and_is_read() {
     assert_eq!(layout.partitions[0].code, Code::Ok);
     assert!(layout.partitions[0].runs.is_empty(), "it has not committed");
     assert_eq!(layout.partitions[1].code, Code::UnknownPartition);
-    let short = commit_of(&key, std::slice::from_ref(&first));
+    let short = commit_of(std::slice::from_ref(&first));
     assert_eq!(client.refusal(&short), Code::LedgerMismatch);
-    let commit = commit_of(&key, &[first, second]);
+    let commit = commit_of(&[first, second]);
     for _ in 0..2 {
         let _: Done = client.ask(&commit);
     }
@@ -73,7 +48,7 @@ fn an_aborted_attempt_is_gone_and_takes_nothing_more() {
     client.register_as(Mode::Remote, &key, 2, 4);
     let (pushed, body) = batch(&key, 0, 10, &[(1, b"one")]);
     assert_eq!(push(&mut client, &pushed, &body), [Code::Ok]);
-    let commit = commit_of(&key, std::slice::from_ref(&pushed));
+    let commit = commit_of(std::slice::from_ref(&pushed));
     let _: Done = client.ask(&commit);
     let abort = AbortMap {
         key: key.clone(),
@@ -108,12 +83,12 @@ fn the_ends_of_blocks_are_pushed_without_a_byte_and_shown_with_the_others() {
     assert_eq!(push(&mut client, &first, &first_body), [Code::Ok; 2]);
     assert_eq!(push(&mut client, &ends, &no_body), [Code::Ok; 2]);
     assert_eq!(push(&mut client, &ends, &no_body), [Code::Duplicate; 2]);
-    let _: Done = client.ask(&commit_of(&key, &[first, ends]));
+    let _: Done = client.ask(&commit_of(&[first, ends]));
     let layout = client.layout(&key, ALL_MAPS, &[1]);
     let shown = layout.partitions[0]
         .runs
         .iter()
         .flat_map(|run| &run.segments);
     let shown: Vec<_> = shown.map(|one| (one.sequence, one.length)).collect();
-    assert_eq!(shown, [(0, 3), (3, 0)]);
+    assert_eq!(shown, [(1, 3), (3, 0)]);
 }

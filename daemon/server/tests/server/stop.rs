@@ -13,8 +13,8 @@ use rustix::fs::{CWD, FileType, Mode as FileMode, OFlags, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::remote::{commit_of, push};
-use crate::support::client::{batch, key};
+use crate::remote::push;
+use crate::support::client::{batch, commit_of, key};
 use crate::support::daemon::PATIENCE;
 use crate::support::{Client, Daemon};
 use lodestone_model::{Code, Mode, ShuffleId, State};
@@ -69,28 +69,22 @@ impl Loaded {
             file,
             key,
         };
-        loaded.fill(&mut client, mode);
+        loaded.fill(&mut client);
         loaded
     }
 
-    fn fill(&self, client: &mut Client, mode: Mode) {
+    fn fill(&self, client: &mut Client) {
         let mut pushed = Vec::new();
         for (reduce, count) in (0..).zip(PARTITION_MIB) {
-            for number in 0..count {
-                let (map, sequence) = match mode {
-                    Mode::Remote => (0, pushed.len() as u32),
-                    Mode::Merge => (number as u32, 0),
-                };
+            for _ in 0..count {
                 let block = block(reduce);
-                let (mut one, body) = batch(&self.key, map, 10, &[(reduce, &block)]);
-                one.first_segment = sequence;
+                let (mut one, body) = batch(&self.key, 0, 10, &[(reduce, &block)]);
+                one.first_segment = pushed.len() as u32;
                 assert_eq!(push(client, &one, &body), [Code::Ok]);
                 pushed.push(one);
             }
         }
-        if mode == Mode::Remote {
-            let _: Done = client.ask(&commit_of(&self.key, &pushed));
-        }
+        let _: Done = client.ask(&commit_of(&pushed));
     }
 
     /// From now on the first disk is only broken. As long as what is returned lives.
@@ -120,7 +114,7 @@ impl Loaded {
 fn output(client: &mut Client, key: &MergeKey, map: u32, reduce: u32, bytes: &[u8]) {
     let (pushed, body): (PushBatch, _) = batch(key, map, 10, &[(reduce, bytes)]);
     assert_eq!(push(client, &pushed, &body), [Code::Ok]);
-    let _: Done = client.ask(&commit_of(key, &[pushed]));
+    let _: Done = client.ask(&commit_of(&[pushed]));
 }
 
 #[test]

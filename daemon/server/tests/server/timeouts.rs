@@ -8,12 +8,11 @@ use std::time::Instant;
 use lodestone_model::{AppAttempt, Code};
 use lodestone_store::{Clock, Environment, ManualClock};
 use lodestone_wire::Message;
-use lodestone_wire::extension::finalize::FinalizeMerge;
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::status::Refused;
 use lodestone_wire::frame::Frame;
 
-use crate::support::client::{app, batch};
+use crate::support::client::{app, batch, commit_of};
 use crate::support::daemon::PATIENCE;
 use crate::support::inside::Inside;
 
@@ -62,7 +61,9 @@ fn an_application_whose_lease_ran_out_is_forgotten_and_its_shuffles_are_gone() {
     let mut client = daemon.connect();
     let key = daemon.key(1);
     client.register(&key, 1, 1);
-    client.push(&key, 0, 1, &[(0, &vec![7; 1 << 20])]);
+    let (meta, body) = batch(&key, 0, 1, &[(0, &vec![7; 1 << 20])]);
+    let id = client.send_upload(&meta, &body);
+    client.answer_to(id);
     let lease: LeaseReply = client.ask(&RenewLease {
         app: app(),
         app_attempt: AppAttempt::NONE,
@@ -72,10 +73,10 @@ fn an_application_whose_lease_ran_out_is_forgotten_and_its_shuffles_are_gone() {
     assert_eq!(lease.granted_ttl_ms, 20_000);
     daemon.jump_over_idle_time();
     clock.advance_ms(20_001);
-    let finalize = FinalizeMerge { key };
+    let commit = commit_of(&[meta]);
     let since = Instant::now();
     let refused: Refused = loop {
-        let id = client.send_rpc(&finalize);
+        let id = client.send_rpc(&commit);
         match Refused::from_bytes(&client.answer_to(id)) {
             // This one was under way when its shuffle was dropped.
             Ok(refused) if refused.code == Code::UnknownShuffle => {}

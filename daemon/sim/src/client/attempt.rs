@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Map attempts of remote shuffles: they push batch after batch, count what was acknowledged, and
-//! commit or abort, sometimes too early, too late, or twice.
+//! Map attempts: they push batch after batch, count what was acknowledged, and commit or abort, sometimes
+//! too early, too late, or twice.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 
-use super::mapper::map_id_of;
-use super::{Asked, Clients, Slot};
+use super::Clients;
+use super::mapper::Pieces;
 use crate::dice::Dice;
 use crate::network::{Network, Packet};
 
@@ -29,7 +29,7 @@ pub(super) struct Attempt {
     ledger: Ledger,
 }
 
-fn key_of(key: &MergeKey, map_index: MapIndex, map_id: MapId) -> AttemptKey {
+pub(super) fn attempt_key(key: &MergeKey, map_index: MapIndex, map_id: MapId) -> AttemptKey {
     let app = key.generation.app.as_str().to_owned();
     (
         app,
@@ -42,28 +42,27 @@ fn key_of(key: &MergeKey, map_index: MapIndex, map_id: MapId) -> AttemptKey {
 }
 
 impl Clients {
-    pub(super) fn push_attempt(
+    /// The next batch of an attempt that nobody keeps: any number of segments for a partition, and now and
+    /// then the end of a block alone.
+    pub(super) fn stream(
         &mut self,
-        connection: u64,
-        (slot, key): (Slot, MergeKey),
+        key: &MergeKey,
+        (partitions, name): (u32, &AttemptKey),
         dice: &mut Dice,
-        network: &mut Network,
-    ) {
-        let map = dice.below(slot.maps as usize) as u32;
-        let (map_index, map_id) = (MapIndex(map), map_id_of(map, dice));
-        let name = key_of(&key, map_index, map_id);
+    ) -> Pieces {
+        let map_id = name.5;
         let next = self.attempts.entry(name.clone()).or_default().next;
         // Now and then another batch under the name of the first one.
         let first_segment = if dice.chance(2) { 0 } else { next };
         let (mut segments, mut body) = (Vec::new(), Vec::new());
         let mut reduce_id = 0;
-        while reduce_id < slot.partitions {
+        while reduce_id < partitions {
             if dice.chance(60) {
                 let number = first_segment + segments.len() as u32;
                 let is_last = dice.chance(30);
                 let bytes = match is_last && number > 0 && dice.chance(30) {
                     true => Vec::new(),
-                    false => self.content(&key, (map_id, number), reduce_id),
+                    false => self.content(key, (map_id, number), reduce_id),
                 };
                 segments.push(Segment {
                     reduce_id: ReduceId(reduce_id),
@@ -77,23 +76,13 @@ impl Clients {
             // Now and then several of one partition.
             reduce_id += u32::from(!dice.chance(20));
         }
-        self.spoil(&mut segments, &mut body, dice);
-        let batch = PushBatch {
-            key,
-            map_index,
-            map_id,
-            first_segment,
-            segments,
-        };
-        if let Some(attempt) = self.attempts.get_mut(&name) {
-            attempt.next += batch.segments.len() as u32;
-        }
-        let packet = Packet::Upload {
-            meta: batch.to_bytes(),
-            body: body.into(),
-        };
-        let asked = Some(Asked::Pushed(name, batch));
-        self.send(connection, packet, asked, dice, network);
+        (first_segment, segments, body)
+    }
+
+    /// A batch is on its way.
+    pub(super) fn sent_of(&mut self, name: &AttemptKey, batch: &PushBatch) {
+        let attempt = self.attempts.entry(name.clone()).or_default();
+        attempt.next += batch.segments.len() as u32;
     }
 
     /// What a daemon took counts, once.
@@ -164,7 +153,18 @@ impl Clients {
             1 => pushed.checksum ^= 1,
             _ => {}
         }
-        let message = match dice.chance(75) {
+        let commits = dice.chance(75);
+        if commits {
+            let of_driver = self
+                .drivers
+                .iter_mut()
+                .filter(|one| one.app.as_str() == app);
+            of_driver
+                .flat_map(|driver| &mut driver.shuffles)
+                .filter(|slot| slot.shuffle == shuffle && slot.merge == merge)
+                .for_each(|slot| slot.is_ripe = true);
+        }
+        let message = match commits {
             true => CommitMap {
                 key,
                 map_index,

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Drivers: they register, finalize, remove, keep leases, and go on to the next thing.
+//! Drivers: they register, remove, keep leases, and go on to the next thing.
 
-use lodestone_model::{
-    AppAttempt, AppId, MapId, MergeId, Mode, ShuffleId, ShuffleKey, ShuffleSpec,
-};
+use lodestone_model::{AppAttempt, AppId, MergeId, Mode, ShuffleId, ShuffleKey, ShuffleSpec};
 use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
-use lodestone_wire::extension::finalize::{FinalizeMerge, RetainAttempts};
 use lodestone_wire::extension::lease::RenewLease;
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::remove::EndApplication;
@@ -19,7 +16,7 @@ use crate::network::{Network, Packet};
 
 impl Clients {
     pub(super) fn register(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
-        let (driver, at) = self.choose(dice, |slot| !slot.finalized);
+        let (driver, at) = self.choose(dice, |slot| !slot.is_ripe);
         self.register_slot(connection, driver, at, dice, network);
     }
 
@@ -34,7 +31,7 @@ impl Clients {
         let (mut key, told) = (self.key_of(driver, at), self.told);
         if let Some(slot) = self.slot_mut(driver, at) {
             slot.registered = told;
-            slot.finalized = false;
+            slot.is_ripe = false;
         }
         if dice.chance(8)
             && let Some(past) = dice.pick(&self.past)
@@ -55,33 +52,8 @@ impl Clients {
         self.send(connection, packet, None, dice, network);
     }
 
-    pub(super) fn finalize(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
-        if dice.chance(20) {
-            self.retain(connection, dice, network);
-            return;
-        }
-        let mut key = self.key(dice, |slot| !slot.finalized);
-        if dice.chance(80) {
-            let (driver, at) = self.choose(dice, |slot| !slot.finalized);
-            key = self.key_of(driver, at);
-            if let Some(slot) = self.slot_mut(driver, at) {
-                slot.finalized = true;
-            }
-        }
-        let packet = Packet::Rpc(FinalizeMerge { key }.to_bytes());
-        self.send(connection, packet, None, dice, network);
-    }
-
-    /// Some attempts are not accounted for.
-    fn retain(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
-        let key = self.key(dice, |slot| slot.finalized);
-        let map_ids = (0..80).filter(|_| dice.chance(80)).map(MapId).collect();
-        let packet = Packet::Rpc(RetainAttempts { key, map_ids }.to_bytes());
-        self.send(connection, packet, None, dice, network);
-    }
-
     pub(super) fn renew(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
-        let key = self.key(dice, |slot| slot.finalized);
+        let key = self.key(dice, |slot| slot.is_ripe);
         let renew = RenewLease {
             app_attempt: attempt_of(&key.generation),
             app: key.generation.app,
@@ -93,7 +65,7 @@ impl Clients {
     }
 
     pub(super) fn remove(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
-        let key = self.key(dice, |slot| slot.finalized);
+        let key = self.key(dice, |slot| slot.is_ripe);
         let mut key = key.generation;
         if dice.chance(30) {
             key.merge = MergeId(-1);
@@ -109,7 +81,7 @@ impl Clients {
         dice: &mut Dice,
         network: &mut Network,
     ) {
-        let key = self.key(dice, |slot| slot.finalized);
+        let key = self.key(dice, |slot| slot.is_ripe);
         let end = EndApplication {
             app_attempt: attempt_of(&key.generation),
             app: key.generation.app,
@@ -124,7 +96,7 @@ impl Clients {
         let Some(driver) = self.drivers.get_mut(at) else {
             return;
         };
-        let at = driver.shuffles.iter().position(|slot| slot.finalized);
+        let at = driver.shuffles.iter().position(|slot| slot.is_ripe);
         let at = at.unwrap_or_else(|| dice.below(SHUFFLES));
         let old = driver.shuffles.get(at).copied();
         self.past
@@ -136,7 +108,7 @@ impl Clients {
                 fresh = Slot {
                     merge: MergeId(old.merge.0 + 1),
                     registered: 0,
-                    finalized: false,
+                    is_ripe: false,
                     ..old
                 };
             }
@@ -179,7 +151,7 @@ impl Driver {
             maps: 1 + dice.below(8) as u32,
             partitions: 1 + dice.below(6) as u32,
             registered: 0,
-            finalized: false,
+            is_ripe: false,
         }
     }
 

@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Map attempts: they push batches, some of them damaged on the way or wrong from the start.
+//! Map attempts, whose output executors keep or do not: which batches they push, and how some of these
+//! are damaged on the way or wrong from the start.
 
 use lodestone_model::{Crc32c, MapId, MapIndex, Mode, ReduceId, Segment, ShuffleKey};
 use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::push::PushBatch;
 
-use super::{Clients, Slot};
+use super::attempt::attempt_key;
+use super::{Asked, Clients};
 use crate::dice::Dice;
 use crate::model::attempt_of;
 use crate::network::{Network, Packet};
+
+/// Blocks that are pushed together.
+const BLOCKS_IN_A_BATCH: u32 = 3;
+
+/// The sequence of a segment that is its whole block.
+const ONLY: u32 = 1;
+
+/// Number of the first segment, the segments, and their bytes.
+pub(super) type Pieces = (u32, Vec<Segment>, Vec<u8>);
 
 /// One of two attempts of a map.
 pub(super) fn map_id_of(map: u32, dice: &mut Dice) -> MapId {
@@ -18,11 +29,8 @@ pub(super) fn map_id_of(map: u32, dice: &mut Dice) -> MapId {
 
 impl Clients {
     pub(super) fn push(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
-        let (driver, at) = self.choose(dice, |slot| !slot.finalized);
+        let (driver, at) = self.choose(dice, |_| true);
         let slot = *self.slot(driver, at);
-        let Slot {
-            maps, partitions, ..
-        } = slot;
         if self.slot(driver, at).registered != self.told && dice.chance(80) {
             self.register_slot(connection, driver, at, dice, network);
         }
@@ -30,39 +38,49 @@ impl Clients {
             true => self.key_of(driver, at),
             false => self.key(dice, |slot| slot.registered != 0),
         };
-        if slot.mode == Mode::Remote {
-            self.push_attempt(connection, (slot, key), dice, network);
-            return;
-        }
-        let map = dice.below(maps as usize) as u32;
+        let map = dice.below(slot.maps as usize) as u32;
         let (map_index, map_id) = (MapIndex(map), map_id_of(map, dice));
-        let (mut segments, mut body) = (Vec::new(), Vec::new());
-        for reduce_id in 0..partitions {
-            if dice.chance(60) {
-                let bytes = self.content(&key, (map_id, 0), reduce_id);
-                segments.push(Segment {
-                    reduce_id: ReduceId(reduce_id),
-                    sequence: 0,
-                    length: bytes.len() as u32,
-                    records: (bytes.len() / 10) as i32,
-                    crc32c: Crc32c(crc32c::crc32c(&bytes)),
-                });
-                body.extend_from_slice(&bytes);
-            }
-        }
+        let name = attempt_key(&key, map_index, map_id);
+        let (first_segment, mut segments, mut body) = match slot.mode {
+            Mode::Merge => self.blocks(&key, (slot.partitions, map_id), dice),
+            Mode::Remote => self.stream(&key, (slot.partitions, &name), dice),
+        };
         self.spoil(&mut segments, &mut body, dice);
         let batch = PushBatch {
             key,
             map_index,
             map_id,
-            first_segment: 0,
+            first_segment,
             segments,
         };
+        self.sent_of(&name, &batch);
         let packet = Packet::Upload {
             meta: batch.to_bytes(),
             body: body.into(),
         };
-        self.send(connection, packet, None, dice, network);
+        let asked = Some(Asked::Pushed(name, batch));
+        self.send(connection, packet, asked, dice, network);
+    }
+
+    /// Some of the blocks of a map output that its executor keeps. Each is one segment, and has the number
+    /// of its partition: a batch that is drawn again is the same.
+    fn blocks(&self, key: &MergeKey, of: (u32, MapId), dice: &mut Dice) -> Pieces {
+        let (partitions, map_id) = of;
+        let batches = partitions.div_ceil(BLOCKS_IN_A_BATCH) as usize;
+        let first = BLOCKS_IN_A_BATCH * dice.below(batches) as u32;
+        let (mut segments, mut body) = (Vec::new(), Vec::new());
+        for reduce_id in first..partitions.min(first + BLOCKS_IN_A_BATCH) {
+            let bytes = self.content(key, (map_id, reduce_id), reduce_id);
+            segments.push(Segment {
+                reduce_id: ReduceId(reduce_id),
+                sequence: ONLY,
+                length: bytes.len() as u32,
+                records: (bytes.len() / 10) as i32,
+                crc32c: Crc32c(crc32c::crc32c(&bytes)),
+            });
+            body.extend_from_slice(&bytes);
+        }
+        (first, segments, body)
     }
 
     /// Damages some batches on their way, and makes some that no client should send.

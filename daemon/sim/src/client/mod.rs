@@ -35,6 +35,9 @@ pub const CONNECTIONS: u64 = 4;
 /// Packets that may be sent again.
 const REMEMBERED: usize = 64;
 
+/// Layouts that readers keep.
+const KEPT_LAYOUTS: usize = 8;
+
 /// Shuffles that an application works on at a time.
 const SHUFFLES: usize = 3;
 
@@ -49,8 +52,10 @@ pub struct Clients {
     told_before: Vec<i64>,
     /// Keys of shuffles that were replaced.
     past: Vec<MergeKey>,
-    /// Attempts of remote shuffles, as their writers see them.
+    /// Map attempts, as their writers see them.
     attempts: BTreeMap<AttemptKey, Attempt>,
+    /// Layouts that readers have, and may come back to.
+    layouts: VecDeque<(SegmentLayout, SegmentLayoutReply)>,
     sent: VecDeque<Envelope>,
     asked: BTreeMap<u64, Asked>,
     requests: u64,
@@ -73,8 +78,8 @@ struct Slot {
     partitions: u32,
     /// The incarnation that the shuffle was registered with.
     registered: i64,
-    /// Whether finalize was sent.
-    finalized: bool,
+    /// Whether an attempt was to commit: there may be something to read.
+    is_ripe: bool,
 }
 
 /// What an answer will be used for.
@@ -100,6 +105,7 @@ impl Clients {
             told_before: Vec::new(),
             past: Vec::new(),
             attempts: BTreeMap::new(),
+            layouts: VecDeque::new(),
             sent: VecDeque::new(),
             asked: BTreeMap::new(),
             requests: 0,
@@ -113,18 +119,17 @@ impl Clients {
             self.hello(connection, dice, network);
             return;
         }
-        match dice.weighted(&[44, 6, 6, 16, 4, 2, 1, 8, 5, 4, 10, 2]) {
+        match dice.weighted(&[44, 6, 16, 16, 4, 2, 1, 8, 5, 2, 4]) {
             0 => self.push(connection, dice, network),
             1 => self.register(connection, dice, network),
-            2 => self.finalize(connection, dice, network),
+            2 => self.end_attempt(connection, dice, network),
             3 => self.layout(connection, dice, network),
             4 => self.renew(connection, dice, network),
             5 => self.remove(connection, dice, network),
             6 => self.end_application(connection, dice, network),
             7 => self.repeat(dice, network),
             8 => self.replace(dice),
-            10 => self.end_attempt(connection, dice, network),
-            11 => self.drain(connection, dice, network),
+            9 => self.drain(connection, dice, network),
             _ => self.executor(connection, dice, network),
         }
     }
@@ -268,7 +273,7 @@ impl Clients {
             }
             Some(Asked::Layout(layout)) => {
                 if let Ok(reply) = SegmentLayoutReply::from_bytes(response) {
-                    self.fetch(connection, layout, reply, dice, network);
+                    self.read(connection, (layout, reply), dice, network);
                 }
             }
             Some(Asked::Pushed(attempt, batch)) => {

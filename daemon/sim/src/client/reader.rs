@@ -9,7 +9,7 @@ use lodestone_wire::extension::fetch::{
     FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
 
-use super::{Asked, Clients};
+use super::{Asked, Clients, KEPT_LAYOUTS};
 use crate::dice::Dice;
 use crate::network::{Envelope, Network, Packet};
 
@@ -17,8 +17,16 @@ use crate::network::{Envelope, Network, Packet};
 const ALL_MAPS: u32 = i32::MAX.unsigned_abs();
 
 impl Clients {
+    /// A reader asks for a layout, or comes back to one that it has.
     pub(super) fn layout(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
-        let key = self.key(dice, |slot| slot.finalized);
+        let at = dice.below(self.layouts.len().max(1));
+        if dice.chance(30)
+            && let Some((layout, reply)) = self.layouts.get(at).cloned()
+        {
+            self.fetch(connection, (layout, &reply), dice, network);
+            return;
+        }
+        let key = self.key(dice, |slot| slot.is_ripe);
         let maps = match dice.below(10) {
             0..7 => (0, ALL_MAPS),
             7 => (2, 1),
@@ -36,11 +44,26 @@ impl Clients {
         self.send(connection, packet, asked, dice, network);
     }
 
-    pub(super) fn fetch(
+    /// A reader fetches what a layout shows, and keeps it.
+    pub(super) fn read(
         &mut self,
         connection: u64,
-        layout: SegmentLayout,
-        reply: SegmentLayoutReply,
+        shown: (SegmentLayout, SegmentLayoutReply),
+        dice: &mut Dice,
+        network: &mut Network,
+    ) {
+        let (layout, reply) = shown;
+        self.fetch(connection, (layout.clone(), &reply), dice, network);
+        if self.layouts.len() == KEPT_LAYOUTS {
+            self.layouts.pop_front();
+        }
+        self.layouts.push_back((layout, reply));
+    }
+
+    fn fetch(
+        &mut self,
+        connection: u64,
+        (layout, reply): (SegmentLayout, &SegmentLayoutReply),
         dice: &mut Dice,
         network: &mut Network,
     ) {

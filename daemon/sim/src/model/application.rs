@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Register, finalize, remove, and the lease: what an application's driver asks for.
+//! Register, remove, and the lease: what an application's driver asks for.
 
 use std::collections::BTreeMap;
 
-use lodestone_model::{Code, Ledger, MergeId, Mode, ShuffleKey};
+use lodestone_model::{Code, MergeId, ShuffleKey};
 use lodestone_server::handler::Answer;
-use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply, RetainAttempts};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 
-use super::refusal::{Judged, agree, breach, refused_or};
-use super::{Application, Laid, Model, Shuffle, attempt_of};
+use super::refusal::{Judged, agree, refused_or};
+use super::{Application, Model, Shuffle, attempt_of};
 
 pub(super) const FIRST_LEASE_MS: u64 = 120_000;
 const LEASE_MS: (i64, i64) = (10_000, 3_600_000);
@@ -85,54 +84,12 @@ impl Model {
             maps: request.spec.num_maps,
             partitions: request.spec.num_partitions,
             format: request.spec.format,
-            totals: None,
             laid: BTreeMap::new(),
-            acknowledged: Ledger::default(),
             attempts: BTreeMap::new(),
         };
         application.removed.remove(&id);
         application.shuffles.insert(id, shuffle);
         Ok(())
-    }
-
-    pub(super) fn finalize(&mut self, request: &FinalizeMerge, answer: &Answer) -> Judged {
-        let incarnation = self.incarnation;
-        let found = match self.shuffle(&request.key, Code::UnknownShuffle) {
-            Ok(shuffle) if shuffle.mode == Mode::Remote => Err(Code::Malformed),
-            other => other,
-        };
-        let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
-        let reply: Option<FinalizeMergeReply> = refused_or(answer, incarnation, expected)?;
-        let (Some(reply), Ok(shuffle)) = (reply, found) else {
-            return Ok(());
-        };
-        agree("incarnation", &reply.incarnation, &incarnation)?;
-        match &shuffle.totals {
-            Some(first) => agree("totals of a repeated finalize", &reply, first),
-            None => {
-                shuffle.check_totals(&reply)?;
-                shuffle.totals = Some(reply);
-                Ok(())
-            }
-        }
-    }
-
-    pub(super) fn retain(&mut self, request: &RetainAttempts, answer: &Answer) -> Judged {
-        let incarnation = self.incarnation;
-        let found = match self.shuffle(&request.key, Code::UnknownShuffle) {
-            Ok(shuffle) if shuffle.mode == Mode::Remote => Err(Code::Malformed),
-            Ok(shuffle) if shuffle.totals.is_none() => Err(Code::NotFinalized),
-            other => other,
-        };
-        let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
-        let reply: Option<FinalizeMergeReply> = refused_or(answer, incarnation, expected)?;
-        let (Some(reply), Ok(shuffle)) = (reply, found) else {
-            return Ok(());
-        };
-        for laid in shuffle.laid.values_mut().flatten() {
-            laid.gone |= !request.map_ids.contains(&laid.segment.map_id);
-        }
-        shuffle.check_retained(&reply)
     }
 
     /// Carries out Spark's one-way removal.
@@ -193,64 +150,5 @@ impl Model {
             self.applications.remove(name);
         });
         Ok(())
-    }
-}
-
-impl Shuffle {
-    /// The answer counts what was retained, and what was lost.
-    fn check_retained(&self, totals: &FinalizeMergeReply) -> Judged {
-        if self.laid.values().flatten().any(|laid| !laid.sure) {
-            return Ok(());
-        }
-        let mut shown = Ledger::default();
-        for (reduce, laid) in &self.laid {
-            for laid in laid.iter().filter(|laid| !laid.gone) {
-                shown = shown.and(Ledger::of(*reduce, [laid.segment]));
-            }
-        }
-        agree(
-            "retained segments",
-            &totals.summary.segments,
-            &shown.segments,
-        )?;
-        match totals.summary.lost_segments {
-            0 => agree("their checksum", &totals.summary.checksum, &shown.checksum),
-            _ => Ok(()),
-        }
-    }
-
-    /// The totals are between those of the segments that are sure and those of all.
-    pub(super) fn check_totals(&self, totals: &FinalizeMergeReply) -> Judged {
-        let sum = |counts: fn(&Laid) -> bool| {
-            let (mut partitions, mut segments, mut bytes) = (0, 0, 0);
-            for laid in self.laid.values() {
-                let counted = laid.iter().filter(|laid| counts(laid));
-                let before = segments;
-                for laid in counted {
-                    segments += 1;
-                    bytes += u64::from(laid.segment.length);
-                }
-                partitions += u32::from(segments > before);
-            }
-            (partitions, segments, bytes)
-        };
-        let totals = &totals.summary;
-        let held = Ledger {
-            segments: totals.segments + totals.lost_segments,
-            checksum: totals.checksum,
-        };
-        agree("ledger of what was acknowledged", &held, &self.acknowledged)?;
-        let (least, most) = (sum(|laid| laid.sure), sum(|_| true));
-        let found = (totals.partitions, totals.segments, totals.bytes);
-        let fits = least.0 <= found.0
-            && found.0 <= most.0
-            && (least.1..=most.1).contains(&found.1)
-            && (least.2..=most.2).contains(&found.2);
-        match fits {
-            true => Ok(()),
-            false => breach(format!(
-                "totals: are {found:?}, must be {least:?} to {most:?}"
-            )),
-        }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attempts of remote shuffles: what is taken of them, and when it counts.
+//! Map attempts: what is taken of them, and when it counts.
 
 use bytes::Bytes;
 use lodestone_model::{Code, Ledger, MapIndex, Mode, ReduceId};
@@ -19,7 +19,7 @@ impl Model {
         let pushed = request.pushed;
         let id = (request.map_index, request.map_id);
         let expected =
-            self.remote(&request.key, request.map_index)
+            self.of_map(&request.key, request.map_index)
                 .and_then(|shuffle| match shuffle.attempts.get_mut(&id) {
                     None if pushed.segments == 0 => Ok(()),
                     None => Err(Code::LedgerMismatch),
@@ -36,7 +36,7 @@ impl Model {
     pub(super) fn abort(&mut self, request: &AbortMap, answer: &Answer) -> Judged {
         let incarnation = self.incarnation;
         let id = (request.map_index, request.map_id);
-        let found = self.remote(&request.key, request.map_index);
+        let found = self.of_map(&request.key, request.map_index);
         let expected = found.map(|shuffle| {
             let attempt = shuffle.attempts.entry(id).or_default();
             attempt.state = AttemptState::Aborted;
@@ -50,11 +50,9 @@ impl Model {
         refused_or::<Done>(answer, incarnation, expected).map(|_| ())
     }
 
-    fn remote(&mut self, key: &MergeKey, map_index: MapIndex) -> Result<&mut Shuffle, Code> {
+    fn of_map(&mut self, key: &MergeKey, map_index: MapIndex) -> Result<&mut Shuffle, Code> {
         match self.shuffle(key, Code::UnknownShuffle) {
-            Ok(shuffle) if shuffle.mode == Mode::Merge || map_index.0 >= shuffle.maps => {
-                Err(Code::Malformed)
-            }
+            Ok(shuffle) if map_index.0 >= shuffle.maps => Err(Code::Malformed),
             other => other,
         }
     }
@@ -73,7 +71,8 @@ impl Shuffle {
         let count = batch.segments.len();
         let id = (batch.map_index, batch.map_id);
         if draining && !self.attempts.contains_key(&id) {
-            return agree("codes", &codes.to_vec(), &vec![Code::Draining; count]);
+            let refused = vec![Code::Draining; count];
+            return agree("codes of a push while it drains", &codes.to_vec(), &refused);
         }
         let attempt = self.attempts.entry(id).or_default();
         let before = match attempt.state {
@@ -91,8 +90,9 @@ impl Shuffle {
                 taken.segments as usize
             }
         };
+        let stays = self.mode == Mode::Remote || !trouble.writes;
         let mut refused = draining.then_some(Code::Draining);
-        for (at, (laid, code)) in pieces(batch, body).zip(codes).enumerate() {
+        for (at, (mut laid, code)) in pieces(batch, body).zip(codes).enumerate() {
             if at < before {
                 agree("code of what is there", code, &Code::Duplicate)?;
                 continue;
@@ -111,6 +111,7 @@ impl Shuffle {
                     attempt.ledger = attempt.ledger.and(one);
                     let taken = attempt.batches.entry(batch.first_segment).or_default();
                     *taken = taken.and(one);
+                    laid.sure = stays;
                     self.laid.entry(reduce_id).or_default().push(laid);
                 }
                 code if is_disk(code) && trouble.writes => refused = Some(code),

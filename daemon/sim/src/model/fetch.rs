@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fetch: what a layout must show, and which bytes a chunk must have.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use lodestone_model::{Code, Mode};
+use lodestone_model::{Code, LaidSegment};
 use lodestone_server::handler::Answer;
-use lodestone_wire::extension::MergeKey;
 use lodestone_wire::extension::fetch::{
     FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
 use lodestone_wire::spark::fetch::StreamHandle;
 
-use super::refusal::{Judged, agree, breach, refusal, refused_or};
+use super::refusal::{Judged, agree, refused_or};
 use super::{AttemptState, Laid, Model, Shuffle, Stream};
 
 /// What opening a chunk must lead to.
@@ -23,8 +23,8 @@ pub enum Chunk {
     Refused(Code),
     /// Exactly these bytes.
     Bytes(Vec<u8>),
-    /// A failed write left open which segments there are.
-    Open,
+    /// These bytes, if a failed write took none of them along; or a refusal, with ABORTED.
+    Doubtful(Vec<u8>),
 }
 
 impl Model {
@@ -33,7 +33,7 @@ impl Model {
         let maps = request.map_start..request.map_end;
         let found = match maps.start > maps.end {
             true if request.key.incarnation == incarnation => Err(Code::Malformed),
-            _ => self.readable(&request.key),
+            _ => self.shuffle(&request.key, Code::UnknownShuffle),
         };
         let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
         let reply: Option<SegmentLayoutReply> = refused_or(answer, incarnation, expected)?;
@@ -43,24 +43,14 @@ impl Model {
         agree("incarnation", &reply.incarnation, &incarnation)?;
         let asked = reply.partitions.iter().map(|p| p.reduce_id).collect();
         agree("partitions", &request.reduce_ids, &asked)?;
+        let mut dropped = 0;
         for partition in &reply.partitions {
-            shuffle
+            dropped += shuffle
                 .check_partition(&maps, partition)
                 .map_err(|text| format!("partition {}: {text}", partition.reduce_id))?;
         }
-        match &shuffle.totals {
-            Some(totals) => shuffle.check_totals(totals),
-            None => Ok(()),
-        }
-    }
-
-    fn readable(&mut self, key: &MergeKey) -> Result<&mut Shuffle, Code> {
-        match self.shuffle(key, Code::UnknownShuffle) {
-            Ok(shuffle) if shuffle.mode == Mode::Merge && shuffle.totals.is_none() => {
-                Err(Code::NotFinalized)
-            }
-            other => other,
-        }
+        self.dropped += dropped;
+        Ok(())
     }
 
     pub(super) fn fetch(
@@ -71,12 +61,10 @@ impl Model {
     ) -> Judged {
         let incarnation = self.incarnation;
         let chunks = &request.chunks;
-        let expected = match self.readable(&request.key) {
+        let expected = match self.shuffle(&request.key, Code::UnknownShuffle) {
             Err(code) => Err(code),
             Ok(shuffle) => chunks.iter().try_for_each(|wanted| {
                 match shuffle.chunk(wanted) {
-                    // What the daemon says decides; the bytes are compared when they come.
-                    Chunk::Open => refusal(answer).map_or(Ok(()), |found| Err(found.code)),
                     // Only whoever takes it is told.
                     Chunk::Refused(Code::Aborted) => Ok(()),
                     Chunk::Refused(code) => Err(code),
@@ -120,7 +108,7 @@ impl Model {
         let Some(wanted) = wanted else {
             return Chunk::Closed;
         };
-        match self.readable(&key) {
+        match self.shuffle(&key, Code::UnknownShuffle) {
             Ok(shuffle) => shuffle.chunk(&wanted),
             Err(code) => Chunk::Refused(code),
         }
@@ -128,86 +116,51 @@ impl Model {
 }
 
 impl Shuffle {
-    /// Compares a partition's layout with what was pushed, and learns which of the segments that
-    /// are not sure are there.
-    fn check_partition(&mut self, maps: &Range<u32>, found: &PartitionLayout) -> Judged {
-        if self.mode == Mode::Remote {
-            return self.check_attempts(maps, found);
-        }
+    /// Compares a partition's layout with what its attempts committed, and learns which of the segments
+    /// that are not sure are there. Says how many are not.
+    fn check_partition(&mut self, maps: &Range<u32>, found: &PartitionLayout) -> Judged<u64> {
         let laid = self.laid.entry(found.reduce_id).or_default();
-        match found.code {
-            Code::UnknownPartition => {
-                agree("runs", &found.runs.len(), &0)?;
-                let sure = laid.iter().filter(|laid| laid.sure).count();
-                agree("segments of an unknown partition", &sure, &0)?;
-                laid.clear();
-                return Ok(());
-            }
-            Code::Ok if laid.is_empty() => return breach("unknown, and shown as empty"),
-            code => agree("code", &code, &Code::Ok)?,
-        }
-        let shown = found.runs.iter().flat_map(|run| &run.segments);
-        let mut shown = shown.peekable();
-        let mut missing = None;
-        laid.retain_mut(|laid| {
-            if laid.gone || !maps.contains(&laid.segment.map_index.0) {
-                return true;
-            }
-            if shown.next_if(|shown| **shown == laid.segment).is_some() {
-                laid.sure = true;
-                return true;
-            }
-            if laid.sure {
-                missing = missing.or(Some(laid.segment.map_index));
-            }
-            false
-        });
-        if let Some(map) = missing {
-            return breach(format!("the segment of map {map} is not shown"));
-        }
-        match shown.next() {
-            Some(shown) => breach(format!("shows what is not there: {shown:?}")),
-            None if laid.is_empty() => breach("nothing is there, and it is not unknown"),
-            None => {
-                let is_shown = |laid: &Laid| !laid.gone && maps.contains(&laid.segment.map_index.0);
-                check_runs(laid, is_shown, found)
-            }
-        }
-    }
-
-    /// Compares a partition of a remote shuffle with what its attempts committed.
-    fn check_attempts(&self, maps: &Range<u32>, found: &PartitionLayout) -> Judged {
-        let laid = self.laid.get(&found.reduce_id).map(Vec::as_slice);
-        let laid = laid.unwrap_or_default();
         if laid.is_empty() {
             agree("runs", &found.runs.len(), &0)?;
-            return agree("code", &found.code, &Code::UnknownPartition);
+            agree("code", &found.code, &Code::UnknownPartition)?;
+            return Ok(0);
         }
         agree("code", &found.code, &Code::Ok)?;
-        let is_shown = |laid: &Laid| {
+        let mut dropped = 0;
+        let attempts = &self.attempts;
+        let may_be_shown = |laid: &Laid| {
             let id = (laid.segment.map_index, laid.segment.map_id);
-            let attempt = self.attempts.get(&id);
+            let attempt = attempts.get(&id);
             let committed = attempt.is_some_and(|one| one.state == AttemptState::Committed);
             committed && !laid.gone && maps.contains(&laid.segment.map_index.0)
         };
-        check_runs(laid, is_shown, found)?;
+        let runs = found.runs.iter();
+        let shown: BTreeMap<u32, &LaidSegment> = runs
+            .flat_map(|run| (run.first..).zip(&run.segments))
+            .collect();
+        for (place, laid) in (0..).zip(laid.iter_mut()) {
+            if !laid.sure && may_be_shown(laid) {
+                laid.gone = !shown.contains_key(&place);
+                laid.sure = true;
+                dropped += u64::from(laid.gone);
+            }
+        }
+        check_runs(laid, may_be_shown, found)?;
         let expected = laid
             .iter()
-            .filter(|laid| is_shown(laid))
+            .filter(|laid| may_be_shown(laid))
             .map(|laid| &laid.segment);
         let shown = found.runs.iter().flat_map(|run| &run.segments);
-        agree("segments", &shown.collect::<Vec<_>>(), &expected.collect())
+        agree("segments", &shown.collect::<Vec<_>>(), &expected.collect())?;
+        Ok(dropped)
     }
 
-    /// What a chunk of a finalized partition must be.
+    /// What a chunk of a partition must be.
     fn chunk(&self, wanted: &WantedChunk) -> Chunk {
         let laid = self.laid.get(&wanted.reduce_id).map(Vec::as_slice);
         let laid = laid.unwrap_or_default();
         if laid.is_empty() {
             return Chunk::Refused(Code::UnknownPartition);
-        }
-        if laid.iter().any(|laid| !laid.sure) {
-            return Chunk::Open;
         }
         let places = wanted.runs.iter().map(|run| {
             let first = run.first as usize;
@@ -225,20 +178,19 @@ impl Shuffle {
                 Chunk::Refused(Code::Aborted)
             }
             Some(segments) => {
-                let bytes = segments.concat();
-                let bytes: Vec<&[u8]> = bytes.iter().map(|laid| laid.bytes.as_ref()).collect();
-                Chunk::Bytes(bytes.concat())
+                let segments = segments.concat();
+                let bytes: Vec<&[u8]> = segments.iter().map(|laid| laid.bytes.as_ref()).collect();
+                match segments.iter().all(|laid| laid.sure) {
+                    true => Chunk::Bytes(bytes.concat()),
+                    false => Chunk::Doubtful(bytes.concat()),
+                }
             }
         }
     }
 }
 
-/// Each run starts where its first segment is, and ends where the next one is not shown. Where it is
-/// open which segments there are, so are their places.
+/// Each run starts where its first segment is, and ends where the next one is not shown.
 fn check_runs(laid: &[Laid], is_shown: impl Fn(&Laid) -> bool, found: &PartitionLayout) -> Judged {
-    if laid.iter().any(|laid| !laid.sure) {
-        return Ok(());
-    }
     let shown = (0_u32..).zip(laid).filter(|(_, laid)| is_shown(laid));
     let mut expected: Vec<(u32, usize)> = Vec::new();
     for (place, _) in shown {

@@ -3,8 +3,9 @@
 //! judges every answer. No files, no memory, no speed: lists of segments.
 //!
 //! The only thing it does not know is which segments of a merged tail a failed write took along. Such
-//! a segment is no longer *sure*: it may be served, whole, or be absent; the first layout that shows
-//! or omits it decides for good. Of remote shuffles nothing is ever taken along.
+//! a segment is no longer *sure*: it may be served, whole, or its place is empty for ever. A layout that
+//! omits it says so; one that shows it says that it was there until then. Of remote shuffles nothing is
+//! ever taken along.
 
 mod application;
 mod commit;
@@ -24,8 +25,8 @@ use lodestone_model::{
 };
 use lodestone_server::handler::Answer;
 use lodestone_wire::Message;
+use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::WantedChunk;
-use lodestone_wire::extension::finalize::FinalizeMergeReply;
 use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION, hello, register};
 use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
 
@@ -49,9 +50,9 @@ struct Laid {
     bytes: Bytes,
     /// Written to the file: no failure takes it along.
     on_file: bool,
-    /// False if it was not on file when a disk failed.
+    /// False if it has an original, and was not on file when a disk failed.
     sure: bool,
-    /// Its attempt was aborted: only its place is left.
+    /// Its attempt was aborted, or it was dropped: only its place is left.
     gone: bool,
 }
 
@@ -62,16 +63,12 @@ struct Shuffle {
     maps: u32,
     partitions: u32,
     format: String,
-    /// The answer to finalize, once given.
-    totals: Option<FinalizeMergeReply>,
+    /// By their places.
     laid: BTreeMap<ReduceId, Vec<Laid>>,
-    /// Every segment that was answered with OK, lost since or not.
-    acknowledged: Ledger,
-    /// Of a remote shuffle.
     attempts: BTreeMap<(MapIndex, MapId), Attempt>,
 }
 
-/// A map attempt of a remote shuffle.
+/// A map attempt. What was taken of it counts, whether it is still there or not.
 #[derive(Debug, Default)]
 struct Attempt {
     state: AttemptState,
@@ -117,6 +114,8 @@ pub struct Model {
     executors: executors::Executors,
     /// Nothing new is taken.
     draining: bool,
+    /// Segments that were dropped, as far as layouts have told.
+    dropped: u64,
     /// By daemons that were stopped, the last one last.
     left: Vec<handover::Left>,
 }
@@ -152,6 +151,11 @@ impl Model {
     /// A connection is closed: its streams are gone.
     pub fn disconnect(&mut self, connection: u64) {
         self.streams.retain(|(of, _), _| *of != connection);
+    }
+
+    /// Segments that layouts were found to omit, because failed writes had taken them along.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// Whether the daemon must hold no shuffle.
@@ -190,8 +194,8 @@ impl Model {
         keys
     }
 
-    /// Places whose segments were aborted: key, partition, place.
-    pub fn aborted(&self) -> Vec<(MergeKey, ReduceId, u32)> {
+    /// Places whose segments are gone: key, partition, place.
+    pub fn gone(&self) -> Vec<(MergeKey, ReduceId, u32)> {
         let mut found = Vec::new();
         for (key, _) in self.shuffles() {
             let ShuffleKey { app, shuffle, .. } = &key.generation;
@@ -205,15 +209,34 @@ impl Model {
         found
     }
 
-    /// From now on any segment that is neither finalized nor on file may be gone with its tail.
+    /// What makes every attempt visible that has neither committed nor been aborted.
+    pub fn commits(&self) -> Vec<CommitMap> {
+        let mut commits = Vec::new();
+        for (key, _) in self.shuffles() {
+            let ShuffleKey { app, shuffle, .. } = &key.generation;
+            let application = self.applications.get(app.as_str());
+            let shuffle = application.and_then(|one| one.shuffles.get(shuffle));
+            let attempts = shuffle.iter().flat_map(|shuffle| &shuffle.attempts);
+            let open = attempts.filter(|(_, attempt)| attempt.state == AttemptState::Open);
+            commits.extend(open.map(|(&(map_index, map_id), attempt)| CommitMap {
+                key: key.clone(),
+                map_index,
+                map_id,
+                pushed: attempt.ledger,
+            }));
+        }
+        commits
+    }
+
+    /// From now on any segment that has an original, and is not on file, may be gone with its tail.
     pub fn doubt(&mut self) {
         let shuffles = self
             .applications
             .values_mut()
             .flat_map(|application| application.shuffles.values_mut())
-            .filter(|shuffle| shuffle.mode == Mode::Merge && shuffle.totals.is_none());
+            .filter(|shuffle| shuffle.mode == Mode::Merge);
         for laid in shuffles.flat_map(|shuffle| shuffle.laid.values_mut().flatten()) {
-            laid.sure = laid.on_file;
+            laid.sure = laid.on_file || laid.gone;
         }
     }
 
@@ -226,7 +249,7 @@ impl Model {
         answer: &Answer,
         trouble: Trouble,
     ) -> Judged {
-        use lodestone_wire::extension::{commit, drain, fetch, finalize, lease, remove};
+        use lodestone_wire::extension::{commit, drain, fetch, lease, remove};
         if trouble.writes {
             self.doubt();
         }
@@ -237,10 +260,8 @@ impl Model {
                 self.register(now_ms, decoded(request)?, answer)
             }
             Some(&drain::Drain::ID) => self.drain(&decoded(request)?, answer),
-            Some(&commit::CommitMap::ID) => self.commit(&decoded(request)?, answer),
+            Some(&CommitMap::ID) => self.commit(&decoded(request)?, answer),
             Some(&commit::AbortMap::ID) => self.abort(&decoded(request)?, answer),
-            Some(&finalize::FinalizeMerge::ID) => self.finalize(&decoded(request)?, answer),
-            Some(&finalize::RetainAttempts::ID) => self.retain(&decoded(request)?, answer),
             Some(&fetch::SegmentLayout::ID) => self.layout(&decoded(request)?, answer),
             Some(&fetch::FetchSegments::ID) => self.fetch(connection, &decoded(request)?, answer),
             Some(&RegisterExecutor::ID) => self.register_executor(request, answer, trouble),

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Push: which code each segment of a batch must get, and what is merged after it.
+//! Push: which code each segment of a batch must get, and what is there after it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use bytes::Bytes;
-use lodestone_model::{Code, LaidSegment, Ledger, Mode, ReduceId, Segment, ShuffleId};
+use lodestone_model::{Code, LaidSegment, ReduceId, Segment, ShuffleId};
 use lodestone_server::handler::Answer;
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 
-use super::refusal::{Judged, agree, breach, refused_or};
+use super::refusal::{Judged, agree, refused_or};
 use super::{Laid, Model, Shuffle, Trouble, decoded};
 use crate::disk::Written;
 
@@ -53,17 +53,8 @@ impl Model {
         agree("incarnation", &reply.incarnation, &incarnation)?;
         agree("codes", &reply.codes.len(), &batch.segments.len())?;
         match found {
-            Ok(shuffle) if shuffle.mode == Mode::Remote => {
-                shuffle.take(&batch, body, &reply.codes, trouble, draining)
-            }
-            Ok(shuffle) if shuffle.totals.is_none() && draining => {
-                let refused = vec![Code::Draining; reply.codes.len()];
-                agree("codes of a push while it drains", &reply.codes, &refused)
-            }
-            Ok(shuffle) if shuffle.totals.is_none() => {
-                shuffle.merge(&batch, body, &reply.codes, trouble)
-            }
-            _ => {
+            Ok(shuffle) => shuffle.take(&batch, body, &reply.codes, trouble, draining),
+            Err(_) => {
                 let late = vec![Code::TooLate; reply.codes.len()];
                 agree("codes of a late push", &reply.codes, &late)
             }
@@ -125,8 +116,8 @@ impl Shuffle {
         }
         for (reduce, last) in found {
             let laid = self.laid.get_mut(&reduce).into_iter().flatten();
-            // Behind a segment that may be gone, nobody knows which were in the tail.
-            for laid in laid.take(last + 1).take_while(|laid| laid.sure) {
+            // Of those that may be gone nobody knows whether they were in the tail.
+            for laid in laid.take(last + 1).filter(|laid| laid.sure) {
                 laid.on_file = true;
             }
         }
@@ -135,44 +126,14 @@ impl Shuffle {
 
 impl Shuffle {
     fn is_malformed(&self, batch: &PushBatch, body: &Bytes) -> bool {
-        let merged = self.mode == Mode::Merge;
         let bad = |segment: &Segment| {
             let sequence = segment.sequence;
             let ends = sequence > 1 && sequence % 2 == 1 && segment.records == 0;
-            segment.reduce_id.0 >= self.partitions
-                || (segment.length == 0 && (merged || !ends))
-                || (merged && sequence != 0)
+            segment.reduce_id.0 >= self.partitions || (segment.length == 0 && !ends)
         };
-        let mut reduces: Vec<ReduceId> = batch.segments.iter().map(|s| s.reduce_id).collect();
-        reduces.sort_unstable();
-        reduces.dedup();
         batch.map_index.0 >= self.maps
             || batch.segments.iter().any(bad)
-            || (merged && reduces.len() < batch.segments.len())
-            || (merged && batch.first_segment != 0)
             || sum(batch) != body.len() as u64
-    }
-
-    fn merge(
-        &mut self,
-        batch: &PushBatch,
-        body: &Bytes,
-        codes: &[Code],
-        trouble: Trouble,
-    ) -> Judged {
-        for (at, (mut laid, code)) in pieces(batch, body).zip(codes).enumerate() {
-            laid.sure = !trouble.writes;
-            let reduce_id = batch.segments.get(at).map_or(ReduceId(0), |s| s.reduce_id);
-            if *code == Code::Ok {
-                self.acknowledged = self.acknowledged.and(Ledger::of(reduce_id, [laid.segment]));
-            }
-            let partition = self.laid.entry(reduce_id).or_default();
-            append(partition, laid, *code, trouble).map_err(|text| {
-                let map = batch.map_index;
-                format!("map {map} in partition {reduce_id}: {text}")
-            })?;
-        }
-        Ok(())
     }
 }
 
@@ -203,35 +164,6 @@ pub(super) fn pieces<'a>(batch: &'a PushBatch, body: &'a Bytes) -> impl Iterator
 /// What a disk that is full or fails leads to.
 pub(super) fn is_disk(code: Code) -> bool {
     matches!(code, Code::DiskFull | Code::DiskFailed | Code::Overloaded)
-}
-
-fn append(partition: &mut Vec<Laid>, laid: Laid, code: Code, trouble: Trouble) -> Judged {
-    if crc32c::crc32c(&laid.bytes) != laid.segment.crc32c.0 {
-        return agree("damaged segment", &code, &Code::ChecksumMismatch);
-    }
-    let map = laid.segment.map_index;
-    let there = partition.iter().position(|p| p.segment.map_index == map);
-    let other = there.and_then(|at| partition.get(at));
-    if let Some(other) = other {
-        let expected = match other.segment.map_id == laid.segment.map_id {
-            true if other.segment == laid.segment => Code::Duplicate,
-            true => Code::OtherContent,
-            false => Code::OtherAttempt,
-        };
-        if other.sure || (code != Code::Ok && !is_disk(code)) {
-            return agree("segment of a map that is there", &code, &expected);
-        }
-        // It was in a tail that a failed write took along.
-        partition.retain(|laid| laid.segment.map_index != map);
-    }
-    match code {
-        Code::Ok => {
-            partition.push(laid);
-            Ok(())
-        }
-        code if is_disk(code) && trouble.writes => Ok(()),
-        code => breach(format!("refused with {code:?}, and nothing is wrong")),
-    }
 }
 
 fn sum(batch: &PushBatch) -> u64 {

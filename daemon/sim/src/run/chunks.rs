@@ -2,6 +2,7 @@
 //! Chunks on their way to readers. Opening one and sending its bytes are two events, since much can
 //! happen in between.
 
+use lodestone_model::Code;
 use lodestone_store::ChunkData;
 
 use super::{Judged, Pending, Run};
@@ -34,16 +35,22 @@ impl Run {
         match (expected, opened) {
             (Chunk::Closed, Err(NoChunk::Stream(_))) => self.count("chunk of a closed stream"),
             (Chunk::Refused(code), Err(NoChunk::Store(refusal))) if refusal.code == code => {
-                self.count("chunk of a shuffle that is gone");
+                self.count(match code {
+                    Code::Aborted => "chunk of what is gone",
+                    _ => "chunk of a shuffle that is gone",
+                });
             }
-            (Chunk::Bytes(_) | Chunk::Open, Err(NoChunk::Store(_))) if trouble.reads => {
+            (Chunk::Bytes(_) | Chunk::Doubtful(_), Err(NoChunk::Store(_))) if trouble.reads => {
                 self.count("chunk not opened");
             }
-            (Chunk::Open, Err(NoChunk::Store(_))) => {}
-            (Chunk::Bytes(bytes), Ok(data)) if data.length() == bytes.len() as u64 => {
+            (Chunk::Doubtful(_), Err(NoChunk::Store(refusal))) if refusal.code == Code::Aborted => {
+                self.count("chunk of what was dropped");
+            }
+            (Chunk::Bytes(bytes) | Chunk::Doubtful(bytes), Ok(data))
+                if data.length() == bytes.len() as u64 =>
+            {
                 self.send_later(envelope, data, Some(bytes));
             }
-            (Chunk::Open, Ok(data)) => self.send_later(envelope, data, None),
             (expected, Ok(data)) => {
                 let (length, expected) = (data.length(), short(&expected));
                 return Err(format!("a chunk of {length} bytes, must be {expected}"));
@@ -110,7 +117,7 @@ impl Run {
 /// An expectation without its bytes.
 fn short(expected: &Chunk) -> String {
     match expected {
-        Chunk::Bytes(bytes) => format!("{} bytes", bytes.len()),
+        Chunk::Bytes(bytes) | Chunk::Doubtful(bytes) => format!("{} bytes", bytes.len()),
         other => format!("{other:?}"),
     }
 }

@@ -34,7 +34,7 @@ use trace::{Trace, words};
 const STEPS: usize = 400;
 
 /// Memory of a store: too little for all that a run pushes, or enough.
-const MEMORY_BYTES: [u64; 4] = [48 << 10, 48 << 10, 256 << 10, 8 << 20];
+const MEMORY_BYTES: [u64; 4] = [64 << 10, 64 << 10, 256 << 10, 8 << 20];
 
 /// Uploads and chunks that a daemon works on at a time.
 const PENDING_MAX: usize = 8;
@@ -189,6 +189,7 @@ impl Run {
         self.clear_up()?;
         let writes = self.world.disk.fake.writes();
         self.tally.insert("disk writes", writes);
+        self.tally.insert("segment dropped", self.model.dropped());
         Ok(())
     }
 

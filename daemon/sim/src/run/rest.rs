@@ -6,7 +6,6 @@ use lodestone_model::AppId;
 use lodestone_server::handler::Answer;
 use lodestone_wire::Message;
 use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayoutReply};
-use lodestone_wire::extension::finalize::FinalizeMerge;
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::spark::fetch::StreamHandle;
 
@@ -58,10 +57,12 @@ impl Run {
         }
     }
 
-    /// Reads every segment of every shuffle, and those that must not be there.
+    /// Commits every attempt, reads every segment of every shuffle, and those that must not be there.
     pub(super) fn read_everything(&mut self) -> Judged {
+        for commit in self.model.commits() {
+            self.ask(&commit.to_bytes())?;
+        }
         for (key, partitions) in self.model.shuffles() {
-            self.ask(&FinalizeMerge { key: key.clone() }.to_bytes())?;
             let layout = crate::client::full_layout(&key, partitions);
             let answer = self.ask(&layout)?.unwrap_or_default();
             let Ok(layout) = SegmentLayoutReply::from_bytes(&answer) else {
@@ -69,7 +70,7 @@ impl Run {
             };
             self.read(&crate::client::full_fetch(&key, &layout))?;
         }
-        for (key, reduce, place) in self.model.aborted() {
+        for (key, reduce, place) in self.model.gone() {
             self.read(&crate::client::fetch_one(&key, reduce, place))?;
         }
         match self.sends_a_chunk() {

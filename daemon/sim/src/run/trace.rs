@@ -3,9 +3,7 @@
 
 use std::fmt::Debug;
 
-use lodestone_wire::extension::{
-    commit, fetch, finalize, hello, lease, push, register, remove, status,
-};
+use lodestone_wire::extension::{commit, fetch, hello, lease, push, register, remove, status};
 use lodestone_wire::{Message, spark};
 
 /// Longest message in the story.
@@ -71,7 +69,7 @@ pub fn words(message: &[u8]) -> String {
             .ok()
             .map(|message| format!("{message:?}"))
     }
-    let shows: [Show; 19] = [
+    let shows: [Show; 16] = [
         shown::<hello::Hello>,
         shown::<hello::HelloReply>,
         shown::<lease::RenewLease>,
@@ -81,9 +79,6 @@ pub fn words(message: &[u8]) -> String {
         shown::<push::PushBatchReply>,
         shown::<commit::CommitMap>,
         shown::<commit::AbortMap>,
-        shown::<finalize::FinalizeMerge>,
-        shown::<finalize::RetainAttempts>,
-        shown::<finalize::FinalizeMergeReply>,
         shown::<fetch::SegmentLayout>,
         shown::<fetch::SegmentLayoutReply>,
         shown::<fetch::FetchSegments>,

@@ -20,17 +20,19 @@ fn caught(bug: Bug, seeds: u64) -> Option<(u64, String)> {
 /// Seeds that it may take, and what it may be found by: parts of what is said.
 fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
     match bug {
-        Bug::Store(PlantedBug::DuplicateCheckDropped) => (10, &["one segment per map index"]),
-        Bug::Store(PlantedBug::AckBeforeWrite) => (100, &["ledger of what", "is Ok, must be"]),
-        Bug::Store(PlantedBug::FailedWriteAcknowledged) => (500, &["chunk"]),
-        Bug::Store(PlantedBug::FailedWriteDropsAll) => (
+        Bug::Store(PlantedBug::DroppedShown) => (500, &["no chunk", "cannot be read", "chunk"]),
+        Bug::Store(PlantedBug::DropMovesPlaces) => (500, &["places", "segments", "must be"]),
+        Bug::Store(PlantedBug::DroppedBytesCounted) => (
             500,
-            &["segment of a map that is there", "is not shown", "totals"],
+            &["other bytes than were pushed", "cannot be read", "no chunk"],
         ),
+        Bug::Store(PlantedBug::RemoteDropped) => (500, &["places", "segments", "chunk"]),
+        Bug::Store(PlantedBug::AckBeforeWrite) => (100, &["places", "segments", "chunk"]),
+        Bug::Store(PlantedBug::FailedWriteAcknowledged) => (500, &["chunk"]),
+        Bug::Store(PlantedBug::FailedWriteDropsAll) => (500, &["places", "segments"]),
         Bug::Store(PlantedBug::PiecesMixedUp) => {
             (100, &["other bytes than were pushed", "cannot be read"])
         }
-        Bug::Store(PlantedBug::LateAppend) => (10, &["codes of a late push"]),
         Bug::Store(PlantedBug::TailMemoryKept) => (10, &["bytes are kept of removed shuffles"]),
         Bug::Store(PlantedBug::RegistrationsForgotten) => (10, &["is None, may be"]),
         Bug::Store(PlantedBug::LedgerUnchecked) => (10, &["must be LedgerMismatch"]),
@@ -50,12 +52,9 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::Store(PlantedBug::RepeatsUncompared) => (50, &["OtherContent"]),
         Bug::Store(PlantedBug::SegmentForgotten) => (50, &["places", "segments"]),
         Bug::IncarnationIgnored => (10, &["must be StaleIncarnation"]),
-        Bug::FinalizedTwice => (10, &["totals of a repeated finalize"]),
+        Bug::CommittedOnce => (10, &["Done was refused: LedgerMismatch"]),
         Bug::ReleasedReadAsEmpty => (10, &["no refusal, must be UnknownShuffle"]),
-        Bug::UnknownPartitionAsEmpty => (
-            10,
-            &["unknown, and shown as empty", "must be UnknownPartition"],
-        ),
+        Bug::UnknownPartitionAsEmpty => (10, &["must be UnknownPartition"]),
         Bug::ChecksumUnchecked => (10, &["must be ChecksumMismatch", "damaged, and answered"]),
         Bug::StaleGenerationMerged => {
             let parts = &[
@@ -66,7 +65,7 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
             ];
             (50, parts)
         }
-        Bug::OtherAttemptAccepted => (10, &["is Ok, must be OtherAttempt"]),
+        Bug::OtherAttemptRefused => (10, &["Done was refused: LedgerMismatch"]),
         Bug::OneCodeForAll => (
             10,
             &["must be", "nothing is wrong", "damaged, and answered"],
@@ -99,7 +98,7 @@ fn every_planted_bug_is_caught_by_what_it_does_wrong() {
 
 #[test]
 fn a_bug_is_planted_for_its_own_run_only() {
-    let bug = Bug::Store(PlantedBug::LateAppend);
+    let bug = Bug::Store(PlantedBug::UncommittedShown);
     let Some((seed, _)) = caught(bug, expected(bug).0) else {
         panic!("{bug:?} was not caught");
     };

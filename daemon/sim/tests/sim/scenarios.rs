@@ -4,20 +4,20 @@
 
 use bytes::Bytes;
 use lodestone_model::{
-    AppAttempt, AppId, Code, Crc32c, MapId, MapIndex, MergeId, Mode, ReduceId, Segment, SegmentRun,
-    ShuffleId, ShuffleKey, ShuffleSpec,
+    AppAttempt, AppId, Code, Crc32c, LaidRun, LaidSegment, Ledger, MapId, MapIndex, MergeId, Mode,
+    ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
 };
 use lodestone_server::handler::Answer;
 use lodestone_sim::disk::Death;
 use lodestone_sim::model::{Chunk, Model, Trouble, refusal};
-use lodestone_sim::world::{Machine, World};
+use lodestone_sim::world::{Machine, NoChunk, World};
 use lodestone_store::fs::fake::{Errno, Fault};
 use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::{
     FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
-use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::status::Done;
@@ -126,12 +126,27 @@ impl Scene {
         decoded::<PushBatchReply>(&answer).map(|reply| reply.codes[0])
     }
 
-    fn finalize(&mut self, key: &MergeKey) -> Result<FinalizeMergeReply, Code> {
-        self.ask(&FinalizeMerge { key: key.clone() })
+    /// Commits a map that pushed one segment to partition 0.
+    fn commit(&mut self, key: &MergeKey, map: u32, bytes: &[u8]) -> Result<(), Code> {
+        let commit = commit_of(&one_segment(key, map, bytes));
+        self.ask::<Done>(&commit).map(drop)
     }
 
-    /// The maps in partition 0.
+    /// A map pushes one segment to partition 0, and commits.
+    fn output(&mut self, key: &MergeKey, map: u32, bytes: &[u8]) {
+        assert_eq!(self.push(key, map, bytes), Ok(Code::Ok));
+        assert_eq!(self.commit(key, map, bytes), Ok(()));
+    }
+
+    /// The maps that partition 0 shows.
     fn layout(&mut self, key: &MergeKey) -> Result<Vec<u32>, Code> {
+        let runs = self.runs(key)?;
+        let segments = runs.iter().flat_map(|run| &run.segments);
+        Ok(segments.map(|segment| segment.map_index.0).collect())
+    }
+
+    /// The segments that partition 0 shows, by their places.
+    fn runs(&mut self, key: &MergeKey) -> Result<Vec<LaidRun>, Code> {
         let layout = SegmentLayout {
             key: key.clone(),
             map_start: 0,
@@ -141,21 +156,21 @@ impl Scene {
         let reply: SegmentLayoutReply = self.ask(&layout)?;
         let partition = &reply.partitions[0];
         match partition.code {
-            Code::Ok => {
-                let segments = partition.runs.iter().flat_map(|run| &run.segments);
-                Ok(segments.map(|segment| segment.map_index.0).collect())
-            }
+            Code::Ok => Ok(partition.runs.clone()),
             code => Err(code),
         }
     }
 
     fn open_stream(&mut self, key: &MergeKey) -> Result<i64, Code> {
-        let count = self.layout(key)?.len() as u32;
+        let runs = self.runs(key)?.into_iter().map(|run| SegmentRun {
+            first: run.first,
+            count: run.segments.len() as u32,
+        });
         let fetch = FetchSegments {
             key: key.clone(),
             chunks: vec![WantedChunk {
                 reduce_id: ReduceId(0),
-                runs: vec![SegmentRun { first: 0, count }],
+                runs: runs.collect(),
             }],
         };
         self.ask::<StreamHandle>(&fetch)
@@ -196,8 +211,7 @@ fn killed_and_restarted_on_the_same_port_between_commit_and_read_it_refuses_the_
     let mut scene = Scene::new();
     let key = scene.key(0);
     scene.register(&key);
-    assert_eq!(scene.push(&key, 0, &[7; LARGE]), Ok(Code::Ok));
-    scene.finalize(&key).unwrap();
+    scene.output(&key, 0, &[7; LARGE]);
     let stream = scene.open_stream(&key).unwrap();
     scene.kill_and_restart();
     assert_eq!(scene.layout(&key), Err(Code::StaleIncarnation));
@@ -213,8 +227,8 @@ fn killed_and_restarted_on_the_same_port_between_commit_and_read_it_refuses_the_
     let renamed = scene.key(0);
     assert_eq!(scene.layout(&renamed), Err(Code::UnknownApplication));
     scene.register(&renamed);
-    assert_eq!(scene.layout(&renamed), Err(Code::NotFinalized));
-    assert_eq!(scene.finalize(&renamed).unwrap().summary.segments, 0);
+    let late = scene.commit(&renamed, 0, &[7; LARGE]);
+    assert_eq!(late, Err(Code::LedgerMismatch));
     assert_eq!(scene.layout(&renamed), Err(Code::UnknownPartition));
 }
 
@@ -231,10 +245,10 @@ fn a_request_replayed_from_before_the_restart_changes_nothing() {
         scene.push(&old, 0, b"of the first life"),
         Err(Code::StaleIncarnation)
     );
-    assert_eq!(scene.push(&key, 0, b"of the second life"), Ok(Code::Ok));
-    assert_eq!(scene.finalize(&old), Err(Code::StaleIncarnation));
-    assert_eq!(scene.push(&key, 1, b", both of it"), Ok(Code::Ok));
-    scene.finalize(&key).unwrap();
+    scene.output(&key, 0, b"of the second life");
+    let commit = scene.commit(&old, 0, b"of the first life");
+    assert_eq!(commit, Err(Code::StaleIncarnation));
+    scene.output(&key, 1, b", both of it");
     assert_eq!(scene.read(&key).unwrap(), b"of the second life, both of it");
 }
 
@@ -243,12 +257,11 @@ fn replayed_requests_of_the_same_life_get_the_first_answer_again() {
     let mut scene = Scene::new();
     let key = scene.key(0);
     scene.register(&key);
-    scene.push(&key, 0, b"once").unwrap();
+    scene.output(&key, 0, b"once");
     scene.register(&key);
-    let first = scene.finalize(&key).unwrap();
-    assert_eq!(scene.push(&key, 1, b"late"), Ok(Code::TooLate));
+    assert_eq!(scene.push(&key, 0, b"once"), Ok(Code::Duplicate));
     scene.register(&key);
-    assert_eq!(scene.finalize(&key).unwrap(), first);
+    assert_eq!(scene.commit(&key, 0, b"once"), Ok(()));
     assert_eq!(scene.layout(&key).unwrap(), [0]);
 }
 
@@ -257,13 +270,13 @@ fn a_released_shuffle_is_refused_and_never_read_as_empty() {
     let mut scene = Scene::new();
     let key = scene.key(0);
     scene.register(&key);
-    scene.push(&key, 0, &[1; LARGE]).unwrap();
-    scene.finalize(&key).unwrap();
+    scene.output(&key, 0, &[1; LARGE]);
     let stream = scene.open_stream(&key).unwrap();
     scene.remove(&key);
     assert_eq!(scene.layout(&key), Err(Code::UnknownShuffle));
     assert_eq!(scene.open_stream(&key), Err(Code::UnknownShuffle));
-    assert_eq!(scene.finalize(&key), Err(Code::UnknownShuffle));
+    let commit = scene.commit(&key, 0, &[1; LARGE]);
+    assert_eq!(commit, Err(Code::UnknownShuffle));
     assert_eq!(scene.push(&key, 1, b"late"), Ok(Code::TooLate));
     let opened = scene.world.open_chunk(CONNECTION, stream, 0).unwrap();
     assert!(opened.is_err(), "a stream outlived its shuffle");
@@ -289,11 +302,8 @@ fn a_request_that_names_no_partition_of_an_unknown_shuffle_is_refused_too() {
         Err(Code::UnknownApplication)
     );
     scene.register(&key);
-    assert_eq!(
-        scene.ask::<SegmentLayoutReply>(&layout),
-        Err(Code::NotFinalized)
-    );
-    scene.finalize(&key).unwrap();
+    let nothing = scene.ask::<SegmentLayoutReply>(&layout).unwrap();
+    assert!(nothing.partitions.is_empty());
     scene.remove(&key);
     assert_eq!(
         scene.ask::<SegmentLayoutReply>(&layout),
@@ -315,12 +325,11 @@ fn a_duplicate_last_block_leaves_the_partition_as_it_is() {
         let mut scene = Scene::new();
         let key = scene.key(0);
         scene.register(&key);
-        scene.push(&key, 0, b"first ").unwrap();
+        scene.output(&key, 0, b"first ");
         assert_eq!(scene.push(&key, 1, &last), Ok(Code::Ok));
         assert_eq!(scene.push(&key, 1, &last), Ok(Code::Duplicate));
-        let first = scene.finalize(&key).unwrap();
-        assert_eq!(scene.push(&key, 1, &last), Ok(Code::TooLate));
-        assert_eq!(scene.finalize(&key).unwrap(), first);
+        assert_eq!(scene.commit(&key, 1, &last), Ok(()));
+        assert_eq!(scene.push(&key, 1, &last), Ok(Code::Duplicate));
         assert_eq!(scene.layout(&key).unwrap(), [0, 1]);
         assert_eq!(
             scene.read(&key).unwrap(),
@@ -334,8 +343,7 @@ fn a_chunk_that_is_open_when_its_shuffle_goes_is_read_to_its_end() {
     let mut scene = Scene::new();
     let key = scene.key(0);
     scene.register(&key);
-    scene.push(&key, 0, &[3; LARGE]).unwrap();
-    scene.finalize(&key).unwrap();
+    scene.output(&key, 0, &[3; LARGE]);
     let stream = scene.open_stream(&key).unwrap();
     let opened = scene.world.open_chunk(CONNECTION, stream, 0).unwrap();
     let data = opened.unwrap();
@@ -350,7 +358,7 @@ fn a_write_torn_in_the_middle_costs_its_own_segment_and_no_other() {
     let mut scene = Scene::new();
     let key = scene.key(0);
     scene.register(&key);
-    assert_eq!(scene.push(&key, 0, &[1; LARGE]), Ok(Code::Ok));
+    scene.output(&key, 0, &[1; LARGE]);
     scene
         .world
         .disk
@@ -358,10 +366,54 @@ fn a_write_torn_in_the_middle_costs_its_own_segment_and_no_other() {
         .fault_at(0, Fault::Torn(1000, Errno::IO));
     assert_eq!(scene.push(&key, 1, &[2; LARGE]), Ok(Code::DiskFailed));
     scene.world.clock.advance_ms(6_000);
-    assert_eq!(scene.push(&key, 2, &[3; LARGE]), Ok(Code::Ok));
-    scene.finalize(&key).unwrap();
+    scene.output(&key, 2, &[3; LARGE]);
     assert_eq!(scene.layout(&key).unwrap(), [0, 2]);
     assert_eq!(scene.read(&key).unwrap(), [[1; LARGE], [3; LARGE]].concat());
+}
+
+/// A reader that was shown a segment, and comes for it when it is gone: only its chunk is refused, and the
+/// others have their places.
+#[test]
+fn what_is_dropped_after_its_commit_is_refused_by_itself_and_the_rest_is_read() {
+    let mut scene = Scene::new();
+    let key = scene.key(0);
+    scene.register(&key);
+    scene.output(&key, 0, &[1; LARGE]);
+    scene.output(&key, 1, b"in the tail");
+    let shown = scene.runs(&key).unwrap();
+    assert_eq!((shown.len(), shown[0].segments.len()), (1, 2));
+    let fake = &scene.world.disk.fake;
+    fake.fault_at(0, Fault::Torn(1000, Errno::NOSPC));
+    assert_eq!(scene.push(&key, 2, &[2; LARGE]), Ok(Code::DiskFull));
+    scene.world.clock.advance_ms(6_000);
+    scene.output(&key, 3, b"after");
+    let chunk = |first| WantedChunk {
+        reduce_id: ReduceId(0),
+        runs: vec![SegmentRun { first, count: 1 }],
+    };
+    let fetch = FetchSegments {
+        key: key.clone(),
+        chunks: vec![chunk(0), chunk(1), chunk(2)],
+    };
+    let stream = scene.ask::<StreamHandle>(&fetch).unwrap().stream_id;
+    let mut take = |index| {
+        let opened = scene.world.open_chunk(CONNECTION, stream, index).unwrap();
+        let expected = scene.model.open_chunk(CONNECTION, stream, index);
+        (
+            expected,
+            opened.map(|data| scene.world.read(&data).unwrap()),
+        )
+    };
+    assert_eq!(take(0).1.unwrap(), [1; LARGE]);
+    let (expected, dropped) = take(1);
+    assert_eq!(expected, Chunk::Doubtful(b"in the tail".to_vec()));
+    match dropped {
+        Err(NoChunk::Store(refusal)) => assert_eq!(refusal.code, Code::Aborted),
+        other => panic!("instead of a refusal: {other:?}"),
+    }
+    assert_eq!(take(2).1.unwrap(), b"after");
+    assert_eq!(scene.layout(&key).unwrap(), [0, 3]);
+    assert_eq!(scene.commit(&key, 1, b"in the tail"), Ok(()));
 }
 
 #[test]
@@ -399,11 +451,36 @@ fn one_segment(key: &MergeKey, map: u32, bytes: &[u8]) -> PushBatch {
         first_segment: 0,
         segments: vec![Segment {
             reduce_id: ReduceId(0),
-            sequence: 0,
+            sequence: 1,
             length: bytes.len() as u32,
             records: 1,
             crc32c: Crc32c(crc32c::crc32c(bytes)),
         }],
+    }
+}
+
+/// The commit of an attempt that pushed this batch alone.
+fn commit_of(batch: &PushBatch) -> CommitMap {
+    let ledger = |segment: &Segment| {
+        let laid = LaidSegment {
+            map_index: batch.map_index,
+            map_id: batch.map_id,
+            sequence: segment.sequence,
+            length: segment.length,
+            records: segment.records,
+            crc32c: segment.crc32c,
+        };
+        Ledger::of(segment.reduce_id, [laid])
+    };
+    CommitMap {
+        key: batch.key.clone(),
+        map_index: batch.map_index,
+        map_id: batch.map_id,
+        pushed: batch
+            .segments
+            .iter()
+            .map(ledger)
+            .fold(Ledger::default(), Ledger::and),
     }
 }
 
@@ -421,12 +498,11 @@ fn an_older_generation_neither_writes_into_the_newer_nor_reads_from_it() {
     let mut scene = Scene::new();
     let (old, new) = (scene.key(0), scene.key(1));
     scene.register(&old);
-    scene.push(&old, 0, b"old").unwrap();
+    scene.output(&old, 0, b"old");
     scene.register(&new);
     assert_eq!(scene.push(&old, 1, b"old"), Err(Code::StaleMerge));
-    assert_eq!(scene.push(&new, 0, b"new"), Ok(Code::Ok));
-    assert_eq!(scene.finalize(&old), Err(Code::StaleMerge));
-    scene.finalize(&new).unwrap();
+    scene.output(&new, 0, b"new");
+    assert_eq!(scene.commit(&old, 0, b"old"), Err(Code::StaleMerge));
     assert_eq!(scene.layout(&old), Err(Code::StaleMerge));
     scene.remove(&old);
     assert_eq!(scene.read(&new).unwrap(), b"new");

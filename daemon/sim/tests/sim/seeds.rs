@@ -11,10 +11,9 @@ const FIXED: u64 = 2_500;
 const FRESH: u64 = 500;
 
 /// What a simulation that is worth its name comes to.
-const REACHED: [&str; 34] = [
+const REACHED: [&str; 35] = [
     "OK",
     "DUPLICATE",
-    "OTHER_ATTEMPT",
     "TOO_LATE",
     "STALE_MERGE",
     "STALE_ATTEMPT",
@@ -22,7 +21,6 @@ const REACHED: [&str; 34] = [
     "UNKNOWN_APPLICATION",
     "UNKNOWN_SHUFFLE",
     "UNKNOWN_PARTITION",
-    "NOT_FINALIZED",
     "CHECKSUM_MISMATCH",
     "DISK_FULL",
     "DISK_FAILED",
@@ -36,6 +34,9 @@ const REACHED: [&str; 34] = [
     "chunk not opened",
     "chunk of a closed stream",
     "chunk of a shuffle that is gone",
+    "chunk of what is gone",
+    "chunk of what was dropped",
+    "segment dropped",
     "disk call failed",
     "killed in a disk call",
     "killed at rest",

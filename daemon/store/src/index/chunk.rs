@@ -40,10 +40,11 @@ pub(crate) fn write_bitmap(chunk: &[Placed], into: &mut Vec<u8>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lodestone_model::{Crc32c, LaidSegment, MapId, MapIndex, Mode};
+    use crate::index::kind::Kind;
+    use lodestone_model::{Crc32c, LaidSegment, MapId, MapIndex};
 
     fn lengths(of: &[u32]) -> Vec<Vec<(u64, u32)>> {
-        let mut segments = Segments::new(Mode::Merge);
+        let mut segments = Segments::new(Kind::SparkPush);
         for (map, &length) in (0..).zip(of) {
             let map_index = MapIndex(map);
             segments.push(&LaidSegment {

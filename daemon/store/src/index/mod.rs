@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The index of a partition: its segments, their places, and the chunks of Spark's own protocol. No
-//! I/O, no locks, no clock.
+//! The index of a partition: its segments, their places, and the chunks of Spark's own protocol; and
+//! the kinds of shuffles, for which it differs. No I/O, no locks, no clock.
 
 pub(crate) mod chunk;
+pub(crate) mod kind;
 pub(crate) mod place;
 pub(crate) mod segment;

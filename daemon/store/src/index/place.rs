@@ -81,13 +81,14 @@ mod tests {
 
     use std::ops::Range;
 
-    use lodestone_model::{Crc32c, MapId, MapIndex, MapRange, Mode};
+    use lodestone_model::{Crc32c, MapId, MapIndex, MapRange};
 
     use super::*;
+    use crate::index::kind::Kind;
 
     /// Segments of the maps 0, 1, ... with these lengths.
     fn segments(lengths: &[u32]) -> Segments {
-        let mut segments = Segments::new(Mode::Merge);
+        let mut segments = Segments::new(Kind::Merge);
         for (map, &length) in (0..).zip(lengths) {
             segments.push(&LaidSegment {
                 map_index: MapIndex(map),
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_not_selected_and_its_places_stay_empty() {
-        let mut all = Segments::new(Mode::Remote);
+        let mut all = Segments::new(Kind::Remote);
         segments(&[1, 1, 1]).iter().for_each(|one| all.push(&one));
         all.abort((MapIndex(1), MapId(1)), 0, true);
         assert_eq!(

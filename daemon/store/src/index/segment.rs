@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The index of the segments in one partition.
 //!
-//! The index is what a daemon with many small blocks spends its memory on: 28 bytes per segment and
-//! about two more in the bitmap. Offsets are not stored, they are the running sum of the lengths.
+//! The index is what a daemon with many small blocks spends its memory on: 28 bytes per segment, and
+//! for Spark's own push about two more in the bitmap. Offsets are not stored, they are the running sum
+//! of the lengths.
 
-use std::collections::HashSet;
-
-use lodestone_model::{Crc32c, LaidSegment, MapId, MapIndex, Mode};
+use lodestone_model::{Crc32c, LaidSegment, MapId, MapIndex};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
+
+use super::kind::Kind;
+use crate::resource::planted::{self, Bug};
 
 /// A `LaidSegment` without padding.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -22,7 +24,7 @@ struct Packed {
     crc: u32,
 }
 
-/// In place of the sequence of a segment whose attempt was aborted, or does not count. On the wire sequences have 31 bits.
+/// In place of the sequence of a segment that is gone. On the wire sequences have 31 bits.
 const GONE: u32 = u32::MAX;
 
 /// Growth step of the index, in parts of its length: small, because slack is wasted budget.
@@ -32,27 +34,24 @@ const GROWTH_DIVISOR: usize = 8;
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Segments {
     entries: Vec<Packed>,
-    /// The map indexes that have a segment, where each has at most one. (Only remote shuffles, which have
-    /// none of these, are handed over.)
+    /// The map indexes that have a segment, where each has at most one: of Spark's own push, which is not
+    /// handed over.
     #[serde(skip)]
     maps: Option<RoaringBitmap>,
 }
 
 impl Segments {
-    /// None yet. A merged shuffle has at most one per map index, a remote one any number of any attempt.
-    pub(crate) fn new(mode: Mode) -> Self {
+    /// Returns an index without segments. Where attempts commit it may have any number of each.
+    pub(crate) fn new(kind: Kind) -> Self {
         Self {
             entries: Vec::new(),
-            maps: (mode == Mode::Merge).then(RoaringBitmap::new),
+            maps: (!kind.commits()).then(RoaringBitmap::new),
         }
     }
 
-    /// The one segment of this map, if there is one.
-    pub(crate) fn of_map(&self, map: MapIndex) -> Option<LaidSegment> {
-        if !self.maps.as_ref()?.contains(map.0) {
-            return None;
-        }
-        self.iter().find(|segment| segment.map_index == map)
+    /// Returns true if this map has its one segment. False where it may have any number.
+    pub(crate) fn has_map(&self, map: MapIndex) -> bool {
+        self.maps.as_ref().is_some_and(|maps| maps.contains(map.0))
     }
 
     pub(crate) fn push(&mut self, segment: &LaidSegment) {
@@ -74,13 +73,29 @@ impl Segments {
         });
     }
 
-    /// Forgets all but the first `count` segments.
-    pub(crate) fn truncate(&mut self, count: usize) {
-        for entry in self.entries.drain(count.min(self.entries.len())..) {
-            if let Some(maps) = &mut self.maps {
-                maps.remove(entry.map_index);
+    /// Takes out all but the first `kept` segments, whose bytes are lost, and returns how many these
+    /// were. Where readers know segments by their places the places stay: they are empty from now on.
+    pub(crate) fn drop_from(&mut self, kept: usize) -> usize {
+        let kept = kept.min(self.entries.len());
+        if let Some(maps) = &mut self.maps {
+            let lost = self.entries.drain(kept..);
+            return lost.map(|entry| maps.remove(entry.map_index)).count();
+        }
+        if planted::is(Bug::DropMovesPlaces) {
+            return self.entries.drain(kept..).count();
+        }
+        if planted::is(Bug::DroppedShown) {
+            return self.entries.len() - kept;
+        }
+        let mut dropped = 0;
+        for entry in self.entries.iter_mut().skip(kept) {
+            dropped += usize::from(entry.sequence != GONE);
+            entry.sequence = GONE;
+            if !planted::is(Bug::DroppedBytesCounted) {
+                entry.length = 0;
             }
         }
+        dropped
     }
 
     /// Marks the segments of an attempt as gone. Those from `in_memory` on leave no bytes behind if
@@ -107,15 +122,6 @@ impl Segments {
             offset += length;
         }
         left
-    }
-
-    /// Marks the segments of all other attempts as gone. Their bytes stay.
-    pub(crate) fn retain(&mut self, attempts: &HashSet<MapId>) {
-        for entry in &mut self.entries {
-            if !attempts.contains(&MapId(entry.map_id)) {
-                entry.sequence = GONE;
-            }
-        }
     }
 
     /// Gives back what was reserved for growth.
@@ -158,7 +164,7 @@ impl Segments {
     }
 }
 
-/// Whether its attempt was aborted, or does not count: nothing of it may be read.
+/// Returns true if its attempt was aborted, or it was dropped: nothing of it may be read.
 pub(crate) fn is_gone(segment: &LaidSegment) -> bool {
     segment.sequence == GONE
 }
@@ -180,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_settled_index_takes_at_most_32_bytes_per_segment_and_a_growing_one_34() {
-        let mut segments = Segments::new(Mode::Merge);
+        let mut segments = Segments::new(Kind::SparkPush);
         for map in 0..10_000 {
             segments.push(&segment(map));
             assert!(map < 100 || segments.heap_bytes() <= 34 * segments.len());
@@ -191,21 +197,20 @@ mod tests {
 
     #[test]
     fn what_is_pushed_is_what_is_read() {
-        let mut segments = Segments::new(Mode::Merge);
+        let mut segments = Segments::new(Kind::SparkPush);
         segments.push(&segment(3));
         segments.push(&segment(1));
         assert_eq!(
             segments.iter().collect::<Vec<_>>(),
             [segment(3), segment(1)]
         );
-        assert_eq!(segments.of_map(MapIndex(1)), Some(segment(1)));
-        assert_eq!(segments.of_map(MapIndex(2)), None);
+        assert!(segments.has_map(MapIndex(1)) && !segments.has_map(MapIndex(2)));
         assert_eq!(segments.bytes(), 20);
     }
 
     #[test]
     fn an_attempt_has_any_number_of_segments_until_it_is_aborted() {
-        let mut segments = Segments::new(Mode::Remote);
+        let mut segments = Segments::new(Kind::Remote);
         let of = |map: u32, map_id: i64, sequence: u32, length: u32| LaidSegment {
             map_id: MapId(map_id),
             sequence,
@@ -221,7 +226,7 @@ mod tests {
             segments.push(&pushed);
         }
         let attempt = (MapIndex(1), MapId(7));
-        let mut closed_up = Segments::new(Mode::Remote);
+        let mut closed_up = Segments::new(Kind::Remote);
         segments.iter().for_each(|segment| closed_up.push(&segment));
         assert_eq!(segments.abort(attempt, 1, false), [(0, 10), (30, 30)]);
         assert_eq!(segments.bytes(), 100);
@@ -234,12 +239,25 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_index_takes_the_dropped_maps_again() {
-        let mut segments = Segments::new(Mode::Merge);
+    fn what_is_dropped_of_sparks_own_push_is_forgotten_and_its_maps_are_taken_again() {
+        let mut segments = Segments::new(Kind::SparkPush);
         (0..5).for_each(|map| segments.push(&segment(map)));
-        segments.truncate(2);
+        assert_eq!(segments.drop_from(2), 3);
         assert_eq!(segments.maps().iter().collect::<Vec<_>>(), [0, 1]);
         segments.push(&segment(4));
         assert_eq!(segments.len(), 3);
+    }
+
+    #[test]
+    fn what_is_dropped_of_attempts_leaves_its_place_and_nothing_else() {
+        let mut segments = Segments::new(Kind::Merge);
+        (0..5).for_each(|map| segments.push(&segment(map)));
+        // Bytes of an aborted attempt that a reader still shares are lost with the others.
+        segments.abort((MapIndex(3), segment(3).map_id), 2, false);
+        assert_eq!(segments.drop_from(2), 2);
+        segments.push(&segment(7));
+        let gone: Vec<bool> = segments.iter().map(|s| is_gone(&s)).collect();
+        assert_eq!(gone, [false, false, true, true, true, false]);
+        assert_eq!(segments.bytes(), 30);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Commit and abort: the end of a map attempt in remote mode.
+//! Commit and abort: the end of a map attempt.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::state::generation::Generation;
 use crate::state::store::Store;
 
 impl Store {
-    /// Shows an attempt to readers, if what is held of it is what it pushed.
+    /// Shows an attempt to readers, if what was taken of it is what it pushed. What was dropped since, because
+    /// it has an original and could not be written, counts as taken.
     pub fn commit_map(
         &self,
         key: &ShuffleKey,

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use lodestone_model::{Code, HeldData, Mode, Refusal, ShuffleKey};
+use lodestone_model::{Code, HeldData, Refusal, ShuffleKey};
 
 use super::push::Batch;
 use crate::resource::{locked, reading};
@@ -20,7 +20,7 @@ impl Application {
             let state = locked(&self.state);
             let all = state.shuffles.values();
             let remote: Vec<_> = all
-                .filter(|generation| generation.mode() == Mode::Remote)
+                .filter(|generation| !generation.kind().has_originals())
                 .cloned()
                 .collect();
             (state.lease_until_ms, remote)
@@ -85,10 +85,7 @@ impl Store {
         if let Err(code) = reading(&generation.partitions).check_open() {
             return vec![code; count];
         }
-        let attempt = match generation.mode() {
-            Mode::Remote => generation.attempts.find((batch.map_index, batch.map_id)),
-            Mode::Merge => None,
-        };
+        let attempt = generation.attempts.find((batch.map_index, batch.map_id));
         let taken = attempt.map(|attempt| {
             let budget = &self.resources.budget;
             let taken = |attempt: &mut Attempt| batch.taken_of(attempt);

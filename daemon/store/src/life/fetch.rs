@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lodestone_model::{
-    Code, LaidRun, LaidSegment, MapRange, Mode, ReduceId, Refusal, SegmentRun, ShuffleKey,
+    Code, LaidRun, LaidSegment, MapRange, ReduceId, Refusal, SegmentRun, ShuffleKey,
 };
 
 use crate::fs::{File, Open};
@@ -94,8 +94,8 @@ impl Store {
         })
     }
 
-    /// The segments of the selected map indexes, by their places. Of a remote shuffle only those of
-    /// attempts that committed: whoever wants another one's must be told that it is not there.
+    /// The segments of the selected map indexes, by their places. Where attempts commit only those of
+    /// attempts that did: whoever wants another one's must be told that it is not there.
     pub fn layout(
         &self,
         key: &ShuffleKey,
@@ -104,7 +104,7 @@ impl Store {
     ) -> Result<Vec<LaidRun>, Refusal> {
         self.view(key, reduce, |generation, view| {
             let in_range = |segment: &LaidSegment| range.contains(segment.map_index);
-            if generation.mode() == Mode::Merge || planted::is(Bug::UncommittedShown) {
+            if !generation.kind().commits() || planted::is(Bug::UncommittedShown) {
                 return Ok(selected(view.segments, in_range));
             }
             let shown = generation.attempts.shown();
@@ -127,11 +127,11 @@ impl Store {
         reduce: ReduceId,
         places: &[SegmentRun],
     ) -> Result<ChunkData, Refusal> {
-        self.data(key, reduce, |segments| {
+        self.data(key, reduce, |_, segments| {
             check(key, reduce, segments, places)?;
             let found = at(segments, places);
             if found.iter().any(|placed| is_gone(&placed.segment)) {
-                let detail = format!("a segment of partition {reduce} of {key} was aborted");
+                let detail = format!("a segment of partition {reduce} of {key} is gone");
                 return Err(Code::Aborted.because(detail));
             }
             Ok(found)
@@ -143,11 +143,11 @@ impl Store {
         &self,
         key: &ShuffleKey,
         reduce: ReduceId,
-        choose: impl FnOnce(&Segments) -> Result<Vec<Placed>, Refusal>,
+        choose: impl FnOnce(&Generation, &Segments) -> Result<Vec<Placed>, Refusal>,
     ) -> Result<ChunkData, Refusal> {
         let (generation, partition) = self.look_up(key, reduce)?;
         let runs = generation.view(&partition, |view| {
-            let placed = choose(view.segments)?;
+            let placed = choose(&generation, view.segments)?;
             runs(view, &placed).ok_or_else(|| generation.refuse(Code::Internal))
         })?;
         partition.note_read(runs.iter().map(Run::length).sum());

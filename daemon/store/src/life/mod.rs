@@ -4,7 +4,6 @@
 pub(crate) mod commit;
 pub(crate) mod drain;
 pub(crate) mod fetch;
-pub(crate) mod finalize;
 pub(crate) mod push;
 pub(crate) mod register;
 pub(crate) mod remove;

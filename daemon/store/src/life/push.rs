@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Push: a batch of whole segments of one map attempt.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use lodestone_model::{
-    Code, LaidSegment, Ledger, MapId, MapIndex, Mode, ReduceId, Refusal, Segment, ShuffleKey,
-    ShuffleSpec,
+    Code, LaidSegment, Ledger, MapId, MapIndex, ReduceId, Refusal, Segment, ShuffleKey, ShuffleSpec,
 };
 
 use crate::merge::Partition;
@@ -26,7 +24,7 @@ pub struct Batch<'a> {
     /// Its attempt.
     pub map_id: MapId,
     /// Number of the first segment among all that the attempt pushes: what the batch is called when it comes
-    /// again. 0 where an attempt has one segment for each partition.
+    /// again.
     pub first_segment: u32,
     /// The segments, in the order of their bytes.
     pub segments: &'a [Segment],
@@ -57,20 +55,7 @@ impl Store {
             Ok(partitions) => partitions,
             Err(code) => return Ok(vec![code; batch.segments.len()]),
         };
-        Ok(match spec.mode {
-            Mode::Merge => self.merge_batch(batch, &partitions),
-            Mode::Remote => self.take_batch(&generation, batch, &partitions),
-        })
-    }
-
-    /// Each segment for itself: what is refused has an original.
-    fn merge_batch(&self, batch: &Batch<'_>, partitions: &[Arc<Partition>]) -> Vec<Code> {
-        let merge = |(segment, partition): (Piece<'_>, &Arc<Partition>)| {
-            let code = self.append(partition, &segment);
-            self.relieve_memory();
-            code
-        };
-        batch.pieces().zip(partitions).map(merge).collect()
+        Ok(self.take_batch(&generation, batch, &partitions))
     }
 
     /// A prefix, which grows when the batch comes again. The attempt's lock is held meanwhile: its
@@ -190,12 +175,11 @@ fn check_batch(spec: &ShuffleSpec, batch: &Batch<'_>) -> Result<(), Refusal> {
         if reduce.0 >= count {
             return malformed(format!("reduce id {reduce} of {count} partitions"));
         }
-        let may_be_empty = spec.mode == Mode::Remote && segment.is_end_alone();
-        if segment.length == 0 && !may_be_empty {
+        if segment.length == 0 && !segment.is_end_alone() {
             return malformed(format!("empty segment for partition {reduce}"));
         }
         let sequence = segment.sequence;
-        if spec.mode == Mode::Merge && sequence != 0 || sequence as usize >= SEQUENCES_MAX {
+        if sequence as usize >= SEQUENCES_MAX {
             return malformed(format!("sequence {sequence} for partition {reduce}"));
         }
     }
@@ -210,27 +194,8 @@ fn check_batch(spec: &ShuffleSpec, batch: &Batch<'_>) -> Result<(), Refusal> {
         ));
     }
     let past_end = batch.first_segment as usize + segments.len();
-    match spec.mode {
-        Mode::Merge if has_repeats(segments) => {
-            malformed("two segments of one map for the same partition".into())
-        }
-        Mode::Merge if batch.first_segment != 0 => {
-            malformed("segments of a merged shuffle have no number".into())
-        }
-        Mode::Remote if past_end > SEQUENCES_MAX => {
-            malformed(format!("segment number {past_end} of one map attempt"))
-        }
-        _ => Ok(()),
+    if past_end > SEQUENCES_MAX {
+        return malformed(format!("segment number {past_end} of one map attempt"));
     }
-}
-
-fn has_repeats(segments: &[Segment]) -> bool {
-    // Clients send runs of partitions: almost always in order.
-    if segments.is_sorted_by(|a, b| a.reduce_id < b.reduce_id) {
-        return false;
-    }
-    let mut seen: HashSet<ReduceId> = HashSet::with_capacity(segments.len());
-    !segments
-        .iter()
-        .all(|segment| seen.insert(segment.reduce_id))
+    Ok(())
 }

@@ -20,7 +20,7 @@ mod write_out;
 
 pub(crate) use extents::FileRun;
 pub(crate) use note::PartitionNote;
-pub(crate) use partition::{Frozen, PARTITION_BYTES, Partition, View};
+pub(crate) use partition::{PARTITION_BYTES, Partition, View};
 pub(crate) use published::{publish, unpublish};
 pub(crate) use relief::relieve;
 pub use steps::STEP_BYTES;

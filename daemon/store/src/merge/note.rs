@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use lodestone_model::{Code, Mode, ReduceId};
+use lodestone_model::{Code, ReduceId};
 use serde::{Deserialize, Serialize};
 
 use super::extents::Extents;
 use super::partition::{Inner, PARTITION_BYTES, Partition};
 use super::write_out::OwnFile;
+use crate::index::kind::Kind;
 use crate::index::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::home::Home;
@@ -52,7 +53,7 @@ impl Partition {
 
     /// As it was noted.
     pub(crate) fn of(note: PartitionNote, resources: &Resources, home: Arc<Home>) -> Self {
-        let partition = Self::new(ReduceId(note.reduce), Mode::Remote, home);
+        let partition = Self::new(ReduceId(note.reduce), Kind::Remote, home);
         resources.budget.resize_metadata(0, PARTITION_BYTES);
         if let Ok(mut inner) = partition.lock() {
             inner.restore(note);

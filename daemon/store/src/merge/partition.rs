@@ -4,22 +4,22 @@
 //! The partition's bytes are those of its extents followed by the tail. Segments are appended to the
 //! tail, and stay there as long as there is memory. When there is none, tail and segment go to disk in
 //! one positioned write, and the extents grow only when every byte was taken. A write that fails takes
-//! the segments of the tail out of the index: their originals exist, and a torn byte is never visible.
+//! the segments of the tail out of the index if their originals exist. A torn byte is never visible.
 //!
 //! Files are opened for each write and closed again: ten thousand partitions need no descriptors.
 
-use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
-use lodestone_model::{Code, LaidSegment, Ledger, MapId, Mode, ReduceId};
+use lodestone_model::{Code, LaidSegment, ReduceId};
 
 use super::extents::Extents;
 use super::tail::Tail;
 use super::write_out::OwnFile;
-use crate::index::segment::{Segments, is_gone};
+use crate::index::kind::Kind;
+use crate::index::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::budget::Budget;
 use crate::resource::home::{Home, Place};
@@ -40,7 +40,7 @@ const TOGETHER_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub(crate) struct Partition {
     reduce: ReduceId,
-    mode: Mode,
+    kind: Kind,
     home: Arc<Home>,
     /// Bytes in the tail: a hint, for finding the largest tails without taking locks.
     tail_hint: AtomicUsize,
@@ -52,6 +52,7 @@ pub(crate) struct Partition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
+    /// No more appends: only of Spark's own push.
     Frozen,
     Removed,
 }
@@ -69,16 +70,6 @@ pub(super) struct Inner {
     pub(super) failed_writes: u32,
     /// Bytes that readers were given, those that they took again too.
     read_bytes: u64,
-    /// Segments that were merged, and dropped again when they could not be written.
-    lost: Ledger,
-}
-
-/// What is in a partition that was frozen, and what should be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Frozen {
-    pub(crate) bytes: u64,
-    pub(crate) merged: Ledger,
-    pub(crate) lost: Ledger,
 }
 
 impl std::fmt::Debug for Inner {
@@ -91,7 +82,7 @@ impl std::fmt::Debug for Inner {
     }
 }
 
-/// A frozen partition, as a reader sees it.
+/// A partition, as a reader sees it.
 pub(crate) struct View<'a> {
     pub(crate) segments: &'a Segments,
     pub(crate) extents: &'a Extents,
@@ -113,21 +104,20 @@ impl Inner {
 }
 
 impl Partition {
-    pub(crate) fn new(reduce: ReduceId, mode: Mode, home: Arc<Home>) -> Self {
+    pub(crate) fn new(reduce: ReduceId, kind: Kind, home: Arc<Home>) -> Self {
         let inner = Inner {
             phase: Phase::Open,
-            segments: Segments::new(mode),
+            segments: Segments::new(kind),
             on_file: 0,
             extents: Extents::default(),
             tail: Tail::default(),
             own: None,
             failed_writes: 0,
             read_bytes: 0,
-            lost: Ledger::default(),
         };
         Self {
             reduce,
-            mode,
+            kind,
             home,
             tail_hint: 0.into(),
             read_hint: false.into(),
@@ -145,7 +135,8 @@ impl Partition {
 
     /// Whether what cannot be written now may be dropped: it has an original.
     pub(super) fn may_drop(&self, inner: &Inner) -> bool {
-        self.mode == Mode::Merge && inner.phase == Phase::Open
+        let has_originals = self.kind.has_originals() || planted::is(Bug::RemoteDropped);
+        has_originals && inner.phase == Phase::Open
     }
 
     pub(crate) fn tail_hint(&self) -> usize {
@@ -207,18 +198,17 @@ impl Partition {
         bytes: &[u8],
     ) -> Result<(), Code> {
         assert_eq!(bytes.len(), segment.length as usize);
-        let late = planted::is(Bug::LateAppend) && inner.phase == Phase::Frozen;
-        if inner.phase != Phase::Open && !late {
+        if inner.phase != Phase::Open {
             return Err(Code::TooLate);
         }
-        let there = inner.segments.of_map(segment.map_index);
-        if let Some(there) = there.filter(|_| !planted::is(Bug::DuplicateCheckDropped)) {
-            return Err(self.compared(&there, segment));
+        // Spark's own push names no attempt: two of them need not have the same bytes.
+        if inner.segments.has_map(segment.map_index) {
+            return Err(Code::Duplicate);
         }
         if resources.budget.metadata_is_full() {
             return Err(Code::Overloaded);
         }
-        if self.mode == Mode::Merge {
+        if self.kind.has_originals() {
             // What no disk would take is not taken into memory either: it would be dropped soon.
             self.home.disk(resources, self.reduce)?;
         }
@@ -229,22 +219,6 @@ impl Partition {
             self.write_through(resources, inner, segment, bytes)?;
         }
         Ok(())
-    }
-
-    /// What it means that a segment of its map is there.
-    fn compared(&self, there: &LaidSegment, segment: &LaidSegment) -> Code {
-        if there.map_id != segment.map_id {
-            return Code::OtherAttempt;
-        }
-        // Spark's own push names no attempt: two of them need not have the same bytes.
-        let is_uncompared =
-            matches!(self.home.as_ref(), Home::Spark { .. }) || planted::is(Bug::RepeatsUncompared);
-        if there == segment || is_uncompared {
-            return Code::Duplicate;
-        }
-        let reduce = self.reduce;
-        tracing::error!(%reduce, ?there, pushed = ?segment, "another segment is there: refused");
-        Code::OtherContent
     }
 
     /// Writes the tail and the segment to disk; of a long tail as much as makes room for the segment. What
@@ -316,27 +290,27 @@ impl Partition {
         self.note_tail(inner);
     }
 
+    /// Drops what is in memory only. The places of these segments are empty from now on.
     pub(super) fn drop_tail(&self, resources: &Resources, inner: &mut Inner, code: Code) {
         if planted::is(Bug::FailedWriteDropsAll) {
             inner.on_file = 0;
             inner.extents.clear();
         }
-        let dropped = inner.segments.len() - inner.on_file;
         let before = inner.segments.heap_bytes();
-        let lost = Ledger::of(self.reduce, inner.segments.iter().skip(inner.on_file));
-        inner.lost = inner.lost.and(lost);
-        inner.segments.truncate(inner.on_file);
+        let dropped = inner.segments.drop_from(inner.on_file);
         resources
             .budget
             .resize_metadata(before, inner.segments.heap_bytes());
+        // What comes next is the first of the tail, and stands behind the places that stay.
+        inner.on_file = inner.segments.len();
         self.clear_tail(inner);
         if dropped > 0 {
             tracing::warn!(reduce = %self.reduce, dropped, %code, "segments dropped from memory");
         }
     }
 
-    /// No more appends.
-    pub(crate) fn freeze(&self, resources: &Resources) -> Result<Frozen, Code> {
+    /// Takes no more appends. Returns true if there is anything in the partition.
+    pub(crate) fn freeze(&self, resources: &Resources) -> Result<bool, Code> {
         let mut inner = self.wait()?;
         if inner.phase == Phase::Open {
             inner.phase = Phase::Frozen;
@@ -349,37 +323,15 @@ impl Partition {
             let held = inner.extents.bytes() + inner.tail.len() as u64;
             assert_eq!(held, inner.segments.bytes());
         }
-        Ok(self.frozen(&inner))
-    }
-
-    /// Shows, of a frozen partition, the segments of no other attempts than these.
-    pub(crate) fn retain(&self, attempts: &HashSet<MapId>) -> Result<Frozen, Code> {
-        let mut inner = self.wait()?;
-        match inner.phase {
-            Phase::Removed => return Err(Code::UnknownShuffle),
-            Phase::Open => return Err(Code::NotFinalized),
-            Phase::Frozen => inner.segments.retain(attempts),
-        }
-        Ok(self.frozen(&inner))
-    }
-
-    fn frozen(&self, inner: &Inner) -> Frozen {
-        let shown = || inner.segments.iter().filter(|segment| !is_gone(segment));
-        Frozen {
-            bytes: shown().map(|segment| u64::from(segment.length)).sum(),
-            merged: Ledger::of(self.reduce, shown()),
-            lost: inner.lost,
-        }
+        Ok(inner.segments.len() > 0)
     }
 
     /// Shows a partition that may be read to `read`. Holds its lock meanwhile: no disk work in it.
-    /// Never waits for a disk where the partition is frozen: nobody writes those of a registered
-    /// shuffle under their lock.
     pub(crate) fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> Result<T, Code> {
         let inner = self.lock()?;
         match inner.phase {
             Phase::Removed => Err(Code::UnknownShuffle),
-            Phase::Open if self.mode == Mode::Merge => Err(Code::NotFinalized),
+            Phase::Open if !self.kind.commits() => Err(Code::NotFinalized),
             Phase::Open | Phase::Frozen => Ok(read(&View {
                 segments: &inner.segments,
                 extents: &inner.extents,
@@ -412,7 +364,7 @@ impl Partition {
         }
         inner.phase = Phase::Removed;
         let before = inner.index_bytes();
-        inner.segments = Segments::new(self.mode);
+        inner.segments = Segments::new(self.kind);
         inner.extents = Extents::default();
         resources
             .budget

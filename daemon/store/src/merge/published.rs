@@ -11,7 +11,7 @@ use std::path::Path;
 
 use lodestone_model::{Code, ReduceId, ShuffleKey};
 
-use super::partition::{Frozen, Partition};
+use super::partition::Partition;
 use crate::fs::write_all_at;
 use crate::index::chunk::{cut, write_bitmap};
 use crate::index::segment::Segments;
@@ -26,12 +26,11 @@ pub(crate) fn publish(
     dirs: &HashedDirs,
     key: &ShuffleKey,
     reduce: ReduceId,
-) -> Result<Frozen, Code> {
+) -> Result<(), Code> {
     // Before the freeze: should the write fail, an open partition keeps what is on disk already.
     let written = partition.write_out(resources);
-    let frozen = partition.freeze(resources)?;
-    if frozen.merged.segments == 0 {
-        return written.map(|()| frozen);
+    if !partition.freeze(resources)? {
+        return written;
     }
     // A block may have come between the two.
     partition.write_out(resources)?;
@@ -42,7 +41,7 @@ pub(crate) fn publish(
     if outcome.is_err() {
         unpublish(resources, dirs, key, reduce);
     }
-    outcome.map(|()| frozen)
+    outcome
 }
 
 /// Removes `.index` and `.meta`; the partition removes its own file.

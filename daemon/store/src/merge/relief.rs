@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::extents::FileRun;
 use super::partition::{Inner, Partition};
-use super::tail::SharedTail;
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::Place;
@@ -30,17 +29,10 @@ struct Candidate {
     partition: Arc<Partition>,
 }
 
-/// What is written of one partition.
+/// What is written of one partition, under its lock: nobody appends meanwhile.
 struct Piece<'a> {
     partition: &'a Partition,
-    tail: HeldTail<'a>,
-}
-
-enum HeldTail<'a> {
-    /// Under the partition's lock, so that nobody appends meanwhile.
-    Open(Held<'a, Inner>),
-    /// Final. The lock is free: readers do not wait for the disk.
-    Frozen(SharedTail),
+    inner: Held<'a, Inner>,
 }
 
 /// If memory is short, writes out what readers have taken, and the largest tails, until it is not.
@@ -140,19 +132,11 @@ impl Partition {
             let _ = self.write_out_locked(resources, &mut inner, &[]);
             return None;
         };
-        let frozen = inner.frozen_tail(self.home());
-        match (place, frozen) {
-            (Place::Spill(disk), _) => return Some(disk),
-            (Place::Own(_), Some(paged)) => {
-                let end = inner.own_bytes();
-                drop(inner);
-                self.write_frozen(resources, place, end, &paged);
-            }
-            (Place::Own(_), None) => {
-                drop(inner);
-                let _ = self.write_out(resources);
-            }
+        if let Place::Spill(disk) = place {
+            return Some(disk);
         }
+        drop(inner);
+        let _ = self.write_out(resources);
         None
     }
 }
@@ -163,12 +147,12 @@ fn spill(resources: &Resources, disk: DiskIndex, pieces: Vec<Piece<'_>>) {
     };
     let slices: Vec<&[u8]> = pieces
         .iter()
-        .flat_map(|piece| piece.tail.slices())
+        .flat_map(|piece| piece.inner.tail.slices())
         .collect();
     match first.home().spill(resources, disk, &slices) {
         Ok(mut offset) => {
             for piece in pieces {
-                let length = piece.tail.len() as u64;
+                let length = piece.inner.tail.len() as u64;
                 let run = FileRun {
                     place: Place::Spill(disk),
                     offset,
@@ -181,12 +165,11 @@ fn spill(resources: &Resources, disk: DiskIndex, pieces: Vec<Piece<'_>>) {
             }
         }
         Err(error) => {
-            if !pieces.iter().all(Piece::is_removed) {
-                let code = first.home().report(resources, disk, &error);
-                tracing::warn!(disk, %code, %error, "write out partitions together");
-            }
-            let open: Vec<_> = pieces.into_iter().filter_map(Piece::let_go).collect();
-            open.into_iter()
+            let code = first.home().report(resources, disk, &error);
+            tracing::warn!(disk, %code, %error, "write out partitions together");
+            let partitions: Vec<_> = pieces.into_iter().map(|piece| piece.partition).collect();
+            partitions
+                .into_iter()
                 .for_each(|partition| write_alone(resources, partition));
         }
     }
@@ -199,22 +182,6 @@ fn write_alone(resources: &Resources, partition: &Partition) {
     }
 }
 
-impl HeldTail<'_> {
-    fn slices(&self) -> Vec<&[u8]> {
-        match self {
-            Self::Open(inner) => inner.tail.slices(),
-            Self::Frozen(shared) => shared.slices(),
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Open(inner) => inner.tail.len(),
-            Self::Frozen(shared) => shared.len(),
-        }
-    }
-}
-
 impl<'a> Piece<'a> {
     /// If it still goes to the file that is shared on this disk.
     fn of(resources: &Resources, partition: &'a Partition, disk: DiskIndex) -> Option<Self> {
@@ -222,33 +189,11 @@ impl<'a> Piece<'a> {
         let place = partition.place(resources, &inner, inner.tail.len() as u64);
         place
             .is_ok_and(|place| place == Place::Spill(disk))
-            .then(|| {
-                let frozen = inner.frozen_tail(partition.home());
-                let tail = frozen.map_or(HeldTail::Open(inner), HeldTail::Frozen);
-                Self { partition, tail }
-            })
+            .then_some(Self { partition, inner })
     }
 
-    fn written(self, resources: &Resources, run: FileRun) {
-        match self.tail {
-            HeldTail::Open(mut inner) => {
-                self.partition.note_written(resources, &mut inner, run);
-                self.partition.leave_memory(&mut inner);
-            }
-            HeldTail::Frozen(_) => self.partition.settle_frozen(resources, run),
-        }
-    }
-
-    /// Files go only when all partitions of a shuffle do. What is under its lock is there.
-    fn is_removed(&self) -> bool {
-        match self.tail {
-            HeldTail::Open(_) => false,
-            HeldTail::Frozen(_) => self.partition.is_removed(),
-        }
-    }
-
-    /// The partition, if it may grow yet; what is final stays in memory until the next time.
-    fn let_go(self) -> Option<&'a Partition> {
-        matches!(self.tail, HeldTail::Open(_)).then_some(self.partition)
+    fn written(mut self, resources: &Resources, run: FileRun) {
+        self.partition.note_written(resources, &mut self.inner, run);
+        self.partition.leave_memory(&mut self.inner);
     }
 }

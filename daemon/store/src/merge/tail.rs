@@ -24,21 +24,6 @@ pub(super) struct Tail {
     length: usize,
 }
 
-/// The bytes of a tail that does not change any more, without the partition's lock.
-#[derive(Debug)]
-pub(super) struct SharedTail(Vec<Arc<PagedBytes>>);
-
-impl SharedTail {
-    pub(super) fn len(&self) -> usize {
-        self.0.iter().map(|bytes| bytes.len()).sum()
-    }
-
-    /// Its bytes, in order.
-    pub(super) fn slices(&self) -> Vec<&[u8]> {
-        self.0.iter().flat_map(|bytes| bytes.slices()).collect()
-    }
-}
-
 impl Tail {
     pub(super) fn len(&self) -> usize {
         self.length
@@ -148,12 +133,6 @@ impl Tail {
             start = end;
         }
         shared
-    }
-
-    /// All of it, for who knows that it does not change.
-    pub(super) fn shared(&self) -> SharedTail {
-        let blocks = self.blocks.iter();
-        SharedTail(blocks.map(|block| Arc::clone(&block.bytes)).collect())
     }
 
     /// Its memory goes back as soon as no reader has it.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::extents::FileRun;
 use super::partition::{Inner, Partition, Phase};
-use super::tail::{SharedTail, Tail};
+use super::tail::Tail;
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::{Home, Place};
@@ -94,8 +94,7 @@ impl Partition {
     }
 
     /// Writes the tail, and `more` behind it. If that fails the segments of a tail that has originals
-    /// are dropped; a frozen partition keeps its tail, because its layout is final, and a remote one,
-    /// because there is nothing else.
+    /// are dropped; a remote partition keeps its tail, because there is nothing else.
     pub(super) fn write_out_locked(
         &self,
         resources: &Resources,
@@ -226,61 +225,9 @@ impl Partition {
         inner.on_file = inner.segments.len();
         self.clear_tail(inner);
     }
-
-    /// Writes the tail of a finalized partition to its own file, which ends at `end`, without its
-    /// lock: nobody else writes it, as only one thread relieves memory. A failure leaves it in memory.
-    pub(super) fn write_frozen(
-        &self,
-        resources: &Resources,
-        place: Place,
-        end: u64,
-        tail: &SharedTail,
-    ) {
-        match self.put(resources, place, end, &tail.slices()) {
-            Ok(offset) => {
-                let run = FileRun {
-                    place,
-                    offset,
-                    length: tail.len() as u64,
-                };
-                self.settle_frozen(resources, run);
-            }
-            Err(_) if self.is_removed() => {}
-            Err(error) => {
-                let refusal = self.home().report(resources, place.disk(), &error);
-                let reduce = self.reduce();
-                tracing::warn!(%reduce, ?place, %refusal, %error, "write out a partition");
-            }
-        }
-    }
-
-    /// The tail of a finalized partition was written. If it was removed meanwhile, the write may have
-    /// made its files anew.
-    pub(super) fn settle_frozen(&self, resources: &Resources, run: FileRun) {
-        match self.lock() {
-            Ok(mut inner) if inner.phase == Phase::Frozen => {
-                self.note_written(resources, &mut inner, run);
-                self.leave_memory(&mut inner);
-            }
-            Ok(inner) if inner.phase == Phase::Removed => self.home().remove(resources),
-            // What was written is not looked at, and goes with the shuffle.
-            _ => {}
-        }
-    }
-
-    pub(super) fn is_removed(&self) -> bool {
-        self.lock().is_ok_and(|inner| inner.phase == Phase::Removed)
-    }
 }
 
 impl Inner {
-    /// Its tail, if nobody but the one who relieves memory changes the partition any more. What Spark's
-    /// executors read as a file is written when it is finalized, under the lock.
-    pub(super) fn frozen_tail(&self, home: &Home) -> Option<SharedTail> {
-        let ours = matches!(home, Home::Ours { .. });
-        (ours && self.phase == Phase::Frozen).then(|| self.tail.shared())
-    }
-
     /// Where its own file ends.
     pub(super) fn own_bytes(&self) -> u64 {
         self.own.map_or(0, |own| own.bytes)

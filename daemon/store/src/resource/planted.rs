@@ -12,8 +12,14 @@
     expect(unreachable_pub, reason = "exported with the feature")
 )]
 pub enum Bug {
-    /// A segment is appended although its map index is there.
-    DuplicateCheckDropped,
+    /// A dropped segment is still shown.
+    DroppedShown,
+    /// A dropped segment gives its place to the next one.
+    DropMovesPlaces,
+    /// The bytes of a dropped segment still count for where those behind it are.
+    DroppedBytesCounted,
+    /// What cannot be written is dropped, also where it has no original.
+    RemoteDropped,
     /// A segment that goes straight to the file is acknowledged before it is written, and lost.
     AckBeforeWrite,
     /// A write that failed is acknowledged.
@@ -22,8 +28,6 @@ pub enum Bug {
     FailedWriteDropsAll,
     /// Of tails that are written together, all are looked for where the first one is.
     PiecesMixedUp,
-    /// Segments are appended to a finalized partition.
-    LateAppend,
     /// The memory of a removed partition's tail is not given back.
     TailMemoryKept,
     /// What executors said to an earlier start is not taken over.

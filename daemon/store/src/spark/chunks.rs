@@ -18,14 +18,15 @@ pub struct MergedMeta {
 }
 
 impl Store {
-    /// The bytes of one chunk.
+    /// The bytes of one chunk of a shuffle that Spark pushed.
     pub fn chunk(
         &self,
         key: &ShuffleKey,
         reduce: ReduceId,
         chunk: u32,
     ) -> Result<ChunkData, Refusal> {
-        self.data(key, reduce, |segments| {
+        self.data(key, reduce, |generation, segments| {
+            generation.check_sparks_own()?;
             cut(segments).nth(chunk as usize).ok_or_else(|| {
                 let detail = format!("no chunk {chunk} in partition {reduce} of {key}");
                 Code::Malformed.because(detail)
@@ -36,6 +37,7 @@ impl Store {
     /// Number of chunks and their bitmaps, for Spark's `MergedBlockMetaRequest`.
     pub fn merged_meta(&self, key: &ShuffleKey, reduce: ReduceId) -> Result<MergedMeta, Refusal> {
         self.view(key, reduce, |generation, view| {
+            generation.check_sparks_own()?;
             let mut meta = Vec::new();
             let mut num_chunks = 0;
             for chunk in cut(view.segments) {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of Spark's own push.
+//! The end of Spark's own push: no more appends, and files that executors read. Repeating it gives the
+//! same answer.
 
-use lodestone_model::{MergeStatus, Refusal, ShuffleKey};
+use lodestone_model::{Code, MergeStatus, Refusal, ShuffleKey};
 
 use super::push::generation_to_finalize;
-use crate::resource::reading;
+use crate::merge;
+use crate::resource::home::Home;
+use crate::resource::{Resources, reading, writing};
+use crate::state::generation::{Generation, Phase};
 use crate::state::store::Store;
 
 impl Store {
@@ -35,5 +39,46 @@ impl Store {
             }
         }
         Ok(statuses)
+    }
+}
+
+impl Generation {
+    /// Holds a lock of its own, so that a repeated request waits for the first (not for ever); pushes of
+    /// other shuffles, and fetches, need none of its locks for longer than one partition takes.
+    fn finalize(&self, resources: &Resources) -> Result<(), Refusal> {
+        self.check_sparks_own()?;
+        let Home::Spark { dirs, key } = self.home.as_ref() else {
+            return Err(self.refuse(Code::Internal));
+        };
+        let mut is_finalized = self.is_finalized.lock().map_err(|code| self.refuse(code))?;
+        if *is_finalized {
+            return Ok(());
+        }
+        let partitions: Vec<_> = {
+            let mut partitions = writing(&self.partitions);
+            if partitions.phase == Phase::Removed {
+                return Err(self.refuse(Code::UnknownShuffle));
+            }
+            partitions.phase = Phase::Finalizing;
+            partitions
+                .by_reduce
+                .iter()
+                .map(|(id, p)| (*id, p.clone()))
+                .collect()
+        };
+        for (reduce, partition) in partitions {
+            if let Err(code) = merge::publish(&partition, resources, dirs, key, reduce) {
+                tracing::warn!(shuffle = %self.key, %reduce, %code, "partition left out");
+                partition.remove(resources);
+                writing(&self.partitions).by_reduce.remove(&reduce);
+            }
+        }
+        let mut partitions = writing(&self.partitions);
+        if partitions.phase == Phase::Removed {
+            return Err(self.refuse(Code::UnknownShuffle));
+        }
+        partitions.phase = Phase::Finalized;
+        *is_finalized = true;
+        Ok(())
     }
 }

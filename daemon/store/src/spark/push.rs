@@ -98,10 +98,7 @@ fn is_answer(code: Code) -> bool {
 /// The generation to push to, made if it is new; an older one is replaced.
 fn generation_for_push(store: &Store, key: &ShuffleKey) -> Result<Arc<Generation>, Refusal> {
     match store.generation(key, Code::TooLate) {
-        Ok(generation) if generation.spec.is_some() => {
-            let detail = format!("{key} was registered for batches with map ids");
-            Err(Code::Malformed.because(detail))
-        }
+        Ok(generation) => generation.check_sparks_own().map(|()| generation),
         Err(refusal) if refusal.code == Code::UnknownShuffle => start(store, key),
         Err(refusal) if refusal.code == Code::UnknownApplication => {
             // A higher attempt than the registered one is as far off as a lower one.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A map attempt in remote mode: what was taken of it, and whether it counts.
+//! A map attempt: what was taken of it, and whether it counts.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The map attempts of a generation, in remote mode.
+//! The map attempts of a generation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A generation of a shuffle: its partitions and map attempts, and in which phase of its life it is.
+//! A generation of a shuffle: its kind, its partitions and map attempts, and the phase of its life.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 
-use lodestone_model::{Code, FinalizeSummary, Mode, ReduceId, Refusal, ShuffleKey, ShuffleSpec};
+use lodestone_model::{Code, ReduceId, Refusal, ShuffleKey, ShuffleSpec};
 
 use super::attempts::Attempts;
+use crate::index::kind::Kind;
 use crate::merge::{PARTITION_BYTES, Partition};
 use crate::resource::home::Home;
 use crate::resource::patient::Patient;
-use crate::resource::planted::{self, Bug};
 use crate::resource::{Resources, reading, writing};
 
 /// What a generation costs beside its partitions, for the budget.
@@ -24,10 +24,10 @@ pub(crate) struct Generation {
     pub(crate) spec: Option<ShuffleSpec>,
     pub(crate) home: Arc<Home>,
     pub(crate) partitions: RwLock<Partitions>,
-    /// Of remote mode.
+    /// None in Spark's own push.
     pub(crate) attempts: Attempts,
-    /// The answer to finalize; its lock makes a repeated finalize wait for the first.
-    pub(crate) summary: Patient<Option<FinalizeSummary>>,
+    /// Of Spark's own push; its lock makes a repeated finalize wait for the first.
+    pub(crate) is_finalized: Patient<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Generation {
             home: Arc::new(home),
             partitions: RwLock::default(),
             attempts: Attempts::default(),
-            summary: Patient::default(),
+            is_finalized: Patient::default(),
         }
     }
 
@@ -97,7 +97,7 @@ impl Generation {
             }
             resources.budget.resize_metadata(0, PARTITION_BYTES);
             let home = Arc::clone(&self.home);
-            let partition = Arc::new(Partition::new(reduce, self.mode(), home));
+            let partition = Arc::new(Partition::new(reduce, self.kind(), home));
             partitions.by_reduce.insert(reduce, Arc::clone(&partition));
             Ok(partition)
         };
@@ -114,19 +114,19 @@ impl Generation {
         })
     }
 
-    /// A remote shuffle is read while it is written: attempts that are wanted have committed.
+    /// Where attempts commit a shuffle is read while it is written.
     pub(crate) fn check_readable(&self, partitions: &Partitions) -> Result<(), Refusal> {
         let readable = match partitions.phase {
             Phase::Finalized => Ok(()),
             Phase::Removed => Err(Code::UnknownShuffle),
-            Phase::Open if self.mode() == Mode::Remote => Ok(()),
+            Phase::Open if self.kind().commits() => Ok(()),
             Phase::Open | Phase::Finalizing => Err(Code::NotFinalized),
         };
         readable.map_err(|code| self.refuse(code))
     }
 
-    pub(crate) fn mode(&self) -> Mode {
-        self.spec.as_ref().map_or(Mode::Merge, |spec| spec.mode)
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::of(self.spec.as_ref())
     }
 
     /// As they were registered; as many as there can be where Spark pushes by itself.
@@ -134,15 +134,22 @@ impl Generation {
         self.spec.as_ref().map_or(u32::MAX, |spec| spec.num_maps)
     }
 
-    /// The attempts of a remote shuffle.
+    /// The attempts of a shuffle whose attempts commit.
     pub(crate) fn attempts(&self) -> Result<&Attempts, Refusal> {
-        match self.mode() {
-            Mode::Remote => Ok(&self.attempts),
-            Mode::Merge => {
-                let detail = format!("{} is merged: its maps do not commit", self.key);
-                Err(Code::Malformed.because(detail))
-            }
+        if self.kind().commits() {
+            return Ok(&self.attempts);
         }
+        Err(Code::Malformed.because(format!("{} belongs to Spark's own push", self.key)))
+    }
+
+    /// Refuses what Spark's own protocol asks of a shuffle whose attempts commit: it would show, and end,
+    /// what counts only by attempt.
+    pub(crate) fn check_sparks_own(&self) -> Result<(), Refusal> {
+        if self.kind().commits() {
+            let detail = format!("{} was registered for batches with map ids", self.key);
+            return Err(Code::Malformed.because(detail));
+        }
+        Ok(())
     }
 
     pub(crate) fn refuse(&self, code: Code) -> Refusal {
@@ -152,8 +159,7 @@ impl Generation {
 
 impl Partitions {
     pub(crate) fn check_open(&self) -> Result<(), Code> {
-        let late = planted::is(Bug::LateAppend) && self.phase == Phase::Finalized;
-        if self.phase == Phase::Open || late {
+        if self.phase == Phase::Open {
             Ok(())
         } else {
             Err(Code::TooLate)

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
-use lodestone_model::{AppAttempt, AppId, Code, Load, Mode, Refusal, ShuffleKey, State};
+use lodestone_model::{AppAttempt, AppId, Code, Load, Refusal, ShuffleKey, State};
 
 use super::application::{Application, ApplicationState, unknown_application};
 use super::generation::Generation;
@@ -148,11 +148,12 @@ impl Store {
         reading(&self.applications).values().cloned().collect()
     }
 
+    /// All generations whose data is nowhere else.
     pub(crate) fn all_remote(&self) -> Vec<Arc<Generation>> {
         self.all_applications()
             .iter()
             .flat_map(|application| application.generations())
-            .filter(|generation| generation.mode() == Mode::Remote)
+            .filter(|generation| !generation.kind().has_originals())
             .collect()
     }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Many threads at once, and random schedules.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
-use std::time::Duration;
 
 use lodestone_model::*;
+use lodestone_store::Batch;
 use lodestone_store::fs::fake::{Errno, Fault};
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ fn colliding_pushers_queue_and_every_segment_is_there_once() {
         .into_iter()
         .for_each(|thread| thread.join().unwrap());
     assert!(world.store.load().memory_used <= 2 * MIB);
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
     for reduce in 0..4 {
         let maps = world.maps(reduce);
         let expected: Vec<_> = maps
@@ -52,65 +52,94 @@ fn colliding_pushers_queue_and_every_segment_is_there_once() {
 }
 
 #[test]
-fn of_two_attempts_that_push_at_once_exactly_one_is_visible() {
+fn attempts_that_push_at_once_are_all_visible_when_they_have_committed() {
     let world = Arc::new(World::new().registered());
     let threads: Vec<_> = (0..4_i64)
         .map(|attempt| {
             let world = world.clone();
-            thread::spawn(move || -> usize {
-                let bytes = |map| payload(map, attempt as u32, 100);
-                let push = |map| world.push_attempt(map, attempt, 0, &bytes(map));
-                (0..300).filter(|map| push(*map) == Code::Ok).count()
+            thread::spawn(move || {
+                for map in 0..100 {
+                    let bytes = payload(map, attempt as u32, 100);
+                    assert_eq!(world.push_attempt(map, attempt, 0, &bytes), Code::Ok);
+                }
             })
         })
         .collect();
-    let accepted: usize = threads
+    threads
         .into_iter()
-        .map(|thread| thread.join().unwrap())
-        .sum();
-    assert_eq!(accepted, 300);
-    world.store.finalize(&key()).unwrap();
-    let expected: Vec<_> = world
-        .segments(0)
+        .for_each(|thread| thread.join().unwrap());
+    assert!(world.segments(0).is_empty(), "none has committed");
+    assert_eq!(world.commit_all(), 400);
+    let shown = world.segments(0);
+    assert_eq!(shown.len(), 400);
+    let expected: Vec<_> = shown
         .iter()
         .flat_map(|s| payload(s.map_index.0, s.map_id.0 as u32, 100))
         .collect();
     assert_eq!(world.fetch(0), expected);
 }
 
+/// A reader meets commits, drops and pushes at any moment. What it was shown at a place is there, or is
+/// refused; nothing else is.
 #[test]
-fn a_push_that_was_acknowledged_before_finalize_is_in_the_layout() {
-    let world = Arc::new(World::new().registered());
-    let accepted_so_far = Arc::new(AtomicUsize::new(0));
-    let pusher = {
-        let (world, accepted_so_far) = (world.clone(), accepted_so_far.clone());
-        thread::spawn(move || {
-            let mut accepted = Vec::new();
-            for map in 0.. {
-                match world.push(map, map % 16, b"bytes") {
-                    Code::Ok => {
-                        accepted.push(map);
-                        accepted_so_far.store(accepted.len(), SeqCst);
+fn what_is_shown_while_others_push_and_the_disk_fails_is_whole_or_refused() {
+    const PUSHERS: u32 = 3;
+    const LENGTH: usize = 40_000;
+    let world = Arc::new(World::with(1, LITTLE_MEMORY).registered());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let pushers: Vec<_> = (0..PUSHERS)
+        .map(|thread| {
+            let world = world.clone();
+            thread::spawn(move || {
+                for n in 0..100 {
+                    let map = n * PUSHERS + thread;
+                    let mut attempt = world.attempt(map, 1);
+                    attempt.push(&[(0, &payload(map, 0, LENGTH))]);
+                    attempt.commit().unwrap();
+                    if n % 10 == thread {
+                        world.fs.fault_at(0, Fault::Torn(1_000, Errno::IO));
                     }
-                    code => {
-                        assert_eq!(code, Code::TooLate);
-                        return accepted;
+                    world.clock.advance_ms(5_000);
+                }
+            })
+        })
+        .collect();
+    let reader = {
+        let (world, is_over) = (world.clone(), is_over.clone());
+        thread::spawn(move || {
+            let (mut read_once, mut refused_once) = (0, 0);
+            let mut places: BTreeMap<u32, u32> = BTreeMap::new();
+            while !is_over.load(SeqCst) || read_once == 0 {
+                let layout = world.store.layout(&key(), MapRange::ALL, ReduceId(0));
+                for run in layout.unwrap_or_default() {
+                    let maps = run.segments.iter().map(|segment| segment.map_index.0);
+                    for (place, map) in (run.first..).zip(maps) {
+                        let known = *places.entry(place).or_insert(map);
+                        assert_eq!(known, map, "place {place} has another segment");
+                    }
+                }
+                for (&place, &map) in &places {
+                    match at(&world.store, 0, place..place + 1) {
+                        Ok(data) => {
+                            assert!(read(&data) == payload(map, 0, LENGTH), "place {place}");
+                            read_once += 1;
+                        }
+                        Err(refusal) => {
+                            assert_eq!(refusal.code, Code::Aborted);
+                            refused_once += 1;
+                        }
                     }
                 }
             }
-            accepted
+            (read_once, refused_once)
         })
     };
-    while accepted_so_far.load(SeqCst) < 100 {
-        thread::yield_now();
-    }
-    let summary = world.store.finalize(&key()).unwrap();
-    let mut accepted = pusher.join().unwrap();
-    assert_eq!(summary.segments, accepted.len() as u64);
-    let mut found: Vec<_> = (0..16).flat_map(|reduce| world.maps(reduce)).collect();
-    found.sort_unstable();
-    accepted.sort_unstable();
-    assert_eq!(found, accepted);
+    pushers
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    is_over.store(true, SeqCst);
+    let (read_once, _) = reader.join().unwrap();
+    assert!(read_once > 0);
 }
 
 #[test]
@@ -147,72 +176,52 @@ fn removing_while_others_push_and_fetch_leaves_no_file_and_no_memory() {
     }
 }
 
-/// A finalized shuffle whose tails are just being written out, as long as the disk is held.
-fn with_held_relief(then: impl FnOnce(&World)) {
-    let world = Arc::new(World::with(1, 4 * MIB).registered_for(2));
+/// The shuffle waits for the disk, and nothing of it is made anew.
+#[test]
+fn a_shuffle_that_is_removed_while_it_is_written_out_leaves_no_file() {
+    let world = World::with(1, 4 * MIB).registered_for(2);
     for reduce in 0..8 {
         world.push(0, reduce, &payload(0, reduce, 150_000));
     }
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
+    let other = ShuffleKey {
+        shuffle: ShuffleId(8),
+        ..key()
+    };
+    world.store.register_shuffle(&other, spec()).unwrap();
     world.fs.hold_writes();
-    let pusher = {
-        let world = world.clone();
-        thread::spawn(move || {
-            let other = ShuffleKey {
-                shuffle: ShuffleId(8),
-                ..key()
-            };
-            world.store.register_shuffle(&other, spec()).unwrap();
+    thread::scope(|scope| {
+        let world = &world;
+        let pusher = scope.spawn(|| {
             for reduce in 0..50 {
                 let bytes = payload(1, reduce, 60_000);
                 let segments = [header(reduce, &bytes)];
-                let codes = world
-                    .store
-                    .push_batch(&other, &batch(1, 1, &segments, &bytes));
+                let pushed = Batch {
+                    first_segment: reduce,
+                    ..batch(1, 1, &segments, &bytes)
+                };
+                let codes = world.store.push_batch(&other, &pushed);
                 assert_eq!(codes.unwrap(), [Code::Ok]);
             }
-        })
-    };
-    while world.fs.held_writes() == 0 {
-        thread::yield_now();
-    }
-    let (done, is_done) = mpsc::channel();
-    let releasing = world.clone();
-    let watchdog = thread::spawn(move || {
-        let in_time = is_done.recv_timeout(Duration::from_secs(20)).is_ok();
-        releasing.fs.release_writes();
-        in_time
+        });
+        while world.fs.held_writes() == 0 {
+            thread::yield_now();
+        }
+        let remover = scope.spawn(|| {
+            let (attempt, shuffle) = (AppAttempt::NONE, ShuffleId(7));
+            world.store.remove_shuffle(&app(), attempt, shuffle, None)
+        });
+        while world.store.check_readable(&key()).is_ok() {
+            thread::yield_now();
+        }
+        world.fs.release_writes();
+        remover.join().unwrap().unwrap();
+        pusher.join().unwrap();
     });
-    then(&world);
-    let _ = done.send(());
-    assert!(watchdog.join().unwrap(), "it waited for the disk");
-    pusher.join().unwrap();
     assert_eq!(world.store.load().state, State::Serving);
     let mut files = world.data_files(DISK);
     files.retain(|path| path.to_string_lossy().contains("-s7-"));
-    if world.store.finalize(&key()).is_ok() {
-        assert_eq!(files.len(), 1, "{files:?}");
-        (0..8).for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 150_000)));
-    } else {
-        assert!(files.is_empty(), "of a removed shuffle: {files:?}");
-    }
-}
-
-#[test]
-fn readers_of_a_finalized_shuffle_do_not_wait_while_it_is_written_out() {
-    with_held_relief(|world| {
-        (0..8).for_each(|reduce| assert_eq!(world.fetch(reduce), payload(0, reduce, 150_000)));
-    });
-}
-
-#[test]
-fn a_shuffle_that_is_removed_while_it_is_written_out_leaves_no_file() {
-    with_held_relief(|world| {
-        world
-            .store
-            .remove_shuffle(&app(), AppAttempt::NONE, ShuffleId(7), None)
-            .unwrap();
-    });
+    assert!(files.is_empty(), "of a removed shuffle: {files:?}");
 }
 
 proptest! {
@@ -238,7 +247,7 @@ proptest! {
                 accepted.insert(map, bytes);
             }
         }
-        world.store.finalize(&key()).unwrap();
+        world.commit_all();
         let layout = world.store.layout(&key(), MapRange::ALL, ReduceId(1));
         let order: Vec<u32> = match &layout {
             Ok(_) => world.maps(1),

@@ -19,7 +19,7 @@ fn a_short_write_is_continued_until_all_is_written() {
     world.fs.fault_at(1, Fault::Short(100));
     world.fs.fault_at(2, Fault::Torn(0, Errno::INTR));
     assert_eq!(world.push(1, 0, &payload(1, 0, LARGE)), Code::Ok);
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
     assert_eq!(
         world.fetch(0),
         [b"in the tail".to_vec(), payload(1, 0, LARGE)].concat()
@@ -44,7 +44,7 @@ fn torn_bytes_are_overwritten_by_the_next_write() {
         Code::Ok,
         "the map may try again"
     );
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
     assert_eq!(world.maps(0), [0, 1]);
     assert_eq!(
         world.fetch(0),
@@ -63,7 +63,7 @@ fn torn_bytes_that_cannot_be_cut_back_are_never_visible() {
     let mut torn = world.fs.content(&file).unwrap();
     torn.extend_from_slice(&[0xEE; 200_000]);
     world.fs.add_file(&file, &torn);
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
     assert_eq!(world.fetch(0), payload(0, 0, LARGE));
 }
 
@@ -86,15 +86,15 @@ fn a_failed_write_out_drops_exactly_the_segments_of_that_tail() {
     world.clock.advance_ms(5_000);
     assert_eq!(world.push(4, 0, b"after"), Code::Ok);
     assert_eq!(
-        world.push(1, 0, b"again"),
-        Code::Ok,
-        "a dropped map is taken again"
+        world.push(1, 0, b"in the tail"),
+        Code::Duplicate,
+        "it was taken"
     );
-    world.store.finalize(&key()).unwrap();
-    assert_eq!(world.maps(0), [0, 4, 1]);
+    world.commit_all();
+    assert_eq!(world.maps(0), [0, 4]);
     assert_eq!(
         world.fetch(0),
-        [&payload(0, 0, LARGE)[..], b"after", b"again"].concat()
+        [&payload(0, 0, LARGE)[..], b"after"].concat()
     );
     assert_eq!(world.fetch(1), b"in the tail of another partition");
 }
@@ -126,7 +126,7 @@ fn a_full_disk_is_reported_as_full_and_used_again_when_there_is_room() {
     world.clock.advance_ms(1);
     assert_eq!(world.push(2, 0, b"small"), Code::Ok);
     assert_eq!(world.store.load().state, State::Serving);
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
     assert_eq!(world.maps(0), [0, 2]);
 }
 
@@ -181,7 +181,7 @@ fn partitions_are_spread_over_disks_and_go_on_elsewhere_when_one_is_bad() {
     world.clock.advance_ms(5_000);
     push_all(2);
     assert_eq!(world.data_bytes("/disk0"), 10 * LARGE);
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
     for reduce in 0..10 {
         let all = [0, 1, 2].map(|map| payload(map, reduce, LARGE));
         assert_eq!(world.fetch(reduce), all.concat());
@@ -212,7 +212,7 @@ fn a_small_partition_that_became_large_has_a_file_of_its_own_behind_what_it_shar
     }
     let files = world.data_files(DISK);
     assert_eq!(files.len(), 4, "one for all, and one each: {files:?}");
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
     for reduce in 0..3 {
         assert_eq!(world.maps(reduce), (0..12).collect::<Vec<_>>());
         let large = (6..12).flat_map(|map| payload(map, reduce, LARGE));
@@ -235,7 +235,7 @@ fn a_large_partition_whose_disk_fails_goes_on_elsewhere_and_comes_back() {
     push(2);
     world.clock.advance_ms(5_000);
     push(3);
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
     let all: Vec<_> = (0..4).flat_map(|map| payload(map, 0, 5 * LARGE)).collect();
     assert_eq!(world.fetch(0), all);
     let held = [world.data_bytes("/disk0"), world.data_bytes("/disk1")];
@@ -255,8 +255,7 @@ fn tails_that_cannot_be_written_together_are_written_one_by_one_to_another_disk(
         pushed += 1;
     }
     assert_eq!(world.data_bytes("/disk0"), 0, "the first write was torn");
-    let summary = world.store.finalize(&key()).unwrap();
-    assert_eq!(summary.lost_segments, 0);
+    world.commit_all();
     for reduce in 0..pushed {
         assert_eq!(world.fetch(reduce), payload(0, reduce, 20_000));
     }
@@ -268,7 +267,7 @@ fn a_new_file_that_fails_on_one_disk_is_written_to_the_next_at_once() {
     world.push(0, 0, b"in the tail");
     world.fs.fault_at(0, Fault::Torn(10, Errno::NOSPC));
     assert_eq!(world.push(1, 0, &payload(1, 0, LARGE)), Code::Ok);
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
     assert_eq!(world.maps(0), [0, 1]);
     assert_eq!(
         world.fetch(0),
@@ -300,6 +299,7 @@ fn ten_thousand_small_partitions_share_a_file_on_each_disk_and_keep_none_open() 
             let bytes = payload(map, reduce, 1_500);
             assert_eq!(world.push(map, reduce, &bytes), Code::Ok);
         }
+        world.commit_all();
     }
     let (open, most) = world.fs.open_files();
     assert_eq!((open, most), (0, 1));
@@ -308,37 +308,8 @@ fn ten_thousand_small_partitions_share_a_file_on_each_disk_and_keep_none_open() 
     assert!(world.data_bytes("/disk0") > 10_000_000);
     let writes = world.fs.writes();
     assert!(writes < 30_000 / 100, "{writes} writes for 30,000 segments");
-    world.store.finalize(&key()).unwrap();
     for reduce in 0..10_000 {
         let all = [0, 1, 2].map(|map| payload(map, reduce, 1_500));
         assert_eq!(world.fetch(reduce), all.concat());
     }
-}
-
-#[test]
-fn what_was_acknowledged_and_could_not_be_kept_is_told_when_the_shuffle_is_finalized() {
-    let world = World::new().registered();
-    let acknowledged = |map: u32, reduce: u32, bytes: &[u8]| {
-        assert_eq!(world.push(map, reduce, bytes), Code::Ok);
-        let header = header(reduce, bytes);
-        let segment = LaidSegment {
-            map_index: MapIndex(map),
-            map_id: MapId(i64::from(map) + 1000),
-            sequence: 0,
-            length: header.length,
-            records: header.records,
-            crc32c: header.crc32c,
-        };
-        Ledger::of(ReduceId(reduce), [segment])
-    };
-    let expected = acknowledged(0, 0, b"in the tail")
-        .and(acknowledged(1, 0, b"behind it"))
-        .and(acknowledged(0, 1, b"elsewhere"));
-    world.fs.fault_at(0, Fault::Torn(10, Errno::NOSPC));
-    let refused = world.push(2, 0, &payload(2, 0, LARGE));
-    assert_eq!(refused, Code::DiskFull);
-    let summary = world.store.finalize(&key()).unwrap();
-    assert_eq!((summary.segments, summary.lost_segments), (1, 2));
-    assert_eq!(summary.segments + summary.lost_segments, expected.segments);
-    assert_eq!(summary.checksum, expected.checksum);
 }

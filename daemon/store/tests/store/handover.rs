@@ -294,6 +294,6 @@ fn merged_shuffles_are_not_left_to_the_next_start() {
     assert_eq!(first.data_files(DISK).len(), 1);
     let next = handed_over(&first, 1, 2);
     assert_eq!(next.data_files(DISK), Vec::<PathBuf>::new());
-    let refused = next.store.finalize(&merged).unwrap_err();
+    let refused = next.store.check_readable(&merged).unwrap_err();
     assert_eq!(refused.code, Code::UnknownShuffle);
 }

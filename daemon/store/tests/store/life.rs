@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Register, push, finalize, fetch, remove: what each promises.
+//! Register, push, commit, fetch, remove: what each promises.
 
 use crate::world::*;
 use std::path::Path;
@@ -28,59 +28,50 @@ fn other_attempt(attempt: i32) -> ShuffleKey {
 #[test]
 fn what_was_pushed_is_what_is_fetched() {
     let world = World::new().registered();
-    let segments = [header(0, b"first"), header(3, b"second one")];
-    let body = Bytes::from_static(b"firstsecond one");
-    let codes = world
-        .store
-        .push_batch(&key(), &batch(2, 9, &segments, &body))
-        .unwrap();
+    let mut attempt = world.attempt(2, 9);
+    let codes = attempt.push(&[(0, b"first"), (3, b"second one")]);
     assert_eq!(codes, [Code::Ok, Code::Ok]);
+    attempt.commit().unwrap();
     assert_eq!(world.push(5, 3, b"third"), Code::Ok);
-    let summary = world.store.finalize(&key()).unwrap();
-    assert_eq!((summary.partitions, summary.segments), (2, 3));
-    assert_eq!((summary.bytes, summary.lost_segments), (20, 0));
+    assert_eq!(world.commit_all(), 1);
     assert_eq!(world.fetch(0), b"first");
     assert_eq!(world.fetch(3), b"second onethird");
-    let first = LaidSegment {
+    let second = LaidSegment {
         map_index: MapIndex(2),
         map_id: MapId(9),
-        sequence: 0,
+        sequence: 1,
         length: 10,
         records: 1,
         crc32c: Crc32c(crc32c::crc32c(b"second one")),
     };
-    assert_eq!(world.segments(3)[0], first);
+    assert_eq!(world.segments(3)[0], second);
 }
 
 #[test]
-fn a_repeated_segment_is_a_duplicate_and_another_attempt_is_told_so() {
+fn a_repeated_segment_is_a_duplicate_and_another_attempt_is_taken_beside_it() {
     let world = World::new().registered();
     assert_eq!(world.push_attempt(1, 10, 0, b"one"), Code::Ok);
     assert_eq!(world.push_attempt(1, 10, 0, b"one"), Code::Duplicate);
-    assert_eq!(world.push_attempt(1, 11, 0, b"two"), Code::OtherAttempt);
-    world.store.finalize(&key()).unwrap();
-    assert_eq!(world.fetch(0), b"one");
-    assert_eq!(world.maps(0), [1]);
+    assert_eq!(world.push_attempt(1, 11, 0, b"two"), Code::Ok);
+    world.commit_all();
+    assert_eq!(world.fetch(0), b"onetwo");
+    assert_eq!(world.shown(0), [(1, 10, ONLY), (1, 11, ONLY)]);
 }
 
 #[test]
-fn a_damaged_segment_is_refused_and_its_neighbours_are_merged() {
+fn a_damaged_segment_is_refused_with_all_behind_it_until_it_comes_undamaged() {
     let world = World::new().registered();
     let mut segments = [header(0, b"aa"), header(1, b"bb"), header(2, b"cc")];
+    let good = segments;
     segments[1].crc32c.0 ^= 1;
-    let body = Bytes::from_static(b"aabbcc");
-    let push = || {
-        world
-            .store
-            .push_batch(&key(), &batch(0, 1, &segments, &body))
-            .unwrap()
+    let push = |segments: &[Segment]| {
+        let pushed = batch(0, 1, segments, b"aabbcc");
+        world.store.push_batch(&key(), &pushed).unwrap()
     };
-    assert_eq!(push(), [Code::Ok, Code::ChecksumMismatch, Code::Ok]);
-    assert_eq!(
-        push(),
-        [Code::Duplicate, Code::ChecksumMismatch, Code::Duplicate]
-    );
-    assert_eq!(world.push_attempt(0, 1, 1, b"bb"), Code::Ok);
+    let damaged = Code::ChecksumMismatch;
+    assert_eq!(push(&segments), [Code::Ok, damaged, damaged]);
+    assert_eq!(push(&segments), [Code::Duplicate, damaged, damaged]);
+    assert_eq!(push(&good), [Code::Duplicate, Code::Ok, Code::Ok]);
 }
 
 #[test]
@@ -103,26 +94,31 @@ fn a_malformed_batch_has_no_effect() {
     assert_eq!(push(0, &[good, header(1, b"")], b"aa"), Code::Malformed);
     assert_eq!(push(0, &[good, header(1, b"b")], b"aabb"), Code::Malformed);
     assert_eq!(push(0, &[good, header(1, b"bb")], b"aab"), Code::Malformed);
-    assert_eq!(
-        push(0, &[good, header(1, b"b"), good], b"aabaa"),
-        Code::Malformed
-    );
-    let summary = world.store.finalize(&key()).unwrap();
-    assert_eq!(summary, FinalizeSummary::default());
+    let beyond = Segment {
+        sequence: 1 << 31,
+        ..good
+    };
+    assert_eq!(push(0, &[beyond], b"aa"), Code::Malformed);
+    let layout = world.store.layout(&key(), MapRange::ALL, ReduceId(0));
+    assert_eq!(refused(layout), Code::UnknownPartition);
+    let nothing = world.attempt(0, 1);
+    assert_eq!(nothing.commit(), Ok(()));
 }
 
 #[test]
-fn finalize_is_idempotent_and_what_comes_after_is_too_late() {
+fn commit_is_idempotent_and_what_comes_after_is_a_repetition_or_does_not_count() {
     let world = World::new().registered();
-    world.push(0, 0, b"in time");
-    let summary = world.store.finalize(&key()).unwrap();
-    assert_eq!(world.push(1, 0, b"late"), Code::TooLate);
-    assert_eq!(
-        world.push(1, 9, b"late, and to a new partition"),
-        Code::TooLate
-    );
-    assert_eq!(world.store.finalize(&key()).unwrap(), summary);
+    let mut attempt = world.attempt(0, 10);
+    attempt.push(&[(0, b"in time")]);
+    for _ in 0..2 {
+        attempt.commit().unwrap();
+    }
+    assert_eq!(attempt.push(&[(0, b"late")]), [Code::Duplicate]);
+    attempt.commit().unwrap();
     assert_eq!(world.fetch(0), b"in time");
+    assert_eq!(world.push(1, 9, b"of another map"), Code::Ok);
+    world.commit_all();
+    assert_eq!(world.fetch(9), b"of another map");
 }
 
 #[test]
@@ -132,10 +128,12 @@ fn unknown_is_refused_and_never_empty() {
         refused(world.store.layout(key, MapRange::ALL, ReduceId(reduce)))
     };
     assert_eq!(layout(&key(), 0), Code::UnknownApplication);
-    assert_eq!(
-        refused(world.store.finalize(&key())),
-        Code::UnknownApplication
-    );
+    let commit = || {
+        let (map, map_id) = (MapIndex(0), MapId(1));
+        let nothing = Ledger::default();
+        refused(world.store.commit_map(&key(), map, map_id, nothing))
+    };
+    assert_eq!(commit(), Code::UnknownApplication);
     world.store.register_shuffle(&key(), spec()).unwrap();
     assert_eq!(
         layout(
@@ -149,21 +147,23 @@ fn unknown_is_refused_and_never_empty() {
     );
     assert_eq!(layout(&other_merge(1), 0), Code::UnknownShuffle);
     assert_eq!(layout(&other_attempt(0), 0), Code::UnknownApplication);
-    assert_eq!(layout(&key(), 0), Code::NotFinalized);
+    assert_eq!(layout(&key(), 0), Code::UnknownPartition);
     world.push(0, 0, b"x");
-    assert_eq!(layout(&key(), 0), Code::NotFinalized);
-    world.store.finalize(&key()).unwrap();
+    assert!(world.segments(0).is_empty(), "it has not committed");
+    world.commit_all();
     assert_eq!(layout(&key(), 1), Code::UnknownPartition);
-    assert_eq!(
-        refused(world.store.merged_meta(&key(), ReduceId(1))),
-        Code::UnknownPartition
-    );
     let place = |place| at(&world.store, 0, place);
     assert_eq!(refused(place(1..2)), Code::Malformed);
     assert_eq!(read(&place(0..1).unwrap()), b"x");
-    let chunk = |number| world.store.chunk(&key(), ReduceId(0), number);
-    assert_eq!(refused(chunk(1)), Code::Malformed);
-    assert_eq!(read(&chunk(0).unwrap()), b"x");
+    // Chunks of Spark's own protocol would show what has not committed too.
+    let (meta, statuses) = (
+        world.store.merged_meta(&key(), ReduceId(0)),
+        world.store.merge_statuses(&key()),
+    );
+    assert_eq!(refused(meta), Code::Malformed);
+    assert_eq!(refused(statuses), Code::Malformed);
+    let chunk = world.store.chunk(&key(), ReduceId(0), 0);
+    assert_eq!(refused(chunk), Code::Malformed);
     let unregistered = ShuffleKey {
         shuffle: ShuffleId(8),
         ..key()
@@ -188,7 +188,7 @@ fn registering_again_is_harmless_with_the_same_numbers_and_malformed_with_others
         refused(world.store.register_shuffle(&key(), other)),
         Code::Malformed
     );
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
     assert_eq!(world.fetch(0), b"kept");
 }
 
@@ -204,7 +204,11 @@ fn a_higher_merge_id_replaces_the_older_generation_and_its_files() {
     assert_eq!(world.data_files(DISK).len(), 0);
     let refuse = |outcome| assert_eq!(refused(outcome), Code::StaleMerge);
     refuse(world.store.register_shuffle(&key(), spec()));
-    refuse(world.store.finalize(&key()).map(|_| ()));
+    let commit = |key: &ShuffleKey| {
+        let (map, map_id) = (MapIndex(0), MapId(1000));
+        world.store.commit_map(key, map, map_id, Ledger::default())
+    };
+    refuse(commit(&key()));
     let (body, segments) = (Bytes::from_static(b"x"), [header(0, b"x")]);
     let push = world
         .store
@@ -215,7 +219,7 @@ fn a_higher_merge_id_replaces_the_older_generation_and_its_files() {
             .store
             .remove_shuffle(&app(), AppAttempt::NONE, ShuffleId(7), Some(MergeId(1))),
     );
-    world.store.finalize(&other_merge(2)).unwrap();
+    commit(&other_merge(2)).unwrap();
 }
 
 #[test]
@@ -251,7 +255,7 @@ fn a_removed_shuffle_is_unknown_its_files_are_gone_and_late_pushes_are_told() {
     let idle = world.store.load().memory_used;
     world.push(0, 0, &payload(0, 0, 300_000));
     world.push(0, 1, b"tail");
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
     assert!(world.store.load().memory_used > idle);
     let open = at(&world.store, 0, 0..1).unwrap();
     world
@@ -277,7 +281,8 @@ fn a_removed_shuffle_is_unknown_its_files_are_gone_and_late_pushes_are_told() {
     assert_eq!(world.push(1, 0, b"late"), Code::TooLate);
     let layout = world.store.layout(&key(), MapRange::ALL, ReduceId(0));
     assert_eq!(refused(layout), Code::UnknownShuffle);
-    assert_eq!(refused(world.store.finalize(&key())), Code::UnknownShuffle);
+    let commit = world.attempt(0, 1000).commit();
+    assert_eq!(commit, Err(Code::UnknownShuffle));
     assert_eq!(
         refused(world.store.register_shuffle(&key(), spec())),
         Code::TooLate
@@ -302,10 +307,8 @@ fn an_ended_application_is_forgotten_with_its_files_and_memory() {
         .unwrap();
     assert_eq!(world.data_files(DISK).len(), 0);
     assert_eq!(world.store.load().memory_used, 0);
-    assert_eq!(
-        refused(world.store.finalize(&key())),
-        Code::UnknownApplication
-    );
+    let commit = world.attempt(0, 1000).commit();
+    assert_eq!(commit, Err(Code::UnknownApplication));
     world
         .store
         .end_application(&app(), AppAttempt::NONE)

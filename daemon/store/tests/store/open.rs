@@ -104,7 +104,7 @@ fn leftovers_of_a_crash_are_removed_and_nothing_else_is() {
         3,
         "the living daemon keeps its file"
     );
-    living.store.finalize(&key()).unwrap();
+    living.commit_all();
     assert_eq!(living.fetch(0), payload(0, 0, LARGE_BYTES));
 }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use lodestone_model::*;
 use lodestone_store::*;
 
-use crate::world::{app, at, batch, fetch, header, key, payload, read, spec};
+use crate::world::{app, at, batch, fetch, header, key, ledger_of, payload, read, spec};
 
 fn open(dirs: &[PathBuf]) -> Arc<Store> {
     let config = StoreConfig {
@@ -40,10 +40,14 @@ fn a_shuffle_lives_and_dies_on_real_disks() {
             .push_batch(&key(), &batch(map, 1, &headers, &body))
             .unwrap();
         assert_eq!(codes, [Code::Ok; 6]);
+        let all = headers.iter().map(|header| ledger_of(map, 1, header));
+        let pushed = all.fold(Ledger::default(), Ledger::and);
+        store
+            .commit_map(&key(), MapIndex(map), MapId(1), pushed)
+            .unwrap();
     }
     let load = store.load();
     assert!(load.memory_used <= load.memory_limit && load.disk_free > 0);
-    store.finalize(&key()).unwrap();
     for reduce in 0..6 {
         let expected: Vec<_> = (0..40)
             .flat_map(|map| payload(map, reduce, 20_000))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Remote shuffles: what of a map attempt counts, and when.
+//! What of a map attempt counts, and when: mostly of remote shuffles, and the same of merged ones.
 
 use crate::world::*;
 
@@ -48,7 +48,7 @@ impl World {
 
 impl Attempt<'_> {
     /// Pushes a batch that begins with this number.
-    fn push_from(&mut self, first: u32, parts: &[(u32, &[u8])]) -> Vec<Code> {
+    pub(crate) fn push_from(&mut self, first: u32, parts: &[(u32, &[u8])]) -> Vec<Code> {
         // What the numbers mean is the clients' business: each segment has another one.
         let numbered = |(sequence, (reduce, bytes)): (u32, &(u32, &[u8]))| Segment {
             sequence,
@@ -63,15 +63,7 @@ impl Attempt<'_> {
         let codes = self.world.store.push_batch(&key(), &batch).unwrap();
         for (header, code) in segments.iter().zip(&codes) {
             if *code == Code::Ok {
-                let segment = LaidSegment {
-                    map_index: MapIndex(self.map),
-                    map_id: MapId(self.map_id),
-                    sequence: header.sequence,
-                    length: header.length,
-                    records: header.records,
-                    crc32c: header.crc32c,
-                };
-                let one = Ledger::of(header.reduce_id, [segment]);
+                let one = ledger_of(self.map, self.map_id, header);
                 self.acknowledged = self.acknowledged.and(one);
             }
         }
@@ -88,7 +80,7 @@ impl Attempt<'_> {
         self.commit_as(self.acknowledged)
     }
 
-    fn commit_as(&self, ledger: Ledger) -> Result<(), Code> {
+    pub(crate) fn commit_as(&self, ledger: Ledger) -> Result<(), Code> {
         let (map, map_id) = (MapIndex(self.map), MapId(self.map_id));
         let committed = self.world.store.commit_map(&key(), map, map_id, ledger);
         committed.map_err(|refusal| refusal.code)
@@ -352,37 +344,19 @@ fn a_damaged_segment_ends_its_batch_which_is_repeated() {
 
 #[test]
 fn two_attempts_of_a_map_may_both_commit_and_are_told_apart() {
-    let world = World::new().remote();
-    let (mut one, mut two) = (world.attempt(0, 10), world.attempt(0, 11));
-    one.push(&[(1, b"one")]);
-    two.push(&[(1, b"two")]);
-    one.commit().unwrap();
-    two.commit().unwrap();
-    assert_eq!(world.shown(1), [(0, 10, 0), (0, 11, 0)]);
-    one.abort();
-    assert_eq!(world.shown(1), [(0, 11, 0)]);
-    assert_eq!(world.fetch(1), b"two");
-}
-
-#[test]
-fn merged_and_remote_shuffles_are_not_taken_for_each_other() {
-    let world = World::new().remote();
-    assert_eq!(
-        world.store.finalize(&key()).unwrap_err().code,
-        Code::Malformed
-    );
-    let merged = World::new().registered();
-    let attempt = merged.attempt(0, 10);
-    assert_eq!(attempt.commit(), Err(Code::Malformed));
-    let segments = [header(1, b"a")];
-    let numbered = Batch {
-        first_segment: 1,
-        ..batch(0, 1, &segments, b"a")
-    };
-    let refused = merged.store.push_batch(&key(), &numbered).unwrap_err();
-    assert_eq!(refused.code, Code::Malformed);
-    let outside = world.attempt(10, 1);
-    assert_eq!(outside.commit(), Err(Code::Malformed), "of ten maps");
+    for world in [World::new().remote(), World::new().registered()] {
+        let (mut one, mut two) = (world.attempt(0, 10), world.attempt(0, 11));
+        one.push(&[(1, b"one")]);
+        two.push(&[(1, b"two")]);
+        one.commit().unwrap();
+        two.commit().unwrap();
+        assert_eq!(world.shown(1), [(0, 10, 0), (0, 11, 0)]);
+        one.abort();
+        assert_eq!(world.shown(1), [(0, 11, 0)]);
+        assert_eq!(world.fetch(1), b"two");
+        let outside = world.attempt(100_000, 1);
+        assert_eq!(outside.commit(), Err(Code::Malformed), "of fewer maps");
+    }
 }
 
 #[test]
@@ -436,17 +410,7 @@ fn a_segment_without_bytes_ends_a_block_and_stays_where_its_attempt_does() {
     let mut other = world.attempt(1, 11);
     other.push(&[(1, b"other")]);
     other.commit().unwrap();
-    let ledger = segments.iter().zip([3, 0, 0, 4]).map(|(header, length)| {
-        let segment = LaidSegment {
-            map_index: MapIndex(0),
-            map_id: MapId(10),
-            sequence: header.sequence,
-            length,
-            records: header.records,
-            crc32c: header.crc32c,
-        };
-        Ledger::of(header.reduce_id, [segment])
-    });
+    let ledger = segments.iter().map(|header| ledger_of(0, 10, header));
     let attempt = world.attempt(0, 10);
     attempt
         .commit_as(ledger.fold(Ledger::default(), Ledger::and))

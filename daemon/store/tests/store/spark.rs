@@ -498,7 +498,7 @@ fn a_lease_that_runs_out_takes_pushed_data_but_not_the_executors() {
     world.clock.advance_ms(120_000);
     assert_eq!(world.store.expire_leases(), [app()]);
     assert_eq!(
-        world.store.finalize(&ours).unwrap_err().code,
+        world.store.check_readable(&ours).unwrap_err().code,
         Code::UnknownShuffle
     );
     assert_eq!(world.store.local_dirs(&app(), "1").unwrap(), LOCAL_DIRS);

@@ -45,7 +45,7 @@ fn what_comes_while_a_disk_hangs_goes_to_another_and_what_hung_is_there_in_the_e
         await_held(world, 1);
         world.clock.advance_ms(STALL_MS);
         for reduce in 1..10 {
-            assert_eq!(world.push(0, reduce, &large(0, reduce)), Code::Ok);
+            assert_eq!(world.push(reduce, reduce, &large(0, reduce)), Code::Ok);
         }
         assert_eq!(
             world.fs.held_writes(),
@@ -56,7 +56,7 @@ fn what_comes_while_a_disk_hangs_goes_to_another_and_what_hung_is_there_in_the_e
         world.fs.release_writes();
         assert_eq!(hanging.join().unwrap(), Code::Ok);
     });
-    world.store.finalize(&key()).unwrap();
+    world.commit_all();
     for reduce in 0..10 {
         assert_eq!(world.fetch(reduce), large(0, reduce));
     }
@@ -76,7 +76,7 @@ fn a_store_whose_only_disk_hangs_says_so_and_is_well_as_soon_as_the_disk_is() {
         for _ in 0..3 {
             world.clock.advance_ms(STALL_MS);
             assert_eq!(world.store.load().state, State::DiskFailed);
-            assert_eq!(world.push(0, 1, &large(0, 1)), Code::DiskFailed);
+            assert_eq!(world.push(1, 1, &large(0, 1)), Code::DiskFailed);
         }
         assert_eq!(
             world.fs.held_writes(),
@@ -87,8 +87,8 @@ fn a_store_whose_only_disk_hangs_says_so_and_is_well_as_soon_as_the_disk_is() {
         assert_eq!(hanging.join().unwrap(), Code::Ok);
     });
     assert_eq!(world.store.load().state, State::Serving);
-    assert_eq!(world.push(0, 1, &large(0, 1)), Code::Ok);
-    world.store.finalize(&key()).unwrap();
+    assert_eq!(world.push(1, 1, &large(0, 1)), Code::Ok);
+    world.commit_all();
     assert_eq!(world.fetch(0), large(0, 0));
     assert_eq!(world.fetch(1), large(0, 1));
 }
@@ -242,7 +242,7 @@ fn a_disk_that_hangs_takes_only_some_of_the_threads_and_the_others_are_told() {
         for reduce in 0..PUSHERS {
             let tell = tell.clone();
             scope.spawn(move || {
-                let code = world.push(0, reduce, &large(0, reduce));
+                let code = world.push(reduce, reduce, &large(0, reduce));
                 tell.send((reduce, code)).unwrap();
             });
         }
@@ -256,7 +256,7 @@ fn a_disk_that_hangs_takes_only_some_of_the_threads_and_the_others_are_told() {
         for _ in 0..HANGING {
             let (reduce, code) = told.recv().unwrap();
             assert_eq!(code, Code::Ok);
-            assert_eq!(world.push(1, reduce, b"more"), Code::Ok);
+            assert_eq!(world.push(PUSHERS + reduce, reduce, b"more"), Code::Ok);
         }
     });
 }

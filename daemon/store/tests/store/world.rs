@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A store on a fake filesystem, and short ways to say what tests do with it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use lodestone_model::*;
@@ -15,6 +16,9 @@ pub(crate) const MIB: u64 = 1024 * 1024;
 /// Memory for small segments only.
 pub(crate) const LITTLE_MEMORY: u64 = 256 * 1024;
 
+/// The sequence of a segment that is its whole block.
+pub(crate) const ONLY: u32 = 1;
+
 /// A segment that has no room in that: it goes to disk at once, with what is in memory before it.
 pub(crate) const LARGE_BYTES: usize = 256 * 1024;
 
@@ -22,6 +26,8 @@ pub(crate) struct World {
     pub(crate) fs: FakeFs,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) store: Arc<Store>,
+    /// What was acknowledged to each attempt.
+    acknowledged: Mutex<BTreeMap<(u32, i64), Ledger>>,
 }
 
 impl World {
@@ -54,6 +60,7 @@ impl World {
             store: Store::open(config, environment).unwrap(),
             fs,
             clock,
+            acknowledged: Mutex::default(),
         }
     }
 
@@ -74,15 +81,35 @@ impl World {
         self.push_attempt(map, i64::from(map) + 1000, reduce, bytes)
     }
 
+    /// Pushes the block of an attempt for a partition, which is one segment.
     pub(crate) fn push_attempt(&self, map: u32, map_id: i64, reduce: u32, bytes: &[u8]) -> Code {
-        let header = header(reduce, bytes);
+        let segments = [Segment {
+            sequence: ONLY,
+            ..header(reduce, bytes)
+        }];
         let body = Bytes::copy_from_slice(bytes);
-        let codes = self
-            .store
-            .push_batch(&key(), &batch(map, map_id, &[header], &body))
-            .unwrap();
+        let batch = Batch {
+            first_segment: reduce,
+            ..batch(map, map_id, &segments, &body)
+        };
+        let codes = self.store.push_batch(&key(), &batch).unwrap();
         assert_eq!(codes.len(), 1);
+        if codes[0] == Code::Ok {
+            let mut all = self.acknowledged.lock().unwrap();
+            let acknowledged = all.entry((map, map_id)).or_default();
+            *acknowledged = acknowledged.and(ledger_of(map, map_id, &segments[0]));
+        }
         codes[0]
+    }
+
+    /// Commits every attempt with what was acknowledged to it. Returns how many segments these are.
+    pub(crate) fn commit_all(&self) -> u64 {
+        let all = self.acknowledged.lock().unwrap();
+        for ((map, map_id), pushed) in all.iter() {
+            let (map, map_id) = (MapIndex(*map), MapId(*map_id));
+            self.store.commit_map(&key(), map, map_id, *pushed).unwrap();
+        }
+        all.values().map(|pushed| pushed.segments).sum()
     }
 
     /// All bytes of a partition.
@@ -144,7 +171,7 @@ pub(crate) fn spec() -> ShuffleSpec {
     }
 }
 
-/// A batch of a merged shuffle.
+/// The first batch of an attempt.
 pub(crate) fn batch<'a>(
     map: u32,
     map_id: i64,
@@ -158,6 +185,19 @@ pub(crate) fn batch<'a>(
         segments,
         body,
     }
+}
+
+/// The ledger of one segment.
+pub(crate) fn ledger_of(map: u32, map_id: i64, header: &Segment) -> Ledger {
+    let segment = LaidSegment {
+        map_index: MapIndex(map),
+        map_id: MapId(map_id),
+        sequence: header.sequence,
+        length: header.length,
+        records: header.records,
+        crc32c: header.crc32c,
+    };
+    Ledger::of(header.reduce_id, [segment])
 }
 
 pub(crate) fn header(reduce: u32, bytes: &[u8]) -> Segment {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of a map attempt in remote mode: all of it counts, or nothing. Both are answered with `Done`,
+//! The end of a map attempt: all of it counts, or nothing. Both are answered with `Done`,
 //! and may be repeated.
 //!
 //! ```text

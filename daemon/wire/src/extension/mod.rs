@@ -8,7 +8,6 @@ pub mod commit;
 pub mod drain;
 pub mod explain;
 pub mod fetch;
-pub mod finalize;
 pub mod hello;
 pub mod lease;
 pub mod push;
@@ -23,7 +22,7 @@ use crate::codec::{Field, FieldError, Reader};
 use crate::id::attempt_of;
 
 /// The version of the extension that this crate speaks.
-pub const PROTOCOL_VERSION: i32 = 3;
+pub const PROTOCOL_VERSION: i32 = 4;
 
 /// First type id of the extension; Spark's are below.
 pub const FIRST_ID: u8 = 64;

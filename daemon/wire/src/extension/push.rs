@@ -42,7 +42,7 @@ message! { strict, 93;
         /// Spark's task attempt id.
         pub map_id: MapId,
         /// Number of the first segment among all that the attempt pushes, anywhere; the others count on
-        /// from there. 0 in merge mode.
+        /// from there.
         pub first_segment: u32,
         /// The segments, in the order of their bytes in the body.
         pub segments: Vec<Segment>,

@@ -6,14 +6,14 @@ use std::net::TcpStream;
 
 use bytes::{Bytes, BytesMut};
 use lodestone_model::{
-    AppAttempt, AppId, Code, Crc32c, LaidSegment, MapId, MapIndex, MergeId, Mode, ReduceId,
+    AppAttempt, AppId, Code, Crc32c, LaidSegment, Ledger, MapId, MapIndex, MergeId, Mode, ReduceId,
     Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
 };
 use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::{
     FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
-use lodestone_wire::extension::finalize::{FinalizeMerge, FinalizeMergeReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::status::{Done, Refused};
@@ -60,7 +60,7 @@ pub(crate) fn batch(
 ) -> (PushBatch, Vec<u8>) {
     let segment = |(reduce_id, bytes): &(u32, &[u8])| Segment {
         reduce_id: ReduceId(*reduce_id),
-        sequence: 0,
+        sequence: 1,
         length: bytes.len() as u32,
         records: 1,
         crc32c: Crc32c(crc32c::crc32c(bytes)),
@@ -80,6 +80,30 @@ pub(crate) fn batch(
         },
         body,
     )
+}
+
+/// The commit that a writer sends which got an answer for each of these batches.
+pub(crate) fn commit_of(batches: &[PushBatch]) -> CommitMap {
+    let mut pushed = Ledger::default();
+    for batch in batches {
+        for segment in &batch.segments {
+            let laid = LaidSegment {
+                map_index: batch.map_index,
+                map_id: batch.map_id,
+                sequence: segment.sequence,
+                length: segment.length,
+                records: segment.records,
+                crc32c: segment.crc32c,
+            };
+            pushed = pushed.and(Ledger::of(segment.reduce_id, [laid]));
+        }
+    }
+    CommitMap {
+        key: batches[0].key.clone(),
+        map_index: batches[0].map_index,
+        map_id: batches[0].map_id,
+        pushed,
+    }
 }
 
 impl Client {
@@ -232,8 +256,19 @@ impl Client {
         read::<PushBatchReply>(&self.answer_to(id)).codes
     }
 
-    pub(crate) fn finalize(&mut self, key: &MergeKey) -> FinalizeMergeReply {
-        self.ask(&FinalizeMerge { key: key.clone() })
+    /// Pushes all of a map output in one batch, and commits it.
+    pub(crate) fn output(
+        &mut self,
+        key: &MergeKey,
+        map_index: u32,
+        map_id: i64,
+        parts: &[(u32, &[u8])],
+    ) {
+        let (meta, body) = batch(key, map_index, map_id, parts);
+        let id = self.send_upload(&meta, &body);
+        let codes = read::<PushBatchReply>(&self.answer_to(id)).codes;
+        assert!(codes.iter().all(|code| *code == Code::Ok), "{codes:?}");
+        let _: Done = self.ask(&commit_of(&[meta]));
     }
 
     pub(crate) fn layout(
@@ -290,10 +325,8 @@ impl Client {
         let block = vec![7; 1 << 20];
         self.register(key, 64, 1);
         for map in 0..64 {
-            let codes = self.push(key, map, i64::from(map), &[(0, &block)]);
-            assert_eq!(codes, [Code::Ok]);
+            self.output(key, map, i64::from(map), &[(0, &block)]);
         }
-        self.finalize(key);
         let (handle, _) = self.open_partition(key, 0, 2);
         let (stream_id, chunks) = (handle.stream_id, handle.num_chunks);
         let request = |chunk_index| {

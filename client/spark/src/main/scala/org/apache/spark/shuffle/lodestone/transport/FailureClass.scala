@@ -147,7 +147,7 @@ private[lodestone] object FailureClass {
         Status.UnknownPartition | Status.NotFinalized => MissingData
     case Status.ChecksumMismatch => Corrupt
     case Status.TooLate | Status.StaleMerge | Status.StaleAttempt => Overtaken
-    case Status.OtherAttempt | Status.TooLarge | Status.LedgerMismatch | Status.Aborted => Declined
+    case Status.TooLarge | Status.LedgerMismatch | Status.Aborted => Declined
     case Status.Malformed | Status.VersionMismatch | Status.Internal | Status.OtherContent =>
       Fault
     case Status.Ok | Status.Duplicate => throw new AssertionError(s"$status is no failure")

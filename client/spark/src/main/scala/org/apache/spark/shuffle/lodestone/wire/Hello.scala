@@ -12,7 +12,7 @@ private[spark] final case class Hello(protocolVersion: Int, clientName: String) 
 private[spark] object Hello extends Codec[Hello](64) {
 
   /** The version that this client speaks. */
-  val ProtocolVersion = 3
+  val ProtocolVersion = 4
 
   override private[wire] def read(in: WireReader): Hello = Hello(in.int(), in.string())
 }

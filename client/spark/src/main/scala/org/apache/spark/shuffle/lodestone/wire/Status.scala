@@ -30,13 +30,11 @@ private[spark] object Status {
   case object VersionMismatch extends Status(15, "VERSION_MISMATCH")
   case object Draining extends Status(16, "DRAINING")
   case object TooLarge extends Status(17, "TOO_LARGE")
-  case object OtherAttempt extends Status(18, "OTHER_ATTEMPT")
   case object Internal extends Status(19, "INTERNAL")
   case object LedgerMismatch extends Status(20, "LEDGER_MISMATCH")
   case object Aborted extends Status(21, "ABORTED")
   case object OtherContent extends Status(22, "OTHER_CONTENT")
 
-  /** Indexed by code. */
   val all: Vector[Status] = Vector(
     Ok,
     Duplicate,
@@ -56,15 +54,20 @@ private[spark] object Status {
     VersionMismatch,
     Draining,
     TooLarge,
-    OtherAttempt,
     Internal,
     LedgerMismatch,
     Aborted,
     OtherContent)
 
+  /** By code: some numbers are retired. */
+  private val byCode: Array[Option[Status]] =
+    Array.tabulate(all.map(_.code).max + 1)(code => all.find(_.code == code))
+
   def of(code: Byte): Status =
-    all.lift(
-      code.toInt).getOrElse(throw new MalformedMessageException(s"unknown status code $code"))
+    byCode
+      .lift(code.toInt)
+      .flatten
+      .getOrElse(throw new MalformedMessageException(s"unknown status code $code"))
 }
 
 private[spark] final case class Done(incarnation: Long) extends Message {

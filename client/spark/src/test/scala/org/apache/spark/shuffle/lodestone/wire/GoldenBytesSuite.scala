@@ -78,7 +78,7 @@ final class GoldenBytesSuite {
     val load = Load(0, 1, 2, 3, 4, 5, 6)
     assertGolden("HelloReply.plain", HelloReply(3, "0.1.0", plain.incarnation, load))
     assertGolden("LeaseReply.plain", LeaseReply(7, 60000, load))
-    val statuses = Array[Status](Status.Ok, Status.Duplicate, Status.OtherAttempt)
+    val statuses = Array[Status](Status.Ok, Status.Duplicate, Status.Aborted)
     assertGolden("PushBatchReply.three-codes", PushBatchReply(7, statuses))
     assertGolden("Done.plain", Done(plain.incarnation))
     val report = "{\"totals\":{\"shuffles\":1}}"

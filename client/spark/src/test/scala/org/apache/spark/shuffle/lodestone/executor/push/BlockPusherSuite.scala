@@ -165,7 +165,7 @@ final class BlockPusherSuite {
 
   @Test def eachRefusedBlockIsCountedWithItsReason(): Unit = {
     val service = target { (_, batch) =>
-      val statuses = Array[Status](Status.Duplicate, Status.OtherAttempt, Status.DiskFull)
+      val statuses = Array[Status](Status.Duplicate, Status.Aborted, Status.DiskFull)
       PushTarget.Answer(PushBatchReply(7, statuses.take(batch.segments.length)))
     }
     val setup = new Setup(planOf(4, service))
@@ -282,7 +282,7 @@ final class BlockPusherSuite {
     }
 
   @Test def `an answer tells which blocks are there, also one that is a refusal`(): Unit =
-    for (status <- Seq(Status.Ok, Status.DiskFull, Status.OtherAttempt, Status.Overloaded)) {
+    for (status <- Seq(Status.Ok, Status.DiskFull, Status.Aborted, Status.Overloaded)) {
       val answered = new TwoBlocks((_, batch) => PushTarget.all(status, batch))
       val blocks = if (status.isSuccess) 2 else 1
       assertEquals(answered.commits(blocks), answered.ends, status.name)
