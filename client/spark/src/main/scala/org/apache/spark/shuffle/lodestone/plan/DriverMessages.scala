@@ -252,9 +252,13 @@ private[spark] final case class ShufflePlan(
   /** The version that is pushed to. */
   def newest: Int = versions.length - 1
 
+  @transient private lazy val allStripes: Array[Stripes] =
+    versions.map(services => new Stripes(services.length, numPartitions))
+
+  def stripes(version: Int): Stripes = allStripes(version)
+
   /** Partitions of one group belong to the same services: the index of its first one. */
-  def groupOf(version: Int, reduceId: Int): Int =
-    ((reduceId.toLong * versions(version).length) / numPartitions).toInt
+  def groupOf(version: Int, reduceId: Int): Int = stripes(version).groupOf(reduceId)
 
   /** Indexes into the version's services. */
   def holdersOf(version: Int, group: Int): Seq[Int] = {

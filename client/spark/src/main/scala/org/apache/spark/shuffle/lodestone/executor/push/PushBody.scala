@@ -36,10 +36,11 @@ private[push] object PushBody {
       memory: BodyMemory): PushBody = {
     val bytes = Unpooled.compositeBuffer(request.sizeBytes / PieceBytes + 1)
     val pieces = ArrayBuffer.empty[ByteBuf]
+    val source = new Source(file, request.ranges)
     var whole = false
     try {
       while (bytes.writerIndex() < request.sizeBytes) {
-        append(bytes, pieces, file, request, memory)
+        append(bytes, pieces, source, request.sizeBytes, memory)
       }
       val body = new PushBody(bytes, pieces.toSeq, memory, segmentsOf(bytes, request, records))
       whole = true
@@ -53,22 +54,20 @@ private[push] object PushBody {
   private def append(
       bytes: CompositeByteBuf,
       pieces: ArrayBuffer[ByteBuf],
-      file: FileChannel,
-      request: PushRequest,
+      source: Source,
+      sizeBytes: Int,
       memory: BodyMemory): Unit = {
-    val start = bytes.writerIndex()
-    val length = math.min(PieceBytes, request.sizeBytes - start)
-    val position = request.offset + start
+    val length = math.min(PieceBytes, sizeBytes - bytes.writerIndex())
     if (length == PieceBytes) {
       val piece = memory.take()
       pieces += piece
-      fill(piece, length, file, position)
+      source.fill(piece, length)
       bytes.addComponent(true, piece.retainedDuplicate())
     } else {
       val rest = PooledByteBufAllocator.DEFAULT.directBuffer(length, length)
       var whole = false
       try {
-        fill(rest, length, file, position)
+        source.fill(rest, length)
         whole = true
       } finally {
         if (!whole) rest.release()
@@ -77,13 +76,26 @@ private[push] object PushBody {
     }
   }
 
-  private def fill(piece: ByteBuf, length: Int, file: FileChannel, position: Long): Unit =
-    while (piece.readableBytes() < length) {
-      val at = position + piece.writerIndex()
-      if (piece.writeBytes(file, at, length - piece.readableBytes()) < 0) {
-        throw new EOFException(s"the map output ends before offset $at")
+  /** Ranges of a file, one after another. */
+  private final class Source(file: FileChannel, ranges: Array[FileRange]) {
+    private var at = 0
+
+    /** How much of the range is read. */
+    private var done = 0L
+
+    def fill(piece: ByteBuf, length: Int): Unit = while (piece.readableBytes() < length) {
+      val range = ranges(at)
+      val position = range.offset + done
+      val wanted = math.min((length - piece.readableBytes()).toLong, range.length - done)
+      val count = piece.writeBytes(file, position, wanted.toInt)
+      if (count < 0) throw new EOFException(s"the map output ends before offset $position")
+      done += count
+      if (done == range.length) {
+        at += 1
+        done = 0
       }
     }
+  }
 
   private def free(bytes: ByteBuf, pieces: Seq[ByteBuf], memory: BodyMemory): Unit = {
     bytes.release()

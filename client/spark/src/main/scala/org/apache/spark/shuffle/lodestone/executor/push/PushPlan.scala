@@ -7,16 +7,20 @@ import scala.util.Random
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.wire.PushBatch
 
+/** Consecutive bytes of a map's data file. */
+private[push] final case class FileRange(offset: Long, length: Long)
+
 /**
- * One request of a map's push: the blocks of `firstReduceId` and those after it whose lengths are
- * not zero, which lie one after another in the map's data file.
+ * One request of a map's push: blocks of one service, in the order of their partitions.
  *
+ * @param ranges
+ *   where the blocks are, one after another
  * @param firstSegment
  *   how many segments of the map are in requests before this one: the name of the request
  */
 private[push] final case class PushRequest(
     serviceIndex: Int,
-    offset: Long,
+    ranges: Array[FileRange],
     reduceIds: Array[Int],
     lengths: Array[Int],
     firstSegment: Int) {
@@ -54,40 +58,54 @@ private[push] object PushPlan {
     PushPlan(random.shuffle(cutter.result()), tooLarge)
   }
 
-  /** Cuts where the service changes, where a block is left out, and where a request is full. */
+  /** Collects a request for each service, and cuts it when it is full. */
   private final class Cutter(plan: ShufflePlan, batchBytes: Long) {
     private val done = ArrayBuffer.empty[PushRequest]
-    private val reduceIds = ArrayBuffer.empty[Int]
-    private val lengths = ArrayBuffer.empty[Int]
+    private val open = new Array[Open](plan.services.length)
     private var segments = 0
-    private var service = -1
-    private var start = 0L
-    private var end = 0L
 
     def add(reduceId: Int, offset: Long, length: Int): Unit = {
-      val next = plan.groupOf(plan.newest, reduceId)
-      val fits = next == service && offset == end && end - start + length <= batchBytes &&
-        reduceIds.size < PushBatch.MaxSegments
-      if (!fits) {
-        cut()
-        service = next
-        start = offset
-      }
-      reduceIds += reduceId
-      lengths += length
-      end = offset + length
+      val service = plan.groupOf(plan.newest, reduceId)
+      if (open(service) != null && !open(service).hasRoom(length, batchBytes)) cut(service)
+      if (open(service) == null) open(service) = new Open
+      open(service).add(reduceId, offset, length)
     }
 
     def result(): Seq[PushRequest] = {
-      cut()
+      for (service <- open.indices if open(service) != null) cut(service)
       done.toSeq
     }
 
-    private def cut(): Unit = if (reduceIds.nonEmpty) {
-      done += PushRequest(service, start, reduceIds.toArray, lengths.toArray, segments)
-      segments += reduceIds.size
-      reduceIds.clear()
-      lengths.clear()
+    private def cut(service: Int): Unit = {
+      val request = open(service).result(service, segments)
+      segments += request.reduceIds.length
+      done += request
+      open(service) = null
     }
+  }
+
+  /** A request that is not full. */
+  private final class Open {
+    private val ranges = ArrayBuffer.empty[FileRange]
+    private val reduceIds = ArrayBuffer.empty[Int]
+    private val lengths = ArrayBuffer.empty[Int]
+    private var bytes = 0L
+
+    def hasRoom(length: Int, batchBytes: Long): Boolean =
+      bytes + length <= batchBytes && reduceIds.size < PushBatch.MaxSegments
+
+    def add(reduceId: Int, offset: Long, length: Int): Unit = {
+      ranges.lastOption match {
+        case Some(last) if last.offset + last.length == offset =>
+          ranges(ranges.size - 1) = last.copy(length = last.length + length)
+        case _ => ranges += FileRange(offset, length.toLong)
+      }
+      reduceIds += reduceId
+      lengths += length
+      bytes += length
+    }
+
+    def result(service: Int, firstSegment: Int): PushRequest =
+      PushRequest(service, ranges.toArray, reduceIds.toArray, lengths.toArray, firstSegment)
   }
 }

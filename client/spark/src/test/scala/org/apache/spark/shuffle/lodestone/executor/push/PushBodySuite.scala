@@ -23,7 +23,7 @@ class PushBodySuite {
   @TempDir var dir: Path = _
 
   private val memory = new BodyMemory
-  private val uncounted = RecordCounts(new HashPartitioner(2))
+  private val uncounted = RecordCounts(new HashPartitioner(3))
 
   private def file(bytes: Array[Byte]): FileChannel =
     FileChannel.open(Files.write(dir.resolve("output.data"), bytes))
@@ -35,7 +35,10 @@ class PushBodySuite {
   }
 
   private def request(offset: Long, lengths: Int*): PushRequest =
-    PushRequest(0, offset, lengths.indices.toArray, lengths.toArray, firstSegment = 0)
+    gathered(Seq(FileRange(offset, lengths.map(_.toLong).sum)), lengths: _*)
+
+  private def gathered(ranges: Seq[FileRange], lengths: Int*): PushRequest =
+    PushRequest(0, ranges.toArray, lengths.indices.toArray, lengths.toArray, firstSegment = 0)
 
   private def sent(body: PushBody): ByteBuf = body.buffer.convertToNetty().asInstanceOf[ByteBuf]
 
@@ -54,6 +57,24 @@ class PushBodySuite {
       assertArrayEquals(output.slice(100, 101 + size), copy(bytes))
       val crc = Crc32c.of(ByteBuffer.wrap(output, 101, size))
       assertEquals(crc, body.segments(1).crc32c)
+      bytes.release()
+      body.free()
+    }
+    channel.close()
+  }
+
+  @Test def `ranges of the file are gathered in their order`(): Unit = {
+    val output = random(3 * PieceBytes)
+    val channel = file(output)
+    val far = 2 * PieceBytes
+    for (size <- Seq(1, 1000, PieceBytes - 1, PieceBytes)) {
+      val ranges = Seq(FileRange(7, 10), FileRange(100, size.toLong), FileRange(far.toLong, 99))
+      val body = PushBody.read(channel, gathered(ranges, 10, size, 99), uncounted, memory)
+      val bytes = sent(body)
+      val expected =
+        output.slice(7, 17) ++ output.slice(100, 100 + size) ++ output.slice(far, far + 99)
+      assertArrayEquals(expected, copy(bytes), s"size $size")
+      assertEquals(Crc32c.of(ByteBuffer.wrap(output, far, 99)), body.segments(2).crc32c)
       bytes.release()
       body.free()
     }

@@ -19,8 +19,15 @@ final class PushPlanSuite {
 
   /** (reduceId, offset, length) of every block in the plan. */
   private def blocksOf(plan: PushPlan): Seq[(Int, Long, Int)] = plan.requests.flatMap { request =>
-    val offsets = request.lengths.scanLeft(request.offset)(_ + _)
-    request.reduceIds.indices.map(i => (request.reduceIds(i), offsets(i), request.lengths(i)))
+    assertEquals(request.sizeBytes.toLong, request.ranges.map(_.length).sum)
+    val bytes = request.ranges.iterator.flatMap { range =>
+      (0L until range.length).iterator.map(range.offset + _)
+    }
+    request.reduceIds.indices.map { i =>
+      val place = Vector.fill(request.lengths(i))(bytes.next())
+      assertEquals(Vector.tabulate(place.size)(place.head + _), place, "a block in two pieces")
+      (request.reduceIds(i), place.head, request.lengths(i))
+    }
   }
 
   @Test def everyBlockWorthPushingIsInExactlyOneRequestAtItsPlaceInTheFile(): Unit = {
@@ -58,14 +65,16 @@ final class PushPlanSuite {
   }
 
   @Test def smallBlocksOfOneServiceTravelTogether(): Unit = {
-    val plan = PushPlan(Array.fill(1000)(100L), merge(1000, 2), 1 << 20, new Random(1))
-    assertEquals(2, plan.requests.size)
+    Seq(2, 16).foreach { services =>
+      val plan = PushPlan(Array.fill(1000)(100L), merge(1000, services), 1 << 20, new Random(1))
+      assertEquals(services, plan.requests.size)
+    }
   }
 
   @Test def mapsBeginWithDifferentRequests(): Unit = {
     val lengths = Array.fill(100)(100L)
     def order(seed: Long) =
-      PushPlan(lengths, merge(100, 1), 100, new Random(seed)).requests.map(_.offset)
+      PushPlan(lengths, merge(100, 1), 100, new Random(seed)).requests.map(_.ranges.head.offset)
     assertNotEquals(order(1), order(2))
   }
 
@@ -74,5 +83,14 @@ final class PushPlanSuite {
     val plan = PushPlan(lengths, merge(2, 1).copy(maxBlockBytes = 1 << 20), 4 << 20, new Random(1))
     assertEquals(Seq((1, 3L << 30, 5)), blocksOf(plan))
     assertEquals(1, plan.tooLarge)
+  }
+
+  @Test def requestsOfAMapHaveNamesThatDoNotOverlap(): Unit = {
+    val plan = PushPlan(Array.fill(1000)(100L), merge(1000, 3), 4000, new Random(1))
+    val names = plan.requests.flatMap { request =>
+      request.firstSegment until request.firstSegment + request.reduceIds.length
+    }
+    assertEquals((0 until 1000).toSet, names.toSet)
+    assertEquals(1000, names.size)
   }
 }

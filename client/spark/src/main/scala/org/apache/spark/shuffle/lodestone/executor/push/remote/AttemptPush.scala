@@ -15,6 +15,7 @@ import org.apache.spark.shuffle.lodestone.executor.push.PushReason
 import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, Reason, RemoteOutput}
 import org.apache.spark.shuffle.lodestone.plan.{RemotePart, ServiceLocation, ServiceTrouble}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.plan.Stripes
 import org.apache.spark.shuffle.lodestone.transport.{Patience, SameThread, ServiceClient, TaskWait}
 import org.apache.spark.shuffle.lodestone.wire.{Ledger, RefusedException, Status}
 
@@ -52,6 +53,9 @@ private[remote] final class AttemptPush(
   private var failure: Option[Throwable] = None
   private var isAborted = false
   private var requests = 0L
+
+  /** How the first version of the plan spreads partitions over services. */
+  val stripes: Stripes = first.stripes(first.newest)
 
   /** By the newest version that is known; a hint, as that may change at any time. */
   def groupOf(reduceId: Int): Int = synchronized(plan.groupOf(plan.newest, reduceId))

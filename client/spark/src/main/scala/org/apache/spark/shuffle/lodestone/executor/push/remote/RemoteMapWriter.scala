@@ -78,9 +78,10 @@ private[remote] final class RemoteMapWriter[K, V](
   }
 
   private def add(partition: Int, key: Any, value: Any): Unit = {
+    val rank = segments.rankOf(partition)
     records += 1
-    segments.expect(partition)
-    collector.add(partition, key, value)
+    segments.expect(rank)
+    collector.add(rank, key, value)
   }
 
   private def report(output: RemoteOutput): Unit = {

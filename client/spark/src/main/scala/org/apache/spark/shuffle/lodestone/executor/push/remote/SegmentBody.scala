@@ -80,9 +80,6 @@ private[remote] final class SegmentOutput(room: BodyRoom) extends OutputStream {
     segment
   }
 
-  /** The newest segment is of this partition. */
-  def isNewestOf(reduceId: Int): Boolean = segments.lastOption.exists(_.reduceId == reduceId)
-
   /** The newest segment is the last one of its block. */
   def markLast(): Unit = {
     val segment = segments.last

@@ -15,6 +15,9 @@ import org.apache.spark.storage.ShuffleBlockId
  * While a task fills a body it asks Spark for no memory. Spark would let it wait for tasks that have some,
  * and they may wait for the room of its body.
  *
+ * Segments come by the rank of their partition: first those of one service, then those of the next
+ * one, so that each service gets few large bodies.
+ *
  * Segments come in rounds. In the last one the newest segment of a partition is known to be the last one
  * of its block when one of another partition comes; a block of which that round has nothing gets a segment
  * without bytes, which says so.
@@ -27,6 +30,9 @@ private[remote] final class SegmentWriter(
 
   /** At which a segment is large enough. */
   val segmentBytes: Int = bodies.sizeBytes / SegmentWriter.SegmentsPerBody
+  private val stripes = push.stripes
+
+  // By rank.
   private val written = new PartitionLongs(numPartitions, memory)
 
   /** Records that were taken and are in no segment yet. */
@@ -35,44 +41,51 @@ private[remote] final class SegmentWriter(
   private var group = -1
   private var nextSegment = 0
 
-  /** By partition, how many segments there are of its block. */
+  /** How many segments there are of a block. */
   private val numbers = new PartitionLongs(numPartitions, memory)
 
-  /** In the last round, the partition that came last. Those before it have their last segments. */
+  /** In the last round, the rank that came last. Those before it have their last segments. */
   private var last = SegmentWriter.NotYet
   private var waited = 0L
 
+  /** The rank of the newest segment of the body. */
+  private var newest = SegmentWriter.None
+
   /** Bytes of each partition, as they are at the services. */
-  def lengths: Array[Long] = written.toArray
+  def lengths: Array[Long] =
+    Array.tabulate(numPartitions)(partition => written(stripes.rankOf(partition)))
+
+  /** By which the other methods name the partition. */
+  def rankOf(partition: Int): Int = stripes.rankOf(partition)
 
   /** How long it waited for room. */
   def waitedNanos: Long = waited
 
   def segments: Int = nextSegment
 
-  /** A record of this partition comes in a segment sooner or later. Not to be called inside a round. */
-  def expect(reduceId: Int): Unit = {
-    if (!unsent.isMade(reduceId)) Seq(unsent, written, numbers).foreach(_.make(reduceId))
-    unsent.add(reduceId, 1)
+  /** A record of this rank comes in a segment sooner or later. Not to be called inside a round. */
+  def expect(rank: Int): Unit = {
+    if (!unsent.isMade(rank)) Seq(unsent, written, numbers).foreach(_.make(rank))
+    unsent.add(rank, 1)
   }
 
-  /** A segment of this partition; `records` writes it, and says how many there are in it. */
-  def add(reduceId: Int)(records: OutputStream => Int): Unit = {
-    if (isLastRound) endBlocksBefore(reduceId)
-    beginFor(reduceId)
+  /** A segment of this rank; `records` writes it, and says how many there are in it. */
+  def add(rank: Int)(records: OutputStream => Int): Unit = {
+    if (isLastRound) endBlocksBefore(rank)
+    beginFor(rank)
     val count = recordsOf(records)
-    unsent.add(reduceId, -count.toLong)
-    written.add(reduceId, endSegment(reduceId, count).length.toLong)
+    unsent.add(rank, -count.toLong)
+    written.add(rank, endSegment(rank, count).length.toLong)
   }
 
-  /** From now on segments come in the order of their partitions, and nothing comes after them. */
+  /** From now on segments come in the order of their ranks, and nothing comes after them. */
   def beginLastRound(): Unit = if (!isLastRound) last = 0
 
   /** The segment that is being written is large enough. */
   def isSegmentFull: Boolean = output.segmentBytes >= segmentBytes
 
-  def blockOf(reduceId: Int): ShuffleBlockId =
-    ShuffleBlockId(push.attempt.shuffleId, push.attempt.mapId, reduceId)
+  def blockOf(rank: Int): ShuffleBlockId =
+    ShuffleBlockId(push.attempt.shuffleId, push.attempt.mapId, stripes.partitionAt(rank))
 
   /** The end of a round. All segments are on their way when this returns; those of the last one by [[end]]. */
   def endRound(): Unit = if (!isLastRound) send()
@@ -99,18 +112,18 @@ private[remote] final class SegmentWriter(
     }
   }
 
-  private def checkRecords(): Unit = unsent.firstNonZero.foreach { partition =>
-    OutputCheck.unsent(partition, unsent(partition))
+  private def checkRecords(): Unit = unsent.firstNonZero.foreach { rank =>
+    OutputCheck.unsent(stripes.partitionAt(rank), unsent(rank))
   }
 
   private def isLastRound: Boolean = last != SegmentWriter.NotYet
 
-  private def endBlocksBefore(partition: Int): Unit = {
-    if (partition < last) {
-      throw new IllegalStateException(s"partition $partition after $last in the last round")
+  private def endBlocksBefore(rank: Int): Unit = {
+    if (rank < last) {
+      throw new IllegalStateException(s"rank $rank after $last in the last round")
     }
-    while (last < partition) {
-      if (output != null && output.isNewestOf(last)) {
+    while (last < rank) {
+      if (output != null && newest == last) {
         output.markLast()
       } else if (numbers(last) > 0) {
         beginFor(last)
@@ -132,10 +145,11 @@ private[remote] final class SegmentWriter(
         throw failure
     }
 
-  private def endSegment(reduceId: Int, records: Int): Segment = {
-    val number = numbers(reduceId).toInt
-    numbers.add(reduceId, 1)
-    output.endSegment(reduceId, number, records)
+  private def endSegment(rank: Int, records: Int): Segment = {
+    val number = numbers(rank).toInt
+    numbers.add(rank, 1)
+    newest = rank
+    output.endSegment(stripes.partitionAt(rank), number, records)
   }
 
   private def send(): Unit = if (output != null) {
@@ -143,12 +157,13 @@ private[remote] final class SegmentWriter(
     waited += output.waitedNanos
     val body = output.result(nextSegment)
     output = null
+    newest = SegmentWriter.None
     nextSegment += count
     push.push(body)
   }
 
-  private def beginFor(partition: Int): Unit = {
-    val next = push.groupOf(partition)
+  private def beginFor(rank: Int): Unit = {
+    val next = push.groupOf(stripes.partitionAt(rank))
     if (output != null && (next != group || isBodyFull)) send()
     if (output == null) {
       val from = System.nanoTime()
@@ -170,4 +185,5 @@ private[remote] object SegmentWriter {
 
   /** There may be another round. */
   private val NotYet = -1
+  private val None = -1
 }
