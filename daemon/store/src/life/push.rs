@@ -88,11 +88,12 @@ impl Store {
                 }
                 more = more.and(piece.ledger());
                 codes.push(Code::Ok);
-                self.relieve_memory();
             }
             attempt.take(batch.first_segment, more);
             Ok(codes)
         });
+        // Not before: while the disks are slow, other batches of the attempt would wait for the relief.
+        self.relieve_memory();
         match taken {
             Ok(Ok(codes)) => codes,
             Ok(Err(code)) | Err(code) => {

@@ -80,7 +80,11 @@ private[spark] object Reason {
   case object BlockTooLarge
       extends Reason("BLOCK_TOO_LARGE", "the block is larger than the limit for merging")
   case object PushTooLate
-      extends Reason("PUSH_TOO_LATE", "readers did not wait for the push or its plan any longer")
+      extends Reason(
+        "PUSH_TOO_LATE",
+        "the plan came too late for the readers, or the push after the shuffle was removed")
+  case object PushAborted
+      extends Reason("PUSH_ABORTED", "Spark did not accept this attempt of the map task")
   case object PushStale extends Reason("PUSH_STALE", "a newer generation of the shuffle exists")
   case object PushRestarted
       extends Reason("PUSH_SERVICE_RESTARTED", "the service was restarted after the plan was made")
@@ -177,6 +181,7 @@ private[spark] object Reason {
     OutputLost,
     BlockTooLarge,
     PushTooLate,
+    PushAborted,
     PushStale,
     PushRestarted,
     PushUnknown,

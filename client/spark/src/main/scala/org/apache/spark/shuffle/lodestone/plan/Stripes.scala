@@ -16,8 +16,9 @@ private[lodestone] final class Stripes(services: Int, numPartitions: Int) {
   def groupOf(partition: Int): Int = (runOf(partition) % services).toInt
 
   /** The rank at which each run begins when partitions are ordered by service first. */
-  private lazy val starts: Array[Int] = Array.tabulate(runs.toInt)(runAt).scanLeft(0) { (start, run) =>
-    start + firstOf(run + 1) - firstOf(run)
+  private lazy val starts: Array[Int] = Array.tabulate(runs.toInt)(runAt).scanLeft(0) {
+    (start, run) =>
+      start + firstOf(run + 1) - firstOf(run)
   }
 
   /** The place of a partition if all are ordered by service, and then by their numbers. */

@@ -146,8 +146,8 @@ private[lodestone] object FailureClass {
     case Status.StaleIncarnation | Status.UnknownApplication | Status.UnknownShuffle |
         Status.UnknownPartition | Status.NotFinalized => MissingData
     case Status.ChecksumMismatch => Corrupt
-    case Status.TooLate | Status.StaleMerge | Status.StaleAttempt => Overtaken
-    case Status.TooLarge | Status.LedgerMismatch | Status.Aborted => Declined
+    case Status.TooLate | Status.StaleMerge | Status.StaleAttempt | Status.Aborted => Overtaken
+    case Status.TooLarge | Status.LedgerMismatch => Declined
     case Status.Malformed | Status.VersionMismatch | Status.Internal | Status.OtherContent =>
       Fault
     case Status.Ok | Status.Duplicate => throw new AssertionError(s"$status is no failure")

@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.driver
 
 import java.util.concurrent.CountDownLatch
 
-import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
@@ -199,5 +199,30 @@ class PlannerSuite extends DriverHarness {
     assertEquals(noPlan(Reason.UnknownShuffle), await(waiting))
     gate.countDown()
     assertEquals(3, slow.next(classOf[RemoveShuffleMerge]).shuffleId)
+  }
+
+  @Test def `a run of the maps has one version of the plan, also if readers left the run before`()
+      : Unit = {
+    val first = new CountDownLatch(1)
+    val second = new CountDownLatch(1)
+    val slow = scripted(7) {
+      case sent: RegisterShuffle if sent.shuffle.mergeId == 0 => AnswerAfter(first, Done(7))
+      case _: RegisterShuffle => AnswerAfter(second, Done(7))
+    }
+    driver(Seq(slow), "spark.lodestone.push.timeout" -> "100ms").registered(3, 10, 20)
+    val asked = askPlan(id)
+    slow.next(classOf[RegisterShuffle])
+    assertEquals(noPlan(Reason.PushTooLate), placesOf(id))
+    assertEquals(noPlan(Reason.PushTooLate), await(asked))
+    val again = ShuffleGeneration(3, 1)
+    val next = askPlan(again)
+    assertEquals(1, slow.next(classOf[RegisterShuffle]).shuffle.mergeId)
+    first.countDown()
+    assertEquals(0, slow.next(classOf[RemoveShuffleMerge]).shuffleMergeId)
+    assertFalse(next.isCompleted)
+    second.countDown()
+    assertEquals(1, await(next).asInstanceOf[ShufflePlan].versions.length)
+    assertEquals(1, planOf(again).versions.length)
+    assertEquals(0, slow.count(classOf[RegisterShuffle]), "the run was registered twice")
   }
 }

@@ -21,7 +21,9 @@ class StripesSuite {
       assertEquals(services, counts.size)
       // Each of its runs may have one partition more.
       val mean = partitions.toDouble / services
-      assertTrue(counts.max - counts.min <= math.max(1, mean / 8), s"$services of $partitions: $counts")
+      assertTrue(
+        counts.max - counts.min <= math.max(1, mean / 8),
+        s"$services of $partitions: $counts")
     }
 
   @Test def `ranks are all numbers, by service first and then by partition`(): Unit =

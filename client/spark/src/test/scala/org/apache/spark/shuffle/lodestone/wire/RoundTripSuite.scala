@@ -126,8 +126,8 @@ final class RoundTripSuite {
 
   @Test def statusesAreWhereTheirCodesSay(): Unit =
     Status.all.foreach(status => assertEquals(status, Status.of(status.code)))
-    val retired = 18.toByte
-    for (code <- Seq(retired, (Status.all.map(_.code).max + 1).toByte, -1.toByte)) {
-      assertThrows(classOf[MalformedMessageException], () => { Status.of(code); () })
-    }
+  val retired = 18.toByte
+  for (code <- Seq(retired, (Status.all.map(_.code).max + 1).toByte, -1.toByte)) {
+    assertThrows(classOf[MalformedMessageException], () => { Status.of(code); () })
+  }
 }

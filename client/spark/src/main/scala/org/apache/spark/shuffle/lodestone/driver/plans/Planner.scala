@@ -71,7 +71,9 @@ private[driver] final class Planner(
   }
 
   private def await(shuffle: Shuffle, bytes: Long, reply: SharedAnswer.Reply): Unit =
-    if (shuffle.await(reply)) assign(shuffle, bytes, FirstTry)
+    shuffle.await(reply).foreach { awaited =>
+      assign(new Making(shuffle, bytes, awaited), FirstTry)
+    }
 
   private def note(shuffle: Shuffle, trouble: ServiceTrouble): Unit =
     if (trouble.epoch == shuffle.id.mergeId && shuffle.isUsable(trouble.service)) {
@@ -80,12 +82,13 @@ private[driver] final class Planner(
     }
 
   /** Makes the next version of the plan. */
-  private def assign(shuffle: Shuffle, bytes: Long, attempt: Int): Unit = directory.live { found =>
+  private def assign(making: Making, attempt: Int): Unit = directory.live { found =>
+    val shuffle = making.shuffle
     val usable = found.filter(service => shuffle.isUsable(service.location))
     val replicas = if (shuffle.keepsOriginals) OneCopy else conf.replicas
-    val demand = Demand(shuffle.shuffleId, shuffle.numPartitions, bytes, replicas)
-    if (shuffle.isLeft) {
-      // All that waited are answered: the shuffle is removed, or readers waited for too long.
+    val demand = Demand(shuffle.shuffleId, shuffle.numPartitions, making.bytes, replicas)
+    if (making.isOver) {
+      // All that waited are answered.
     } else if (usable.isEmpty) {
       if (found.isEmpty && !shuffle.keepsOriginals) warnOnce(shuffle)
       leave(shuffle, Reason.NoService)
@@ -96,39 +99,40 @@ private[driver] final class Planner(
     } else {
       report.counted(shuffle.id, Reason.ServiceLeftOut, directory.all.size - found.size)
       nearHosts().onComplete { near =>
-        register(shuffle, demand, attempt, usable, near.getOrElse(Set.empty))
+        val chosen = Placement.choose(demand, usable, near.getOrElse(Set.empty))
+        register(making, demand, attempt, chosen)
       }
     }
   }
 
   private def register(
-      shuffle: Shuffle,
+      making: Making,
       demand: Demand,
       attempt: Int,
-      usable: Seq[Service],
-      near: Set[String]): Unit = {
-    val chosen = Placement.choose(demand, usable, near)
+      chosen: Seq[Service]): Unit = {
+    val shuffle = making.shuffle
     val id = shuffle.id
     val mode = if (shuffle.keepsOriginals) ShuffleMode.Merge else ShuffleMode.Remote
     val announced = Announcement(id, mode, shuffle.numMaps, shuffle.numPartitions)
     shuffle.mayKnow(chosen.map(_.location))
-    def isOver: Boolean = shuffle.isLeft || shuffle.id != id
+    def isOver: Boolean = making.isOver || shuffle.id != id
     // A service that was slow is removed with the others, and not before: the next version may have it.
-    def late(location: ServiceLocation): Unit = if (isOver) removals(location, id)
+    def late(location: ServiceLocation): Unit =
+      if (shuffle.isLeft || shuffle.id != id) removals(location, id)
     registration(announced, chosen, shuffle.services)(late) { accepted =>
       // A service may be reported, or drained, while others are asked.
       val left = accepted.filter(shuffle.isUsable)
       if (isOver) {
         accepted.foreach(removals(_, id))
-        if (!shuffle.isLeft) assign(shuffle, demand.bytes, attempt)
+        assign(making, attempt)
       } else if (accepted.isEmpty && attempt < LastTry && !shuffle.keepsOriginals) {
         // Some services were restarted since they were last asked. The directory knows it now.
-        assign(shuffle, demand.bytes, attempt + 1)
+        assign(making, attempt + 1)
       } else if (accepted.isEmpty) {
         leave(shuffle, Reason.ServiceRefused)
       } else if (left.isEmpty) {
         // This ends: a service that is avoided once is avoided in all later versions.
-        assign(shuffle, demand.bytes, attempt)
+        assign(making, attempt)
       } else {
         report.counted(id, Reason.ServiceLeftOut, chosen.size - accepted.size)
         if (left.size < demand.copies) report.counted(id, Reason.ReplicasMissing, 1)
@@ -163,6 +167,14 @@ private[driver] final class Planner(
 }
 
 private[driver] object Planner {
+
+  /** A version of a plan in the making, of which map tasks await the answer. */
+  private final class Making(val shuffle: Shuffle, val bytes: Long, awaited: SharedAnswer) {
+
+    /** Readers did not wait for it, or the shuffle is removed. A new version may be in the making. */
+    def isOver: Boolean = !shuffle.isMaking(awaited)
+  }
+
   private val FirstTry = 1
   private val LastTry = 2
   private val OneCopy = 1

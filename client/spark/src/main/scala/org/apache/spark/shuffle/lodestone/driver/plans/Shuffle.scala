@@ -121,16 +121,25 @@ private[driver] final class Shuffle(
   def uses(service: ServiceLocation): Boolean =
     services.contains(service) && !released.contains(service)
 
-  /** Waits for the next version. True if nobody makes it yet. */
-  def await(reply: SharedAnswer.Reply): Boolean = planning match {
+  /**
+   * Waits for the next version. If nobody makes it yet, the result is the answer that is to be made: see
+   * [[isMaking]].
+   */
+  def await(reply: SharedAnswer.Reply): Option[SharedAnswer] = planning match {
     case Making(waiting) =>
       waiting.ask(reply)
-      false
+      None
     case Open | LeftForNow(_) | Left(_) =>
       val waiting = new SharedAnswer
       waiting.ask(reply)
       planning = Making(waiting)
-      true
+      Some(waiting)
+  }
+
+  /** False if the answer was given meanwhile: readers did not wait for it, or the shuffle is removed. */
+  def isMaking(awaited: SharedAnswer): Boolean = planning match {
+    case Making(waiting) => waiting eq awaited
+    case Open | LeftForNow(_) | Left(_) => false
   }
 
   /** Map outputs that are known so far are no reason to merge. */

@@ -34,28 +34,24 @@ private[push] final class AttemptCommit(
       .onComplete(_ => whenOver())
   }
 
+  /** Also at a service that failed a moment ago: otherwise all that it has acknowledged would be lost. */
   private def commit(index: Int, acknowledged: Ledger): Future[Unit] = {
     val service = plan.services(index)
-    if (client.isSuspect(service)) {
-      ledger.notCommitted(index, Reason.PushSkippedService)
-      Future.unit
-    } else {
-      client
-        .commitMap(service, map.generation, map.mapIndex, map.mapId, acknowledged)
-        .transform {
-          case Success(_) => Success(())
-          case Failure(cause) =>
-            val what = s"${service.hostPort} does not show map ${map.mapIndex} of ${map.generation}"
-            cause match {
-              case refused: RefusedException => log.info(s"$what: ${refused.getMessage}")
-              case lost => log.warn(s"$what: ${lost.getMessage}")
-            }
-            ledger.notCommitted(index, PushReason.of(cause))
-            // If only the answer was lost, readers may have seen the attempt: they take originals then.
-            drop(index)
-            Success(())
-        }(SameThread)
-    }
+    client
+      .commitMap(service, map.generation, map.mapIndex, map.mapId, acknowledged)
+      .transform {
+        case Success(_) => Success(())
+        case Failure(cause) =>
+          val what = s"${service.hostPort} does not show map ${map.mapIndex} of ${map.generation}"
+          cause match {
+            case refused: RefusedException => log.info(s"$what: ${refused.getMessage}")
+            case lost => log.warn(s"$what: ${lost.getMessage}")
+          }
+          ledger.notCommitted(index, PushReason.of(cause))
+          // If only the answer was lost, readers may have seen the attempt: they take originals then.
+          drop(index)
+          Success(())
+      }(SameThread)
   }
 
   /** The service gives the memory back. If it does not answer, this happens when the shuffle ends. */

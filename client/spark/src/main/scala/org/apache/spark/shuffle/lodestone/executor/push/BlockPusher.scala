@@ -237,6 +237,9 @@ private[lodestone] final class BlockPusher(
         val suspect = client.isSuspect(merge.services(request.serviceIndex))
         ledger.stopReason
           .orElse(shuffle.givenUp(request.serviceIndex))
+          .orElse {
+            if (ledger.isUnknownAt(request.serviceIndex)) Some(Reason.PushConnection) else None
+          }
           .orElse(if (suspect) Some(Reason.PushSkippedService) else None)
       }
   }

@@ -60,6 +60,11 @@ private[push] final class PushLedger(mapIndex: Int, mapId: Long, whenOver: PushL
     shares.toSeq.collect { case (index, share) if share.isKnown => index -> share.ledger }
   }
 
+  /** Whether the attempt cannot commit at the service. */
+  def isUnknownAt(serviceIndex: Int): Boolean = synchronized {
+    shares.get(serviceIndex).exists(_.isUnknown)
+  }
+
   /** Services that have segments of this attempt which nobody will read. */
   def unknown: Seq[Int] = synchronized {
     shares.toSeq.collect { case (index, share) if share.isUnknown => index }

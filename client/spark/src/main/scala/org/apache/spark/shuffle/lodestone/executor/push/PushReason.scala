@@ -32,9 +32,8 @@ private[push] object PushReason {
     case Status.Draining => Reason.PushDraining
     case Status.Internal | Status.OtherContent => Reason.PushServiceError
     case Status.LedgerMismatch => Reason.LedgerMismatch
-    case Status.Malformed | Status.VersionMismatch | Status.TooLarge |
-        Status.Aborted =>
-      Reason.PushRefused
+    case Status.Aborted => Reason.PushAborted
+    case Status.Malformed | Status.VersionMismatch | Status.TooLarge => Reason.PushRefused
     case Status.Ok | Status.Duplicate => throw new AssertionError(s"$status is no failure")
   }
 }

@@ -11,7 +11,7 @@ import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, PlanAnswer, R
 /** What this executor remembers of one generation while its maps are pushed. */
 private[push] final class ShufflePush {
   private var seen = MapSample(0, 0, 0, DiskProbe.Unknown)
-  private var planned: Option[Future[PlanAnswer]] = None
+  @volatile private var planned: Option[Future[PlanAnswer]] = None
   private var askAgainAt = 0
   private val withoutService = new ConcurrentHashMap[Int, Reason]()
 
@@ -33,9 +33,9 @@ private[push] final class ShufflePush {
     answer
   }
 
-  /** The plan, if the driver has answered with one. */
+  /** The plan, if the driver has answered with one. Does not wait for a question under way. */
   def plan: Option[ShufflePlan] =
-    synchronized(planned).flatMap(_.value).flatMap(_.toOption).collect {
+    planned.flatMap(_.value).flatMap(_.toOption).collect {
       case plan: ShufflePlan => plan
     }
 

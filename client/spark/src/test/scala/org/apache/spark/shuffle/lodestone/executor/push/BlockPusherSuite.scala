@@ -6,7 +6,7 @@ import java.nio.ByteBuffer
 import java.nio.file.{Files, Path}
 import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, TimeUnit}
 
-import scala.concurrent.{Await, Future, Promise}
+import scala.concurrent.{Await, ExecutionContext, Future, Promise}
 import scala.concurrent.duration.DurationInt
 import scala.util.Random
 
@@ -170,7 +170,7 @@ final class BlockPusherSuite {
     }
     val setup = new Setup(planOf(4, service))
     setup.pusher.push(output(Array(10, 10, 10, 2000)))
-    val unpushed = Map("PUSH_REFUSED" -> 1L, "PUSH_DISK_FULL" -> 1L, "BLOCK_TOO_LARGE" -> 1L)
+    val unpushed = Map("PUSH_ABORTED" -> 1L, "PUSH_DISK_FULL" -> 1L, "BLOCK_TOO_LARGE" -> 1L)
     assertEquals(PushCounts(1, 10, 1, unpushed), setup.driver.counts())
   }
 
@@ -442,5 +442,34 @@ final class BlockPusherSuite {
       setup.driver.counts())
     assertTrue(asked.await(10, TimeUnit.SECONDS))
     assertTrue(service.arrived.isEmpty)
+  }
+
+  @Test def anAttemptThatSparkDidNotAcceptIsNoErrorOfTheService(): Unit = {
+    val service = target((_, batch) => PushTarget.all(Status.Aborted, batch))
+    val setup = new Setup(planOf(300, service))
+    setup.pusher.push(output(Array.fill(300)(1000L)))
+    assertEquals(Map("PUSH_ABORTED" -> 300L), setup.driver.counts().unpushed)
+  }
+
+  @Test def aTaskThreadDoesNotWaitForTheQuestionOfAnother(): Unit = {
+    val (asked, answered) = (new CountDownLatch(1), new CountDownLatch(1))
+    val setup = new Setup((_: MapSample) => {
+      asked.countDown()
+      answered.await()
+      Future.never
+    })
+    // So large that the second one is refused while the first one waits.
+    def large(mapIndex: Int): MapOutput = {
+      val lengths = new Array[Long](600000)
+      lengths(3) = 10
+      val records = RecordCounts(new HashPartitioner(1))
+      MapOutput(generation, mapIndex, mapIndex.toLong, lengths, records, () => null)
+    }
+    setup.pusher.push(large(1))
+    asked.await()
+    val pushed = Future((2 to 6).foreach(i => setup.pusher.push(large(i))))(
+      ExecutionContext.global)
+    try Await.result(pushed, 10.seconds)
+    finally answered.countDown()
   }
 }

@@ -42,7 +42,7 @@ private[push] final class PartitionedRecords(
 
   private def checkBytes(): Unit = if (sent != chains.bytesOf(at)) {
     throw new IllegalStateException(
-      s"partition $at has ${chains.bytesOf(at)} bytes of records in memory, and gave $sent")
+      s"the partition at place $at has ${chains.bytesOf(at)} bytes of records, and gave $sent")
   }
 
   private def nextPartition(): Unit = {
