@@ -65,6 +65,18 @@ impl Segment {
         let is_last = self.sequence & 1 == 1;
         is_last && self.sequence > 1 && self.length == 0 && self.records == 0
     }
+
+    /// Returns the segment as its partition has it, of the map attempt that pushed it.
+    pub fn laid(&self, map_index: MapIndex, map_id: MapId) -> LaidSegment {
+        LaidSegment {
+            map_index,
+            map_id,
+            sequence: self.sequence,
+            length: self.length,
+            records: self.records,
+            crc32c: self.crc32c,
+        }
+    }
 }
 
 impl LaidRun {

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use lodestone_model::{
-    AppAttempt, AppId, Code, Crc32c, LaidRun, LaidSegment, Ledger, MapId, MapIndex, Mode, ReduceId,
-    Segment, SegmentRun, ShuffleSpec,
+    AppAttempt, AppId, Code, Crc32c, LaidRun, Ledger, MapId, MapIndex, Mode, ReduceId, Segment,
+    SegmentRun, ShuffleSpec,
 };
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::{
@@ -102,14 +102,7 @@ pub(crate) fn commits(shuffle: &Shuffle, merged: &BlockSet) -> Vec<Bytes> {
         let acknowledged = all.blocks().filter(|block| merged.contains(*block));
         let one = |block| {
             let segment = segment(*workload, payload, block);
-            let laid = LaidSegment {
-                map_index: MapIndex(map),
-                map_id: MapId(map.into()),
-                sequence: segment.sequence,
-                length: segment.length,
-                records: segment.records,
-                crc32c: segment.crc32c,
-            };
+            let laid = segment.laid(MapIndex(map), MapId(map.into()));
             Ledger::of(segment.reduce_id, [laid])
         };
         let pushed = acknowledged.map(one).fold(Ledger::default(), Ledger::and);

@@ -5,8 +5,7 @@
 use std::collections::BTreeSet;
 
 use lodestone_model::{
-    Code, Crc32c, LaidSegment, Ledger, MapId, MapIndex, MergeId, ReduceId, Segment, ShuffleId,
-    ShuffleKey,
+    Code, Crc32c, Ledger, MapId, MapIndex, MergeId, ReduceId, Segment, ShuffleId, ShuffleKey,
 };
 use lodestone_wire::Message;
 use lodestone_wire::extension::MergeKey;
@@ -99,14 +98,7 @@ impl Clients {
         for ((number, segment), code) in pushed.zip(&reply.codes) {
             let taken = matches!(code, Code::Ok | Code::Duplicate);
             if taken && attempt.acknowledged.insert(number) {
-                let laid = LaidSegment {
-                    map_index: batch.map_index,
-                    map_id: batch.map_id,
-                    sequence: segment.sequence,
-                    length: segment.length,
-                    records: segment.records,
-                    crc32c: segment.crc32c,
-                };
+                let laid = segment.laid(batch.map_index, batch.map_id);
                 let one = Ledger::of(segment.reduce_id, [laid]);
                 attempt.ledger = attempt.ledger.and(one);
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The driver: plans in versions, epochs, and which outputs were accepted (`RemoteShuffles`,
+//! The driver: plans in versions, epochs, and which outputs were accepted (`Shuffle`, `Planner`,
 //! `MapOutputTracker`).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where a remote shuffle is pushed to and read from: the rules of `RemotePlan` and `RemoteOutput`.
+//! Where a remote shuffle is pushed to and read from: the rules of `ShufflePlan` and `RemoteOutput`.
+//! One rule is simpler: all partitions of a group are neighbours (`Stripes` spreads them).
 
 use std::collections::BTreeSet;
 

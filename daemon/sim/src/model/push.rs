@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use bytes::Bytes;
-use lodestone_model::{Code, LaidSegment, ReduceId, Segment, ShuffleId};
+use lodestone_model::{Code, ReduceId, Segment, ShuffleId};
 use lodestone_server::handler::Answer;
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 
@@ -145,14 +145,7 @@ pub(super) fn pieces<'a>(batch: &'a PushBatch, body: &'a Bytes) -> impl Iterator
         let bytes = body.slice(start..end);
         start = end;
         Laid {
-            segment: LaidSegment {
-                map_index: batch.map_index,
-                map_id: batch.map_id,
-                sequence: segment.sequence,
-                length: segment.length,
-                records: segment.records,
-                crc32c: segment.crc32c,
-            },
+            segment: segment.laid(batch.map_index, batch.map_id),
             bytes,
             on_file: false,
             sure: true,

@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use lodestone_model::{
-    AppAttempt, AppId, Code, Crc32c, LaidRun, LaidSegment, Ledger, MapId, MapIndex, MergeId, Mode,
-    ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
+    AppAttempt, AppId, Code, Crc32c, LaidRun, Ledger, MapId, MapIndex, MergeId, Mode, ReduceId,
+    Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
 };
 use lodestone_server::handler::Answer;
 use lodestone_sim::disk::Death;
@@ -462,14 +462,7 @@ fn one_segment(key: &MergeKey, map: u32, bytes: &[u8]) -> PushBatch {
 /// The commit of an attempt that pushed this batch alone.
 fn commit_of(batch: &PushBatch) -> CommitMap {
     let ledger = |segment: &Segment| {
-        let laid = LaidSegment {
-            map_index: batch.map_index,
-            map_id: batch.map_id,
-            sequence: segment.sequence,
-            length: segment.length,
-            records: segment.records,
-            crc32c: segment.crc32c,
-        };
+        let laid = segment.laid(batch.map_index, batch.map_id);
         Ledger::of(segment.reduce_id, [laid])
     };
     CommitMap {

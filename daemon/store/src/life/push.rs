@@ -147,14 +147,7 @@ impl<'a> Batch<'a> {
         self.segments.iter().map(move |header| {
             let (bytes, after) = rest.split_at(header.length as usize);
             rest = after;
-            let segment = LaidSegment {
-                map_index,
-                map_id,
-                sequence: header.sequence,
-                length: header.length,
-                records: header.records,
-                crc32c: header.crc32c,
-            };
+            let segment = header.laid(map_index, map_id);
             Piece {
                 reduce: header.reduce_id,
                 segment,

@@ -189,14 +189,7 @@ pub(crate) fn batch<'a>(
 
 /// The ledger of one segment.
 pub(crate) fn ledger_of(map: u32, map_id: i64, header: &Segment) -> Ledger {
-    let segment = LaidSegment {
-        map_index: MapIndex(map),
-        map_id: MapId(map_id),
-        sequence: header.sequence,
-        length: header.length,
-        records: header.records,
-        crc32c: header.crc32c,
-    };
+    let segment = header.laid(MapIndex(map), MapId(map_id));
     Ledger::of(header.reduce_id, [segment])
 }
 

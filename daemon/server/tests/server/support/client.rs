@@ -87,14 +87,7 @@ pub(crate) fn commit_of(batches: &[PushBatch]) -> CommitMap {
     let mut pushed = Ledger::default();
     for batch in batches {
         for segment in &batch.segments {
-            let laid = LaidSegment {
-                map_index: batch.map_index,
-                map_id: batch.map_id,
-                sequence: segment.sequence,
-                length: segment.length,
-                records: segment.records,
-                crc32c: segment.crc32c,
-            };
+            let laid = segment.laid(batch.map_index, batch.map_id);
             pushed = pushed.and(Ledger::of(segment.reduce_id, [laid]));
         }
     }

@@ -76,7 +76,6 @@ private[spark] final class DriverCoordinator private (
   private val readers = new Readers(settings, shuffles, removals, report, loop)
   private val planner =
     new Planner(
-      settings,
       shuffles,
       choice,
       directory,
@@ -136,8 +135,7 @@ private[spark] final class DriverCoordinator private (
   /** Adds a shuffle that may be merged, or that is remote in mode remote. */
   def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit = loop.post {
     report.registered(shuffleId, numMaps, numPartitions)
-    val replicas = if (isRemote) settings.replicas else OneCopy
-    shuffles.add(new Shuffle(shuffleId, numMaps, numPartitions, !isRemote, replicas))
+    shuffles.add(new Shuffle(shuffleId, numMaps, numPartitions, !isRemote, settings.replicas))
     if (!isRemote) counts.registered(shuffleId, numMaps, numPartitions)
   }
 
@@ -213,7 +211,7 @@ private[spark] final class DriverCoordinator private (
   /** Whether map tasks or readers of the shuffle wait, or map tasks push. */
   private def isOpen(shuffle: Shuffle): Boolean =
     shuffle.isPlanning ||
-      (shuffle.keepsOriginals && shuffle.pushes.areOpen(shuffle.plan.isDefined))
+      (shuffle.keepsOriginals && shuffle.pushes.areOpen(shuffle.isPlanned))
 
   /** Kills a task as the UI does, so that Spark does not count its end as a failure. */
   private def killTask(taskId: Long, why: String): Unit =
@@ -259,7 +257,6 @@ private[spark] object DriverCoordinator {
   /** A report arrives right after its task, so after this time without one, none is on its way. */
   private val QuietMs = 300L
   private val NeverSeen = -1L
-  private val OneCopy = 1
 
   /** They make about 80 KB. A service has a small part of its memory for all reports. */
   private val MaxShufflesTold = 200

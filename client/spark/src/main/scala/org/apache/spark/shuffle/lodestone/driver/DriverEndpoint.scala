@@ -44,7 +44,7 @@ private[driver] final class DriverEndpoint(
     case message: GetPlan => ask(context)(planner.plan(message, context.reply(_)))
     case message: GetPlaces => ask(context)(readers.places(message, context.reply(_)))
     case message: GetCounts =>
-      // Who gets no answer reads without comparing, and does not wait for the driver for a while.
+      // An executor without an answer reads without comparing, and asks again after a while.
       offer(context)(context.reply(counts.answer(message)))
     case message: OutputsLost =>
       // A driver with too many events has not asked the services: the answer must not claim it.

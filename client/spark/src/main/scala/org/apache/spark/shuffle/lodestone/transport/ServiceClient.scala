@@ -121,6 +121,10 @@ private[spark] final class ServiceClient(
       mapId: Long): Future[Done] =
     rpc(addressOf(service), AbortMap(shuffleAt(service, generation), mapIndex, mapId), Done)
 
+  /** Fails unless the service knows the generation: asks for the layout of a block, whichever. */
+  def known(service: ServiceLocation, generation: ShuffleGeneration): Future[Unit] =
+    layout(service, generation, MapRange(0, 1), Array(0), segments = 1).map(_ => ())(SameThread)
+
   /** @param segments the expected number of segments in the answer */
   def layout(
       service: ServiceLocation,

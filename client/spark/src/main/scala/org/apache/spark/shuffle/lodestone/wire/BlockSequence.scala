@@ -7,7 +7,7 @@ package org.apache.spark.shuffle.lodestone.wire
  */
 private[spark] object BlockSequence {
 
-  /** The value of a segment that is a whole block. */
+  /** The value of a segment that is a whole block, as most are. */
   val Only: Int = last(0)
 
   def apply(number: Int): Int = number << 1

@@ -29,7 +29,7 @@ private[spark] final class BlocksMet {
     val before = met.getOrNull(name)
     if (before == null) {
       met.put(name, new Met(segment, service))
-      if (segment.sequence != Only) add(segment.mapIndex, segment.sequence)
+      if (segment.sequence != BlockSequence.Only) add(segment.mapIndex, segment.sequence)
     } else if (before.service == service || before.segment != segment) {
       broken += segment.mapIndex
     }
@@ -56,8 +56,6 @@ private[spark] final class BlocksMet {
 
 private object BlocksMet {
 
-  /** A segment that is the first and the last one, as most are. */
-  private val Only = BlockSequence.last(BlockSequence(0))
   private val Unknown = -1
 
   private final class Met(val segment: LaidSegment, val service: Int)

@@ -15,7 +15,7 @@ class DriverMemorySuite {
 
   private def shuffleOf(maps: Int, partitions: Int, reported: Int): AnyRef = {
     val record = new ShuffleRecord(1, maps, partitions)
-    val shuffle = new Shuffle(1, maps, partitions, keepsOriginals = true)
+    val shuffle = new Shuffle(1, maps, partitions, keepsOriginals = true, replicas = 1)
     shuffle.isBegunBy(ofTask = 0)
     shuffle.beginEpoch()
     val locations = (0 until services).map(n => ServiceLocation(s"service-$n.example", 7337, n))

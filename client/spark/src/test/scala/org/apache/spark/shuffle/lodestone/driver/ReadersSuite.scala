@@ -105,7 +105,7 @@ class ReadersSuite extends DriverHarness {
     val read = merged(placesOf(id))
     assertTrue(await(ask[Boolean](DistrustMerged(id, 13, Reason.ChunkBroken.code))))
     assertTrue(await(ask[Boolean](DistrustMerged(id, 14, Reason.RecordsMismatch.code))))
-    // Who has the numbers of records is still known: the originals are checked by them.
+    // Readers still learn which services know the numbers of records, and check the originals.
     val doubted = merged(placesOf(id))
     assertEquals(Some(Reason.ChunkBroken.code), doubted.distrusted)
     assertEquals(read.services.toSeq, doubted.services.toSeq)

@@ -10,7 +10,6 @@ import org.apache.spark.shuffle.lodestone.driver.plans.{Shuffle, Shuffles}
 import org.apache.spark.shuffle.lodestone.driver.services.{Removals, Service, ServiceDirectory}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
-import org.apache.spark.shuffle.lodestone.wire.MapRange
 
 /**
  * A service that is drained gets no more data of remote shuffles, and is released from those that other
@@ -23,8 +22,6 @@ private[driver] final class Departures(
     client: ServiceClient,
     removals: Removals,
     loop: EventLoop) {
-  import Departures._
-
   private val log = LoggerFactory.getLogger(classOf[Departures])
   private implicit val events: ExecutionContext = loop.context
 
@@ -52,7 +49,7 @@ private[driver] final class Departures(
     Future
       .traverse(services.toSeq) { service =>
         client
-          .layout(service, id, AnyMap, AnyPartition, segments = 1)
+          .known(service, id)
           .map(_ => Some(service))
           .recover { case failure =>
             log.warn(s"${service.hostPort} does not show $id: ${failure.getMessage}")
@@ -66,11 +63,4 @@ private[driver] final class Departures(
     shuffle.release(leaving)
     removals(leaving, shuffle.id)
   }
-}
-
-private object Departures {
-
-  /** For a question whose answer is that the service knows the shuffle. */
-  private val AnyMap = MapRange(0, 1)
-  private val AnyPartition = Array(0)
 }

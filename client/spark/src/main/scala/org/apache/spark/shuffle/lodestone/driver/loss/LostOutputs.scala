@@ -90,7 +90,9 @@ private[driver] final class LostOutputs(
     try {
       tracker().unregisterAllMapAndMergeOutput(shuffleId)
     } catch {
-      // Spark has removed the shuffle: nobody will read it.
+      // Spark does not know the shuffle any more (ShuffleStatusNotFoundException): nobody will read it.
+      // Whatever else fails, no row is lost or doubled: outputs that Spark did not forget name an
+      // earlier epoch, readers refuse these, and forgetEarlier forgets them one by one.
       case NonFatal(failure) => log.info(s"Outputs of shuffle $shuffleId: ${failure.getMessage}")
     }
 

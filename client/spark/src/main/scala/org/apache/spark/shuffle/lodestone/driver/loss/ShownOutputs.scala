@@ -53,7 +53,7 @@ private[loss] final class ShownOutputs(
     var untilNow: Shown = NotShown
     val reply: Future[Shown] = about match {
       case OfShuffle =>
-        client.layout(service, id, AnyMap, AnyPartition, segments = 1).map(_ => Known)
+        client.known(service, id).map(_ => Known)
       case OfBlock(block) =>
         layoutOf(service, id, block.mapIndex, block.reduceId)
           .map(reply => Segments(segmentsOf(reply, block)))
@@ -170,10 +170,6 @@ private[loss] object ShownOutputs {
       service: ServiceLocation,
       id: ShuffleGeneration,
       about: About)
-
-  /** To a question whose answer is that the service knows the shuffle. */
-  private val AnyMap = MapRange(0, 1)
-  private val AnyPartition = Array(0)
 
   /** Some segments as they usually are. The driver's memory is for others. */
   private val MostBytes = 16 << 20

@@ -22,7 +22,6 @@ import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
  * events of the loop.
  */
 private[driver] final class Planner(
-    conf: LodestoneConf,
     shuffles: Shuffles,
     choice: MergeChoice,
     directory: ServiceDirectory,
@@ -85,8 +84,8 @@ private[driver] final class Planner(
   private def assign(making: Making, attempt: Int): Unit = directory.live { found =>
     val shuffle = making.shuffle
     val usable = found.filter(service => shuffle.isUsable(service.location))
-    val replicas = if (shuffle.keepsOriginals) OneCopy else conf.replicas
-    val demand = Demand(shuffle.shuffleId, shuffle.numPartitions, making.bytes, replicas)
+    val (id, partitions) = (shuffle.shuffleId, shuffle.numPartitions)
+    val demand = Demand(id, partitions, making.bytes, shuffle.replicas)
     if (making.isOver) {
       // All that waited are answered.
     } else if (usable.isEmpty) {
@@ -177,7 +176,6 @@ private[driver] object Planner {
 
   private val FirstTry = 1
   private val LastTry = 2
-  private val OneCopy = 1
 
   /** Remote shuffles are planned before anything is written. */
   private val NoBytesKnown = 0L

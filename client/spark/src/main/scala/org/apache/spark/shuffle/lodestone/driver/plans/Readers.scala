@@ -45,7 +45,7 @@ private[driver] final class Readers(
 
   /** Answers readers if nothing is left to wait for. */
   def check(shuffle: Shuffle): Unit =
-    if (shuffle.isLeft || (shuffle.plan.isDefined && shuffle.pushes.unreported == 0)) {
+    if (shuffle.isLeft || (shuffle.isPlanned && shuffle.pushes.unreported == 0)) {
       settle(shuffle)
     }
 
@@ -56,7 +56,7 @@ private[driver] final class Readers(
     for {
       shuffle <- found
       reason <- Reason.of(message.code)
-      if shuffle.pushes.isSettled && shuffle.plan.isDefined && shuffle.distrust(reason)
+      if shuffle.pushes.isSettled && shuffle.isPlanned && shuffle.distrust(reason)
     } {
       log.warn(
         s"$id is read from the originals from now on: merged data of partition " +
@@ -72,7 +72,7 @@ private[driver] final class Readers(
       // No map output was reason enough to merge, and from now on it is too late.
       if (!shuffle.isPlanning) shuffle.leftFor.foreach(shuffle.leave)
       loop.later(conf.pushTimeoutMs) {
-        // Of this epoch, which may be over.
+        // The epoch of this wait may be over.
         if (shuffle.pushes eq pushes) settle(shuffle)
       }
     }
@@ -82,8 +82,8 @@ private[driver] final class Readers(
   private def settle(shuffle: Shuffle): Unit = if (!shuffle.pushes.isSettled) {
     val id = shuffle.id
     val unreported = shuffle.pushes.unreported
-    if (shuffle.plan.isEmpty && !shuffle.isLeft) shuffle.leave(Reason.PushTooLate)
-    if (shuffle.plan.isDefined) {
+    if (!shuffle.isPlanned && !shuffle.isLeft) shuffle.leave(Reason.PushTooLate)
+    if (shuffle.isPlanned) {
       report.counted(id, Reason.PushNotAwaited, unreported)
       if (unreported == 0 && report.nothingPushed(id)) {
         shuffle.told.foreach(removals(_, id))

@@ -19,7 +19,7 @@ private[driver] final class Shuffle(
     val numMaps: Int,
     val numPartitions: Int,
     val keepsOriginals: Boolean,
-    replicas: Int = 1) {
+    val replicas: Int) {
   import Shuffle._
 
   /** Spark's. There is none before the first map task asks. */
@@ -60,9 +60,12 @@ private[driver] final class Shuffle(
 
   def mayKnow(services: Seq[ServiceLocation]): Unit = asked ++= services
 
+  /** Whether there is a plan of this epoch. */
+  def isPlanned: Boolean = versions.nonEmpty
+
   /** All versions of this epoch, if there is one. */
   def plan: Option[ShufflePlan] =
-    if (versions.isEmpty) None
+    if (!isPlanned) None
     else {
       val code = distrusted.map(_.code)
       Some(ShufflePlan(epoch, numPartitions, replicas, versions.toArray, maxBlockBytes, code))

@@ -42,10 +42,10 @@ private[lodestone] trait DriverLink {
     try {
       tell(message)
     } catch {
-      // Of Spark's RPC, if it is stopped or the driver is gone. It has no exception of its own for that.
+      // Spark's RPC throws if it is stopped or the driver is gone, without an exception type for it.
       // No row is lost or doubled. Without a TaskRead the report lacks numbers. Without a MapPushed
-      // the first reader waits for `push.timeout`. Without a MapCounted the originals of the map are
-      // read unchecked, and counted as such.
+      // the first reader waits for `push.timeout`. Without a MapCounted a reader takes the originals
+      // of the map unchecked, and counts them.
       case NonFatal(failure) => DriverLink.log.warn("A task's report was not sent", failure)
     }
 
@@ -60,8 +60,9 @@ private[lodestone] trait DriverLink {
       case _: TimeoutException =>
         DriverLink.log.warn(s"The driver did not answer in time: $what")
         None
-      // Of Spark's RPC, as above. Without the note a stage may fail once more. This exception in place
-      // of the one that the caller is about to throw would end the application, or give a wrong answer.
+      // Spark's RPC throws, as above. Without the note a stage may fail once more. The caller is
+      // about to throw its own exception. This one in its place could end the application, or give
+      // a wrong answer.
       case NonFatal(failure) =>
         DriverLink.log.warn(s"The driver did not answer: $what", failure)
         None

@@ -15,8 +15,8 @@ import org.apache.spark.storage.ShuffleBlockId
  * While a task fills a body it asks Spark for no memory. Spark would let it wait for tasks that have some,
  * and they may wait for the room of its body.
  *
- * Segments come by the rank of their partition: first those of one service, then those of the next
- * one, so that each service gets few large bodies.
+ * A task adds the segments of one service, and then those of the next one: ranks give this order to
+ * partitions. So each service gets few large bodies.
  *
  * Segments come in rounds. In the last one the newest segment of a partition is known to be the last one
  * of its block when one of another partition comes; a block of which that round has nothing gets a segment
