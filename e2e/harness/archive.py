@@ -9,6 +9,9 @@ import sys
 from . import driver, jvm
 from .spark_process import Job, SparkProcess
 
+# A JVM writes its archive when it ends: in seconds, or in minutes while other tests use all cores.
+WRITE_TIMEOUT_S = 600
+
 
 def main() -> None:
     version = sys.argv[1]
@@ -20,7 +23,7 @@ def main() -> None:
     options = f"{jvm.OPTIONS} -XX:ArchiveClassesAtExit={unfinished}"
     conf = {"spark.driver.extraJavaOptions": options}
     SparkProcess(version, Job("tour_of_classes", {}, "local[2]", conf)).wait()
-    driver.stop_idle()
+    driver.stop_idle(WRITE_TIMEOUT_S)
     unfinished.rename(archive)
 
 

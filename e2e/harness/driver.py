@@ -62,9 +62,9 @@ class Driver:
             log.seek(since)
             return log.read().decode(errors="replace")
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         self.process.stdin.close()
-        self.process.wait(STOP_TIMEOUT_S)
+        self.process.wait(timeout_s)
 
     def kill(self) -> None:
         self.process.kill()
@@ -90,9 +90,9 @@ def give_back(driver: Driver) -> None:
 
 
 @atexit.register
-def stop_idle() -> None:
+def stop_idle(timeout_s: float = STOP_TIMEOUT_S) -> None:
     while _idle:
-        _idle.pop().stop()
+        _idle.pop().stop(timeout_s)
 
 
 def environment(spark_version: str, host: Host = LOOPBACK) -> dict[str, str]:
