@@ -6,6 +6,8 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.Files
 import java.util.concurrent.{CompletableFuture, TimeUnit}
 
+import scala.io.Source
+
 import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
 
 /** A real daemon (system property `lodestone.binary`) on loopback, for the length of a test. */
@@ -19,6 +21,14 @@ private[spark] final class DaemonProcess private (process: Process, ready: Map[S
   def location: ServiceLocation = ServiceLocation(host, port, incarnation)
 
   def hostPort: String = s"$host:$port"
+
+  /** The value of a counter without labels, from the admin endpoint. */
+  def counter(name: String): Long = {
+    val metrics = Source.fromURL(s"http://${ready("admin")}/metrics", UTF_8.name)
+    try metrics.getLines().map(_.split(' ')).find(_.head == name).map(_.last.toLong)
+      .getOrElse(throw new NoSuchElementException(name))
+    finally metrics.close()
+  }
 
   /** SIGSTOP: connections stay open, and are even accepted, but nobody answers. */
   def freeze(): Unit = {
@@ -74,6 +84,8 @@ private[spark] object DaemonProcess {
       "serve",
       "--listen",
       s"127.0.0.1:$port",
+      "--admin",
+      "127.0.0.1:0",
       "--dir",
       directory.getPath,
       "--memory",
