@@ -76,4 +76,4 @@ def test_a_stage_that_gives_other_rows_when_it_is_repeated_is_merged_anew(
     assert outcome.report["totals"]["mergedBlocksRead"] > 0
     (scattered,) = [one for one in outcome.report["shuffles"] if one["partitions"] == 8]
     first = 0 if spark.startswith(("4.2", "4.3")) else 1
-    assert scattered["mergeId"] > first
+    assert scattered["generation"] > first

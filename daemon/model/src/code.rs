@@ -54,8 +54,8 @@ codes! {
     1 Duplicate "DUPLICATE" Done,
     /// The shuffle was removed; one of Spark's own push is finalized.
     2 TooLate "TOO_LATE" GiveUp,
-    /// A higher merge id is known.
-    3 StaleMerge "STALE_MERGE" GiveUp,
+    /// A higher generation is known.
+    3 StaleGeneration "STALE_GENERATION" GiveUp,
     /// A higher application attempt is known.
     4 StaleAttempt "STALE_ATTEMPT" GiveUp,
     /// The daemon was restarted since.

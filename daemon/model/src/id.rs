@@ -89,7 +89,7 @@ macro_rules! id {
 
 id!(ShuffleId, i32, "`ShuffleDependency.shuffleId`.");
 id!(
-    MergeId,
+    GenerationId,
     i32,
     "`ShuffleDependency.shuffleMergeId`: the generation of a shuffle."
 );
@@ -130,12 +130,16 @@ pub struct ShuffleKey {
     /// The shuffle.
     pub shuffle: ShuffleId,
     /// Its generation.
-    pub merge: MergeId,
+    pub generation: GenerationId,
 }
 
 impl fmt::Display for ShuffleKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "shuffle {}.{} of {}", self.shuffle, self.merge, self.app)
+        write!(
+            f,
+            "shuffle {}.{} of {}",
+            self.shuffle, self.generation, self.app
+        )
     }
 }
 

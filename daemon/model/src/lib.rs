@@ -16,7 +16,7 @@ mod suspect;
 
 pub use code::{Class, Code, Refusal};
 pub use id::{
-    AppAttempt, AppId, BadAppId, MapId, MapIndex, MapRange, MergeId, ReduceId, ShuffleId,
+    AppAttempt, AppId, BadAppId, GenerationId, MapId, MapIndex, MapRange, ReduceId, ShuffleId,
     ShuffleKey, check_name, is_path_segment,
 };
 pub use ledger::{Ledger, mix};

@@ -8,11 +8,11 @@
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
-use lodestone_model::{AppId, Code, Crc32c, MapId, MergeId, ShuffleId};
+use lodestone_model::{AppId, Code, Crc32c, GenerationId, MapId, ShuffleId};
 use lodestone_server::handler::{self, Answer, Call, Upload};
 use lodestone_store::PlantedBug;
 use lodestone_wire::Message;
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayout, SegmentLayoutReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
@@ -66,13 +66,13 @@ impl Bug {
     /// Every bug.
     pub const ALL: [Self; 37] = [
         Self::Store(PlantedBug::DroppedShown),
-        Self::Store(PlantedBug::DropMovesPlaces),
+        Self::Store(PlantedBug::DropMovesSlots),
         Self::Store(PlantedBug::DroppedBytesCounted),
         Self::Store(PlantedBug::RemoteDropped),
         Self::Store(PlantedBug::AckBeforeWrite),
         Self::Store(PlantedBug::FailedWriteAcknowledged),
         Self::Store(PlantedBug::FailedWriteDropsAll),
-        Self::Store(PlantedBug::PiecesMixedUp),
+        Self::Store(PlantedBug::PartsMixedUp),
         Self::Store(PlantedBug::TailMemoryKept),
         Self::Store(PlantedBug::RegistrationsForgotten),
         Self::Store(PlantedBug::LedgerUnchecked),
@@ -114,7 +114,7 @@ pub struct Handlers {
     /// The attempt of each map that committed first.
     first: HashMap<String, MapId>,
     /// The generation of each application's shuffle that was registered last.
-    newest: HashMap<(AppId, ShuffleId), MergeId>,
+    newest: HashMap<(AppId, ShuffleId), GenerationId>,
 }
 
 impl Handlers {
@@ -137,8 +137,8 @@ impl Handlers {
             (RegisterShuffle::from_bytes(body), &answer)
             && Done::from_bytes(response).is_ok()
         {
-            let key = register.key.generation;
-            self.newest.insert((key.app, key.shuffle), key.merge);
+            let key = register.key.shuffle;
+            self.newest.insert((key.app, key.shuffle), key.generation);
         }
         self.mutate_answer(call, body, answer)
     }
@@ -181,7 +181,7 @@ impl Handlers {
         if self.bug == Some(Bug::CommittedOnce) {
             return self.committed.insert(body.clone());
         }
-        let map = format!("map {} of {}", commit.map_index, commit.key.generation);
+        let map = format!("map {} of {}", commit.map_index, commit.key.shuffle);
         *self.first.entry(map).or_insert(commit.map_id) == commit.map_id
     }
 
@@ -203,9 +203,9 @@ impl Handlers {
         match self.bug {
             Some(Bug::IncarnationIgnored) => batch.key.incarnation = call.service.incarnation(),
             Some(Bug::StaleGenerationMerged) => {
-                let key = &mut batch.key.generation;
+                let key = &mut batch.key.shuffle;
                 let newest = self.newest.get(&(key.app.clone(), key.shuffle)).copied();
-                key.merge = newest.unwrap_or(key.merge);
+                key.generation = newest.unwrap_or(key.generation);
             }
             Some(Bug::ChecksumUnchecked) => {
                 let mut rest: &[u8] = body;
@@ -250,7 +250,7 @@ fn with_our_incarnation(call: &Call, body: &Bytes) -> Option<Bytes> {
         rename(&mut message);
         Some(message.to_bytes())
     }
-    let ours = |key: &mut MergeKey| key.incarnation = call.service.incarnation();
+    let ours = |key: &mut ShuffleAddress| key.incarnation = call.service.incarnation();
     renamed::<RegisterShuffle>(body, |message| ours(&mut message.key))
         .or_else(|| renamed::<CommitMap>(body, |message| ours(&mut message.key)))
         .or_else(|| renamed::<SegmentLayout>(body, |message| ours(&mut message.key)))

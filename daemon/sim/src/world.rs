@@ -15,7 +15,7 @@ use lodestone_store::{
     ChunkData, Clock, Environment, ManualClock, Part, SeededRandom, Store, StoreConfig,
 };
 
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 
 use crate::client::full_layout;
 use crate::disk::Disk;
@@ -32,7 +32,7 @@ const OWN_CONNECTION: u64 = 98;
 const READ_BYTES: usize = 64 << 10;
 
 /// Partitions of a run are small: with blocks of this length their tails have many.
-const TAIL_BLOCK_BYTES: usize = 16 << 10;
+const TAIL_PART_BYTES: usize = 16 << 10;
 
 /// How a machine is made.
 #[derive(Clone, Debug)]
@@ -115,7 +115,7 @@ impl World {
         let config = StoreConfig {
             dirs: self.dirs.clone(),
             memory_bytes: self.memory_bytes,
-            tail_block_bytes: TAIL_BLOCK_BYTES,
+            tail_part_bytes: TAIL_PART_BYTES,
             executor_roots: Vec::new(),
         };
         let store = Store::open(config, environment).ok();
@@ -199,7 +199,7 @@ impl World {
     }
 
     /// Whether the daemon has this shuffle, as far as its answer tells.
-    pub fn knows(&mut self, key: &MergeKey) -> bool {
+    pub fn knows(&mut self, key: &ShuffleAddress) -> bool {
         let answer = self.rpc(OWN_CONNECTION, &full_layout(key, 1));
         let refused = answer.as_ref().and_then(refusal);
         refused.is_none_or(|refused| {

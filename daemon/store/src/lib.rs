@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The merge store.
 //!
-//! Per application, shuffle, generation (merge id) and reduce partition it keeps a memory tail, the
+//! Per application, shuffle, generation and reduce partition it keeps a memory tail, the
 //! runs of bytes in append-only files that were written before it, and an index of segments. Calls
 //! block: the server makes them from its blocking pool. No network, no async, nothing of the wire
 //! format.
@@ -75,7 +75,7 @@ pub use open::StoreConfig;
 pub use resource::Environment;
 pub use resource::clock::{Clock, OsClock};
 pub use resource::incarnation::{Incarnation, OpenError};
-pub use resource::pages::TAIL_BLOCK_BYTES;
+pub use resource::pages::TAIL_PART_BYTES;
 pub use resource::random::{OsRandom, Random};
 pub use spark::chunks::MergedMeta;
 pub use state::executors::ExecutorInfo;

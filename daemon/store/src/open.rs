@@ -27,8 +27,8 @@ pub struct StoreConfig {
     /// Memory for tails and metadata, at first. (What readers and sockets hold is the server's.)
     pub memory_bytes: u64,
     /// From this length on a block of what a partition has in memory gets no more segments:
-    /// [`crate::TAIL_BLOCK_BYTES`], or less where partitions are small and are to have many blocks.
-    pub tail_block_bytes: usize,
+    /// [`crate::TAIL_PART_BYTES`], or less where partitions are small and are to have many blocks.
+    pub tail_part_bytes: usize,
     /// If not empty, the local directories that executors register must be below one of these.
     pub executor_roots: Vec<PathBuf>,
 }
@@ -67,7 +67,7 @@ impl Store {
             registrations: Registrations::new(root, earlier.number),
             resources: Resources {
                 disks: Disks::new(roots),
-                pages: Pages::new(Arc::clone(&budget), config.tail_block_bytes),
+                pages: Pages::new(Arc::clone(&budget), config.tail_part_bytes),
                 budget,
                 environment,
             },

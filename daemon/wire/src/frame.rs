@@ -12,7 +12,7 @@
 //! header; whoever reads the connection takes the body's bytes before it asks for the next frame.
 
 use bytes::Bytes;
-use lodestone_model::{AppId, MergeId, ReduceId, ShuffleId};
+use lodestone_model::{AppId, GenerationId, ReduceId, ShuffleId};
 
 use crate::codec::{Problem, record};
 
@@ -216,7 +216,7 @@ record! {
         /// The shuffle.
         pub shuffle_id: ShuffleId,
         /// Its generation.
-        pub merge_id: MergeId,
+        pub shuffle_merge_id: GenerationId,
         /// The partition.
         pub reduce_id: ReduceId,
     }

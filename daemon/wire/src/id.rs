@@ -2,19 +2,19 @@
 //! The ids and keys of the model as fields.
 //!
 //! ```text
-//! ShuffleKey  appId, i32 appAttempt, i32 shuffleId, i32 mergeId
+//! ShuffleKey  appId, i32 appAttempt, i32 shuffleId, i32 generation
 //! ```
 
 use bytes::BytesMut;
 use lodestone_model::{
-    AppAttempt, AppId, MapId, MapIndex, MergeId, ReduceId, ShuffleId, ShuffleKey,
+    AppAttempt, AppId, GenerationId, MapId, MapIndex, ReduceId, ShuffleId, ShuffleKey,
 };
 
 use crate::codec::{Field, FieldError, Problem, Reader, number};
 
 number!(AppAttempt(i32));
 number!(ShuffleId(i32));
-number!(MergeId(i32));
+number!(GenerationId(i32));
 number!(MapId(i64));
 number!(MapIndex(u32));
 number!(ReduceId(u32));
@@ -38,7 +38,7 @@ impl Field for ShuffleKey {
         self.app.put(out);
         attempt_of(self).put(out);
         self.shuffle.put(out);
-        self.merge.put(out);
+        self.generation.put(out);
     }
 
     fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
@@ -46,7 +46,7 @@ impl Field for ShuffleKey {
             app: input.field("app")?,
             attempt: Some(input.field("app_attempt")?),
             shuffle: input.field("shuffle_id")?,
-            merge: input.field("merge_id")?,
+            generation: input.field("generation")?,
         })
     }
 }

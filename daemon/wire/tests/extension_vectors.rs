@@ -8,8 +8,9 @@ mod vectors;
 use std::fmt::{Debug, Write};
 
 use lodestone_model::{
-    AppAttempt, AppId, Code, Crc32c, HeldData, LaidRun, LaidSegment, Ledger, Load, MapId, MapIndex,
-    MergeId, Mode, ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec, State,
+    AppAttempt, AppId, Code, Crc32c, GenerationId, HeldData, LaidRun, LaidSegment, Ledger, Load,
+    MapId, MapIndex, Mode, ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
+    State,
 };
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
@@ -26,7 +27,7 @@ use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::{Done, Refused};
-use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
+use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress};
 
 const FILE: &str = "extension-messages.txt";
 
@@ -53,32 +54,32 @@ impl Book {
     }
 }
 
-fn key() -> MergeKey {
-    MergeKey {
-        generation: ShuffleKey {
+fn key() -> ShuffleAddress {
+    ShuffleAddress {
+        shuffle: ShuffleKey {
             app: AppId::new("app").unwrap(),
             attempt: Some(AppAttempt::NONE),
             shuffle: ShuffleId(5),
-            merge: MergeId(0),
+            generation: GenerationId(0),
         },
         incarnation: 0x0123_4567_89ab_cdef,
     }
 }
-const KEY: &str = "appId=app appAttempt=-1 incarnation=0x0123456789abcdef shuffleId=5 mergeId=0";
+const KEY: &str = "appId=app appAttempt=-1 incarnation=0x0123456789abcdef shuffleId=5 generation=0";
 
-fn edge_key() -> MergeKey {
-    MergeKey {
-        generation: ShuffleKey {
+fn edge_key() -> ShuffleAddress {
+    ShuffleAddress {
+        shuffle: ShuffleKey {
             app: AppId::new("application_1_é").unwrap(),
             attempt: Some(AppAttempt(2)),
             shuffle: ShuffleId(i32::MAX),
-            merge: MergeId(i32::MAX),
+            generation: GenerationId(i32::MAX),
         },
         incarnation: i64::MIN,
     }
 }
 const EDGE_KEY: &str = "appId=application_1_\u{e9} appAttempt=2 incarnation=0x8000000000000000 \
-                        shuffleId=2147483647 mergeId=2147483647";
+                        shuffleId=2147483647 generation=2147483647";
 
 fn load() -> Load {
     Load {
@@ -150,7 +151,7 @@ fn greetings(book: &mut Book) {
 }
 
 fn leases(book: &mut Book) {
-    let app = key().generation.app;
+    let app = key().shuffle.app;
     book.add(
         "plain",
         "appId=app appAttempt=-1 incarnation=0x0123456789abcdef ttlMs=60000",
@@ -459,7 +460,7 @@ fn ends(book: &mut Book) {
         "plain",
         "appId=app appAttempt=-1",
         EndApplication {
-            app: key().generation.app,
+            app: key().shuffle.app,
             app_attempt: AppAttempt::NONE,
         },
     );
@@ -505,7 +506,7 @@ fn explanations(book: &mut Book) {
         "plain",
         r#"appId=app appAttempt=-1 ended=true report='{"totals":{"shuffles":1}}'"#,
         ReportApplication {
-            app: key().generation.app,
+            app: key().shuffle.app,
             app_attempt: AppAttempt::NONE,
             ended: true,
             report: report.to_owned(),
@@ -517,7 +518,7 @@ fn explanations(book: &mut Book) {
     book.add("plain", "appId=app", of("app"));
     book.add("list", "appId=''", of(""));
     let kept = |app_attempt, ended, age_ms, report: &str| ReportKept {
-        app: key().generation.app,
+        app: key().shuffle.app,
         app_attempt: AppAttempt(app_attempt),
         ended,
         age_ms,

@@ -7,12 +7,12 @@ mod counting;
 
 use bytes::{Bytes, BytesMut};
 use lodestone_model::{
-    AppAttempt, AppId, Code, Crc32c, LaidRun, LaidSegment, MapId, MapIndex, MergeId, MergeStatus,
-    ReduceId, Segment, ShuffleId, ShuffleKey,
+    AppAttempt, AppId, Code, Crc32c, GenerationId, LaidRun, LaidSegment, MapId, MapIndex,
+    MergeStatus, ReduceId, Segment, ShuffleId, ShuffleKey,
 };
 use lodestone_wire::Message;
 use lodestone_wire::codec::MAX_AMPLIFICATION;
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::fetch::{
     FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply,
@@ -103,14 +103,14 @@ fn status() -> impl Strategy<Value = Code> {
 
 prop_compose! {
     fn key()(app in "[a-zA-Z0-9_é-]{1,40}", app_attempt: i32, incarnation: i64, shuffle_id: i32,
-             merge_id: i32) -> MergeKey {
-        let generation = ShuffleKey {
+             generation: i32) -> ShuffleAddress {
+        let shuffle = ShuffleKey {
             app: AppId::new(&app).unwrap(),
             attempt: Some(AppAttempt(app_attempt)),
             shuffle: ShuffleId(shuffle_id),
-            merge: MergeId(merge_id),
+            generation: GenerationId(generation),
         };
-        MergeKey { generation, incarnation }
+        ShuffleAddress { shuffle, incarnation }
     }
 }
 
@@ -218,7 +218,7 @@ proptest! {
             reduce_id: ReduceId(reduce_id), maps: maps.clone(), bytes: 7,
         };
         let message = spark::finalize::MergeStatuses {
-            shuffle_id: ShuffleId(1), merge_id: MergeId(0), partitions: vec![status(0), status(1)],
+            shuffle_id: ShuffleId(1), shuffle_merge_id: GenerationId(0), partitions: vec![status(0), status(1)],
         };
         let decoded = spark::finalize::MergeStatuses::from_bytes(&message.to_bytes()).unwrap();
         prop_assert_eq!(decoded, message);

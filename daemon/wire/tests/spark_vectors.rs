@@ -8,7 +8,7 @@ use std::fmt::Debug;
 
 use bytes::{Bytes, BytesMut};
 use lodestone_model::{
-    AppAttempt, AppId, Cause, MapId, MapIndex, MergeId, MergeStatus, ReduceId, ShuffleId,
+    AppAttempt, AppId, Cause, GenerationId, MapId, MapIndex, MergeStatus, ReduceId, ShuffleId,
     ShuffleKey, SuspectBlock,
 };
 use lodestone_wire::Message;
@@ -31,12 +31,12 @@ fn app() -> AppId {
     AppId::new("app").unwrap()
 }
 
-fn key(merge_id: i32) -> ShuffleKey {
+fn key(shuffle_merge_id: i32) -> ShuffleKey {
     ShuffleKey {
         app: app(),
         attempt: Some(AppAttempt::NONE),
         shuffle: ShuffleId(5),
-        merge: MergeId(merge_id),
+        generation: GenerationId(shuffle_merge_id),
     }
 }
 
@@ -114,7 +114,7 @@ fn finalize_has_the_bytes_of_spark() {
     check("FinalizeShuffleMerge", FinalizeShuffleMerge { key: key(0) });
     let none = MergeStatuses {
         shuffle_id: ShuffleId(5),
-        merge_id: MergeId(0),
+        shuffle_merge_id: GenerationId(0),
         partitions: vec![],
     };
     check("MergeStatusesEmpty", none);
@@ -146,7 +146,7 @@ fn finalize_has_the_bytes_of_spark() {
     });
     let rebuilt = MergeStatuses {
         shuffle_id: ShuffleId(5),
-        merge_id: MergeId(0),
+        shuffle_merge_id: GenerationId(0),
         partitions: rebuilt.collect(),
     };
     check("MergeStatuses", rebuilt);
@@ -181,7 +181,7 @@ fn fetch_has_the_bytes_of_spark() {
             app: app(),
             exec_id: MERGER_EXECUTOR.into(),
             shuffle_id: ShuffleId(5),
-            merge_id: MergeId(0),
+            shuffle_merge_id: GenerationId(0),
             chunks: vec![(ReduceId(0), vec![0, 1]), (ReduceId(1), vec![0])],
         },
     );
@@ -336,7 +336,7 @@ fn fetch_frames() -> Vec<Named> {
         request_id: 77,
         app: app(),
         shuffle_id: ShuffleId(5),
-        merge_id: MergeId(0),
+        shuffle_merge_id: GenerationId(0),
         reduce_id: ReduceId(2),
     };
     let meta = Frame::MergedBlockMetaSuccess {

@@ -18,7 +18,7 @@ use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::status::Done;
-use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
+use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress};
 use lodestone_wire::{Frame, Message};
 
 use super::{
@@ -80,9 +80,9 @@ pub(crate) async fn register(
     Ok(hello.incarnation)
 }
 
-fn key(app: &AppId, incarnation: i64, workload: Workload) -> MergeKey {
-    MergeKey {
-        generation: generation(app, workload),
+fn key(app: &AppId, incarnation: i64, workload: Workload) -> ShuffleAddress {
+    ShuffleAddress {
+        shuffle: generation(app, workload),
         incarnation,
     }
 }
@@ -139,7 +139,7 @@ fn segment(workload: Workload, payload: &Payload, block: Block) -> Segment {
 /// Requests about one shuffle.
 #[derive(Debug)]
 pub struct Words {
-    key: MergeKey,
+    key: ShuffleAddress,
     workload: Workload,
     payload: Payload,
 }

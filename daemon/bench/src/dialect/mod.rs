@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lodestone_model::{AppAttempt, AppId, MergeId, ShuffleId, ShuffleKey};
+use lodestone_model::{AppAttempt, AppId, GenerationId, ShuffleId, ShuffleKey};
 use lodestone_wire::extension::status::Refused;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 use lodestone_wire::{Frame, Message};
@@ -279,7 +279,7 @@ pub(crate) fn generation(app: &AppId, workload: Workload) -> ShuffleKey {
         app: app.clone(),
         attempt: Some(AppAttempt::NONE),
         shuffle: ShuffleId(workload.shuffle.cast_signed()),
-        merge: MergeId(0),
+        generation: GenerationId(0),
     }
 }
 

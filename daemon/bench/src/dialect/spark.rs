@@ -102,7 +102,7 @@ impl FetchWords for Words {
             request_id,
             app: self.0.app.clone(),
             shuffle_id: self.0.shuffle,
-            merge_id: self.0.merge,
+            shuffle_merge_id: self.0.generation,
             reduce_id: ReduceId(part.partition),
         }))
     }
@@ -136,7 +136,7 @@ impl FetchWords for Words {
             app: self.0.app.clone(),
             exec_id: MERGER_EXECUTOR.to_owned(),
             shuffle_id: self.0.shuffle,
-            merge_id: self.0.merge,
+            shuffle_merge_id: self.0.generation,
             chunks: vec![(ReduceId(part.partition), chunks)],
         }
         .to_bytes()

@@ -20,7 +20,7 @@ use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
 use lodestone_server::service::{Service, Shares};
 use lodestone_sort::progress::Progress;
-use lodestone_store::{Environment, Store, StoreConfig, TAIL_BLOCK_BYTES};
+use lodestone_store::{Environment, Store, StoreConfig, TAIL_PART_BYTES};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -144,7 +144,7 @@ fn serve_daemon(listener: TcpListener, dir: &Path) {
     let config = StoreConfig {
         dirs: vec![dir.to_owned()],
         memory_bytes: shares.store_bytes,
-        tail_block_bytes: TAIL_BLOCK_BYTES,
+        tail_part_bytes: TAIL_PART_BYTES,
         executor_roots: Vec::new(),
     };
     let store = Store::open(config, Environment::os()).unwrap();

@@ -7,7 +7,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lodestone_model::{
-    AppAttempt, AppId, Code, MapId, MergeId, ReduceId, Refusal, SegmentRun, ShuffleId, ShuffleKey,
+    AppAttempt, AppId, Code, GenerationId, MapId, ReduceId, Refusal, SegmentRun, ShuffleId,
+    ShuffleKey,
 };
 use lodestone_store::{ChunkData, Store};
 
@@ -30,7 +31,7 @@ pub enum Block {
         /// The shuffle.
         shuffle: ShuffleId,
         /// Its generation.
-        merge: MergeId,
+        generation: GenerationId,
         /// The partition.
         reduce: ReduceId,
         /// Where they are, in order.
@@ -41,7 +42,7 @@ pub enum Block {
         /// The shuffle.
         shuffle: ShuffleId,
         /// Its generation.
-        merge: MergeId,
+        generation: GenerationId,
         /// The partition.
         reduce: ReduceId,
         /// Its index.
@@ -99,9 +100,9 @@ impl Block {
                 MapId(map),
                 ReduceId(index(reduce)?),
             )),
-            ("shuffleChunk", &[shuffle, merge, reduce, chunk]) => Some(Block::Merged {
+            ("shuffleChunk", &[shuffle, generation, reduce, chunk]) => Some(Block::Merged {
                 shuffle: ShuffleId(small(shuffle)?),
-                merge: MergeId(small(merge)?),
+                generation: GenerationId(small(generation)?),
                 reduce: ReduceId(index(reduce)?),
                 chunk: index(chunk)?,
             }),
@@ -156,25 +157,25 @@ impl Job {
     pub fn open(&self, store: &Store) -> Result<ChunkData, Refusal> {
         let source = self.source.as_ref();
         let (app, exec) = (&source.app, &source.exec);
-        let key = |shuffle, merge| ShuffleKey {
+        let key = |shuffle, generation| ShuffleKey {
             app: app.clone(),
             attempt: source.attempt,
             shuffle,
-            merge,
+            generation,
         };
         match source.blocks.get(self.index) {
             Some(Block::Segments {
                 shuffle,
-                merge,
+                generation,
                 reduce,
                 places,
-            }) => store.segments(&key(*shuffle, *merge), *reduce, places),
+            }) => store.segments(&key(*shuffle, *generation), *reduce, places),
             Some(Block::Merged {
                 shuffle,
-                merge,
+                generation,
                 reduce,
                 chunk,
-            }) => store.chunk(&key(*shuffle, *merge), *reduce, *chunk),
+            }) => store.chunk(&key(*shuffle, *generation), *reduce, *chunk),
             Some(Block::Original {
                 shuffle,
                 map,
@@ -322,10 +323,10 @@ mod tests {
             reduces,
         };
         assert_eq!(Block::named("shuffle_1_2_3"), Some(original));
-        let (shuffle, merge, reduce) = (ShuffleId(1), MergeId(0), ReduceId(3));
+        let (shuffle, generation, reduce) = (ShuffleId(1), GenerationId(0), ReduceId(3));
         let merged = Block::Merged {
             shuffle,
-            merge,
+            generation,
             reduce,
             chunk: 4,
         };

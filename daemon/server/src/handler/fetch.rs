@@ -64,7 +64,7 @@ pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHand
         call.service.store.check_places(key, reduce, &places)?;
         blocks.push(Block::Segments {
             shuffle: key.shuffle,
-            merge: key.merge,
+            generation: key.generation,
             reduce,
             places,
         });

@@ -21,7 +21,7 @@ pub(super) fn shuffle(
     }
     Ok(MergeStatuses {
         shuffle_id: key.shuffle,
-        merge_id: key.merge,
+        shuffle_merge_id: key.generation,
         partitions,
     })
 }

@@ -2,17 +2,17 @@
 //! Which life of the daemon a request means.
 
 use lodestone_model::{Code, Refusal, ShuffleKey};
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 
 use super::Call;
 
 /// The generation that an extension message names; refused unless it means this life of the daemon.
 pub(super) fn generation<'key>(
     call: &Call,
-    key: &'key MergeKey,
+    key: &'key ShuffleAddress,
 ) -> Result<&'key ShuffleKey, Refusal> {
     check_incarnation(call, key.incarnation)?;
-    Ok(&key.generation)
+    Ok(&key.shuffle)
 }
 
 pub(super) fn check_incarnation(call: &Call, told: i64) -> Result<(), Refusal> {

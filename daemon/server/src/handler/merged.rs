@@ -14,14 +14,14 @@ pub(super) fn block_chunks(
     call: &Call,
     message: FetchShuffleBlockChunks,
 ) -> Result<StreamHandle, Refusal> {
-    let (shuffle, merge) = (message.shuffle_id, message.merge_id);
+    let (shuffle, generation) = (message.shuffle_id, message.shuffle_merge_id);
     let pairs = message
         .chunks
         .iter()
         .flat_map(|(reduce, chunks)| chunks.iter().map(move |chunk| (*reduce, *chunk)));
     let block = |(reduce, chunk)| Block::Merged {
         shuffle,
-        merge,
+        generation,
         reduce,
         chunk,
     };
@@ -34,7 +34,7 @@ pub(super) fn meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32
         app: request.app.clone(),
         attempt: None,
         shuffle: request.shuffle_id,
-        merge: request.merge_id,
+        generation: request.shuffle_merge_id,
     };
     let meta = call.service.store.merged_meta(&key, request.reduce_id)?;
     Ok((meta.num_chunks, meta.bitmaps))

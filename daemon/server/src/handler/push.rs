@@ -87,7 +87,7 @@ pub(super) fn block(
     let code = match code {
         Code::Ok | Code::Duplicate => PushCode::Success,
         Code::TooLate => PushCode::TooLate,
-        Code::StaleMerge => PushCode::Stale,
+        Code::StaleGeneration => PushCode::Stale,
         Code::StaleAttempt => PushCode::TooOldAttempt,
         other => return Err(other.because(format!("the block was not merged: {other}"))),
     };
@@ -95,7 +95,7 @@ pub(super) fn block(
         PushCode::Success => String::new(),
         _ => format!(
             "shufflePush_{}_{}_{map_index}_{reduce}",
-            key.shuffle, key.merge
+            key.shuffle, key.generation
         ),
     };
     Ok(BlockPushReturnCode {

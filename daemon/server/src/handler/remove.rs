@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Remove: shuffles, applications, blocks of executors that are gone.
 
-use lodestone_model::{AppAttempt, MergeId, Refusal, ShuffleKey};
+use lodestone_model::{AppAttempt, GenerationId, Refusal, ShuffleKey};
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::remove::{BlocksRemoved, RemoveBlocks, RemoveShuffleMerge};
 
 use super::Call;
 
-/// The merge id that means whichever generation is current.
-const ALL_GENERATIONS: MergeId = MergeId(-1);
+/// The number that means whichever generation is current.
+const ALL_GENERATIONS: GenerationId = GenerationId(-1);
 
 pub(super) fn shuffle(call: &Call, message: RemoveShuffleMerge) -> Result<(), Refusal> {
     let ShuffleKey {
         app,
         attempt,
         shuffle,
-        merge,
+        generation,
     } = message.key;
     let attempt = attempt.unwrap_or(AppAttempt::NONE);
-    let merge = (merge != ALL_GENERATIONS).then_some(merge);
+    let generation = (generation != ALL_GENERATIONS).then_some(generation);
     call.service
         .store
-        .remove_shuffle(&app, attempt, shuffle, merge)?;
+        .remove_shuffle(&app, attempt, shuffle, generation)?;
     call.service.metrics.remove_shuffles_total.inc();
     tracing::info!(connection = call.connection, %app, %shuffle, "shuffle removed");
     Ok(())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use lodestone_store::fs::Fs;
-use lodestone_store::{Environment, OpenError, Store, StoreConfig, TAIL_BLOCK_BYTES};
+use lodestone_store::{Environment, OpenError, Store, StoreConfig, TAIL_PART_BYTES};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, spawn_blocking};
@@ -149,7 +149,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     let store_config = StoreConfig {
         dirs: config.dirs.clone(),
         memory_bytes: shares.store_bytes,
-        tail_block_bytes: TAIL_BLOCK_BYTES,
+        tail_part_bytes: TAIL_PART_BYTES,
         executor_roots: config.executor_roots.clone(),
     };
     let mut environment = Environment::os();

@@ -10,7 +10,7 @@ use crate::support::client::{app, batch, commit_of, key};
 use crate::support::daemon::run_any;
 use crate::support::{Client, Daemon};
 use lodestone_model::{AppAttempt, Code, Mode, ShuffleId, ShuffleSpec};
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
 use lodestone_wire::extension::register::RegisterShuffle;
@@ -20,7 +20,7 @@ use lodestone_wire::spark::register::RegisterExecutor;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 /// A remote shuffle with one committed map output.
-fn one_output(client: &mut Client, key: &MergeKey) {
+fn one_output(client: &mut Client, key: &ShuffleAddress) {
     client.register_as(Mode::Remote, key, 2, 4);
     let (pushed, body) = batch(key, 0, 10, &[(1, b"one"), (3, b"three")]);
     assert_eq!(push(client, &pushed, &body), [Code::Ok; 2]);
@@ -44,7 +44,7 @@ fn line_of_holdings(lines: &mut Told) -> String {
     held.unwrap().unwrap()
 }
 
-fn registration(key: &MergeKey, num_maps: u32) -> RegisterShuffle {
+fn registration(key: &ShuffleAddress, num_maps: u32) -> RegisterShuffle {
     RegisterShuffle {
         key: key.clone(),
         spec: ShuffleSpec {
@@ -70,7 +70,7 @@ fn a_drained_service_takes_nothing_new_serves_what_it_has_and_ends_when_that_is_
     assert!(held.starts_with(what), "{held}");
 
     let mut other = key.clone();
-    other.generation.shuffle = ShuffleId(2);
+    other.shuffle.shuffle = ShuffleId(2);
     assert_eq!(client.refusal(&registration(&other, 2)), Code::Draining);
     let (known, body) = batch(&key, 0, 10, &[(1, b"one"), (3, b"three")]);
     let codes = push(&mut client, &known, &body);
@@ -101,7 +101,7 @@ fn a_drain_that_ran_out_of_time_says_what_is_held_and_can_be_taken_back() {
     let what = "still holds 1 remote shuffles of 1 applications, 0.0 MB";
     assert!(error.contains(what), "{error}");
     let mut other = key.clone();
-    other.generation.shuffle = ShuffleId(2);
+    other.shuffle.shuffle = ShuffleId(2);
     assert_eq!(client.refusal(&registration(&other, 2)), Code::Draining);
     let (code, out, _) = run_any(&[&["drain", "--cancel"], &service[..]].concat());
     assert_eq!(code, Some(0));

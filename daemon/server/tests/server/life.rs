@@ -3,14 +3,14 @@
 
 use crate::support::client::{app, batch, generation, key};
 use crate::support::{Client, Daemon, Random};
-use lodestone_model::{AppAttempt, Code, MergeId, ShuffleKey, State};
+use lodestone_model::{AppAttempt, Code, GenerationId, ShuffleKey, State};
 use lodestone_wire::Frame;
 use lodestone_wire::Message;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::{Done, Refused};
-use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
+use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress};
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 
 #[test]
@@ -46,7 +46,7 @@ fn a_shuffle_lives_from_register_to_remove_with_exact_bytes() {
     removed_means_refused(&mut client, &key);
 }
 
-fn a_range_of_maps_and_a_download(client: &mut Client, key: &MergeKey, large: &[Vec<u8>]) {
+fn a_range_of_maps_and_a_download(client: &mut Client, key: &ShuffleAddress, large: &[Vec<u8>]) {
     let layout = client.layout(key, (10, 12), &[0, 2]);
     assert_eq!(layout.partitions[1].code, Code::UnknownPartition);
     let [run] = layout.partitions[0].runs.as_slice() else {
@@ -75,10 +75,10 @@ fn a_range_of_maps_and_a_download(client: &mut Client, key: &MergeKey, large: &[
     );
 }
 
-fn removed_means_refused(client: &mut Client, key: &MergeKey) {
+fn removed_means_refused(client: &mut Client, key: &ShuffleAddress) {
     let (app, app_attempt) = (app(), AppAttempt::NONE);
     let removed = ShuffleKey {
-        merge: MergeId(-1),
+        generation: GenerationId(-1),
         ..generation(5)
     };
     client.send(&Frame::OneWay {

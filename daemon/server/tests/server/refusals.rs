@@ -9,14 +9,14 @@ use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::status::Refused;
-use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
+use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress};
 use lodestone_wire::frame::{ChunkId, StreamId};
 use lodestone_wire::spark::SASL_TAG;
 use lodestone_wire::spark::finalize::FinalizeShuffleMerge;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 use lodestone_wire::{Frame, Message};
 
-fn layout_of(key: &MergeKey, reduce_id: u32) -> SegmentLayout {
+fn layout_of(key: &ShuffleAddress, reduce_id: u32) -> SegmentLayout {
     let (map_start, map_end) = ALL_MAPS;
     SegmentLayout {
         key: key.clone(),
@@ -26,7 +26,7 @@ fn layout_of(key: &MergeKey, reduce_id: u32) -> SegmentLayout {
     }
 }
 
-fn fetch_of(key: &MergeKey, reduce_id: u32, runs: &[(u32, u32)]) -> FetchSegments {
+fn fetch_of(key: &ShuffleAddress, reduce_id: u32, runs: &[(u32, u32)]) -> FetchSegments {
     let run = |&(first, count): &(u32, u32)| SegmentRun { first, count };
     let runs = runs.iter().map(run).collect();
     FetchSegments {
@@ -73,7 +73,7 @@ fn the_unknown_is_refused_and_never_empty() {
     let mut client = Client::connect(&daemon);
     let known = key(&daemon, 1);
     let mut stranger = known.clone();
-    stranger.generation.app = AppId::new("stranger").unwrap();
+    stranger.shuffle.app = AppId::new("stranger").unwrap();
     assert_eq!(
         client.refusal(&layout_of(&stranger, 0)),
         Code::UnknownApplication
@@ -128,7 +128,7 @@ fn what_was_said_to_another_incarnation_is_refused() {
     let mut client = Client::connect(&daemon);
     let ours = key(&daemon, 1);
     client.register(&ours, 4, 4);
-    let stale = MergeKey {
+    let stale = ShuffleAddress {
         incarnation: ours.incarnation ^ 1,
         ..ours.clone()
     };

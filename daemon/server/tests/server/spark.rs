@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::client::{app, generation, read};
 use crate::support::{Client, Daemon, Random};
 use lodestone_model::{
-    Cause, MapId, MapIndex, MergeId, ReduceId, ShuffleId, ShuffleKey, SuspectBlock,
+    Cause, GenerationId, MapId, MapIndex, ReduceId, ShuffleId, ShuffleKey, SuspectBlock,
 };
 use lodestone_wire::extension::hello::Hello;
 use lodestone_wire::frame::{ChunkId, MergedBlockMetaRequest};
@@ -71,7 +71,7 @@ fn meta_request(request_id: i64, reduce_id: u32) -> Frame {
         request_id,
         app: app(),
         shuffle_id: ShuffleId(3),
-        merge_id: MergeId(0),
+        shuffle_merge_id: GenerationId(0),
         reduce_id: ReduceId(reduce_id),
     })
 }
@@ -102,7 +102,7 @@ fn meta_and_chunks_agree(client: &mut Client, blocks: &[Vec<u8>]) {
         app: app(),
         exec_id: MERGER_EXECUTOR.to_owned(),
         shuffle_id: ShuffleId(3),
-        merge_id: MergeId(0),
+        shuffle_merge_id: GenerationId(0),
         chunks: vec![(ReduceId(2), chunk_ids)],
     });
     for (bitmap, bytes) in chunks.iter().zip(client.take(&handle)) {

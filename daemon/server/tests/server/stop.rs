@@ -21,7 +21,7 @@ use lodestone_model::{Code, Mode, ShuffleId, State};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::push::PushBatch;
 use lodestone_wire::extension::status::Done;
-use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
+use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress};
 
 const MIB: usize = 1 << 20;
 
@@ -36,7 +36,7 @@ struct Loaded {
     daemon: Daemon,
     disks: [TempDir; 2],
     file: PathBuf,
-    key: MergeKey,
+    key: ShuffleAddress,
 }
 
 fn start(disks: &[TempDir; 2]) -> Daemon {
@@ -111,7 +111,7 @@ impl Loaded {
     }
 }
 
-fn output(client: &mut Client, key: &MergeKey, map: u32, reduce: u32, bytes: &[u8]) {
+fn output(client: &mut Client, key: &ShuffleAddress, map: u32, reduce: u32, bytes: &[u8]) {
     let (pushed, body): (PushBatch, _) = batch(key, map, 10, &[(reduce, bytes)]);
     assert_eq!(push(client, &pushed, &body), [Code::Ok]);
     let _: Done = client.ask(&commit_of(&[pushed]));
@@ -125,7 +125,7 @@ fn a_job_goes_on_while_the_daemon_that_stops_writes_what_it_has_and_loses_nothin
     output(&mut known, &loaded.key, 1, 2, b"pushed while it stops");
     let mut new = Client::connect(&loaded.daemon);
     let mut other = loaded.key.clone();
-    other.generation.shuffle = ShuffleId(2);
+    other.shuffle.shuffle = ShuffleId(2);
     new.register_as(Mode::Remote, &other, 1, 1);
     output(&mut new, &other, 0, 0, b"of a shuffle that began meanwhile");
     assert_eq!(new.partition(&loaded.key, 1).len(), PARTITION_MIB[1]);

@@ -45,7 +45,7 @@ fn a_reader_that_stops_reading_is_given_up_and_its_memory_comes_back() {
     daemon.wait_for_nobody();
     let store = &daemon.service.store;
     store
-        .end_application(&key.generation.app, AppAttempt::NONE)
+        .end_application(&key.shuffle.app, AppAttempt::NONE)
         .unwrap();
     assert_eq!(store.load().memory_used, 0);
     daemon.stop();

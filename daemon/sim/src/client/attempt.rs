@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 
 use lodestone_model::{
-    Code, Crc32c, Ledger, MapId, MapIndex, MergeId, ReduceId, Segment, ShuffleId, ShuffleKey,
+    Code, Crc32c, GenerationId, Ledger, MapId, MapIndex, ReduceId, Segment, ShuffleId, ShuffleKey,
 };
 use lodestone_wire::Message;
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 
@@ -18,7 +18,7 @@ use crate::dice::Dice;
 use crate::network::{Network, Packet};
 
 /// Application, incarnation, shuffle, generation, map, attempt.
-pub(super) type AttemptKey = (String, i64, ShuffleId, MergeId, MapIndex, MapId);
+pub(super) type AttemptKey = (String, i64, ShuffleId, GenerationId, MapIndex, MapId);
 
 /// What its writer knows.
 #[derive(Debug, Default)]
@@ -28,13 +28,13 @@ pub(super) struct Attempt {
     ledger: Ledger,
 }
 
-pub(super) fn attempt_key(key: &MergeKey, map_index: MapIndex, map_id: MapId) -> AttemptKey {
-    let app = key.generation.app.as_str().to_owned();
+pub(super) fn attempt_key(key: &ShuffleAddress, map_index: MapIndex, map_id: MapId) -> AttemptKey {
+    let app = key.shuffle.app.as_str().to_owned();
     (
         app,
         key.incarnation,
-        key.generation.shuffle,
-        key.generation.merge,
+        key.shuffle.shuffle,
+        key.shuffle.generation,
         map_index,
         map_id,
     )
@@ -45,7 +45,7 @@ impl Clients {
     /// then the end of a block alone.
     pub(super) fn stream(
         &mut self,
-        key: &MergeKey,
+        key: &ShuffleAddress,
         (partitions, name): (u32, &AttemptKey),
         dice: &mut Dice,
     ) -> Pieces {
@@ -122,7 +122,7 @@ impl Clients {
         let Some((name, attempt)) = self.attempt_to_end(dice) else {
             return;
         };
-        let (app, incarnation, shuffle, merge, map_index, map_id) = name.clone();
+        let (app, incarnation, shuffle, generation, map_index, map_id) = name.clone();
         let driver = self
             .drivers
             .iter()
@@ -130,12 +130,12 @@ impl Clients {
         let Some(driver) = driver else {
             return;
         };
-        let key = MergeKey {
-            generation: ShuffleKey {
+        let key = ShuffleAddress {
+            shuffle: ShuffleKey {
                 app: driver.app.clone(),
                 attempt: Some(driver.attempt),
                 shuffle,
-                merge,
+                generation,
             },
             incarnation,
         };
@@ -153,7 +153,7 @@ impl Clients {
                 .filter(|one| one.app.as_str() == app);
             of_driver
                 .flat_map(|driver| &mut driver.shuffles)
-                .filter(|slot| slot.shuffle == shuffle && slot.merge == merge)
+                .filter(|slot| slot.shuffle == shuffle && slot.generation == generation)
                 .for_each(|slot| slot.is_ripe = true);
         }
         let message = match commits {

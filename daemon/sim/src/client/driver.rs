@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Drivers: they register, remove, keep leases, and go on to the next thing.
 
-use lodestone_model::{AppAttempt, AppId, MergeId, Mode, ShuffleId, ShuffleKey, ShuffleSpec};
+use lodestone_model::{AppAttempt, AppId, GenerationId, Mode, ShuffleId, ShuffleKey, ShuffleSpec};
 use lodestone_wire::Message;
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::lease::RenewLease;
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::remove::EndApplication;
@@ -55,8 +55,8 @@ impl Clients {
     pub(super) fn renew(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
         let key = self.key(dice, |slot| slot.is_ripe);
         let renew = RenewLease {
-            app_attempt: attempt_of(&key.generation),
-            app: key.generation.app,
+            app_attempt: attempt_of(&key.shuffle),
+            app: key.shuffle.app,
             incarnation: if dice.chance(20) { 0 } else { key.incarnation },
             ttl_ms: dice.pick(&[1, 30_000, 200_000, i64::MAX]).unwrap_or(1),
         };
@@ -66,9 +66,9 @@ impl Clients {
 
     pub(super) fn remove(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
         let key = self.key(dice, |slot| slot.is_ripe);
-        let mut key = key.generation;
+        let mut key = key.shuffle;
         if dice.chance(30) {
-            key.merge = MergeId(-1);
+            key.generation = GenerationId(-1);
         }
         let remove = RemoveShuffleMerge { key };
         let packet = Packet::OneWay(remove.to_bytes());
@@ -83,8 +83,8 @@ impl Clients {
     ) {
         let key = self.key(dice, |slot| slot.is_ripe);
         let end = EndApplication {
-            app_attempt: attempt_of(&key.generation),
-            app: key.generation.app,
+            app_attempt: attempt_of(&key.shuffle),
+            app: key.shuffle.app,
         };
         let packet = Packet::Rpc(end.to_bytes());
         self.send(connection, packet, None, dice, network);
@@ -106,7 +106,7 @@ impl Clients {
             (0, _) => driver.attempt.0 += 1,
             (1..10, Some(old)) => {
                 fresh = Slot {
-                    merge: MergeId(old.merge.0 + 1),
+                    generation: GenerationId(old.generation.0 + 1),
                     registered: 0,
                     is_ripe: false,
                     ..old
@@ -147,7 +147,7 @@ impl Driver {
         Slot {
             mode,
             shuffle: ShuffleId(self.next_shuffle),
-            merge: MergeId(0),
+            generation: GenerationId(0),
             maps: 1 + dice.below(8) as u32,
             partitions: 1 + dice.below(6) as u32,
             registered: 0,
@@ -155,13 +155,13 @@ impl Driver {
         }
     }
 
-    pub(super) fn key(&self, slot: Slot, incarnation: i64) -> MergeKey {
-        MergeKey {
-            generation: ShuffleKey {
+    pub(super) fn key(&self, slot: Slot, incarnation: i64) -> ShuffleAddress {
+        ShuffleAddress {
+            shuffle: ShuffleKey {
                 app: self.app.clone(),
                 attempt: Some(self.attempt),
                 shuffle: slot.shuffle,
-                merge: slot.merge,
+                generation: slot.generation,
             },
             incarnation,
         }

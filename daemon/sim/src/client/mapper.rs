@@ -4,7 +4,7 @@
 
 use lodestone_model::{Crc32c, MapId, MapIndex, Mode, ReduceId, Segment, ShuffleKey};
 use lodestone_wire::Message;
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::push::PushBatch;
 
 use super::attempt::attempt_key;
@@ -64,7 +64,7 @@ impl Clients {
 
     /// Some of the blocks of a map output that its executor keeps. Each is one segment, and has the number
     /// of its partition: a batch that is drawn again is the same.
-    fn blocks(&self, key: &MergeKey, of: (u32, MapId), dice: &mut Dice) -> Pieces {
+    fn blocks(&self, key: &ShuffleAddress, of: (u32, MapId), dice: &mut Dice) -> Pieces {
         let (partitions, map_id) = of;
         let batches = partitions.div_ceil(BLOCKS_IN_A_BATCH) as usize;
         let first = BLOCKS_IN_A_BATCH * dice.below(batches) as u32;
@@ -121,18 +121,18 @@ impl Clients {
     /// The bytes of a segment: the same whenever the same attempt pushes it.
     pub(super) fn content(
         &self,
-        key: &MergeKey,
+        key: &ShuffleAddress,
         (map_id, sequence): (MapId, u32),
         reduce: u32,
     ) -> Vec<u8> {
         let ShuffleKey {
             app,
             shuffle,
-            merge,
+            generation,
             ..
-        } = &key.generation;
-        let attempt = attempt_of(&key.generation);
-        let name = format!("{app} {attempt} {shuffle} {merge} {map_id} {sequence} {reduce}");
+        } = &key.shuffle;
+        let attempt = attempt_of(&key.shuffle);
+        let name = format!("{app} {attempt} {shuffle} {generation} {map_id} {sequence} {reduce}");
         let mut dice = Dice::new(self.seed ^ u64::from(crc32c::crc32c(name.as_bytes())));
         let length = match dice.below(100) {
             0..70 => 1 + dice.below(300),

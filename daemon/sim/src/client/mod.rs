@@ -11,14 +11,14 @@ mod reader;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use lodestone_model::{AppAttempt, AppId, Code, LaidSegment, MergeId, Mode, ShuffleId};
+use lodestone_model::{AppAttempt, AppId, Code, GenerationId, LaidSegment, Mode, ShuffleId};
 use lodestone_server::handler::Answer;
 use lodestone_wire::Message;
 use lodestone_wire::extension::drain::{Drain, Wish};
 use lodestone_wire::extension::fetch::{SegmentLayout, SegmentLayoutReply};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
-use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION};
+use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress};
 use lodestone_wire::spark::fetch::StreamHandle;
 
 use crate::dice::Dice;
@@ -51,7 +51,7 @@ pub struct Clients {
     told: i64,
     told_before: Vec<i64>,
     /// Keys of shuffles that were replaced.
-    past: Vec<MergeKey>,
+    past: Vec<ShuffleAddress>,
     /// Map attempts, as their writers see them.
     attempts: BTreeMap<AttemptKey, Attempt>,
     /// Layouts that readers have, and may come back to.
@@ -73,7 +73,7 @@ struct Driver {
 struct Slot {
     mode: Mode,
     shuffle: ShuffleId,
-    merge: MergeId,
+    generation: GenerationId,
     maps: u32,
     partitions: u32,
     /// The incarnation that the shuffle was registered with.
@@ -191,7 +191,7 @@ impl Clients {
     }
 
     /// A key that is mostly right, of a shuffle that is mostly one `wanted`.
-    fn key(&mut self, dice: &mut Dice, wanted: fn(&Slot) -> bool) -> MergeKey {
+    fn key(&mut self, dice: &mut Dice, wanted: fn(&Slot) -> bool) -> ShuffleAddress {
         if dice.chance(8)
             && let Some(mut key) = dice.pick(&self.past)
         {
@@ -204,13 +204,13 @@ impl Clients {
         let mut key = self.key_of(driver, at);
         match dice.below(100) {
             0..3 => key.incarnation = dice.pick(&self.told_before).unwrap_or(-7),
-            3 => key.generation.merge.0 += 1,
-            4 => key.generation.merge.0 -= 1,
+            3 => key.shuffle.generation.0 += 1,
+            4 => key.shuffle.generation.0 -= 1,
             5 => {
-                let AppAttempt(attempt) = attempt_of(&key.generation);
-                key.generation.attempt = Some(AppAttempt(attempt - 1));
+                let AppAttempt(attempt) = attempt_of(&key.shuffle);
+                key.shuffle.attempt = Some(AppAttempt(attempt - 1));
             }
-            6 => key.generation.shuffle.0 += 100,
+            6 => key.shuffle.shuffle.0 += 100,
             _ => {}
         }
         key
@@ -238,7 +238,7 @@ impl Clients {
         self.drivers.get_mut(driver)?.shuffles.get_mut(at)
     }
 
-    fn key_of(&self, driver: usize, at: usize) -> MergeKey {
+    fn key_of(&self, driver: usize, at: usize) -> ShuffleAddress {
         let slot = *self.slot(driver, at);
         match self.drivers.get(driver) {
             Some(driver) => driver.key(slot, self.told),

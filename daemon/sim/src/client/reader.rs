@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use lodestone_model::{LaidSegment, ReduceId, SegmentRun};
 use lodestone_wire::Message;
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::fetch::{
     FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
@@ -144,7 +144,7 @@ fn add(runs: &mut Vec<SegmentRun>, place: u32, joined: bool) {
 }
 
 /// What the simulation asks for at the end of a run: everything that there must be.
-pub fn full_layout(key: &MergeKey, partitions: u32) -> Bytes {
+pub fn full_layout(key: &ShuffleAddress, partitions: u32) -> Bytes {
     let layout = SegmentLayout {
         key: key.clone(),
         map_start: 0,
@@ -155,7 +155,7 @@ pub fn full_layout(key: &MergeKey, partitions: u32) -> Bytes {
 }
 
 /// A stream over all segments of a layout, those of a run in one chunk.
-pub fn full_fetch(key: &MergeKey, layout: &SegmentLayoutReply) -> FetchSegments {
+pub fn full_fetch(key: &ShuffleAddress, layout: &SegmentLayoutReply) -> FetchSegments {
     let chunks = layout.partitions.iter().flat_map(|partition| {
         let reduce_id = partition.reduce_id;
         partition.runs.iter().map(move |run| WantedChunk {
@@ -173,7 +173,7 @@ pub fn full_fetch(key: &MergeKey, layout: &SegmentLayoutReply) -> FetchSegments 
 }
 
 /// A stream of one chunk, which is one segment.
-pub fn fetch_one(key: &MergeKey, reduce_id: ReduceId, first: u32) -> FetchSegments {
+pub fn fetch_one(key: &ShuffleAddress, reduce_id: ReduceId, first: u32) -> FetchSegments {
     let runs = vec![SegmentRun { first, count: 1 }];
     FetchSegments {
         key: key.clone(),

@@ -55,8 +55,8 @@ impl Driver {
         trouble: Option<(i32, Place)>,
         bug: Option<Bug>,
     ) -> Option<Plan> {
-        if let Some((epoch, place)) = trouble
-            && epoch == self.plan.epoch
+        if let Some((generation, place)) = trouble
+            && generation == self.plan.generation
         {
             self.avoided.insert(place);
         }
@@ -100,7 +100,7 @@ impl Driver {
 
     fn registration(&self, place: Place) -> RegisterShuffle {
         RegisterShuffle {
-            key: key(place, self.plan.epoch),
+            key: key(place, self.plan.generation),
             spec: ShuffleSpec {
                 mode: Mode::Remote,
                 num_maps: self.maps,
@@ -111,11 +111,11 @@ impl Driver {
     }
 
     /// Outputs cannot be read: all maps are run again, and what was pushed before counts no more.
-    pub(super) fn begin_epoch(&mut self, hosts: &mut [Host], dice: &mut Dice) {
+    pub(super) fn begin_generation(&mut self, hosts: &mut [Host], dice: &mut Dice) {
         for place in self.places() {
             self.remove(hosts, dice, place);
         }
-        self.plan.epoch += 1;
+        self.plan.generation += 1;
         self.plan.versions.clear();
         self.told.clear();
         self.released.clear();
@@ -127,7 +127,7 @@ impl Driver {
         for place in self.places() {
             if let Some(host) = hosts.get_mut(place.host) {
                 host.world
-                    .one_way(0, &removal(place, self.plan.epoch).to_bytes());
+                    .one_way(0, &removal(place, self.plan.generation).to_bytes());
             }
         }
     }
@@ -145,7 +145,7 @@ impl Driver {
                 continue;
             };
             let renew = RenewLease {
-                app: key(place, 0).generation.app,
+                app: key(place, 0).shuffle.app,
                 app_attempt: AppAttempt::NONE,
                 incarnation: 0,
                 ttl_ms: 60_000,
@@ -178,13 +178,13 @@ impl Driver {
             *place != leaving
                 && !self.released.contains_key(place)
                 && (host.world.is_up() && host.has(*place) && !host.draining)
-                && (!asks || host.world.knows(&key(*place, self.plan.epoch)))
+                && (!asks || host.world.knows(&key(*place, self.plan.generation)))
         });
         let others: BTreeSet<Place> = others.collect();
         let stays = |place: &Place| others.contains(place);
         self.outputs.iter().all(|output| {
             output.as_ref().is_some_and(|output| {
-                output.epoch == self.plan.epoch
+                output.generation == self.plan.generation
                     && output.parts.iter().all(|part| {
                         (0..self.plan.groups(part.version)).all(|group| {
                             let holders = part.holders(&self.plan, group, false);
@@ -201,17 +201,17 @@ impl Driver {
 
     fn remove(&self, hosts: &mut [Host], dice: &mut Dice, place: Place) {
         if let Some(host) = hosts.get_mut(place.host) {
-            host.tell(dice, &removal(place, self.plan.epoch));
+            host.tell(dice, &removal(place, self.plan.generation));
         }
     }
 
     /// Whether a reader may rightly say that something is lost: the last one that had a copy was killed, or has
     /// forgotten what it had of the epoch, after the others were let go.
     pub(super) fn has_lost(&self, lost: &BTreeMap<(Place, i32), usize>) -> bool {
-        let lost_at = |place: &Place| lost.get(&(*place, self.plan.epoch));
+        let lost_at = |place: &Place| lost.get(&(*place, self.plan.generation));
         let is_gone = |place: &Place| self.released.contains_key(place) || lost_at(place).is_some();
         self.outputs.iter().flatten().any(|output| {
-            output.epoch != self.plan.epoch
+            output.generation != self.plan.generation
                 || output.parts.iter().any(|part| {
                     output.reduces.iter().any(|reduce| {
                         let group = self.plan.group_of(part.version, *reduce);
@@ -228,9 +228,9 @@ impl Driver {
     }
 }
 
-fn removal(place: Place, epoch: i32) -> RemoveShuffleMerge {
+fn removal(place: Place, generation: i32) -> RemoveShuffleMerge {
     RemoveShuffleMerge {
-        key: key(place, epoch).generation,
+        key: key(place, generation).shuffle,
     }
 }
 

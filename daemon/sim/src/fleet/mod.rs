@@ -199,7 +199,7 @@ impl Run {
         self.next_attempt += 1;
         let kept = Output {
             map_id: self.next_attempt,
-            epoch: self.driver.plan.epoch,
+            generation: self.driver.plan.generation,
             parts: Vec::new(),
             reduces: BTreeSet::new(),
         };
@@ -247,7 +247,8 @@ impl Run {
             }
             Err(Loss::Lost) if self.driver.has_lost(&self.lost) => {
                 self.count("lost");
-                self.driver.begin_epoch(&mut self.hosts, &mut self.dice);
+                self.driver
+                    .begin_generation(&mut self.hosts, &mut self.dice);
                 Ok(())
             }
             Err(Loss::Lost) => Err("a reader misses what was not lost".to_owned()),
@@ -326,7 +327,8 @@ impl Run {
     /// What it had of the current epoch is gone.
     fn lose(&mut self, place: Place) {
         if self.driver.told.contains(&place) {
-            self.lost.insert((place, self.driver.plan.epoch), self.now);
+            self.lost
+                .insert((place, self.driver.plan.generation), self.now);
         }
     }
 

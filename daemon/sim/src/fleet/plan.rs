@@ -4,15 +4,15 @@
 
 use std::collections::BTreeSet;
 
-use lodestone_model::{AppAttempt, AppId, MergeId, ShuffleId, ShuffleKey};
-use lodestone_wire::extension::MergeKey;
+use lodestone_model::{AppAttempt, AppId, GenerationId, ShuffleId, ShuffleKey};
+use lodestone_wire::extension::ShuffleAddress;
 
 use super::host::Place;
 
 /// Versions of services, each a ring: a group of partitions belongs to as many neighbours as there are replicas.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
-    pub(super) epoch: i32,
+    pub(super) generation: i32,
     pub(super) partitions: u32,
     pub(super) replicas: usize,
     pub(super) versions: Vec<Vec<Place>>,
@@ -77,23 +77,23 @@ impl Part {
 #[derive(Clone, Debug)]
 pub(super) struct Output {
     pub(super) map_id: i64,
-    pub(super) epoch: i32,
+    pub(super) generation: i32,
     pub(super) parts: Vec<Part>,
     /// Partitions for which it has something.
     pub(super) reduces: BTreeSet<u32>,
 }
 
 /// The one shuffle of a run, in one epoch, at one service.
-pub(super) fn key(place: Place, epoch: i32) -> MergeKey {
+pub(super) fn key(place: Place, generation: i32) -> ShuffleAddress {
     let app = AppId::new("app-20261122-0001");
-    let generation = ShuffleKey {
+    let shuffle = ShuffleKey {
         app: app.unwrap_or_else(|_| unreachable!("a plain name")),
         attempt: Some(AppAttempt::NONE),
         shuffle: ShuffleId(7),
-        merge: MergeId(epoch),
+        generation: GenerationId(generation),
     };
-    MergeKey {
-        generation,
+    ShuffleAddress {
+        shuffle,
         incarnation: place.incarnation,
     }
 }

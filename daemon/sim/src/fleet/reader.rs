@@ -46,7 +46,7 @@ pub(super) struct Reader<'a> {
 impl Reader<'_> {
     pub(super) fn read(&mut self) -> Result<Content, Loss> {
         let mut content = Content::new();
-        let is_old = |output: &Output| output.epoch != self.plan.epoch;
+        let is_old = |output: &Output| output.generation != self.plan.generation;
         if self.outputs.iter().flatten().any(is_old) {
             return Err(Loss::Lost);
         }
@@ -139,7 +139,7 @@ impl Reader<'_> {
 
     fn layout(&mut self, place: Place, reduce: u32) -> Option<SegmentLayoutReply> {
         let layout = SegmentLayout {
-            key: key(place, self.plan.epoch),
+            key: key(place, self.plan.generation),
             map_start: 0,
             map_end: i32::MAX.unsigned_abs(),
             reduce_ids: vec![ReduceId(reduce)],
@@ -192,7 +192,7 @@ impl Reader<'_> {
             }],
         };
         let fetch = FetchSegments {
-            key: key(place, self.plan.epoch),
+            key: key(place, self.plan.generation),
             chunks: chosen.iter().map(chunk).collect(),
         };
         let Some(host) = self.hosts.get_mut(place.host) else {

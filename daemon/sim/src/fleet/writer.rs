@@ -150,7 +150,7 @@ impl Writer {
 
     /// Sends segments by the newest version, cut where the group changes. False: it cannot go on.
     fn dispatch(&mut self, range: Range<usize>, around: &mut Around<'_>) -> bool {
-        let (epoch, version) = (self.plan.epoch, self.plan.newest());
+        let (generation, version) = (self.plan.generation, self.plan.newest());
         let group = |writer: &Self, at: usize| {
             let segment = writer.segments.get(at);
             segment.map_or(0, |piece| writer.plan.group_of(version, piece.reduce))
@@ -166,7 +166,7 @@ impl Writer {
                 return false;
             }
             start = end;
-            if self.plan.epoch != epoch {
+            if self.plan.generation != generation {
                 // What comes next was cut by a plan that counts no more.
                 return self.dispatch(start..range.end, around);
             }
@@ -181,7 +181,7 @@ impl Writer {
         range: Range<usize>,
         around: &mut Around<'_>,
     ) -> bool {
-        let epoch = self.plan.epoch;
+        let generation = self.plan.generation;
         let holders = self.plan.holders(version, group);
         let mut troubles = Vec::new();
         for place in &holders {
@@ -204,7 +204,7 @@ impl Writer {
             return true;
         };
         if let (Verdict::Refused(count), 1) = (verdict, holders.len()) {
-            return self.elsewhere(epoch, first, range.start + count..range.end, around);
+            return self.elsewhere(generation, first, range.start + count..range.end, around);
         }
         let is_nowhere = troubles.iter().all(|(place, _)| self.has_nothing(*place));
         for (place, _) in &troubles {
@@ -213,13 +213,13 @@ impl Writer {
         let covered = self.is_covered();
         if covered && troubles.len() < holders.len() {
             for (place, _) in &troubles {
-                self.ask(epoch, *place, around);
+                self.ask(generation, *place, around);
             }
             true
         } else if covered && is_nowhere {
-            self.elsewhere(epoch, first, range, around)
+            self.elsewhere(generation, first, range, around)
         } else {
-            self.ask(epoch, first, around);
+            self.ask(generation, first, around);
             false
         }
     }
@@ -238,7 +238,7 @@ impl Writer {
             body.extend_from_slice(&piece.bytes);
         }
         let batch = PushBatch {
-            key: key(place, self.plan.epoch),
+            key: key(place, self.plan.generation),
             map_index: MapIndex(self.map),
             map_id: MapId(self.map_id),
             first_segment: range.start as u32,
@@ -264,25 +264,25 @@ impl Writer {
     /// The rest goes by the next version of the plan.
     fn elsewhere(
         &mut self,
-        epoch: i32,
+        generation: i32,
         place: Place,
         rest: Range<usize>,
         around: &mut Around<'_>,
     ) -> bool {
-        self.ask(epoch, place, around) && self.dispatch(rest, around)
+        self.ask(generation, place, around) && self.dispatch(rest, around)
     }
 
     /// Tells of a service that is in trouble, and takes over the plan that is the answer. False: there is
     /// none, or it counts no more what was taken so far.
-    fn ask(&mut self, epoch: i32, place: Place, around: &mut Around<'_>) -> bool {
-        let trouble = Some((epoch, place));
+    fn ask(&mut self, generation: i32, place: Place, around: &mut Around<'_>) -> bool {
+        let trouble = Some((generation, place));
         let Some(next) = around
             .driver
             .plan(around.hosts, around.dice, trouble, around.bug)
         else {
             return false;
         };
-        let is_later = next.epoch > self.plan.epoch;
+        let is_later = next.generation > self.plan.generation;
         if is_later && !self.shares.values().all(|share| share.ledger.segments == 0) {
             return false;
         }
@@ -338,7 +338,7 @@ impl Writer {
             if is_skipped || self.commit_at(place, around) {
                 continue;
             }
-            self.ask(self.plan.epoch, place, around);
+            self.ask(self.plan.generation, place, around);
             self.shares.entry(place).or_default().is_spoiled = true;
             if !self.is_covered() {
                 return self.give_up(around);
@@ -354,7 +354,7 @@ impl Writer {
         };
         State::Done(Output {
             map_id: self.map_id,
-            epoch: self.plan.epoch,
+            generation: self.plan.generation,
             parts: versions.into_iter().map(part).collect(),
             reduces: self.segments.iter().map(|piece| piece.reduce).collect(),
         })
@@ -366,7 +366,7 @@ impl Writer {
             .get(&place)
             .map_or(Ledger::default(), |share| share.ledger);
         let commit = CommitMap {
-            key: key(place, self.plan.epoch),
+            key: key(place, self.plan.generation),
             map_index: MapIndex(self.map),
             map_id: MapId(self.map_id),
             pushed,
@@ -385,7 +385,7 @@ impl Writer {
     fn abort_at(&self, places: &[Place], around: &mut Around<'_>) {
         for place in places {
             let abort = AbortMap {
-                key: key(*place, self.plan.epoch),
+                key: key(*place, self.plan.generation),
                 map_index: MapIndex(self.map),
                 map_id: MapId(self.map_id),
             };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lodestone_model::{Code, MergeId, ShuffleKey};
+use lodestone_model::{Code, GenerationId, ShuffleKey};
 use lodestone_server::handler::Answer;
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::register::RegisterShuffle;
@@ -37,13 +37,13 @@ impl Model {
             return Err(Code::StaleIncarnation);
         }
         self.check_news(&key)?;
-        let attempt = attempt_of(&key.generation);
+        let attempt = attempt_of(&key.shuffle);
         let ShuffleKey {
             app,
             shuffle: id,
-            merge,
+            generation,
             ..
-        } = key.generation;
+        } = key.shuffle;
         let name = app.as_str().to_owned();
         let fresh = Application {
             attempt,
@@ -65,10 +65,10 @@ impl Model {
             application.lease_until_ms = now_ms + FIRST_LEASE_MS;
         }
         let newest = application.newest(id);
-        if newest.is_some_and(|newest| newest > merge) {
-            return Err(Code::StaleMerge);
+        if newest.is_some_and(|newest| newest > generation) {
+            return Err(Code::StaleGeneration);
         }
-        if newest == Some(merge) {
+        if newest == Some(generation) {
             let Some(current) = application.shuffles.get(&id) else {
                 return Err(Code::TooLate);
             };
@@ -80,7 +80,7 @@ impl Model {
         }
         let shuffle = Shuffle {
             mode: request.spec.mode,
-            merge,
+            generation,
             maps: request.spec.num_maps,
             partitions: request.spec.num_partitions,
             format: request.spec.format,
@@ -99,13 +99,13 @@ impl Model {
             return;
         };
         let newest = application.newest(key.shuffle);
-        let named = (key.merge != MergeId(-1)).then_some(key.merge);
-        let Some(merge) = named.or(newest) else {
+        let named = (key.generation != GenerationId(-1)).then_some(key.generation);
+        let Some(generation) = named.or(newest) else {
             return;
         };
-        if newest.is_none_or(|newest| newest <= merge) {
+        if newest.is_none_or(|newest| newest <= generation) {
             application.shuffles.remove(&key.shuffle);
-            application.removed.insert(key.shuffle, merge);
+            application.removed.insert(key.shuffle, generation);
         }
     }
 

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use lodestone_model::{Code, Ledger, MapIndex, Mode, ReduceId};
 use lodestone_server::handler::Answer;
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::push::PushBatch;
 use lodestone_wire::extension::status::Done;
@@ -50,7 +50,7 @@ impl Model {
         refused_or::<Done>(answer, incarnation, expected).map(|_| ())
     }
 
-    fn of_map(&mut self, key: &MergeKey, map_index: MapIndex) -> Result<&mut Shuffle, Code> {
+    fn of_map(&mut self, key: &ShuffleAddress, map_index: MapIndex) -> Result<&mut Shuffle, Code> {
         match self.shuffle(key, Code::UnknownShuffle) {
             Ok(shuffle) if map_index.0 >= shuffle.maps => Err(Code::Malformed),
             other => other,

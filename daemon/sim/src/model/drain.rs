@@ -3,7 +3,7 @@
 
 use lodestone_model::{Code, Mode};
 use lodestone_server::handler::Answer;
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
 
 use super::refusal::{Judged, agree, breach, refused_or};
@@ -47,7 +47,7 @@ impl Model {
     }
 
     /// While it is drained, only what is known may come again.
-    pub(super) fn check_news(&mut self, key: &MergeKey) -> Result<(), Code> {
+    pub(super) fn check_news(&mut self, key: &ShuffleAddress) -> Result<(), Code> {
         match self.draining && self.shuffle(key, Code::UnknownShuffle).is_err() {
             true => Err(Code::Draining),
             false => Ok(()),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lodestone_model::Mode;
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 
 use super::application::FIRST_LEASE_MS;
 use super::refusal::{Judged, breach};
@@ -84,10 +84,10 @@ impl Model {
     }
 
     /// A shuffle that could not be left, or not be taken over, is not there.
-    pub fn lost(&mut self, key: &MergeKey) {
-        let name = key.generation.app.as_str();
+    pub fn lost(&mut self, key: &ShuffleAddress) {
+        let name = key.shuffle.app.as_str();
         if let Some(application) = self.applications.get_mut(name) {
-            application.shuffles.remove(&key.generation.shuffle);
+            application.shuffles.remove(&key.shuffle.shuffle);
             if application.shuffles.is_empty() {
                 self.applications.remove(name);
             }

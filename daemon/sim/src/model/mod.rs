@@ -20,14 +20,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use lodestone_model::{
-    AppAttempt, AppId, Code, LaidSegment, Ledger, MapId, MapIndex, MergeId, Mode, ReduceId,
+    AppAttempt, AppId, Code, GenerationId, LaidSegment, Ledger, MapId, MapIndex, Mode, ReduceId,
     ShuffleId, ShuffleKey,
 };
 use lodestone_server::handler::Answer;
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::WantedChunk;
-use lodestone_wire::extension::{MergeKey, PROTOCOL_VERSION, hello, register};
+use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress, hello, register};
 use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
 
 pub use fetch::Chunk;
@@ -59,7 +59,7 @@ struct Laid {
 #[derive(Debug)]
 struct Shuffle {
     mode: Mode,
-    merge: MergeId,
+    generation: GenerationId,
     maps: u32,
     partitions: u32,
     format: String,
@@ -92,13 +92,13 @@ struct Application {
     /// As it was granted last.
     lease_ms: u64,
     shuffles: BTreeMap<ShuffleId, Shuffle>,
-    /// Removed shuffles, with their newest merge id.
-    removed: BTreeMap<ShuffleId, MergeId>,
+    /// Removed shuffles, with their newest generation.
+    removed: BTreeMap<ShuffleId, GenerationId>,
 }
 
 #[derive(Debug)]
 struct Stream {
-    key: MergeKey,
+    key: ShuffleAddress,
     chunks: Vec<WantedChunk>,
     next: usize,
 }
@@ -172,19 +172,19 @@ impl Model {
     }
 
     /// Keys of all shuffles that there are, with their number of partitions.
-    pub fn shuffles(&self) -> Vec<(MergeKey, u32)> {
+    pub fn shuffles(&self) -> Vec<(ShuffleAddress, u32)> {
         let mut keys = Vec::new();
         for (name, application) in &self.applications {
             let Ok(app) = AppId::new(name) else {
                 continue;
             };
             keys.extend(application.shuffles.iter().map(|(id, shuffle)| {
-                let key = MergeKey {
-                    generation: ShuffleKey {
+                let key = ShuffleAddress {
+                    shuffle: ShuffleKey {
                         app: app.clone(),
                         attempt: Some(application.attempt),
                         shuffle: *id,
-                        merge: shuffle.merge,
+                        generation: shuffle.generation,
                     },
                     incarnation: self.incarnation,
                 };
@@ -195,10 +195,10 @@ impl Model {
     }
 
     /// Places whose segments are gone: key, partition, place.
-    pub fn gone(&self) -> Vec<(MergeKey, ReduceId, u32)> {
+    pub fn gone(&self) -> Vec<(ShuffleAddress, ReduceId, u32)> {
         let mut found = Vec::new();
         for (key, _) in self.shuffles() {
-            let ShuffleKey { app, shuffle, .. } = &key.generation;
+            let ShuffleKey { app, shuffle, .. } = &key.shuffle;
             let application = self.applications.get(app.as_str());
             let shuffle = application.and_then(|one| one.shuffles.get(shuffle));
             for (reduce, laid) in shuffle.iter().flat_map(|shuffle| &shuffle.laid) {
@@ -213,7 +213,7 @@ impl Model {
     pub fn commits(&self) -> Vec<CommitMap> {
         let mut commits = Vec::new();
         for (key, _) in self.shuffles() {
-            let ShuffleKey { app, shuffle, .. } = &key.generation;
+            let ShuffleKey { app, shuffle, .. } = &key.shuffle;
             let application = self.applications.get(app.as_str());
             let shuffle = application.and_then(|one| one.shuffles.get(shuffle));
             let attempts = shuffle.iter().flat_map(|shuffle| &shuffle.attempts);
@@ -285,15 +285,19 @@ impl Model {
     }
 
     /// The shuffle that a key means, or what a request with that key is refused with.
-    fn shuffle(&mut self, key: &MergeKey, removed: Code) -> Result<&mut Shuffle, Code> {
+    fn shuffle(&mut self, key: &ShuffleAddress, removed: Code) -> Result<&mut Shuffle, Code> {
         if key.incarnation != self.incarnation {
             return Err(Code::StaleIncarnation);
         }
-        let application = self.application_of(&key.generation)?;
-        let ShuffleKey { shuffle, merge, .. } = key.generation;
+        let application = self.application_of(&key.shuffle)?;
+        let ShuffleKey {
+            shuffle,
+            generation,
+            ..
+        } = key.shuffle;
         match application.newest(shuffle) {
-            Some(newest) if newest > merge => Err(Code::StaleMerge),
-            Some(newest) if newest == merge => {
+            Some(newest) if newest > generation => Err(Code::StaleGeneration),
+            Some(newest) if newest == generation => {
                 application.shuffles.get_mut(&shuffle).ok_or(removed)
             }
             _ => Err(Code::UnknownShuffle),
@@ -314,9 +318,9 @@ impl Model {
 }
 
 impl Application {
-    fn newest(&self, shuffle: ShuffleId) -> Option<MergeId> {
+    fn newest(&self, shuffle: ShuffleId) -> Option<GenerationId> {
         match self.shuffles.get(&shuffle) {
-            Some(current) => Some(current.merge),
+            Some(current) => Some(current.generation),
             None => self.removed.get(&shuffle).copied(),
         }
     }

@@ -72,16 +72,16 @@ impl Model {
         }
     }
 
-    /// The shuffle of a file: `<application>-s<shuffle>-m<merge>-<n>/<name>.data`.
+    /// The shuffle of a file: `<application>-s<shuffle>-m<generation>-<n>/<name>.data`.
     fn shuffle_of(&mut self, path: &Path) -> Option<&mut Shuffle> {
         let dir = path.parent()?.file_name()?.to_str()?;
         let (name, _) = dir.rsplit_once('-')?;
-        let (name, merge) = name.rsplit_once("-m")?;
+        let (name, generation) = name.rsplit_once("-m")?;
         let (app, shuffle) = name.rsplit_once("-s")?;
         let application = self.applications.get_mut(app)?;
         let shuffle = ShuffleId(shuffle.parse().ok()?);
         let shuffle = application.shuffles.get_mut(&shuffle)?;
-        (shuffle.merge.to_string() == merge).then_some(shuffle)
+        (shuffle.generation.to_string() == generation).then_some(shuffle)
     }
 }
 

@@ -21,7 +21,7 @@ fn caught(bug: Bug, seeds: u64) -> Option<(u64, String)> {
 fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
     match bug {
         Bug::Store(PlantedBug::DroppedShown) => (500, &["no chunk", "cannot be read", "chunk"]),
-        Bug::Store(PlantedBug::DropMovesPlaces) => (500, &["places", "segments", "must be"]),
+        Bug::Store(PlantedBug::DropMovesSlots) => (500, &["places", "segments", "must be"]),
         Bug::Store(PlantedBug::DroppedBytesCounted) => (
             500,
             &["other bytes than were pushed", "cannot be read", "no chunk"],
@@ -30,7 +30,7 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::Store(PlantedBug::AckBeforeWrite) => (100, &["places", "segments", "chunk"]),
         Bug::Store(PlantedBug::FailedWriteAcknowledged) => (500, &["chunk"]),
         Bug::Store(PlantedBug::FailedWriteDropsAll) => (500, &["places", "segments"]),
-        Bug::Store(PlantedBug::PiecesMixedUp) => {
+        Bug::Store(PlantedBug::PartsMixedUp) => {
             (100, &["other bytes than were pushed", "cannot be read"])
         }
         Bug::Store(PlantedBug::TailMemoryKept) => (10, &["bytes are kept of removed shuffles"]),
@@ -59,8 +59,8 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::StaleGenerationMerged => {
             let parts = &[
                 "no refusal",
-                "was refused: StaleMerge",
-                "must be StaleMerge",
+                "was refused: StaleGeneration",
+                "must be StaleGeneration",
                 "must be UnknownShuffle",
             ];
             (50, parts)

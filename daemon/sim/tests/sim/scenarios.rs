@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use lodestone_model::{
-    AppAttempt, AppId, Code, Crc32c, LaidRun, Ledger, MapId, MapIndex, MergeId, Mode, ReduceId,
-    Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
+    AppAttempt, AppId, Code, Crc32c, GenerationId, LaidRun, Ledger, MapId, MapIndex, Mode,
+    ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
 };
 use lodestone_server::handler::Answer;
 use lodestone_sim::disk::Death;
@@ -13,7 +13,7 @@ use lodestone_sim::model::{Chunk, Model, Trouble, refusal};
 use lodestone_sim::world::{Machine, NoChunk, World};
 use lodestone_store::fs::fake::{Errno, Fault};
 use lodestone_wire::Message;
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::{
     FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
@@ -69,13 +69,13 @@ impl Scene {
         self.start();
     }
 
-    fn key(&self, merge_id: i32) -> MergeKey {
-        MergeKey {
-            generation: ShuffleKey {
+    fn key(&self, generation: i32) -> ShuffleAddress {
+        ShuffleAddress {
+            shuffle: ShuffleKey {
                 app: AppId::new("app").unwrap(),
                 attempt: Some(AppAttempt(1)),
                 shuffle: ShuffleId(3),
-                merge: MergeId(merge_id),
+                generation: GenerationId(generation),
             },
             incarnation: self.incarnation,
         }
@@ -99,7 +99,7 @@ impl Scene {
         }
     }
 
-    fn register(&mut self, key: &MergeKey) {
+    fn register(&mut self, key: &ShuffleAddress) {
         let register = RegisterShuffle {
             key: key.clone(),
             spec: ShuffleSpec {
@@ -113,7 +113,7 @@ impl Scene {
     }
 
     /// Pushes one segment to partition 0.
-    fn push(&mut self, key: &MergeKey, map: u32, bytes: &[u8]) -> Result<Code, Code> {
+    fn push(&mut self, key: &ShuffleAddress, map: u32, bytes: &[u8]) -> Result<Code, Code> {
         let batch = one_segment(key, map, bytes);
         let (meta, body) = (batch.to_bytes(), Bytes::copy_from_slice(bytes));
         let answer = match self.world.admit(CONNECTION, &meta, &body).unwrap() {
@@ -127,26 +127,26 @@ impl Scene {
     }
 
     /// Commits a map that pushed one segment to partition 0.
-    fn commit(&mut self, key: &MergeKey, map: u32, bytes: &[u8]) -> Result<(), Code> {
+    fn commit(&mut self, key: &ShuffleAddress, map: u32, bytes: &[u8]) -> Result<(), Code> {
         let commit = commit_of(&one_segment(key, map, bytes));
         self.ask::<Done>(&commit).map(drop)
     }
 
     /// A map pushes one segment to partition 0, and commits.
-    fn output(&mut self, key: &MergeKey, map: u32, bytes: &[u8]) {
+    fn output(&mut self, key: &ShuffleAddress, map: u32, bytes: &[u8]) {
         assert_eq!(self.push(key, map, bytes), Ok(Code::Ok));
         assert_eq!(self.commit(key, map, bytes), Ok(()));
     }
 
     /// The maps that partition 0 shows.
-    fn layout(&mut self, key: &MergeKey) -> Result<Vec<u32>, Code> {
+    fn layout(&mut self, key: &ShuffleAddress) -> Result<Vec<u32>, Code> {
         let runs = self.runs(key)?;
         let segments = runs.iter().flat_map(|run| &run.segments);
         Ok(segments.map(|segment| segment.map_index.0).collect())
     }
 
     /// The segments that partition 0 shows, by their places.
-    fn runs(&mut self, key: &MergeKey) -> Result<Vec<LaidRun>, Code> {
+    fn runs(&mut self, key: &ShuffleAddress) -> Result<Vec<LaidRun>, Code> {
         let layout = SegmentLayout {
             key: key.clone(),
             map_start: 0,
@@ -161,7 +161,7 @@ impl Scene {
         }
     }
 
-    fn open_stream(&mut self, key: &MergeKey) -> Result<i64, Code> {
+    fn open_stream(&mut self, key: &ShuffleAddress) -> Result<i64, Code> {
         let runs = self.runs(key)?.into_iter().map(|run| SegmentRun {
             first: run.first,
             count: run.segments.len() as u32,
@@ -178,7 +178,7 @@ impl Scene {
     }
 
     /// The bytes of partition 0, which is one chunk.
-    fn read(&mut self, key: &MergeKey) -> Result<Vec<u8>, Code> {
+    fn read(&mut self, key: &ShuffleAddress) -> Result<Vec<u8>, Code> {
         let stream = self.open_stream(key)?;
         let opened = self.world.open_chunk(CONNECTION, stream, 0).unwrap();
         let expected = self.model.open_chunk(CONNECTION, stream, 0);
@@ -187,9 +187,9 @@ impl Scene {
         Ok(bytes)
     }
 
-    fn remove(&mut self, key: &MergeKey) {
+    fn remove(&mut self, key: &ShuffleAddress) {
         let remove = RemoveShuffleMerge {
-            key: key.generation.clone(),
+            key: key.shuffle.clone(),
         };
         self.world.one_way(CONNECTION, &remove.to_bytes()).unwrap();
         self.model.remove(&remove);
@@ -310,8 +310,8 @@ fn a_request_that_names_no_partition_of_an_unknown_shuffle_is_refused_too() {
         Err(Code::UnknownShuffle)
     );
     assert_eq!(scene.ask::<StreamHandle>(&fetch), Err(Code::UnknownShuffle));
-    layout.key.generation.merge = MergeId(7);
-    fetch.key.generation.merge = MergeId(7);
+    layout.key.shuffle.generation = GenerationId(7);
+    fetch.key.shuffle.generation = GenerationId(7);
     assert_eq!(
         scene.ask::<SegmentLayoutReply>(&layout),
         Err(Code::UnknownShuffle)
@@ -443,7 +443,7 @@ fn killed_at_any_disk_call_of_a_push_the_next_life_starts_clean() {
 }
 
 /// A push of one segment to partition 0.
-fn one_segment(key: &MergeKey, map: u32, bytes: &[u8]) -> PushBatch {
+fn one_segment(key: &ShuffleAddress, map: u32, bytes: &[u8]) -> PushBatch {
     PushBatch {
         key: key.clone(),
         map_index: MapIndex(map),
@@ -478,7 +478,7 @@ fn commit_of(batch: &PushBatch) -> CommitMap {
 }
 
 /// A push whose answer nobody hears.
-fn push_unjudged(scene: &mut Scene, key: &MergeKey, map: u32, bytes: &Bytes) {
+fn push_unjudged(scene: &mut Scene, key: &ShuffleAddress, map: u32, bytes: &Bytes) {
     let batch = one_segment(key, map, bytes);
     let admitted = scene.world.admit(CONNECTION, &batch.to_bytes(), bytes);
     if let Some(Ok(upload)) = admitted {
@@ -493,10 +493,10 @@ fn an_older_generation_neither_writes_into_the_newer_nor_reads_from_it() {
     scene.register(&old);
     scene.output(&old, 0, b"old");
     scene.register(&new);
-    assert_eq!(scene.push(&old, 1, b"old"), Err(Code::StaleMerge));
+    assert_eq!(scene.push(&old, 1, b"old"), Err(Code::StaleGeneration));
     scene.output(&new, 0, b"new");
-    assert_eq!(scene.commit(&old, 0, b"old"), Err(Code::StaleMerge));
-    assert_eq!(scene.layout(&old), Err(Code::StaleMerge));
+    assert_eq!(scene.commit(&old, 0, b"old"), Err(Code::StaleGeneration));
+    assert_eq!(scene.layout(&old), Err(Code::StaleGeneration));
     scene.remove(&old);
     assert_eq!(scene.read(&new).unwrap(), b"new");
 }

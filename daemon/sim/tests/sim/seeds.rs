@@ -15,7 +15,7 @@ const REACHED: [&str; 35] = [
     "OK",
     "DUPLICATE",
     "TOO_LATE",
-    "STALE_MERGE",
+    "STALE_GENERATION",
     "STALE_ATTEMPT",
     "STALE_INCARNATION",
     "UNKNOWN_APPLICATION",

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use lodestone_model::{
-    AppAttempt, AppId, MapId, MapIndex, MergeId, Mode, ReduceId, Refusal, ShuffleId, ShuffleKey,
-    ShuffleSpec,
+    AppAttempt, AppId, GenerationId, MapId, MapIndex, Mode, ReduceId, Refusal, ShuffleId,
+    ShuffleKey, ShuffleSpec,
 };
 
 use super::notes::{Note, Reader, ShuffleNote, StartNote, damaged};
@@ -193,7 +193,7 @@ impl Store {
             app: app.clone(),
             attempt: Some(attempt),
             shuffle: ShuffleId(note.shuffle),
-            merge: MergeId(note.merge),
+            generation: GenerationId(note.generation),
         };
         let spec = ShuffleSpec {
             mode: Mode::Remote,

@@ -124,7 +124,7 @@ fn shuffle_note(generation: &Generation, lease_ms: u64) -> Option<ShuffleNote> {
         attempt: key.attempt?.0,
         lease_ms,
         shuffle: key.shuffle.0,
-        merge: key.merge.0,
+        generation: key.generation.0,
         num_maps,
         num_partitions,
         format,

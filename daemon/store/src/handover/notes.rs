@@ -57,7 +57,7 @@ pub(super) struct ShuffleNote {
     /// Of the application: for how long its driver was promised that all this is kept.
     pub(super) lease_ms: u64,
     pub(super) shuffle: i32,
-    pub(super) merge: i32,
+    pub(super) generation: i32,
     pub(super) num_maps: u32,
     pub(super) num_partitions: u32,
     pub(super) format: String,

@@ -81,7 +81,7 @@ impl Segments {
             let lost = self.entries.drain(kept..);
             return lost.map(|entry| maps.remove(entry.map_index)).count();
         }
-        if planted::is(Bug::DropMovesPlaces) {
+        if planted::is(Bug::DropMovesSlots) {
             return self.entries.drain(kept..).count();
         }
         if planted::is(Bug::DroppedShown) {

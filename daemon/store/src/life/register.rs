@@ -12,7 +12,7 @@ use crate::state::store::Store;
 
 impl Store {
     /// Registers a shuffle before its first push. Repeating it with the same numbers changes
-    /// nothing; a higher merge id or attempt replaces the older one, whose files go.
+    /// nothing; a higher generation or attempt replaces the older one, whose files go.
     pub fn register_shuffle(&self, key: &ShuffleKey, spec: ShuffleSpec) -> Result<(), Refusal> {
         let Some(attempt) = key.attempt else {
             return Err(Code::Malformed.because("a shuffle is registered with an attempt"));
@@ -41,7 +41,7 @@ impl Store {
                 state.lease_until_ms = Some(now_ms + FIRST_LEASE_MS);
             }
             if let Some(current) = state.make_way(key)? {
-                if current.key.merge == key.merge {
+                if current.key.generation == key.generation {
                     return same_spec(&current, &spec);
                 }
                 replaced.push(current);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lodestone_model::{AppAttempt, AppId, Code, MergeId, Refusal, ShuffleId, ShuffleKey};
+use lodestone_model::{AppAttempt, AppId, Code, GenerationId, Refusal, ShuffleId, ShuffleKey};
 
 use crate::merge;
 use crate::resource::home::Home;
@@ -26,7 +26,7 @@ impl Store {
         app: &AppId,
         attempt: AppAttempt,
         shuffle: ShuffleId,
-        merge: Option<MergeId>,
+        generation: Option<GenerationId>,
     ) -> Result<(), Refusal> {
         let application = self.application(app)?;
         let removed = {
@@ -34,22 +34,22 @@ impl Store {
             let newest = state
                 .shuffles
                 .get(&shuffle)
-                .map(|generation| generation.key.merge)
+                .map(|generation| generation.key.generation)
                 .max(state.tombstones.get(&shuffle).copied());
-            let Some(merge) = merge.or(newest) else {
+            let Some(generation) = generation.or(newest) else {
                 return Ok(());
             };
             let key = ShuffleKey {
                 app: app.clone(),
                 attempt: Some(attempt),
                 shuffle,
-                merge,
+                generation,
             };
             state.check_attempt(&key)?;
-            if newest.is_some_and(|newest| newest > merge) {
-                return Err(Code::StaleMerge.because(format!("{key} has a newer generation")));
+            if newest.is_some_and(|newest| newest > generation) {
+                return Err(Code::StaleGeneration.because(format!("{key} has a newer generation")));
             }
-            state.bury(shuffle, merge);
+            state.bury(shuffle, generation);
             state.shuffles.remove(&shuffle)
         };
         if let Some(generation) = removed {
@@ -81,12 +81,12 @@ impl Store {
     ) -> Result<u64, Refusal> {
         let application = self.application(app)?;
         let mut state = locked(&application.state);
-        let (shuffle, merge) = (ShuffleId(-1), MergeId(-1));
+        let (shuffle, generation) = (ShuffleId(-1), GenerationId(-1));
         let key = ShuffleKey {
             app: app.clone(),
             attempt: Some(attempt),
             shuffle,
-            merge,
+            generation,
         };
         state.check_attempt(&key)?;
         let granted = ttl_ms.clamp(LEASE_MS.0, LEASE_MS.1);

@@ -159,7 +159,7 @@ fn spill(resources: &Resources, disk: DiskIndex, pieces: Vec<Piece<'_>>) {
                     length,
                 };
                 piece.written(resources, run);
-                if !planted::is(Bug::PiecesMixedUp) {
+                if !planted::is(Bug::PartsMixedUp) {
                     offset += length;
                 }
             }

@@ -64,11 +64,11 @@ impl HashedDirs {
         let ShuffleKey {
             app,
             shuffle,
-            merge,
+            generation,
             ..
         } = key;
         self.path(&format!(
-            "shuffleMerged_{app}_{shuffle}_{merge}_{reduce}.{suffix}"
+            "shuffleMerged_{app}_{shuffle}_{generation}_{reduce}.{suffix}"
         ))
     }
 }

@@ -89,7 +89,7 @@ impl Home {
             .map(plain)
             .take(NAME_CHARS_MAX)
             .collect();
-        let dir_name = format!("{app}-s{}-m{}-{number}", key.shuffle, key.merge);
+        let dir_name = format!("{app}-s{}-m{}-{number}", key.shuffle, key.generation);
         Self::Ours {
             dir_name,
             spread: number,

@@ -213,11 +213,11 @@ mod tests {
 
     use super::*;
     use crate::resource::budget::Budget;
-    use crate::resource::pages::TAIL_BLOCK_BYTES;
+    use crate::resource::pages::TAIL_PART_BYTES;
 
     fn pages(limit: u64) -> (Arc<Budget>, Arc<Pages>) {
         let budget = Arc::new(Budget::new(limit));
-        (Arc::clone(&budget), Pages::new(budget, TAIL_BLOCK_BYTES))
+        (Arc::clone(&budget), Pages::new(budget, TAIL_PART_BYTES))
     }
 
     #[test]

@@ -30,7 +30,7 @@ const IDLE_MS: u64 = 1_800_000;
 
 /// From this length on a block of a tail gets no more segments, unless a store is told otherwise: what a
 /// disk takes in one go, and in a moment.
-pub const TAIL_BLOCK_BYTES: usize = 8 << 20;
+pub const TAIL_PART_BYTES: usize = 8 << 20;
 
 /// Its capacity is its size, its content what was appended. Not to be grown.
 pub(super) type Page = BytesMut;
@@ -256,7 +256,7 @@ mod tests {
 
     fn pages(limit: u64) -> (Arc<Budget>, Arc<Pages>) {
         let budget = Arc::new(Budget::new(limit));
-        (Arc::clone(&budget), Pages::new(budget, TAIL_BLOCK_BYTES))
+        (Arc::clone(&budget), Pages::new(budget, TAIL_PART_BYTES))
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub enum Bug {
     /// A dropped segment is still shown.
     DroppedShown,
     /// A dropped segment gives its place to the next one.
-    DropMovesPlaces,
+    DropMovesSlots,
     /// The bytes of a dropped segment still count for where those behind it are.
     DroppedBytesCounted,
     /// What cannot be written is dropped, also where it has no original.
@@ -27,7 +27,7 @@ pub enum Bug {
     /// A write that failed takes along what is in the file already.
     FailedWriteDropsAll,
     /// Of tails that are written together, all are looked for where the first one is.
-    PiecesMixedUp,
+    PartsMixedUp,
     /// The memory of a removed partition's tail is not given back.
     TailMemoryKept,
     /// What executors said to an earlier start is not taken over.

@@ -17,7 +17,7 @@ const FAILED_WRITES_MAX: u32 = 4;
 
 impl Store {
     /// Merges one block. `Ok` holds what `BlockPushReturnCode` can say: Ok or Duplicate (success),
-    /// TooLate, StaleMerge, StaleAttempt. A refusal is an `RpcFailure`.
+    /// TooLate, StaleGeneration, StaleAttempt. A refusal is an `RpcFailure`.
     pub fn push_block(
         &self,
         key: &ShuffleKey,
@@ -48,7 +48,7 @@ impl Store {
         let name = || {
             format!(
                 "shufflePush_{}_{}_{map_index}_{reduce}",
-                key.shuffle, key.merge
+                key.shuffle, key.generation
             )
         };
         if partition.failed_writes() > FAILED_WRITES_MAX {
@@ -91,8 +91,11 @@ fn answer(refusal: Refusal) -> Result<Code, Refusal> {
 
 /// What the push protocol has a code for; everything else fails the request.
 fn is_answer(code: Code) -> bool {
-    use Code::{Duplicate, Ok, StaleAttempt, StaleMerge, TooLate};
-    matches!(code, Ok | Duplicate | TooLate | StaleMerge | StaleAttempt)
+    use Code::{Duplicate, Ok, StaleAttempt, StaleGeneration, TooLate};
+    matches!(
+        code,
+        Ok | Duplicate | TooLate | StaleGeneration | StaleAttempt
+    )
 }
 
 /// The generation to push to, made if it is new; an older one is replaced.
@@ -122,7 +125,7 @@ pub(super) fn generation_to_finalize(
     match store.generation(key, Code::UnknownShuffle) {
         Err(refusal) if refusal.code == Code::UnknownShuffle => start(store, key),
         // The phrases are those that Spark's own service uses.
-        Err(refusal) if refusal.code == Code::StaleMerge => Err(Code::StaleMerge.because(format!(
+        Err(refusal) if refusal.code == Code::StaleGeneration => Err(Code::StaleGeneration.because(format!(
             "stale shuffle finalize request as shuffle blocks of a higher shuffleMergeId for the \
              shuffle is already being pushed: {}",
             refusal.detail
@@ -149,7 +152,10 @@ fn start(store: &Store, key: &ShuffleKey) -> Result<Arc<Generation>, Refusal> {
         let mut state = locked(&application.state);
         state.check_attempt(key)?;
         let replaced = state.make_way(key)?;
-        if let Some(same) = replaced.as_ref().filter(|old| old.key.merge == key.merge) {
+        if let Some(same) = replaced
+            .as_ref()
+            .filter(|old| old.key.generation == key.generation)
+        {
             return Ok(Arc::clone(same));
         }
         let merge_dirs = state.executors.merge_dirs();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use lodestone_model::{
-    AppAttempt, AppId, Code, MergeId, Refusal, ShuffleId, ShuffleKey, ShuffleSpec,
+    AppAttempt, AppId, Code, GenerationId, Refusal, ShuffleId, ShuffleKey, ShuffleSpec,
 };
 
 use super::executors::Executors;
@@ -38,7 +38,7 @@ pub(crate) struct ApplicationState {
     /// What Spark's own protocol registered.
     pub(crate) executors: Executors,
     pub(crate) shuffles: BTreeMap<ShuffleId, Arc<Generation>>,
-    pub(crate) tombstones: BTreeMap<ShuffleId, MergeId>,
+    pub(crate) tombstones: BTreeMap<ShuffleId, GenerationId>,
 }
 
 impl Application {
@@ -65,8 +65,8 @@ impl ApplicationState {
     }
 
     /// Remembers that this generation is over.
-    pub(crate) fn bury(&mut self, shuffle: ShuffleId, merge: MergeId) {
-        self.tombstones.insert(shuffle, merge);
+    pub(crate) fn bury(&mut self, shuffle: ShuffleId, generation: GenerationId) {
+        self.tombstones.insert(shuffle, generation);
         if self.tombstones.len() > TOMBSTONES_MAX {
             self.tombstones.pop_first();
         }
@@ -85,13 +85,13 @@ impl ApplicationState {
     pub(crate) fn make_way(&self, key: &ShuffleKey) -> Result<Option<Arc<Generation>>, Refusal> {
         let current = self.shuffles.get(&key.shuffle);
         let newest = current
-            .map(|generation| generation.key.merge)
+            .map(|generation| generation.key.generation)
             .max(self.tombstones.get(&key.shuffle).copied());
         match newest {
-            Some(newest) if newest > key.merge => {
-                Err(Code::StaleMerge.because(format!("{key}: merge id {newest} is known")))
+            Some(newest) if newest > key.generation => {
+                Err(Code::StaleGeneration.because(format!("{key}: generation {newest} is known")))
             }
-            Some(newest) if newest == key.merge && current.is_none() => {
+            Some(newest) if newest == key.generation && current.is_none() => {
                 Err(Code::TooLate.because(format!("{key} was removed")))
             }
             _ => Ok(current.cloned()),

@@ -125,19 +125,21 @@ impl Store {
         let application = self.application(&key.app)?;
         let state = locked(&application.state);
         state.check_attempt(key)?;
-        let stale = |merge| Code::StaleMerge.because(format!("{key}: merge id {merge} is known"));
+        let stale = |generation| {
+            Code::StaleGeneration.because(format!("{key}: generation {generation} is known"))
+        };
         if let Some(current) = state.shuffles.get(&key.shuffle) {
-            match current.key.merge {
-                merge if merge == key.merge => return Ok(Arc::clone(current)),
-                merge if merge > key.merge => return Err(stale(merge)),
+            match current.key.generation {
+                generation if generation == key.generation => return Ok(Arc::clone(current)),
+                generation if generation > key.generation => return Err(stale(generation)),
                 _ => {}
             }
-        } else if let Some(&merge) = state.tombstones.get(&key.shuffle) {
-            match merge {
-                merge if merge == key.merge => {
+        } else if let Some(&generation) = state.tombstones.get(&key.shuffle) {
+            match generation {
+                generation if generation == key.generation => {
                     return Err(removed.because(format!("{key} was removed")));
                 }
-                merge if merge > key.merge => return Err(stale(merge)),
+                generation if generation > key.generation => return Err(stale(generation)),
                 _ => {}
             }
         }

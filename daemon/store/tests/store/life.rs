@@ -11,9 +11,9 @@ fn refused<T: std::fmt::Debug>(outcome: Result<T, Refusal>) -> Code {
     outcome.unwrap_err().code
 }
 
-fn other_merge(merge: i32) -> ShuffleKey {
+fn other_generation(generation: i32) -> ShuffleKey {
     ShuffleKey {
-        merge: MergeId(merge),
+        generation: GenerationId(generation),
         ..key()
     }
 }
@@ -145,7 +145,7 @@ fn unknown_is_refused_and_never_empty() {
         ),
         Code::UnknownShuffle
     );
-    assert_eq!(layout(&other_merge(1), 0), Code::UnknownShuffle);
+    assert_eq!(layout(&other_generation(1), 0), Code::UnknownShuffle);
     assert_eq!(layout(&other_attempt(0), 0), Code::UnknownApplication);
     assert_eq!(layout(&key(), 0), Code::UnknownPartition);
     world.push(0, 0, b"x");
@@ -193,16 +193,16 @@ fn registering_again_is_harmless_with_the_same_numbers_and_malformed_with_others
 }
 
 #[test]
-fn a_higher_merge_id_replaces_the_older_generation_and_its_files() {
+fn a_higher_generation_replaces_the_older_one_and_its_files() {
     let world = World::new().registered();
     world.push(0, 0, &payload(0, 0, 300_000));
     assert_eq!(world.data_files(DISK).len(), 1);
     world
         .store
-        .register_shuffle(&other_merge(2), spec())
+        .register_shuffle(&other_generation(2), spec())
         .unwrap();
     assert_eq!(world.data_files(DISK).len(), 0);
-    let refuse = |outcome| assert_eq!(refused(outcome), Code::StaleMerge);
+    let refuse = |outcome| assert_eq!(refused(outcome), Code::StaleGeneration);
     refuse(world.store.register_shuffle(&key(), spec()));
     let commit = |key: &ShuffleKey| {
         let (map, map_id) = (MapIndex(0), MapId(1000));
@@ -214,12 +214,13 @@ fn a_higher_merge_id_replaces_the_older_generation_and_its_files() {
         .store
         .push_batch(&key(), &batch(0, 0, &segments, &body));
     refuse(push.map(|_| ()));
-    refuse(
-        world
-            .store
-            .remove_shuffle(&app(), AppAttempt::NONE, ShuffleId(7), Some(MergeId(1))),
-    );
-    commit(&other_merge(2)).unwrap();
+    refuse(world.store.remove_shuffle(
+        &app(),
+        AppAttempt::NONE,
+        ShuffleId(7),
+        Some(GenerationId(1)),
+    ));
+    commit(&other_generation(2)).unwrap();
 }
 
 #[test]
@@ -293,7 +294,7 @@ fn a_removed_shuffle_is_unknown_its_files_are_gone_and_late_pushes_are_told() {
         .unwrap();
     world
         .store
-        .register_shuffle(&other_merge(1), spec())
+        .register_shuffle(&other_generation(1), spec())
         .unwrap();
 }
 

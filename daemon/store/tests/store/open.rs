@@ -20,7 +20,7 @@ fn open(fs: &FakeFs, dirs: &[&str]) -> Result<Arc<Store>, OpenError> {
         StoreConfig {
             dirs,
             memory_bytes: MIB,
-            tail_block_bytes: TAIL_BLOCK_BYTES,
+            tail_part_bytes: TAIL_PART_BYTES,
             executor_roots: vec![],
         },
         environment,

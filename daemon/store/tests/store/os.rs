@@ -17,7 +17,7 @@ fn open(dirs: &[PathBuf]) -> Arc<Store> {
     let config = StoreConfig {
         dirs: dirs.to_vec(),
         memory_bytes: 1 << 20,
-        tail_block_bytes: TAIL_BLOCK_BYTES,
+        tail_part_bytes: TAIL_PART_BYTES,
         executor_roots: vec![],
     };
     Store::open(config, Environment::os()).unwrap()
@@ -110,7 +110,7 @@ fn a_file_cannot_be_a_data_directory() {
     let config = StoreConfig {
         dirs: vec![file.path().to_path_buf()],
         memory_bytes: 1 << 20,
-        tail_block_bytes: TAIL_BLOCK_BYTES,
+        tail_part_bytes: TAIL_PART_BYTES,
         executor_roots: vec![],
     };
     let error = Store::open(config, Environment::os()).unwrap_err();
@@ -139,7 +139,7 @@ fn registered(disk: &Path, root: &Path, dir: &Path) -> Result<(), Code> {
     let config = StoreConfig {
         dirs: vec![disk.to_path_buf()],
         memory_bytes: 1 << 20,
-        tail_block_bytes: TAIL_BLOCK_BYTES,
+        tail_part_bytes: TAIL_PART_BYTES,
         executor_roots: vec![root.to_path_buf()],
     };
     let store = Store::open(config, Environment::os()).unwrap();

@@ -29,7 +29,7 @@ fn start_below(fs: &FakeFs, seed: u64, roots: &[&str]) -> Arc<Store> {
     let config = StoreConfig {
         dirs: vec![DISK.into()],
         memory_bytes: MIB,
-        tail_block_bytes: TAIL_BLOCK_BYTES,
+        tail_part_bytes: TAIL_PART_BYTES,
         executor_roots: roots.iter().map(PathBuf::from).collect(),
     };
     Store::open(config, environment).unwrap()

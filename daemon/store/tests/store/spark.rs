@@ -175,15 +175,18 @@ fn an_empty_block_makes_no_empty_chunk() {
 #[test]
 fn blocks_of_other_generations_and_attempts_are_told_apart() {
     let world = world();
-    let generation = |merge| ShuffleKey {
-        merge: MergeId(merge),
+    let generation = |generation| ShuffleKey {
+        generation: GenerationId(generation),
         ..key()
     };
     assert_eq!(
         push(&world, &generation(1), 0, 3, &payload(0, 3, 300_000)),
         Code::Ok
     );
-    assert_eq!(push(&world, &generation(0), 0, 3, b"old"), Code::StaleMerge);
+    assert_eq!(
+        push(&world, &generation(0), 0, 3, b"old"),
+        Code::StaleGeneration
+    );
     let stale = world.store.merge_statuses(&generation(0)).unwrap_err();
     assert!(
         stale.detail.contains("stale shuffle finalize request"),

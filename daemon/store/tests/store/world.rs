@@ -53,7 +53,7 @@ impl World {
         let config = StoreConfig {
             dirs,
             memory_bytes,
-            tail_block_bytes: TAIL_BLOCK_BYTES,
+            tail_part_bytes: TAIL_PART_BYTES,
             executor_roots: vec![],
         };
         Self {
@@ -158,7 +158,7 @@ pub(crate) fn key() -> ShuffleKey {
         app: app(),
         attempt: Some(AppAttempt::NONE),
         shuffle: ShuffleId(7),
-        merge: MergeId(0),
+        generation: GenerationId(0),
     }
 }
 

@@ -3,23 +3,23 @@
 //! and may be repeated.
 //!
 //! ```text
-//! CommitMap 89  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
+//! CommitMap 89  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation,
 //!               i32 mapIndex, i64 mapId, i64 segments, i64 checksum
-//! AbortMap  90  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
+//! AbortMap  90  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation,
 //!               i32 mapIndex, i64 mapId
 //! ```
 
 use bytes::BytesMut;
 use lodestone_model::{Ledger, MapId, MapIndex};
 
-use super::MergeKey;
+use super::ShuffleAddress;
 use crate::codec::{Bits, Field, FieldError, Reader, message};
 
 message! { strict, 89;
     /// Make the attempt visible, if this is what is held of it.
     pub struct CommitMap {
         /// Which shuffle.
-        pub key: MergeKey,
+        pub key: ShuffleAddress,
         /// Index of the map partition.
         pub map_index: MapIndex,
         /// Spark's task attempt id.
@@ -47,7 +47,7 @@ message! { strict, 90;
     /// Drop what is held of the attempt, and take nothing more of it.
     pub struct AbortMap {
         /// Which shuffle.
-        pub key: MergeKey,
+        pub key: ShuffleAddress,
         /// Index of the map partition.
         pub map_index: MapIndex,
         /// Spark's task attempt id.

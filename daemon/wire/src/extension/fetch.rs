@@ -2,13 +2,13 @@
 //! Which segments there are, and a stream over some of them, by their places.
 //!
 //! ```text
-//! SegmentLayout      86  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
+//! SegmentLayout      86  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation,
 //!                        i32 mapStart, i32 mapEnd, i32[] reduceIds
 //! SegmentLayoutReply 94  i64 incarnation, PartitionLayout[]
 //! PartitionLayout        i32 reduceId, i8 code, LaidRun[]
 //! LaidRun                i32 first, LaidSegment[]
 //! LaidSegment            i32 mapIndex, i64 mapId, i32 sequence, i32 length, i32 records, i32 crc32c
-//! FetchSegments      88  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
+//! FetchSegments      88  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation,
 //!                        WantedChunk[]
 //! WantedChunk            i32 reduceId, SegmentRun[]
 //! SegmentRun             i32 first, i32 count
@@ -18,14 +18,14 @@
 
 use lodestone_model::{Code, Crc32c, LaidRun, LaidSegment, MapId, MapIndex, ReduceId, SegmentRun};
 
-use super::MergeKey;
+use super::ShuffleAddress;
 use crate::codec::{fields, message, record};
 
 message! { strict, 86;
     /// Asks which segments partitions have.
     pub struct SegmentLayout {
         /// Which shuffle.
-        pub key: MergeKey,
+        pub key: ShuffleAddress,
         /// First map index that counts.
         pub map_start: u32,
         /// Map index after the last that counts; 2147483647 for all.
@@ -75,7 +75,7 @@ message! { strict, 88;
     /// Opens a stream of chunks that the reader cuts.
     pub struct FetchSegments {
         /// Which shuffle.
-        pub key: MergeKey,
+        pub key: ShuffleAddress,
         /// The chunks, in the order in which the stream gives them.
         pub chunks: Vec<WantedChunk>,
     }

@@ -34,38 +34,38 @@ pub const LAST_ID: u8 = 127;
 /// every request about a shuffle.
 ///
 /// ```text
-/// MergeKey  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId
+/// MergeKey  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MergeKey {
+pub struct ShuffleAddress {
     /// The generation. Messages of the extension name an attempt.
-    pub generation: ShuffleKey,
+    pub shuffle: ShuffleKey,
     /// Incarnation of the daemon that the client was told.
     pub incarnation: i64,
 }
 
-impl Field for MergeKey {
+impl Field for ShuffleAddress {
     const MIN_BYTES: usize = ShuffleKey::MIN_BYTES + 8;
 
     fn put(&self, out: &mut BytesMut) {
-        self.generation.app.put(out);
-        attempt_of(&self.generation).put(out);
+        self.shuffle.app.put(out);
+        attempt_of(&self.shuffle).put(out);
         self.incarnation.put(out);
-        self.generation.shuffle.put(out);
-        self.generation.merge.put(out);
+        self.shuffle.shuffle.put(out);
+        self.shuffle.generation.put(out);
     }
 
     fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
         let (app, attempt) = (input.field("app")?, Some(input.field("app_attempt")?));
         let incarnation = input.field("incarnation")?;
-        let generation = ShuffleKey {
+        let shuffle = ShuffleKey {
             app,
             attempt,
             shuffle: input.field("shuffle_id")?,
-            merge: input.field("merge_id")?,
+            generation: input.field("generation")?,
         };
         Ok(Self {
-            generation,
+            shuffle,
             incarnation,
         })
     }

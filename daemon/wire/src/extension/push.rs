@@ -2,7 +2,7 @@
 //! Many segments of one map attempt in one body, and one code for each.
 //!
 //! ```text
-//! PushBatch      93  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
+//! PushBatch      93  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation,
 //!                    i32 mapIndex, i64 mapId, i32 firstSegment, Segment[]
 //! Segment            i32 reduceId, i32 sequence, i32 length, i32 records, i32 crc32c
 //! PushBatchReply 71  i64 incarnation, bytes codes
@@ -14,7 +14,7 @@
 use bytes::{BufMut, BytesMut};
 use lodestone_model::{Code, Crc32c, MapId, MapIndex, ReduceId, Segment};
 
-use super::MergeKey;
+use super::ShuffleAddress;
 use crate::codec::{Field, FieldError, Reader, fields, message};
 
 /// Most segments in one batch. A client that has more sends several batches.
@@ -36,7 +36,7 @@ message! { strict, 93;
     /// Segments of one map attempt.
     pub struct PushBatch {
         /// Which shuffle.
-        pub key: MergeKey,
+        pub key: ShuffleAddress,
         /// Index of the map partition.
         pub map_index: MapIndex,
         /// Spark's task attempt id.

@@ -2,20 +2,20 @@
 //! A shuffle is announced before its first push. The answer is `Done`.
 //!
 //! ```text
-//! RegisterShuffle 84  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 mergeId,
+//! RegisterShuffle 84  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation,
 //!                     i8 mode, i32 numMaps, i32 numPartitions, string format
 //! ```
 
 use lodestone_model::{Mode, ShuffleSpec};
 
-use super::MergeKey;
+use super::ShuffleAddress;
 use crate::codec::{byte, fields, message};
 
 message! { strict, 84;
     /// What will be pushed.
     pub struct RegisterShuffle {
         /// Which shuffle.
-        pub key: MergeKey,
+        pub key: ShuffleAddress,
         /// What the driver says of it.
         pub spec: ShuffleSpec,
     }

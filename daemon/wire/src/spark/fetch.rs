@@ -2,13 +2,13 @@
 //! Streams over merged chunks.
 //!
 //! ```text
-//! FetchShuffleBlockChunks 15 appId, string execId, i32 shuffleId, i32 mergeId, i32[] reduceIds,
+//! FetchShuffleBlockChunks 15 appId, string execId, i32 shuffleId, i32 shuffleMergeId, i32[] reduceIds,
 //!                            i32 n, n x i32[] chunkIds
 //! StreamHandle             3 i64 streamId, i32 numChunks
 //! ```
 
 use bytes::BytesMut;
-use lodestone_model::{AppId, MergeId, ReduceId, ShuffleId};
+use lodestone_model::{AppId, GenerationId, ReduceId, ShuffleId};
 
 use super::originals::{get_per_id, put_per_id};
 use crate::codec::{Field, FieldError, Message, Reader, message};
@@ -33,7 +33,7 @@ pub struct FetchShuffleBlockChunks {
     /// The shuffle.
     pub shuffle_id: ShuffleId,
     /// Its generation.
-    pub merge_id: MergeId,
+    pub shuffle_merge_id: GenerationId,
     /// Partitions, and the chunks of each, in the order of the stream.
     pub chunks: Vec<(ReduceId, Vec<u32>)>,
 }
@@ -47,7 +47,7 @@ impl Message for FetchShuffleBlockChunks {
         self.app.put(out);
         self.exec_id.put(out);
         self.shuffle_id.put(out);
-        self.merge_id.put(out);
+        self.shuffle_merge_id.put(out);
         put_per_id(&self.chunks, out);
     }
 
@@ -56,7 +56,7 @@ impl Message for FetchShuffleBlockChunks {
             app: input.field("app")?,
             exec_id: input.field("exec_id")?,
             shuffle_id: input.field("shuffle_id")?,
-            merge_id: input.field("merge_id")?,
+            shuffle_merge_id: input.field("shuffle_merge_id")?,
             chunks: get_per_id(input, "reduce_ids", "chunk_ids")?,
         })
     }

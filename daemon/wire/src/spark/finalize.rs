@@ -2,12 +2,12 @@
 //! The end of a push-merged shuffle, answered with what is in it.
 //!
 //! ```text
-//! FinalizeShuffleMerge 13 appId, i32 appAttempt, i32 shuffleId, i32 mergeId
-//! MergeStatuses        14 i32 shuffleId, i32 mergeId, bitmap[], i32[] reduceIds, i64[] sizes
+//! FinalizeShuffleMerge 13 appId, i32 appAttempt, i32 shuffleId, i32 shuffleMergeId
+//! MergeStatuses        14 i32 shuffleId, i32 shuffleMergeId, bitmap[], i32[] reduceIds, i64[] sizes
 //! ```
 
 use bytes::{BufMut, BytesMut};
-use lodestone_model::{MergeId, MergeStatus, ReduceId, ShuffleId, ShuffleKey};
+use lodestone_model::{GenerationId, MergeStatus, ReduceId, ShuffleId, ShuffleKey};
 use roaring::RoaringBitmap;
 
 use crate::codec::{Field, FieldError, Message, Problem, Reader, message};
@@ -26,7 +26,7 @@ pub struct MergeStatuses {
     /// The shuffle.
     pub shuffle_id: ShuffleId,
     /// Its generation.
-    pub merge_id: MergeId,
+    pub shuffle_merge_id: GenerationId,
     /// One for each partition with at least one block.
     pub partitions: Vec<MergeStatus>,
 }
@@ -62,7 +62,7 @@ impl Message for MergeStatuses {
 
     fn encode_fields(&self, out: &mut BytesMut) {
         self.shuffle_id.put(out);
-        self.merge_id.put(out);
+        self.shuffle_merge_id.put(out);
         crate::codec::put_size(self.partitions.len(), out);
         for partition in &self.partitions {
             put_bitmap(&partition.maps, out);
@@ -79,7 +79,7 @@ impl Message for MergeStatuses {
 
     fn decode_fields(input: &mut Reader<'_>) -> Result<Self, FieldError> {
         let shuffle_id = input.field("shuffle_id")?;
-        let merge_id = input.field("merge_id")?;
+        let shuffle_merge_id = input.field("shuffle_merge_id")?;
         let bitmaps: Vec<Portable> = input.field("bitmaps")?;
         let reduce_ids: Vec<ReduceId> = input.field("reduce_ids")?;
         let sizes: Vec<u64> = input.field("sizes")?;
@@ -104,7 +104,7 @@ impl Message for MergeStatuses {
             .collect();
         Ok(Self {
             shuffle_id,
-            merge_id,
+            shuffle_merge_id,
             partitions,
         })
     }

@@ -2,7 +2,7 @@
 //! One block of one map task: the `meta` of an `UploadStream` whose body is the block.
 //!
 //! ```text
-//! PushBlockStream     12 appId, i32 appAttempt, i32 shuffleId, i32 mergeId, i32 mapIndex,
+//! PushBlockStream     12 appId, i32 appAttempt, i32 shuffleId, i32 shuffleMergeId, i32 mapIndex,
 //!                        i32 reduceId, i32 index
 //! BlockPushReturnCode 18 i8 code, string failureBlockId
 //! ```
@@ -30,7 +30,7 @@ message! { lenient, 18;
     pub struct BlockPushReturnCode {
         /// The code.
         pub code: PushCode,
-        /// `shufflePush_<shuffleId>_<mergeId>_<mapIndex>_<reduceId>`, empty on success.
+        /// `shufflePush_<shuffleId>_<shuffleMergeId>_<mapIndex>_<reduceId>`, empty on success.
         pub failure_block_id: String,
     }
 }
@@ -44,7 +44,7 @@ named_byte! {
         TooLate = 1,
         /// Another block is being appended to the partition.
         Collision = 2,
-        /// A higher merge id is known.
+        /// A higher generation is known.
         Stale = 3,
         /// The registered application attempt is another one.
         TooOldAttempt = 4,

@@ -4,7 +4,7 @@
 //! ```text
 //! RemoveBlocks        7 appId, string execId, string[] blockIds
 //! BlocksRemoved       8 i32 count
-//! RemoveShuffleMerge 19 appId, i32 appAttempt, i32 shuffleId, i32 mergeId (-1 = all)
+//! RemoveShuffleMerge 19 appId, i32 appAttempt, i32 shuffleId, i32 shuffleMergeId (-1 = all)
 //! ```
 //!
 //! `RemoveShuffleMerge` travels one way: there is no answer.
@@ -36,7 +36,7 @@ message! { lenient, 8;
 message! { lenient, 19;
     /// Drop what was merged of a shuffle.
     pub struct RemoveShuffleMerge {
-        /// Which shuffle; merge id -1 for whatever generation is current.
+        /// Which shuffle; -1 for whatever generation is current.
         pub key: ShuffleKey,
     }
 }

@@ -53,7 +53,7 @@ struct Counts {
 #[serde(default, rename_all = "camelCase")]
 struct Shuffle {
     shuffle_id: i64,
-    merge_id: i64,
+    generation: i64,
     maps: u64,
     partitions: u64,
     state: String,
@@ -232,7 +232,7 @@ impl Shuffle {
             .map(|(code, count)| format!("{code} {}", number(*count)));
         vec![
             self.shuffle_id.to_string(),
-            self.merge_id.to_string(),
+            self.generation.to_string(),
             number(self.maps),
             number(self.partitions),
             known(self.sample.as_ref().and_then(Sample::mean)),
@@ -347,7 +347,7 @@ mod tests {
         },
         "shuffles": [
             {
-                "shuffleId": 0, "mergeId": 0, "maps": 12, "partitions": 100, "state": "merged",
+                "shuffleId": 0, "generation": 0, "maps": 12, "partitions": 100, "state": "merged",
                 "services": 1, "readersWaitedMillis": 1234,
                 "sample": {"maps": 2, "blocks": 200, "bytes": 409700, "diskReadMicros": 118},
                 "blocksPushed": 1200, "bytesPushed": 1, "mergedBlocksRead": 100,

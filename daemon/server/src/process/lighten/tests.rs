@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 
 use lodestone_model::{
-    AppAttempt, AppId, Code, Crc32c, MapId, MapIndex, MergeId, Mode, ReduceId, Segment, ShuffleId,
-    ShuffleKey, ShuffleSpec,
+    AppAttempt, AppId, Code, Crc32c, GenerationId, MapId, MapIndex, Mode, ReduceId, Segment,
+    ShuffleId, ShuffleKey, ShuffleSpec,
 };
 use lodestone_store::fs::fake::{Errno, FakeFs};
-use lodestone_store::{Batch, Environment, StoreConfig, TAIL_BLOCK_BYTES};
+use lodestone_store::{Batch, Environment, StoreConfig, TAIL_PART_BYTES};
 use tokio::runtime::Builder;
 use tokio::time::{Instant, advance};
 
@@ -58,7 +58,7 @@ fn loaded(fs: &FakeFs) -> Arc<Store> {
     let config = StoreConfig {
         dirs: vec![PathBuf::from("/disk")],
         memory_bytes: 256 << 20,
-        tail_block_bytes: TAIL_BLOCK_BYTES,
+        tail_part_bytes: TAIL_PART_BYTES,
         executor_roots: Vec::new(),
     };
     let store = Store::open(config, environment).unwrap();
@@ -66,7 +66,7 @@ fn loaded(fs: &FakeFs) -> Arc<Store> {
         app: AppId::new("app-1").unwrap(),
         attempt: Some(AppAttempt::NONE),
         shuffle: ShuffleId(1),
-        merge: MergeId(0),
+        generation: GenerationId(0),
     };
     let spec = ShuffleSpec {
         mode: Mode::Remote,

@@ -6,10 +6,10 @@ use std::net::TcpStream;
 
 use bytes::{Bytes, BytesMut};
 use lodestone_model::{
-    AppAttempt, AppId, Code, Crc32c, LaidSegment, Ledger, MapId, MapIndex, MergeId, Mode, ReduceId,
-    Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
+    AppAttempt, AppId, Code, Crc32c, GenerationId, LaidSegment, Ledger, MapId, MapIndex, Mode,
+    ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
 };
-use lodestone_wire::extension::MergeKey;
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::{
     FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
@@ -40,20 +40,20 @@ pub(crate) fn generation(shuffle_id: i32) -> ShuffleKey {
         app: app(),
         attempt: Some(AppAttempt::NONE),
         shuffle: ShuffleId(shuffle_id),
-        merge: MergeId(0),
+        generation: GenerationId(0),
     }
 }
 
-pub(crate) fn key(daemon: &Daemon, shuffle_id: i32) -> MergeKey {
-    MergeKey {
-        generation: generation(shuffle_id),
+pub(crate) fn key(daemon: &Daemon, shuffle_id: i32) -> ShuffleAddress {
+    ShuffleAddress {
+        shuffle: generation(shuffle_id),
         incarnation: daemon.incarnation(),
     }
 }
 
 /// The batch for segments of these partitions and bytes, and its body.
 pub(crate) fn batch(
-    key: &MergeKey,
+    key: &ShuffleAddress,
     map_index: u32,
     map_id: i64,
     parts: &[(u32, &[u8])],
@@ -216,14 +216,14 @@ impl Client {
         self.failure_of(id)
     }
 
-    pub(crate) fn register(&mut self, key: &MergeKey, num_maps: u32, num_partitions: u32) {
+    pub(crate) fn register(&mut self, key: &ShuffleAddress, num_maps: u32, num_partitions: u32) {
         self.register_as(Mode::Merge, key, num_maps, num_partitions);
     }
 
     pub(crate) fn register_as(
         &mut self,
         mode: Mode,
-        key: &MergeKey,
+        key: &ShuffleAddress,
         num_maps: u32,
         num_partitions: u32,
     ) {
@@ -239,7 +239,7 @@ impl Client {
 
     pub(crate) fn push(
         &mut self,
-        key: &MergeKey,
+        key: &ShuffleAddress,
         map_index: u32,
         map_id: i64,
         parts: &[(u32, &[u8])],
@@ -252,7 +252,7 @@ impl Client {
     /// Pushes all of a map output in one batch, and commits it.
     pub(crate) fn output(
         &mut self,
-        key: &MergeKey,
+        key: &ShuffleAddress,
         map_index: u32,
         map_id: i64,
         parts: &[(u32, &[u8])],
@@ -266,7 +266,7 @@ impl Client {
 
     pub(crate) fn layout(
         &mut self,
-        key: &MergeKey,
+        key: &ShuffleAddress,
         maps: (u32, u32),
         reduce_ids: &[u32],
     ) -> SegmentLayoutReply {
@@ -280,7 +280,11 @@ impl Client {
     }
 
     /// Opens a stream of chunks: partition, and runs of places (first, count).
-    pub(crate) fn open(&mut self, key: &MergeKey, chunks: &[(u32, &[(u32, u32)])]) -> StreamHandle {
+    pub(crate) fn open(
+        &mut self,
+        key: &ShuffleAddress,
+        chunks: &[(u32, &[(u32, u32)])],
+    ) -> StreamHandle {
         let run = |&(first, count): &(u32, u32)| SegmentRun { first, count };
         let chunk = |&(reduce_id, runs): &(u32, &[(u32, u32)])| WantedChunk {
             reduce_id: ReduceId(reduce_id),
@@ -295,7 +299,7 @@ impl Client {
     /// Opens a stream over all of a partition, so many segments in a chunk.
     pub(crate) fn open_partition(
         &mut self,
-        key: &MergeKey,
+        key: &ShuffleAddress,
         reduce: u32,
         in_a_chunk: u32,
     ) -> (StreamHandle, Vec<Vec<LaidSegment>>) {
@@ -314,7 +318,7 @@ impl Client {
     }
 
     /// Makes a partition of 64 MiB and asks for all of it, without reading a byte of the answers.
-    pub(crate) fn ask_for_more_than_sockets_hold(&mut self, key: &MergeKey) {
+    pub(crate) fn ask_for_more_than_sockets_hold(&mut self, key: &ShuffleAddress) {
         let block = vec![7; 1 << 20];
         self.register(key, 64, 1);
         for map in 0..64 {
@@ -369,7 +373,11 @@ impl Client {
     }
 
     /// All bytes of a partition by (mapIndex, mapId), each checked against its checksum.
-    pub(crate) fn partition(&mut self, key: &MergeKey, reduce: u32) -> Vec<(u32, i64, Bytes)> {
+    pub(crate) fn partition(
+        &mut self,
+        key: &ShuffleAddress,
+        reduce: u32,
+    ) -> Vec<(u32, i64, Bytes)> {
         let (handle, chunks) = self.open_partition(key, reduce, 3);
         let bodies = self.take(&handle);
         let mut found = Vec::new();

@@ -9,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
 use lodestone_server::service::{BLOCKING_THREADS, Service, Shares};
-use lodestone_store::{Environment, Store, StoreConfig, TAIL_BLOCK_BYTES};
-use lodestone_wire::extension::MergeKey;
+use lodestone_store::{Environment, Store, StoreConfig, TAIL_PART_BYTES};
+use lodestone_wire::extension::ShuffleAddress;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
@@ -40,7 +40,7 @@ impl Inside {
         let config = StoreConfig {
             dirs: vec![dir.path().to_owned()],
             memory_bytes: shares.store_bytes,
-            tail_block_bytes: TAIL_BLOCK_BYTES,
+            tail_part_bytes: TAIL_PART_BYTES,
             executor_roots: Vec::new(),
         };
         let store = Store::open(config, environment).unwrap();
@@ -81,9 +81,9 @@ impl Inside {
         Client::over(TcpStream::connect(self.address).unwrap())
     }
 
-    pub(crate) fn key(&self, shuffle_id: i32) -> MergeKey {
-        MergeKey {
-            generation: generation(shuffle_id),
+    pub(crate) fn key(&self, shuffle_id: i32) -> ShuffleAddress {
+        ShuffleAddress {
+            shuffle: generation(shuffle_id),
             incarnation: self.service.incarnation(),
         }
     }

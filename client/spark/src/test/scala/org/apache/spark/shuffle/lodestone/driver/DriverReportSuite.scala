@@ -54,7 +54,7 @@ class DriverReportSuite extends DriverHarness {
     assertEquals(expected, numbers(report().get("totals"), pushRead: _*))
     assertEquals(
       Seq(8L, 0L, 2L, 20L, 1L),
-      numbers(shuffle(8), "shuffleId", "mergeId", "maps", "partitions", "services"))
+      numbers(shuffle(8), "shuffleId", "generation", "maps", "partitions", "services"))
     assertEquals("merged", shuffle(8).get("state").asText)
     assertEquals(
       Seq(7L, 1L),
@@ -217,10 +217,10 @@ class DriverReportSuite extends DriverHarness {
       s"""{"version":"${ServiceClient.ClientName}","application":"an \\"app\\"",
          |"totals":{"shuffles":2,"merged":0,"plain":1,"remote":0,"readersWaitedMillis":0,
          |$zeros,"reasons":{"SINGLE_MAP":1}},
-         |"shuffles":[{"shuffleId":3,"mergeId":0,"maps":40,"partitions":7,"state":"plain",
+         |"shuffles":[{"shuffleId":3,"generation":0,"maps":40,"partitions":7,"state":"plain",
          |"services":0,"readersWaitedMillis":0,
          |$zeros,"reasons":{"SINGLE_MAP":1}},
-         |{"shuffleId":4,"mergeId":0,"maps":2,"partitions":2,"state":"registered",
+         |{"shuffleId":4,"generation":0,"maps":2,"partitions":2,"state":"registered",
          |"services":0,"readersWaitedMillis":0,
          |"sample":{"maps":1,"blocks":2,"bytes":3,"diskReadMicros":-1,
          |"leastBlocks":5,"largestMeanBytes":6},

@@ -48,7 +48,7 @@ private[driver] object ReportJson {
     val node = records
       .addObject()
       .put("shuffleId", record.shuffleId)
-      .put("mergeId", record.mergeId)
+      .put("generation", record.mergeId)
       .put("maps", record.numMaps)
       .put("partitions", record.numPartitions)
       .put("state", record.state.name)
