@@ -156,7 +156,7 @@ impl Service {
     pub fn with_disks(store: Arc<Store>, shares: Shares, fs: Arc<MeasuredFs>) -> Arc<Self> {
         // Stream ids of another daemon start must not fit.
         let kept_bytes = (shares.upload_bytes / KEPT_PART).min(MOST_KEPT_BYTES);
-        let first_stream = store.life().cast_signed() & 0x00ff_ffff_ffff_0000;
+        let first_stream = store.process_number().cast_signed() & 0x00ff_ffff_ffff_0000;
         Arc::new(Self {
             store,
             uploads: Pool::new(shares.upload_bytes - kept_bytes),

@@ -13,7 +13,7 @@ impl Store {
     /// disk.
     pub fn limit_memory(&self, bytes: u64) {
         self.resources.budget.set_limit(bytes);
-        self.relieve_memory();
+        self.write_out_if_short();
         self.resources.pages.trim();
     }
 
@@ -28,8 +28,8 @@ impl Store {
     }
 
     /// If memory is short, writes out partitions until it is not.
-    pub(crate) fn relieve_memory(&self) {
-        merge::relieve(&self.resources, || self.partitions_by_generation());
+    pub(crate) fn write_out_if_short(&self) {
+        merge::write_out_if_short(&self.resources, || self.partitions_by_generation());
     }
 
     /// Bytes that remote shuffles have in memory only.

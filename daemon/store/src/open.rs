@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
 use crate::fs::Fs;
-use crate::handover::{Adopted, forget};
+use crate::handover::{TakenOver, forget};
 use crate::index::kind::Kind;
 use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
-use crate::resource::incarnation::{self, Leftover, OpenError, Place};
+use crate::resource::incarnation::{self, Leftover, OpenError, StartDirs};
 use crate::resource::pages::Pages;
 use crate::resource::{Environment, Resources, locked, writing};
 use crate::state::registrations::{Earlier, Registrations};
@@ -52,13 +52,13 @@ impl Store {
             .collect();
         let is_all = left.iter().all(|left| left.is_all);
         let mut leftovers: Vec<_> = left.into_iter().map(|left| left.found).collect();
-        let mut adopted = Adopted::find(&dirs, &mut leftovers, fs)?;
+        let mut taken_over = TakenOver::find(&dirs, &mut leftovers, fs)?;
         let leftovers: Vec<_> = leftovers.into_iter().flatten().collect();
-        let (incarnation, roots, locks) = match &mut adopted {
-            Some(adopted) => adopted.take_place(),
-            None => make_place(&config.dirs, &environment)?,
+        let (incarnation, roots, locks) = match &mut taken_over {
+            Some(taken_over) => taken_over.take_start_dirs(),
+            None => make_start_dirs(&config.dirs, &environment)?,
         };
-        let life = environment.random.next_u64().map_err(OpenError::NoRandom)?;
+        let process_number = environment.random.next_u64().map_err(OpenError::NoRandom)?;
         let earlier_roots = leftovers.iter().map(|leftover| &leftover.root);
         let earlier = Earlier::read(fs, earlier_roots.chain(roots.first()).map(PathBuf::as_path));
         let budget = Arc::new(Budget::new(config.memory_bytes));
@@ -77,12 +77,12 @@ impl Store {
             executor_roots: config.executor_roots,
             draining: AtomicBool::new(false),
             incarnation,
-            life,
+            process_number,
             locks: Mutex::new(locks),
         });
         store.follow(earlier, &leftovers, is_all);
-        if let Some(adopted) = adopted {
-            store.go_on(adopted);
+        if let Some(taken_over) = taken_over {
+            store.go_on(taken_over);
         }
         Ok(store)
     }
@@ -136,7 +136,7 @@ impl Store {
     /// Ends as [`Store::close`] does, but leaves remote shuffles to the next start on the same directories,
     /// which goes on with them in the place of this one. Writes out what is in memory.
     pub fn hand_over(&self) {
-        if !self.give() {
+        if !self.write_handover() {
             self.close();
             return;
         }
@@ -169,7 +169,7 @@ fn named_once(dirs: &[PathBuf], fs: &dyn Fs) -> Result<Vec<String>, OpenError> {
 }
 
 /// Makes a new incarnation's directory on each disk.
-fn make_place(dirs: &[PathBuf], environment: &Environment) -> Result<Place, OpenError> {
+fn make_start_dirs(dirs: &[PathBuf], environment: &Environment) -> Result<StartDirs, OpenError> {
     let incarnation = incarnation::draw(environment.random.as_ref())?;
     let (mut roots, mut locks) = (Vec::new(), Vec::new());
     for dir in dirs {

@@ -61,7 +61,7 @@ pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHand
     let mut blocks = Vec::with_capacity(message.chunks.len());
     for wanted in message.chunks {
         let (reduce, places) = (wanted.reduce_id, wanted.runs.into_boxed_slice());
-        call.service.store.check_places(key, reduce, &places)?;
+        call.service.store.check_slots(key, reduce, &places)?;
         blocks.push(Block::Segments {
             shuffle: key.shuffle,
             generation: key.generation,

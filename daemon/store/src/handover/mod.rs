@@ -11,14 +11,14 @@
 //! It is taken over once: the file is removed before anything in it is used. A start that is killed
 //! afterwards leaves no such file, and its data is what that of any killed start is: lost.
 
-mod adopt;
-mod give;
-mod notes;
+mod entries;
+mod read;
+mod write;
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-pub(crate) use adopt::Adopted;
+pub(crate) use read::TakenOver;
 
 use crate::fs::Fs;
 

@@ -4,22 +4,22 @@
 
 use roaring::RoaringBitmap;
 
-use super::place::{Placed, placed};
 use super::segment::Segments;
+use super::slot::{SegmentAt, with_offsets};
 
 /// A chunk ends at the first segment boundary at or past this many bytes. Spark's default
 /// (`spark.shuffle.push.server.minChunkSizeInMergedShuffleFile`).
 pub const CHUNK_BYTES: u64 = 2 * 1024 * 1024;
 
 /// The chunks of a partition.
-pub(crate) fn cut(segments: &Segments) -> impl Iterator<Item = Vec<Placed>> {
-    let mut all = placed(segments);
+pub(crate) fn cut(segments: &Segments) -> impl Iterator<Item = Vec<SegmentAt>> {
+    let mut all = with_offsets(segments);
     std::iter::from_fn(move || {
         let mut chunk = Vec::new();
         let mut bytes = 0;
-        for placed in all.by_ref() {
-            bytes += u64::from(placed.segment.length);
-            chunk.push(placed);
+        for found in all.by_ref() {
+            bytes += u64::from(found.segment.length);
+            chunk.push(found);
             if bytes >= CHUNK_BYTES {
                 break;
             }
@@ -29,10 +29,10 @@ pub(crate) fn cut(segments: &Segments) -> impl Iterator<Item = Vec<Placed>> {
 }
 
 /// Appends the bitmap of the chunk's map indexes; writing to memory does not fail.
-pub(crate) fn write_bitmap(chunk: &[Placed], into: &mut Vec<u8>) -> Option<()> {
+pub(crate) fn write_bitmap(chunk: &[SegmentAt], into: &mut Vec<u8>) -> Option<()> {
     let maps: RoaringBitmap = chunk
         .iter()
-        .map(|placed| placed.segment.map_index.0)
+        .map(|found| found.segment.map_index.0)
         .collect();
     maps.serialize_into(into).ok()
 }

@@ -4,5 +4,5 @@
 
 pub(crate) mod chunk;
 pub(crate) mod kind;
-pub(crate) mod place;
 pub(crate) mod segment;
+pub(crate) mod slot;

@@ -109,10 +109,10 @@ impl Segments {
     ) -> Vec<(u64, u64)> {
         let mut left = Vec::new();
         let mut offset = 0;
-        for (place, entry) in self.entries.iter_mut().enumerate() {
+        for (slot, entry) in self.entries.iter_mut().enumerate() {
             let length = u64::from(entry.length);
             let is_its = entry.map_index == map_index.0 && entry.map_id == map_id.0;
-            if is_its && place >= in_memory && closed_up {
+            if is_its && slot >= in_memory && closed_up {
                 entry.sequence = GONE;
                 entry.length = 0;
             } else if is_its && entry.sequence != GONE {

@@ -10,10 +10,10 @@ use lodestone_model::{
 };
 
 use crate::fs::{File, Open};
-use crate::index::place::{Placed, are_places, at, selected};
 use crate::index::segment::{Segments, is_gone};
-use crate::merge::{FileRun, Partition, View};
-use crate::resource::home::Place;
+use crate::index::slot::{SegmentAt, at, check_slots, selected};
+use crate::merge::{FileRange, Partition, View};
+use crate::resource::home::DataFile;
 use crate::resource::planted::{self, Bug};
 use crate::resource::{Resources, reading};
 use crate::state::generation::Generation;
@@ -60,15 +60,15 @@ impl ChunkData {
 }
 
 /// A run of a chunk's bytes before the file is opened.
-enum Run {
-    File(FileRun),
+enum ByteSource {
+    File(FileRange),
     Memory(Bytes),
 }
 
-impl Run {
+impl ByteSource {
     fn length(&self) -> u64 {
         match self {
-            Self::File(run) => run.length,
+            Self::File(range) => range.length,
             Self::Memory(bytes) => bytes.len() as u64,
         }
     }
@@ -83,14 +83,14 @@ impl Store {
     }
 
     /// Refuses unless these are places of the partition, none of its runs empty, and in order.
-    pub fn check_places(
+    pub fn check_slots(
         &self,
         key: &ShuffleKey,
         reduce: ReduceId,
-        places: &[SegmentRun],
+        slots: &[SegmentRun],
     ) -> Result<(), Refusal> {
         self.view(key, reduce, |_, view| {
-            check(key, reduce, view.segments, places)
+            check(key, reduce, view.segments, slots)
         })
     }
 
@@ -125,12 +125,12 @@ impl Store {
         &self,
         key: &ShuffleKey,
         reduce: ReduceId,
-        places: &[SegmentRun],
+        slots: &[SegmentRun],
     ) -> Result<ChunkData, Refusal> {
         self.data(key, reduce, |_, segments| {
-            check(key, reduce, segments, places)?;
-            let found = at(segments, places);
-            if found.iter().any(|placed| is_gone(&placed.segment)) {
+            check(key, reduce, segments, slots)?;
+            let found = at(segments, slots);
+            if found.iter().any(|one| is_gone(&one.segment)) {
                 let detail = format!("a segment of partition {reduce} of {key} is gone");
                 return Err(Code::Aborted.because(detail));
             }
@@ -143,15 +143,15 @@ impl Store {
         &self,
         key: &ShuffleKey,
         reduce: ReduceId,
-        choose: impl FnOnce(&Generation, &Segments) -> Result<Vec<Placed>, Refusal>,
+        choose: impl FnOnce(&Generation, &Segments) -> Result<Vec<SegmentAt>, Refusal>,
     ) -> Result<ChunkData, Refusal> {
         let (generation, partition) = self.look_up(key, reduce)?;
-        let runs = generation.view(&partition, |view| {
-            let placed = choose(&generation, view.segments)?;
-            runs(view, &placed).ok_or_else(|| generation.refuse(Code::Internal))
+        let sources = generation.view(&partition, |view| {
+            let found = choose(&generation, view.segments)?;
+            sources(view, &found).ok_or_else(|| generation.refuse(Code::Internal))
         })?;
-        partition.note_read(runs.iter().map(Run::length).sum());
-        open_parts(&self.resources, &generation, reduce, runs)
+        partition.count_read(sources.iter().map(ByteSource::length).sum());
+        open_parts(&self.resources, &generation, reduce, sources)
     }
 
     /// Shows a partition that is not empty and may be read.
@@ -200,9 +200,9 @@ fn check(
     key: &ShuffleKey,
     reduce: ReduceId,
     segments: &Segments,
-    places: &[SegmentRun],
+    slots: &[SegmentRun],
 ) -> Result<(), Refusal> {
-    are_places(segments, places).map_err(|what| {
+    check_slots(segments, slots).map_err(|what| {
         let count = segments.len();
         let detail = format!("a chunk of {key}, partition {reduce} of {count} segments, {what}");
         Code::Malformed.because(detail)
@@ -210,37 +210,35 @@ fn check(
 }
 
 /// The runs of a chunk's bytes. A segment is wholly on disk or wholly in the tail.
-fn runs(view: &View<'_>, chunk: &[Placed]) -> Option<Vec<Run>> {
+fn sources(view: &View<'_>, chunk: &[SegmentAt]) -> Option<Vec<ByteSource>> {
     let on_disk = view.extents.bytes();
-    let mut runs = Vec::new();
+    let mut sources = Vec::new();
     for (offset, length) in joined(chunk, on_disk) {
         match offset.checked_sub(on_disk) {
             Some(start) => {
                 let start = usize::try_from(start).ok()?;
                 let end = start.checked_add(usize::try_from(length).ok()?)?;
                 let shared = view.in_memory(&(start..end));
-                runs.extend(shared.into_iter().map(Run::Memory));
+                sources.extend(shared.into_iter().map(ByteSource::Memory));
             }
-            None => runs.extend(view.extents.runs(offset, length).map(Run::File)),
+            None => sources.extend(view.extents.ranges(offset, length).map(ByteSource::File)),
         }
     }
     let wanted: u64 = chunk.iter().map(|p| u64::from(p.segment.length)).sum();
-    let found: u64 = runs.iter().map(Run::length).sum();
-    (found == wanted).then_some(runs)
+    let found: u64 = sources.iter().map(ByteSource::length).sum();
+    (found == wanted).then_some(sources)
 }
 
 /// Ranges of the partition's bytes: adjacent segments are one, but none goes over `border`.
-fn joined(chunk: &[Placed], border: u64) -> Vec<(u64, u64)> {
+fn joined(chunk: &[SegmentAt], border: u64) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
-    for placed in chunk {
-        let length = u64::from(placed.segment.length);
+    for one in chunk {
+        let length = u64::from(one.segment.length);
         match joined.last_mut() {
-            Some((start, so_far))
-                if *start + *so_far == placed.offset && placed.offset != border =>
-            {
+            Some((start, so_far)) if *start + *so_far == one.offset && one.offset != border => {
                 *so_far += length;
             }
-            _ => joined.push((placed.offset, length)),
+            _ => joined.push((one.offset, length)),
         }
     }
     joined
@@ -251,29 +249,29 @@ fn open_parts(
     resources: &Resources,
     generation: &Generation,
     reduce: ReduceId,
-    runs: Vec<Run>,
+    sources: Vec<ByteSource>,
 ) -> Result<ChunkData, Refusal> {
-    let mut open: Vec<(Place, Arc<dyn File>)> = Vec::new();
-    let mut parts = Vec::with_capacity(runs.len());
-    for run in runs {
-        parts.push(match run {
-            Run::Memory(bytes) => Part::Memory(bytes),
-            Run::File(run) => {
-                let known = open.iter().find(|(place, _)| *place == run.place);
+    let mut open: Vec<(DataFile, Arc<dyn File>)> = Vec::new();
+    let mut parts = Vec::with_capacity(sources.len());
+    for source in sources {
+        parts.push(match source {
+            ByteSource::Memory(bytes) => Part::Memory(bytes),
+            ByteSource::File(range) => {
+                let known = open.iter().find(|(opened, _)| *opened == range.file);
                 let file = match known {
                     Some((_, file)) => Arc::clone(file),
                     None => {
-                        let path = generation.home.path(resources, run.place, reduce);
+                        let path = generation.home.path(resources, range.file, reduce);
                         let opened = resources.fs().open(&path, Open::Read);
                         let file = opened.map_err(|error| open_refusal(generation, &error))?;
-                        open.push((run.place, Arc::clone(&file)));
+                        open.push((range.file, Arc::clone(&file)));
                         file
                     }
                 };
                 Part::File {
                     file,
-                    offset: run.offset,
-                    length: run.length,
+                    offset: range.offset,
+                    length: range.length,
                 }
             }
         });

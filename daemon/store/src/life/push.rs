@@ -80,20 +80,20 @@ impl Store {
             };
             let mut codes = vec![Code::Duplicate; before];
             let mut more = Ledger::default();
-            for (piece, partition) in batch.pieces().zip(partitions).skip(before) {
-                let code = self.append(partition, &piece);
+            for (segment, partition) in batch.segments().zip(partitions).skip(before) {
+                let code = self.append(partition, &segment);
                 if code != Code::Ok {
                     codes.resize(count, code);
                     break;
                 }
-                more = more.and(piece.ledger());
+                more = more.and(segment.ledger());
                 codes.push(Code::Ok);
             }
             attempt.take(batch.first_segment, more);
             Ok(codes)
         });
         // Not before: while the disks are slow, other batches of the attempt would wait for the relief.
-        self.relieve_memory();
+        self.write_out_if_short();
         match taken {
             Ok(Ok(codes)) => codes,
             Ok(Err(code)) | Err(code) => {
@@ -110,24 +110,24 @@ impl Store {
         }
     }
 
-    fn append(&self, partition: &Partition, piece: &Piece<'_>) -> Code {
-        if crc32c::crc32c(piece.bytes) != piece.segment.crc32c.0 {
+    fn append(&self, partition: &Partition, segment: &BatchSegment<'_>) -> Code {
+        if crc32c::crc32c(segment.bytes) != segment.laid.crc32c.0 {
             return Code::ChecksumMismatch;
         }
-        partition.append(&self.resources, &piece.segment, piece.bytes)
+        partition.append(&self.resources, &segment.laid, segment.bytes)
     }
 }
 
 /// One segment of a batch.
-struct Piece<'a> {
+struct BatchSegment<'a> {
     reduce: ReduceId,
-    segment: LaidSegment,
+    laid: LaidSegment,
     bytes: &'a [u8],
 }
 
-impl Piece<'_> {
+impl BatchSegment<'_> {
     fn ledger(&self) -> Ledger {
-        Ledger::of(self.reduce, [self.segment])
+        Ledger::of(self.reduce, [self.laid])
     }
 }
 
@@ -135,22 +135,21 @@ impl<'a> Batch<'a> {
     /// How many of its first segments were taken of this attempt before.
     pub(crate) fn taken_of(&self, attempt: &Attempt) -> Result<usize, Code> {
         let ledger = |count| {
-            let pieces = self.pieces().take(count);
-            pieces.fold(Ledger::default(), |sum, piece| sum.and(piece.ledger()))
+            let segments = self.segments().take(count);
+            segments.fold(Ledger::default(), |sum, segment| sum.and(segment.ledger()))
         };
         attempt.taken(self.first_segment, self.segments.len(), ledger)
     }
 
-    fn pieces(&self) -> impl Iterator<Item = Piece<'a>> {
+    fn segments(&self) -> impl Iterator<Item = BatchSegment<'a>> {
         let (map_index, map_id) = (self.map_index, self.map_id);
         let mut rest = self.body;
         self.segments.iter().map(move |header| {
             let (bytes, after) = rest.split_at(header.length as usize);
             rest = after;
-            let segment = header.laid(map_index, map_id);
-            Piece {
+            BatchSegment {
                 reduce: header.reduce_id,
-                segment,
+                laid: header.laid(map_index, map_id),
                 bytes,
             }
         })

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use lodestone_model::{Code, LaidSegment, MapId, MapIndex};
 
-use super::extents::FileRun;
+use super::extents::FileRange;
 use super::partition::{Inner, Partition, Phase};
 use crate::resource::Resources;
 
@@ -27,12 +27,12 @@ impl Partition {
                 return Ok(());
             }
             let holes = inner.abort(attempt);
-            self.note_tail(&inner);
+            self.update_tail_hints(&inner);
             holes
         };
         for hole in holes {
             let (reduce, bytes) = (self.reduce(), (hole.offset, hole.length));
-            match self.home().punch(resources, hole.place, reduce, bytes) {
+            match self.home().punch(resources, hole.file, reduce, bytes) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     tracing::warn!(%reduce, ?hole, %error, "give space of an aborted attempt back");
                 }
@@ -46,7 +46,7 @@ impl Partition {
 impl Inner {
     /// Marks the segments as gone, closes up the tail, and says where in files their bytes are. Readers
     /// that share the tail keep it from being closed up: the bytes stay then, and nobody finds them.
-    fn abort(&mut self, attempt: (MapIndex, MapId)) -> Vec<FileRun> {
+    fn abort(&mut self, attempt: (MapIndex, MapId)) -> Vec<FileRange> {
         let (map_index, map_id) = attempt;
         let is_its =
             |segment: &LaidSegment| segment.map_index == map_index && segment.map_id == map_id;
@@ -67,20 +67,20 @@ impl Inner {
         let on_disk = self.extents.bytes();
         let left = self.segments.abort(attempt, self.on_file, closed_up);
         let on_disk = left.into_iter().filter(|(offset, _)| *offset < on_disk);
-        let runs = on_disk.flat_map(|(offset, length)| self.extents.runs(offset, length));
-        joined(runs)
+        let ranges = on_disk.flat_map(|(offset, length)| self.extents.ranges(offset, length));
+        joined(ranges)
     }
 }
 
 /// Runs that follow one another are one hole.
-fn joined(runs: impl Iterator<Item = FileRun>) -> Vec<FileRun> {
-    let mut holes: Vec<FileRun> = Vec::new();
-    for run in runs {
+fn joined(ranges: impl Iterator<Item = FileRange>) -> Vec<FileRange> {
+    let mut holes: Vec<FileRange> = Vec::new();
+    for range in ranges {
         match holes.last_mut() {
-            Some(last) if last.place == run.place && last.offset + last.length == run.offset => {
-                last.length += run.length;
+            Some(last) if last.file == range.file && last.offset + last.length == range.offset => {
+                last.length += range.length;
             }
-            _ => holes.push(run),
+            _ => holes.push(range),
         }
     }
     holes.retain(|hole| hole.length >= HOLE_BYTES_MIN);

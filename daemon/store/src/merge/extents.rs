@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::resource::home::Place;
+use crate::resource::home::DataFile;
 
 /// One run of a partition's bytes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Extent {
-    place: Place,
+    file: DataFile,
     /// Where it starts in the file.
     offset: u64,
     /// Where it ends in the partition.
@@ -17,8 +17,8 @@ struct Extent {
 
 /// A run of bytes in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileRun {
-    pub(crate) place: Place,
+pub(crate) struct FileRange {
+    pub(crate) file: DataFile,
     pub(crate) offset: u64,
     pub(crate) length: u64,
 }
@@ -36,12 +36,12 @@ impl Extents {
     }
 
     /// Appends a run; one that continues the last is joined with it.
-    pub(crate) fn push(&mut self, run: FileRun) {
-        if run.length == 0 {
+    pub(crate) fn push(&mut self, range: FileRange) {
+        if range.length == 0 {
             return;
         }
         let start = self.bytes();
-        let end = start + run.length;
+        let end = start + range.length;
         let before = self
             .list
             .len()
@@ -49,8 +49,8 @@ impl Extents {
             .and_then(|at| self.list.get(at));
         let last_start = before.map_or(0, |before| before.end);
         if let Some(last) = self.list.last_mut()
-            && last.place == run.place
-            && last.offset + (last.end - last_start) == run.offset
+            && last.file == range.file
+            && last.offset + (last.end - last_start) == range.offset
         {
             last.end = end;
             return;
@@ -58,12 +58,12 @@ impl Extents {
         if self.list.len() == self.list.capacity() {
             self.list.reserve_exact(1.max(self.list.len() / 4));
         }
-        let (place, offset) = (run.place, run.offset);
-        self.list.push(Extent { place, offset, end });
+        let (file, offset) = (range.file, range.offset);
+        self.list.push(Extent { file, offset, end });
     }
 
     /// The runs that hold a range of the partition's bytes; nothing beyond [`Extents::bytes`].
-    pub(crate) fn runs(&self, offset: u64, length: u64) -> impl Iterator<Item = FileRun> {
+    pub(crate) fn ranges(&self, offset: u64, length: u64) -> impl Iterator<Item = FileRange> {
         let first = self.list.partition_point(|extent| extent.end <= offset);
         let before = first.checked_sub(1).and_then(|at| self.list.get(at));
         let mut start = before.map_or(0, |before| before.end);
@@ -71,13 +71,13 @@ impl Extents {
         self.list.iter().skip(first).map_while(move |extent| {
             let from = start.max(offset);
             let to = extent.end.min(until);
-            let run = FileRun {
-                place: extent.place,
+            let range = FileRange {
+                file: extent.file,
                 offset: extent.offset + (from - start),
                 length: to.checked_sub(from).filter(|length| *length > 0)?,
             };
             start = extent.end;
-            Some(run)
+            Some(range)
         })
     }
 
@@ -101,9 +101,9 @@ impl Extents {
 mod tests {
     use super::*;
 
-    fn run(place: Place, offset: u64, length: u64) -> FileRun {
-        FileRun {
-            place,
+    fn range(file: DataFile, offset: u64, length: u64) -> FileRange {
+        FileRange {
+            file,
             offset,
             length,
         }
@@ -111,39 +111,42 @@ mod tests {
 
     fn sample() -> Extents {
         let mut extents = Extents::default();
-        extents.push(run(Place::Spill(0), 1000, 10));
-        extents.push(run(Place::Spill(0), 1010, 10));
-        extents.push(run(Place::Spill(0), 5000, 30));
-        extents.push(run(Place::Own(1), 0, 50));
+        extents.push(range(DataFile::Shared(0), 1000, 10));
+        extents.push(range(DataFile::Shared(0), 1010, 10));
+        extents.push(range(DataFile::Shared(0), 5000, 30));
+        extents.push(range(DataFile::Own(1), 0, 50));
         extents
     }
 
     #[test]
-    fn a_range_is_found_in_the_runs_that_hold_it() {
+    fn a_range_is_found_in_the_file_ranges_that_hold_it() {
         let extents = sample();
         assert_eq!(extents.bytes(), 100);
-        let runs = |offset, length| extents.runs(offset, length).collect::<Vec<_>>();
+        let ranges = |offset, length| extents.ranges(offset, length).collect::<Vec<_>>();
         let all = [
-            run(Place::Spill(0), 1000, 20),
-            run(Place::Spill(0), 5000, 30),
-            run(Place::Own(1), 0, 50),
+            range(DataFile::Shared(0), 1000, 20),
+            range(DataFile::Shared(0), 5000, 30),
+            range(DataFile::Own(1), 0, 50),
         ];
-        assert_eq!(runs(0, 100), all);
-        assert_eq!(runs(5, 5), [run(Place::Spill(0), 1005, 5)]);
-        assert_eq!(runs(20, 30), [run(Place::Spill(0), 5000, 30)]);
+        assert_eq!(ranges(0, 100), all);
+        assert_eq!(ranges(5, 5), [range(DataFile::Shared(0), 1005, 5)]);
+        assert_eq!(ranges(20, 30), [range(DataFile::Shared(0), 5000, 30)]);
         assert_eq!(
-            runs(49, 2),
-            [run(Place::Spill(0), 5029, 1), run(Place::Own(1), 0, 1)]
+            ranges(49, 2),
+            [
+                range(DataFile::Shared(0), 5029, 1),
+                range(DataFile::Own(1), 0, 1)
+            ]
         );
-        assert_eq!(runs(90, 10), [run(Place::Own(1), 40, 10)]);
+        assert_eq!(ranges(90, 10), [range(DataFile::Own(1), 40, 10)]);
     }
 
     #[test]
-    fn what_was_not_written_is_in_no_run() {
+    fn unwritten_bytes_are_in_no_file_range() {
         let extents = sample();
-        assert_eq!(extents.runs(100, 5).count(), 0);
-        let held: u64 = extents.runs(95, 20).map(|run| run.length).sum();
+        assert_eq!(extents.ranges(100, 5).count(), 0);
+        let held: u64 = extents.ranges(95, 20).map(|range| range.length).sum();
         assert_eq!(held, 5);
-        assert_eq!(Extents::default().runs(0, 1).count(), 0);
+        assert_eq!(Extents::default().ranges(0, 1).count(), 0);
     }
 }

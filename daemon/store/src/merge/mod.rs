@@ -9,19 +9,19 @@
 //! ```
 
 mod abort;
+mod entry;
 mod extents;
-mod note;
 mod partition;
 mod published;
-mod relief;
 mod steps;
 mod tail;
 mod write_out;
+mod write_out_when_full;
 
-pub(crate) use extents::FileRun;
-pub(crate) use note::PartitionNote;
+pub(crate) use entry::PartitionEntry;
+pub(crate) use extents::FileRange;
 pub(crate) use partition::{PARTITION_BYTES, Partition, View};
 pub(crate) use published::{publish, unpublish};
-pub(crate) use relief::relieve;
 pub use steps::STEP_BYTES;
 pub(crate) use steps::{unwritten_bytes, write_some_out};
+pub(crate) use write_out_when_full::write_out_if_short;

@@ -22,9 +22,9 @@ use crate::index::kind::Kind;
 use crate::index::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::budget::Budget;
-use crate::resource::home::{Home, Place};
-use crate::resource::patient::{Held, LastPatience, Patient};
+use crate::resource::home::{DataFile, Home};
 use crate::resource::planted::{self, Bug};
+use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex};
 
 /// What a partition costs beside its segments, for the budget: the struct, its map entry,
 /// allocations.
@@ -35,7 +35,7 @@ pub(crate) const PARTITION_BYTES: usize = 416;
 const LARGE_BYTES: usize = 64 * 1024;
 
 /// What of a partition of Spark's own push is written together.
-const TOGETHER_BYTES: usize = 256 * 1024;
+const SPARK_WRITE_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -46,7 +46,7 @@ pub(crate) struct Partition {
     tail_hint: AtomicUsize,
     /// Whether readers have taken them: also a hint.
     read_hint: AtomicBool,
-    inner: Patient<Inner>,
+    inner: TimedMutex<Inner>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Partition {
             home,
             tail_hint: 0.into(),
             read_hint: false.into(),
-            inner: Patient::new(inner),
+            inner: TimedMutex::new(inner),
         }
     }
 
@@ -154,22 +154,25 @@ impl Partition {
 
     /// A thread that panicked here may have left index and bytes disagreeing: such a partition is
     /// lost.
-    pub(super) fn lock(&self) -> Result<Held<'_, Inner>, Code> {
+    pub(super) fn lock(&self) -> Result<TimedGuard<'_, Inner>, Code> {
         self.inner.lock()
     }
 
     /// The same, however long those who write it need.
-    pub(super) fn wait(&self) -> Result<Held<'_, Inner>, Code> {
+    pub(super) fn wait(&self) -> Result<TimedGuard<'_, Inner>, Code> {
         self.inner.wait()
     }
 
     /// The same, for who has to come to an end.
-    pub(super) fn lock_with(&self, patience: &LastPatience) -> Result<Held<'_, Inner>, Code> {
-        patience.lock(&self.inner)
+    pub(super) fn lock_before(
+        &self,
+        deadline: &ShutdownDeadline,
+    ) -> Result<TimedGuard<'_, Inner>, Code> {
+        deadline.lock(&self.inner)
     }
 
     /// Its lock, if nobody has it, and it is there and has something in memory.
-    pub(super) fn try_lock_with_tail(&self) -> Option<Held<'_, Inner>> {
+    pub(super) fn try_lock_with_tail(&self) -> Option<TimedGuard<'_, Inner>> {
         let inner = self.inner.try_lock()?;
         (inner.phase != Phase::Removed && inner.tail.len() > 0).then_some(inner)
     }
@@ -268,18 +271,18 @@ impl Partition {
                     && is_crowded(&resources.budget, inner)
             }
             // Executors read the file: all of it must be there when finalize is answered.
-            Home::Spark { .. } => inner.tail.len() + bytes.len() >= TOGETHER_BYTES,
+            Home::Spark { .. } => inner.tail.len() + bytes.len() >= SPARK_WRITE_BYTES,
         }
     }
 
     /// Copies the segment to the tail, if there is memory for it.
     fn grow_tail(&self, resources: &Resources, inner: &mut Inner, bytes: &[u8]) -> bool {
         let has_grown = inner.tail.try_append(&resources.pages, bytes);
-        self.note_tail(inner);
+        self.update_tail_hints(inner);
         has_grown
     }
 
-    pub(super) fn note_tail(&self, inner: &Inner) {
+    pub(super) fn update_tail_hints(&self, inner: &Inner) {
         self.tail_hint.store(inner.tail.len(), Relaxed);
         self.read_hint.store(inner.tail.was_read(), Relaxed);
     }
@@ -287,7 +290,7 @@ impl Partition {
     /// Its memory goes back as soon as no reader has it.
     pub(super) fn clear_tail(&self, inner: &mut Inner) {
         inner.tail.clear();
-        self.note_tail(inner);
+        self.update_tail_hints(inner);
     }
 
     /// Drops what is in memory only. The places of these segments are empty from now on.
@@ -342,7 +345,7 @@ impl Partition {
 
     /// A reader was given so many of its bytes. Who has taken nearly all (of what was aborted nobody takes
     /// anything) may come back, if its task is run again, but is not expected to.
-    pub(crate) fn note_read(&self, bytes: u64) {
+    pub(crate) fn count_read(&self, bytes: u64) {
         let Ok(mut inner) = self.lock() else {
             return;
         };
@@ -350,7 +353,7 @@ impl Partition {
         let held = inner.extents.bytes() + inner.tail.len() as u64;
         if inner.read_bytes >= held / 8 * 7 {
             inner.tail.mark_read();
-            self.note_tail(&inner);
+            self.update_tail_hints(&inner);
         }
     }
 
@@ -375,7 +378,9 @@ impl Partition {
         }
         self.clear_tail(&mut inner);
         if let Some(own) = inner.own.take() {
-            let path = self.home.path(resources, Place::Own(own.disk), self.reduce);
+            let path = self
+                .home
+                .path(resources, DataFile::Own(own.disk), self.reduce);
             if let Err(error) = resources.fs().remove_file(&path) {
                 tracing::warn!(path = %path.display(), %error, "remove a partition's file");
             }
@@ -393,6 +398,6 @@ impl Partition {
 fn is_crowded(budget: &Budget, inner: &Inner) -> bool {
     match inner.own {
         Some(_) => budget.is_scarce(),
-        None => budget.is_nearly_pressed(),
+        None => budget.is_nearly_short(),
     }
 }

@@ -76,7 +76,7 @@ fn describe(segments: &Segments) -> Result<(Vec<u8>, Vec<u8>), Code> {
     for chunk in cut(segments) {
         end += chunk
             .iter()
-            .map(|placed| u64::from(placed.segment.length))
+            .map(|found| u64::from(found.segment.length))
             .sum::<u64>();
         index.extend_from_slice(&end.to_be_bytes());
         write_bitmap(&chunk, &mut meta).ok_or(Code::Internal)?;

@@ -12,7 +12,7 @@ use crate::resource::pages::Pages;
 
 /// Bytes that readers share.
 #[derive(Debug)]
-struct Block {
+struct TailPart {
     bytes: Arc<PagedBytes>,
     /// Segments that were appended, those that are gone too.
     segments: usize,
@@ -20,7 +20,7 @@ struct Block {
 
 #[derive(Debug, Default)]
 pub(super) struct Tail {
-    blocks: Vec<Block>,
+    parts: Vec<TailPart>,
     length: usize,
 }
 
@@ -31,36 +31,36 @@ impl Tail {
 
     /// There is more than is written out under the partition's lock at a time.
     pub(super) fn is_long(&self, pages: &Pages) -> bool {
-        self.length > pages.block_bytes() && self.blocks.len() > 1
+        self.length > pages.part_bytes() && self.parts.len() > 1
     }
 
     /// Readers have taken all of it.
     pub(super) fn mark_read(&self) {
-        self.blocks.iter().for_each(|block| block.bytes.mark_read());
+        self.parts.iter().for_each(|part| part.bytes.mark_read());
     }
 
     pub(super) fn was_read(&self) -> bool {
-        self.length > 0 && self.blocks.iter().all(|block| block.bytes.was_read())
+        self.length > 0 && self.parts.iter().all(|part| part.bytes.was_read())
     }
 
     /// Its bytes, in order.
     pub(super) fn slices(&self) -> Vec<&[u8]> {
-        let blocks = self.blocks.iter();
-        blocks.flat_map(|block| block.bytes.slices()).collect()
+        let parts = self.parts.iter();
+        parts.flat_map(|part| part.bytes.slices()).collect()
     }
 
     /// The bytes of the first block.
     pub(super) fn first_slices(&self) -> Vec<&[u8]> {
-        let first = self.blocks.first().into_iter();
-        first.flat_map(|block| block.bytes.slices()).collect()
+        let first = self.parts.first().into_iter();
+        first.flat_map(|part| part.bytes.slices()).collect()
     }
 
     /// Lets go of the first block, and says how many segments were appended to it.
     pub(super) fn drop_first(&mut self) -> usize {
-        if self.blocks.is_empty() {
+        if self.parts.is_empty() {
             return 0;
         }
-        let first = self.blocks.remove(0);
+        let first = self.parts.remove(0);
         self.length -= first.bytes.len();
         first.segments
     }
@@ -68,15 +68,15 @@ impl Tail {
     /// Copies a segment to the end, or says that there is no memory.
     pub(super) fn try_append(&mut self, pages: &Arc<Pages>, segment: &[u8]) -> bool {
         let has_grown = self
-            .grow_last(pages.block_bytes(), segment)
+            .grow_last(pages.part_bytes(), segment)
             .unwrap_or_else(|| {
                 let mut bytes = PagedBytes::new(pages);
                 let has_grown = bytes.try_append(segment);
                 if has_grown {
                     let bytes = Arc::new(bytes);
                     // Most tails have one block, and there are many tails.
-                    self.blocks.reserve_exact(1);
-                    self.blocks.push(Block { bytes, segments: 1 });
+                    self.parts.reserve_exact(1);
+                    self.parts.push(TailPart { bytes, segments: 1 });
                 }
                 has_grown
             });
@@ -87,9 +87,9 @@ impl Tail {
     }
 
     /// None: there is no last block, or it is long enough, or readers share it.
-    fn grow_last(&mut self, block_bytes: usize, segment: &[u8]) -> Option<bool> {
-        let last = self.blocks.last_mut()?;
-        if last.bytes.len() >= block_bytes {
+    fn grow_last(&mut self, part_bytes: usize, segment: &[u8]) -> Option<bool> {
+        let last = self.parts.last_mut()?;
+        if last.bytes.len() >= part_bytes {
             return None;
         }
         let has_grown = Arc::get_mut(&mut last.bytes)?.try_append(segment);
@@ -101,13 +101,13 @@ impl Tail {
     pub(super) fn try_keep(&mut self, ranges: &[Range<usize>]) -> bool {
         let mut start = 0;
         let mut changes = Vec::new();
-        for block in &mut self.blocks {
-            let end = start + block.bytes.len();
+        for part in &mut self.parts {
+            let end = start + part.bytes.len();
             let kept = within(ranges, start..end);
-            let is_changed = kept.iter().map(Range::len).sum::<usize>() < block.bytes.len();
+            let is_changed = kept.iter().map(Range::len).sum::<usize>() < part.bytes.len();
             start = end;
             if is_changed {
-                let Some(bytes) = Arc::get_mut(&mut block.bytes) else {
+                let Some(bytes) = Arc::get_mut(&mut part.bytes) else {
                     return false;
                 };
                 changes.push((bytes, kept));
@@ -125,10 +125,10 @@ impl Tail {
     pub(super) fn share(&self, range: &Range<usize>) -> Vec<Bytes> {
         let mut start = 0;
         let mut shared = Vec::new();
-        for block in &self.blocks {
-            let end = start + block.bytes.len();
-            for part in within(std::slice::from_ref(range), start..end) {
-                shared.extend(block.bytes.share(part));
+        for part in &self.parts {
+            let end = start + part.bytes.len();
+            for cut in within(std::slice::from_ref(range), start..end) {
+                shared.extend(part.bytes.share(cut));
             }
             start = end;
         }
@@ -141,12 +141,12 @@ impl Tail {
     }
 }
 
-/// What of the ranges is in `block`, counted from its start.
-fn within(ranges: &[Range<usize>], block: Range<usize>) -> Vec<Range<usize>> {
-    let cut = |range: &Range<usize>| range.start.max(block.start)..range.end.min(block.end);
+/// What of the ranges is in `part`, counted from its start.
+fn within(ranges: &[Range<usize>], part: Range<usize>) -> Vec<Range<usize>> {
+    let cut = |range: &Range<usize>| range.start.max(part.start)..range.end.min(part.end);
     let inside = ranges.iter().map(cut).filter(|range| !range.is_empty());
     inside
-        .map(|range| range.start - block.start..range.end - block.start)
+        .map(|range| range.start - part.start..range.end - part.start)
         .collect()
 }
 
@@ -160,13 +160,13 @@ mod tests {
     use super::*;
     use crate::resource::budget::Budget;
 
-    const BLOCK_BYTES: usize = 64 * 1024;
+    const PART_BYTES: usize = 64 * 1024;
 
     /// Three of them are a block.
-    const SEGMENT: usize = BLOCK_BYTES / 8 * 3;
+    const SEGMENT: usize = PART_BYTES / 8 * 3;
 
     fn pages() -> Arc<Pages> {
-        Pages::new(Arc::new(Budget::new(1 << 30)), BLOCK_BYTES)
+        Pages::new(Arc::new(Budget::new(1 << 30)), PART_BYTES)
     }
 
     /// A tail of segments of this length, and what is in it.
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_tail_is_written_out_in_blocks_of_whole_segments() {
+    fn a_long_tail_is_written_out_in_parts_of_whole_segments() {
         let (mut tail, all) = tail(7);
         assert_eq!((tail.len(), content(&tail)), (7 * SEGMENT, all.clone()));
         let mut out = Vec::new();
@@ -198,11 +198,11 @@ mod tests {
         }
         assert_eq!(counts, [3, 3, 1]);
         assert_eq!(out.concat(), all);
-        assert!(out.iter().all(|block| block.len() % SEGMENT == 0));
+        assert!(out.iter().all(|part| part.len() % SEGMENT == 0));
     }
 
     #[test]
-    fn a_range_is_shared_over_the_ends_of_blocks() {
+    fn a_range_is_shared_over_the_ends_of_parts() {
         let (tail, all) = tail(5);
         for range in [
             0..10,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_moves_within_blocks_and_nothing_moves_that_readers_have() {
+    fn kept_segments_move_within_parts_and_bytes_that_readers_hold_do_not_move() {
         let (mut tail, all) = tail(5);
         let kept = [SEGMENT..3 * SEGMENT, 4 * SEGMENT..5 * SEGMENT];
         let reader = tail.share(&(4 * SEGMENT..4 * SEGMENT + 1));

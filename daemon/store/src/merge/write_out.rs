@@ -10,13 +10,13 @@ use std::io;
 use lodestone_model::Code;
 use serde::{Deserialize, Serialize};
 
-use super::extents::FileRun;
+use super::extents::FileRange;
 use super::partition::{Inner, Partition, Phase};
 use super::tail::Tail;
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
-use crate::resource::home::{Home, Place};
-use crate::resource::patient::Held;
+use crate::resource::home::{DataFile, Home};
+use crate::resource::timed_mutex::TimedGuard;
 
 /// Up to this size a partition is small.
 const SMALL_BYTES: u64 = 1024 * 1024;
@@ -25,7 +25,7 @@ const SMALL_BYTES: u64 = 1024 * 1024;
 enum What<'a> {
     /// The tail, and these bytes behind it.
     AllAnd(&'a [u8]),
-    FirstBlock,
+    FirstPart,
 }
 
 impl What<'_> {
@@ -36,7 +36,7 @@ impl What<'_> {
                 slices.push(more);
                 slices
             }
-            Self::FirstBlock => tail.first_slices(),
+            Self::FirstPart => tail.first_slices(),
         }
     }
 }
@@ -59,7 +59,7 @@ impl Partition {
     pub(super) fn write_out_locking<'a>(
         &'a self,
         resources: &Resources,
-        lock: impl Fn() -> Result<Held<'a, Inner>, Code>,
+        lock: impl Fn() -> Result<TimedGuard<'a, Inner>, Code>,
     ) -> Result<(), Code> {
         let mut left = None;
         loop {
@@ -86,10 +86,10 @@ impl Partition {
         let before = inner.tail.len();
         // Of a block that was aborted as a whole nothing is left to write.
         if !inner.tail.first_slices().is_empty() {
-            self.write(resources, inner, &What::FirstBlock)?;
+            self.write(resources, inner, &What::FirstPart)?;
         }
         inner.on_file += inner.tail.drop_first();
-        self.note_tail(inner);
+        self.update_tail_hints(inner);
         Ok(before - inner.tail.len())
     }
 
@@ -111,7 +111,7 @@ impl Partition {
 
     /// Writes some of what is in memory. If that fails the segments of a tail that has originals are dropped.
     fn write(&self, resources: &Resources, inner: &mut Inner, what: &What<'_>) -> Result<(), Code> {
-        let written = self.write_somewhere(resources, inner, what);
+        let written = self.write_to_any_disk(resources, inner, what);
         if let Err(code) = written
             && self.may_drop(inner)
         {
@@ -121,7 +121,7 @@ impl Partition {
     }
 
     /// Tries one place after another, until one takes the bytes or there is none left.
-    fn write_somewhere(
+    fn write_to_any_disk(
         &self,
         resources: &Resources,
         inner: &mut Inner,
@@ -134,23 +134,23 @@ impl Partition {
             .sum();
         let mut refusal = Code::DiskFailed;
         for _ in 0..self.home().tries(resources) {
-            let place = self.place(resources, inner, length)?;
+            let file = self.next_file(resources, inner, length)?;
             let slices = what.slices(&inner.tail);
-            match self.put(resources, place, inner.own_bytes(), &slices) {
+            match self.put(resources, file, inner.own_bytes(), &slices) {
                 Ok(offset) => {
-                    let run = FileRun {
-                        place,
+                    let range = FileRange {
+                        file,
                         offset,
                         length,
                     };
-                    self.note_written(resources, inner, run);
+                    self.record_extent(resources, inner, range);
                     return Ok(());
                 }
                 Err(error) => {
                     inner.failed_writes += 1;
-                    refusal = self.home().report(resources, place.disk(), &error);
+                    refusal = self.home().report(resources, file.disk(), &error);
                     let reduce = self.reduce();
-                    tracing::warn!(%reduce, ?place, %refusal, %error, "write out a partition");
+                    tracing::warn!(%reduce, ?file, %refusal, %error, "write out a partition");
                 }
             }
             if refusal == Code::Overloaded {
@@ -165,27 +165,27 @@ impl Partition {
     fn put(
         &self,
         resources: &Resources,
-        place: Place,
+        file: DataFile,
         end: u64,
         slices: &[&[u8]],
     ) -> io::Result<u64> {
-        if let Place::Spill(disk) = place {
-            return self.home().spill(resources, disk, slices);
+        if let DataFile::Shared(disk) = file {
+            return self.home().write_shared(resources, disk, slices);
         }
         self.home()
-            .append(resources, place, self.reduce(), end, slices)?;
+            .append(resources, file, self.reduce(), end, slices)?;
         Ok(end)
     }
 
     /// Where the next `length` bytes go.
-    pub(super) fn place(
+    pub(super) fn next_file(
         &self,
         resources: &Resources,
         inner: &Inner,
         length: u64,
-    ) -> Result<Place, Code> {
+    ) -> Result<DataFile, Code> {
         let Home::Ours { num_maps, .. } = self.home() else {
-            return Ok(Place::Own(0));
+            return Ok(DataFile::Own(0));
         };
         if let Some(own) = inner.own
             && resources
@@ -193,7 +193,7 @@ impl Partition {
                 .check(own.disk, &resources.environment)
                 .is_ok()
         {
-            return Ok(Place::Own(own.disk));
+            return Ok(DataFile::Own(own.disk));
         }
         let disk = self.home().disk(resources, self.reduce())?;
         let bytes = inner.extents.bytes() + length;
@@ -202,20 +202,20 @@ impl Partition {
         let expected = bytes.max(bytes.saturating_mul(u64::from(*num_maps)) / maps);
         let is_large = expected > SMALL_BYTES;
         Ok(match inner.own {
-            None if is_large => Place::Own(disk),
+            None if is_large => DataFile::Own(disk),
             // Of a file on a bad disk the rest is elsewhere.
-            _ => Place::Spill(disk),
+            _ => DataFile::Shared(disk),
         })
     }
 
     /// Takes note of where the next bytes of the partition are.
-    pub(super) fn note_written(&self, resources: &Resources, inner: &mut Inner, run: FileRun) {
-        if let Place::Own(disk) = run.place {
-            let bytes = run.offset + run.length;
+    pub(super) fn record_extent(&self, resources: &Resources, inner: &mut Inner, range: FileRange) {
+        if let DataFile::Own(disk) = range.file {
+            let bytes = range.offset + range.length;
             inner.own = Some(OwnFile { disk, bytes });
         }
         let before = inner.extents.heap_bytes();
-        inner.extents.push(run);
+        inner.extents.push(range);
         let after = inner.extents.heap_bytes();
         resources.budget.resize_metadata(before, after);
     }

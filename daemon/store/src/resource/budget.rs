@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 /// Part of the limit that metadata may take: past it new segments are refused as OVERLOADED.
-const METADATA_SHARE: (u64, u64) = (3, 4);
+const METADATA_PART: (u64, u64) = (3, 4);
 
 /// Part of the limit that tails leave free, for metadata that arrives at the same time.
 const SLACK_DIVISOR: u64 = 16;
@@ -31,7 +31,7 @@ pub(crate) struct Budget {
     /// Of the tails, those that readers have taken.
     read: AtomicU64,
     metadata: AtomicU64,
-    relief: Mutex<()>,
+    writing_out: Mutex<()>,
 }
 
 impl Budget {
@@ -41,7 +41,7 @@ impl Budget {
             tails: 0.into(),
             read: 0.into(),
             metadata: 0.into(),
-            relief: Mutex::new(()),
+            writing_out: Mutex::new(()),
         }
     }
 
@@ -109,7 +109,7 @@ impl Budget {
 
     /// True if metadata must not grow any more.
     pub(crate) fn metadata_is_full(&self) -> bool {
-        let (part, of) = METADATA_SHARE;
+        let (part, of) = METADATA_PART;
         self.metadata() >= self.limit() / of * part
     }
 
@@ -125,13 +125,13 @@ impl Budget {
     }
 
     /// True if tails should be written out.
-    pub(crate) fn is_pressed(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.tails.load(Relaxed) > self.room() / 4 * 3
     }
 
     /// True shortly before tails that nobody has read should be written out: what is large does not wait
     /// for that.
-    pub(crate) fn is_nearly_pressed(&self) -> bool {
+    pub(crate) fn is_nearly_short(&self) -> bool {
         self.unread() > self.room() / 16 * 11
     }
 
@@ -146,8 +146,8 @@ impl Budget {
     }
 
     /// The right to write out other partitions' tails: for one thread at a time, the others go on.
-    pub(crate) fn try_relieve(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.relief.try_lock() {
+    pub(crate) fn try_write_out(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.writing_out.try_lock() {
             Ok(guard) => Some(guard),
             Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(std::sync::TryLockError::WouldBlock) => None,
@@ -168,7 +168,7 @@ mod tests {
         budget.resize_metadata(0, 1000);
         assert!(!budget.try_take_tail(501));
         assert!(budget.try_take_tail(500));
-        assert!(budget.is_pressed());
+        assert!(budget.is_short());
         assert_eq!(budget.surplus(), 250);
         budget.return_tail(250);
         assert_eq!(budget.surplus(), 0);
@@ -179,12 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn only_one_thread_relieves() {
+    fn only_one_thread_writes_out() {
         let budget = Budget::new(100);
-        let first = budget.try_relieve();
+        let first = budget.try_write_out();
         assert!(first.is_some());
-        assert!(budget.try_relieve().is_none());
+        assert!(budget.try_write_out().is_none());
         drop(first);
-        assert!(budget.try_relieve().is_some());
+        assert!(budget.try_write_out().is_some());
     }
 }

@@ -87,7 +87,7 @@ impl Disks {
     }
 
     /// A well disk for a new file: the one that `spread` falls on, or the next.
-    pub(crate) fn place(&self, spread: u64, environment: &Environment) -> Result<DiskIndex, Code> {
+    pub(crate) fn pick(&self, spread: u64, environment: &Environment) -> Result<DiskIndex, Code> {
         let count = self.disks.len() as u64;
         let mut refusal = Code::DiskFailed;
         for step in 0..count {

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_turn_gets_it_or_is_told_that_the_disk_is_stalled() {
+    fn a_waiting_writer_gets_its_turn_or_a_stalled_disk_error() {
         let clock = ManualClock::default();
         let flow = Flow::new(WRITERS);
         let first = flow.begin(&clock).unwrap();

@@ -12,9 +12,9 @@ use super::Resources;
 use super::dirs::{HashedDirs, MergedFile};
 use super::disk::{DiskIndex, code_of};
 use super::flow::Flow;
-use super::incarnation::{SPILL_NAME, data_file_name, remove_data_dir};
-use super::patient::Patient;
+use super::incarnation::{SHARED_FILE_NAME, data_file_name, remove_data_dir};
 use super::planted::{self, Bug};
+use super::timed_mutex::TimedMutex;
 use crate::fs::{Access, File, Open, write_in_pieces};
 
 /// Characters of the application id that a directory name keeps: enough to recognise it, few enough
@@ -23,9 +23,9 @@ const NAME_CHARS_MAX: usize = 96;
 
 /// A file of a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Place {
+pub(crate) enum DataFile {
     /// The one on that disk into which all partitions may be written.
-    Spill(DiskIndex),
+    Shared(DiskIndex),
     /// A partition's own.
     Own(DiskIndex),
 }
@@ -38,7 +38,7 @@ pub(crate) enum Home {
         dir_name: String,
         spread: u64,
         num_maps: u32,
-        spills: Vec<Spill>,
+        shared_ends: Vec<SharedEnd>,
     },
     /// The application's merge directories, where Spark's executors look for merged files.
     Spark { dirs: HashedDirs, key: ShuffleKey },
@@ -51,23 +51,23 @@ pub(crate) enum Home {
 /// The lock is held while something is written; the kernel lets one writer at a time into a file as
 /// well.
 #[derive(Debug, Default)]
-pub(crate) struct Spill {
-    end: Patient<u64>,
+pub(crate) struct SharedEnd {
+    end: TimedMutex<u64>,
 }
 
 /// A home, for the next start of the daemon.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct HomeNote {
+pub(crate) struct HomeEntry {
     dir_name: String,
     spread: u64,
     num_maps: u32,
-    spill_ends: Vec<u64>,
+    shared_ends: Vec<u64>,
 }
 
-impl Place {
+impl DataFile {
     pub(crate) fn disk(self) -> DiskIndex {
         match self {
-            Self::Spill(disk) | Self::Own(disk) => disk,
+            Self::Shared(disk) | Self::Own(disk) => disk,
         }
     }
 }
@@ -94,25 +94,27 @@ impl Home {
             dir_name,
             spread: number,
             num_maps,
-            spills: std::iter::repeat_with(Spill::default).take(disks).collect(),
+            shared_ends: std::iter::repeat_with(SharedEnd::default)
+                .take(disks)
+                .collect(),
         }
     }
 
     /// Of a registered shuffle to which nobody writes any more.
-    pub(crate) fn note(&self) -> Option<HomeNote> {
+    pub(crate) fn to_entry(&self) -> Option<HomeEntry> {
         match self {
             Self::Ours {
                 dir_name,
                 spread,
                 num_maps,
-                spills,
-            } => Some(HomeNote {
+                shared_ends,
+            } => Some(HomeEntry {
                 dir_name: dir_name.clone(),
                 spread: *spread,
                 num_maps: *num_maps,
-                spill_ends: spills
+                shared_ends: shared_ends
                     .iter()
-                    .map(|spill| *spill.end.wait_for_what_is_left())
+                    .map(|shared| *shared.end.wait_for_what_is_left())
                     .collect(),
             }),
             Self::Spark { .. } => None,
@@ -128,22 +130,22 @@ impl Home {
     }
 
     /// As it was noted.
-    pub(crate) fn of(note: HomeNote) -> Self {
-        let spill = |end| Spill {
-            end: Patient::new(end),
+    pub(crate) fn from_entry(entry: HomeEntry) -> Self {
+        let with_end = |end| SharedEnd {
+            end: TimedMutex::new(end),
         };
         Self::Ours {
-            dir_name: note.dir_name,
-            spread: note.spread,
-            num_maps: note.num_maps,
-            spills: note.spill_ends.into_iter().map(spill).collect(),
+            dir_name: entry.dir_name,
+            spread: entry.spread,
+            num_maps: entry.num_maps,
+            shared_ends: entry.shared_ends.into_iter().map(with_end).collect(),
         }
     }
 
     /// A disk that takes writes, for what comes next of a partition.
     pub(crate) fn disk(&self, resources: &Resources, reduce: ReduceId) -> Result<DiskIndex, Code> {
         match self {
-            Self::Ours { spread, .. } => resources.disks.place(
+            Self::Ours { spread, .. } => resources.disks.pick(
                 spread.wrapping_add(u64::from(reduce.0)),
                 &resources.environment,
             ),
@@ -174,13 +176,18 @@ impl Home {
         resources.disks.flow(ours.then_some(disk))
     }
 
-    pub(crate) fn path(&self, resources: &Resources, place: Place, reduce: ReduceId) -> PathBuf {
+    pub(crate) fn path(
+        &self,
+        resources: &Resources,
+        data_file: DataFile,
+        reduce: ReduceId,
+    ) -> PathBuf {
         match self {
             Self::Ours { dir_name, .. } => {
-                let dir = resources.disks.root(place.disk()).join(dir_name);
-                match place {
-                    Place::Spill(_) => dir.join(SPILL_NAME),
-                    Place::Own(_) => dir.join(data_file_name(reduce)),
+                let dir = resources.disks.root(data_file.disk()).join(dir_name);
+                match data_file {
+                    DataFile::Shared(_) => dir.join(SHARED_FILE_NAME),
+                    DataFile::Own(_) => dir.join(data_file_name(reduce)),
                 }
             }
             Self::Spark { dirs, key } => dirs.merged(key, reduce, MergedFile::Data),
@@ -200,19 +207,27 @@ impl Home {
 
     /// Writes `slices` to the end of the file that the partitions of a disk share, and says where
     /// they begin.
-    pub(crate) fn spill(
+    pub(crate) fn write_shared(
         &self,
         resources: &Resources,
         disk: DiskIndex,
         slices: &[&[u8]],
     ) -> io::Result<u64> {
-        let Self::Ours { spills, .. } = self else {
+        let Self::Ours { shared_ends, .. } = self else {
             return Err(ErrorKind::Unsupported.into());
         };
-        let spill = spills.get(usize::from(disk)).ok_or(ErrorKind::NotFound)?;
-        let mut end = spill.end.lock().map_err(|_| ErrorKind::ResourceBusy)?;
+        let shared_end = shared_ends
+            .get(usize::from(disk))
+            .ok_or(ErrorKind::NotFound)?;
+        let mut end = shared_end.end.lock().map_err(|_| ErrorKind::ResourceBusy)?;
         let offset = *end;
-        *end = self.append(resources, Place::Spill(disk), ReduceId(0), offset, slices)?;
+        *end = self.append(
+            resources,
+            DataFile::Shared(disk),
+            ReduceId(0),
+            offset,
+            slices,
+        )?;
         Ok(offset)
     }
 
@@ -221,14 +236,14 @@ impl Home {
     pub(crate) fn append(
         &self,
         resources: &Resources,
-        place: Place,
+        data_file: DataFile,
         reduce: ReduceId,
         end: u64,
         slices: &[&[u8]],
     ) -> io::Result<u64> {
-        let path = &self.path(resources, place, reduce);
+        let path = &self.path(resources, data_file, reduce);
         let clock = resources.environment.clock.as_ref();
-        let writing = self.flow(resources, place.disk()).begin(clock)?;
+        let writing = self.flow(resources, data_file.disk()).begin(clock)?;
         let file = match end {
             0 => self.create(resources, path),
             _ => resources.fs().open(path, Open::Write),
@@ -252,13 +267,13 @@ impl Home {
     pub(crate) fn punch(
         &self,
         resources: &Resources,
-        place: Place,
+        data_file: DataFile,
         reduce: ReduceId,
         (offset, length): (u64, u64),
     ) -> io::Result<()> {
-        let path = self.path(resources, place, reduce);
+        let path = self.path(resources, data_file, reduce);
         let clock = resources.environment.clock.as_ref();
-        let _writing = self.flow(resources, place.disk()).begin(clock)?;
+        let _writing = self.flow(resources, data_file.disk()).begin(clock)?;
         let file = resources.fs().open(&path, Open::Write)?;
         file.punch(offset, length)
     }

@@ -39,7 +39,7 @@ const DATA_SUFFIX: &str = ".data";
 const REGISTRATIONS_PREFIX: &str = "executors-";
 
 /// The name of the file that partitions share in their shuffle's directory.
-pub(crate) const SPILL_NAME: &str = "spill.data";
+pub(crate) const SHARED_FILE_NAME: &str = "spill.data";
 
 /// Random non-zero id of one daemon start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,7 +59,7 @@ impl fmt::Display for Incarnation {
 }
 
 /// This start's name, and its directories.
-pub(crate) type Place = (Incarnation, Vec<PathBuf>, Vec<Box<dyn Lock>>);
+pub(crate) type StartDirs = (Incarnation, Vec<PathBuf>, Vec<Box<dyn Lock>>);
 
 /// Why the store could not be opened. The text says which directory, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -314,7 +314,7 @@ pub(crate) fn remove_data_dir(fs: &dyn Fs, dir: &Path) {
 
 fn is_data_file(name: Option<&str>) -> bool {
     let is_number = |stem: &str| !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_digit());
-    name == Some(SPILL_NAME)
+    name == Some(SHARED_FILE_NAME)
         || name
             .and_then(|name| name.strip_suffix(DATA_SUFFIX))
             .is_some_and(is_number)

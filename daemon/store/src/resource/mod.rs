@@ -11,9 +11,9 @@ pub(crate) mod home;
 pub(crate) mod incarnation;
 pub(crate) mod paged;
 pub(crate) mod pages;
-pub(crate) mod patient;
 pub(crate) mod planted;
 pub(crate) mod random;
+pub(crate) mod timed_mutex;
 
 use std::io::ErrorKind;
 use std::path::Path;

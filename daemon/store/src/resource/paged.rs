@@ -29,7 +29,7 @@ pub(crate) struct PagedBytes {
 }
 
 /// A part of one page, shared with whoever sends it.
-struct Share {
+struct PageSlice {
     paged: Arc<PagedBytes>,
     page: usize,
     range: Range<usize>,
@@ -142,11 +142,11 @@ impl PagedBytes {
     /// Moves bytes down to `to`, as many as one step can, and says how many.
     fn move_down(&mut self, from: usize, to: usize, most: usize) -> usize {
         let mut step = [0; MOVE_BYTES];
-        let ((source, start), (target, place)) = (position(from), position(to));
+        let ((source, start), (target, to_offset)) = (position(from), position(to));
         let count = most
             .min(step.len())
             .min(page_bytes(source) - start)
-            .min(page_bytes(target) - place);
+            .min(page_bytes(target) - to_offset);
         let bytes = self
             .pages
             .get(source)
@@ -157,7 +157,7 @@ impl PagedBytes {
         let room = self
             .pages
             .get_mut(target)
-            .and_then(|page| page.get_mut(place..place + count));
+            .and_then(|page| page.get_mut(to_offset..to_offset + count));
         if let (Some(room), Some(step)) = (room, step.get(..count)) {
             room.copy_from_slice(step);
         }
@@ -180,7 +180,7 @@ impl PagedBytes {
             let (page, start) = position(at);
             let count = (page_bytes(page) - start).min(end - at);
             at += count;
-            Some(Bytes::from_owner(Share {
+            Some(Bytes::from_owner(PageSlice {
                 paged: Arc::clone(self),
                 page,
                 range: start..start + count,
@@ -189,7 +189,7 @@ impl PagedBytes {
     }
 }
 
-impl AsRef<[u8]> for Share {
+impl AsRef<[u8]> for PageSlice {
     fn as_ref(&self) -> &[u8] {
         let page = self.paged.pages.get(self.page);
         page.and_then(|page| page.get(self.range.clone()))
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_goes_back_when_the_last_reader_let_go() {
+    fn memory_goes_back_when_the_last_reader_drops_it() {
         let (budget, pages) = pages(10 << 20);
         let mut paged = PagedBytes::new(&pages);
         assert!(paged.try_append(&[7; 1_000_000]));
@@ -302,22 +302,19 @@ mod tests {
         let (budget, pages) = pages(4 << 20);
         let mut paged = PagedBytes::new(&pages);
         assert!(paged.try_append(&[1; 3 << 20]));
-        assert!(budget.is_nearly_pressed());
+        assert!(budget.is_nearly_short());
         paged.mark_read();
         paged.mark_read();
         assert!(!budget.is_scarce());
         assert!(paged.try_append(b"more"));
-        assert!(
-            budget.is_nearly_pressed(),
-            "nobody has read what came since"
-        );
+        assert!(budget.is_nearly_short(), "nobody has read what came since");
         paged.mark_read();
         paged.keep(&[0..3 << 20]);
-        assert!(budget.is_nearly_pressed(), "it is another one now");
+        assert!(budget.is_nearly_short(), "it is another one now");
         paged.mark_read();
         drop(paged);
         let mut other = PagedBytes::new(&pages);
         assert!(other.try_append(&[1; 3 << 20]));
-        assert!(budget.is_nearly_pressed(), "that room was given back once");
+        assert!(budget.is_nearly_short(), "that room was given back once");
     }
 }

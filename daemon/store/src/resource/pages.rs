@@ -41,7 +41,7 @@ pub(super) type Page = BytesMut;
 #[derive(Debug)]
 pub(crate) struct Pages {
     budget: Arc<Budget>,
-    block_bytes: usize,
+    part_bytes: usize,
     state: Mutex<State>,
 }
 
@@ -136,17 +136,17 @@ fn slab() -> BytesMut {
 }
 
 impl Pages {
-    pub(crate) fn new(budget: Arc<Budget>, block_bytes: usize) -> Arc<Self> {
+    pub(crate) fn new(budget: Arc<Budget>, part_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             budget,
-            block_bytes,
+            part_bytes,
             state: Mutex::default(),
         })
     }
 
     /// From this length on a block of a tail gets no more segments.
-    pub(crate) fn block_bytes(&self) -> usize {
-        self.block_bytes
+    pub(crate) fn part_bytes(&self) -> usize {
+        self.part_bytes
     }
 
     /// Adds pages of these sizes, or says that there is no memory for all of them.

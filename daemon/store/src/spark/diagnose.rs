@@ -130,10 +130,10 @@ impl Store {
 fn adler32(sum: u32, bytes: &[u8]) -> u32 {
     const MODULUS: u32 = 65_521;
     // The most bytes after which the sums still fit 32 bits.
-    const RUN: usize = 5_552;
+    const ADLER_BYTES: usize = 5_552;
     let (mut low, mut high) = (sum & 0xffff, sum >> 16);
-    for run in bytes.chunks(RUN) {
-        for &byte in run {
+    for part in bytes.chunks(ADLER_BYTES) {
+        for &byte in part {
             low += u32::from(byte);
             high += low;
         }

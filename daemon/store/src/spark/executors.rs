@@ -76,8 +76,8 @@ impl Store {
         let dirs = self.executor_dirs(app, exec)?;
         let mut removed = 0;
         for block in blocks {
-            let is_block = block.starts_with("shuffle") || block.starts_with("rdd_");
-            if !is_block || !is_path_segment(block) {
+            let is_block_file = block.starts_with("shuffle") || block.starts_with("rdd_");
+            if !is_block_file || !is_path_segment(block) {
                 tracing::warn!(%app, exec, block, "asked to remove what is no block");
                 continue;
             }

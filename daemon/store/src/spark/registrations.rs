@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use lodestone_model::{AppAttempt, AppId, Refusal};
 
-use crate::resource::patient::Held;
 use crate::resource::planted::{self, Bug};
+use crate::resource::timed_mutex::TimedGuard;
 use crate::state::registrations::{Log, Registration};
 use crate::state::store::Store;
 
@@ -16,7 +16,7 @@ impl Store {
     /// Best effort: an executor that cannot be written down is only unknown after a restart.
     pub(crate) fn write_down(
         &self,
-        log: Option<Held<'_, Log>>,
+        log: Option<TimedGuard<'_, Log>>,
         is_news: bool,
         registration: &Registration,
     ) {

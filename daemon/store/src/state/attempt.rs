@@ -24,7 +24,7 @@ enum State {
     /// The shuffle was removed.
     Ended,
     /// It goes on with the next start of the daemon, and not here. Never noted.
-    Left,
+    HandedOver,
 }
 
 /// One attempt of one map task.
@@ -62,7 +62,7 @@ impl Attempt {
             State::Committed => Ok(segments),
             State::Aborted => Err(Code::Aborted),
             State::Ended => Err(Code::TooLate),
-            State::Left => Err(Code::Overloaded),
+            State::HandedOver => Err(Code::Overloaded),
         }
     }
 
@@ -81,7 +81,7 @@ impl Attempt {
             State::Open | State::Committed => {}
             State::Aborted => return Err(Code::Aborted),
             State::Ended => return Err(Code::UnknownShuffle),
-            State::Left => return Err(Code::Overloaded),
+            State::HandedOver => return Err(Code::Overloaded),
         }
         if self.ledger != pushed {
             return Err(Code::LedgerMismatch);
@@ -96,7 +96,7 @@ impl Attempt {
         match self.state {
             State::Open | State::Committed | State::Aborted => {}
             State::Ended => return Err(Code::UnknownShuffle),
-            State::Left => return Err(Code::Overloaded),
+            State::HandedOver => return Err(Code::Overloaded),
         }
         *self = Self {
             state: State::Aborted,
@@ -114,8 +114,8 @@ impl Attempt {
     }
 
     /// Where it stands is noted for the next start: nothing changes here any more.
-    pub(crate) fn leave(&mut self) {
-        self.state = State::Left;
+    pub(crate) fn hand_over(&mut self) {
+        self.state = State::HandedOver;
     }
 
     /// Readers are shown it.
@@ -204,10 +204,10 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_that_comes_after_the_note_for_the_next_start_changes_nothing_here() {
+    fn an_abort_after_the_handover_entry_is_refused() {
         let mut attempt = Attempt::default();
         attempt.take(0, ledger(2, 7));
-        attempt.leave();
+        attempt.hand_over();
         assert_eq!(attempt.abort(), Err(Code::Overloaded));
         assert_eq!(attempt.taken(0, 2, nothing), Err(Code::Overloaded));
         assert_eq!(attempt.commit(ledger(2, 7)), Err(Code::Overloaded));

@@ -8,7 +8,7 @@ use lodestone_model::{Code, MapId, MapIndex};
 
 use super::attempt::Attempt;
 use crate::resource::budget::Budget;
-use crate::resource::patient::{LastPatience, Patient};
+use crate::resource::timed_mutex::{ShutdownDeadline, TimedMutex};
 use crate::resource::{locked, reading, writing};
 
 /// Attempts of one generation. A map task is tried a few times; what is far beyond that is an error of
@@ -27,14 +27,14 @@ pub(crate) struct Attempts {
 
 #[derive(Debug, Default)]
 struct All {
-    by_id: BTreeMap<AttemptId, Arc<Patient<Attempt>>>,
+    by_id: BTreeMap<AttemptId, Arc<TimedMutex<Attempt>>>,
     /// Nothing more is taken, and with which code: the shuffle was removed, or left to the next start.
     ended: Option<Code>,
 }
 
 impl Attempts {
     /// The attempt, if anything was heard of it.
-    pub(crate) fn find(&self, id: AttemptId) -> Option<Arc<Patient<Attempt>>> {
+    pub(crate) fn find(&self, id: AttemptId) -> Option<Arc<TimedMutex<Attempt>>> {
         locked(&self.all).by_id.get(&id).cloned()
     }
 
@@ -44,7 +44,7 @@ impl Attempts {
         budget: &Budget,
         id: AttemptId,
         num_maps: u32,
-    ) -> Result<Arc<Patient<Attempt>>, Code> {
+    ) -> Result<Arc<TimedMutex<Attempt>>, Code> {
         let mut all = locked(&self.all);
         if let Some(code) = all.ended {
             return Err(code);
@@ -57,7 +57,7 @@ impl Attempts {
         }
         let attempt = Attempt::default();
         budget.resize_metadata(0, attempt.bytes());
-        let attempt = Arc::new(Patient::new(attempt));
+        let attempt = Arc::new(TimedMutex::new(attempt));
         all.by_id.insert(id, Arc::clone(&attempt));
         Ok(attempt)
     }
@@ -66,7 +66,7 @@ impl Attempts {
     pub(crate) fn change<T>(
         &self,
         budget: &Budget,
-        attempt: &Patient<Attempt>,
+        attempt: &TimedMutex<Attempt>,
         change: impl FnOnce(&mut Attempt) -> T,
     ) -> Result<T, Code> {
         // A thread that panicked here may have left ledger and partitions disagreeing: such an
@@ -93,7 +93,10 @@ impl Attempts {
     /// All of them, also those that were aborted, as they are left to the next start. Waits for pushes
     /// that are at work, but not for ever; nothing more is taken of any: what came after the note would
     /// be in a partition and not in the note, and be taken again when it is repeated.
-    pub(crate) fn leave(&self, patience: &LastPatience) -> Result<Vec<(AttemptId, Attempt)>, Code> {
+    pub(crate) fn hand_over(
+        &self,
+        deadline: &ShutdownDeadline,
+    ) -> Result<Vec<(AttemptId, Attempt)>, Code> {
         let all: Vec<_> = {
             let mut all = locked(&self.all);
             // Who comes now comes again, and meets the next start.
@@ -105,10 +108,10 @@ impl Attempts {
         };
         all.into_iter()
             .map(|(id, attempt)| {
-                let mut attempt = patience.lock(&attempt)?;
-                let note = attempt.clone();
-                attempt.leave();
-                Ok((id, note))
+                let mut attempt = deadline.lock(&attempt)?;
+                let entry = attempt.clone();
+                attempt.hand_over();
+                Ok((id, entry))
             })
             .collect()
     }
@@ -119,7 +122,7 @@ impl Attempts {
         if attempt.is_committed() {
             self.show(id);
         }
-        let attempt = Arc::new(Patient::new(attempt));
+        let attempt = Arc::new(TimedMutex::new(attempt));
         locked(&self.all).by_id.insert(id, attempt);
     }
 

@@ -10,7 +10,7 @@ use super::attempts::Attempts;
 use crate::index::kind::Kind;
 use crate::merge::{PARTITION_BYTES, Partition};
 use crate::resource::home::Home;
-use crate::resource::patient::Patient;
+use crate::resource::timed_mutex::TimedMutex;
 use crate::resource::{Resources, reading, writing};
 
 /// What a generation costs beside its partitions, for the budget.
@@ -27,7 +27,7 @@ pub(crate) struct Generation {
     /// None in Spark's own push.
     pub(crate) attempts: Attempts,
     /// Of Spark's own push; its lock makes a repeated finalize wait for the first.
-    pub(crate) is_finalized: Patient<bool>,
+    pub(crate) is_finalized: TimedMutex<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Generation {
             home: Arc::new(home),
             partitions: RwLock::default(),
             attempts: Attempts::default(),
-            is_finalized: Patient::default(),
+            is_finalized: TimedMutex::default(),
         }
     }
 

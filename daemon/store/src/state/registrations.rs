@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::executors::ExecutorInfo;
 use crate::fs::{Fs, Open, read_exact_at, write_all_at};
 use crate::resource::incarnation::{registration_file_name, registration_files};
-use crate::resource::patient::{Held, Patient};
+use crate::resource::timed_mutex::{TimedGuard, TimedMutex};
 
 /// What a file may grow to before it is looked at.
 const REWRITE_BYTES: u64 = 1024 * 1024;
@@ -42,7 +42,7 @@ pub(crate) struct Registration {
 #[derive(Debug)]
 pub(crate) struct Registrations {
     root: PathBuf,
-    log: Patient<Log>,
+    log: TimedMutex<Log>,
     /// Somebody is known who could not wait to be written down.
     is_behind: AtomicBool,
     /// Nothing is written until all that an earlier start knew is known again: the first file of this
@@ -64,7 +64,7 @@ pub(crate) struct Log {
 impl Registrations {
     /// `number` is that of the newest file of earlier starts: those of this one are newer.
     pub(crate) fn new(root: PathBuf, number: u64) -> Self {
-        let log = Patient::new(Log {
+        let log = TimedMutex::new(Log {
             number,
             ..Log::default()
         });
@@ -78,7 +78,7 @@ impl Registrations {
 
     /// Held while an executor is registered and written down, so that the file has the order in
     /// which it happened. A disk that hangs is not waited for: an executor that nobody registers ends.
-    pub(crate) fn turn(&self) -> Option<Held<'_, Log>> {
+    pub(crate) fn turn(&self) -> Option<TimedGuard<'_, Log>> {
         self.log.lock().ok()
     }
 

@@ -32,7 +32,7 @@ pub struct Store {
     pub(crate) draining: AtomicBool,
     pub(crate) incarnation: Incarnation,
     /// Of this start; an incarnation may have several.
-    pub(crate) life: u64,
+    pub(crate) process_number: u64,
     /// Held until the store is closed.
     pub(crate) locks: Mutex<Vec<Box<dyn Lock>>>,
 }
@@ -49,15 +49,15 @@ impl Store {
     }
 
     /// A random number of this daemon start alone.
-    pub fn life(&self) -> u64 {
-        self.life
+    pub fn process_number(&self) -> u64 {
+        self.process_number
     }
 
     /// How busy the store is, which knows of no connections. Tries disks that were taken out, so that a
     /// service which is avoided because of its disks is found well again.
     pub fn load(&self) -> Load {
         let environment = &self.resources.environment;
-        let state = match self.resources.disks.place(0, environment) {
+        let state = match self.resources.disks.pick(0, environment) {
             _ if self.is_draining() => State::Draining,
             Ok(_) => State::Serving,
             Err(Code::DiskFull) => State::DiskFull,

@@ -79,7 +79,7 @@ fn attempts_that_push_at_once_are_all_visible_when_they_have_committed() {
     assert_eq!(world.fetch(0), expected);
 }
 
-/// A reader meets commits, drops and pushes at any moment. What it was shown at a place is there, or is
+/// A reader meets commits, drops and pushes at any moment. What it was shown at a slot is there, or is
 /// refused; nothing else is.
 #[test]
 fn what_is_shown_while_others_push_and_the_disk_fails_is_whole_or_refused() {
@@ -108,20 +108,20 @@ fn what_is_shown_while_others_push_and_the_disk_fails_is_whole_or_refused() {
         let (world, is_over) = (world.clone(), is_over.clone());
         thread::spawn(move || {
             let (mut read_once, mut refused_once) = (0, 0);
-            let mut places: BTreeMap<u32, u32> = BTreeMap::new();
+            let mut slots: BTreeMap<u32, u32> = BTreeMap::new();
             while !is_over.load(SeqCst) || read_once == 0 {
                 let layout = world.store.layout(&key(), MapRange::ALL, ReduceId(0));
                 for run in layout.unwrap_or_default() {
                     let maps = run.segments.iter().map(|segment| segment.map_index.0);
-                    for (place, map) in (run.first..).zip(maps) {
-                        let known = *places.entry(place).or_insert(map);
-                        assert_eq!(known, map, "place {place} has another segment");
+                    for (slot, map) in (run.first..).zip(maps) {
+                        let known = *slots.entry(slot).or_insert(map);
+                        assert_eq!(known, map, "slot {slot} has another segment");
                     }
                 }
-                for (&place, &map) in &places {
-                    match at(&world.store, 0, place..place + 1) {
+                for (&slot, &map) in &slots {
+                    match at(&world.store, 0, slot..slot + 1) {
                         Ok(data) => {
-                            assert!(read(&data) == payload(map, 0, LENGTH), "place {place}");
+                            assert!(read(&data) == payload(map, 0, LENGTH), "slot {slot}");
                             read_once += 1;
                         }
                         Err(refusal) => {

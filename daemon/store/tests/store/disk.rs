@@ -131,7 +131,7 @@ fn a_full_disk_is_reported_as_full_and_used_again_when_there_is_room() {
 }
 
 #[test]
-fn a_failing_disk_is_told_from_a_full_one_and_load_finds_it_well_again() {
+fn a_failing_disk_differs_from_a_full_one_and_load_finds_it_well_again() {
     let world = World::new().registered();
     world.fs.break_dir(Path::new(DISK), Errno::IO);
     assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::DiskFailed);

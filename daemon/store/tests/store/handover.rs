@@ -11,7 +11,7 @@ use lodestone_store::fs::fake::{Errno, FakeFs};
 
 use crate::world::*;
 
-const NOTES: &str = "handover";
+const ENTRIES: &str = "handover";
 
 fn dirs(disks: usize) -> Vec<PathBuf> {
     (0..disks)
@@ -29,13 +29,13 @@ pub(crate) fn handed_over(before: &World, disks: usize, seed: u64) -> World {
     next_start(before, disks, seed)
 }
 
-fn notes_file(fs: &FakeFs) -> Option<PathBuf> {
+fn handover_file(fs: &FakeFs) -> Option<PathBuf> {
     let files = fs.below(DISK.as_ref());
-    files.into_iter().find(|path| path.ends_with(NOTES))
+    files.into_iter().find(|path| path.ends_with(ENTRIES))
 }
 
 #[test]
-fn committed_attempts_are_read_from_the_next_start_in_the_same_places() {
+fn committed_attempts_keep_their_slots_over_a_handover() {
     for disks in [1, 3] {
         let first = World::with(disks, LITTLE_MEMORY).remote();
         let large = payload(1, 3, LARGE_BYTES);
@@ -49,7 +49,11 @@ fn committed_attempts_are_read_from_the_next_start_in_the_same_places() {
         let next = handed_over(&first, disks, 2);
         assert_eq!(next.store.incarnation(), first.store.incarnation());
         assert_eq!((next.segments(3), next.fetch(3), next.fetch(4)), before);
-        assert_eq!(notes_file(&next.fs), None, "they could be believed again");
+        assert_eq!(
+            handover_file(&next.fs),
+            None,
+            "they could be believed again"
+        );
     }
 }
 
@@ -166,21 +170,21 @@ fn stopped() -> (World, PathBuf) {
     attempt.push(&[(3, b"a")]);
     attempt.commit().unwrap();
     first.store.hand_over();
-    let notes = notes_file(&first.fs).unwrap();
-    (first, notes)
+    let entries = handover_file(&first.fs).unwrap();
+    (first, entries)
 }
 
 #[test]
-fn notes_that_are_damaged_or_cut_are_not_believed() {
-    let (first, notes) = stopped();
-    let whole = first.fs.content(&notes).unwrap();
+fn damaged_or_cut_entries_are_refused() {
+    let (first, entries) = stopped();
+    let whole = first.fs.content(&entries).unwrap();
     for at in 0..whole.len() {
         let mut flipped = whole.clone();
         flipped[at] ^= 1;
         for wrong in [flipped, whole[..at].to_vec()] {
-            let (before, notes) = stopped();
-            before.fs.remove_file(&notes).unwrap();
-            before.fs.add_file(&notes, &wrong);
+            let (before, entries) = stopped();
+            before.fs.remove_file(&entries).unwrap();
+            before.fs.add_file(&entries, &wrong);
             let next = next_start(&before, 1, 2);
             assert_ne!(next.store.incarnation(), before.store.incarnation());
             assert_eq!(next.data_files(DISK), Vec::<PathBuf>::new());
@@ -190,19 +194,19 @@ fn notes_that_are_damaged_or_cut_are_not_believed() {
 
 #[test]
 fn what_another_version_has_left_is_not_taken_for_what_it_is_not() {
-    let (before, notes) = stopped();
-    let mut other = before.fs.content(&notes).unwrap();
+    let (before, entries) = stopped();
+    let mut other = before.fs.content(&entries).unwrap();
     let version = &mut other[7];
     *version += 1;
-    before.fs.remove_file(&notes).unwrap();
-    before.fs.add_file(&notes, &other);
+    before.fs.remove_file(&entries).unwrap();
+    before.fs.add_file(&entries, &other);
     let next = next_start(&before, 1, 2);
     assert_ne!(next.store.incarnation(), before.store.incarnation());
     assert_eq!(next.data_files(DISK), Vec::<PathBuf>::new());
 }
 
 #[test]
-fn a_version_of_the_notes_is_one_sequence_of_bytes() {
+fn a_version_of_the_handover_file_is_one_sequence_of_bytes() {
     let first = World::with(2, LITTLE_MEMORY).remote();
     let mut one = first.attempt(1, 100);
     let large = payload(1, 3, LARGE_BYTES);
@@ -210,10 +214,13 @@ fn a_version_of_the_notes_is_one_sequence_of_bytes() {
     one.commit().unwrap();
     first.attempt(2, 200).push(&[(4, b"open")]);
     first.store.hand_over();
-    let notes = first.fs.content(&notes_file(&first.fs).unwrap()).unwrap();
-    let found = (notes[7], notes.len(), crc32c::crc32c(&notes));
-    let told = "if notes changed on purpose, raise the version in handover/notes.rs";
-    assert_eq!(found, (3, 242, 830_046_821), "{told}");
+    let entries = first
+        .fs
+        .content(&handover_file(&first.fs).unwrap())
+        .unwrap();
+    let found = (entries[7], entries.len(), crc32c::crc32c(&entries));
+    let advice = "if entries changed on purpose, raise the version in handover/entries.rs";
+    assert_eq!(found, (3, 242, 830_046_821), "{advice}");
 }
 
 #[test]

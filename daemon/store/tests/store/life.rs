@@ -152,9 +152,9 @@ fn unknown_is_refused_and_never_empty() {
     assert!(world.segments(0).is_empty(), "it has not committed");
     world.commit_all();
     assert_eq!(layout(&key(), 1), Code::UnknownPartition);
-    let place = |place| at(&world.store, 0, place);
-    assert_eq!(refused(place(1..2)), Code::Malformed);
-    assert_eq!(read(&place(0..1).unwrap()), b"x");
+    let slot = |slot| at(&world.store, 0, slot);
+    assert_eq!(refused(slot(1..2)), Code::Malformed);
+    assert_eq!(read(&slot(0..1).unwrap()), b"x");
     // Chunks of Spark's own protocol would show what has not committed too.
     let (meta, statuses) = (
         world.store.merged_meta(&key(), ReduceId(0)),
@@ -251,7 +251,7 @@ fn a_higher_attempt_replaces_the_older_one_and_its_files() {
 }
 
 #[test]
-fn a_removed_shuffle_is_unknown_its_files_are_gone_and_late_pushes_are_told() {
+fn a_removed_shuffle_is_unknown_its_files_are_gone_and_late_pushes_are_refused() {
     let world = World::new().registered();
     let idle = world.store.load().memory_used;
     world.push(0, 0, &payload(0, 0, 300_000));

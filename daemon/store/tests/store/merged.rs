@@ -17,8 +17,8 @@ fn drop_tail(world: &World, map: u32, reduce: u32) {
     world.clock.advance_ms(5_000);
 }
 
-fn refused_at(world: &World, reduce: u32, places: std::ops::Range<u32>) -> Option<Code> {
-    at(&world.store, reduce, places)
+fn refused_at(world: &World, reduce: u32, slots: std::ops::Range<u32>) -> Option<Code> {
+    at(&world.store, reduce, slots)
         .err()
         .map(|refusal| refusal.code)
 }
@@ -47,7 +47,7 @@ fn an_attempt_whose_answer_was_lost_does_not_commit_with_what_it_knows_and_costs
 }
 
 #[test]
-fn attempts_that_nobody_accounts_for_are_not_shown_and_leave_nothing_when_they_are_aborted() {
+fn attempts_without_a_commit_are_not_shown_and_leave_nothing_when_they_are_aborted() {
     let world = World::new().registered();
     let kept: [(u32, i64, &[u8]); 2] = [(0, 10, b"first"), (2, 12, b"third")];
     world.push_attempt(0, 10, 1, b"first");
@@ -83,7 +83,7 @@ fn what_was_acknowledged_and_could_not_be_kept_counts_in_the_ledger_and_is_not_s
 }
 
 #[test]
-fn a_dropped_segment_leaves_its_place_and_a_reader_that_knows_it_is_refused_that_chunk_only() {
+fn a_dropped_segment_leaves_its_slot_and_a_reader_that_knows_it_is_refused_that_chunk_only() {
     let world = World::new().registered();
     world.push(0, 0, &payload(0, 0, LARGE_BYTES));
     world.push(1, 0, b"in the tail");
@@ -107,7 +107,7 @@ fn a_dropped_segment_leaves_its_place_and_a_reader_that_knows_it_is_refused_that
         assert_eq!(refused_at(&world, 0, gone), Some(Code::Aborted));
     }
     assert_eq!(refused_at(&world, 0, 4..5), Some(Code::Malformed));
-    let chunk = |places| read(&at(&world.store, 0, places).unwrap());
+    let chunk = |slots| read(&at(&world.store, 0, slots).unwrap());
     assert_eq!(chunk(0..1), payload(0, 0, LARGE_BYTES));
     assert_eq!(chunk(3..4), b"after");
 }
@@ -117,22 +117,22 @@ fn a_dropped_segment_leaves_its_place_and_a_reader_that_knows_it_is_refused_that
 #[test]
 fn what_comes_after_a_drop_is_found_wherever_it_goes() {
     let world = World::new().registered();
-    let piece = |map, length: u64| payload(map, 0, length as usize);
+    let segment = |map, length: u64| payload(map, 0, length as usize);
     world.push(0, 0, b"dropped");
     world.push(1, 0, b"dropped too");
     drop_tail(&world, 2, 0);
     // A block, and an attempt behind it that does not count.
     world.store.limit_memory(14 * MIB);
-    (10..18).for_each(|map| assert_eq!(world.push(map, 0, &piece(map, MIB)), Code::Ok));
+    (10..18).for_each(|map| assert_eq!(world.push(map, 0, &segment(map, MIB)), Code::Ok));
     let mut gone = world.attempt(18, 1);
-    assert_eq!(gone.push(&[(0, &piece(18, MIB))]), [Code::Ok]);
+    assert_eq!(gone.push(&[(0, &segment(18, MIB))]), [Code::Ok]);
     assert_eq!(world.data_bytes(DISK), 0);
     // The block has to make room.
-    assert_eq!(world.push(19, 0, &piece(19, 5 * MIB)), Code::Ok);
+    assert_eq!(world.push(19, 0, &segment(19, 5 * MIB)), Code::Ok);
     assert_eq!(world.data_bytes(DISK) as u64, 8 * MIB);
     world.commit_all();
-    let mut expected: Vec<u8> = (10..18).flat_map(|map| piece(map, MIB)).collect();
-    expected.extend(piece(19, 5 * MIB));
+    let mut expected: Vec<u8> = (10..18).flat_map(|map| segment(map, MIB)).collect();
+    expected.extend(segment(19, 5 * MIB));
     let check = || assert!(world.fetch(0) == expected);
     check();
     gone.abort();

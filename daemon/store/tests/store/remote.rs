@@ -186,7 +186,7 @@ fn space_of_an_aborted_attempt_on_disk_is_given_back_and_others_are_read_as_befo
     }
     kept.commit().unwrap();
     let before = world.store.load().disk_free;
-    let places = world
+    let slots = world
         .store
         .layout(&key(), MapRange::ALL, ReduceId(1))
         .unwrap();
@@ -197,7 +197,7 @@ fn space_of_an_aborted_attempt_on_disk_is_given_back_and_others_are_read_as_befo
         .store
         .layout(&key(), MapRange::ALL, ReduceId(1))
         .unwrap();
-    assert_eq!(now, places, "places mean the same for ever");
+    assert_eq!(now, slots, "slots mean the same for ever");
     let all: Vec<u8> = (0..4).flat_map(|n| bytes(0, n)).collect();
     assert_eq!(world.fetch(1), all);
     let read = at(&world.store, 1, 1..2);
@@ -205,7 +205,7 @@ fn space_of_an_aborted_attempt_on_disk_is_given_back_and_others_are_read_as_befo
 }
 
 #[test]
-fn a_block_of_memory_that_was_aborted_as_a_whole_is_no_end_of_what_stands_behind_it() {
+fn an_aborted_part_of_the_tail_does_not_hide_the_parts_behind_it() {
     let world = World::with(1, 256 * MIB).remote();
     let piece = |map| payload(map, 0, MIB as usize);
     let mut small = world.attempt(0, 10);
@@ -251,7 +251,7 @@ fn bytes_that_a_reader_has_stay_when_another_attempt_is_aborted() {
 }
 
 #[test]
-fn an_abort_that_is_repeated_when_readers_let_go_leaves_the_others_where_they_are() {
+fn an_abort_that_is_repeated_after_readers_end_leaves_the_others_where_they_are() {
     let world = World::with(1, 8 * MIB).remote();
     let (mut gone, mut kept) = (world.attempt(0, 10), world.attempt(1, 11));
     let bytes = payload(1, 1, 50_000);
@@ -343,7 +343,7 @@ fn a_damaged_segment_ends_its_batch_which_is_repeated() {
 }
 
 #[test]
-fn two_attempts_of_a_map_may_both_commit_and_are_told_apart() {
+fn two_attempts_of_a_map_may_both_commit_and_stay_separate() {
     for world in [World::new().remote(), World::new().registered()] {
         let (mut one, mut two) = (world.attempt(0, 10), world.attempt(0, 11));
         one.push(&[(1, b"one")]);

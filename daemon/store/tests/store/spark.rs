@@ -81,7 +81,7 @@ fn bitmap(values: &[u16]) -> Vec<u8> {
 }
 
 #[test]
-fn finalized_files_have_the_names_places_and_bytes_that_spark_reads() {
+fn finalized_files_have_the_names_paths_and_bytes_that_spark_reads() {
     let world = world();
     let blocks = [
         payload(5, 3, 2_000_000),
@@ -128,7 +128,7 @@ fn finalized_files_have_the_names_places_and_bytes_that_spark_reads() {
 }
 
 #[test]
-fn finalizing_again_gives_the_same_statuses_and_late_blocks_are_told() {
+fn finalizing_again_gives_the_same_statuses_and_late_blocks_are_refused() {
     let world = world();
     push(&world, &key(), 0, 3, b"block");
     let first = world.store.merge_statuses(&key()).unwrap();
@@ -173,7 +173,7 @@ fn an_empty_block_makes_no_empty_chunk() {
 }
 
 #[test]
-fn blocks_of_other_generations_and_attempts_are_told_apart() {
+fn blocks_of_other_generations_and_attempts_are_refused() {
     let world = world();
     let generation = |generation| ShuffleKey {
         generation: GenerationId(generation),
@@ -345,7 +345,7 @@ fn an_application_without_merge_directories_cannot_push() {
 }
 
 #[test]
-fn executors_directories_are_told_and_bad_ones_refused() {
+fn executors_directories_are_returned_and_bad_ones_refused() {
     let world = world();
     assert_eq!(world.store.local_dirs(&app(), "1").unwrap(), LOCAL_DIRS);
     let unknown = world.store.local_dirs(&app(), "2").unwrap_err();

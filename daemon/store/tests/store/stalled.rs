@@ -129,22 +129,22 @@ fn attempts_that_are_aborted_while_a_disk_hangs_take_only_some_of_the_threads() 
     thread::scope(|scope| {
         let world = &world;
         let _mended = Mended(world);
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         for attempt in attempts {
-            let tell = tell.clone();
+            let sender = sender.clone();
             scope.spawn(move || {
                 attempt.abort();
-                tell.send(()).unwrap();
+                sender.send(()).unwrap();
             });
         }
         await_held(world, HANGING);
         world.clock.advance_ms(STALL_MS);
         for _ in HANGING..ATTEMPTS as usize {
-            told.recv().unwrap();
+            receiver.recv().unwrap();
         }
         assert_eq!(world.fs.held_writes(), HANGING);
         world.fs.release_writes();
-        (0..HANGING).for_each(|_| told.recv().unwrap());
+        (0..HANGING).for_each(|_| receiver.recv().unwrap());
     });
 }
 
@@ -230,7 +230,7 @@ fn executors_register_while_the_disk_on_which_they_are_written_down_hangs() {
 }
 
 #[test]
-fn a_disk_that_hangs_takes_only_some_of_the_threads_and_the_others_are_told() {
+fn a_hanging_disk_blocks_only_some_threads_and_the_others_get_an_error() {
     const PUSHERS: u32 = 40;
     const HANGING: usize = 16;
     let world = World::new().registered();
@@ -238,23 +238,23 @@ fn a_disk_that_hangs_takes_only_some_of_the_threads_and_the_others_are_told() {
     thread::scope(|scope| {
         let world = &world;
         let _mended = Mended(world);
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         for reduce in 0..PUSHERS {
-            let tell = tell.clone();
+            let sender = sender.clone();
             scope.spawn(move || {
                 let code = world.push(reduce, reduce, &large(0, reduce));
-                tell.send((reduce, code)).unwrap();
+                sender.send((reduce, code)).unwrap();
             });
         }
         await_held(world, HANGING);
         world.clock.advance_ms(STALL_MS);
         for _ in HANGING..PUSHERS as usize {
-            assert_eq!(told.recv().unwrap().1, Code::DiskFailed);
+            assert_eq!(receiver.recv().unwrap().1, Code::DiskFailed);
         }
         assert_eq!(world.fs.held_writes(), HANGING);
         world.fs.release_writes();
         for _ in 0..HANGING {
-            let (reduce, code) = told.recv().unwrap();
+            let (reduce, code) = receiver.recv().unwrap();
             assert_eq!(code, Code::Ok);
             assert_eq!(world.push(PUSHERS + reduce, reduce, b"more"), Code::Ok);
         }
@@ -262,7 +262,7 @@ fn a_disk_that_hangs_takes_only_some_of_the_threads_and_the_others_are_told() {
 }
 
 #[test]
-fn who_needs_a_partition_or_an_attempt_that_hangs_is_told_in_time() {
+fn a_request_for_a_hanging_partition_or_attempt_fails_in_time() {
     let world = World::new().remote();
     world.fs.hold_writes();
     thread::scope(|scope| {

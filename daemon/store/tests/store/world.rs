@@ -246,15 +246,15 @@ pub(crate) fn read(data: &ChunkData) -> Vec<u8> {
 pub(crate) fn at(
     store: &Store,
     reduce: u32,
-    places: std::ops::Range<u32>,
+    slots: std::ops::Range<u32>,
 ) -> Result<ChunkData, Refusal> {
-    store.segments(&key(), ReduceId(reduce), &[run(places)])
+    store.segments(&key(), ReduceId(reduce), &[run(slots)])
 }
 
-pub(crate) fn run(places: std::ops::Range<u32>) -> SegmentRun {
+pub(crate) fn run(slots: std::ops::Range<u32>) -> SegmentRun {
     SegmentRun {
-        first: places.start,
-        count: places.end - places.start,
+        first: slots.start,
+        count: slots.end - slots.start,
     }
 }
 
@@ -262,8 +262,8 @@ pub(crate) fn run(places: std::ops::Range<u32>) -> SegmentRun {
 pub(crate) fn fetch(store: &Store, range: MapRange, reduce: u32) -> Vec<Vec<u8>> {
     let layout = store.layout(&key(), range, ReduceId(reduce)).unwrap();
     let run_bytes = |run: LaidRun| {
-        let places = run.first..run.first + run.segments.len() as u32;
-        let bytes = read(&at(store, reduce, places).unwrap());
+        let slots = run.first..run.first + run.segments.len() as u32;
+        let bytes = read(&at(store, reduce, slots).unwrap());
         let mut rest = bytes.as_slice();
         for segment in run.segments {
             let (segment_bytes, after) = rest.split_at(segment.length as usize);

@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use lodestone_model::{Code, ShuffleSpec};
 
 use super::HANDOVER_NAME;
-use super::notes::{Note, ShuffleNote, StartNote, Writer};
+use super::entries::{HandoverEntry, ShuffleEntry, StartEntry, Writer};
 use crate::fs::Open;
-use crate::resource::patient::LastPatience;
+use crate::resource::timed_mutex::ShutdownDeadline;
 use crate::resource::{Resources, locked};
 use crate::state::generation::Generation;
 use crate::state::store::Store;
@@ -21,7 +21,7 @@ impl Store {
     /// on the same directories. False: there is nothing to leave, or it could not be written; what
     /// there is goes with [`Store::close`] then. Nothing may be at work any more, but for who writes out what
     /// is in memory: what is noted has nothing there.
-    pub(crate) fn give(&self) -> bool {
+    pub(crate) fn write_handover(&self) -> bool {
         let generations = self.all_remote();
         let root = self.resources.disks.roots().next();
         let Some(path) = root.map(|root| root.join(HANDOVER_NAME)) else {
@@ -30,28 +30,28 @@ impl Store {
         if generations.is_empty() {
             return false;
         }
-        let written = self.write_notes(&path, &generations);
+        let written = self.write_entries(&path, &generations);
         if let Err(error) = &written {
             tracing::error!(%error, "remote shuffles cannot be left to the next start");
         }
         written.is_ok_and(|shuffles| shuffles > 0)
     }
 
-    fn write_notes(&self, path: &Path, generations: &[Arc<Generation>]) -> io::Result<usize> {
+    fn write_entries(&self, path: &Path, generations: &[Arc<Generation>]) -> io::Result<usize> {
         let file = self.resources.fs().open(path, Open::Create)?;
-        let mut notes = Writer::new(file);
-        notes.add(&Note::Start(StartNote {
+        let mut entries = Writer::new(file);
+        entries.add(&HandoverEntry::Start(StartEntry {
             dirs: self.dirs.clone(),
             next_home: self.next_home.load(Relaxed),
         }))?;
         let mut shuffles = 0;
-        let patience = LastPatience::default();
+        let deadline = ShutdownDeadline::default();
         for generation in generations {
-            if self.note_shuffle(&mut notes, generation, &patience)? {
+            if self.add_shuffle(&mut entries, generation, &deadline)? {
                 shuffles += 1;
             }
         }
-        notes.finish()?;
+        entries.finish()?;
         Ok(shuffles)
     }
 
@@ -61,23 +61,23 @@ impl Store {
     }
 
     /// False: it is lost.
-    fn note_shuffle(
+    fn add_shuffle(
         &self,
-        notes: &mut Writer,
+        entries: &mut Writer,
         generation: &Generation,
-        patience: &LastPatience,
+        deadline: &ShutdownDeadline,
     ) -> io::Result<bool> {
-        let outcome = note_parts(notes, generation, &self.resources, patience)?;
-        let note = || shuffle_note(generation, self.lease_ms(generation)).ok_or(Code::Internal);
-        match outcome.and_then(|()| note()) {
-            Ok(note) => {
-                notes.add(&Note::Shuffle(note))?;
+        let outcome = add_parts(entries, generation, &self.resources, deadline)?;
+        let entry = || shuffle_entry(generation, self.lease_ms(generation)).ok_or(Code::Internal);
+        match outcome.and_then(|()| entry()) {
+            Ok(entry) => {
+                entries.add(&HandoverEntry::Shuffle(entry))?;
                 Ok(true)
             }
             Err(code) => {
                 let shuffle = &generation.key;
                 tracing::error!(%shuffle, %code, "lost: not all of it could be written");
-                notes.add(&Note::Lost)?;
+                entries.add(&HandoverEntry::Lost)?;
                 // Who waits for a disk that hangs never ends; the next start removes it as well.
                 if code != Code::Overloaded {
                     generation.remove(&self.resources);
@@ -89,29 +89,29 @@ impl Store {
 }
 
 /// Its attempts and partitions, all of whose data is on disk then.
-fn note_parts(
-    notes: &mut Writer,
+fn add_parts(
+    entries: &mut Writer,
     generation: &Generation,
     resources: &Resources,
-    patience: &LastPatience,
+    deadline: &ShutdownDeadline,
 ) -> io::Result<Result<(), Code>> {
-    let attempts = match generation.attempts.leave(patience) {
+    let attempts = match generation.attempts.hand_over(deadline) {
         Ok(attempts) => attempts,
         Err(code) => return Ok(Err(code)),
     };
     for ((map_index, map_id), attempt) in attempts {
-        notes.add(&Note::Attempt(map_index.0, map_id.0, attempt))?;
+        entries.add(&HandoverEntry::Attempt(map_index.0, map_id.0, attempt))?;
     }
     for partition in generation.all_partitions() {
-        match partition.note(resources, patience) {
-            Ok(note) => notes.add(&Note::Partition(note))?,
+        match partition.to_entry(resources, deadline) {
+            Ok(entry) => entries.add(&HandoverEntry::Partition(entry))?,
             Err(code) => return Ok(Err(code)),
         }
     }
     Ok(Ok(()))
 }
 
-fn shuffle_note(generation: &Generation, lease_ms: u64) -> Option<ShuffleNote> {
+fn shuffle_entry(generation: &Generation, lease_ms: u64) -> Option<ShuffleEntry> {
     let ShuffleSpec {
         mode: _,
         num_maps,
@@ -119,7 +119,7 @@ fn shuffle_note(generation: &Generation, lease_ms: u64) -> Option<ShuffleNote> {
         format,
     } = generation.spec.clone()?;
     let key = &generation.key;
-    Some(ShuffleNote {
+    Some(ShuffleEntry {
         app: key.app.as_str().to_owned(),
         attempt: key.attempt?.0,
         lease_ms,
@@ -128,6 +128,6 @@ fn shuffle_note(generation: &Generation, lease_ms: u64) -> Option<ShuffleNote> {
         num_maps,
         num_partitions,
         format,
-        home: generation.home.note()?,
+        home: generation.home.to_entry()?,
     })
 }

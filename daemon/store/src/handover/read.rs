@@ -13,12 +13,12 @@ use lodestone_model::{
     ShuffleKey, ShuffleSpec,
 };
 
-use super::notes::{Note, Reader, ShuffleNote, StartNote, damaged};
+use super::entries::{HandoverEntry, Reader, ShuffleEntry, StartEntry, damaged};
 use super::{HANDOVER_NAME, forget};
 use crate::fs::{Fs, Lock, Open};
-use crate::merge::{Partition, PartitionNote};
+use crate::merge::{Partition, PartitionEntry};
 use crate::resource::home::Home;
-use crate::resource::incarnation::{self, Incarnation, Leftover, OpenError, Place};
+use crate::resource::incarnation::{self, Incarnation, Leftover, OpenError, StartDirs};
 use crate::resource::planted::{self, Bug};
 use crate::resource::writing;
 use crate::state::application::FIRST_LEASE_MS;
@@ -27,7 +27,7 @@ use crate::state::generation::Generation;
 use crate::state::store::Store;
 
 /// A start that was stopped, and left its directories, its incarnation and its remote shuffles.
-pub(crate) struct Adopted {
+pub(crate) struct TakenOver {
     incarnation: Incarnation,
     roots: Vec<PathBuf>,
     locks: Vec<Box<dyn Lock>>,
@@ -36,14 +36,14 @@ pub(crate) struct Adopted {
 }
 
 struct Shuffle {
-    note: ShuffleNote,
+    entry: ShuffleEntry,
     attempts: Vec<(u32, i64, Attempt)>,
-    partitions: Vec<PartitionNote>,
+    partitions: Vec<PartitionEntry>,
 }
 
-impl Adopted {
+impl TakenOver {
     /// What this start is, and where.
-    pub(crate) fn take_place(&mut self) -> Place {
+    pub(crate) fn take_start_dirs(&mut self) -> StartDirs {
         let roots = std::mem::take(&mut self.roots);
         (self.incarnation, roots, std::mem::take(&mut self.locks))
     }
@@ -60,7 +60,7 @@ impl Adopted {
             .flatten()
             .map(|leftover| leftover.root.clone())
             .collect();
-        let adopted = roots
+        let taken_over = roots
             .iter()
             .find_map(|root| Self::at(root, dirs, leftovers, fs));
         for root in roots
@@ -73,7 +73,7 @@ impl Adopted {
                 source,
             })?;
         }
-        Ok(adopted)
+        Ok(taken_over)
     }
 
     fn at(
@@ -103,7 +103,7 @@ impl Adopted {
         if !leftovers.iter().all(is_there) {
             return None;
         }
-        let mut adopted = Self {
+        let mut taken_over = Self {
             incarnation,
             roots: Vec::new(),
             locks: Vec::new(),
@@ -113,37 +113,37 @@ impl Adopted {
         for of_dir in leftovers {
             for taken in of_dir.extract_if(.., |one| one.is_named(name)) {
                 let (root, lock) = taken.into_parts();
-                adopted.roots.push(root);
-                adopted.locks.push(lock);
+                taken_over.roots.push(root);
+                taken_over.locks.push(lock);
             }
         }
-        Some(adopted)
+        Some(taken_over)
     }
 }
 
-fn read(path: &Path, fs: &dyn Fs) -> io::Result<(StartNote, Vec<Shuffle>)> {
-    let mut notes = Reader::new(fs.open(path, Open::Read)?)?;
-    let Note::Start(start) = notes.next()? else {
-        return Err(damaged("the first note is missing"));
+fn read(path: &Path, fs: &dyn Fs) -> io::Result<(StartEntry, Vec<Shuffle>)> {
+    let mut entries = Reader::new(fs.open(path, Open::Read)?)?;
+    let HandoverEntry::Start(start) = entries.next()? else {
+        return Err(damaged("the first entry is missing"));
     };
     let (mut shuffles, mut attempts, mut partitions) = (Vec::new(), Vec::new(), Vec::new());
     loop {
-        match notes.next()? {
-            Note::Attempt(map_index, map_id, attempt) => {
+        match entries.next()? {
+            HandoverEntry::Attempt(map_index, map_id, attempt) => {
                 attempts.push((map_index, map_id, attempt))
             }
-            Note::Partition(partition) => partitions.push(partition),
-            Note::Shuffle(note) => shuffles.push(Shuffle {
-                note,
+            HandoverEntry::Partition(partition) => partitions.push(partition),
+            HandoverEntry::Shuffle(entry) => shuffles.push(Shuffle {
+                entry,
                 attempts: std::mem::take(&mut attempts),
                 partitions: std::mem::take(&mut partitions),
             }),
-            Note::Lost => {
+            HandoverEntry::Lost => {
                 attempts.clear();
                 partitions.clear();
             }
-            Note::Start(_) => return Err(damaged("there are two first notes")),
-            Note::End => return Ok((start, shuffles)),
+            HandoverEntry::Start(_) => return Err(damaged("there are two first entries")),
+            HandoverEntry::End => return Ok((start, shuffles)),
         }
     }
 }
@@ -156,10 +156,10 @@ fn incarnation_of(name: &str) -> Option<Incarnation> {
 
 impl Store {
     /// Goes on with the shuffles of a start that was stopped.
-    pub(crate) fn go_on(&self, adopted: Adopted) {
-        self.next_home.fetch_max(adopted.next_home, Relaxed);
-        for shuffle in adopted.shuffles {
-            let name = format!("{} of {}", shuffle.note.shuffle, shuffle.note.app);
+    pub(crate) fn go_on(&self, taken_over: TakenOver) {
+        self.next_home.fetch_max(taken_over.next_home, Relaxed);
+        for shuffle in taken_over.shuffles {
+            let name = format!("{} of {}", shuffle.entry.shuffle, shuffle.entry.app);
             match self.go_on_with(shuffle) {
                 Ok(()) => tracing::info!(shuffle = name, "taken over from the start before"),
                 Err(refusal) => tracing::error!(shuffle = name, %refusal, "this shuffle is lost"),
@@ -183,31 +183,31 @@ impl Store {
 
     fn go_on_with(&self, shuffle: Shuffle) -> Result<(), Refusal> {
         let Shuffle {
-            note,
+            entry,
             attempts,
             partitions,
         } = shuffle;
-        let app = AppId::new(&note.app)?;
-        let attempt = AppAttempt(note.attempt);
+        let app = AppId::new(&entry.app)?;
+        let attempt = AppAttempt(entry.attempt);
         let key = ShuffleKey {
             app: app.clone(),
             attempt: Some(attempt),
-            shuffle: ShuffleId(note.shuffle),
-            generation: GenerationId(note.generation),
+            shuffle: ShuffleId(entry.shuffle),
+            generation: GenerationId(entry.generation),
         };
         let spec = ShuffleSpec {
             mode: Mode::Remote,
-            num_maps: note.num_maps,
-            num_partitions: note.num_partitions,
-            format: note.format,
+            num_maps: entry.num_maps,
+            num_partitions: entry.num_partitions,
+            format: entry.format,
         };
-        let home = Home::of(note.home);
-        let lease_until_ms = self.now_ms() + note.lease_ms.max(FIRST_LEASE_MS);
+        let home = Home::from_entry(entry.home);
+        let lease_until_ms = self.now_ms() + entry.lease_ms.max(FIRST_LEASE_MS);
         self.with_application(&app, attempt, |state| {
             state.attempt = state.attempt.max(attempt);
             // Its driver had no chance to renew it while nobody was here.
             state.lease_until_ms = Some(lease_until_ms);
-            state.lease_ms = note.lease_ms;
+            state.lease_ms = entry.lease_ms;
             let generation = state.start(&self.resources, &key, Some(spec), home);
             self.fill(&generation, attempts, partitions);
         });
@@ -218,7 +218,7 @@ impl Store {
         &self,
         generation: &Generation,
         attempts: Vec<(u32, i64, Attempt)>,
-        partitions: Vec<PartitionNote>,
+        partitions: Vec<PartitionEntry>,
     ) {
         for (map_index, map_id, attempt) in attempts {
             let id = (MapIndex(map_index), MapId(map_id));
@@ -227,10 +227,10 @@ impl Store {
                 .restore(&self.resources.budget, id, attempt);
         }
         let mut all = writing(&generation.partitions);
-        for note in partitions {
-            let reduce: ReduceId = note.reduce();
+        for entry in partitions {
+            let reduce: ReduceId = entry.reduce();
             let home = Arc::clone(&generation.home);
-            let partition = Partition::of(note, &self.resources, home);
+            let partition = Partition::from_entry(entry, &self.resources, home);
             all.by_reduce.insert(reduce, Arc::new(partition));
         }
     }

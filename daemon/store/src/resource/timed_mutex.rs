@@ -14,13 +14,13 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// How long a thread waits for others to let go. Much longer than a healthy disk needs for what is written
 /// under one lock, and about as long as clients wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the last wait is: longer than a disk needs that is only slow.
-const LAST_PATIENCE: Duration = Duration::from_secs(10);
+const SHUTDOWN_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
-pub(crate) struct Patient<T> {
+pub(crate) struct TimedMutex<T> {
     value: Mutex<T>,
     /// Somebody waited in vain, and nobody got it since: it is not waited for again.
     is_stuck: AtomicBool,
@@ -29,12 +29,12 @@ pub(crate) struct Patient<T> {
 }
 
 /// Until it is dropped, nobody else has it.
-pub(crate) struct Held<'a, T> {
+pub(crate) struct TimedGuard<'a, T> {
     value: MutexGuard<'a, T>,
     is_spoiled: &'a AtomicBool,
 }
 
-impl<T> Patient<T> {
+impl<T> TimedMutex<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
             value: Mutex::new(value),
@@ -45,7 +45,7 @@ impl<T> Patient<T> {
 
     /// OVERLOADED if others do not let go of it in time: who asks again later may be luckier. INTERNAL if it
     /// may be half changed.
-    pub(crate) fn lock(&self) -> Result<Held<'_, T>, Code> {
+    pub(crate) fn lock(&self) -> Result<TimedGuard<'_, T>, Code> {
         let value = match self.value.try_lock() {
             Some(value) => value,
             None if self.is_stuck.load(Relaxed) => return Err(Code::Overloaded),
@@ -58,53 +58,53 @@ impl<T> Patient<T> {
     }
 
     fn lock_in_time(&self) -> Result<MutexGuard<'_, T>, Code> {
-        self.value.try_lock_for(PATIENCE).ok_or_else(|| {
+        self.value.try_lock_for(LOCK_TIMEOUT).ok_or_else(|| {
             self.is_stuck.store(true, Relaxed);
             Code::Overloaded
         })
     }
 
     /// If nobody has it, and it is whole.
-    pub(crate) fn try_lock(&self) -> Option<Held<'_, T>> {
+    pub(crate) fn try_lock(&self) -> Option<TimedGuard<'_, T>> {
         let value = self.value.try_lock()?;
         self.unless_spoiled(value).ok()
     }
 
     /// However long it takes: for who could do nothing but ask again.
-    pub(crate) fn wait(&self) -> Result<Held<'_, T>, Code> {
+    pub(crate) fn wait(&self) -> Result<TimedGuard<'_, T>, Code> {
         self.unless_spoiled(self.value.lock())
     }
 
     /// However long it takes, and even if it may be half changed: for who throws it away.
-    pub(crate) fn wait_for_what_is_left(&self) -> Held<'_, T> {
+    pub(crate) fn wait_for_what_is_left(&self) -> TimedGuard<'_, T> {
         self.held(self.value.lock())
     }
 
-    fn unless_spoiled<'a>(&'a self, value: MutexGuard<'a, T>) -> Result<Held<'a, T>, Code> {
+    fn unless_spoiled<'a>(&'a self, value: MutexGuard<'a, T>) -> Result<TimedGuard<'a, T>, Code> {
         match self.is_spoiled.load(Relaxed) {
             true => Err(Code::Internal),
             false => Ok(self.held(value)),
         }
     }
 
-    fn held<'a>(&'a self, value: MutexGuard<'a, T>) -> Held<'a, T> {
+    fn held<'a>(&'a self, value: MutexGuard<'a, T>) -> TimedGuard<'a, T> {
         let is_spoiled = &self.is_spoiled;
-        Held { value, is_spoiled }
+        TimedGuard { value, is_spoiled }
     }
 }
 
 /// For who has to come to an end: waits in vain once, and then for nobody.
 #[derive(Debug, Default)]
-pub(crate) struct LastPatience {
+pub(crate) struct ShutdownDeadline {
     is_over: Cell<bool>,
 }
 
-impl LastPatience {
+impl ShutdownDeadline {
     /// OVERLOADED if others do not let go of it in time.
-    pub(crate) fn lock<'a, T>(&self, lock: &'a Patient<T>) -> Result<Held<'a, T>, Code> {
+    pub(crate) fn lock<'a, T>(&self, lock: &'a TimedMutex<T>) -> Result<TimedGuard<'a, T>, Code> {
         let value = match self.is_over.get() {
             true => lock.value.try_lock(),
-            false => lock.value.try_lock_for(LAST_PATIENCE),
+            false => lock.value.try_lock_for(SHUTDOWN_LOCK_TIMEOUT),
         };
         if value.is_none() {
             self.is_over.set(true);
@@ -113,7 +113,7 @@ impl LastPatience {
     }
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for TimedGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -121,13 +121,13 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for TimedGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.value
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for TimedGuard<'_, T> {
     fn drop(&mut self) {
         if panicking() {
             self.is_spoiled.store(true, Relaxed);
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn who_waits_in_vain_is_refused_and_the_next_ones_at_once_until_it_is_free() {
-        let lock = Patient::new(1);
-        let (let_go, wait) = mpsc::channel::<()>();
+        let lock = TimedMutex::new(1);
+        let (release, wait) = mpsc::channel::<()>();
         let (has, is_held) = mpsc::channel();
         thread::scope(|scope| {
             let lock = &lock;
@@ -160,12 +160,12 @@ mod tests {
             let first = std::time::Instant::now();
             assert_eq!(lock.lock().err(), Some(Code::Overloaded));
             let waited = first.elapsed();
-            assert!(waited >= PATIENCE, "it waited for {waited:?} only");
+            assert!(waited >= LOCK_TIMEOUT, "it waited for {waited:?} only");
             let next = std::time::Instant::now();
             assert_eq!(lock.lock().err(), Some(Code::Overloaded));
-            assert!(next.elapsed() < PATIENCE, "it waited again");
+            assert!(next.elapsed() < LOCK_TIMEOUT, "it waited again");
             assert!(lock.try_lock().is_none());
-            drop(let_go);
+            drop(release);
             assert_eq!(*lock.wait().unwrap(), 2);
         });
         assert_eq!(*lock.lock().unwrap(), 2);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_a_panic_may_have_left_half_changed_is_given_to_nobody_but_who_throws_it_away() {
-        let lock = Patient::new(1);
+        let lock = TimedMutex::new(1);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let mut held = lock.lock().unwrap();
             *held = 2;

@@ -8,18 +8,18 @@ use super::segment::{Segments, is_gone};
 
 /// A segment and where it starts in the partition's bytes (files first, then the memory tail).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct SegmentAt {
     pub(crate) offset: u64,
     pub(crate) segment: LaidSegment,
 }
 
 /// All segments, and where they start.
-pub(crate) fn placed(segments: &Segments) -> impl Iterator<Item = Placed> {
+pub(crate) fn with_offsets(segments: &Segments) -> impl Iterator<Item = SegmentAt> {
     let mut offset = 0;
     segments.iter().map(move |segment| {
-        let placed = Placed { offset, segment };
+        let found = SegmentAt { offset, segment };
         offset += u64::from(segment.length);
-        placed
+        found
     })
 }
 
@@ -29,14 +29,14 @@ pub(crate) fn selected(
     is_wanted: impl Fn(&LaidSegment) -> bool,
 ) -> Vec<LaidRun> {
     let mut runs: Vec<LaidRun> = Vec::new();
-    for (place, segment) in (0..).zip(segments.iter()) {
+    for (slot, segment) in (0..).zip(segments.iter()) {
         if is_gone(&segment) || !is_wanted(&segment) {
             continue;
         }
         match runs.last_mut() {
-            Some(run) if run.end() == place => run.segments.push(segment),
+            Some(run) if run.end() == slot => run.segments.push(segment),
             _ => runs.push(LaidRun {
-                first: place,
+                first: slot,
                 segments: vec![segment],
             }),
         }
@@ -45,14 +45,14 @@ pub(crate) fn selected(
 }
 
 /// What is wrong with these runs of places, if anything is.
-pub(crate) fn are_places(segments: &Segments, places: &[SegmentRun]) -> Result<(), &'static str> {
-    if places.is_empty() || places.iter().any(|run| run.count == 0) {
+pub(crate) fn check_slots(segments: &Segments, slots: &[SegmentRun]) -> Result<(), &'static str> {
+    if slots.is_empty() || slots.iter().any(|run| run.count == 0) {
         return Err("has an empty run");
     }
-    if !places.is_sorted_by(|one, next| one.end() <= next.first) {
+    if !slots.is_sorted_by(|one, next| one.end() <= next.first) {
         return Err("has runs that are not in order");
     }
-    if places
+    if slots
         .last()
         .is_some_and(|last| last.end() as usize > segments.len())
     {
@@ -61,13 +61,13 @@ pub(crate) fn are_places(segments: &Segments, places: &[SegmentRun]) -> Result<(
     Ok(())
 }
 
-/// The segments at these places, which [`are_places`].
-pub(crate) fn at(segments: &Segments, places: &[SegmentRun]) -> Vec<Placed> {
-    let mut found = Vec::with_capacity(places.iter().map(|run| run.count as usize).sum());
-    let mut all = (0_u32..).zip(placed(segments));
-    for run in places {
-        let within = all.by_ref().skip_while(|(place, _)| *place < run.first);
-        found.extend(within.take(run.count as usize).map(|(_, placed)| placed));
+/// The segments at these places, which [`check_slots`].
+pub(crate) fn at(segments: &Segments, slots: &[SegmentRun]) -> Vec<SegmentAt> {
+    let mut found = Vec::with_capacity(slots.iter().map(|run| run.count as usize).sum());
+    let mut all = (0_u32..).zip(with_offsets(segments));
+    for run in slots {
+        let within = all.by_ref().skip_while(|(slot, _)| *slot < run.first);
+        found.extend(within.take(run.count as usize).map(|(_, one)| one));
     }
     found
 }
@@ -102,7 +102,7 @@ mod tests {
         segments
     }
 
-    fn places(ranges: &[Range<u32>]) -> Vec<SegmentRun> {
+    fn slots(ranges: &[Range<u32>]) -> Vec<SegmentRun> {
         let run = |range: &Range<u32>| SegmentRun {
             first: range.start,
             count: range.end - range.start,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_range_selects_runs_of_places() {
+    fn a_map_range_selects_runs_of_slots() {
         let mut all = segments(&[1, 1, 1]);
         let mut again = all.iter().next().unwrap();
         again.map_index = MapIndex(9);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_not_selected_and_its_places_stay_empty() {
+    fn an_aborted_segment_is_not_selected_and_its_slot_stays_empty() {
         let mut all = Segments::new(Kind::Remote);
         segments(&[1, 1, 1]).iter().for_each(|one| all.push(&one));
         all.abort((MapIndex(1), MapId(1)), 0, true);
@@ -140,10 +140,7 @@ mod tests {
             shown(&selected(&all, |_| true)),
             [(0, vec![0]), (2, vec![2])]
         );
-        let offsets: Vec<_> = at(&all, &places(&[0..3]))
-            .iter()
-            .map(|p| p.offset)
-            .collect();
+        let offsets: Vec<_> = at(&all, &slots(&[0..3])).iter().map(|p| p.offset).collect();
         assert_eq!(offsets, [0, 1, 1]);
     }
 
@@ -151,9 +148,9 @@ mod tests {
     fn segments_are_found_where_they_start() {
         let all = segments(&[10, 20, 30, 40]);
         let offsets = |ranges: &[Range<u32>]| {
-            let places = places(ranges);
-            are_places(&all, &places).ok()?;
-            let found = at(&all, &places);
+            let slots = slots(ranges);
+            check_slots(&all, &slots).ok()?;
+            let found = at(&all, &slots);
             Some(found.iter().map(|p| p.offset).collect::<Vec<_>>())
         };
         assert_eq!(offsets(&[0..4]).unwrap(), [0, 10, 30, 60]);

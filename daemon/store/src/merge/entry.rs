@@ -13,19 +13,19 @@ use crate::index::kind::Kind;
 use crate::index::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::home::Home;
-use crate::resource::patient::LastPatience;
 use crate::resource::planted::{self, Bug};
+use crate::resource::timed_mutex::ShutdownDeadline;
 
 /// A partition of which nothing is in memory.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct PartitionNote {
+pub(crate) struct PartitionEntry {
     reduce: u32,
     own: Option<OwnFile>,
     extents: Extents,
     segments: Segments,
 }
 
-impl PartitionNote {
+impl PartitionEntry {
     pub(crate) fn reduce(&self) -> ReduceId {
         ReduceId(self.reduce)
     }
@@ -33,17 +33,17 @@ impl PartitionNote {
 
 impl Partition {
     /// Writes out what is in memory, and says what is where. OVERLOADED if others do not let go of it.
-    pub(crate) fn note(
+    pub(crate) fn to_entry(
         &self,
         resources: &Resources,
-        patience: &LastPatience,
-    ) -> Result<PartitionNote, Code> {
-        let lock = || self.lock_with(patience);
+        deadline: &ShutdownDeadline,
+    ) -> Result<PartitionEntry, Code> {
+        let lock = || self.lock_before(deadline);
         if !planted::is(Bug::HandoverWithoutMemory) {
             self.write_out_locking(resources, lock)?;
         }
         let inner = lock()?;
-        Ok(PartitionNote {
+        Ok(PartitionEntry {
             reduce: self.reduce().0,
             own: inner.own,
             extents: inner.extents.clone(),
@@ -52,11 +52,15 @@ impl Partition {
     }
 
     /// As it was noted.
-    pub(crate) fn of(note: PartitionNote, resources: &Resources, home: Arc<Home>) -> Self {
-        let partition = Self::new(ReduceId(note.reduce), Kind::Remote, home);
+    pub(crate) fn from_entry(
+        entry: PartitionEntry,
+        resources: &Resources,
+        home: Arc<Home>,
+    ) -> Self {
+        let partition = Self::new(ReduceId(entry.reduce), Kind::Remote, home);
         resources.budget.resize_metadata(0, PARTITION_BYTES);
         if let Ok(mut inner) = partition.lock() {
-            inner.restore(note);
+            inner.restore(entry);
             resources.budget.resize_metadata(0, inner.index_bytes());
         }
         partition
@@ -64,10 +68,10 @@ impl Partition {
 }
 
 impl Inner {
-    fn restore(&mut self, note: PartitionNote) {
-        self.on_file = note.segments.len();
-        self.segments = note.segments;
-        self.extents = note.extents;
-        self.own = note.own;
+    fn restore(&mut self, entry: PartitionEntry) {
+        self.on_file = entry.segments.len();
+        self.segments = entry.segments;
+        self.extents = entry.extents;
+        self.own = entry.own;
     }
 }

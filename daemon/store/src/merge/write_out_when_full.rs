@@ -4,21 +4,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::extents::FileRun;
+use super::extents::FileRange;
 use super::partition::{Inner, Partition};
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
-use crate::resource::home::Place;
-use crate::resource::patient::Held;
+use crate::resource::home::DataFile;
 use crate::resource::planted::{self, Bug};
+use crate::resource::timed_mutex::TimedGuard;
 
 /// What is written together: enough that the call costs nothing beside the bytes, and little enough
 /// that those who want to append to one of the partitions do not wait for long.
-const TOGETHER_BYTES: usize = 1024 * 1024;
+const GROUP_BYTES: usize = 1024 * 1024;
 
 /// How many partitions are written together. With these and their bytes a write stays below the
 /// number of slices that the system takes at once (1,024).
-const TOGETHER_PARTITIONS: usize = 512;
+const GROUP_PARTITIONS: usize = 512;
 
 /// A partition that has something in memory.
 struct Candidate {
@@ -30,9 +30,9 @@ struct Candidate {
 }
 
 /// What is written of one partition, under its lock: nobody appends meanwhile.
-struct Piece<'a> {
+struct WriteOutPart<'a> {
     partition: &'a Partition,
-    inner: Held<'a, Inner>,
+    inner: TimedGuard<'a, Inner>,
 }
 
 /// If memory is short, writes out what readers have taken, and the largest tails, until it is not.
@@ -40,15 +40,17 @@ struct Piece<'a> {
 /// rest of the room go too.
 ///
 /// `partitions` are all that may be written out, each with the position of its generation.
-pub(crate) fn relieve<Partitions>(resources: &Resources, partitions: impl FnOnce() -> Partitions)
-where
+pub(crate) fn write_out_if_short<Partitions>(
+    resources: &Resources,
+    partitions: impl FnOnce() -> Partitions,
+) where
     Partitions: Iterator<Item = (usize, Arc<Partition>)>,
 {
     let budget = &resources.budget;
-    if !budget.is_pressed() {
+    if !budget.is_short() {
         return;
     }
-    let Some(_turn) = budget.try_relieve() else {
+    let Some(_turn) = budget.try_write_out() else {
         return;
     };
     let mut candidates: Vec<_> = partitions().filter_map(Candidate::of).collect();
@@ -67,8 +69,8 @@ where
         }
         // Neighbours are read one after the other.
         chosen.sort_by_key(|chosen| (chosen.generation, chosen.partition.reduce()));
-        for together in batches(&chosen) {
-            write_out_together(resources, together);
+        for group in groups(&chosen) {
+            write_out_group(resources, group);
         }
     }
 }
@@ -86,7 +88,7 @@ impl Candidate {
 }
 
 /// Cuts into runs of one generation that are small enough to be written together.
-fn batches(chosen: &[Candidate]) -> impl Iterator<Item = &[Candidate]> {
+fn groups(chosen: &[Candidate]) -> impl Iterator<Item = &[Candidate]> {
     let mut bytes = 0;
     let mut count = 0;
     chosen.chunk_by(move |one, next| {
@@ -94,9 +96,8 @@ fn batches(chosen: &[Candidate]) -> impl Iterator<Item = &[Candidate]> {
             bytes = one.bytes;
         }
         (bytes, count) = (bytes + next.bytes, count + 1);
-        let fits = one.generation == next.generation
-            && bytes <= TOGETHER_BYTES
-            && count < TOGETHER_PARTITIONS;
+        let fits =
+            one.generation == next.generation && bytes <= GROUP_BYTES && count < GROUP_PARTITIONS;
         if !fits {
             count = 0;
         }
@@ -108,31 +109,31 @@ fn batches(chosen: &[Candidate]) -> impl Iterator<Item = &[Candidate]> {
 /// a disk in one write, each other alone. A failure is logged and taken note of where it happens.
 ///
 /// What is locked while a disk works goes to that disk: one that hangs holds nothing of another's.
-fn write_out_together(resources: &Resources, candidates: &[Candidate]) {
+fn write_out_group(resources: &Resources, candidates: &[Candidate]) {
     let mut by_disk: BTreeMap<DiskIndex, Vec<&Partition>> = BTreeMap::new();
     for candidate in candidates {
         let partition = candidate.partition.as_ref();
-        if let Some(disk) = partition.shares_next(resources) {
+        if let Some(disk) = partition.shared_disk(resources) {
             by_disk.entry(disk).or_default().push(partition);
         }
     }
     for (disk, partitions) in by_disk {
-        let pieces = partitions
+        let parts = partitions
             .into_iter()
-            .filter_map(|partition| Piece::of(resources, partition, disk));
-        spill(resources, disk, pieces.collect());
+            .filter_map(|partition| WriteOutPart::of(resources, partition, disk));
+        write_shared(resources, disk, parts.collect());
     }
 }
 
 impl Partition {
     /// The disk to whose shared file its tail goes. One that does not is written out here.
-    fn shares_next(&self, resources: &Resources) -> Option<DiskIndex> {
+    fn shared_disk(&self, resources: &Resources) -> Option<DiskIndex> {
         let mut inner = self.try_lock_with_tail()?;
-        let Ok(place) = self.place(resources, &inner, inner.tail.len() as u64) else {
+        let Ok(file) = self.next_file(resources, &inner, inner.tail.len() as u64) else {
             let _ = self.write_out_locked(resources, &mut inner, &[]);
             return None;
         };
-        if let Place::Spill(disk) = place {
+        if let DataFile::Shared(disk) = file {
             return Some(disk);
         }
         drop(inner);
@@ -141,24 +142,24 @@ impl Partition {
     }
 }
 
-fn spill(resources: &Resources, disk: DiskIndex, pieces: Vec<Piece<'_>>) {
-    let Some(first) = pieces.first().map(|piece| piece.partition) else {
+fn write_shared(resources: &Resources, disk: DiskIndex, parts: Vec<WriteOutPart<'_>>) {
+    let Some(first) = parts.first().map(|part| part.partition) else {
         return;
     };
-    let slices: Vec<&[u8]> = pieces
+    let slices: Vec<&[u8]> = parts
         .iter()
-        .flat_map(|piece| piece.inner.tail.slices())
+        .flat_map(|part| part.inner.tail.slices())
         .collect();
-    match first.home().spill(resources, disk, &slices) {
+    match first.home().write_shared(resources, disk, &slices) {
         Ok(mut offset) => {
-            for piece in pieces {
-                let length = piece.inner.tail.len() as u64;
-                let run = FileRun {
-                    place: Place::Spill(disk),
+            for part in parts {
+                let length = part.inner.tail.len() as u64;
+                let range = FileRange {
+                    file: DataFile::Shared(disk),
                     offset,
                     length,
                 };
-                piece.written(resources, run);
+                part.written(resources, range);
                 if !planted::is(Bug::PartsMixedUp) {
                     offset += length;
                 }
@@ -167,7 +168,7 @@ fn spill(resources: &Resources, disk: DiskIndex, pieces: Vec<Piece<'_>>) {
         Err(error) => {
             let code = first.home().report(resources, disk, &error);
             tracing::warn!(disk, %code, %error, "write out partitions together");
-            let partitions: Vec<_> = pieces.into_iter().map(|piece| piece.partition).collect();
+            let partitions: Vec<_> = parts.into_iter().map(|part| part.partition).collect();
             partitions
                 .into_iter()
                 .for_each(|partition| write_alone(resources, partition));
@@ -182,18 +183,18 @@ fn write_alone(resources: &Resources, partition: &Partition) {
     }
 }
 
-impl<'a> Piece<'a> {
+impl<'a> WriteOutPart<'a> {
     /// If it still goes to the file that is shared on this disk.
     fn of(resources: &Resources, partition: &'a Partition, disk: DiskIndex) -> Option<Self> {
         let inner = partition.try_lock_with_tail()?;
-        let place = partition.place(resources, &inner, inner.tail.len() as u64);
-        place
-            .is_ok_and(|place| place == Place::Spill(disk))
+        let file = partition.next_file(resources, &inner, inner.tail.len() as u64);
+        file.is_ok_and(|file| file == DataFile::Shared(disk))
             .then_some(Self { partition, inner })
     }
 
-    fn written(mut self, resources: &Resources, run: FileRun) {
-        self.partition.note_written(resources, &mut self.inner, run);
+    fn written(mut self, resources: &Resources, range: FileRange) {
+        self.partition
+            .record_extent(resources, &mut self.inner, range);
         self.partition.leave_memory(&mut self.inner);
     }
 }

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::fs::{File, read_exact_at, write_all_at};
-use crate::merge::PartitionNote;
-use crate::resource::home::HomeNote;
+use crate::merge::PartitionEntry;
+use crate::resource::home::HomeEntry;
 use crate::state::attempt::Attempt;
 
 /// Bytes of notes that are written at once.
 const BUFFER_BYTES: usize = 1024 * 1024;
 
 /// A larger note was not written here: it would be the index of a partition of 100 million segments.
-const NOTE_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024 - 1;
+const ENTRY_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024 - 1;
 
 /// Length and checksum.
 const HEAD_BYTES: usize = 8;
@@ -27,15 +27,15 @@ const BEGINNING: &[u8; 8] = b"LSHO\0\0\0\x03";
 
 /// One thing to know.
 #[derive(Serialize, Deserialize)]
-pub(super) enum Note {
+pub(super) enum HandoverEntry {
     /// The first one.
-    Start(StartNote),
+    Start(StartEntry),
     /// Map index, map id; of the shuffle that comes.
     Attempt(u32, i64, Attempt),
     /// Of the shuffle that comes.
-    Partition(PartitionNote),
+    Partition(PartitionEntry),
     /// The attempts and partitions since the last one are this one's.
-    Shuffle(ShuffleNote),
+    Shuffle(ShuffleEntry),
     /// They are of no use.
     Lost,
     /// The last one.
@@ -43,7 +43,7 @@ pub(super) enum Note {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct StartNote {
+pub(super) struct StartEntry {
     /// The data directories, in the order of the disks that notes name.
     pub(super) dirs: Vec<String>,
     /// Number of the next generation's directory.
@@ -51,7 +51,7 @@ pub(super) struct StartNote {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct ShuffleNote {
+pub(super) struct ShuffleEntry {
     pub(super) app: String,
     pub(super) attempt: i32,
     /// Of the application: for how long its driver was promised that all this is kept.
@@ -61,7 +61,7 @@ pub(super) struct ShuffleNote {
     pub(super) num_maps: u32,
     pub(super) num_partitions: u32,
     pub(super) format: String,
-    pub(super) home: HomeNote,
+    pub(super) home: HomeEntry,
 }
 
 /// Writes notes.
@@ -80,8 +80,8 @@ impl Writer {
         }
     }
 
-    pub(super) fn add(&mut self, note: &Note) -> io::Result<()> {
-        let bytes = postcard::to_stdvec(note).map_err(io::Error::other)?;
+    pub(super) fn add(&mut self, entry: &HandoverEntry) -> io::Result<()> {
+        let bytes = postcard::to_stdvec(entry).map_err(io::Error::other)?;
         let length = u32::try_from(bytes.len()).map_err(|_| ErrorKind::FileTooLarge)?;
         self.buffer.extend_from_slice(&length.to_be_bytes());
         self.buffer
@@ -95,7 +95,7 @@ impl Writer {
 
     /// Nothing follows.
     pub(super) fn finish(mut self) -> io::Result<()> {
-        self.add(&Note::End)?;
+        self.add(&HandoverEntry::End)?;
         self.flush()
     }
 
@@ -127,20 +127,20 @@ impl Reader {
     }
 
     /// The next one. Damage and a missing end are errors.
-    pub(super) fn next(&mut self) -> io::Result<Note> {
+    pub(super) fn next(&mut self) -> io::Result<HandoverEntry> {
         let mut head = [0; HEAD_BYTES];
         read_exact_at(self.file.as_ref(), &mut head, self.at)?;
         let [a, b, c, d, e, f, g, h] = head;
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         let crc = u32::from_be_bytes([e, f, g, h]);
         let left = self.end.saturating_sub(self.at) as usize;
-        if length > NOTE_BYTES_MAX || length > left {
-            return Err(damaged("a note is longer than the file"));
+        if length > ENTRY_BYTES_MAX || length > left {
+            return Err(damaged("an entry is longer than the file"));
         }
         let mut bytes = vec![0; length];
         read_exact_at(self.file.as_ref(), &mut bytes, self.at + HEAD_BYTES as u64)?;
         if crc32c::crc32c(&bytes) != crc {
-            return Err(damaged("a note has another checksum"));
+            return Err(damaged("an entry has another checksum"));
         }
         self.at += (HEAD_BYTES + length) as u64;
         postcard::from_bytes(&bytes).map_err(io::Error::other)
