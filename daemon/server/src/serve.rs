@@ -11,8 +11,8 @@ use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::connection;
-use crate::process::lighten;
 use crate::process::shutdown::Stop;
+use crate::process::write_out;
 use crate::service::Service;
 
 /// How often leases and free memory are looked at. The shortest lease has 10 s.
@@ -67,11 +67,11 @@ pub async fn run(
     stop: &Stop,
 ) -> HeldPort {
     let leases = tokio::spawn(look_after(Arc::clone(&service)));
-    tokio::spawn(lighten::when_asked(
+    tokio::spawn(write_out::when_asked(
         Arc::clone(&service.store),
         stop.clone(),
     ));
-    let places = Arc::new(Semaphore::new(admission.max_connections));
+    let permits = Arc::new(Semaphore::new(admission.max_connections));
     let mut connections = JoinSet::new();
     let mut stopped = stop.watch();
     let mut drained = service.drained.subscribe();
@@ -96,7 +96,7 @@ pub async fn run(
             Ok((socket, peer)) => {
                 number += 1;
                 service.metrics.connections_total.inc();
-                let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
                     refuse(&service, &socket);
                     continue;
                 };
@@ -104,7 +104,7 @@ pub async fn run(
                 let (service, stop) = (Arc::clone(&service), stop.watch());
                 connections.spawn(async move {
                     connection::serve(socket, peer, number, service, stop).await;
-                    drop((open, place));
+                    drop((open, permit));
                 });
             }
             Err(error) => pause_after(error).await,

@@ -9,7 +9,7 @@ use lodestone_store::Store;
 use lodestone_store::fs::OsFs;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::connection::body::Bodies;
+use crate::connection::body::BodyPool;
 use crate::connection::unreadable::Unreadable;
 use crate::metrics::Metrics;
 use crate::metrics::disks::MeasuredFs;
@@ -17,14 +17,14 @@ use crate::operator::explain::reports::Reports;
 
 /// Sixty-fourths of `--memory`. A pool is never waited for by someone who holds memory of the same pool. What
 /// is sent from memory is the store's as long as it is on its way.
-const STORE_SHARE: u64 = 36;
-const UPLOAD_SHARE: u64 = 16;
-const LAYOUT_SHARE: u64 = 11;
-const REPORT_SHARE: u64 = 1;
+const STORE_64THS: u64 = 36;
+const UPLOAD_64THS: u64 = 16;
+const LAYOUT_64THS: u64 = 11;
+const REPORT_64THS: u64 = 1;
 
 /// This part of the memory for uploads stays at hand when nothing comes in, up to a limit.
 const KEPT_PART: u64 = 8;
-const MOST_KEPT_BYTES: u64 = 64 << 20;
+const MAX_KEPT_BYTES: u64 = 64 << 20;
 
 /// Threads for calls of the store: they wait for disks and locks, so there are more than cores, but not
 /// so many that their stacks count.
@@ -39,7 +39,7 @@ const UNIT_BYTES: u64 = 1024;
 
 /// How the memory budget is shared out.
 #[derive(Debug, Clone, Copy)]
-pub struct Shares {
+pub struct MemorySplit {
     /// For the store's tails and metadata.
     pub store_bytes: u64,
     /// For what comes in.
@@ -50,15 +50,15 @@ pub struct Shares {
     pub report_bytes: u64,
 }
 
-impl Shares {
+impl MemorySplit {
     /// Shares out the budget.
     pub fn of(memory_bytes: u64) -> Self {
-        let of = |share: u64| memory_bytes / 64 * share;
+        let of = |sixty_fourths: u64| memory_bytes / 64 * sixty_fourths;
         Self {
-            store_bytes: of(STORE_SHARE),
-            upload_bytes: of(UPLOAD_SHARE),
-            layout_bytes: of(LAYOUT_SHARE),
-            report_bytes: of(REPORT_SHARE),
+            store_bytes: of(STORE_64THS),
+            upload_bytes: of(UPLOAD_64THS),
+            layout_bytes: of(LAYOUT_64THS),
+            report_bytes: of(REPORT_64THS),
         }
     }
 }
@@ -127,7 +127,7 @@ pub struct Service {
     /// Memory for what comes in.
     pub uploads: Pool,
     /// Where the bodies of uploads have theirs from.
-    pub bodies: Arc<Bodies>,
+    pub body_pool: Arc<BodyPool>,
     /// Memory for layouts that are told.
     pub layouts: Pool,
     /// Turns to send chunks.
@@ -147,24 +147,24 @@ pub struct Service {
 
 impl Service {
     /// Shares the budget out around a store that has its part already. Without metrics of disks.
-    pub fn new(store: Arc<Store>, shares: Shares) -> Arc<Self> {
+    pub fn new(store: Arc<Store>, split: MemorySplit) -> Arc<Self> {
         let no_disks = MeasuredFs::new(Arc::new(OsFs), &[]);
-        Self::with_disks(store, shares, Arc::new(no_disks))
+        Self::with_disks(store, split, Arc::new(no_disks))
     }
 
     /// The same, with the metrics of the disks that the store writes to.
-    pub fn with_disks(store: Arc<Store>, shares: Shares, fs: Arc<MeasuredFs>) -> Arc<Self> {
+    pub fn with_disks(store: Arc<Store>, split: MemorySplit, fs: Arc<MeasuredFs>) -> Arc<Self> {
         // Stream ids of another daemon start must not fit.
-        let kept_bytes = (shares.upload_bytes / KEPT_PART).min(MOST_KEPT_BYTES);
+        let kept_bytes = (split.upload_bytes / KEPT_PART).min(MAX_KEPT_BYTES);
         let first_stream = store.process_number().cast_signed() & 0x00ff_ffff_ffff_0000;
         Arc::new(Self {
             store,
-            uploads: Pool::new(shares.upload_bytes - kept_bytes),
-            bodies: Bodies::new(kept_bytes as usize),
-            layouts: Pool::new(shares.layout_bytes),
+            uploads: Pool::new(split.upload_bytes - kept_bytes),
+            body_pool: BodyPool::new(kept_bytes as usize),
+            layouts: Pool::new(split.layout_bytes),
             senders: Semaphore::new(SENDERS),
             unreadable: Unreadable::default(),
-            reports: Reports::new(shares.report_bytes),
+            reports: Reports::new(split.report_bytes),
             metrics: Metrics::beside(fs),
             open: watch::Sender::new(0),
             drained: watch::Sender::new(false),
@@ -189,8 +189,8 @@ impl Service {
         let used: u64 = on_the_way.iter().map(|pool| pool.used_bytes()).sum();
         let limit: u64 = on_the_way.iter().map(|pool| pool.capacity_bytes()).sum();
         let (used, limit) = (
-            used + self.bodies.used_bytes() + self.reports.used_bytes(),
-            limit + self.bodies.limit_bytes() + self.reports.limit_bytes(),
+            used + self.body_pool.used_bytes() + self.reports.used_bytes(),
+            limit + self.body_pool.limit_bytes() + self.reports.limit_bytes(),
         );
         Load {
             memory_used: load.memory_used + used,

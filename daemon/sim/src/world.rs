@@ -10,7 +10,7 @@ use bytes::Bytes;
 use lodestone_model::{AppId, Code, Refusal};
 use lodestone_server::connection::streams::SharedStreams;
 use lodestone_server::handler::{self, Answer, Call, Upload};
-use lodestone_server::service::{Service, Shares};
+use lodestone_server::service::{MemorySplit, Service};
 use lodestone_store::{
     ChunkData, Clock, Environment, ManualClock, Part, SeededRandom, Store, StoreConfig,
 };
@@ -125,13 +125,13 @@ impl World {
             self.disk.bury();
             return None;
         }
-        let shares = Shares {
+        let split = MemorySplit {
             store_bytes: self.memory_bytes,
             upload_bytes: TRANSIT_BYTES,
             layout_bytes: TRANSIT_BYTES,
             report_bytes: TRANSIT_BYTES,
         };
-        let service = Service::new(store?, shares);
+        let service = Service::new(store?, split);
         let incarnation = service.incarnation();
         self.daemon = Some(Daemon {
             service,

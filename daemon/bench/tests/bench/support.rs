@@ -18,7 +18,7 @@ use lodestone_bench::workload::{BlockSize, Workload};
 use lodestone_model::AppId;
 use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
-use lodestone_server::service::{Service, Shares};
+use lodestone_server::service::{MemorySplit, Service};
 use lodestone_sort::progress::Progress;
 use lodestone_store::{Environment, Store, StoreConfig, TAIL_PART_BYTES};
 use tempfile::TempDir;
@@ -140,15 +140,15 @@ impl World {
 }
 
 fn serve_daemon(listener: TcpListener, dir: &Path) {
-    let shares = Shares::of(64 << 20);
+    let split = MemorySplit::of(64 << 20);
     let config = StoreConfig {
         dirs: vec![dir.to_owned()],
-        memory_bytes: shares.store_bytes,
+        memory_bytes: split.store_bytes,
         tail_part_bytes: TAIL_PART_BYTES,
         executor_roots: Vec::new(),
     };
     let store = Store::open(config, Environment::os()).unwrap();
-    let service = Service::new(store, shares);
+    let service = Service::new(store, split);
     let admission = Admission {
         max_connections: 100,
         idle_exit: None,

@@ -77,20 +77,20 @@ pub struct Config {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ConfigError {
     /// A key that does not exist.
-    #[error("{place}: there is no key `{key}`; did you mean `{nearest}`?")]
+    #[error("{origin}: there is no key `{key}`; did you mean `{nearest}`?")]
     UnknownKey {
         /// The file.
-        place: String,
+        origin: String,
         /// The key.
         key: String,
         /// The known key that is spelled most alike.
         nearest: String,
     },
     /// A value that makes no sense.
-    #[error("{place}: `{key}`: {problem}")]
+    #[error("{origin}: `{key}`: {problem}")]
     BadValue {
         /// The file.
-        place: String,
+        origin: String,
         /// The key.
         key: String,
         /// What is wrong, and what to write instead.
@@ -190,10 +190,10 @@ impl Config {
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// Reads TOML; errors name `place`.
-    fn parse(text: &str, place: &str) -> Result<Self, ConfigError> {
+    /// Reads TOML; errors name `origin`.
+    fn parse(text: &str, origin: &str) -> Result<Self, ConfigError> {
         let bad = |error: toml::de::Error| ConfigError::BadFile {
-            path: place.to_owned(),
+            path: origin.to_owned(),
             problem: error.to_string(),
         };
         let table: Table = text.parse().map_err(bad)?;
@@ -201,7 +201,7 @@ impl Config {
         for (key, value) in &table {
             if !known.contains(key) {
                 return Err(ConfigError::UnknownKey {
-                    place: place.to_owned(),
+                    origin: origin.to_owned(),
                     key: key.clone(),
                     nearest: nearest(key, known),
                 });
@@ -211,7 +211,7 @@ impl Config {
             alone
                 .try_into::<Self>()
                 .map_err(|error| ConfigError::BadValue {
-                    place: place.to_owned(),
+                    origin: origin.to_owned(),
                     key: key.clone(),
                     problem: error.message().to_owned(),
                 })?;

@@ -18,7 +18,7 @@ const LARGE_BYTES: usize = 4 << 20;
 
 /// The memory that no upload uses at the moment, in powers of two.
 #[derive(Debug)]
-pub struct Bodies {
+pub struct BodyPool {
     /// What was used last is at the end: some of it may still be in the processor's cache.
     free: Mutex<VecDeque<BytesMut>>,
     /// Bytes of free memory that are kept.
@@ -27,9 +27,9 @@ pub struct Bodies {
 
 /// The body of one upload. Its memory goes back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Body {
+pub(super) struct PooledBody {
     memory: BytesMut,
-    home: Arc<Bodies>,
+    pool: Arc<BodyPool>,
 }
 
 /// The size of the memory that a body of this length gets.
@@ -45,7 +45,7 @@ fn is_kept(length: usize) -> bool {
     SMALL_BYTES < length && length <= LARGE_BYTES
 }
 
-impl Bodies {
+impl BodyPool {
     /// Keeps no more free memory than this.
     pub fn new(kept_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -65,16 +65,16 @@ impl Bodies {
     }
 
     /// An empty body with memory for this length.
-    pub(super) fn take(self: &Arc<Self>, length: usize) -> Body {
+    pub(super) fn take(self: &Arc<Self>, length: usize) -> PooledBody {
         let bytes = memory_bytes(length);
         let used_before = {
             let mut free = self.free();
-            let place = free.iter().rposition(|memory| memory.capacity() == bytes);
-            place.and_then(|place| free.remove(place))
+            let at = free.iter().rposition(|memory| memory.capacity() == bytes);
+            at.and_then(|at| free.remove(at))
         };
-        Body {
+        PooledBody {
             memory: used_before.unwrap_or_else(|| BytesMut::with_capacity(bytes)),
-            home: Arc::clone(self),
+            pool: Arc::clone(self),
         }
     }
 
@@ -109,14 +109,14 @@ fn total(free: &VecDeque<BytesMut>) -> usize {
     free.iter().map(BytesMut::capacity).sum()
 }
 
-impl Body {
+impl PooledBody {
     /// To be filled up to its length; never grows beyond its memory.
     pub(super) fn memory(&mut self) -> &mut BytesMut {
         &mut self.memory
     }
 }
 
-impl Deref for Body {
+impl Deref for PooledBody {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -124,9 +124,9 @@ impl Deref for Body {
     }
 }
 
-impl Drop for Body {
+impl Drop for PooledBody {
     fn drop(&mut self) {
-        self.home.put_back(std::mem::take(&mut self.memory));
+        self.pool.put_back(std::mem::take(&mut self.memory));
     }
 }
 
@@ -136,32 +136,32 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    fn used(bodies: &Arc<Bodies>, lengths: &[usize]) -> Vec<*const u8> {
-        let taken: Vec<_> = lengths.iter().map(|&length| bodies.take(length)).collect();
+    fn used(pool: &Arc<BodyPool>, lengths: &[usize]) -> Vec<*const u8> {
+        let taken: Vec<_> = lengths.iter().map(|&length| pool.take(length)).collect();
         taken.iter().map(|body| body.memory.as_ptr()).collect()
     }
 
     #[test]
     fn memory_that_was_used_is_used_again_for_a_body_of_about_the_size() {
-        let bodies = Bodies::new(64 * MIB);
-        let first = used(&bodies, &[3 * MIB]);
-        assert_eq!(used(&bodies, &[2 * MIB + 1]), first);
-        assert_eq!(bodies.take(MIB).memory.capacity(), MIB);
-        assert_eq!(used(&bodies, &[4 * MIB]), first);
+        let pool = BodyPool::new(64 * MIB);
+        let first = used(&pool, &[3 * MIB]);
+        assert_eq!(used(&pool, &[2 * MIB + 1]), first);
+        assert_eq!(pool.take(MIB).memory.capacity(), MIB);
+        assert_eq!(used(&pool, &[4 * MIB]), first);
     }
 
     #[test]
     fn no_more_than_agreed_is_kept_and_what_was_used_last() {
-        let bodies = Bodies::new(8 * MIB);
+        let pool = BodyPool::new(8 * MIB);
         let kept = || -> Vec<_> {
-            let free = bodies.free();
+            let free = pool.free();
             free.iter().map(|memory| memory.capacity() / MIB).collect()
         };
-        used(&bodies, &[4 * MIB, 4 * MIB, 4 * MIB]);
+        used(&pool, &[4 * MIB, 4 * MIB, 4 * MIB]);
         assert_eq!(kept(), [4, 4]);
-        used(&bodies, &[MIB, MIB]);
+        used(&pool, &[MIB, MIB]);
         assert_eq!(kept(), [4, 1, 1]);
-        used(&bodies, &[10, SMALL_BYTES, LARGE_BYTES + 1]);
+        used(&pool, &[10, SMALL_BYTES, LARGE_BYTES + 1]);
         assert_eq!(kept(), [4, 1, 1], "smaller and larger ones are not kept");
     }
 

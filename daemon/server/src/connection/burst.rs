@@ -119,7 +119,7 @@ impl Burst {
             };
             let sent = current.send(&self.socket).inspect_err(|reason| {
                 if let (CloseReason::Chunk(_), Some(name)) = (reason, current.job.name()) {
-                    self.service.unreadable.note(name);
+                    self.service.unreadable.mark(name);
                 }
             })?;
             left = left.saturating_sub(sent);

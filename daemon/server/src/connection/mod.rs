@@ -92,7 +92,7 @@ impl CloseReason {
 /// What a request holds until its answer is written: its place among those in work, and memory.
 #[derive(Debug)]
 struct Hold {
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
     memory: Vec<Reserved>,
 }
 
@@ -167,8 +167,8 @@ async fn run(
         connection: number,
         is_from_here,
     };
-    let places = Arc::new(Semaphore::new(MAX_IN_WORK));
-    let reader = Reader::new(socket, call, places, outbound);
+    let permits = Arc::new(Semaphore::new(MAX_IN_WORK));
+    let reader = Reader::new(socket, call, permits, outbound);
     let reason = tokio::select! {
         reason = reader.run() => reason,
         written = &mut writer => return written.unwrap_or(Some(CloseReason::Panic))

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::body::{Body, memory_bytes};
+use super::body::{PooledBody, memory_bytes};
 use super::burst::Wanted;
 use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::handler::{self, Answer, Call};
@@ -34,7 +34,7 @@ const NAME_ECHO_BYTES: usize = 256;
 pub(super) struct Reader {
     socket: Arc<TcpStream>,
     call: Call,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     outbound: mpsc::Sender<Outbound>,
     decoder: FrameDecoder,
     buffer: BytesMut,
@@ -46,13 +46,13 @@ impl Reader {
     pub(super) fn new(
         socket: Arc<TcpStream>,
         call: Call,
-        places: Arc<Semaphore>,
+        permits: Arc<Semaphore>,
         outbound: mpsc::Sender<Outbound>,
     ) -> Self {
         Self {
             socket,
             call,
-            places,
+            permits,
             outbound,
             decoder: FrameDecoder::new(Limits::SERVER),
             buffer: BytesMut::new(),
@@ -137,10 +137,10 @@ impl Reader {
     }
 
     /// Waits for a place among the requests in work.
-    async fn place(&mut self) -> Hold {
-        match Arc::clone(&self.places).acquire_owned().await {
-            Ok(place) => Hold {
-                _place: place,
+    async fn permit(&mut self) -> Hold {
+        match Arc::clone(&self.permits).acquire_owned().await {
+            Ok(permit) => Hold {
+                _permit: permit,
                 memory: self.frame_memory.take().into_iter().collect(),
             },
             Err(_) => unreachable!("the semaphore is never closed"),
@@ -148,7 +148,7 @@ impl Reader {
     }
 
     async fn rpc(&mut self, request_id: i64, body: Bytes) {
-        let mut hold = self.place().await;
+        let mut hold = self.permit().await;
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         tokio::spawn(async move {
             if handler::has_large_answer(&body) {
@@ -169,14 +169,14 @@ impl Reader {
     /// Nobody is told when a one-way request is done, so it is done before the next request is read: what
     /// the client asks afterwards sees its effect.
     async fn one_way(&mut self, body: Bytes) -> Result<(), CloseReason> {
-        let _hold = self.place().await;
+        let _hold = self.permit().await;
         let call = self.call.clone();
         let done = spawn_blocking(move || handler::one_way(&call, &body)).await;
         done.map_err(|_| CloseReason::Panic)
     }
 
     async fn merged_meta(&mut self, request: MergedBlockMetaRequest) {
-        let hold = self.place().await;
+        let hold = self.permit().await;
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         let request_id = request.request_id;
         tokio::spawn(async move {
@@ -201,7 +201,7 @@ impl Reader {
         body_bytes: u64,
     ) -> Result<(), CloseReason> {
         let stopwatch = Stopwatch::start();
-        let mut hold = self.place().await;
+        let mut hold = self.permit().await;
         let outbound = self.outbound.clone();
         let upload = match handler::admit_upload(&self.call, &meta, body_bytes) {
             Ok(upload) => upload,
@@ -236,8 +236,8 @@ impl Reader {
     }
 
     /// Reads an upload's body, straight into memory of its size.
-    async fn body(&mut self, length: usize) -> Result<Body, CloseReason> {
-        let mut body = self.call.service.bodies.take(length);
+    async fn body(&mut self, length: usize) -> Result<PooledBody, CloseReason> {
+        let mut body = self.call.service.body_pool.take(length);
         let memory = body.memory();
         memory.put(self.buffer.split_to(self.buffer.len().min(length)));
         while memory.len() < length {
@@ -276,7 +276,7 @@ impl Reader {
 
     async fn chunk(&mut self, chunk: ChunkId) {
         let stopwatch = Stopwatch::start();
-        let hold = self.place().await;
+        let hold = self.permit().await;
         let item = match self.call.streams.take(chunk.stream_id, chunk.chunk_index) {
             Ok(job) => Outbound::Chunk(Wanted {
                 head: ChunkHead::Fetch(chunk),
@@ -298,7 +298,7 @@ impl Reader {
 
     async fn stream(&mut self, mut name: String) {
         let stopwatch = Stopwatch::start();
-        let hold = self.place().await;
+        let hold = self.permit().await;
         let taken = match chunk_of(&name) {
             Some((stream, index)) => self.call.streams.take(stream, index),
             None => Err("a stream id is <streamId>_<chunkIndex>".to_owned()),

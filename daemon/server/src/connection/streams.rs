@@ -12,7 +12,7 @@ use lodestone_model::{
 };
 use lodestone_store::{ChunkData, Store};
 
-use super::unreadable::Name;
+use super::unreadable::ItemName;
 
 /// Streams open on one connection. A client has one per request under way; more is a leak.
 pub const MAX_STREAMS: usize = 4096;
@@ -21,11 +21,11 @@ pub const MAX_STREAMS: usize = 4096;
 pub const MAX_CHUNKS: usize = 65_536;
 
 /// Blocks in all streams of one connection, and runs of places in those: at 32 bytes each, 8 MiB.
-pub const MAX_BLOCKS: usize = 262_144;
+pub const MAX_ITEMS: usize = 262_144;
 
 /// One element of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Block {
+pub enum StreamItem {
     /// Segments of a partition.
     Segments {
         /// The shuffle.
@@ -35,7 +35,7 @@ pub enum Block {
         /// The partition.
         reduce: ReduceId,
         /// Where they are, in order.
-        places: Box<[SegmentRun]>,
+        slots: Box<[SegmentRun]>,
     },
     /// A chunk of a merged partition.
     Merged {
@@ -66,10 +66,10 @@ pub enum Block {
     },
 }
 
-impl Block {
+impl StreamItem {
     /// One partition of one map output. Reduce ids come from non-negative 32-bit fields: one more fits.
     pub fn original(shuffle: ShuffleId, map: MapId, reduce: ReduceId) -> Self {
-        Block::Original {
+        StreamItem::Original {
             shuffle,
             map,
             reduces: reduce..ReduceId(reduce.0 + 1),
@@ -79,7 +79,7 @@ impl Block {
     /// What it takes of the limit of its connection.
     fn weight(&self) -> usize {
         match self {
-            Self::Segments { places, .. } => 1 + places.len(),
+            Self::Segments { slots, .. } => 1 + slots.len(),
             _ => 1,
         }
     }
@@ -100,13 +100,13 @@ impl Block {
                 MapId(map),
                 ReduceId(index(reduce)?),
             )),
-            ("shuffleChunk", &[shuffle, generation, reduce, chunk]) => Some(Block::Merged {
+            ("shuffleChunk", &[shuffle, generation, reduce, chunk]) => Some(StreamItem::Merged {
                 shuffle: ShuffleId(small(shuffle)?),
                 generation: GenerationId(small(generation)?),
                 reduce: ReduceId(index(reduce)?),
                 chunk: index(chunk)?,
             }),
-            ("rdd", &[rdd, split]) => Some(Block::Rdd {
+            ("rdd", &[rdd, split]) => Some(StreamItem::Rdd {
                 rdd: small(rdd)?,
                 split: small(split)?,
             }),
@@ -125,12 +125,12 @@ pub struct Source {
     /// The executor whose originals are meant.
     pub exec: String,
     /// The blocks, in stream order.
-    pub blocks: Vec<Block>,
+    pub items: Vec<StreamItem>,
 }
 
 impl Source {
     fn weight(&self) -> usize {
-        self.blocks.iter().map(Block::weight).sum()
+        self.items.iter().map(StreamItem::weight).sum()
     }
 }
 
@@ -143,13 +143,13 @@ pub struct Job {
 
 impl Job {
     /// What is asked for, whoever asks; nothing if the stream does not have it.
-    pub(super) fn name(&self) -> Option<Name> {
+    pub(super) fn name(&self) -> Option<ItemName> {
         let source = self.source.as_ref();
-        Some(Name {
+        Some(ItemName {
             app: source.app.clone(),
             attempt: source.attempt,
             exec: source.exec.clone(),
-            block: source.blocks.get(self.index)?.clone(),
+            item: source.items.get(self.index)?.clone(),
         })
     }
 
@@ -163,25 +163,25 @@ impl Job {
             shuffle,
             generation,
         };
-        match source.blocks.get(self.index) {
-            Some(Block::Segments {
+        match source.items.get(self.index) {
+            Some(StreamItem::Segments {
                 shuffle,
                 generation,
                 reduce,
-                places,
-            }) => store.segments(&key(*shuffle, *generation), *reduce, places),
-            Some(Block::Merged {
+                slots,
+            }) => store.segments(&key(*shuffle, *generation), *reduce, slots),
+            Some(StreamItem::Merged {
                 shuffle,
                 generation,
                 reduce,
                 chunk,
             }) => store.chunk(&key(*shuffle, *generation), *reduce, *chunk),
-            Some(Block::Original {
+            Some(StreamItem::Original {
                 shuffle,
                 map,
                 reduces,
             }) => store.original_blocks(app, exec, *shuffle, *map, reduces.clone()),
-            Some(Block::Rdd { rdd, split }) => store.rdd_block(app, exec, *rdd, *split),
+            Some(StreamItem::Rdd { rdd, split }) => store.rdd_block(app, exec, *rdd, *split),
             None => Err(Code::Malformed.because(format!("no chunk {} in the stream", self.index))),
         }
     }
@@ -206,14 +206,14 @@ pub struct SharedStreams(Arc<Mutex<Table>>);
 impl SharedStreams {
     /// Registers a stream.
     pub fn open(&self, id: i64, source: Source) -> Result<(), Refusal> {
-        let count = source.blocks.len();
+        let count = source.items.len();
         if count > MAX_CHUNKS {
             let detail = format!("{count} chunks in one stream, at most {MAX_CHUNKS}");
             return Err(Code::TooLarge.because(detail));
         }
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let weight = source.weight();
-        if table.streams.len() >= MAX_STREAMS || table.weight + weight > MAX_BLOCKS {
+        if table.streams.len() >= MAX_STREAMS || table.weight + weight > MAX_ITEMS {
             return Err(Code::Overloaded.because("too many open streams on this connection"));
         }
         if count > 0 {
@@ -248,7 +248,7 @@ impl SharedStreams {
             source: Arc::clone(&stream.source),
             index: expected,
         };
-        if stream.next == stream.source.blocks.len() {
+        if stream.next == stream.source.items.len() {
             table.streams.remove(&id);
             table.weight -= job.source.weight();
         }
@@ -260,13 +260,13 @@ impl SharedStreams {
 mod tests {
     use super::*;
 
-    fn source(blocks: usize) -> Source {
-        let block = |split| Block::Rdd { rdd: 1, split };
+    fn source(items: usize) -> Source {
+        let item = |split| StreamItem::Rdd { rdd: 1, split };
         Source {
             app: AppId::new("app").unwrap(),
             attempt: None,
             exec: String::new(),
-            blocks: (0..blocks as i32).map(block).collect(),
+            items: (0..items as i32).map(item).collect(),
         }
     }
 
@@ -283,13 +283,13 @@ mod tests {
     }
 
     #[test]
-    fn streams_and_their_blocks_are_limited() {
+    fn streams_and_their_items_are_limited() {
         let streams = SharedStreams::default();
         assert_eq!(
             streams.open(0, source(MAX_CHUNKS + 1)).unwrap_err().code,
             Code::TooLarge
         );
-        for id in 0..(MAX_BLOCKS / MAX_CHUNKS) as i64 {
+        for id in 0..(MAX_ITEMS / MAX_CHUNKS) as i64 {
             streams.open(id, source(MAX_CHUNKS)).unwrap();
         }
         assert_eq!(
@@ -317,23 +317,23 @@ mod tests {
     #[test]
     fn block_names_are_read_as_spark_writes_them() {
         let reduces = ReduceId(3)..ReduceId(4);
-        let original = Block::Original {
+        let original = StreamItem::Original {
             shuffle: ShuffleId(1),
             map: MapId(2),
             reduces,
         };
-        assert_eq!(Block::named("shuffle_1_2_3"), Some(original));
+        assert_eq!(StreamItem::named("shuffle_1_2_3"), Some(original));
         let (shuffle, generation, reduce) = (ShuffleId(1), GenerationId(0), ReduceId(3));
-        let merged = Block::Merged {
+        let merged = StreamItem::Merged {
             shuffle,
             generation,
             reduce,
             chunk: 4,
         };
-        assert_eq!(Block::named("shuffleChunk_1_0_3_4"), Some(merged));
+        assert_eq!(StreamItem::named("shuffleChunk_1_0_3_4"), Some(merged));
         assert_eq!(
-            Block::named("rdd_7_8"),
-            Some(Block::Rdd { rdd: 7, split: 8 })
+            StreamItem::named("rdd_7_8"),
+            Some(StreamItem::Rdd { rdd: 7, split: 8 })
         );
         for bad in [
             "",
@@ -344,7 +344,7 @@ mod tests {
             "broadcast_1_2",
             "rdd",
         ] {
-            assert_eq!(Block::named(bad), None, "{bad}");
+            assert_eq!(StreamItem::named(bad), None, "{bad}");
         }
     }
 }

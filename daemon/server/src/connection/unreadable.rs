@@ -8,30 +8,30 @@ use std::sync::{Mutex, PoisonError};
 
 use lodestone_model::{AppAttempt, AppId};
 
-use super::streams::Block;
+use super::streams::StreamItem;
 
 /// Past this the one found first is forgotten: it costs another connection then.
 const REMEMBERED: usize = 1024;
 
 /// A block, whoever asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct ItemName {
     pub(super) app: AppId,
     pub(super) attempt: Option<AppAttempt>,
     pub(super) exec: String,
-    pub(super) block: Block,
+    pub(super) item: StreamItem,
 }
 
 /// The blocks of all connections.
 #[derive(Debug, Default)]
 pub struct Unreadable {
-    names: Mutex<VecDeque<Name>>,
+    names: Mutex<VecDeque<ItemName>>,
     /// There usually is none, and every chunk asks.
     any: AtomicBool,
 }
 
 impl Unreadable {
-    pub(super) fn note(&self, name: Name) {
+    pub(super) fn mark(&self, name: ItemName) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         self.any.store(true, Ordering::Release);
         if !names.contains(&name) {
@@ -43,7 +43,7 @@ impl Unreadable {
     }
 
     /// The name is asked for only if there is any to compare it with.
-    pub(super) fn has(&self, name: impl FnOnce() -> Option<Name>) -> bool {
+    pub(super) fn has(&self, name: impl FnOnce() -> Option<ItemName>) -> bool {
         if !self.any.load(Ordering::Acquire) {
             return false;
         }

@@ -9,7 +9,7 @@ use super::Call;
 
 pub(super) fn report(call: &Call, message: ReportApplication) -> Result<Done, Refusal> {
     let service = &call.service;
-    service.reports.tell(message, service.store.now_ms())?;
+    service.reports.keep(message, service.store.now_ms())?;
     Ok(Done {
         incarnation: service.incarnation(),
     })

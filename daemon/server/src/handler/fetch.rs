@@ -8,17 +8,17 @@ use lodestone_wire::extension::fetch::{
 use lodestone_wire::spark::fetch::StreamHandle;
 
 use super::{Call, generation};
-use crate::connection::streams::{Block, Source};
+use crate::connection::streams::{Source, StreamItem};
 
 /// A layout's memory is that of its segments as values and as bytes; the values are a bit larger.
 const LAYOUT_BYTES_PER_SEGMENT: u64 = 32 + 28;
 
 /// Part of the layouts' memory that one of them may take.
-const LAYOUT_SHARE: u64 = 2;
+const LAYOUT_MEMORY_DIVISOR: u64 = 2;
 
 /// Memory that is set aside before a layout is made.
 pub fn layout_memory_bytes(pool_bytes: u64) -> u64 {
-    pool_bytes / LAYOUT_SHARE
+    pool_bytes / LAYOUT_MEMORY_DIVISOR
 }
 
 pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayoutReply, Refusal> {
@@ -58,15 +58,15 @@ pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayou
 pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHandle, Refusal> {
     let key = generation(call, &message.key)?;
     call.service.store.check_readable(key)?;
-    let mut blocks = Vec::with_capacity(message.chunks.len());
+    let mut items = Vec::with_capacity(message.chunks.len());
     for wanted in message.chunks {
-        let (reduce, places) = (wanted.reduce_id, wanted.runs.into_boxed_slice());
-        call.service.store.check_slots(key, reduce, &places)?;
-        blocks.push(Block::Segments {
+        let (reduce, slots) = (wanted.reduce_id, wanted.runs.into_boxed_slice());
+        call.service.store.check_slots(key, reduce, &slots)?;
+        items.push(StreamItem::Segments {
             shuffle: key.shuffle,
             generation: key.generation,
             reduce,
-            places,
+            slots,
         });
     }
     let (app, attempt) = (key.app.clone(), key.attempt);
@@ -76,7 +76,7 @@ pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHand
             app,
             attempt,
             exec: String::new(),
-            blocks,
+            items,
         },
     )
 }
@@ -86,7 +86,7 @@ pub(super) fn open_for(
     call: &Call,
     app: AppId,
     exec: String,
-    blocks: Vec<Block>,
+    items: Vec<StreamItem>,
 ) -> Result<StreamHandle, Refusal> {
     check_name("an executor id", &exec)?;
     open(
@@ -95,14 +95,14 @@ pub(super) fn open_for(
             app,
             attempt: None,
             exec,
-            blocks,
+            items,
         },
     )
 }
 
 /// Opens a stream on the call's connection.
 fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal> {
-    let num_chunks = source.blocks.len() as u32;
+    let num_chunks = source.items.len() as u32;
     let stream_id = call.service.new_stream_id();
     call.streams.open(stream_id, source)?;
     call.service.metrics.fetch_streams_total.inc();

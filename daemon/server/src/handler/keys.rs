@@ -15,11 +15,11 @@ pub(super) fn generation<'key>(
     Ok(&key.shuffle)
 }
 
-pub(super) fn check_incarnation(call: &Call, told: i64) -> Result<(), Refusal> {
+pub(super) fn check_incarnation(call: &Call, incarnation: i64) -> Result<(), Refusal> {
     let ours = call.service.incarnation();
-    if told == ours {
+    if incarnation == ours {
         return Ok(());
     }
-    let detail = format!("this is incarnation {ours:016x}, the request is for {told:016x}");
+    let detail = format!("this is incarnation {ours:016x}, the request is for {incarnation:016x}");
     Err(Code::StaleIncarnation.because(detail))
 }

@@ -8,7 +8,7 @@ use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
 
 use super::Call;
 use super::fetch::open_for;
-use crate::connection::streams::Block;
+use crate::connection::streams::StreamItem;
 
 pub(super) fn block_chunks(
     call: &Call,
@@ -19,14 +19,14 @@ pub(super) fn block_chunks(
         .chunks
         .iter()
         .flat_map(|(reduce, chunks)| chunks.iter().map(move |chunk| (*reduce, *chunk)));
-    let block = |(reduce, chunk)| Block::Merged {
+    let item = |(reduce, chunk)| StreamItem::Merged {
         shuffle,
         generation,
         reduce,
         chunk,
     };
-    let blocks = pairs.map(block).collect();
-    open_for(call, message.app, message.exec_id, blocks)
+    let items = pairs.map(item).collect();
+    open_for(call, message.app, message.exec_id, items)
 }
 
 pub(super) fn meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), Refusal> {

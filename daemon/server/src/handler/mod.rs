@@ -113,7 +113,7 @@ pub fn one_way(call: &Call, body: &[u8]) {
         other => Err(Code::Malformed.because(format!("one-way message {other:?} is unknown"))),
     };
     if let Err(refusal) = done {
-        note(call, &refusal);
+        count_refusal(call, &refusal);
     }
 }
 
@@ -143,7 +143,7 @@ pub fn upload(call: &Call, upload: &Upload, body: &[u8]) -> Answer {
 /// Answers which maps are in the chunks of a merged partition.
 pub fn merged_meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), String> {
     merged::meta(call, request).map_err(|refusal| {
-        note(call, &refusal);
+        count_refusal(call, &refusal);
         refusal.detail
     })
 }
@@ -196,7 +196,7 @@ fn answered_empty<M: Message>(
 }
 
 fn refuse(call: &Call, refusal: &Refusal) -> Answer {
-    note(call, refusal);
+    count_refusal(call, refusal);
     let incarnation = call.service.incarnation();
     Answer::Response(
         Refused {
@@ -209,11 +209,11 @@ fn refuse(call: &Call, refusal: &Refusal) -> Answer {
 }
 
 fn fail(call: &Call, refusal: &Refusal) -> Answer {
-    note(call, refusal);
+    count_refusal(call, refusal);
     Answer::Failure(refusal.detail.clone())
 }
 
-fn note(call: &Call, refusal: &Refusal) {
+fn count_refusal(call: &Call, refusal: &Refusal) {
     call.service.metrics.requests_refused_total.inc();
     let (connection, code) = (call.connection, refusal.code.name());
     tracing::debug!(connection, code, detail = refusal.detail, "request refused");

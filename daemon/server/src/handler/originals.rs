@@ -9,18 +9,18 @@ use lodestone_wire::spark::originals::{
 
 use super::Call;
 use super::fetch::open_for;
-use crate::connection::streams::Block;
+use crate::connection::streams::StreamItem;
 
 pub(super) fn shuffle_blocks(
     call: &Call,
     message: FetchShuffleBlocks,
 ) -> Result<StreamHandle, Refusal> {
     let shuffle = message.shuffle_id;
-    let mut blocks = Vec::new();
+    let mut items = Vec::new();
     for (map, reduces) in &message.blocks {
         let map = *map;
         match reduces.as_slice() {
-            &[start, end] if message.batch => blocks.push(Block::Original {
+            &[start, end] if message.batch => items.push(StreamItem::Original {
                 shuffle,
                 map,
                 reduces: start..end,
@@ -28,27 +28,27 @@ pub(super) fn shuffle_blocks(
             _ if message.batch => {
                 return Err(Code::Malformed.because("a batch has a first and a last partition"));
             }
-            single => blocks.extend(
+            single => items.extend(
                 single
                     .iter()
-                    .map(|&reduce| Block::original(shuffle, map, reduce)),
+                    .map(|&reduce| StreamItem::original(shuffle, map, reduce)),
             ),
         }
     }
-    open_for(call, message.app, message.exec_id, blocks)
+    open_for(call, message.app, message.exec_id, items)
 }
 
 pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHandle, Refusal> {
     let named = |id: &String| {
-        Block::named(id)
+        StreamItem::named(id)
             .ok_or_else(|| Code::Malformed.because(format!("unexpected block id: {id}")))
     };
-    let blocks = message
+    let items = message
         .block_ids
         .iter()
         .map(named)
         .collect::<Result<_, _>>()?;
-    open_for(call, message.app, message.exec_id, blocks)
+    open_for(call, message.app, message.exec_id, items)
 }
 
 pub(super) fn diagnose(

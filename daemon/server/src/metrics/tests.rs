@@ -58,7 +58,7 @@ fn every_stage_of_the_life_of_a_shuffle_has_a_metric() {
 }
 
 #[test]
-fn a_latency_below_a_millisecond_and_one_of_many_seconds_can_be_told_apart() {
+fn a_latency_below_a_millisecond_and_one_of_many_seconds_differ() {
     let fs = MeasuredFs::new(Arc::new(OsFs), &[]);
     let metrics = Metrics::beside(Arc::new(fs));
     metrics.push_seconds.observe(0.0007);

@@ -42,21 +42,21 @@ pub enum AskError {
 #[derive(Debug)]
 pub(super) struct Asking {
     socket: TcpStream,
-    patience: Duration,
+    timeout: Duration,
     received: BytesMut,
     asked: i64,
 }
 
 impl Asking {
-    /// Connects; an answer may take as long as `patience`, and so may this.
-    pub(super) fn connect(service: &str, patience: Duration) -> Result<Self, AskError> {
+    /// Connects; an answer may take as long as `timeout`, and so may this.
+    pub(super) fn connect(service: &str, timeout: Duration) -> Result<Self, AskError> {
         let mut addresses = service.to_socket_addrs()?;
         let address = addresses.next().ok_or(AskError::NoAddress)?;
-        let socket = TcpStream::connect_timeout(&address, patience)?;
-        socket.set_write_timeout(Some(patience))?;
+        let socket = TcpStream::connect_timeout(&address, timeout)?;
+        socket.set_write_timeout(Some(timeout))?;
         Ok(Self {
             socket,
-            patience,
+            timeout,
             received: BytesMut::new(),
             asked: 0,
         })
@@ -69,7 +69,7 @@ impl Asking {
             request_id: self.asked,
             body: question.to_bytes(),
         };
-        self.socket.set_read_timeout(Some(self.patience))?;
+        self.socket.set_read_timeout(Some(self.timeout))?;
         self.socket.write_all(&request.to_bytes())?;
         match self.receive()? {
             Frame::RpcResponse { body, .. } if body.first() == Some(&Refused::ID) => {

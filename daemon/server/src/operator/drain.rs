@@ -13,7 +13,7 @@ use super::figures::megabytes;
 use crate::cli::DrainArgs;
 
 /// An answer may come after tens of MiB were written to a slow disk.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often it is asked what is still held.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -71,7 +71,7 @@ pub enum DrainError {
 pub fn run(args: &DrainArgs) -> Result<(), DrainError> {
     let service = &args.service;
     let failed = |source| failed(service, source);
-    let mut asking = Asking::connect(service, PATIENCE).map_err(failed)?;
+    let mut asking = Asking::connect(service, ANSWER_TIMEOUT).map_err(failed)?;
     if args.cancel {
         ask(&mut asking, Wish::Cancel).map_err(failed)?;
         return Ok(say(&format!("{service} takes new work again"))?);
@@ -101,7 +101,7 @@ struct Draining<'a> {
 impl Draining<'_> {
     fn follow(mut self, mut held: HeldData) -> Result<(), DrainError> {
         loop {
-            self.tell(&held)?;
+            self.print(&held)?;
             if held.is_nothing() && self.leaves()? {
                 return Ok(());
             }
@@ -168,7 +168,7 @@ impl Draining<'_> {
     }
 
     /// A line, if there is news.
-    fn tell(&mut self, held: &HeldData) -> Result<(), DrainError> {
+    fn print(&mut self, held: &HeldData) -> Result<(), DrainError> {
         let news = match held.unwritten_bytes {
             0 => format!("holds {}", words(held)),
             left => self.writing(left),

@@ -14,7 +14,7 @@ use lodestone_store::Store;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::service::Shares;
+use crate::service::MemorySplit;
 
 /// What a daemon with `auto` has in any case.
 pub const LEAST_BYTES: u64 = 256 << 20;
@@ -128,7 +128,7 @@ pub async fn follow(store: Arc<Store>, kernel: Kernel) {
 
 /// Says whether it makes sense to look again.
 fn look(store: &Store, kernel: &Kernel) -> bool {
-    let least = Shares::of(LEAST_BYTES).store_bytes;
+    let least = MemorySplit::of(LEAST_BYTES).store_bytes;
     let host = kernel.host_memory();
     let limit = host.map_or(0, |host| host.limit(store.memory_held()));
     store.limit_memory(limit.max(least));

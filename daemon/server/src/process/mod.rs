@@ -2,8 +2,8 @@
 //! The daemon as a process: its start, its announce file, its memory and log, and its end.
 
 pub mod announce;
-pub mod lighten;
 pub mod log;
 pub mod memory;
 pub mod shutdown;
 pub mod start;
+pub mod write_out;

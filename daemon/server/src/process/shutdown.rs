@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::log::Log;
 
 /// Exit code after the last signal.
-const IMPATIENT_EXIT: i32 = 1;
+const FORCED_EXIT_CODE: i32 = 1;
 
 /// Signals this close together are one wish: a supervisor that ends a process group, and then the
 /// process itself, sends two.
@@ -96,7 +96,7 @@ async fn follow(mut terminate: Signal, mut interrupt: Signal, stop: Stop, log: A
     }
     tracing::warn!("asked to stop again: ending at once");
     log.end();
-    std::process::exit(IMPATIENT_EXIT);
+    std::process::exit(FORCED_EXIT_CODE);
 }
 
 /// Waits for the next signal that is not an echo of the last.

@@ -24,7 +24,7 @@ use crate::process::log::Log;
 use crate::process::memory::{self, Kernel};
 use crate::process::shutdown::{self, Stop};
 use crate::serve::Admission;
-use crate::service::{BLOCKING_THREADS, Service, Shares};
+use crate::service::{BLOCKING_THREADS, MemorySplit, Service};
 use crate::{admin, serve};
 
 /// Descriptors that are no connections: listeners, locks, and files that are open for writing.
@@ -142,13 +142,13 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     };
     let stop = Stop::default();
     shutdown::on_signals(stop.clone(), log)?;
-    let shares = Shares::of(match config.memory {
+    let split = MemorySplit::of(match config.memory {
         Memory::Bytes(bytes) => bytes,
         Memory::Auto => memory::LEAST_BYTES,
     });
     let store_config = StoreConfig {
         dirs: config.dirs.clone(),
-        memory_bytes: shares.store_bytes,
+        memory_bytes: split.store_bytes,
         tail_part_bytes: TAIL_PART_BYTES,
         executor_roots: config.executor_roots.clone(),
     };
@@ -159,7 +159,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     if config.memory == Memory::Auto {
         tokio::spawn(memory::follow(Arc::clone(&store), Kernel::default()));
     }
-    let service = Service::with_disks(Arc::clone(&store), shares, fs);
+    let service = Service::with_disks(Arc::clone(&store), split, fs);
     let line = ready_line(&listener, admin.as_ref(), &store)?;
     if let Some(listener) = admin {
         let (service, stop) = (Arc::clone(&service), stop.watch());

@@ -122,7 +122,7 @@ fn requests_past_the_limit_of_one_connection_wait_and_are_all_answered() {
 }
 
 #[test]
-fn the_admin_endpoint_tells_health_status_and_metrics() {
+fn the_admin_endpoint_serves_health_status_and_metrics() {
     let daemon = Daemon::start(&["--admin", "127.0.0.1:0"]);
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);

@@ -29,9 +29,9 @@ fn one_output(client: &mut Client, key: &ShuffleAddress) {
 }
 
 /// What a command says, line by line.
-type Told = Lines<BufReader<ChildStdout>>;
+type OutputLines = Lines<BufReader<ChildStdout>>;
 
-fn drain(daemon: &Daemon) -> (Child, Told) {
+fn drain(daemon: &Daemon) -> (Child, OutputLines) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lodestone"));
     command.args(["drain", "--service", daemon.address()]);
     let mut drain = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -39,7 +39,7 @@ fn drain(daemon: &Daemon) -> (Child, Told) {
     (drain, lines)
 }
 
-fn line_of_holdings(lines: &mut Told) -> String {
+fn line_of_holdings(lines: &mut OutputLines) -> String {
     let held = lines.find(|line| line.as_ref().unwrap().starts_with("holds"));
     held.unwrap().unwrap()
 }

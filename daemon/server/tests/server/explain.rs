@@ -14,7 +14,7 @@ const REPORT: &str = concat!(
     r#""sentences":{"LOCAL_MAP_READ":"in place"}}"#
 );
 
-fn told(app: AppId, ended: bool, report: &str) -> ReportApplication {
+fn report(app: AppId, ended: bool, report: &str) -> ReportApplication {
     ReportApplication {
         app,
         app_attempt: AppAttempt::NONE,
@@ -27,9 +27,9 @@ fn told(app: AppId, ended: bool, report: &str) -> ReportApplication {
 fn what_a_driver_reported_can_be_asked_for_after_the_end_of_its_application() {
     let daemon = Daemon::start(&[]);
     let mut driver = Client::connect(&daemon);
-    let reply: Done = driver.ask(&told(app(), false, "{}"));
+    let reply: Done = driver.ask(&report(app(), false, "{}"));
     assert_eq!(reply.incarnation, daemon.incarnation());
-    let _: Done = driver.ask(&told(app(), true, REPORT));
+    let _: Done = driver.ask(&report(app(), true, REPORT));
     let (app, app_attempt) = (app(), AppAttempt::NONE);
     let _: Done = driver.ask(&EndApplication { app, app_attempt });
 
@@ -51,8 +51,8 @@ fn what_a_driver_reported_can_be_asked_for_after_the_end_of_its_application() {
 #[test]
 fn of_several_services_the_one_with_the_last_report_is_believed() {
     let (old, new) = (Daemon::start(&[]), Daemon::start(&[]));
-    let _: Done = Client::connect(&old).ask(&told(app(), false, r#"{"totals":{"shuffles":1}}"#));
-    let _: Done = Client::connect(&new).ask(&told(app(), true, r#"{"totals":{"shuffles":22}}"#));
+    let _: Done = Client::connect(&old).ask(&report(app(), false, r#"{"totals":{"shuffles":1}}"#));
+    let _: Done = Client::connect(&new).ask(&report(app(), true, r#"{"totals":{"shuffles":22}}"#));
     let both = format!("{},{}", old.address(), new.address());
     let (code, out, _) = run_any(&["explain", "app-1", "--service", &both]);
     assert_eq!(code, Some(0));
@@ -61,7 +61,7 @@ fn of_several_services_the_one_with_the_last_report_is_believed() {
 }
 
 #[test]
-fn who_asks_in_vain_is_told_why_and_what_to_do() {
+fn a_failed_explain_says_why_and_what_to_do() {
     let daemon = Daemon::start(&[]);
     let address = daemon.address().to_owned();
     let (code, _, error) = run_any(&["explain", "app-9", "--service", &address]);
@@ -91,8 +91,8 @@ fn who_asks_in_vain_is_told_why_and_what_to_do() {
 fn a_report_that_is_too_large_is_refused_and_the_last_one_kept() {
     let daemon = Daemon::start(&["--memory", "16MiB"]);
     let mut driver = Client::connect(&daemon);
-    let _: Done = driver.ask(&told(app(), false, REPORT));
-    let refused: Refused = driver.ask(&told(app(), false, &"x".repeat(100_000)));
+    let _: Done = driver.ask(&report(app(), false, REPORT));
+    let refused: Refused = driver.ask(&report(app(), false, &"x".repeat(100_000)));
     assert_eq!(refused.code, Code::TooLarge, "{refused:?}");
     let (_, out, _) = run_any(&["explain", "app-1", "--json", "--service", daemon.address()]);
     assert_eq!(out, format!("{REPORT}\n"));

@@ -103,7 +103,7 @@ fn uploads_over_a_limit_end_their_connection_before_memory_is_taken() {
 }
 
 #[test]
-fn a_client_that_goes_inside_a_request_is_told_apart_and_nothing_is_merged() {
+fn a_client_that_disconnects_inside_a_request_is_detected_and_nothing_is_merged() {
     let daemon = Daemon::start(&[]);
     let mut bystander = Client::connect(&daemon);
     let key = key(&daemon, 1);

@@ -95,7 +95,7 @@ fn removed_means_refused(client: &mut Client, key: &ShuffleAddress) {
 }
 
 #[test]
-fn hello_and_lease_tell_who_the_daemon_is_and_how_busy() {
+fn hello_and_lease_return_the_incarnation_and_the_load() {
     let daemon = Daemon::start(&["--memory", "64MiB"]);
     let mut client = Client::connect(&daemon);
     let client_name = "test/1 spark/none".to_owned();
@@ -124,7 +124,7 @@ fn hello_and_lease_tell_who_the_daemon_is_and_how_busy() {
 }
 
 #[test]
-fn two_attempts_that_push_at_once_are_both_served_and_told_apart() {
+fn two_attempts_that_push_at_once_are_both_served_and_stay_separate() {
     let daemon = Daemon::start(&[]);
     let key = key(&daemon, 7);
     let maps = 50;

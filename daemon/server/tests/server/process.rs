@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::client::{batch, key, read};
-use crate::support::daemon::{PATIENCE, run};
+use crate::support::daemon::{TEST_TIMEOUT, run};
 use crate::support::{Client, Daemon};
 use lodestone_model::Code;
 use lodestone_wire::extension::push::PushBatchReply;
@@ -158,7 +158,7 @@ fn without_connections_the_daemon_goes_after_a_while_and_not_before() {
     client.socket.set_read_timeout(Some(quiet)).unwrap();
     let nothing = std::io::Read::read(&mut client.socket, &mut [0]).unwrap_err();
     assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
-    client.socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.socket.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     assert_eq!(client.push(&key, 0, 1, &[(0, b"still here")]), [Code::Ok]);
     drop(client);
     assert_eq!(daemon.ended().code(), Some(0));
@@ -240,14 +240,17 @@ fn a_daemon_that_is_asked_to_stop_again_after_a_while_ends_at_once() {
     // The first second's signals are the same wish; after it the next one is another.
     let since = Instant::now();
     while !daemon.logs_within("ending at once", Duration::from_millis(200)) {
-        assert!(since.elapsed() < PATIENCE, "the second wish is not heard");
+        assert!(
+            since.elapsed() < TEST_TIMEOUT,
+            "the second wish is not heard"
+        );
         daemon.signal(Signal::TERM);
     }
     assert_eq!(daemon.ended().code(), Some(1));
 }
 
 #[test]
-fn the_help_tells_a_stranger_what_to_do() {
+fn the_help_explains_the_first_steps() {
     let dir = tempfile::tempdir().unwrap();
     let (code, help, _) = run(dir.path(), &["--help"]);
     assert_eq!(code, Some(0));

@@ -99,7 +99,7 @@ fn the_unknown_is_refused_and_never_empty() {
 }
 
 #[test]
-fn places_that_no_segment_has_are_refused() {
+fn slots_without_a_segment_are_refused() {
     let daemon = Daemon::start(&[]);
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);

@@ -201,7 +201,7 @@ fn blocks_that_spark_pushes_on_many_connections_at_once_are_all_merged() {
 }
 
 /// Where Spark keeps a file: by the hash of its name, as Java computes it.
-fn place(root: &Path, name: &str) -> std::path::PathBuf {
+fn path_of(root: &Path, name: &str) -> std::path::PathBuf {
     let hash = name.encode_utf16().fold(0i32, |hash, unit| {
         hash.wrapping_mul(31).wrapping_add(i32::from(unit))
     });
@@ -220,13 +220,13 @@ fn write_map_output(root: &Path, map: i64, partitions: &[&[u8]]) {
         sums.extend(u64::from(crc32c::crc32c(bytes)).to_be_bytes());
     }
     std::fs::write(
-        place(root, &format!("shuffle_3_{map}_0.data")),
+        path_of(root, &format!("shuffle_3_{map}_0.data")),
         partitions.concat(),
     )
     .unwrap();
-    std::fs::write(place(root, &format!("shuffle_3_{map}_0.index")), index).unwrap();
+    std::fs::write(path_of(root, &format!("shuffle_3_{map}_0.index")), index).unwrap();
     std::fs::write(
-        place(root, &format!("shuffle_3_{map}_0.checksum.CRC32C")),
+        path_of(root, &format!("shuffle_3_{map}_0.checksum.CRC32C")),
         sums,
     )
     .unwrap();
@@ -240,7 +240,7 @@ fn original_blocks_are_served_from_the_executors_directories() {
     register(&mut client, executor.path());
     write_map_output(executor.path(), 10, &[b"aa", b"", b"bbb"]);
     write_map_output(executor.path(), 11, &[b"c", b"dd", b"eee"]);
-    std::fs::write(place(executor.path(), "rdd_1_2"), b"persisted").unwrap();
+    std::fs::write(path_of(executor.path(), "rdd_1_2"), b"persisted").unwrap();
 
     let blocks = |blocks: &[(i64, &[u32])], batch| FetchShuffleBlocks {
         app: app(),
@@ -306,7 +306,7 @@ fn original_blocks_are_served_from_the_executors_directories() {
 }
 
 #[test]
-fn executors_are_told_where_files_are() {
+fn executors_get_the_directories_of_files() {
     let daemon = Daemon::start(&[]);
     let executor = tempfile::tempdir().unwrap();
     let mut client = Client::connect(&daemon);
@@ -315,11 +315,11 @@ fn executors_are_told_where_files_are() {
         app: app(),
         exec_ids: names.iter().map(|&name| name.to_owned()).collect(),
     };
-    let told: LocalDirsForExecutors = client.ask(&ask(&["1", MERGER_EXECUTOR]));
+    let answer: LocalDirsForExecutors = client.ask(&ask(&["1", MERGER_EXECUTOR]));
     let dir = |name: &str| vec![executor.path().join(name).to_str().unwrap().to_owned()];
     let expected = [("1", "blockmgr-1"), (MERGER_EXECUTOR, "merge_manager")];
     assert_eq!(
-        told.executors,
+        answer.executors,
         expected.map(|(exec, name)| (exec.to_owned(), dir(name)))
     );
     assert!(client.failure(&ask(&["1", "2"])).contains("not registered"));

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::remote::push;
 use crate::support::client::{batch, commit_of, key};
-use crate::support::daemon::PATIENCE;
+use crate::support::daemon::TEST_TIMEOUT;
 use crate::support::{Client, Daemon};
 use lodestone_model::{Code, Mode, ShuffleId, State};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
@@ -105,7 +105,7 @@ impl Loaded {
     fn signal_until(&self, text: &str) {
         let since = Instant::now();
         while !self.daemon.logs_within(text, MOMENT) {
-            assert!(since.elapsed() < PATIENCE, "{text:?} is never logged");
+            assert!(since.elapsed() < TEST_TIMEOUT, "{text:?} is never logged");
             self.daemon.signal(Signal::TERM);
         }
     }

@@ -13,7 +13,7 @@ use lodestone_wire::extension::status::Refused;
 use lodestone_wire::frame::Frame;
 
 use crate::support::client::{app, batch, commit_of};
-use crate::support::daemon::PATIENCE;
+use crate::support::daemon::TEST_TIMEOUT;
 use crate::support::inside::Inside;
 
 #[test]
@@ -83,7 +83,10 @@ fn an_application_whose_lease_ran_out_is_forgotten_and_its_shuffles_are_gone() {
             Ok(refused) => break refused,
             Err(_) => {}
         }
-        assert!(since.elapsed() < PATIENCE, "the application is still known");
+        assert!(
+            since.elapsed() < TEST_TIMEOUT,
+            "the application is still known"
+        );
     };
     assert_eq!(refused.code, Code::UnknownApplication);
     assert_eq!(daemon.service.load().shuffles, 0);

@@ -24,7 +24,7 @@ pub enum ExplainError {
     /// Services answered, and none knows it.
     #[error(
         "no report of application {app} at {services}. A driver reports when its first shuffle is merged and every \
-         5 seconds after, to the first {holders} services that it uses; `lodestone explain` without an application \
+         5 seconds after, to the first {keepers} services that it uses; `lodestone explain` without an application \
          lists those that a service knows"
     )]
     Unknown {
@@ -33,7 +33,7 @@ pub enum ExplainError {
         /// Who was asked.
         services: String,
         /// To how many services a driver reports.
-        holders: usize,
+        keepers: usize,
     },
     /// The report is of another kind than this program reads.
     #[error(
@@ -51,10 +51,10 @@ pub enum ExplainError {
 }
 
 /// To how many services a driver reports: `ReportSender.scala`.
-const HOLDERS: usize = 3;
+const KEEPERS: usize = 3;
 
 /// A daemon answers from memory.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One kept report, and who keeps it.
 struct Found {
@@ -72,7 +72,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), ExplainError> {
             return Err(ExplainError::Unknown {
                 app: app.clone(),
                 services: args.services.join(", "),
-                holders: HOLDERS,
+                keepers: KEEPERS,
             });
         }
         Some(_) if args.json => found
@@ -104,7 +104,7 @@ fn found(services: &[String], app: &str) -> Result<Vec<Found>, ExplainError> {
 
 fn ask(service: &str, app: &str) -> Result<Explanation, AskError> {
     let app = app.to_owned();
-    Asking::connect(service, PATIENCE)?.ask(&ExplainApplication { app })
+    Asking::connect(service, ANSWER_TIMEOUT)?.ask(&ExplainApplication { app })
 }
 
 /// The last report of each attempt, else the youngest, in the order of ids.

@@ -31,14 +31,14 @@ pub struct Reports {
 struct Kept {
     reports: BTreeMap<(AppId, AppAttempt), Report>,
     bytes: usize,
-    told: u64,
+    count: u64,
 }
 
 #[derive(Debug)]
 struct Report {
     ended: bool,
     text: String,
-    told_ms: u64,
+    kept_ms: u64,
     /// The number of reports told before this one.
     turn: u64,
 }
@@ -59,20 +59,20 @@ impl Reports {
     }
 
     /// Takes the place of what was told before. The oldest of the others make room.
-    pub fn tell(&self, message: ReportApplication, now_ms: u64) -> Result<(), Refusal> {
+    pub fn keep(&self, message: ReportApplication, now_ms: u64) -> Result<(), Refusal> {
         let (length, limit) = (message.report.len(), self.limit_bytes / 4);
         if length + ENTRY_BYTES > limit {
             let detail = format!("a report of {length} bytes; a quarter of the room is {limit}");
             return Err(Code::TooLarge.because(detail));
         }
         let mut kept = self.kept();
-        let turn = kept.told;
-        kept.told += 1;
+        let turn = kept.count;
+        kept.count += 1;
         kept.remove(&(message.app.clone(), message.app_attempt));
         let report = Report {
             ended: message.ended,
             text: message.report,
-            told_ms: now_ms,
+            kept_ms: now_ms,
             turn,
         };
         kept.bytes += report.bytes();
@@ -153,7 +153,7 @@ fn shown(
         app: app.clone(),
         app_attempt: *attempt,
         ended: report.ended,
-        age_ms: i64::try_from(now_ms.saturating_sub(report.told_ms)).unwrap_or(i64::MAX),
+        age_ms: i64::try_from(now_ms.saturating_sub(report.kept_ms)).unwrap_or(i64::MAX),
         report: text,
     }
 }
@@ -162,20 +162,20 @@ fn shown(
 mod tests {
     use super::*;
 
-    fn told(app: &str, report: &str) -> ReportApplication {
+    fn report(app: &str, text: &str) -> ReportApplication {
         ReportApplication {
             app: AppId::new(app).unwrap(),
             app_attempt: AppAttempt::NONE,
             ended: false,
-            report: report.to_owned(),
+            report: text.to_owned(),
         }
     }
 
     #[test]
-    fn the_last_report_counts_and_its_age_is_told() {
+    fn the_last_report_counts_and_its_age_is_shown() {
         let reports = Reports::new(1 << 20);
-        reports.tell(told("a", "first"), 1000).unwrap();
-        reports.tell(told("a", "second"), 3000).unwrap();
+        reports.keep(report("a", "first"), 1000).unwrap();
+        reports.keep(report("a", "second"), 3000).unwrap();
         let found = reports.of("a", 3500);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].report.as_str(), found[0].age_ms), ("second", 500));
@@ -192,7 +192,7 @@ mod tests {
             "a~b",
             "ab~0123456789abcdef",
         ] {
-            reports.tell(told(app, app), 0).unwrap();
+            reports.keep(report(app, app), 0).unwrap();
         }
         let found: Vec<_> = reports
             .of("a", 0)
@@ -208,11 +208,11 @@ mod tests {
     fn the_application_that_was_silent_for_longest_makes_room() {
         let reports = Reports::new(20_000);
         for app in ["a", "b", "c"] {
-            reports.tell(told(app, &"x".repeat(4000)), 0).unwrap();
+            reports.keep(report(app, &"x".repeat(4000)), 0).unwrap();
         }
-        reports.tell(told("a", &"y".repeat(4000)), 1).unwrap();
+        reports.keep(report("a", &"y".repeat(4000)), 1).unwrap();
         for app in ["d", "e"] {
-            reports.tell(told(app, &"x".repeat(4000)), 2).unwrap();
+            reports.keep(report(app, &"x".repeat(4000)), 2).unwrap();
         }
         let left: Vec<_> = reports
             .list(2)
@@ -226,8 +226,8 @@ mod tests {
     #[test]
     fn a_report_that_would_drive_out_most_others_is_refused() {
         let reports = Reports::new(20_000);
-        reports.tell(told("a", "small"), 0).unwrap();
-        let refused = reports.tell(told("b", &"x".repeat(5000)), 0).unwrap_err();
+        reports.keep(report("a", "small"), 0).unwrap();
+        let refused = reports.keep(report("b", &"x".repeat(5000)), 0).unwrap_err();
         assert_eq!(refused.code, Code::TooLarge);
         assert_eq!(reports.list(0).len(), 1);
     }
@@ -236,7 +236,9 @@ mod tests {
     fn short_reports_are_bounded_in_number() {
         let reports = Reports::new(1 << 30);
         for app in 0..APPLICATIONS_MAX + 10 {
-            reports.tell(told(&format!("app-{app:05}"), ""), 0).unwrap();
+            reports
+                .keep(report(&format!("app-{app:05}"), ""), 0)
+                .unwrap();
         }
         assert_eq!(reports.list(0).len(), APPLICATIONS_MAX);
         assert_eq!(reports.list(0)[0].app.as_str(), "app-00010");

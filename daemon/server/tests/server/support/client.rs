@@ -21,7 +21,7 @@ use lodestone_wire::frame::{ChunkId, StreamId};
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::{Frame, FrameDecoder, Limits, Message};
 
-use super::daemon::{Daemon, PATIENCE};
+use super::daemon::{Daemon, TEST_TIMEOUT};
 
 pub(crate) const ALL_MAPS: (u32, u32) = (0, i32::MAX as u32);
 
@@ -105,8 +105,8 @@ impl Client {
     }
 
     pub(crate) fn over(socket: TcpStream) -> Self {
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        socket.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
         socket.set_nodelay(true).unwrap();
         Self {
             socket,
@@ -305,7 +305,7 @@ impl Client {
     ) -> (StreamHandle, Vec<Vec<LaidSegment>>) {
         let layout = self.layout(key, ALL_MAPS, &[reduce]);
         let [run] = layout.partitions[0].runs.as_slice() else {
-            panic!("all places follow one another: {layout:?}");
+            panic!("all slots follow one another: {layout:?}");
         };
         let chunks: Vec<_> = run.segments.chunks(in_a_chunk as usize).collect();
         let runs: Vec<_> = (0..)

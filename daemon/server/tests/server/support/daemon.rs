@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Daemon {
     child: Child,
@@ -54,7 +54,7 @@ impl Daemon {
 
     /// The next line on stdout.
     pub(crate) fn line(&mut self) -> String {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(TEST_TIMEOUT) {
             Ok(line) => line,
             Err(_) => panic!(
                 "no line on stdout; the log says {:?}",
@@ -66,7 +66,7 @@ impl Daemon {
     /// Waits for a log line that contains the text.
     pub(crate) fn logged(&self, text: &str) -> String {
         loop {
-            match self.log.recv_timeout(PATIENCE) {
+            match self.log.recv_timeout(TEST_TIMEOUT) {
                 Ok(line) if line.contains(text) => return line,
                 Ok(_) => {}
                 Err(_) => panic!("nothing logged with {text:?}"),
@@ -75,8 +75,8 @@ impl Daemon {
     }
 
     /// Whether a line that contains the text comes within this time.
-    pub(crate) fn logs_within(&self, text: &str, patience: Duration) -> bool {
-        let until = Instant::now() + patience;
+    pub(crate) fn logs_within(&self, text: &str, timeout: Duration) -> bool {
+        let until = Instant::now() + timeout;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.log.recv_timeout(left) {
@@ -116,7 +116,7 @@ impl Daemon {
     /// Waits for the end.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         // Its stdout closes when it ends: an event to wait for, with a limit.
-        while self.lines.recv_timeout(PATIENCE) != Err(mpsc::RecvTimeoutError::Disconnected) {}
+        while self.lines.recv_timeout(TEST_TIMEOUT) != Err(mpsc::RecvTimeoutError::Disconnected) {}
         self.child.wait().unwrap()
     }
 

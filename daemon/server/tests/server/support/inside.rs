@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
-use lodestone_server::service::{BLOCKING_THREADS, Service, Shares};
+use lodestone_server::service::{BLOCKING_THREADS, MemorySplit, Service};
 use lodestone_store::{Environment, Store, StoreConfig, TAIL_PART_BYTES};
 use lodestone_wire::extension::ShuffleAddress;
 use tempfile::TempDir;
@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
 
 use super::client::{Client, generation};
-use super::daemon::PATIENCE;
+use super::daemon::TEST_TIMEOUT;
 
 const MEMORY_BYTES: u64 = 32 << 20;
 
@@ -36,17 +36,17 @@ impl Inside {
 
     pub(crate) fn with_memory(environment: Environment, memory_bytes: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let shares = Shares::of(memory_bytes);
+        let split = MemorySplit::of(memory_bytes);
         let config = StoreConfig {
             dirs: vec![dir.path().to_owned()],
-            memory_bytes: shares.store_bytes,
+            memory_bytes: split.store_bytes,
             tail_part_bytes: TAIL_PART_BYTES,
             executor_roots: Vec::new(),
         };
         let store = Store::open(config, environment).unwrap();
-        let service = Service::new(store, shares);
+        let service = Service::new(store, split);
         let (stop, shared) = (Stop::default(), Arc::clone(&service));
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let stopping = stop.clone();
         let serving = thread::spawn(move || {
             // One thread: only such a runtime lets its time be owned.
@@ -58,7 +58,7 @@ impl Inside {
             runtime.block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let address = listener.local_addr().unwrap();
-                tell.send((address, Handle::current())).unwrap();
+                sender.send((address, Handle::current())).unwrap();
                 let admission = Admission {
                     max_connections: 100,
                     idle_exit: None,
@@ -66,7 +66,7 @@ impl Inside {
                 drop(serve::run(listener, shared, admission, &stopping).await);
             });
         });
-        let (address, runtime) = told.recv().unwrap();
+        let (address, runtime) = receiver.recv().unwrap();
         Self {
             service,
             address,
@@ -102,12 +102,12 @@ impl Inside {
     }
 
     fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         self.runtime.spawn(async move {
             work.await;
-            tell.send(()).unwrap();
+            sender.send(()).unwrap();
         });
-        told.recv_timeout(PATIENCE).unwrap();
+        receiver.recv_timeout(TEST_TIMEOUT).unwrap();
     }
 
     /// Stops it, and waits until it has.

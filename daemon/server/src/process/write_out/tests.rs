@@ -25,28 +25,28 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// How, and when, it ends if less is left after each of these pauses, and nothing is heard then.
-async fn told_after(pauses: &[Duration]) -> (Ending, Duration) {
-    let (tell, told) = watch::channel(Progress::default());
+async fn ending_after(pauses: &[Duration]) -> (Ending, Duration) {
+    let (progress_out, progress_in) = watch::channel(Progress::default());
     let began = Instant::now();
-    let following = tokio::spawn(async move { (follow(told).await, began.elapsed()) });
+    let following = tokio::spawn(async move { (follow(progress_in).await, began.elapsed()) });
     for pause in pauses {
         tokio::task::yield_now().await;
         advance(*pause).await;
-        let _ = tell.send(Progress::default());
+        let _ = progress_out.send(Progress::default());
     }
     following.await.unwrap()
 }
 
 #[test]
 fn a_disk_that_stands_still_does_not_keep_the_daemon_from_closing() {
-    let (ending, after) = run(told_after(&[NO_LESS_FOR / 2]));
+    let (ending, after) = run(ending_after(&[NO_LESS_FOR / 2]));
     assert_eq!((ending, after), (Ending::NoLess, NO_LESS_FOR / 2 * 3));
 }
 
 #[test]
 fn a_slow_disk_is_waited_for_and_not_for_ever() {
     let pauses = [NO_LESS_FOR / 2; 20];
-    assert_eq!(run(told_after(&pauses)), (Ending::TooLong, LIMIT));
+    assert_eq!(run(ending_after(&pauses)), (Ending::TooLong, LIMIT));
 }
 
 /// A store of 66 MiB of a remote shuffle.
@@ -97,9 +97,9 @@ fn loaded(fs: &FakeFs) -> Arc<Store> {
 }
 
 fn written(store: &Store, stop: &Stop) -> Progress {
-    let (tell, told) = watch::channel(Progress::default());
-    write_out(store, stop, &tell);
-    *told.borrow()
+    let (progress_out, progress_in) = watch::channel(Progress::default());
+    write_out(store, stop, &progress_out);
+    *progress_in.borrow()
 }
 
 #[test]

@@ -50,21 +50,21 @@ pub(crate) async fn when_asked(store: Arc<Store>, stop: Stop) {
         () = stop.asked() => {}
         _ = closing.wait_for(|closing| *closing) => return,
     }
-    let (tell, told) = watch::channel(Progress::default());
+    let (progress_out, progress_in) = watch::channel(Progress::default());
     let began_ms = store.now_ms();
     let (shared, stopping) = (Arc::clone(&store), stop.clone());
     // A thread of its own: those of the pool may all be with requests that wait for the same disk.
     let started = thread::Builder::new()
-        .name("lighten".to_owned())
-        .spawn(move || write_out(&shared, &stopping, &tell));
+        .name("write-out".to_owned())
+        .spawn(move || write_out(&shared, &stopping, &progress_out));
     if let Err(error) = started {
         tracing::warn!(%error, "nothing is written out before closing");
     }
     let ending = tokio::select! {
-        ending = follow(told.clone()) => ending,
+        ending = follow(progress_in.clone()) => ending,
         _ = closing.wait_for(|closing| *closing) => Ending::Hurried,
     };
-    let Progress { written, left } = *told.borrow();
+    let Progress { written, left } = *progress_in.borrow();
     if stop.is_prepared() {
         let seconds = (store.now_ms() - began_ms) as f64 / 1000.0;
         tracing::info!(
@@ -79,7 +79,7 @@ pub(crate) async fn when_asked(store: Arc<Store>, stop: Stop) {
 }
 
 /// Writes until little is left, no disk takes it, or the daemon closes.
-fn write_out(store: &Store, stop: &Stop, tell: &watch::Sender<Progress>) {
+fn write_out(store: &Store, stop: &Stop, progress_out: &watch::Sender<Progress>) {
     let first = store.unwritten_bytes();
     if first <= STEP_BYTES {
         return;
@@ -89,7 +89,7 @@ fn write_out(store: &Store, stop: &Stop, tell: &watch::Sender<Progress>) {
         "writes out what is in memory, and serves meanwhile; asked again it closes at once"
     );
     stop.prepare();
-    tell.send_modify(|progress| progress.left = first);
+    progress_out.send_modify(|progress| progress.left = first);
     while !*stop.watch().borrow() {
         let written = match store.write_some_out() {
             Ok(0) => return,
@@ -100,7 +100,7 @@ fn write_out(store: &Store, stop: &Stop, tell: &watch::Sender<Progress>) {
             }
         };
         let left = store.unwritten_bytes();
-        tell.send_if_modified(|progress| {
+        progress_out.send_if_modified(|progress| {
             progress.written += written;
             let is_less = left < progress.left;
             progress.left = progress.left.min(left);
@@ -113,10 +113,10 @@ fn write_out(store: &Store, stop: &Stop, tell: &watch::Sender<Progress>) {
 }
 
 /// Waits for the end of who tells, as long as there is progress.
-async fn follow(mut told: watch::Receiver<Progress>) -> Ending {
+async fn follow(mut progress_in: watch::Receiver<Progress>) -> Ending {
     let progress = async {
         loop {
-            match timeout(NO_LESS_FOR, told.changed()).await {
+            match timeout(NO_LESS_FOR, progress_in.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Ending::Done,
                 Err(_) => return Ending::NoLess,
