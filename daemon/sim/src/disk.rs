@@ -214,7 +214,7 @@ fn is_named(path: &Path, name: &str) -> bool {
 
 impl SimFile {
     /// What continues the write before, which was short, is one with it.
-    fn note_written(&self, offset: u64, mut bytes: Vec<u8>) {
+    fn record_write(&self, offset: u64, mut bytes: Vec<u8>) {
         let written = &mut self.disk.state().written;
         match written.last_mut() {
             Some(last)
@@ -246,7 +246,7 @@ impl File for SimFile {
                     && self.is_data
                 {
                     let bytes = parts.iter().flat_map(|part| part.iter().copied());
-                    self.note_written(offset, bytes.take(count).collect());
+                    self.record_write(offset, bytes.take(count).collect());
                 }
                 let all = parts.iter().map(|part| part.len()).sum();
                 match self.disk.has(Bug::ShortWriteTakenForWhole) {

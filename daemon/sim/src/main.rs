@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use lodestone_sim::run::{Plan, run};
+use lodestone_sim::run::{SimSetup, run};
 use lodestone_store::{OsRandom, Random as _};
 
 /// Seeds between two lines of progress.
@@ -27,18 +27,18 @@ fn main() -> ExitCode {
     let last = if argument.is_some() { first } else { u64::MAX };
     let mut events = 0;
     for (done, seed) in (0..).zip(first..=last) {
-        let report = run(Plan {
+        let report = run(SimSetup {
             seed,
-            ..Plan::default()
+            ..SimSetup::default()
         });
         events += report.trace.events();
         if let Some(breach) = report.breach {
-            let told = run(Plan {
+            let report = run(SimSetup {
                 seed,
-                tells: true,
-                ..Plan::default()
+                keeps_story: true,
+                ..SimSetup::default()
             });
-            for event in told.trace.last(SHOWN) {
+            for event in report.trace.last(SHOWN) {
                 let _ = writeln!(out, "  {event}");
             }
             let _ = writeln!(out, "seed {seed}: {breach}");

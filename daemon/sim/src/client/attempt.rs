@@ -13,7 +13,7 @@ use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 
 use super::Clients;
-use super::mapper::Pieces;
+use super::mapper::BatchParts;
 use crate::dice::Dice;
 use crate::network::{Network, Packet};
 
@@ -48,7 +48,7 @@ impl Clients {
         key: &ShuffleAddress,
         (partitions, name): (u32, &AttemptKey),
         dice: &mut Dice,
-    ) -> Pieces {
+    ) -> BatchParts {
         let map_id = name.5;
         let next = self.attempts.entry(name.clone()).or_default().next;
         // Now and then another batch under the name of the first one.
@@ -108,7 +108,7 @@ impl Clients {
     /// Most often one of which something was taken by a daemon that may still be there.
     fn attempt_to_end(&self, dice: &mut Dice) -> Option<(&AttemptKey, &Attempt)> {
         let is_ripe = |(name, attempt): &(&AttemptKey, &Attempt)| {
-            !attempt.acknowledged.is_empty() && name.1 == self.told
+            !attempt.acknowledged.is_empty() && name.1 == self.incarnation
         };
         let ripe: Vec<_> = self.attempts.iter().filter(is_ripe).collect();
         if !ripe.is_empty() && dice.chance(70) {
@@ -153,8 +153,8 @@ impl Clients {
                 .filter(|one| one.app.as_str() == app);
             of_driver
                 .flat_map(|driver| &mut driver.shuffles)
-                .filter(|slot| slot.shuffle == shuffle && slot.generation == generation)
-                .for_each(|slot| slot.is_ripe = true);
+                .filter(|one| one.shuffle == shuffle && one.generation == generation)
+                .for_each(|one| one.is_ripe = true);
         }
         let message = match commits {
             true => CommitMap {

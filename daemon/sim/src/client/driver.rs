@@ -9,18 +9,18 @@ use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 
-use super::{Clients, Driver, SHUFFLES, Slot};
+use super::{Clients, Driver, SHUFFLES, SimShuffle};
 use crate::dice::Dice;
 use crate::model::attempt_of;
 use crate::network::{Network, Packet};
 
 impl Clients {
     pub(super) fn register(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
-        let (driver, at) = self.choose(dice, |slot| !slot.is_ripe);
-        self.register_slot(connection, driver, at, dice, network);
+        let (driver, at) = self.choose(dice, |shuffle| !shuffle.is_ripe);
+        self.register_shuffle(connection, driver, at, dice, network);
     }
 
-    pub(super) fn register_slot(
+    pub(super) fn register_shuffle(
         &mut self,
         connection: u64,
         driver: usize,
@@ -28,23 +28,23 @@ impl Clients {
         dice: &mut Dice,
         network: &mut Network,
     ) {
-        let (mut key, told) = (self.key_of(driver, at), self.told);
-        if let Some(slot) = self.slot_mut(driver, at) {
-            slot.registered = told;
-            slot.is_ripe = false;
+        let (mut key, incarnation) = (self.key_of(driver, at), self.incarnation);
+        if let Some(shuffle) = self.shuffle_mut(driver, at) {
+            shuffle.registered = incarnation;
+            shuffle.is_ripe = false;
         }
         if dice.chance(8)
             && let Some(past) = dice.pick(&self.past)
         {
             key = past;
         }
-        let slot = self.slot(driver, at);
+        let shuffle = self.shuffle(driver, at);
         let register = RegisterShuffle {
             key,
             spec: ShuffleSpec {
-                mode: slot.mode,
-                num_maps: slot.maps,
-                num_partitions: slot.partitions + u32::from(dice.chance(3)),
+                mode: shuffle.mode,
+                num_maps: shuffle.maps,
+                num_partitions: shuffle.partitions + u32::from(dice.chance(3)),
                 format: "spark-stream".to_owned(),
             },
         };
@@ -53,7 +53,7 @@ impl Clients {
     }
 
     pub(super) fn renew(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
-        let key = self.key(dice, |slot| slot.is_ripe);
+        let key = self.key(dice, |shuffle| shuffle.is_ripe);
         let renew = RenewLease {
             app_attempt: attempt_of(&key.shuffle),
             app: key.shuffle.app,
@@ -65,7 +65,7 @@ impl Clients {
     }
 
     pub(super) fn remove(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
-        let key = self.key(dice, |slot| slot.is_ripe);
+        let key = self.key(dice, |shuffle| shuffle.is_ripe);
         let mut key = key.shuffle;
         if dice.chance(30) {
             key.generation = GenerationId(-1);
@@ -81,7 +81,7 @@ impl Clients {
         dice: &mut Dice,
         network: &mut Network,
     ) {
-        let key = self.key(dice, |slot| slot.is_ripe);
+        let key = self.key(dice, |shuffle| shuffle.is_ripe);
         let end = EndApplication {
             app_attempt: attempt_of(&key.shuffle),
             app: key.shuffle.app,
@@ -96,16 +96,16 @@ impl Clients {
         let Some(driver) = self.drivers.get_mut(at) else {
             return;
         };
-        let at = driver.shuffles.iter().position(|slot| slot.is_ripe);
+        let at = driver.shuffles.iter().position(|shuffle| shuffle.is_ripe);
         let at = at.unwrap_or_else(|| dice.below(SHUFFLES));
         let old = driver.shuffles.get(at).copied();
         self.past
-            .extend(old.map(|slot| driver.key(slot, self.told)));
-        let mut fresh = driver.new_slot(dice);
+            .extend(old.map(|shuffle| driver.key(shuffle, self.incarnation)));
+        let mut fresh = driver.new_shuffle(dice);
         match (dice.below(20), old) {
             (0, _) => driver.attempt.0 += 1,
             (1..10, Some(old)) => {
-                fresh = Slot {
+                fresh = SimShuffle {
                     generation: GenerationId(old.generation.0 + 1),
                     registered: 0,
                     is_ripe: false,
@@ -119,7 +119,7 @@ impl Clients {
             .iter_mut()
             .skip(at)
             .take(1)
-            .for_each(|slot| *slot = fresh);
+            .for_each(|shuffle| *shuffle = fresh);
     }
 }
 
@@ -132,19 +132,19 @@ impl Driver {
             shuffles: Vec::new(),
         };
         for _ in 0..SHUFFLES {
-            let slot = driver.new_slot(dice);
-            driver.shuffles.push(slot);
+            let shuffle = driver.new_shuffle(dice);
+            driver.shuffles.push(shuffle);
         }
         driver
     }
 
-    pub(super) fn new_slot(&mut self, dice: &mut Dice) -> Slot {
+    pub(super) fn new_shuffle(&mut self, dice: &mut Dice) -> SimShuffle {
         self.next_shuffle += 1;
         let mode = match dice.chance(40) {
             true => Mode::Remote,
             false => Mode::Merge,
         };
-        Slot {
+        SimShuffle {
             mode,
             shuffle: ShuffleId(self.next_shuffle),
             generation: GenerationId(0),
@@ -155,13 +155,13 @@ impl Driver {
         }
     }
 
-    pub(super) fn key(&self, slot: Slot, incarnation: i64) -> ShuffleAddress {
+    pub(super) fn key(&self, shuffle: SimShuffle, incarnation: i64) -> ShuffleAddress {
         ShuffleAddress {
             shuffle: ShuffleKey {
                 app: self.app.clone(),
                 attempt: Some(self.attempt),
-                shuffle: slot.shuffle,
-                generation: slot.generation,
+                shuffle: shuffle.shuffle,
+                generation: shuffle.generation,
             },
             incarnation,
         }

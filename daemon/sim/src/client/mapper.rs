@@ -20,7 +20,7 @@ const BLOCKS_IN_A_BATCH: u32 = 3;
 const ONLY: u32 = 1;
 
 /// Number of the first segment, the segments, and their bytes.
-pub(super) type Pieces = (u32, Vec<Segment>, Vec<u8>);
+pub(super) type BatchParts = (u32, Vec<Segment>, Vec<u8>);
 
 /// One of two attempts of a map.
 pub(super) fn map_id_of(map: u32, dice: &mut Dice) -> MapId {
@@ -30,20 +30,20 @@ pub(super) fn map_id_of(map: u32, dice: &mut Dice) -> MapId {
 impl Clients {
     pub(super) fn push(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
         let (driver, at) = self.choose(dice, |_| true);
-        let slot = *self.slot(driver, at);
-        if self.slot(driver, at).registered != self.told && dice.chance(80) {
-            self.register_slot(connection, driver, at, dice, network);
+        let shuffle = *self.shuffle(driver, at);
+        if self.shuffle(driver, at).registered != self.incarnation && dice.chance(80) {
+            self.register_shuffle(connection, driver, at, dice, network);
         }
         let key = match dice.chance(80) {
             true => self.key_of(driver, at),
-            false => self.key(dice, |slot| slot.registered != 0),
+            false => self.key(dice, |shuffle| shuffle.registered != 0),
         };
-        let map = dice.below(slot.maps as usize) as u32;
+        let map = dice.below(shuffle.maps as usize) as u32;
         let (map_index, map_id) = (MapIndex(map), map_id_of(map, dice));
         let name = attempt_key(&key, map_index, map_id);
-        let (first_segment, mut segments, mut body) = match slot.mode {
-            Mode::Merge => self.blocks(&key, (slot.partitions, map_id), dice),
-            Mode::Remote => self.stream(&key, (slot.partitions, &name), dice),
+        let (first_segment, mut segments, mut body) = match shuffle.mode {
+            Mode::Merge => self.blocks(&key, (shuffle.partitions, map_id), dice),
+            Mode::Remote => self.stream(&key, (shuffle.partitions, &name), dice),
         };
         self.spoil(&mut segments, &mut body, dice);
         let batch = PushBatch {
@@ -64,7 +64,7 @@ impl Clients {
 
     /// Some of the blocks of a map output that its executor keeps. Each is one segment, and has the number
     /// of its partition: a batch that is drawn again is the same.
-    fn blocks(&self, key: &ShuffleAddress, of: (u32, MapId), dice: &mut Dice) -> Pieces {
+    fn blocks(&self, key: &ShuffleAddress, of: (u32, MapId), dice: &mut Dice) -> BatchParts {
         let (partitions, map_id) = of;
         let batches = partitions.div_ceil(BLOCKS_IN_A_BATCH) as usize;
         let first = BLOCKS_IN_A_BATCH * dice.below(batches) as u32;

@@ -48,8 +48,8 @@ pub struct Clients {
     large: bool,
     drivers: Vec<Driver>,
     /// The incarnation that the daemon told last, and those before.
-    told: i64,
-    told_before: Vec<i64>,
+    incarnation: i64,
+    former_incarnations: Vec<i64>,
     /// Keys of shuffles that were replaced.
     past: Vec<ShuffleAddress>,
     /// Map attempts, as their writers see them.
@@ -66,11 +66,11 @@ struct Driver {
     app: AppId,
     attempt: AppAttempt,
     next_shuffle: i32,
-    shuffles: Vec<Slot>,
+    shuffles: Vec<SimShuffle>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct SimShuffle {
     mode: Mode,
     shuffle: ShuffleId,
     generation: GenerationId,
@@ -101,8 +101,8 @@ impl Clients {
             seed,
             large,
             drivers: drivers.map(|app| Driver::new(app, dice)).collect(),
-            told: 0,
-            told_before: Vec::new(),
+            incarnation: 0,
+            former_incarnations: Vec::new(),
             past: Vec::new(),
             attempts: BTreeMap::new(),
             layouts: VecDeque::new(),
@@ -115,7 +115,7 @@ impl Clients {
     /// One of the clients does something.
     pub fn act(&mut self, dice: &mut Dice, network: &mut Network) {
         let connection = dice.bits() % CONNECTIONS;
-        if self.told == 0 || dice.chance(3) {
+        if self.incarnation == 0 || dice.chance(3) {
             self.hello(connection, dice, network);
             return;
         }
@@ -191,19 +191,19 @@ impl Clients {
     }
 
     /// A key that is mostly right, of a shuffle that is mostly one `wanted`.
-    fn key(&mut self, dice: &mut Dice, wanted: fn(&Slot) -> bool) -> ShuffleAddress {
+    fn key(&mut self, dice: &mut Dice, wanted: fn(&SimShuffle) -> bool) -> ShuffleAddress {
         if dice.chance(8)
             && let Some(mut key) = dice.pick(&self.past)
         {
             if dice.chance(50) {
-                key.incarnation = self.told;
+                key.incarnation = self.incarnation;
             }
             return key;
         }
         let (driver, at) = self.choose(dice, wanted);
         let mut key = self.key_of(driver, at);
         match dice.below(100) {
-            0..3 => key.incarnation = dice.pick(&self.told_before).unwrap_or(-7),
+            0..3 => key.incarnation = dice.pick(&self.former_incarnations).unwrap_or(-7),
             3 => key.shuffle.generation.0 += 1,
             4 => key.shuffle.generation.0 -= 1,
             5 => {
@@ -217,11 +217,11 @@ impl Clients {
     }
 
     /// A driver and one of its shuffles.
-    fn choose(&self, dice: &mut Dice, wanted: fn(&Slot) -> bool) -> (usize, usize) {
+    fn choose(&self, dice: &mut Dice, wanted: fn(&SimShuffle) -> bool) -> (usize, usize) {
         let driver = dice.below(self.drivers.len());
         let mut at = dice.below(SHUFFLES);
         for _ in 0..SHUFFLES {
-            if wanted(self.slot(driver, at)) || dice.chance(10) {
+            if wanted(self.shuffle(driver, at)) || dice.chance(10) {
                 break;
             }
             at = (at + 1) % SHUFFLES;
@@ -229,19 +229,19 @@ impl Clients {
         (driver, at)
     }
 
-    fn slot(&self, driver: usize, at: usize) -> &Slot {
-        let slot = self.drivers.get(driver).and_then(|d| d.shuffles.get(at));
-        slot.unwrap_or_else(|| unreachable!("every driver has {SHUFFLES} shuffles"))
+    fn shuffle(&self, driver: usize, at: usize) -> &SimShuffle {
+        let shuffle = self.drivers.get(driver).and_then(|d| d.shuffles.get(at));
+        shuffle.unwrap_or_else(|| unreachable!("every driver has {SHUFFLES} shuffles"))
     }
 
-    fn slot_mut(&mut self, driver: usize, at: usize) -> Option<&mut Slot> {
+    fn shuffle_mut(&mut self, driver: usize, at: usize) -> Option<&mut SimShuffle> {
         self.drivers.get_mut(driver)?.shuffles.get_mut(at)
     }
 
     fn key_of(&self, driver: usize, at: usize) -> ShuffleAddress {
-        let slot = *self.slot(driver, at);
+        let shuffle = *self.shuffle(driver, at);
         match self.drivers.get(driver) {
-            Some(driver) => driver.key(slot, self.told),
+            Some(driver) => driver.key(shuffle, self.incarnation),
             None => unreachable!("slots have drivers"),
         }
     }
@@ -261,14 +261,15 @@ impl Clients {
             && dice.chance(50)
         {
             // The daemon is another one: who it is is asked before anything else.
-            self.told_before.push(std::mem::take(&mut self.told));
+            self.former_incarnations
+                .push(std::mem::take(&mut self.incarnation));
         }
         let connection = envelope.connection;
         match self.asked.remove(&envelope.request) {
             Some(Asked::Hello) => {
                 if let Ok(reply) = HelloReply::from_bytes(response) {
-                    let before = std::mem::replace(&mut self.told, reply.incarnation);
-                    self.told_before.push(before);
+                    let before = std::mem::replace(&mut self.incarnation, reply.incarnation);
+                    self.former_incarnations.push(before);
                 }
             }
             Some(Asked::Layout(layout)) => {

@@ -26,7 +26,7 @@ impl Clients {
             self.fetch(connection, (layout, &reply), dice, network);
             return;
         }
-        let key = self.key(dice, |slot| slot.is_ripe);
+        let key = self.key(dice, |shuffle| shuffle.is_ripe);
         let maps = match dice.below(10) {
             0..7 => (0, ALL_MAPS),
             7 => (2, 1),
@@ -133,11 +133,11 @@ fn cut(partition: &PartitionLayout, dice: &mut Dice) -> Vec<(WantedChunk, Vec<La
 }
 
 /// One more place, in the last run if it may and can be.
-fn add(runs: &mut Vec<SegmentRun>, place: u32, joined: bool) {
+fn add(runs: &mut Vec<SegmentRun>, slot: u32, joined: bool) {
     match runs.last_mut() {
-        Some(last) if joined && last.first + last.count == place => last.count += 1,
+        Some(last) if joined && last.first + last.count == slot => last.count += 1,
         _ => runs.push(SegmentRun {
-            first: place,
+            first: slot,
             count: 1,
         }),
     }

@@ -12,7 +12,7 @@ use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 
 use super::Bug;
-use super::host::{Host, Place, Trouble};
+use super::host::{Host, ServiceLocation, Trouble};
 use super::plan::{Output, Plan, key};
 use crate::dice::Dice;
 
@@ -25,10 +25,10 @@ pub(super) struct Driver {
     pub(super) outputs: Vec<Option<Output>>,
     maps: u32,
     /// Who has accepted this epoch.
-    pub(super) told: BTreeSet<Place>,
-    avoided: BTreeSet<Place>,
+    pub(super) registered: BTreeSet<ServiceLocation>,
+    avoided: BTreeSet<ServiceLocation>,
     /// Who was let go, and when.
-    released: BTreeMap<Place, usize>,
+    released: BTreeMap<ServiceLocation, usize>,
 }
 
 impl Driver {
@@ -41,7 +41,7 @@ impl Driver {
             },
             outputs: vec![None; maps as usize],
             maps,
-            told: BTreeSet::new(),
+            registered: BTreeSet::new(),
             avoided: BTreeSet::new(),
             released: BTreeMap::new(),
         }
@@ -52,17 +52,20 @@ impl Driver {
         &mut self,
         hosts: &mut [Host],
         dice: &mut Dice,
-        trouble: Option<(i32, Place)>,
+        trouble: Option<(i32, ServiceLocation)>,
         bug: Option<Bug>,
     ) -> Option<Plan> {
-        if let Some((generation, place)) = trouble
+        if let Some((generation, service)) = trouble
             && generation == self.plan.generation
         {
-            self.avoided.insert(place);
+            self.avoided.insert(service);
         }
         let newest = self.plan.versions.last();
-        let is_good = newest
-            .is_some_and(|services| !services.iter().any(|place| self.avoided.contains(place)));
+        let is_good = newest.is_some_and(|services| {
+            !services
+                .iter()
+                .any(|service| self.avoided.contains(service))
+        });
         if !is_good && !self.assign(hosts, dice, bug) {
             return None;
         }
@@ -78,17 +81,17 @@ impl Driver {
         let mut accepted = Vec::new();
         for (host, at) in hosts.iter_mut().zip(0..) {
             let incarnation = host.incarnation;
-            let place = Place {
+            let service = ServiceLocation {
                 host: at,
                 incarnation,
             };
-            if incarnation == 0 || host.draining || self.avoided.contains(&place) {
+            if incarnation == 0 || host.draining || self.avoided.contains(&service) {
                 continue;
             }
-            let knows = self.told.contains(&place) && bug != Some(Bug::RegisteredAgain);
-            if knows || host.rpc::<Done>(dice, &self.registration(place)).is_ok() {
-                self.told.insert(place);
-                accepted.push(place);
+            let knows = self.registered.contains(&service) && bug != Some(Bug::RegisteredAgain);
+            if knows || host.rpc::<Done>(dice, &self.registration(service)).is_ok() {
+                self.registered.insert(service);
+                accepted.push(service);
             }
         }
         if accepted.is_empty() {
@@ -98,9 +101,9 @@ impl Driver {
         true
     }
 
-    fn registration(&self, place: Place) -> RegisterShuffle {
+    fn registration(&self, service: ServiceLocation) -> RegisterShuffle {
         RegisterShuffle {
-            key: key(place, self.plan.generation),
+            key: key(service, self.plan.generation),
             spec: ShuffleSpec {
                 mode: Mode::Remote,
                 num_maps: self.maps,
@@ -112,22 +115,22 @@ impl Driver {
 
     /// Outputs cannot be read: all maps are run again, and what was pushed before counts no more.
     pub(super) fn begin_generation(&mut self, hosts: &mut [Host], dice: &mut Dice) {
-        for place in self.places() {
-            self.remove(hosts, dice, place);
+        for service in self.services() {
+            self.remove(hosts, dice, service);
         }
         self.plan.generation += 1;
         self.plan.versions.clear();
-        self.told.clear();
+        self.registered.clear();
         self.released.clear();
         self.outputs.fill(None);
     }
 
     /// Of the whole shuffle, at the end.
     pub(super) fn remove_all(&mut self, hosts: &mut [Host]) {
-        for place in self.places() {
-            if let Some(host) = hosts.get_mut(place.host) {
+        for service in self.services() {
+            if let Some(host) = hosts.get_mut(service.host) {
                 host.world
-                    .one_way(0, &removal(place, self.plan.generation).to_bytes());
+                    .one_way(0, &removal(service, self.plan.generation).to_bytes());
             }
         }
     }
@@ -140,87 +143,91 @@ impl Driver {
         now: usize,
         bug: Option<Bug>,
     ) {
-        for place in self.places() {
-            let Some(host) = hosts.get_mut(place.host) else {
+        for service in self.services() {
+            let Some(host) = hosts.get_mut(service.host) else {
                 continue;
             };
             let renew = RenewLease {
-                app: key(place, 0).shuffle.app,
+                app: key(service, 0).shuffle.app,
                 app_attempt: AppAttempt::NONE,
                 incarnation: 0,
                 ttl_ms: 60_000,
             };
             let reply: Result<LeaseReply, Trouble> = host.rpc(dice, &renew);
             let leaves = reply.is_ok_and(|reply| {
-                reply.load.state == State::Draining && reply.incarnation == place.incarnation
+                reply.load.state == State::Draining && reply.incarnation == service.incarnation
             });
-            if leaves && !self.released.contains_key(&place) {
-                self.avoided.insert(place);
+            if leaves && !self.released.contains_key(&service) {
+                self.avoided.insert(service);
                 let goes = match bug {
                     Some(Bug::ReleasedUnseen) => true,
-                    Some(Bug::ReleasedUnasked) => self.is_whole_without(hosts, place, false),
-                    _ => self.is_whole_without(hosts, place, true),
+                    Some(Bug::ReleasedUnasked) => self.is_whole_without(hosts, service, false),
+                    _ => self.is_whole_without(hosts, service, true),
                 };
                 if goes {
-                    self.released.insert(place, now);
-                    self.remove(hosts, dice, place);
+                    self.released.insert(service, now);
+                    self.remove(hosts, dice, service);
                 }
             }
         }
     }
 
     /// Whether others have all of it: those that are there, and show it when they are asked.
-    fn is_whole_without(&self, hosts: &mut [Host], leaving: Place, asks: bool) -> bool {
-        let others = self.places().into_iter().filter(|place| {
-            let Some(host) = hosts.get_mut(place.host) else {
+    fn is_whole_without(&self, hosts: &mut [Host], leaving: ServiceLocation, asks: bool) -> bool {
+        let others = self.services().into_iter().filter(|service| {
+            let Some(host) = hosts.get_mut(service.host) else {
                 return false;
             };
-            *place != leaving
-                && !self.released.contains_key(place)
-                && (host.world.is_up() && host.has(*place) && !host.draining)
-                && (!asks || host.world.knows(&key(*place, self.plan.generation)))
+            *service != leaving
+                && !self.released.contains_key(service)
+                && (host.world.is_up() && host.has(*service) && !host.draining)
+                && (!asks || host.world.knows(&key(*service, self.plan.generation)))
         });
-        let others: BTreeSet<Place> = others.collect();
-        let stays = |place: &Place| others.contains(place);
+        let others: BTreeSet<ServiceLocation> = others.collect();
+        let stays = |service: &ServiceLocation| others.contains(service);
         self.outputs.iter().all(|output| {
             output.as_ref().is_some_and(|output| {
                 output.generation == self.plan.generation
                     && output.parts.iter().all(|part| {
                         (0..self.plan.groups(part.version)).all(|group| {
-                            let holders = part.holders(&self.plan, group, false);
-                            holders.is_empty() || holders.iter().any(stays)
+                            let replicas = part.replicas_of(&self.plan, group, false);
+                            replicas.is_empty() || replicas.iter().any(stays)
                         })
                     })
             })
         })
     }
 
-    fn places(&self) -> BTreeSet<Place> {
+    fn services(&self) -> BTreeSet<ServiceLocation> {
         self.plan.versions.iter().flatten().copied().collect()
     }
 
-    fn remove(&self, hosts: &mut [Host], dice: &mut Dice, place: Place) {
-        if let Some(host) = hosts.get_mut(place.host) {
-            host.tell(dice, &removal(place, self.plan.generation));
+    fn remove(&self, hosts: &mut [Host], dice: &mut Dice, service: ServiceLocation) {
+        if let Some(host) = hosts.get_mut(service.host) {
+            host.send_one_way(dice, &removal(service, self.plan.generation));
         }
     }
 
     /// Whether a reader may rightly say that something is lost: the last one that had a copy was killed, or has
     /// forgotten what it had of the epoch, after the others were let go.
-    pub(super) fn has_lost(&self, lost: &BTreeMap<(Place, i32), usize>) -> bool {
-        let lost_at = |place: &Place| lost.get(&(*place, self.plan.generation));
-        let is_gone = |place: &Place| self.released.contains_key(place) || lost_at(place).is_some();
+    pub(super) fn has_lost(&self, lost: &BTreeMap<(ServiceLocation, i32), usize>) -> bool {
+        let lost_at = |service: &ServiceLocation| lost.get(&(*service, self.plan.generation));
+        let is_gone = |service: &ServiceLocation| {
+            self.released.contains_key(service) || lost_at(service).is_some()
+        };
         self.outputs.iter().flatten().any(|output| {
             output.generation != self.plan.generation
                 || output.parts.iter().any(|part| {
                     output.reduces.iter().any(|reduce| {
                         let group = self.plan.group_of(part.version, *reduce);
-                        let holders = part.holders(&self.plan, group, false);
-                        let released = holders.iter().filter_map(|place| self.released.get(place));
-                        let kept = holders
+                        let replicas = part.replicas_of(&self.plan, group, false);
+                        let released = replicas
                             .iter()
-                            .filter(|place| !self.released.contains_key(place));
-                        holders.iter().all(is_gone)
+                            .filter_map(|service| self.released.get(service));
+                        let kept = replicas
+                            .iter()
+                            .filter(|service| !self.released.contains_key(service));
+                        replicas.iter().all(is_gone)
                             && kept.filter_map(lost_at).max() > released.max()
                     })
                 })
@@ -228,9 +235,9 @@ impl Driver {
     }
 }
 
-fn removal(place: Place, generation: i32) -> RemoveShuffleMerge {
+fn removal(service: ServiceLocation, generation: i32) -> RemoveShuffleMerge {
     RemoveShuffleMerge {
-        key: key(place, generation).shuffle,
+        key: key(service, generation).shuffle,
     }
 }
 

@@ -26,7 +26,7 @@ const SILENCE_MS: u64 = 130_000;
 
 /// A daemon in one of its lives: what `ServiceLocation` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct ServiceLocation {
     pub(super) host: usize,
     pub(super) incarnation: i64,
 }
@@ -100,8 +100,8 @@ impl Host {
     }
 
     /// Whether it is the daemon that was pushed to, or will be when it is started again.
-    pub(super) fn has(&self, place: Place) -> bool {
-        self.incarnation == place.incarnation
+    pub(super) fn has(&self, service: ServiceLocation) -> bool {
+        self.incarnation == service.incarnation
     }
 
     pub(super) fn rpc<A: Message>(
@@ -132,7 +132,7 @@ impl Host {
     }
 
     /// Without an answer, and perhaps without effect.
-    pub(super) fn tell(&mut self, dice: &mut Dice, request: &impl Message) {
+    pub(super) fn send_one_way(&mut self, dice: &mut Dice, request: &impl Message) {
         if !dice.chance(5) {
             self.world.one_way(CONNECTION, &request.to_bytes());
         }

@@ -28,10 +28,10 @@ use crate::dice::Dice;
 use crate::model::Judged;
 
 use driver::Driver;
-use host::{Host, Place};
+use host::{Host, ServiceLocation};
 use plan::Output;
 use reader::{Content, Loss, Reader};
-use writer::{Around, Piece, State, Writer};
+use writer::{Context, SimSegment, State, Writer};
 
 const STEPS: usize = 250;
 const HOSTS: u64 = 3;
@@ -78,9 +78,9 @@ struct Run {
     driver: Driver,
     running: Vec<Writer>,
     /// What each attempt pushed.
-    pushed: BTreeMap<(u32, i64), Vec<Piece>>,
+    pushed: BTreeMap<(u32, i64), Vec<SimSegment>>,
     /// What services do not have any more, of which epoch, and since when.
-    lost: BTreeMap<(Place, i32), usize>,
+    lost: BTreeMap<(ServiceLocation, i32), usize>,
     /// Steps so far.
     now: usize,
     next_attempt: i64,
@@ -136,8 +136,8 @@ impl Run {
         *self.tally.entry(what).or_default() += 1;
     }
 
-    fn around(&mut self) -> Around<'_> {
-        Around {
+    fn context(&mut self) -> Context<'_> {
+        Context {
             hosts: &mut self.hosts,
             driver: &mut self.driver,
             dice: &mut self.dice,
@@ -156,11 +156,11 @@ impl Run {
         let at = self.dice.below(self.running.len());
         let mut writer = self.running.swap_remove(at);
         if self.dice.chance(2) {
-            writer.give_up(&mut self.around());
+            writer.give_up(&mut self.context());
             self.count("attempt killed");
             return;
         }
-        match writer.step(&mut self.around()) {
+        match writer.step(&mut self.context()) {
             State::Pushes => self.running.push(writer),
             State::GivenUp => self.count("attempt given up"),
             State::Done(output) => self.ended(&writer, output),
@@ -203,8 +203,8 @@ impl Run {
             parts: Vec::new(),
             reduces: BTreeSet::new(),
         };
-        if let Some(place @ None) = self.driver.outputs.get_mut(map as usize) {
-            *place = Some(kept);
+        if let Some(accepted @ None) = self.driver.outputs.get_mut(map as usize) {
+            *accepted = Some(kept);
         }
     }
 
@@ -215,11 +215,11 @@ impl Run {
             self.count("output of several versions");
         }
         match self.driver.outputs.get_mut(writer.map as usize) {
-            Some(place @ None) => *place = Some(output),
+            Some(accepted @ None) => *accepted = Some(output),
             _ => {
                 self.count("loser");
                 if self.dice.chance(50) {
-                    writer.give_up(&mut self.around());
+                    writer.give_up(&mut self.context());
                 }
             }
         }
@@ -259,9 +259,9 @@ impl Run {
         let mut expected = Content::new();
         for (map, output) in (0..).zip(self.driver.outputs.iter().flatten()) {
             let pushed = self.pushed.get(&(map, output.map_id));
-            for piece in pushed.into_iter().flatten() {
-                let name = (map, piece.reduce, piece.sequence);
-                expected.insert(name, piece.bytes.clone());
+            for segment in pushed.into_iter().flatten() {
+                let name = (map, segment.reduce, segment.sequence);
+                expected.insert(name, segment.bytes.clone());
             }
         }
         match *content == expected {
@@ -290,14 +290,14 @@ impl Run {
             return;
         }
         let incarnation = host.incarnation;
-        let place = Place {
+        let service = ServiceLocation {
             host: at,
             incarnation,
         };
         let happened = match what {
             0 => {
                 host.kill();
-                self.lose(place);
+                self.lose(service);
                 "killed"
             }
             1 => {
@@ -314,21 +314,21 @@ impl Run {
             }
             _ => {
                 host.forget();
-                self.lose(place);
+                self.lose(service);
                 "lease ran out"
             }
         };
-        if what == 2 && self.hosts.get(at).is_some_and(|host| !host.has(place)) {
+        if what == 2 && self.hosts.get(at).is_some_and(|host| !host.has(service)) {
             self.count("drained to the end");
         }
         self.count(happened);
     }
 
     /// What it had of the current epoch is gone.
-    fn lose(&mut self, place: Place) {
-        if self.driver.told.contains(&place) {
+    fn lose(&mut self, service: ServiceLocation) {
+        if self.driver.registered.contains(&service) {
             self.lost
-                .insert((place, self.driver.plan.generation), self.now);
+                .insert((service, self.driver.plan.generation), self.now);
         }
     }
 

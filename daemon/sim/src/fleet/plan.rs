@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use lodestone_model::{AppAttempt, AppId, GenerationId, ShuffleId, ShuffleKey};
 use lodestone_wire::extension::ShuffleAddress;
 
-use super::host::Place;
+use super::host::ServiceLocation;
 
 /// Versions of services, each a ring: a group of partitions belongs to as many neighbours as there are replicas.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ pub(super) struct Plan {
     pub(super) generation: i32,
     pub(super) partitions: u32,
     pub(super) replicas: usize,
-    pub(super) versions: Vec<Vec<Place>>,
+    pub(super) versions: Vec<Vec<ServiceLocation>>,
 }
 
 impl Plan {
@@ -23,7 +23,7 @@ impl Plan {
         self.versions.len().saturating_sub(1)
     }
 
-    fn services(&self, version: usize) -> &[Place] {
+    fn services(&self, version: usize) -> &[ServiceLocation] {
         self.versions.get(version).map_or(&[], Vec::as_slice)
     }
 
@@ -36,23 +36,29 @@ impl Plan {
     }
 
     /// Indexes into the version's services, with what is there.
-    fn ring(&self, version: usize, group: usize) -> impl Iterator<Item = (usize, Place)> {
+    fn ring(&self, version: usize, group: usize) -> impl Iterator<Item = (usize, ServiceLocation)> {
         let services = self.services(version);
         let count = services.len();
         (0..self.replicas.min(count)).filter_map(move |step| {
             let at = (group + step) % count;
-            services.get(at).map(|place| (at, *place))
+            services.get(at).map(|service| (at, *service))
         })
     }
 
-    pub(super) fn holders(&self, version: usize, group: usize) -> Vec<Place> {
-        self.ring(version, group).map(|(_, place)| place).collect()
+    pub(super) fn replicas_of(&self, version: usize, group: usize) -> Vec<ServiceLocation> {
+        self.ring(version, group)
+            .map(|(_, service)| service)
+            .collect()
     }
 
     /// Which services of a version are none of `whole`.
-    pub(super) fn without(&self, version: usize, whole: impl Fn(Place) -> bool) -> Vec<usize> {
+    pub(super) fn without(
+        &self,
+        version: usize,
+        whole: impl Fn(ServiceLocation) -> bool,
+    ) -> Vec<usize> {
         let services = (0..).zip(self.services(version));
-        let others = services.filter(|(_, place)| !whole(**place));
+        let others = services.filter(|(_, service)| !whole(**service));
         others.map(|(at, _)| at).collect()
     }
 }
@@ -65,10 +71,15 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn holders(&self, plan: &Plan, group: usize, ignores_without: bool) -> Vec<Place> {
+    pub(super) fn replicas_of(
+        &self,
+        plan: &Plan,
+        group: usize,
+        ignores_without: bool,
+    ) -> Vec<ServiceLocation> {
         plan.ring(self.version, group)
             .filter(|(at, _)| ignores_without || !self.without.contains(at))
-            .map(|(_, place)| place)
+            .map(|(_, service)| service)
             .collect()
     }
 }
@@ -84,7 +95,7 @@ pub(super) struct Output {
 }
 
 /// The one shuffle of a run, in one epoch, at one service.
-pub(super) fn key(place: Place, generation: i32) -> ShuffleAddress {
+pub(super) fn key(service: ServiceLocation, generation: i32) -> ShuffleAddress {
     let app = AppId::new("app-20261122-0001");
     let shuffle = ShuffleKey {
         app: app.unwrap_or_else(|_| unreachable!("a plain name")),
@@ -94,6 +105,6 @@ pub(super) fn key(place: Place, generation: i32) -> ShuffleAddress {
     };
     ShuffleAddress {
         shuffle,
-        incarnation: place.incarnation,
+        incarnation: service.incarnation,
     }
 }

@@ -13,7 +13,7 @@ use lodestone_wire::extension::fetch::{
 use lodestone_wire::spark::fetch::StreamHandle;
 
 use super::Bug;
-use super::host::{Host, Place};
+use super::host::{Host, ServiceLocation};
 use super::plan::{Output, Plan, key};
 use crate::dice::Dice;
 
@@ -70,11 +70,11 @@ impl Reader<'_> {
         let sources = loop {
             let sources = self.sources(reduce, &unreachable)?;
             let mut layouts = Vec::new();
-            for place in &sources {
-                match self.layout(*place, reduce) {
-                    Some(layout) => layouts.push((*place, layout)),
+            for service in &sources {
+                match self.layout(*service, reduce) {
+                    Some(layout) => layouts.push((*service, layout)),
                     None => {
-                        unreachable.insert(*place);
+                        unreachable.insert(*service);
                     }
                 }
             }
@@ -88,9 +88,9 @@ impl Reader<'_> {
             .map(|(map, output)| (map, output.map_id))
             .collect();
         let mut missing: BTreeSet<u32> = wanted.keys().copied().collect();
-        for (place, layout) in sources {
+        for (service, layout) in sources {
             let chosen = self.chosen(&layout, &wanted, reduce, content);
-            self.fetch(place, reduce, &chosen, content)?;
+            self.fetch(service, reduce, &chosen, content)?;
         }
         missing.retain(|map| !is_whole(content, *map, reduce));
         match missing.is_empty() || self.bug == Some(Bug::MissingTakenForEmpty) {
@@ -103,22 +103,23 @@ impl Reader<'_> {
     fn sources(
         &mut self,
         reduce: u32,
-        unreachable: &BTreeSet<Place>,
-    ) -> Result<BTreeSet<Place>, Loss> {
+        unreachable: &BTreeSet<ServiceLocation>,
+    ) -> Result<BTreeSet<ServiceLocation>, Loss> {
         let ignores = self.bug == Some(Bug::WithoutIgnored);
         let mut groups = Vec::new();
         for output in self.wanted(reduce).values() {
             for part in &output.parts {
                 let group = self.plan.group_of(part.version, reduce);
-                groups.push(part.holders(self.plan, group, ignores));
+                groups.push(part.replicas_of(self.plan, group, ignores));
             }
         }
         let mut sources = BTreeSet::new();
-        for holders in groups.iter().filter(|holders| !holders.is_empty()) {
-            let is_reachable = |place: &&Place| !unreachable.contains(*place);
-            let reachable: Vec<Place> = holders.iter().filter(is_reachable).copied().collect();
+        for replicas in groups.iter().filter(|replicas| !replicas.is_empty()) {
+            let is_reachable = |service: &&ServiceLocation| !unreachable.contains(*service);
+            let reachable: Vec<ServiceLocation> =
+                replicas.iter().filter(is_reachable).copied().collect();
             let Some(source) = self.dice.pick(&reachable) else {
-                return Err(self.loss(holders));
+                return Err(self.loss(replicas));
             };
             sources.insert(source);
         }
@@ -126,25 +127,25 @@ impl Reader<'_> {
     }
 
     /// Who was stopped will be started again, with what it had: it is waited for.
-    fn loss(&self, holders: &[Place]) -> Loss {
-        let comes_back = |place: &Place| {
-            let host = self.hosts.get(place.host);
-            host.is_some_and(|host| host.has(*place) && !host.world.is_up())
+    fn loss(&self, replicas: &[ServiceLocation]) -> Loss {
+        let comes_back = |service: &ServiceLocation| {
+            let host = self.hosts.get(service.host);
+            host.is_some_and(|host| host.has(*service) && !host.world.is_up())
         };
-        match holders.iter().any(comes_back) {
+        match replicas.iter().any(comes_back) {
             true => Loss::Waits,
             false => Loss::Lost,
         }
     }
 
-    fn layout(&mut self, place: Place, reduce: u32) -> Option<SegmentLayoutReply> {
+    fn layout(&mut self, service: ServiceLocation, reduce: u32) -> Option<SegmentLayoutReply> {
         let layout = SegmentLayout {
-            key: key(place, self.plan.generation),
+            key: key(service, self.plan.generation),
             map_start: 0,
             map_end: i32::MAX.unsigned_abs(),
             reduce_ids: vec![ReduceId(reduce)],
         };
-        let host = self.hosts.get_mut(place.host)?;
+        let host = self.hosts.get_mut(service.host)?;
         host.rpc(self.dice, &layout).ok()
     }
 
@@ -176,7 +177,7 @@ impl Reader<'_> {
 
     fn fetch(
         &mut self,
-        place: Place,
+        service: ServiceLocation,
         reduce: u32,
         chosen: &[Wanted],
         content: &mut Content,
@@ -192,10 +193,10 @@ impl Reader<'_> {
             }],
         };
         let fetch = FetchSegments {
-            key: key(place, self.plan.generation),
+            key: key(service, self.plan.generation),
             chunks: chosen.iter().map(chunk).collect(),
         };
-        let Some(host) = self.hosts.get_mut(place.host) else {
+        let Some(host) = self.hosts.get_mut(service.host) else {
             return Err(Loss::Lost);
         };
         let Some(handle) = opened(host, &fetch) else {

@@ -14,7 +14,7 @@ use lodestone_wire::extension::status::Done;
 
 use super::Bug;
 use super::driver::{Driver, is_full};
-use super::host::{Host, Place, Trouble};
+use super::host::{Host, ServiceLocation, Trouble};
 use super::plan::{Output, Part, Plan, key};
 use crate::dice::Dice;
 
@@ -22,11 +22,11 @@ use crate::dice::Dice;
 const SEGMENTS_MAX: usize = 12;
 
 /// Segments that are sent together.
-const TOGETHER_MAX: usize = 4;
+const BATCH_SEGMENTS_MAX: usize = 4;
 
 /// What is at one service.
 #[derive(Debug, Default)]
-struct Share {
+struct ServiceLedger {
     ledger: Ledger,
     is_spoiled: bool,
 }
@@ -42,13 +42,13 @@ enum Verdict {
 
 /// A segment of an attempt.
 #[derive(Clone, Debug)]
-pub(super) struct Piece {
+pub(super) struct SimSegment {
     pub(super) reduce: u32,
     pub(super) sequence: u32,
     pub(super) bytes: Bytes,
 }
 
-impl Piece {
+impl SimSegment {
     fn records(&self) -> i32 {
         i32::from(!self.bytes.is_empty())
     }
@@ -56,31 +56,31 @@ impl Piece {
 
 /// Segments of these partitions and bytes. The last one of each block says so, or one without bytes that
 /// comes after all others does.
-fn numbered(parts: Vec<(u32, Bytes)>, dice: &mut Dice) -> Vec<Piece> {
+fn numbered(parts: Vec<(u32, Bytes)>, dice: &mut Dice) -> Vec<SimSegment> {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut pieces = Vec::new();
+    let mut segments = Vec::new();
     for (reduce, bytes) in parts {
         let count = counts.entry(reduce).or_default();
         let sequence = 2 * *count;
         *count += 1;
-        pieces.push(Piece {
+        segments.push(SimSegment {
             reduce,
             sequence,
             bytes,
         });
     }
     for (reduce, count) in counts {
-        let mut of_block = pieces.iter_mut().rev();
-        match of_block.find(|piece| piece.reduce == reduce) {
+        let mut of_block = segments.iter_mut().rev();
+        match of_block.find(|segment| segment.reduce == reduce) {
             Some(last) if dice.chance(70) => last.sequence += 1,
-            _ => pieces.push(Piece {
+            _ => segments.push(SimSegment {
                 reduce,
                 sequence: 2 * count + 1,
                 bytes: Bytes::new(),
             }),
         }
     }
-    pieces
+    segments
 }
 
 /// How an attempt goes on.
@@ -96,15 +96,15 @@ pub(super) struct Writer {
     pub(super) map: u32,
     pub(super) map_id: i64,
     /// What it pushes, by its numbers.
-    pub(super) segments: Vec<Piece>,
+    pub(super) segments: Vec<SimSegment>,
     plan: Plan,
     next: usize,
-    shares: BTreeMap<Place, Share>,
+    ledgers: BTreeMap<ServiceLocation, ServiceLedger>,
     used: BTreeSet<(usize, usize)>,
 }
 
 /// All that a step works with.
-pub(super) struct Around<'a> {
+pub(super) struct Context<'a> {
     pub(super) hosts: &'a mut [Host],
     pub(super) driver: &'a mut Driver,
     pub(super) dice: &'a mut Dice,
@@ -128,32 +128,32 @@ impl Writer {
             segments: numbered(parts, dice),
             plan,
             next: 0,
-            shares: BTreeMap::new(),
+            ledgers: BTreeMap::new(),
             used: BTreeSet::new(),
         }
     }
 
     /// Pushes some more, or commits.
-    pub(super) fn step(&mut self, around: &mut Around<'_>) -> State {
+    pub(super) fn step(&mut self, context: &mut Context<'_>) -> State {
         let left = self.segments.len() - self.next;
         if left == 0 {
-            return self.commit(around);
+            return self.commit(context);
         }
-        let count = left.min(1 + around.dice.below(TOGETHER_MAX));
+        let count = left.min(1 + context.dice.below(BATCH_SEGMENTS_MAX));
         let first = self.next;
         self.next += count;
-        match self.dispatch(first..first + count, around) {
+        match self.dispatch(first..first + count, context) {
             true => State::Pushes,
-            false => self.give_up(around),
+            false => self.give_up(context),
         }
     }
 
     /// Sends segments by the newest version, cut where the group changes. False: it cannot go on.
-    fn dispatch(&mut self, range: Range<usize>, around: &mut Around<'_>) -> bool {
+    fn dispatch(&mut self, range: Range<usize>, context: &mut Context<'_>) -> bool {
         let (generation, version) = (self.plan.generation, self.plan.newest());
         let group = |writer: &Self, at: usize| {
             let segment = writer.segments.get(at);
-            segment.map_or(0, |piece| writer.plan.group_of(version, piece.reduce))
+            segment.map_or(0, |segment| writer.plan.group_of(version, segment.reduce))
         };
         let mut start = range.start;
         while start < range.end {
@@ -162,13 +162,13 @@ impl Writer {
                 end += 1;
             }
             let cut = (version, group(self, start));
-            if !self.send(cut, start..end, around) {
+            if !self.send(cut, start..end, context) {
                 return false;
             }
             start = end;
             if self.plan.generation != generation {
                 // What comes next was cut by a plan that counts no more.
-                return self.dispatch(start..range.end, around);
+                return self.dispatch(start..range.end, context);
             }
         }
         true
@@ -179,75 +179,82 @@ impl Writer {
         &mut self,
         (version, group): (usize, usize),
         range: Range<usize>,
-        around: &mut Around<'_>,
+        context: &mut Context<'_>,
     ) -> bool {
         let generation = self.plan.generation;
-        let holders = self.plan.holders(version, group);
+        let replicas = self.plan.replicas_of(version, group);
         let mut troubles = Vec::new();
-        for place in &holders {
-            let is_spoiled = self.shares.entry(*place).or_default().is_spoiled;
+        for service in &replicas {
+            let is_spoiled = self.ledgers.entry(*service).or_default().is_spoiled;
             let verdict = match is_spoiled {
                 true => Verdict::Lost,
-                false => self.push_to(*place, range.clone(), around),
+                false => self.push_to(*service, range.clone(), context),
             };
             let count = match verdict {
                 Verdict::Taken => range.len(),
                 Verdict::Refused(count) => count,
                 Verdict::Lost => 0,
             };
-            self.add(*place, (version, group), range.start..range.start + count);
+            self.add(*service, (version, group), range.start..range.start + count);
             if verdict != Verdict::Taken {
-                troubles.push((*place, verdict));
+                troubles.push((*service, verdict));
             }
         }
         let Some((first, verdict)) = troubles.first().copied() else {
             return true;
         };
-        if let (Verdict::Refused(count), 1) = (verdict, holders.len()) {
-            return self.elsewhere(generation, first, range.start + count..range.end, around);
+        if let (Verdict::Refused(count), 1) = (verdict, replicas.len()) {
+            return self.elsewhere(generation, first, range.start + count..range.end, context);
         }
-        let is_nowhere = troubles.iter().all(|(place, _)| self.has_nothing(*place));
-        for (place, _) in &troubles {
-            self.shares.entry(*place).or_default().is_spoiled = true;
+        let is_nowhere = troubles
+            .iter()
+            .all(|(service, _)| self.has_nothing(*service));
+        for (service, _) in &troubles {
+            self.ledgers.entry(*service).or_default().is_spoiled = true;
         }
         let covered = self.is_covered();
-        if covered && troubles.len() < holders.len() {
-            for (place, _) in &troubles {
-                self.ask(generation, *place, around);
+        if covered && troubles.len() < replicas.len() {
+            for (service, _) in &troubles {
+                self.ask(generation, *service, context);
             }
             true
         } else if covered && is_nowhere {
-            self.elsewhere(generation, first, range, around)
+            self.elsewhere(generation, first, range, context)
         } else {
-            self.ask(generation, first, around);
+            self.ask(generation, first, context);
             false
         }
     }
 
-    fn push_to(&self, place: Place, range: Range<usize>, around: &mut Around<'_>) -> Verdict {
+    fn push_to(
+        &self,
+        service: ServiceLocation,
+        range: Range<usize>,
+        context: &mut Context<'_>,
+    ) -> Verdict {
         let mut body = Vec::new();
         let mut segments = Vec::new();
-        for piece in self.segments.get(range.clone()).unwrap_or_default() {
+        for segment in self.segments.get(range.clone()).unwrap_or_default() {
             segments.push(Segment {
-                reduce_id: ReduceId(piece.reduce),
-                sequence: piece.sequence,
-                length: piece.bytes.len() as u32,
-                records: piece.records(),
-                crc32c: Crc32c(crc32c::crc32c(&piece.bytes)),
+                reduce_id: ReduceId(segment.reduce),
+                sequence: segment.sequence,
+                length: segment.bytes.len() as u32,
+                records: segment.records(),
+                crc32c: Crc32c(crc32c::crc32c(&segment.bytes)),
             });
-            body.extend_from_slice(&piece.bytes);
+            body.extend_from_slice(&segment.bytes);
         }
         let batch = PushBatch {
-            key: key(place, self.plan.generation),
+            key: key(service, self.plan.generation),
             map_index: MapIndex(self.map),
             map_id: MapId(self.map_id),
             first_segment: range.start as u32,
             segments,
         };
-        let Some(host) = around.hosts.get_mut(place.host) else {
+        let Some(host) = context.hosts.get_mut(service.host) else {
             return Verdict::Lost;
         };
-        match host.push(around.dice, &batch.to_bytes(), &body.into()) {
+        match host.push(context.dice, &batch.to_bytes(), &body.into()) {
             Ok(reply) => {
                 let is_taken = |code: &&Code| matches!(code, Code::Ok | Code::Duplicate);
                 let count = reply.codes.iter().take_while(is_taken).count();
@@ -265,132 +272,143 @@ impl Writer {
     fn elsewhere(
         &mut self,
         generation: i32,
-        place: Place,
+        service: ServiceLocation,
         rest: Range<usize>,
-        around: &mut Around<'_>,
+        context: &mut Context<'_>,
     ) -> bool {
-        self.ask(generation, place, around) && self.dispatch(rest, around)
+        self.ask(generation, service, context) && self.dispatch(rest, context)
     }
 
     /// Tells of a service that is in trouble, and takes over the plan that is the answer. False: there is
     /// none, or it counts no more what was taken so far.
-    fn ask(&mut self, generation: i32, place: Place, around: &mut Around<'_>) -> bool {
-        let trouble = Some((generation, place));
-        let Some(next) = around
+    fn ask(
+        &mut self,
+        generation: i32,
+        service: ServiceLocation,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let trouble = Some((generation, service));
+        let Some(next) = context
             .driver
-            .plan(around.hosts, around.dice, trouble, around.bug)
+            .plan(context.hosts, context.dice, trouble, context.bug)
         else {
             return false;
         };
         let is_later = next.generation > self.plan.generation;
-        if is_later && !self.shares.values().all(|share| share.ledger.segments == 0) {
+        if is_later
+            && !self
+                .ledgers
+                .values()
+                .all(|ledger| ledger.ledger.segments == 0)
+        {
             return false;
         }
         if is_later {
-            self.shares.clear();
+            self.ledgers.clear();
             self.used.clear();
         }
         self.plan = next;
         true
     }
 
-    fn add(&mut self, place: Place, cut: (usize, usize), range: Range<usize>) {
-        let share = self.shares.entry(place).or_default();
-        for piece in self.segments.get(range).unwrap_or_default() {
-            let segment = LaidSegment {
+    fn add(&mut self, service: ServiceLocation, cut: (usize, usize), range: Range<usize>) {
+        let ledger = self.ledgers.entry(service).or_default();
+        for segment in self.segments.get(range).unwrap_or_default() {
+            let laid = LaidSegment {
                 map_index: MapIndex(self.map),
                 map_id: MapId(self.map_id),
-                sequence: piece.sequence,
-                length: piece.bytes.len() as u32,
-                records: piece.records(),
-                crc32c: Crc32c(crc32c::crc32c(&piece.bytes)),
+                sequence: segment.sequence,
+                length: segment.bytes.len() as u32,
+                records: segment.records(),
+                crc32c: Crc32c(crc32c::crc32c(&segment.bytes)),
             };
-            let one = Ledger::of(ReduceId(piece.reduce), [segment]);
-            share.ledger = share.ledger.and(one);
+            let one = Ledger::of(ReduceId(segment.reduce), [laid]);
+            ledger.ledger = ledger.ledger.and(one);
             self.used.insert(cut);
         }
     }
 
-    fn has_nothing(&self, place: Place) -> bool {
-        let share = self.shares.get(&place);
-        share.is_none_or(|share| share.ledger.segments == 0)
+    fn has_nothing(&self, service: ServiceLocation) -> bool {
+        let ledger = self.ledgers.get(&service);
+        ledger.is_none_or(|ledger| ledger.ledger.segments == 0)
     }
 
-    fn is_whole(&self, place: Place) -> bool {
-        let share = self.shares.get(&place);
-        share.is_some_and(|share| !share.is_spoiled && share.ledger.segments > 0)
+    fn is_whole(&self, service: ServiceLocation) -> bool {
+        let ledger = self.ledgers.get(&service);
+        ledger.is_some_and(|ledger| !ledger.is_spoiled && ledger.ledger.segments > 0)
     }
 
     /// Each group is whole at one of its services.
     fn is_covered(&self) -> bool {
         self.used.iter().all(|(version, group)| {
-            let holders = self.plan.holders(*version, *group);
-            holders.iter().any(|place| self.is_whole(*place))
+            let replicas = self.plan.replicas_of(*version, *group);
+            replicas.iter().any(|service| self.is_whole(*service))
         })
     }
 
-    fn commit(&mut self, around: &mut Around<'_>) -> State {
-        let places = self.shares.keys().copied();
-        let whole: Vec<Place> = places.filter(|place| self.is_whole(*place)).collect();
-        for place in whole {
+    fn commit(&mut self, context: &mut Context<'_>) -> State {
+        let services = self.ledgers.keys().copied();
+        let whole: Vec<ServiceLocation> =
+            services.filter(|service| self.is_whole(*service)).collect();
+        for service in whole {
             let skips = [Some(Bug::CommitSkipped), Some(Bug::MissingTakenForEmpty)];
-            let is_skipped = skips.contains(&around.bug) && around.dice.chance(20);
-            if is_skipped || self.commit_at(place, around) {
+            let is_skipped = skips.contains(&context.bug) && context.dice.chance(20);
+            if is_skipped || self.commit_at(service, context) {
                 continue;
             }
-            self.ask(self.plan.generation, place, around);
-            self.shares.entry(place).or_default().is_spoiled = true;
+            self.ask(self.plan.generation, service, context);
+            self.ledgers.entry(service).or_default().is_spoiled = true;
             if !self.is_covered() {
-                return self.give_up(around);
+                return self.give_up(context);
             }
         }
-        let spoiled = self.shares.iter().filter(|(_, share)| share.is_spoiled);
-        let spoiled: Vec<Place> = spoiled.map(|(place, _)| *place).collect();
-        self.abort_at(&spoiled, around);
+        let spoiled = self.ledgers.iter().filter(|(_, ledger)| ledger.is_spoiled);
+        let spoiled: Vec<ServiceLocation> = spoiled.map(|(service, _)| *service).collect();
+        self.abort_at(&spoiled, context);
         let versions: BTreeSet<usize> = self.used.iter().map(|(version, _)| *version).collect();
         let part = |version| Part {
             version,
-            without: self.plan.without(version, |place| self.is_whole(place)),
+            without: self.plan.without(version, |service| self.is_whole(service)),
         };
         State::Done(Output {
             map_id: self.map_id,
             generation: self.plan.generation,
             parts: versions.into_iter().map(part).collect(),
-            reduces: self.segments.iter().map(|piece| piece.reduce).collect(),
+            reduces: self.segments.iter().map(|segment| segment.reduce).collect(),
         })
     }
 
-    fn commit_at(&self, place: Place, around: &mut Around<'_>) -> bool {
+    fn commit_at(&self, service: ServiceLocation, context: &mut Context<'_>) -> bool {
         let pushed = self
-            .shares
-            .get(&place)
-            .map_or(Ledger::default(), |share| share.ledger);
+            .ledgers
+            .get(&service)
+            .map_or(Ledger::default(), |ledger| ledger.ledger);
         let commit = CommitMap {
-            key: key(place, self.plan.generation),
+            key: key(service, self.plan.generation),
             map_index: MapIndex(self.map),
             map_id: MapId(self.map_id),
             pushed,
         };
-        let host = around.hosts.get_mut(place.host);
-        host.is_some_and(|host| host.rpc::<Done>(around.dice, &commit).is_ok())
+        let host = context.hosts.get_mut(service.host);
+        host.is_some_and(|host| host.rpc::<Done>(context.dice, &commit).is_ok())
     }
 
     /// Nothing of it will be read.
-    pub(super) fn give_up(&self, around: &mut Around<'_>) -> State {
-        let all: Vec<Place> = self.shares.keys().copied().collect();
-        self.abort_at(&all, around);
+    pub(super) fn give_up(&self, context: &mut Context<'_>) -> State {
+        let all: Vec<ServiceLocation> = self.ledgers.keys().copied().collect();
+        self.abort_at(&all, context);
         State::GivenUp
     }
 
-    fn abort_at(&self, places: &[Place], around: &mut Around<'_>) {
-        for place in places {
+    fn abort_at(&self, services: &[ServiceLocation], context: &mut Context<'_>) {
+        for service in services {
             let abort = AbortMap {
-                key: key(*place, self.plan.generation),
+                key: key(*service, self.plan.generation),
                 map_index: MapIndex(self.map),
                 map_id: MapId(self.map_id),
             };
-            if let Some(host) = around.hosts.get_mut(place.host) {
-                let _: Result<Done, Trouble> = host.rpc(around.dice, &abort);
+            if let Some(host) = context.hosts.get_mut(service.host) {
+                let _: Result<Done, Trouble> = host.rpc(context.dice, &abort);
             }
         }
     }

@@ -89,9 +89,9 @@ impl Model {
         let found = match answer {
             Answer::Failure(_) => None,
             Answer::Response(bytes) => {
-                let told = LocalDirsForExecutors::from_bytes(bytes);
-                let told = told.map_err(|error| format!("local directories: {error}"))?;
-                told.executors.into_iter().next().map(|(_, dirs)| dirs)
+                let reply = LocalDirsForExecutors::from_bytes(bytes);
+                let reply = reply.map_err(|error| format!("local directories: {error}"))?;
+                reply.executors.into_iter().next().map(|(_, dirs)| dirs)
             }
         };
         let known = self.executors.of(request.app.as_str(), exec);

@@ -92,8 +92,8 @@ impl Model {
 
     /// What the next chunk of a stream must be.
     pub fn open_chunk(&mut self, connection: u64, id: i64, index: i32) -> Chunk {
-        let place = (connection, id);
-        let Some(stream) = self.streams.get_mut(&place) else {
+        let stream_key = (connection, id);
+        let Some(stream) = self.streams.get_mut(&stream_key) else {
             return Chunk::Closed;
         };
         if usize::try_from(index) != Ok(stream.next) {
@@ -103,7 +103,7 @@ impl Model {
         stream.next += 1;
         let key = stream.key.clone();
         if stream.next == stream.chunks.len() {
-            self.streams.remove(&place);
+            self.streams.remove(&stream_key);
         }
         let Some(wanted) = wanted else {
             return Chunk::Closed;
@@ -138,9 +138,9 @@ impl Shuffle {
         let shown: BTreeMap<u32, &LaidSegment> = runs
             .flat_map(|run| (run.first..).zip(&run.segments))
             .collect();
-        for (place, laid) in (0..).zip(laid.iter_mut()) {
+        for (slot, laid) in (0..).zip(laid.iter_mut()) {
             if !laid.sure && may_be_shown(laid) {
-                laid.gone = !shown.contains_key(&place);
+                laid.gone = !shown.contains_key(&slot);
                 laid.sure = true;
                 dropped += u64::from(laid.gone);
             }
@@ -162,16 +162,16 @@ impl Shuffle {
         if laid.is_empty() {
             return Chunk::Refused(Code::UnknownPartition);
         }
-        let places = wanted.runs.iter().map(|run| {
+        let slots = wanted.runs.iter().map(|run| {
             let first = run.first as usize;
             first..first + run.count as usize
         });
-        let places: Vec<Range<usize>> = places.collect();
-        let in_order = places.is_sorted_by(|one, next| one.end <= next.start);
-        if places.is_empty() || places.iter().any(Range::is_empty) || !in_order {
+        let slots: Vec<Range<usize>> = slots.collect();
+        let in_order = slots.is_sorted_by(|one, next| one.end <= next.start);
+        if slots.is_empty() || slots.iter().any(Range::is_empty) || !in_order {
             return Chunk::Refused(Code::Malformed);
         }
-        let segments = places.into_iter().map(|places| laid.get(places));
+        let segments = slots.into_iter().map(|slots| laid.get(slots));
         match segments.collect::<Option<Vec<&[Laid]>>>() {
             None => Chunk::Refused(Code::Malformed),
             Some(segments) if segments.iter().copied().flatten().any(|laid| laid.gone) => {
@@ -193,12 +193,12 @@ impl Shuffle {
 fn check_runs(laid: &[Laid], is_shown: impl Fn(&Laid) -> bool, found: &PartitionLayout) -> Judged {
     let shown = (0_u32..).zip(laid).filter(|(_, laid)| is_shown(laid));
     let mut expected: Vec<(u32, usize)> = Vec::new();
-    for (place, _) in shown {
+    for (slot, _) in shown {
         match expected.last_mut() {
-            Some((first, count)) if *first + *count as u32 == place => *count += 1,
-            _ => expected.push((place, 1)),
+            Some((first, count)) if *first + *count as u32 == slot => *count += 1,
+            _ => expected.push((slot, 1)),
         }
     }
     let runs = found.runs.iter().map(|run| (run.first, run.segments.len()));
-    agree("places", &runs.collect(), &expected)
+    agree("slots", &runs.collect(), &expected)
 }

@@ -203,7 +203,7 @@ impl Model {
             let shuffle = application.and_then(|one| one.shuffles.get(shuffle));
             for (reduce, laid) in shuffle.iter().flat_map(|shuffle| &shuffle.laid) {
                 let gone = (0..).zip(laid).filter(|(_, laid)| laid.gone);
-                found.extend(gone.map(|(place, _)| (key.clone(), *reduce, place)));
+                found.extend(gone.map(|(slot, _)| (key.clone(), *reduce, slot)));
             }
         }
         found

@@ -86,7 +86,7 @@ impl Model {
 }
 
 /// So many bytes tell one segment from all others.
-const TELLING_BYTES: usize = 16;
+const UNIQUE_BYTES: usize = 16;
 
 impl Shuffle {
     /// Looks for segments in what was written. A tail is written as a whole and in order, so what
@@ -96,14 +96,14 @@ impl Shuffle {
         let mut waiting: HashMap<&[u8], (ReduceId, usize, &Bytes)> = HashMap::new();
         for (reduce, laid) in &self.laid {
             for (at, laid) in laid.iter().enumerate().filter(|(_, laid)| !laid.on_file) {
-                if let Some(start) = laid.bytes.get(..TELLING_BYTES) {
+                if let Some(start) = laid.bytes.get(..UNIQUE_BYTES) {
                     waiting.insert(start, (*reduce, at, &laid.bytes));
                 }
             }
         }
         let mut found: BTreeMap<ReduceId, usize> = BTreeMap::new();
         let mut rest = bytes;
-        while let Some(start) = rest.get(..TELLING_BYTES) {
+        while let Some(start) = rest.get(..UNIQUE_BYTES) {
             let skipped = match waiting.get(start) {
                 Some((reduce, at, whole)) if rest.starts_with(whole) => {
                     let last = found.entry(*reduce).or_default();

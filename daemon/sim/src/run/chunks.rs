@@ -25,7 +25,7 @@ impl Run {
             return Ok(());
         };
         self.trace
-            .note("open a chunk", &[u8::from(opened.is_ok())], || {
+            .record("open a chunk", &[u8::from(opened.is_ok())], || {
                 format!("{index} of stream {stream} on {connection}: {opened:?}")
             });
         let Some(trouble) = self.settle()? else {
@@ -73,7 +73,7 @@ impl Run {
     pub(super) fn send_chunk(&mut self, chunk: &OpenChunk) -> Judged {
         let read = self.world.read(&chunk.data);
         let bytes = read.as_deref().unwrap_or_default();
-        self.trace.note("send a chunk", bytes, || {
+        self.trace.record("send a chunk", bytes, || {
             format!("of {} bytes", bytes.len())
         });
         let Some(trouble) = self.settle()? else {

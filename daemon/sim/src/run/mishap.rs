@@ -50,7 +50,7 @@ impl Run {
 
     /// The process is gone, with all that it had in memory and on its connections.
     pub(super) fn die(&mut self) {
-        self.trace.note("killed", &[], String::new);
+        self.trace.record("killed", &[], String::new);
         self.pending.clear();
         self.world.kill();
         self.world.disk.take_failures();
@@ -69,7 +69,7 @@ impl Run {
         let incarnation = self.world.start();
         let name = incarnation.unwrap_or_default();
         self.trace
-            .note("start", &name.to_be_bytes(), || check::root_name(name));
+            .record("start", &name.to_be_bytes(), || check::root_name(name));
         let failures = self.world.disk.take_failures();
         self.trouble_until_ms = 0;
         self.untidy = failures.changes > 0;
@@ -106,7 +106,7 @@ impl Run {
         self.pending.clear();
         let was_killed = self.world.stop();
         self.untidy |= was_killed;
-        self.trace.note("stop", &[], String::new);
+        self.trace.record("stop", &[], String::new);
         let failures = self.world.disk.take_failures();
         let was_bad = self.world.now_ms() < self.trouble_until_ms;
         let was_calm = !was_killed && !was_bad && failures.changes + failures.reads == 0;
@@ -153,7 +153,7 @@ impl Run {
                 let connection = self.dice.bits() % CONNECTIONS;
                 let number = connection.to_be_bytes();
                 self.trace
-                    .note("reconnect", &number, || connection.to_string());
+                    .record("reconnect", &number, || connection.to_string());
                 self.world.reconnect(connection);
                 self.model.disconnect(connection);
                 Ok(())
@@ -200,7 +200,7 @@ impl Run {
         };
         self.world.clock.advance_ms(ms as u64);
         self.trace
-            .note("time passes", &ms.to_be_bytes(), || format!("{ms} ms"));
+            .record("time passes", &ms.to_be_bytes(), || format!("{ms} ms"));
         match self.dice.chance(60) {
             true => self.expire_leases(),
             false => Ok(()),
@@ -217,7 +217,7 @@ impl Run {
         let ended: Vec<String> = ended.iter().map(|app| app.as_str().to_owned()).collect();
         let names = ended.concat();
         self.trace
-            .note("leases ran out", names.as_bytes(), || format!("{ended:?}"));
+            .record("leases ran out", names.as_bytes(), || format!("{ended:?}"));
         self.model.expire(self.world.now_ms(), &ended)?;
         self.check_floor()
     }
@@ -228,7 +228,7 @@ impl Run {
             return Ok(());
         };
         self.trace
-            .note("memory", &bytes.to_be_bytes(), || format!("{bytes} bytes"));
+            .record("memory", &bytes.to_be_bytes(), || format!("{bytes} bytes"));
         if self.world.limit_memory(bytes).is_none() {
             return Ok(());
         }
@@ -249,7 +249,7 @@ impl Run {
             _ => Fault::Short(bytes + 1),
         };
         self.trace
-            .note("a write will fail", &nth.to_be_bytes(), || {
+            .record("a write will fail", &nth.to_be_bytes(), || {
                 format!("in {nth} writes: {fault:?}")
             });
         self.world.disk.fake.fault_at(nth, fault);

@@ -41,13 +41,13 @@ const PENDING_MAX: usize = 8;
 
 /// What a run does not draw from its seed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plan {
+pub struct SimSetup {
     /// The seed.
     pub seed: u64,
     /// What is broken in the daemon.
     pub bug: Option<Bug>,
     /// Whether the events are kept in words.
-    pub tells: bool,
+    pub keeps_story: bool,
 }
 
 /// How a run ended.
@@ -102,9 +102,9 @@ struct Run {
 }
 
 /// Runs a seed.
-pub fn run(plan: Plan) -> Report {
-    let mut run = Run::new(plan);
-    plant(match plan.bug {
+pub fn run(setup: SimSetup) -> Report {
+    let mut run = Run::new(setup);
+    plant(match setup.bug {
         Some(Bug::Store(bug)) => Some(bug),
         _ => None,
     });
@@ -116,7 +116,7 @@ pub fn run(plan: Plan) -> Report {
         Err(panic) => Some(format!("a panic: {}", panic_text(panic.as_ref()))),
     };
     Report {
-        seed: plan.seed,
+        seed: setup.seed,
         breach,
         trace: run.trace,
         tally: run.tally,
@@ -131,14 +131,14 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 impl Run {
-    fn new(plan: Plan) -> Self {
-        let mut dice = Dice::new(plan.seed);
+    fn new(setup: SimSetup) -> Self {
+        let mut dice = Dice::new(setup.seed);
         let large = dice.chance(6);
         let machine = Machine {
             seed: dice.bits(),
             disks: 1 + dice.below(2),
             memory_bytes: dice.pick(&MEMORY_BYTES).unwrap_or(8 << 20),
-            bug: plan.bug,
+            bug: setup.bug,
         };
         let climate = Climate {
             kills: dice.chance(50),
@@ -154,7 +154,7 @@ impl Run {
             climate,
             world: World::new(&machine),
             model: Model::default(),
-            clients: Clients::new(plan.seed, large, &mut dice),
+            clients: Clients::new(setup.seed, large, &mut dice),
             network: Network::new(weather),
             pending: Vec::new(),
             foreign: Foreign::new(),
@@ -162,7 +162,7 @@ impl Run {
             untidy: false,
             incarnation: None,
             written: Vec::new(),
-            trace: Trace::new(plan.tells),
+            trace: Trace::new(setup.keeps_story),
             tally: BTreeMap::new(),
             dice,
         }
@@ -244,7 +244,7 @@ impl Run {
         let Some(answer) = self.world.rpc(connection, body) else {
             return Ok(None);
         };
-        self.note_answer("rpc", body, &answer);
+        self.record_answer("rpc", body, &answer);
         let Some(trouble) = self.settle()? else {
             return Ok(None);
         };
@@ -268,7 +268,7 @@ impl Run {
     }
 
     fn one_way(&mut self, envelope: &Envelope, body: &Bytes) -> Judged {
-        self.trace.note("one way", body, || words(body));
+        self.trace.record("one way", body, || words(body));
         if self.world.one_way(envelope.connection, body).is_none() || self.settle()?.is_none() {
             return Ok(());
         }
@@ -288,7 +288,7 @@ impl Run {
                 body,
             }),
             Some(Err(answer)) => {
-                self.note_answer("upload refused", &meta, &answer);
+                self.record_answer("upload refused", &meta, &answer);
                 if self.settle()?.is_some() {
                     self.model.refused_upload(&meta, &body, &answer)?;
                 }
@@ -315,7 +315,7 @@ impl Run {
                 let Some(answer) = self.world.upload(envelope.connection, &upload, &body) else {
                     return Ok(());
                 };
-                self.note_answer("upload", &meta, &answer);
+                self.record_answer("upload", &meta, &answer);
                 match self.settle()? {
                     Some(trouble) => {
                         self.model.upload(&meta, &body, &answer, trouble)?;
@@ -331,13 +331,13 @@ impl Run {
         }
     }
 
-    fn note_answer(&mut self, what: &str, request: &Bytes, answer: &Answer) {
+    fn record_answer(&mut self, what: &str, request: &Bytes, answer: &Answer) {
         let bytes: &[u8] = match answer {
             Answer::Response(bytes) => bytes,
             Answer::Failure(text) => text.as_bytes(),
         };
-        self.trace.note(what, request, || words(request));
-        self.trace.note("  answered with", bytes, || words(bytes));
+        self.trace.record(what, request, || words(request));
+        self.trace.record("  answered with", bytes, || words(bytes));
         let refused = refusal(answer);
         self.count(refused.map_or("answer", |refused| refused.code.name()));
         if let Ok(reply) = PushBatchReply::from_bytes(bytes) {

@@ -70,8 +70,8 @@ impl Run {
             };
             self.read(&crate::client::full_fetch(&key, &layout))?;
         }
-        for (key, reduce, place) in self.model.gone() {
-            self.read(&crate::client::fetch_one(&key, reduce, place))?;
+        for (key, reduce, slot) in self.model.gone() {
+            self.read(&crate::client::fetch_one(&key, reduce, slot))?;
         }
         match self.sends_a_chunk() {
             true => Err("a chunk was not sent".to_owned()),

@@ -19,16 +19,16 @@ pub struct Trace {
 
 impl Trace {
     /// A trace that only hashes, or one that tells the story too.
-    pub fn new(tells: bool) -> Self {
+    pub fn new(keeps_story: bool) -> Self {
         Self {
             hash: 0xcbf2_9ce4_8422_2325,
             events: 0,
-            story: tells.then(Vec::new),
+            story: keeps_story.then(Vec::new),
         }
     }
 
     /// Notes an event and the bytes that came with it. The words are for the story alone.
-    pub fn note(&mut self, event: &str, bytes: &[u8], words: impl FnOnce() -> String) {
+    pub fn record(&mut self, event: &str, bytes: &[u8], words: impl FnOnce() -> String) {
         // The checksum stands for long bodies: hashing byte by byte is slow where tests run.
         let checksum = crc32c::crc32c(bytes).to_be_bytes();
         for byte in event.as_bytes().iter().chain(&checksum) {

@@ -2,18 +2,18 @@
 //! Each planted bug is found, within so many seeds, by what it does wrong.
 
 use lodestone_sim::planted::Bug;
-use lodestone_sim::run::{Plan, run};
+use lodestone_sim::run::{SimSetup, run};
 use lodestone_store::PlantedBug;
 
 /// The seed that finds a bug, and what it says.
 fn caught(bug: Bug, seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| {
-        let plan = Plan {
+        let setup = SimSetup {
             seed,
             bug: Some(bug),
-            tells: false,
+            keeps_story: false,
         };
-        run(plan).breach.map(|breach| (seed, breach))
+        run(setup).breach.map(|breach| (seed, breach))
     })
 }
 
@@ -21,22 +21,22 @@ fn caught(bug: Bug, seeds: u64) -> Option<(u64, String)> {
 fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
     match bug {
         Bug::Store(PlantedBug::DroppedShown) => (500, &["no chunk", "cannot be read", "chunk"]),
-        Bug::Store(PlantedBug::DropMovesSlots) => (500, &["places", "segments", "must be"]),
+        Bug::Store(PlantedBug::DropMovesSlots) => (500, &["slots", "segments", "must be"]),
         Bug::Store(PlantedBug::DroppedBytesCounted) => (
             500,
             &["other bytes than were pushed", "cannot be read", "no chunk"],
         ),
-        Bug::Store(PlantedBug::RemoteDropped) => (500, &["places", "segments", "chunk"]),
-        Bug::Store(PlantedBug::AckBeforeWrite) => (100, &["places", "segments", "chunk"]),
+        Bug::Store(PlantedBug::RemoteDropped) => (500, &["slots", "segments", "chunk"]),
+        Bug::Store(PlantedBug::AckBeforeWrite) => (100, &["slots", "segments", "chunk"]),
         Bug::Store(PlantedBug::FailedWriteAcknowledged) => (500, &["chunk"]),
-        Bug::Store(PlantedBug::FailedWriteDropsAll) => (500, &["places", "segments"]),
+        Bug::Store(PlantedBug::FailedWriteDropsAll) => (500, &["slots", "segments"]),
         Bug::Store(PlantedBug::PartsMixedUp) => {
             (100, &["other bytes than were pushed", "cannot be read"])
         }
         Bug::Store(PlantedBug::TailMemoryKept) => (10, &["bytes are kept of removed shuffles"]),
         Bug::Store(PlantedBug::RegistrationsForgotten) => (10, &["is None, may be"]),
         Bug::Store(PlantedBug::LedgerUnchecked) => (10, &["must be LedgerMismatch"]),
-        Bug::Store(PlantedBug::UncommittedShown) => (10, &["places", "segments"]),
+        Bug::Store(PlantedBug::UncommittedShown) => (10, &["slots", "segments"]),
         Bug::Store(PlantedBug::AbortedKept) => (500, &["Aborted"]),
         Bug::Store(PlantedBug::BatchTakenTwice) => (50, &["code of what is there", "must be"]),
         Bug::Store(PlantedBug::HandoverBelievedTwice) => {
@@ -50,7 +50,7 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
             (50, &["must be Draining", "codes of a push while it drains"])
         }
         Bug::Store(PlantedBug::RepeatsUncompared) => (50, &["OtherContent"]),
-        Bug::Store(PlantedBug::SegmentForgotten) => (50, &["places", "segments"]),
+        Bug::Store(PlantedBug::SegmentForgotten) => (50, &["slots", "segments"]),
         Bug::IncarnationIgnored => (10, &["must be StaleIncarnation"]),
         Bug::CommittedOnce => (10, &["Done was refused: LedgerMismatch"]),
         Bug::ReleasedReadAsEmpty => (10, &["no refusal, must be UnknownShuffle"]),
@@ -102,9 +102,9 @@ fn a_bug_is_planted_for_its_own_run_only() {
     let Some((seed, _)) = caught(bug, expected(bug).0) else {
         panic!("{bug:?} was not caught");
     };
-    let healthy = Plan {
+    let healthy = SimSetup {
         seed,
-        ..Plan::default()
+        ..SimSetup::default()
     };
     assert_eq!(run(healthy).breach, None);
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use lodestone_sim::run::{Plan, Report, run};
+use lodestone_sim::run::{Report, SimSetup, run};
 use lodestone_store::{OsRandom, Random as _};
 
 const FIXED: u64 = 2_500;
@@ -50,9 +50,9 @@ const REACHED: [&str; 35] = [
 ];
 
 fn seed(seed: u64) -> Report {
-    run(Plan {
+    run(SimSetup {
         seed,
-        ..Plan::default()
+        ..SimSetup::default()
     })
 }
 
@@ -60,12 +60,12 @@ fn check(report: &Report) {
     let Some(breach) = &report.breach else {
         return;
     };
-    let told = run(Plan {
+    let report = run(SimSetup {
         seed: report.seed,
-        tells: true,
-        ..Plan::default()
+        keeps_story: true,
+        ..SimSetup::default()
     });
-    let story = told.trace.last(40).join("\n  ");
+    let story = report.trace.last(40).join("\n  ");
     let again = "replay with LODESTONE_SEED";
     panic!(
         "{story}\nseed {}: {breach} ({again}={})",
