@@ -79,14 +79,14 @@ pub enum BenchError {
         reason: String,
     },
     /// The server's account is not that of its answers.
-    #[error("{server} acknowledged {acknowledged} blocks, and says that it has merged {told}")]
+    #[error("{server} acknowledged {acknowledged} blocks, and says that it has merged {reported}")]
     Ledger {
         /// Name of the server.
         server: String,
         /// Blocks that it acknowledged.
         acknowledged: u64,
         /// Blocks that it told when the shuffle was finalized.
-        told: u64,
+        reported: u64,
     },
     /// Ctrl-C.
     #[error("interrupted")]

@@ -9,7 +9,7 @@ use crate::disk::{self, DiskError};
 use crate::part::Part;
 use crate::progress::Progress;
 use crate::record::{Form, RECORD_BYTES};
-use crate::threads::share_out;
+use crate::threads::divide;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -59,10 +59,10 @@ impl Job {
 pub fn generate(job: &Job, threads: usize, progress: &Progress) -> Result<u128, GenerateError> {
     fs::create_dir_all(&job.folder).map_err(disk::at(&job.folder))?;
     // All of them before the first is written: where one is another run's, nothing is.
-    let parts = share_out(threads, job.files as usize, |index| job.part(index as u32))?;
+    let parts = divide(threads, job.files as usize, |index| job.part(index as u32))?;
     let of = |part| (0..Part::pieces(part)).map(move |piece| (part, piece));
     let pieces: Vec<(&Part, u64)> = parts.iter().flat_map(of).collect();
-    let sums = share_out(threads, pieces.len(), |index| match pieces.get(index) {
+    let sums = divide(threads, pieces.len(), |index| match pieces.get(index) {
         Some((part, piece)) => part.make(*piece, progress),
         None => Ok(0),
     })?;

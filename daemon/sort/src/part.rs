@@ -98,9 +98,9 @@ impl Part {
     fn owns_ends(&self, file: &File, bytes: u64) -> io::Result<bool> {
         let ends = [0, bytes.saturating_sub(1) / RECORD_BYTES as u64];
         for at in ends {
-            let place = at * RECORD_BYTES as u64;
-            let mut found = vec![0; (bytes - place).min(RECORD_BYTES as u64) as usize];
-            file.read_exact_at(&mut found, place)?;
+            let offset = at * RECORD_BYTES as u64;
+            let mut found = vec![0; (bytes - offset).min(RECORD_BYTES as u64) as usize];
+            file.read_exact_at(&mut found, offset)?;
             let number = self.first + u128::from(at);
             let random = Sequence::from(number).next().unwrap_or_default();
             if !is_or_becomes(&found, &self.form.record(random, number)) {

@@ -9,7 +9,7 @@ use std::thread;
 pub(crate) const PIECE_RECORDS: u64 = 640_000;
 
 /// Does the pieces, each once, in no order; what came of them, in theirs. A failure ends its thread.
-pub(crate) fn share_out<T: Send, E: Send>(
+pub(crate) fn divide<T: Send, E: Send>(
     threads: usize,
     pieces: usize,
     work: impl Fn(usize) -> Result<T, E> + Sync,
@@ -35,18 +35,18 @@ pub(crate) fn share_out<T: Send, E: Send>(
 
 #[cfg(test)]
 mod tests {
-    use super::share_out;
+    use super::divide;
 
     #[test]
-    fn every_piece_is_done_once_and_told_in_its_place() {
-        let squares = share_out(4, 1000, |piece| Ok::<_, ()>(piece * piece));
+    fn every_piece_is_done_once_and_returned_in_order() {
+        let squares = divide(4, 1000, |piece| Ok::<_, ()>(piece * piece));
         assert_eq!(squares, Ok((0..1000).map(|piece| piece * piece).collect()));
-        assert_eq!(share_out(4, 0, |_| Err::<(), _>(())), Ok(vec![]));
+        assert_eq!(divide(4, 0, |_| Err::<(), _>(())), Ok(vec![]));
     }
 
     #[test]
     fn a_piece_that_fails_makes_the_whole_fail() {
-        let outcome = share_out(
+        let outcome = divide(
             3,
             100,
             |piece| if piece == 50 { Err(piece) } else { Ok(()) },

@@ -10,7 +10,7 @@ use crate::part::UNFINISHED;
 use crate::progress::Progress;
 use crate::record::RECORD_BYTES;
 use crate::summary::Summary;
-use crate::threads::{PIECE_RECORDS, share_out};
+use crate::threads::{PIECE_RECORDS, divide};
 
 const READ_BYTES: usize = 10_000 * RECORD_BYTES;
 
@@ -137,7 +137,7 @@ pub fn validate(
     progress: &Progress,
 ) -> Result<Summary, ValidateError> {
     let ranges = files.ranges();
-    let summaries = share_out(threads, ranges.len(), |index| match ranges.get(index) {
+    let summaries = divide(threads, ranges.len(), |index| match ranges.get(index) {
         Some(range) => range.summary(progress).map_err(disk::at(range.path)),
         None => Ok(Summary::default()),
     })?;

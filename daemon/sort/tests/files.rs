@@ -241,8 +241,8 @@ fn keys_that_are_there_twice_are_counted_over_the_ends_of_pieces_and_files() {
     fs::write(folder.path().join("part-00002"), record(3, 6)).unwrap();
     let summary = verdict(folder.path());
     assert_eq!(summary.records, 640_007);
-    let told = "Duplicate keys: 640004\nSUCCESS - all records are in order";
-    assert!(summary.to_string().ends_with(told), "{summary}");
+    let text = "Duplicate keys: 640004\nSUCCESS - all records are in order";
+    assert!(summary.to_string().ends_with(text), "{summary}");
 }
 
 #[test]

@@ -94,8 +94,8 @@ struct Servers {
 
 fn wanted(args: &ServerArgs) -> Result<Servers, BenchError> {
     let mut running = 0;
-    for (place, server) in args.servers.iter().enumerate() {
-        if args.servers.iter().take(place).any(|other| other == server) {
+    for (at, server) in args.servers.iter().enumerate() {
+        if args.servers.iter().take(at).any(|other| other == server) {
             return Err(BenchError::Usage(format!(
                 "--server {server:?} is there twice"
             )));
@@ -206,7 +206,7 @@ impl<'a> Job<'a> {
             cold: self.cold,
             hdd: self.hdd,
             conduct: Conduct {
-                patience: Duration::from_secs(load.timeout),
+                stall_timeout: Duration::from_secs(load.timeout),
                 trouble: self.trouble,
                 interrupted,
             },
@@ -224,7 +224,7 @@ impl<'a> Job<'a> {
             summary: summary::summaries(&rounds),
             rounds,
         };
-        self.tell(&report)
+        self.sender(&report)
     }
 
     fn workloads(&self) -> Result<Vec<Workload>, BenchError> {
@@ -263,7 +263,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn tell(&self, report: &Report) -> Result<(), BenchError> {
+    fn sender(&self, report: &Report) -> Result<(), BenchError> {
         let mut out = io::stdout().lock();
         let text = table::text(report);
         out.write_all(text.as_bytes())
@@ -297,13 +297,13 @@ impl Drop for WorkDir {
 
 /// Becomes true with Ctrl-C, so that servers are ended and files are deleted.
 fn interrupted(runtime: &Runtime) -> watch::Receiver<bool> {
-    let (tell, told) = watch::channel(false);
+    let (sender, receiver) = watch::channel(false);
     runtime.spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {
-            tell.send_replace(true);
+            sender.send_replace(true);
         }
     });
-    told
+    receiver
 }
 
 /// Each connection takes a descriptor. Where the limit cannot be raised, connecting says so.

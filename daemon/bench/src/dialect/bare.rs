@@ -8,7 +8,7 @@ use lodestone_wire::spark::fetch::StreamHandle;
 use super::{CHUNK_BYTES, Expect, FetchWords, Part, Planned, PushWords, Shuffle, Verdict, read};
 use crate::error::{LinkError, Wrong};
 use crate::net::link::ask;
-use crate::workload::Run;
+use crate::workload::PushRange;
 
 /// Bytes of a request.
 const REQUEST_BYTES: usize = 1 + 4 + 4;
@@ -87,14 +87,14 @@ impl PushWords for Words {
         false
     }
 
-    fn meta(&self, connection: u32, _run: Run) -> Bytes {
+    fn meta(&self, connection: u32, _range: PushRange) -> Bytes {
         let (shuffle, file) = (self.shuffle, connection % self.files);
         Request::Append { shuffle, file }.to_bytes()
     }
 
-    fn verdicts(&self, run: Run, answer: &[u8]) -> Result<Vec<Verdict>, Wrong> {
+    fn verdicts(&self, range: PushRange, answer: &[u8]) -> Result<Vec<Verdict>, Wrong> {
         if answer.is_empty() {
-            Ok(vec![Verdict::Merged; run.blocks().len()])
+            Ok(vec![Verdict::Merged; range.blocks().len()])
         } else {
             Err(Wrong::Unexpected("bytes in an empty answer".to_owned()))
         }

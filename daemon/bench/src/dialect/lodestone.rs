@@ -28,7 +28,7 @@ use crate::error::{LinkError, Wrong};
 use crate::net::link::{ask_all, ask_message};
 use crate::workload::blocks::BlockSet;
 use crate::workload::payload::Payload;
-use crate::workload::{Block, Run, Workload};
+use crate::workload::{Block, PushRange, Workload};
 
 /// All maps.
 const MAPS: (u32, u32) = (0, i32::MAX as u32);
@@ -94,7 +94,7 @@ pub(crate) fn commits(shuffle: &Shuffle, merged: &BlockSet) -> Vec<Bytes> {
     } = shuffle;
     let key = key(&shuffle.app, shuffle.incarnation, *workload);
     let commit = |map| {
-        let all = Run {
+        let all = PushRange {
             map,
             from: 0,
             to: workload.partitions,
@@ -160,28 +160,28 @@ impl PushWords for Words {
         false
     }
 
-    fn meta(&self, _connection: u32, run: Run) -> Bytes {
+    fn meta(&self, _connection: u32, range: PushRange) -> Bytes {
         let segment = |block| segment(self.workload, &self.payload, block);
         PushBatch {
             key: self.key.clone(),
-            map_index: MapIndex(run.map),
-            map_id: MapId(run.map.into()),
+            map_index: MapIndex(range.map),
+            map_id: MapId(range.map.into()),
             // Every block is pushed once: its number among those of its map is that of its partition.
-            first_segment: run.from,
-            segments: run.blocks().map(segment).collect(),
+            first_segment: range.from,
+            segments: range.blocks().map(segment).collect(),
         }
         .to_bytes()
     }
 
-    fn verdicts(&self, run: Run, answer: &[u8]) -> Result<Vec<Verdict>, Wrong> {
+    fn verdicts(&self, range: PushRange, answer: &[u8]) -> Result<Vec<Verdict>, Wrong> {
         let answer: PushBatchReply = read("a batch", answer)?;
-        if answer.codes.len() != run.blocks().len() {
-            let told = format!(
+        if answer.codes.len() != range.blocks().len() {
+            let message = format!(
                 "{} codes for {} blocks",
                 answer.codes.len(),
-                run.blocks().len()
+                range.blocks().len()
             );
-            return Err(Wrong::Unexpected(told));
+            return Err(Wrong::Unexpected(message));
         }
         let verdict = |code: &Code| match code {
             Code::Ok => Verdict::Merged,
@@ -224,7 +224,7 @@ impl FetchWords for Words {
             });
         }
         let planned: Vec<Planned> = layout.runs.iter().flat_map(cut).collect();
-        let wanted = part.share(planned.len() as u32);
+        let wanted = part.range_of(planned.len() as u32);
         let planned = (0..).zip(planned).filter(|(at, _)| wanted.contains(at));
         Ok(planned.map(|(_, chunk)| chunk).collect())
     }
@@ -248,10 +248,10 @@ impl FetchWords for Words {
 /// Chunks of the size that the plugin asks for.
 fn cut(run: &LaidRun) -> Vec<Planned> {
     let mut planned: Vec<Planned> = Vec::new();
-    for (place, segment) in (run.first..).zip(&run.segments) {
+    for (slot, segment) in (run.first..).zip(&run.segments) {
         if planned.last().is_none_or(|last| last.bytes >= CHUNK_BYTES) {
             planned.push(Planned {
-                index: place,
+                index: slot,
                 bytes: 0,
                 expect: Expect::Segments(VecDeque::new()),
             });

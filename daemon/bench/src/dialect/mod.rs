@@ -20,10 +20,10 @@ use lodestone_wire::{Frame, Message};
 use roaring::RoaringBitmap;
 
 use crate::error::{LinkError, Wrong};
-use crate::net::link::tell;
+use crate::net::link::send_one_way;
 use crate::workload::blocks::BlockSet;
 use crate::workload::payload::Payload;
-use crate::workload::{Block, Run, Workload};
+use crate::workload::{Block, PushRange, Workload};
 
 /// Chunks have about this size, in Spark and in Lodestone.
 pub const CHUNK_BYTES: u64 = 2 << 20;
@@ -72,7 +72,7 @@ pub struct Part {
 
 impl Part {
     /// Which of so many things are in this part.
-    pub fn share(self, count: u32) -> std::ops::Range<u32> {
+    pub fn range_of(self, count: u32) -> std::ops::Range<u32> {
         let cut =
             |part: u32| (u64::from(count) * u64::from(part)).div_ceil(u64::from(self.parts)) as u32;
         cut(self.part)..cut(self.part + 1)
@@ -154,10 +154,10 @@ pub trait PushWords: Debug + Send + Sync {
     fn one_by_one(&self) -> bool;
 
     /// What stands before the blocks of an upload.
-    fn meta(&self, connection: u32, run: Run) -> Bytes;
+    fn meta(&self, connection: u32, range: PushRange) -> Bytes;
 
     /// What the answer says of each block.
-    fn verdicts(&self, run: Run, answer: &[u8]) -> Result<Vec<Verdict>, Wrong>;
+    fn verdicts(&self, range: PushRange, answer: &[u8]) -> Result<Vec<Verdict>, Wrong>;
 }
 
 /// Requests about fetches from one shuffle.
@@ -262,7 +262,7 @@ impl Shuffle {
         match self.dialect {
             Dialect::Spark | Dialect::Lodestone => {
                 let key = self.spark_key();
-                tell(self.address, &RemoveShuffleMerge { key }).await
+                send_one_way(self.address, &RemoveShuffleMerge { key }).await
             }
             Dialect::Bare => bare::remove(self).await,
         }

@@ -26,7 +26,7 @@ impl FetchWords for Words {
     }
 
     fn planned(&self, part: Part, _answer: Option<Frame>) -> Result<Vec<Planned>, Wrong> {
-        let planned = part.share(self.workload.maps).map(|map| {
+        let planned = part.range_of(self.workload.maps).map(|map| {
             let reduce = part.partition;
             let block = Block { map, reduce };
             Planned {

@@ -18,7 +18,7 @@ use roaring::RoaringBitmap;
 use super::{CHUNK_BYTES, Expect, FetchWords, Part, Planned, PushWords, Shuffle, Verdict, read};
 use crate::error::{LinkError, Wrong};
 use crate::net::link::{ask, ask_message};
-use crate::workload::{Block, Run};
+use crate::workload::{Block, PushRange};
 
 /// As Spark has it unless it is told otherwise.
 pub const SUB_DIRS: u32 = 64;
@@ -71,17 +71,17 @@ impl PushWords for Words {
         true
     }
 
-    fn meta(&self, _connection: u32, run: Run) -> Bytes {
+    fn meta(&self, _connection: u32, range: PushRange) -> Bytes {
         PushBlockStream {
             key: self.0.clone(),
-            map_index: MapIndex(run.map),
-            reduce_id: ReduceId(run.from),
+            map_index: MapIndex(range.map),
+            reduce_id: ReduceId(range.from),
             index: 0,
         }
         .to_bytes()
     }
 
-    fn verdicts(&self, _run: Run, answer: &[u8]) -> Result<Vec<Verdict>, Wrong> {
+    fn verdicts(&self, _range: PushRange, answer: &[u8]) -> Result<Vec<Verdict>, Wrong> {
         let answer: BlockPushReturnCode = read("a block", answer)?;
         Ok(vec![match answer.code {
             PushCode::Success => Verdict::Merged,
@@ -125,7 +125,7 @@ impl FetchWords for Words {
             })
         };
         let chunks: Result<Vec<_>, Wrong> = (0..num_chunks).map(&mut chunk).collect();
-        let wanted = part.share(num_chunks);
+        let wanted = part.range_of(num_chunks);
         let is_wanted = |chunk: &Planned| wanted.contains(&chunk.index);
         Ok(chunks?.into_iter().filter(is_wanted).collect())
     }
@@ -144,8 +144,8 @@ impl FetchWords for Words {
 }
 
 /// Block `map` of the partition alone.
-pub(crate) fn alone(block: Block) -> Run {
-    Run {
+pub(crate) fn alone(block: Block) -> PushRange {
+    PushRange {
         map: block.map,
         from: block.reduce,
         to: block.reduce + 1,

@@ -187,7 +187,7 @@ pub async fn ask_message<A: Message, Q: Message>(
 }
 
 /// Says one thing that is not answered. Returns when the server has heard it.
-pub async fn tell(address: SocketAddr, message: &impl Message) -> Result<(), LinkError> {
+pub async fn send_one_way(address: SocketAddr, message: &impl Message) -> Result<(), LinkError> {
     let mut stream = connect(address).await?;
     let body = message.to_bytes();
     stream.write_all(&Frame::OneWay { body }.to_bytes()).await?;

@@ -198,7 +198,7 @@ mod tests {
         header[2] = "a server with a long name".to_owned();
         let text = aligned(&[COLUMNS.map(|(name, _)| name.to_owned()), header]);
         let lines: Vec<&str> = text.lines().collect();
-        let place = |line: &str| line.find("seconds").unwrap();
-        assert_eq!(place(lines[0]), place(lines[1]));
+        let column = |line: &str| line.find("seconds").unwrap();
+        assert_eq!(column(lines[0]), column(lines[1]));
     }
 }

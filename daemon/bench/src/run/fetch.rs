@@ -53,7 +53,7 @@ pub struct Shape {
 
 impl Shape {
     /// Of each of so many shuffles.
-    pub fn shared_by(self, shuffles: usize) -> Self {
+    pub fn divided_by(self, shuffles: usize) -> Self {
         let shuffles = u32::try_from(shuffles).unwrap_or(u32::MAX).max(1);
         Self {
             connections: self.connections.div_ceil(shuffles),
@@ -423,12 +423,12 @@ impl Talk for FetchTalk {
 
 fn opened(handle: &StreamHandle, not_asked: VecDeque<Planned>) -> Result<Stage, Wrong> {
     if handle.num_chunks as usize != not_asked.len() {
-        let told = format!(
+        let message = format!(
             "{} chunks instead of {}",
             handle.num_chunks,
             not_asked.len()
         );
-        return Err(Wrong::Unexpected(told));
+        return Err(Wrong::Unexpected(message));
     }
     Ok(Stage::Chunks {
         stream_id: handle.stream_id,

@@ -24,8 +24,8 @@ pub fn write_originals(
 ) -> Result<(), BenchError> {
     for map in 0..workload.maps {
         let name = format!("shuffle_{}_{map}_0", workload.shuffle);
-        let data = place(home, &format!("{name}.data"));
-        let index = place(home, &format!("{name}.index"));
+        let data = path(home, &format!("{name}.data"));
+        let index = path(home, &format!("{name}.index"));
         make_room_for(&data)?;
         make_room_for(&index)?;
         let offsets = write_map(&data, map, workload, payload).map_err(at(&data))?;
@@ -56,7 +56,7 @@ fn make_room_for(path: &Path) -> Result<(), BenchError> {
 }
 
 /// Where Spark keeps a file: by the hash of its name, as Java computes it.
-fn place(home: &Path, name: &str) -> PathBuf {
+fn path(home: &Path, name: &str) -> PathBuf {
     let hash = name.encode_utf16().fold(0_i32, |hash, unit| {
         hash.wrapping_mul(31).wrapping_add(i32::from(unit))
     });

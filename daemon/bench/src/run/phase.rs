@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Conduct {
     /// How long nothing may move.
-    pub patience: Duration,
+    pub stall_timeout: Duration,
     /// What is done to the server.
     pub trouble: Option<Trouble>,
     /// Becomes true with Ctrl-C.
@@ -143,10 +143,10 @@ impl Course {
                 _ = look.tick() => {
                     if progress.done() > moved.0 {
                         moved = (progress.done(), Moment::now());
-                    } else if moved.1.elapsed() > conduct.patience {
+                    } else if moved.1.elapsed() > conduct.stall_timeout {
                         return Err(BenchError::Silent {
                             server: server.name.clone(),
-                            seconds: conduct.patience.as_secs(),
+                            seconds: conduct.stall_timeout.as_secs(),
                             log: Box::new(server.log()),
                         });
                     }

@@ -19,7 +19,7 @@ use crate::net::outbox::Outbox;
 use crate::net::{Next, Pace, Talk};
 use crate::workload::blocks::BlockSet;
 use crate::workload::payload::Payload;
-use crate::workload::{Block, Run, Workload};
+use crate::workload::{Block, PushRange, Workload};
 
 /// Most bytes of one batch, as in the plugin.
 pub const BATCH_BYTES: u64 = 4 << 20;
@@ -34,7 +34,7 @@ pub struct PushWork {
     /// How requests are made.
     pub words: Arc<dyn PushWords>,
     /// What is left to be pushed.
-    pub queue: Queue<Run>,
+    pub queue: Queue<PushRange>,
     /// What the server says it has merged.
     pub merged: Arc<BlockSet>,
     /// Bytes that one connection sends before it waits for an answer.
@@ -47,15 +47,15 @@ impl PushWork {
     /// All blocks, in pieces small enough for each connection to get some.
     pub fn all(shuffle: &Shuffle, shape: Shape, tally: Arc<Tally>) -> Self {
         let workload = shuffle.workload;
-        let share = workload.total().div_ceil(shape.connections.into());
+        let part_bytes = workload.total().div_ceil(shape.connections.into());
         Self {
             workload,
             payload: shuffle.payload.clone(),
             words: shuffle.push_words(),
-            queue: Queue::of(workload.runs(share.min(BATCH_BYTES))),
+            queue: Queue::of(workload.ranges(part_bytes.min(BATCH_BYTES))),
             merged: Arc::new(BlockSet::of(workload)),
             // Or the first connections would take what is meant for the others.
-            window_bytes: shape.window_bytes.min(share),
+            window_bytes: shape.window_bytes.min(part_bytes),
             tally,
         }
     }
@@ -79,7 +79,7 @@ impl PushWork {
 /// A request that is not answered yet.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    run: Run,
+    range: PushRange,
     bytes: u64,
     sent: Moment,
 }
@@ -91,7 +91,7 @@ pub struct PushTalk {
     connection: u32,
     /// Bytes a second.
     slow: Option<u64>,
-    current: Option<Run>,
+    current: Option<PushRange>,
     pending: HashMap<i64, Pending>,
     pending_bytes: u64,
     last_id: i64,
@@ -120,36 +120,36 @@ impl PushTalk {
     }
 
     /// What the next request is about.
-    fn upcoming(&mut self) -> Option<Run> {
-        let run = self.current.or_else(|| self.work.queue.take())?;
-        self.current = Some(run);
+    fn upcoming(&mut self) -> Option<PushRange> {
+        let range = self.current.or_else(|| self.work.queue.take())?;
+        self.current = Some(range);
         Some(if self.work.words.one_by_one() {
-            let to = run.from + 1;
-            Run { to, ..run }
+            let to = range.from + 1;
+            PushRange { to, ..range }
         } else {
-            run
+            range
         })
     }
 
-    fn put(&mut self, run: Run, bytes: u64, out: &mut Outbox) {
+    fn put(&mut self, range: PushRange, bytes: u64, out: &mut Outbox) {
         self.last_id += 1;
         let (work, request_id) = (&self.work, self.last_id);
         out.frame(&Frame::UploadStream {
             request_id,
-            meta: work.words.meta(self.connection, run),
+            meta: work.words.meta(self.connection, range),
             body_bytes: bytes,
         });
-        for block in run.blocks() {
+        for block in range.blocks() {
             out.copy(&Payload::head(work.workload, block));
             out.body(work.payload.body(work.workload, block));
         }
         let sent = Moment::now();
         self.pending
-            .insert(request_id, Pending { run, bytes, sent });
+            .insert(request_id, Pending { range, bytes, sent });
         self.pending_bytes += bytes;
         self.current = self.current.and_then(|current| {
-            let from = run.to;
-            (from < current.to).then_some(Run { from, ..current })
+            let from = range.to;
+            (from < current.to).then_some(PushRange { from, ..current })
         });
     }
 
@@ -177,33 +177,33 @@ impl PushTalk {
 
 impl Talk for PushTalk {
     fn next(&mut self, out: &mut Outbox) -> Next {
-        let Some(run) = self.upcoming() else {
+        let Some(range) = self.upcoming() else {
             return if self.pending.is_empty() {
                 Next::Done
             } else {
                 Next::Wait
             };
         };
-        let bytes = self.work.workload.run_bytes(run);
+        let bytes = self.work.workload.range_bytes(range);
         if !self.pending.is_empty() && self.pending_bytes + bytes > self.work.window_bytes {
             return Next::Wait;
         }
-        self.put(run, bytes, out);
+        self.put(range, bytes, out);
         Next::Send
     }
 
     fn answer(&mut self, frame: Frame) -> Result<(), Wrong> {
         match frame {
             Frame::RpcResponse { request_id, body } => {
-                let run = self.answered(request_id)?.run;
-                let verdicts = self.work.words.verdicts(run, &body)?;
-                let mut each = run.blocks().zip(verdicts);
+                let range = self.answered(request_id)?.range;
+                let verdicts = self.work.words.verdicts(range, &body)?;
+                let mut each = range.blocks().zip(verdicts);
                 each.try_for_each(|(block, verdict)| self.count(block, verdict))
             }
             Frame::RpcFailure(failure) => {
-                let run = self.answered(failure.request_id)?.run;
+                let range = self.answered(failure.request_id)?.range;
                 let reason = first_line(&failure.error);
-                let blocks = run.blocks().len() as u64;
+                let blocks = range.blocks().len() as u64;
                 self.work.tally.refused.add(&reason, blocks);
                 Ok(())
             }

@@ -152,8 +152,8 @@ impl Rounds {
                 let shuffles = self.registered(server, what).await?;
                 let noise = self.noise(server, what).await?;
                 let beside = noise.as_ref().map(|shuffle| (shuffle, self.plan.slow));
-                let told = Arc::clone(&progress);
-                let pushed = scene::push(server, &shuffles, beside, shape, &conduct, told).await?;
+                let home = Arc::clone(&progress);
+                let pushed = scene::push(server, &shuffles, beside, shape, &conduct, home).await?;
                 Ok::<_, BenchError>((shuffles, noise, pushed))
             })
         })?;

@@ -52,8 +52,8 @@ pub async fn push(
     progress: Arc<Progress>,
 ) -> Result<(Measured, Vec<PushWork>), BenchError> {
     let tally = Tally::of(Arc::clone(&progress));
-    let share = shape.shared_by(shuffles.len());
-    let work = |one| Arc::new(PushWork::all(one, share, Arc::clone(&tally)));
+    let part = shape.divided_by(shuffles.len());
+    let work = |one| Arc::new(PushWork::all(one, part, Arc::clone(&tally)));
     let works: Vec<_> = shuffles.iter().map(work).collect();
     let talks = dealt(&works, shape.connections).map(|(work, number)| PushTalk::of(work, number));
     let (noise, noise_tally) = noise.map_or_else(Default::default, |(shuffle, slow)| {
@@ -157,15 +157,15 @@ pub async fn finalize(server: &Server, pushed: &[Pushed]) -> Result<f64, BenchEr
     for Pushed { shuffle, merged } in pushed {
         let ending = shuffle.ending(merged);
         let began = Moment::now();
-        let told = shuffle.end(&ending).await;
+        let outcome = shuffle.end(&ending).await;
         seconds += began.elapsed().as_secs_f64();
-        let told = told.map_err(|source| broken(server, source))?;
+        let reported = outcome.map_err(|source| broken(server, source))?;
         let acknowledged = merged.count();
-        if let Some(told) = told.filter(|told| *told != acknowledged) {
+        if let Some(reported) = reported.filter(|reported| *reported != acknowledged) {
             return Err(BenchError::Ledger {
                 server: server.name.clone(),
                 acknowledged,
-                told,
+                reported,
             });
         }
     }
@@ -181,8 +181,8 @@ pub async fn fetch_merged(
     conduct: &Conduct,
     progress: Arc<Progress>,
 ) -> Result<Measured, BenchError> {
-    let (tally, share) = (Tally::of(progress), shape.shared_by(pushed.len()));
-    let work = |one| FetchWork::merged(one, share, Arc::clone(&tally));
+    let (tally, part) = (Tally::of(progress), shape.divided_by(pushed.len()));
+    let work = |one| FetchWork::merged(one, part, Arc::clone(&tally));
     let works = pushed.iter().map(work).collect();
     fetch(server, Phase::FetchMerged, works, (shape, slow), conduct).await
 }
@@ -246,8 +246,8 @@ pub async fn register_originals(
     if server.dialect == Dialect::Bare {
         return Ok(());
     }
-    let told = spark::register(server.address, app, home).await;
-    told.map_err(|source| broken(server, source))
+    let registered = spark::register(server.address, app, home).await;
+    registered.map_err(|source| broken(server, source))
 }
 
 fn of(

@@ -55,11 +55,11 @@ impl FromStr for Wanted {
                 Err(format!("{} is no folder of jars", jars.display()))
             };
         }
-        let (dialect, place) = match text.strip_prefix("spark@") {
-            Some(place) => (Dialect::Spark, place),
+        let (dialect, named) = match text.strip_prefix("spark@") {
+            Some(named) => (Dialect::Spark, named),
             None => (Dialect::Lodestone, text),
         };
-        let mut addresses = place.to_socket_addrs().map_err(|error| {
+        let mut addresses = named.to_socket_addrs().map_err(|error| {
             format!(
                 "{error}: name lodestone, lodestone-spark, spark=JARS, limit, HOST:PORT or \
                  spark@HOST:PORT"
@@ -68,7 +68,7 @@ impl FromStr for Wanted {
         let address = addresses.next();
         address
             .map(|address| Self::Running(address, dialect))
-            .ok_or_else(|| format!("{place} has no address"))
+            .ok_or_else(|| format!("{named} has no address"))
     }
 }
 

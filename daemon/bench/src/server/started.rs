@@ -115,16 +115,19 @@ impl Started {
             };
             failed(format!("{program}: {error}{hint}"))
         })?;
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         if let Some(stdout) = child.stdout.take() {
             thread::spawn(move || {
                 for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                     // After the first line nobody listens, but the pipe must not fill up.
-                    let _ = tell.send(line);
+                    let _ = sender.send(line);
                 }
             });
         }
-        let address = told.recv_timeout(START).ok().and_then(|line| heard(&line));
+        let address = receiver
+            .recv_timeout(START)
+            .ok()
+            .and_then(|line| heard(&line));
         let Some(address) = address else {
             // It may have ended by itself.
             let _ = child.kill();

@@ -37,17 +37,17 @@ impl BlockSet {
 
     /// Whether the block was not in it.
     pub fn insert(&self, block: Block) -> bool {
-        let (word, bit) = self.place(block);
+        let (word, bit) = self.bit_of(block);
         word.is_some_and(|word| word.fetch_or(bit, Ordering::Relaxed) & bit == 0)
     }
 
     /// Whether the block is in it.
     pub fn contains(&self, block: Block) -> bool {
-        let (word, bit) = self.place(block);
+        let (word, bit) = self.bit_of(block);
         word.is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0)
     }
 
-    fn place(&self, block: Block) -> (Option<&AtomicU64>, u64) {
+    fn bit_of(&self, block: Block) -> (Option<&AtomicU64>, u64) {
         let partitions = u64::from(self.workload.partitions);
         let index = u64::from(block.map) * partitions + u64::from(block.reduce);
         (self.words.get((index / 64) as usize), 1 << (index % 64))

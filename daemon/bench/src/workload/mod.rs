@@ -107,7 +107,7 @@ impl fmt::Display for Block {
 
 /// Blocks of one map for partitions in a row: what a client pushes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct PushRange {
     /// Index of the map task.
     pub map: u32,
     /// First partition.
@@ -116,7 +116,7 @@ pub struct Run {
     pub to: u32,
 }
 
-impl Run {
+impl PushRange {
     /// Its blocks.
     pub fn blocks(self) -> impl ExactSizeIterator<Item = Block> {
         let map = self.map;
@@ -200,7 +200,7 @@ impl Workload {
     }
 
     fn map_bytes(self, map: u32) -> u64 {
-        self.run_bytes(Run {
+        self.range_bytes(PushRange {
             map,
             from: 0,
             to: self.partitions,
@@ -208,30 +208,32 @@ impl Workload {
     }
 
     /// Bytes of a run.
-    pub fn run_bytes(self, run: Run) -> u64 {
-        let bytes = run.blocks().map(|block| u64::from(self.block_bytes(block)));
+    pub fn range_bytes(self, range: PushRange) -> u64 {
+        let bytes = range
+            .blocks()
+            .map(|block| u64::from(self.block_bytes(block)));
         bytes.sum()
     }
 
     /// All blocks in runs of at most so many bytes, or one block, in an order that spreads the partitions.
-    pub fn runs(self, most_bytes: u64) -> Vec<Run> {
-        let mut runs = Vec::new();
+    pub fn ranges(self, most_bytes: u64) -> Vec<PushRange> {
+        let mut ranges = Vec::new();
         for map in 0..self.maps {
             let (mut from, mut bytes) = (0, 0);
             for reduce in 0..self.partitions {
                 let next = u64::from(self.block_bytes(Block { map, reduce }));
                 if reduce > from && bytes + next > most_bytes {
                     let to = reduce;
-                    runs.push(Run { map, from, to });
+                    ranges.push(PushRange { map, from, to });
                     (from, bytes) = (reduce, 0);
                 }
                 bytes += next;
             }
             let to = self.partitions;
-            runs.push(Run { map, from, to });
+            ranges.push(PushRange { map, from, to });
         }
-        shuffle(&mut runs);
-        runs
+        shuffle(&mut ranges);
+        ranges
     }
 }
 
@@ -253,8 +255,8 @@ fn spread(number: u64) -> u64 {
 
 /// A number of this block of this shuffle.
 fn mixed(block: Block, shuffle: u32) -> u64 {
-    let place = u64::from(block.map) << 32 | u64::from(block.reduce);
-    spread(spread(place) ^ u64::from(shuffle))
+    let coordinates = u64::from(block.map) << 32 | u64::from(block.reduce);
+    spread(spread(coordinates) ^ u64::from(shuffle))
 }
 
 #[cfg(test)]

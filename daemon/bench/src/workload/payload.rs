@@ -42,8 +42,8 @@ impl Payload {
         let length = workload.block_bytes(block);
         let words = [block.map, block.reduce, length, workload.shuffle];
         let mut head = [0; HEAD_BYTES];
-        for (place, word) in head.chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_be_bytes());
+        for (at, word) in head.chunks_exact_mut(4).zip(words) {
+            at.copy_from_slice(&word.to_be_bytes());
         }
         head
     }
@@ -127,8 +127,8 @@ impl BlockCheck {
         }
         let space = self.head.get_mut(self.head_bytes..).unwrap_or_default();
         let (taken, rest) = bytes.split_at(space.len().min(bytes.len()));
-        for (place, byte) in space.iter_mut().zip(taken) {
-            *place = *byte;
+        for (at, byte) in space.iter_mut().zip(taken) {
+            *at = *byte;
         }
         *bytes = rest;
         self.head_bytes += taken.len();

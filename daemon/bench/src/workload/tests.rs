@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::payload::{BlockCheck, Payload};
-use super::{Block, BlockSize, MAX_BLOCK_BYTES, MIN_BLOCK_BYTES, Run, Workload};
+use super::{Block, BlockSize, MAX_BLOCK_BYTES, MIN_BLOCK_BYTES, PushRange, Workload};
 
 #[test]
 fn a_size_of_blocks_is_shown_as_it_can_be_written() {
@@ -49,14 +49,14 @@ fn a_plan_has_the_total_that_was_asked_for() {
 }
 
 #[test]
-fn runs_hold_every_block_once_and_keep_to_their_size() {
+fn push_ranges_hold_every_block_once_and_keep_to_their_size() {
     for size in [BlockSize::Fixed(1000), BlockSize::Mixed] {
         let workload = Workload::plan(size, 20_000_000, Some(7), None).unwrap();
         let most = 3_000_000;
         let mut seen = vec![0; workload.blocks() as usize];
-        for run in workload.runs(most) {
-            assert!(workload.run_bytes(run) <= most);
-            for block in run.blocks() {
+        for range in workload.ranges(most) {
+            assert!(workload.range_bytes(range) <= most);
+            for block in range.blocks() {
                 seen[(block.map * workload.partitions + block.reduce) as usize] += 1;
             }
         }
@@ -70,7 +70,7 @@ fn blocks_of_any_cut_are_recognized_and_a_flipped_bit_is_not() {
     let payload = Payload::of(workload.size);
     let (map, from, to) = (1, 0, workload.partitions);
     let mut bytes = Vec::new();
-    for block in (Run { map, from, to }).blocks() {
+    for block in (PushRange { map, from, to }).blocks() {
         payload.write(workload, block, &mut bytes).unwrap();
     }
     for cut in [1, 7, 16, 17, 5000, bytes.len()] {
@@ -83,11 +83,14 @@ fn blocks_of_any_cut_are_recognized_and_a_flipped_bit_is_not() {
             check.feed(&payload, workload, piece, &mut each).unwrap();
         }
         assert!(check.is_at_an_end());
-        assert_eq!(found, (Run { map, from, to }).blocks().collect::<Vec<_>>());
+        assert_eq!(
+            found,
+            (PushRange { map, from, to }).blocks().collect::<Vec<_>>()
+        );
     }
-    for place in [0, 3, 9, 13, 16, bytes.len() / 2, bytes.len() - 1] {
+    for at in [0, 3, 9, 13, 16, bytes.len() / 2, bytes.len() - 1] {
         let mut wrong = bytes.clone();
-        wrong[place] ^= 4;
+        wrong[at] ^= 4;
         let mut check = BlockCheck::default();
         let mut found = Vec::new();
         let mut each = |block| {
@@ -95,8 +98,8 @@ fn blocks_of_any_cut_are_recognized_and_a_flipped_bit_is_not() {
             Ok(())
         };
         let verdict = check.feed(&payload, workload, &wrong, &mut each);
-        let expected: Vec<Block> = (Run { map, from, to }).blocks().collect();
-        assert!(verdict.is_err() || found != expected, "byte {place}");
+        let expected: Vec<Block> = (PushRange { map, from, to }).blocks().collect();
+        assert!(verdict.is_err() || found != expected, "byte {at}");
     }
 }
 

@@ -221,7 +221,7 @@ async fn a_server_that_says_nothing_is_given_up() {
     let (_, silent) = (world.dir.path(), mute.local_addr().unwrap());
     let silent = World::at(silent, Dialect::Lodestone, tempfile::tempdir().unwrap());
     let conduct = Conduct {
-        patience: Duration::from_millis(100),
+        stall_timeout: Duration::from_millis(100),
         ..silent.conduct()
     };
     let pushing = scene::push(
@@ -253,9 +253,9 @@ async fn a_port_where_nobody_listens_is_said_so() {
         &conduct,
         progress,
     );
-    let told = pushing.await.map(drop).unwrap_err().to_string();
+    let error = pushing.await.map(drop).unwrap_err().to_string();
     assert!(
-        told.contains(&closed.to_string()) && told.contains("cannot connect"),
-        "{told}"
+        error.contains(&closed.to_string()) && error.contains("cannot connect"),
+        "{error}"
     );
 }

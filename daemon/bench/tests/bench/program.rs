@@ -117,15 +117,15 @@ fn a_server_that_stands_still_loses_nothing() {
 }
 
 #[test]
-fn what_slow_connections_did_is_told_under_the_table() {
+fn slow_connections_are_reported_below_the_table() {
     let dir = tempfile::tempdir().unwrap();
     let (push, fetch) = (&["push"][..], &["fetch", "--from", "merged"][..]);
     for (verb, phase, did) in [(push, "push", "pushed"), (fetch, "fetch merged", "read")] {
         let slow = ["--slow", "2", "--rounds", "1", "--warmup", "0"];
         let (code, stdout, stderr) = bench(dir.path(), &[verb, &slow].concat());
         assert_eq!(code, Some(0), "{verb:?}: {stderr}");
-        let told = format!("lodestone, {phase}: slow connections {did} ");
-        assert!(stdout.contains(&told), "{verb:?}: {stdout}");
+        let line = format!("lodestone, {phase}: slow connections {did} ");
+        assert!(stdout.contains(&line), "{verb:?}: {stdout}");
     }
 }
 

@@ -74,7 +74,7 @@ impl World {
 
     pub(crate) fn conduct(&self) -> Conduct {
         Conduct {
-            patience: Duration::from_secs(30),
+            stall_timeout: Duration::from_secs(30),
             trouble: None,
             interrupted: self.interrupt.subscribe(),
         }

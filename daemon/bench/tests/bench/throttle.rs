@@ -15,17 +15,17 @@ fn on_a_disk() -> &'static Path {
 fn without_control_groups_it_is_said_that_there_is_no_slow_disk() {
     let nowhere = Path::new("/proc/self/no-control-groups");
     let error = Throttle::of(nowhere, "bench", on_a_disk(), 150).unwrap_err();
-    let told = error.to_string();
-    assert!(told.starts_with("no slow disk: "), "{told}");
+    let text = error.to_string();
+    assert!(text.starts_with("no slow disk: "), "{text}");
     let memory = Path::new("/proc");
-    let told = Throttle::of(nowhere, "bench", memory, 150)
+    let text = Throttle::of(nowhere, "bench", memory, 150)
         .unwrap_err()
         .to_string();
-    assert!(told.contains("is on no disk"), "{told}");
+    assert!(text.contains("is on no disk"), "{text}");
 }
 
 #[test]
-fn both_versions_of_control_groups_are_told_the_disk_and_its_limit() {
+fn both_versions_of_control_groups_get_the_disk_and_its_limit() {
     let group = |root: &Path, file: &str| fs::read_to_string(root.join(file)).unwrap();
     let version_1 = tempfile::tempdir().unwrap();
     fs::create_dir(version_1.path().join("blkio")).unwrap();

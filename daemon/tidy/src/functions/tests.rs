@@ -56,7 +56,7 @@ fn the_last_function_of_a_class_does_not_take_the_brace_of_the_class() {
 }
 
 #[test]
-fn java_methods_are_told_from_statements_and_types() {
+fn java_methods_differ_from_statements_and_types() {
     let source = "class A {\n  @Override\n  public int b(int c)\n      throws D {\n    \
                   if (c > 1) {\n      return 1;\n    }\n    \
                   for (;;) {\n    }\n  }\n  int e = 1;\n}\n";

@@ -2,13 +2,13 @@
 //! The rules, by theme. Each takes the repository and returns its breaches.
 
 mod config;
+mod confined;
 mod dead;
 mod documents;
 mod layout;
 mod leftovers;
 mod modules;
 mod names;
-mod places;
 mod size;
 mod spdx;
 mod test_quality;
@@ -36,9 +36,9 @@ pub const ALL: &[Rule] = &[
     modules::packages,
     names::files,
     names::types,
-    places::calls,
-    places::catch_alls,
-    places::dependencies,
+    confined::calls,
+    confined::catch_alls,
+    confined::dependencies,
     size::files,
     size::functions,
     size::lines,

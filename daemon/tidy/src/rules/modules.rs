@@ -32,12 +32,12 @@ fn cycles_of(repository: &Repository, root: &str) -> Vec<Breach> {
             continue;
         };
         for (line, used) in used_modules(source, module.len()) {
-            let place = (file.path.clone(), line);
+            let position = (file.path.clone(), line);
             if used.starts_with(char::is_uppercase) {
                 let advice = format!("`crate::{used}` hides its module: name the module");
                 found.push(Breach::at(&file.path, line, RULE, advice));
             } else if used != module[0] {
-                uses.entry((module[0].to_owned(), used)).or_insert(place);
+                uses.entry((module[0].to_owned(), used)).or_insert(position);
             }
         }
     }
@@ -67,8 +67,8 @@ pub(super) fn packages(repository: &Repository) -> Vec<Breach> {
             };
             let used = package_of(path);
             if used != own {
-                let place = (file.path.clone(), line);
-                uses.entry((own.clone(), used)).or_insert(place);
+                let position = (file.path.clone(), line);
+                uses.entry((own.clone(), used)).or_insert(position);
             }
         }
     }

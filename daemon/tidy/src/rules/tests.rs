@@ -13,8 +13,8 @@ fn repository(files: &[(&str, &str)]) -> Repository {
 
 /// Breaches of one rule as `path:line`.
 fn broken(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
-    let place = |breach: Breach| format!("{}:{}", breach.path, breach.line);
-    rule(&repository(files)).into_iter().map(place).collect()
+    let position = |breach: Breach| format!("{}:{}", breach.path, breach.line);
+    rule(&repository(files)).into_iter().map(position).collect()
 }
 
 fn keeps(rule: Rule, path: &str, text: &str) {
@@ -177,34 +177,34 @@ fn a_log_line_has_fields_and_a_constant_sentence() {
 }
 
 #[test]
-fn the_disk_and_the_clock_have_their_places() {
-    breaks(places::calls, PRODUCTION, "use std::fs;", 1);
-    keeps(places::calls, "daemon/store/src/fs/os.rs", "use std::fs;");
-    breaks(places::calls, PRODUCTION, "let a = Instant::now();", 1);
+fn the_disk_and_the_clock_are_confined_to_their_modules() {
+    breaks(confined::calls, PRODUCTION, "use std::fs;", 1);
+    keeps(confined::calls, "daemon/store/src/fs/os.rs", "use std::fs;");
+    breaks(confined::calls, PRODUCTION, "let a = Instant::now();", 1);
     keeps(
-        places::calls,
+        confined::calls,
         "daemon/store/src/resource/clock.rs",
         "let a = Instant::now();",
     );
-    keeps(places::calls, TEST, "let a = Instant::now();");
+    keeps(confined::calls, TEST, "let a = Instant::now();");
 }
 
 #[test]
 fn unsafe_code_is_found_outside_of_its_module() {
-    breaks(places::calls, PRODUCTION, "unsafe { a() }", 1);
+    breaks(confined::calls, PRODUCTION, "unsafe { a() }", 1);
     keeps(
-        places::calls,
+        confined::calls,
         "daemon/store/src/resource/allocator.rs",
         "unsafe { a() }",
     );
-    keeps(places::calls, PRODUCTION, "let s = \"unsafe \";");
+    keeps(confined::calls, PRODUCTION, "let s = \"unsafe \";");
     keeps(
-        places::calls,
+        confined::calls,
         PRODUCTION,
         "#[cfg(test)]\nmod tests {\n    unsafe { a() }\n}\n",
     );
     breaks(
-        places::calls,
+        confined::calls,
         PRODUCTION,
         "#[cfg(test)]\nmod tests {\n}\nfn a() { unsafe { b() } }\n",
         4,
@@ -213,28 +213,28 @@ fn unsafe_code_is_found_outside_of_its_module() {
 
 #[test]
 fn a_catch_all_needs_its_reason_beside_it() {
-    breaks(places::catch_alls, PLUGIN, "\n  case NonFatal(e) =>", 2);
-    breaks(places::catch_alls, PLUGIN, "case e: Throwable => f(e)", 1);
-    breaks(places::catch_alls, PLUGIN, "} catch (Exception e) {", 1);
+    breaks(confined::catch_alls, PLUGIN, "\n  case NonFatal(e) =>", 2);
+    breaks(confined::catch_alls, PLUGIN, "case e: Throwable => f(e)", 1);
+    breaks(confined::catch_alls, PLUGIN, "} catch (Exception e) {", 1);
     keeps(
-        places::catch_alls,
+        confined::catch_alls,
         PLUGIN,
         "// best effort: the task goes on\ncase NonFatal(e) =>",
     );
     keeps(
-        places::catch_alls,
+        confined::catch_alls,
         PLUGIN,
         "import scala.util.control.NonFatal\ncase e: IOException =>",
     );
-    keeps(places::catch_alls, SUITE, "case NonFatal(e) =>");
+    keeps(confined::catch_alls, SUITE, "case NonFatal(e) =>");
 }
 
 #[test]
 fn more_than_twelve_catch_alls_are_too_many() {
     let handlers = |count: usize| "case NonFatal(e) => // why\n".repeat(count);
-    keeps(places::catch_alls, PLUGIN, &handlers(12));
+    keeps(confined::catch_alls, PLUGIN, &handlers(12));
     assert_eq!(
-        broken(places::catch_alls, &[(PLUGIN, &handlers(13))]),
+        broken(confined::catch_alls, &[(PLUGIN, &handlers(13))]),
         ["client:0"]
     );
 }
@@ -244,41 +244,41 @@ fn wire_and_store_know_the_model_and_not_each_other() {
     let (wire, store) = ("daemon/wire/Cargo.toml", "daemon/store/Cargo.toml");
     let model = "daemon/model/Cargo.toml";
     breaks(
-        places::dependencies,
+        confined::dependencies,
         wire,
         "[dependencies]\ntokio = \"1\"",
         2,
     );
     breaks(
-        places::dependencies,
+        confined::dependencies,
         store,
         "lodestone-wire.workspace = true",
         1,
     );
     breaks(
-        places::dependencies,
+        confined::dependencies,
         store,
         "lodestone-wire = { path = \"../wire\" }",
         1,
     );
     breaks(
-        places::dependencies,
+        confined::dependencies,
         model,
         "lodestone-wire.workspace = true",
         1,
     );
     keeps(
-        places::dependencies,
+        confined::dependencies,
         wire,
         "lodestone-model.workspace = true",
     );
     keeps(
-        places::dependencies,
+        confined::dependencies,
         store,
         "lodestone-store = { path = \".\" }\nlodestone-model.workspace = true",
     );
     keeps(
-        places::dependencies,
+        confined::dependencies,
         "daemon/server/Cargo.toml",
         "tokio = \"1\"",
     );

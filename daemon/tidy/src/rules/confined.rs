@@ -7,10 +7,10 @@ use crate::mask::Language;
 use crate::repository::{File, Repository, Source};
 
 /// A call of the daemon's production code that has its place. Clippy forbids the calls that have none.
-struct Placed {
+struct Confined {
     call: &'static str,
     /// Path prefixes where it may stand.
-    places: &'static [&'static str],
+    allowed_in: &'static [&'static str],
     advice: &'static str,
 }
 
@@ -32,30 +32,30 @@ const CLOCK: &[&str] = &[
     "daemon/sort/src/progress.rs",
     "daemon/bench/src/measure/clock.rs",
 ];
-const PLACED: [Placed; 5] = [
-    Placed {
+const CONFINED: [Confined; 5] = [
+    Confined {
         call: "std::fs",
-        places: DISK,
+        allowed_in: DISK,
         advice: "go through the Fs trait of the store",
     },
-    Placed {
+    Confined {
         call: "File::open(",
-        places: DISK,
+        allowed_in: DISK,
         advice: "go through the Fs trait of the store",
     },
-    Placed {
+    Confined {
         call: "Instant::now(",
-        places: CLOCK,
+        allowed_in: CLOCK,
         advice: "ask the injected clock",
     },
-    Placed {
+    Confined {
         call: "SystemTime::now(",
-        places: CLOCK,
+        allowed_in: CLOCK,
         advice: "ask the injected clock",
     },
-    Placed {
+    Confined {
         call: "unsafe ",
-        places: UNSAFE,
+        allowed_in: UNSAFE,
         advice: "do without",
     },
 ];
@@ -70,18 +70,18 @@ pub(super) fn calls(repository: &Repository) -> Vec<Breach> {
 
 fn misplaced(file: &File, source: &Source) -> Vec<Breach> {
     let mut found = Vec::new();
-    for placed in PLACED
+    for confined in CONFINED
         .iter()
-        .filter(|p| !p.places.iter().any(|at| file.path.starts_with(at)))
+        .filter(|p| !p.allowed_in.iter().any(|at| file.path.starts_with(at)))
     {
         let lines = source
             .code_lines()
-            .filter(|(_, code, is_test)| !is_test && starts_word(code, placed.call));
+            .filter(|(_, code, is_test)| !is_test && starts_word(code, confined.call));
         for (line, ..) in lines {
             let advice = format!(
                 "`{}` has no place here: {}",
-                placed.call.trim(),
-                placed.advice
+                confined.call.trim(),
+                confined.advice
             );
             found.push(Breach::at(&file.path, line, "place", advice));
         }
