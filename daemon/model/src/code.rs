@@ -14,7 +14,7 @@ pub enum Class {
     Retry,
     /// Do without this service for the shuffle.
     Reroute,
-    /// Give up: the request has become pointless.
+    /// Give up: the request has no purpose any more.
     GiveUp,
     /// Do not use this service at all, and inform the user.
     Fatal,
@@ -50,15 +50,15 @@ macro_rules! codes {
 codes! {
     /// Done.
     0 Ok "OK" Done,
-    /// This very segment was there already.
+    /// The service already has this segment.
     1 Duplicate "DUPLICATE" Done,
-    /// The shuffle was removed; one of Spark's own push is finalized.
+    /// The shuffle was removed, or a shuffle of Spark's own push is finalized.
     2 TooLate "TOO_LATE" GiveUp,
     /// A higher generation is known.
     3 StaleGeneration "STALE_GENERATION" GiveUp,
     /// A higher application attempt is known.
     4 StaleAttempt "STALE_ATTEMPT" GiveUp,
-    /// The daemon was restarted since.
+    /// The daemon was restarted meanwhile.
     5 StaleIncarnation "STALE_INCARNATION" Reroute,
     /// The application was never seen, has ended, or its lease ran out.
     6 UnknownApplication "UNKNOWN_APPLICATION" Reroute,
@@ -95,7 +95,7 @@ codes! {
 }
 
 impl Code {
-    /// Makes a refusal with this code; `detail` is for the log of the caller.
+    /// Returns a refusal with this code; `detail` is for the log of the caller.
     pub fn because(self, detail: impl Into<String>) -> Refusal {
         Refusal {
             code: self,
@@ -110,7 +110,8 @@ impl fmt::Display for Code {
     }
 }
 
-/// A request that was not done: the code decides what the caller does, the detail is for its log.
+/// A request that was not carried out. The code decides what the caller does; the detail is for its
+/// log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code:?}: {detail}")]
 pub struct Refusal {

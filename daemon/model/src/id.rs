@@ -125,7 +125,8 @@ impl AppAttempt {
 pub struct ShuffleKey {
     /// The application.
     pub app: AppId,
-    /// Its attempt; `None` where the message does not carry one (Spark's fetch messages): any.
+    /// Its attempt; `None` stands for any attempt, where the message has none (Spark's fetch
+    /// messages).
     pub attempt: Option<AppAttempt>,
     /// The shuffle.
     pub shuffle: ShuffleId,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ledger: which segments there are, whatever their order, in a few numbers that two sides can compare.
+//! The ledger: a few numbers that describe a set of segments, whatever their order. Two sides
+//! compare them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::ReduceId;
 use crate::segment::LaidSegment;
 
-/// How many segments, and the sum of a hash of each.
+/// The number of segments, and the sum of a hash of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// Segments.
@@ -16,7 +17,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger of these segments of one partition.
+    /// Returns the ledger of these segments of one partition.
     pub fn of(reduce: ReduceId, segments: impl IntoIterator<Item = LaidSegment>) -> Self {
         let mut ledger = Self::default();
         for segment in segments {
@@ -26,7 +27,7 @@ impl Ledger {
         ledger
     }
 
-    /// Both together.
+    /// Returns the ledger of both sets together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -36,7 +37,7 @@ impl Ledger {
     }
 }
 
-/// docs/protocol.md says how, for others to compute the same.
+/// docs/protocol.md defines the hash, so that other programs can compute it.
 fn hash(reduce: ReduceId, segment: &LaidSegment) -> u64 {
     let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
     [

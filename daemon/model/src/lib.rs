@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The nouns that the wire and the store share, so that each is defined once and passes from a
-//! message to the store, and back, without a copy.
+//! The nouns that the wire and the store share. Each is defined once and passes from a message to
+//! the store, and back, without a copy.
 //!
 //! `lodestone-wire` says where their fields stand in a message, `lodestone-store` what happens to
-//! them. This crate knows neither: no bytes, no I/O, no locks.
+//! them. This crate knows neither of the two: no bytes, no I/O, no locks.
 
 mod code;
 mod id;

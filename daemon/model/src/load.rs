@@ -8,7 +8,7 @@ numbered! {
     pub enum State {
         /// At least one disk takes writes.
         Serving = 0,
-        /// Nothing new is taken, by an operator's wish.
+        /// Nothing new is taken, because an operator drains the service.
         Draining = 1,
         /// No disk has room.
         DiskFull = 2,
@@ -17,7 +17,7 @@ numbered! {
     }
 }
 
-/// How busy a service is: a driver places shuffles by it.
+/// How busy a service is: a driver chooses services by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// Whether it takes new work.
@@ -36,8 +36,8 @@ pub struct Load {
     pub shuffles: u32,
 }
 
-/// What a service holds that is nowhere else. Merged shuffles are copies: their originals are with
-/// Spark.
+/// What a service holds and no other process has. Merged shuffles are not counted: executors have
+/// their originals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HeldData {
     /// Whether nothing new is taken.
@@ -50,15 +50,15 @@ pub struct HeldData {
     pub bytes: u64,
     /// Those of them that are only in memory.
     pub unwritten_bytes: u64,
-    /// Executors of Spark's own protocol whose directories are there: the service reads their
-    /// blocks for others.
+    /// Executors of Spark's own protocol whose directories exist: the service reads their blocks
+    /// for readers.
     pub executors: u32,
     /// When the last lease of those applications ends, if no driver renews it.
     pub lease_left_ms: u64,
 }
 
 impl HeldData {
-    /// Returns true if nobody would miss anything.
+    /// Returns true if the service holds nothing that a client could miss.
     pub fn is_nothing(&self) -> bool {
         self.shuffles == 0 && self.executors == 0
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Enums whose values have a number in the protocol.
 
-/// Declares an enum and the way back from a number to its value; another number is returned as the
-/// error.
+/// Declares an enum and the way back from a number to its value. An unknown number is returned as
+/// the error.
 macro_rules! numbered {
     ($(#[$meta:meta])* pub enum $name:ident {
         $($(#[$value_meta:meta])* $value:ident = $number:literal,)*

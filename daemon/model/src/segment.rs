@@ -7,7 +7,7 @@ use crate::id::{MapId, MapIndex, ReduceId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crc32c(pub u32);
 
-/// One segment of a batch: what a pusher says of it.
+/// One segment of a batch, as the map attempt describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// The partition it belongs to.
@@ -30,8 +30,8 @@ pub struct LaidSegment {
     pub map_index: MapIndex,
     /// The map attempt that wrote it.
     pub map_id: MapId,
-    /// Its number within its block (map attempt and partition): twice the number, from 0 on, and 1
-    /// more for the last one. 0 for blocks pushed by Spark's own protocol.
+    /// Its number within its block (map attempt and partition): twice the number, counted from 0,
+    /// plus 1 for the last one. 0 for blocks pushed by Spark's own protocol.
     pub sequence: u32,
     /// Its length in bytes.
     pub length: u32,
@@ -41,16 +41,16 @@ pub struct LaidSegment {
     pub crc32c: Crc32c,
 }
 
-/// Segments at places that follow one another.
+/// Segments in consecutive slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaidRun {
-    /// Place of the first one in its partition.
+    /// Slot of the first one in its partition.
     pub first: u32,
     /// The segments.
     pub segments: Vec<LaidSegment>,
 }
 
-/// Places that follow one another.
+/// Consecutive slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentRun {
     /// The first one.
@@ -60,7 +60,7 @@ pub struct SegmentRun {
 }
 
 impl Segment {
-    /// Returns true if it has nothing but the end of its block, whose other segments came before.
+    /// Returns true if the segment is only the end of its block, whose other segments came before.
     pub fn is_end_alone(&self) -> bool {
         let is_last = self.sequence & 1 == 1;
         is_last && self.sequence > 1 && self.length == 0 && self.records == 0
@@ -80,14 +80,14 @@ impl Segment {
 }
 
 impl LaidRun {
-    /// Returns the place behind it.
+    /// Returns the slot behind it.
     pub fn end(&self) -> u32 {
         self.first + self.segments.len() as u32
     }
 }
 
 impl SegmentRun {
-    /// Returns the place behind it.
+    /// Returns the slot behind it.
     pub fn end(&self) -> u32 {
         self.first.saturating_add(self.count)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A shuffle: how it is registered, and what Spark is told of it at the end.
+//! A shuffle: how a driver registers it, and what Spark gets to know about it at the end.
 
 use roaring::RoaringBitmap;
 
@@ -9,14 +9,14 @@ use crate::numbered::numbered;
 numbered! {
     /// Whether executors keep what they push.
     pub enum Mode {
-        /// They do: a service has a merged copy, and may drop what it cannot write.
+        /// They do: a service has merged blocks, and may drop a segment that it cannot write.
         Merge = 0,
         /// They do not: a service keeps all that it has taken of attempts that commit.
         Remote = 1,
     }
 }
 
-/// What the driver says of a shuffle.
+/// The description of a shuffle that the driver sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShuffleSpec {
     /// Whether executors keep what they push.
@@ -29,7 +29,7 @@ pub struct ShuffleSpec {
     pub format: String,
 }
 
-/// What is merged of one partition, as Spark's `MergeStatuses` tells it.
+/// The merged part of one partition, as in Spark's `MergeStatuses`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergeStatus {
     /// The partition.

@@ -24,7 +24,7 @@ numbered! {
         DiskIssue = 0,
         /// On the way: the reader got something else than the file.
         NetworkIssue = 1,
-        /// It cannot be told.
+        /// The cause cannot be found.
         UnknownIssue = 2,
         /// Nowhere: all three checksums agree.
         ChecksumVerifyPass = 3,

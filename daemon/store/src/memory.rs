@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory: its limit, what is held of it, and what is written out to keep it.
+//! Memory: its limit, its use, and the data that is written out to keep the limit.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::merge::{self, Partition};
 use crate::state::store::Store;
 
 impl Store {
-    /// Changes the limit of the memory, as that which the host can spare does. What is over it goes to
-    /// disk.
+    /// Changes the memory limit, when the memory that the host can spare changes. Data above the
+    /// new limit goes to disk.
     pub fn limit_memory(&self, bytes: u64) {
         self.resources.budget.set_limit(bytes);
         self.write_out_if_short();
@@ -37,8 +37,8 @@ impl Store {
         merge::unwritten_bytes(self.remote_partitions())
     }
 
-    /// Writes out some of them, and says how many: none if there are none that can be written. While
-    /// pushes come in there may be as many afterwards as before.
+    /// Writes out some of them, and returns how many bytes; 0 if nothing can be written. While
+    /// pushes arrive, there may be as many unwritten bytes afterwards as before.
     pub fn write_some_out(&self) -> Result<u64, Code> {
         merge::write_some_out(&self.resources, self.remote_partitions())
     }

@@ -19,23 +19,24 @@ use crate::state::store::Store;
 /// Directories (disks) of one store.
 const DIRECTORIES_MAX: usize = 1024;
 
-/// What the operator decides.
+/// The settings that the operator chooses.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
     /// One directory per disk.
     pub dirs: Vec<PathBuf>,
-    /// Memory for tails and metadata, at first. (What readers and sockets hold is the server's.)
+    /// Memory for tails and metadata, at first. (The server accounts for the memory of readers and
+    /// sockets.)
     pub memory_bytes: u64,
-    /// From this length on a block of what a partition has in memory gets no more segments:
-    /// [`crate::TAIL_PART_BYTES`], or less where partitions are small and are to have many blocks.
+    /// A part of a tail of this length gets no more segments: [`crate::TAIL_PART_BYTES`], or less
+    /// if small partitions are to have many parts.
     pub tail_part_bytes: usize,
     /// If not empty, the local directories that executors register must be below one of these.
     pub executor_roots: Vec<PathBuf>,
 }
 
 impl Store {
-    /// Checks the directories, removes what crashed daemons left in them, and makes this
-    /// incarnation's own.
+    /// Checks the directories, removes the data of daemons that crashed, and makes the directories
+    /// of this incarnation.
     pub fn open(config: StoreConfig, environment: Environment) -> Result<Arc<Self>, OpenError> {
         if config.dirs.is_empty() {
             return Err(OpenError::NoDirectory);
@@ -87,18 +88,19 @@ impl Store {
         Ok(store)
     }
 
-    /// Takes over from starts that have ended, and removes what they left. Where a disk did not say all
-    /// that is there, nothing is removed: it may be part of what a later start finds and goes on with.
+    /// Takes over from earlier daemons that have ended, and removes their directories. If a disk
+    /// did not list all of its entries, nothing is removed: a later daemon may find a handover
+    /// there.
     fn follow(&self, earlier: Earlier, leftovers: &[Leftover], is_all: bool) {
         let fs = self.resources.fs();
         for Leftover { root, .. } in leftovers.iter().filter(|_| is_all) {
-            tracing::info!(dir = %root.display(), "remove what an earlier start left");
+            tracing::info!(dir = %root.display(), "remove the directory of an earlier daemon");
             incarnation::remove_data(fs, root);
         }
         let was_read = earlier.is_whole;
         let executors = self.take_over(earlier.registrations);
         if executors > 0 {
-            tracing::info!(executors, "executors of an earlier start are taken over");
+            tracing::info!(executors, "executors of an earlier daemon are taken over");
         }
         if is_all && was_read && (executors == 0 || self.registrations.are_kept()) {
             for leftover in leftovers {
@@ -107,15 +109,15 @@ impl Store {
         }
     }
 
-    /// Removes this incarnation's directories, but for what the next start must know. What is still
-    /// asked afterwards is refused as unknown. Files in Spark's merge directories stay: executors
-    /// read them without us, and Spark removes them.
+    /// Removes this incarnation's directories, except what the next daemon must know. Later
+    /// requests are refused as unknown. Files in Spark's merge directories stay: executors read
+    /// them without the daemon, and Spark removes them.
     pub fn close(&self) {
         let executors = self.known_registrations().len();
         writing(&self.applications).clear();
         let fs = self.resources.fs();
-        // Notes that were written half, and cannot be removed, may turn out whole: what they name stays
-        // for the next start, which will see.
+        // A handover that was written half, and cannot be removed, may turn out to be complete: its
+        // data stays for the next daemon, which decides.
         if self
             .resources
             .disks
@@ -133,8 +135,8 @@ impl Store {
         locked(&self.locks).clear();
     }
 
-    /// Ends as [`Store::close`] does, but leaves remote shuffles to the next start on the same directories,
-    /// which goes on with them in the place of this one. Writes out what is in memory.
+    /// Closes the store like [`Store::close`], but hands remote shuffles over to the next daemon on
+    /// the same directories, which continues them. Writes out the data in memory.
     pub fn hand_over(&self) {
         if !self.write_handover() {
             self.close();

@@ -92,7 +92,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// Names the field, unless an inner one was named already.
+    /// Adds the name of the field, unless an inner one was named already.
     pub(crate) fn at(mut self, field: &'static str) -> Self {
         self.field.get_or_insert(field);
         self
@@ -291,8 +291,8 @@ impl Field for i64 {
     }
 }
 
-/// An `i64` on the wire that must not be negative. It cannot say more than 63 bits: what is larger is
-/// the most that it can.
+/// An `i64` on the wire that must not be negative. A value above 63 bits is written as the largest
+/// `i64`.
 impl Field for u64 {
     const MIN_BYTES: usize = 8;
 

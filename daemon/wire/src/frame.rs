@@ -8,8 +8,9 @@
 //! ... body
 //! ```
 //!
-//! `StreamResponse` and `UploadStream` have a body **after** the frame. The decoder hands out their
-//! header; whoever reads the connection takes the body's bytes before it asks for the next frame.
+//! `StreamResponse` and `UploadStream` have a body **after** the frame. The decoder returns their
+//! header; the reader of the connection takes the bytes of the body before it asks for the next
+//! frame.
 
 use bytes::Bytes;
 use lodestone_model::{AppId, GenerationId, ReduceId, ShuffleId};
@@ -25,7 +26,7 @@ pub use encode::chunk_fetch_success_head;
 /// Bytes of the length field and the type byte.
 const PREFIX_BYTES: usize = 8 + 1;
 
-/// What a receiver is willing to take.
+/// The limits of a receiver.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Frame, without an after-frame body.
@@ -45,7 +46,8 @@ impl Limits {
     };
 }
 
-/// Bytes that are no frame, or none that the receiver takes. The connection cannot go on.
+/// Bytes that are no frame, or a frame that the receiver does not take. The connection cannot
+/// continue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The length does not even cover itself and the type.
@@ -222,7 +224,7 @@ record! {
     }
 }
 
-/// Name of each frame, at the place of its type byte.
+/// Name of each frame, at the index of its type byte.
 const NAMES: [&str; 13] = [
     "ChunkFetchRequest",
     "ChunkFetchSuccess",

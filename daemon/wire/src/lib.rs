@@ -7,10 +7,10 @@
 //! * [`spark`]: messages of Spark's External Shuffle Service: section 3.
 //! * [`extension`]: messages of Lodestone's own, ids from 64 up: section 4.
 //!
-//! What messages are about, ids, codes, segments, is defined in `lodestone-model`, and decoded into its
-//! types. A [`Message`] is one byte of type id and then its fields in order. What comes from the network is
-//! checked before it is believed: each length and count against the bytes that remain, before
-//! anything is allocated. Decoding a payload of `n` bytes allocates at most
+//! `lodestone-model` defines ids, codes and segments, and messages are decoded into its types. A
+//! [`Message`] is one byte of type id and then its fields in order. The decoder checks all that
+//! comes from the network: it compares each length and count with the bytes that remain, before it
+//! allocates anything. Decoding a payload of `n` bytes allocates at most
 //! [`codec::MAX_AMPLIFICATION`] times `n` bytes.
 
 pub mod codec;

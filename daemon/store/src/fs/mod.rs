@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The disk as the store sees it. The only place with `std::fs` is [`os`]; tests tear and fail
-//! writes with the `fake` one.
+//! The disk as the store sees it. Only [`os`] uses `std::fs`; tests tear and fail writes with the
+//! `fake` one.
 
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
@@ -22,11 +22,11 @@ pub enum Open {
     Read,
     /// An existing file, for writing.
     Write,
-    /// For writing; created if missing, emptied if there.
+    /// For writing; created if missing, emptied if it exists.
     Create,
 }
 
-/// What a path names.
+/// The kind of thing at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -42,16 +42,16 @@ pub enum Kind {
 pub struct Entry {
     /// The name within the directory.
     pub name: OsString,
-    /// What it names.
+    /// The kind of the entry.
     pub kind: Kind,
 }
 
-/// Who may use a new directory, within the process's umask.
+/// The users that may use a new directory, within the process's umask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The daemon's user only.
     Private,
-    /// User and group: what Spark gives its directories of merged files.
+    /// User and group, as Spark sets it for its directories of merged files.
     Group,
 }
 
@@ -66,17 +66,18 @@ pub struct Space {
 
 /// An open file. Positions are always given: there is no cursor to share.
 pub trait File: Send + Sync + Debug {
-    /// Writes a prefix of `parts` at `offset` and says how many bytes.
+    /// Writes a prefix of `parts` at `offset` and returns its length in bytes.
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize>;
-    /// Reads into a prefix of `into` and says how many bytes; 0 is the end.
+    /// Reads into a prefix of `into` and returns its length in bytes; 0 is the end.
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Cuts or extends the file.
     fn set_size(&self, bytes: u64) -> io::Result<()>;
-    /// Gives the space of these bytes back to the disk, where it can; what is read there is of no use.
+    /// Frees the space of these bytes on the disk, if it can. Bytes that are read there afterwards
+    /// have no meaning.
     fn punch(&self, offset: u64, length: u64) -> io::Result<()>;
     /// Current size in bytes.
     fn size(&self) -> io::Result<u64>;
-    /// For `sendfile`; `None` where there is no descriptor behind it.
+    /// Returns the descriptor for `sendfile`; `None` if the file has none.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 }
 
@@ -95,26 +96,27 @@ pub trait Fs: Send + Sync + Debug {
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// The names in a directory.
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
-    /// What a path names; links are followed.
+    /// Returns the kind of thing at a path; links are followed.
     fn kind(&self, path: &Path) -> io::Result<Kind>;
     /// The path without links and dots.
     fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
     /// Room on the filesystem of `path`.
     fn space(&self, path: &Path) -> io::Result<Space>;
-    /// Locks a file, created if missing; `None` if somebody else holds it.
+    /// Locks a file, created if missing; `None` if another process holds the lock.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>>;
 }
 
-/// What is given to a file at once: little enough that a slow disk is soon seen to get on, and enough that
-/// the call costs nothing beside the bytes.
+/// Bytes that one call gives to a file: so few that the progress of a slow disk is seen soon, and
+/// so many that the call costs nothing beside the bytes.
 const PIECE_BYTES: usize = 1024 * 1024;
 
-/// Writes all of `parts`, one after another, at `offset`. On error an unknown prefix is written.
+/// Writes all of `parts`, one after another, at `offset`. After an error an unknown prefix is
+/// written.
 pub(crate) fn write_all_at(file: &dyn File, parts: &[&[u8]], offset: u64) -> io::Result<()> {
     write_in_pieces(file, parts, offset, || {})
 }
 
-/// The same, and tells `got_on` of each piece.
+/// Writes like [`write_all_at`], and calls `got_on` after each piece.
 pub(crate) fn write_in_pieces(
     file: &dyn File,
     parts: &[&[u8]],
@@ -140,7 +142,7 @@ pub(crate) fn write_in_pieces(
     Ok(())
 }
 
-/// How many of the slices are one piece.
+/// Returns how many of the slices are one piece.
 fn piece(slices: &[IoSlice<'_>]) -> usize {
     let mut bytes = 0;
     let fitting = slices.iter().take_while(|slice| {

@@ -64,7 +64,8 @@ impl Fs for OsFs {
         match how {
             Open::Read => options.read(true),
             Open::Write => options.write(true),
-            // Spark's directories are shared: a link planted under our name must not be followed.
+            // Spark's directories are shared: the daemon must not follow a link that another user
+            // planted under our name.
             Open::Create => options
                 .write(true)
                 .create(true)

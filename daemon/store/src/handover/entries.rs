@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The file: what it is and its version; then notes one after another, each as length and CRC-32C
-//! (big-endian) and bytes.
+//! The handover file: its type and version; then entries one after another, each as length and
+//! CRC-32C (big-endian) and bytes.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -12,17 +12,18 @@ use crate::merge::PartitionEntry;
 use crate::resource::home::HomeEntry;
 use crate::state::attempt::Attempt;
 
-/// Bytes of notes that are written at once.
+/// Bytes of entries that one write takes.
 const BUFFER_BYTES: usize = 1024 * 1024;
 
-/// A larger note was not written here: it would be the index of a partition of 100 million segments.
+/// A larger entry was not written by this program: it would be the index of a partition of 100
+/// million segments.
 const ENTRY_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024 - 1;
 
 /// Length and checksum.
 const HEAD_BYTES: usize = 8;
 
-/// How the file begins. The last four bytes are the version of everything below, and of what notes are
-/// made of: a daemon that was upgraded must not read numbers out of places where they are not.
+/// The first bytes of the file. The last four are the version of all that follows and of the
+/// entries: a daemon that was upgraded must not read a field of one version as a field of another.
 const BEGINNING: &[u8; 8] = b"LSHO\0\0\0\x03";
 
 /// One thing to know.
@@ -32,7 +33,7 @@ pub(super) enum HandoverEntry {
     Start(StartEntry),
     /// Map index, map id; of the shuffle that comes.
     Attempt(u32, i64, Attempt),
-    /// Of the shuffle that comes.
+    /// A partition of the next shuffle entry.
     Partition(PartitionEntry),
     /// The attempts and partitions since the last one are this one's.
     Shuffle(ShuffleEntry),
@@ -44,7 +45,7 @@ pub(super) enum HandoverEntry {
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StartEntry {
-    /// The data directories, in the order of the disks that notes name.
+    /// The data directories, in the order of the disks that the entries name.
     pub(super) dirs: Vec<String>,
     /// Number of the next generation's directory.
     pub(super) next_home: u64,
@@ -54,7 +55,8 @@ pub(super) struct StartEntry {
 pub(super) struct ShuffleEntry {
     pub(super) app: String,
     pub(super) attempt: i32,
-    /// Of the application: for how long its driver was promised that all this is kept.
+    /// The length of the application's lease: for this time the service promised to keep the
+    /// shuffle.
     pub(super) lease_ms: u64,
     pub(super) shuffle: i32,
     pub(super) generation: i32,
@@ -64,7 +66,7 @@ pub(super) struct ShuffleEntry {
     pub(super) home: HomeEntry,
 }
 
-/// Writes notes.
+/// Writes entries.
 pub(super) struct Writer {
     file: Arc<dyn File>,
     buffer: Vec<u8>,
@@ -107,7 +109,7 @@ impl Writer {
     }
 }
 
-/// Reads notes.
+/// Reads entries.
 pub(super) struct Reader {
     file: Arc<dyn File>,
     at: u64,

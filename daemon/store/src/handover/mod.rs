@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one start of the daemon leaves for the next, when it is stopped and not killed: the remote
-//! shuffles. Their data is written out, and where it is goes into a file; the next start on the same
-//! directories takes it over under the same incarnation, so that nobody notices but by the pause.
+//! The handover of remote shuffles from a daemon that is stopped, and not killed, to the next
+//! daemon on the same directories. The first one writes out their data, and writes the positions of
+//! the data to a file. The next one takes them over under the same incarnation; clients notice only
+//! the pause.
 //!
 //! ```text
 //! lodestone-<incarnation>/
-//!   handover     on the first disk: notes, each with its length and checksum; the last one is `End`
+//!   handover     on the first disk: entries, each with its length and checksum; the last one is `End`
 //! ```
 //!
-//! It is taken over once: the file is removed before anything in it is used. A start that is killed
-//! afterwards leaves no such file, and its data is what that of any killed start is: lost.
+//! A handover is used once: the daemon removes the file before it uses anything in it. If this
+//! daemon is killed, no file is left, and its data is lost like that of any daemon that is killed.
 
 mod entries;
 mod read;
@@ -25,8 +26,8 @@ use crate::fs::Fs;
 /// The file's name.
 pub(crate) const HANDOVER_NAME: &str = "handover";
 
-/// What notes name was taken over, or is about to be removed: no later start may believe them. An error
-/// says that one might.
+/// Removes the handover file: the daemon took over its shuffles, or is about to remove them. No
+/// later daemon may use it. An error means that a later daemon could.
 pub(crate) fn forget(root: &Path, fs: &dyn Fs) -> io::Result<()> {
     match fs.remove_file(&root.join(HANDOVER_NAME)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),

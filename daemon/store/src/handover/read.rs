@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The start that finds what the one before has left.
+//! Reads the handover of an earlier daemon.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -26,7 +26,7 @@ use crate::state::attempt::Attempt;
 use crate::state::generation::Generation;
 use crate::state::store::Store;
 
-/// A start that was stopped, and left its directories, its incarnation and its remote shuffles.
+/// The directories, incarnation and remote shuffles of a daemon that was stopped.
 pub(crate) struct TakenOver {
     incarnation: Incarnation,
     roots: Vec<PathBuf>,
@@ -42,14 +42,15 @@ struct Shuffle {
 }
 
 impl TakenOver {
-    /// What this start is, and where.
+    /// Returns the incarnation and the directories that this daemon takes over.
     pub(crate) fn take_start_dirs(&mut self) -> StartDirs {
         let roots = std::mem::take(&mut self.roots);
         (self.incarnation, roots, std::mem::take(&mut self.locks))
     }
 
-    /// Looks among what earlier starts left in each of the directories `dirs`; what is found is taken
-    /// out of `leftovers`. Whatever is found or not, no later start will find it.
+    /// Looks for a handover in the `leftovers` of each of the directories `dirs`, and takes what it
+    /// finds out of `leftovers`. No later daemon will find a handover there, whether this one did
+    /// or not.
     pub(crate) fn find(
         dirs: &[String],
         leftovers: &mut [Vec<Leftover>],
@@ -155,20 +156,21 @@ fn incarnation_of(name: &str) -> Option<Incarnation> {
 }
 
 impl Store {
-    /// Goes on with the shuffles of a start that was stopped.
+    /// Continues the shuffles of a daemon that was stopped.
     pub(crate) fn go_on(&self, taken_over: TakenOver) {
         self.next_home.fetch_max(taken_over.next_home, Relaxed);
         for shuffle in taken_over.shuffles {
             let name = format!("{} of {}", shuffle.entry.shuffle, shuffle.entry.app);
             match self.go_on_with(shuffle) {
-                Ok(()) => tracing::info!(shuffle = name, "taken over from the start before"),
+                Ok(()) => tracing::info!(shuffle = name, "taken over from the daemon before"),
                 Err(refusal) => tracing::error!(shuffle = name, %refusal, "this shuffle is lost"),
             }
         }
         self.remove_lost();
     }
 
-    /// What could not be noted, and not be removed, before the stop.
+    /// Removes the data of shuffles that are in no entry, and that the daemon before could not
+    /// remove.
     fn remove_lost(&self) {
         let kept: BTreeSet<String> = self
             .all_applications()
@@ -205,7 +207,7 @@ impl Store {
         let lease_until_ms = self.now_ms() + entry.lease_ms.max(FIRST_LEASE_MS);
         self.with_application(&app, attempt, |state| {
             state.attempt = state.attempt.max(attempt);
-            // Its driver had no chance to renew it while nobody was here.
+            // Its driver could not renew the lease while no daemon ran.
             state.lease_until_ms = Some(lease_until_ms);
             state.lease_ms = entry.lease_ms;
             let generation = state.start(&self.resources, &key, Some(spec), home);

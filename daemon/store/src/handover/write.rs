@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of a start that leaves something to the next one.
+//! Writes a handover for the next daemon.
 
 use std::io;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::state::generation::Generation;
 use crate::state::store::Store;
 
 impl Store {
-    /// Writes out what remote shuffles have in memory, and notes where all of it is, for the next start
-    /// on the same directories. False: there is nothing to leave, or it could not be written; what
-    /// there is goes with [`Store::close`] then. Nothing may be at work any more, but for who writes out what
-    /// is in memory: what is noted has nothing there.
+    /// Writes out the data of remote shuffles that is in memory, and writes a handover for the next
+    /// daemon on the same directories. Returns false if there is nothing to hand over, or it could
+    /// not be written; the data then goes with [`Store::close`]. No request may be in work any
+    /// more, except a thread that writes out: a partition in the handover has nothing in memory.
     pub(crate) fn write_handover(&self) -> bool {
         let generations = self.all_remote();
         let root = self.resources.disks.roots().next();
@@ -32,7 +32,7 @@ impl Store {
         }
         let written = self.write_entries(&path, &generations);
         if let Err(error) = &written {
-            tracing::error!(%error, "remote shuffles cannot be left to the next start");
+            tracing::error!(%error, "remote shuffles cannot be handed over");
         }
         written.is_ok_and(|shuffles| shuffles > 0)
     }
@@ -78,7 +78,8 @@ impl Store {
                 let shuffle = &generation.key;
                 tracing::error!(%shuffle, %code, "lost: not all of it could be written");
                 entries.add(&HandoverEntry::Lost)?;
-                // Who waits for a disk that hangs never ends; the next start removes it as well.
+                // A wait for a disk that hangs may never end; the next daemon removes these files
+                // as well.
                 if code != Code::Overloaded {
                     generation.remove(&self.resources);
                 }

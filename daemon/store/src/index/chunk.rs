@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cutting a partition into the chunks of Spark's own protocol: whole segments, in order of arrival,
-//! until 2 MiB are reached.
+//! Cuts a partition into the chunks of Spark's own protocol: whole segments, in order of arrival,
+//! until a chunk has 2 MiB.
 
 use roaring::RoaringBitmap;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The index of a partition: its segments, their places, and the chunks of Spark's own protocol; and
-//! the kinds of shuffles, for which it differs. No I/O, no locks, no clock.
+//! The index of a partition: its segments, their slots, and the chunks of Spark's own protocol. It
+//! differs by kind of shuffle. No I/O, no locks, no clock.
 
 pub(crate) mod chunk;
 pub(crate) mod kind;

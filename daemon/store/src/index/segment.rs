@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The index of the segments in one partition.
 //!
-//! The index is what a daemon with many small blocks spends its memory on: 28 bytes per segment, and
-//! for Spark's own push about two more in the bitmap. Offsets are not stored, they are the running sum
-//! of the lengths.
+//! In a daemon with many small blocks, the index needs the most memory: 28 bytes per segment, and
+//! for Spark's own push about two more in the bitmap. Offsets are not stored, they are the running
+//! sum of the lengths.
 
 use lodestone_model::{Crc32c, LaidSegment, MapId, MapIndex};
 use roaring::RoaringBitmap;
@@ -24,7 +24,7 @@ struct Packed {
     crc: u32,
 }
 
-/// In place of the sequence of a segment that is gone. On the wire sequences have 31 bits.
+/// Stands in place of the sequence of a segment that is gone. On the wire sequences have 31 bits.
 const GONE: u32 = u32::MAX;
 
 /// Growth step of the index, in parts of its length: small, because slack is wasted budget.
@@ -34,14 +34,15 @@ const GROWTH_DIVISOR: usize = 8;
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Segments {
     entries: Vec<Packed>,
-    /// The map indexes that have a segment, where each has at most one: of Spark's own push, which is not
-    /// handed over.
+    /// The map indexes that have a segment, if each may have at most one: only for Spark's own
+    /// push, which is not part of a handover.
     #[serde(skip)]
     maps: Option<RoaringBitmap>,
 }
 
 impl Segments {
-    /// Returns an index without segments. Where attempts commit it may have any number of each.
+    /// Returns an index without segments. If attempts commit, it may have any number of segments
+    /// for each map.
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
             entries: Vec::new(),
@@ -49,7 +50,8 @@ impl Segments {
         }
     }
 
-    /// Returns true if this map has its one segment. False where it may have any number.
+    /// Returns true if this map has the one segment that it may have. Returns false if it may have
+    /// any number.
     pub(crate) fn has_map(&self, map: MapIndex) -> bool {
         self.maps.as_ref().is_some_and(|maps| maps.contains(map.0))
     }
@@ -73,8 +75,8 @@ impl Segments {
         });
     }
 
-    /// Takes out all but the first `kept` segments, whose bytes are lost, and returns how many these
-    /// were. Where readers know segments by their places the places stay: they are empty from now on.
+    /// Removes all but the first `kept` segments, whose bytes are lost, and returns how many these
+    /// were. If readers know segments by their slots, the slots stay and are empty from now on.
     pub(crate) fn drop_from(&mut self, kept: usize) -> usize {
         let kept = kept.min(self.entries.len());
         if let Some(maps) = &mut self.maps {
@@ -98,9 +100,9 @@ impl Segments {
         dropped
     }
 
-    /// Marks the segments of an attempt as gone. Those from `in_memory` on leave no bytes behind if
-    /// `closed_up`, also where they left some behind before; where the bytes of the others are is
-    /// returned: how far from the first one, and how many.
+    /// Marks the segments of an attempt as gone. If `closed_up`, those from `in_memory` on leave no
+    /// bytes in the partition, also if they left some before. Returns the offset and the length of
+    /// the bytes of the others.
     pub(crate) fn abort(
         &mut self,
         (map_index, map_id): (MapIndex, MapId),
@@ -124,7 +126,7 @@ impl Segments {
         left
     }
 
-    /// Gives back what was reserved for growth.
+    /// Frees the memory that is reserved for growth.
     pub(crate) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
     }
@@ -164,7 +166,7 @@ impl Segments {
     }
 }
 
-/// Returns true if its attempt was aborted, or it was dropped: nothing of it may be read.
+/// Returns true if its attempt was aborted, or it was dropped: its bytes must not be read.
 pub(crate) fn is_gone(segment: &LaidSegment) -> bool {
     segment.sequence == GONE
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Places: what a segment is called by those who read it. The list of a partition's segments only grows,
-//! so a place means the same segment for ever.
+//! Slots: the index of a segment in its partition, by which readers name it. The list of a
+//! partition's segments only grows, so a slot means the same segment as long as the partition
+//! exists.
 
 use lodestone_model::{LaidRun, LaidSegment, SegmentRun};
 
 use super::segment::{Segments, is_gone};
 
-/// A segment and where it starts in the partition's bytes (files first, then the memory tail).
+/// A segment and its offset in the bytes of the partition (files first, then the memory tail).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentAt {
     pub(crate) offset: u64,
     pub(crate) segment: LaidSegment,
 }
 
-/// All segments, and where they start.
+/// Returns all segments with their offsets.
 pub(crate) fn with_offsets(segments: &Segments) -> impl Iterator<Item = SegmentAt> {
     let mut offset = 0;
     segments.iter().map(move |segment| {
@@ -23,7 +24,7 @@ pub(crate) fn with_offsets(segments: &Segments) -> impl Iterator<Item = SegmentA
     })
 }
 
-/// The segments that are wanted, in runs of places that follow one another.
+/// Returns the segments that are wanted, in runs.
 pub(crate) fn selected(
     segments: &Segments,
     is_wanted: impl Fn(&LaidSegment) -> bool,
@@ -44,7 +45,7 @@ pub(crate) fn selected(
     runs
 }
 
-/// What is wrong with these runs of places, if anything is.
+/// Returns an error that says what is wrong if these are not slots of the partition, in order.
 pub(crate) fn check_slots(segments: &Segments, slots: &[SegmentRun]) -> Result<(), &'static str> {
     if slots.is_empty() || slots.iter().any(|run| run.count == 0) {
         return Err("has an empty run");
@@ -61,7 +62,7 @@ pub(crate) fn check_slots(segments: &Segments, slots: &[SegmentRun]) -> Result<(
     Ok(())
 }
 
-/// The segments at these places, which [`check_slots`].
+/// Returns the segments in these slots, which must have passed [`check_slots`].
 pub(crate) fn at(segments: &Segments, slots: &[SegmentRun]) -> Vec<SegmentAt> {
     let mut found = Vec::with_capacity(slots.iter().map(|run| run.count as usize).sum());
     let mut all = (0_u32..).zip(with_offsets(segments));

@@ -11,8 +11,9 @@ use crate::state::generation::Generation;
 use crate::state::store::Store;
 
 impl Store {
-    /// Shows an attempt to readers, if what was taken of it is what it pushed. What was dropped since, because
-    /// it has an original and could not be written, counts as taken.
+    /// Shows an attempt to readers, if its ledger here is the ledger of what it pushed. A segment
+    /// that was dropped meanwhile, because it has an original and could not be written, counts as
+    /// pushed.
     pub fn commit_map(
         &self,
         key: &ShuffleKey,
@@ -48,7 +49,7 @@ impl Store {
         })
     }
 
-    /// Drops what is held of an attempt, and takes nothing more of it.
+    /// Drops the segments of an attempt, and takes no more of it.
     pub fn abort_map(
         &self,
         key: &ShuffleKey,
@@ -68,7 +69,8 @@ impl Store {
         id: AttemptId,
     ) -> Result<(), Code> {
         let budget = &self.resources.budget;
-        // Known from now on, also if it was not before: what is on its way comes too late.
+        // The attempt is known from now on, also if it was not before: a push that is on its way
+        // comes too late.
         let attempt = attempts.open(budget, id, generation.num_maps())?;
         let is_untouched = attempts.change(budget, &attempt, |attempt| {
             let is_untouched = attempt.is_untouched();
@@ -76,11 +78,11 @@ impl Store {
             attempts.hide(id);
             Ok(is_untouched)
         })??;
-        // Drivers tell all services of a shuffle: most have nothing of most attempts.
+        // Drivers send an abort to all services of a shuffle: most have nothing of most attempts.
         if is_untouched || planted::is(Bug::AbortedKept) {
             return Ok(());
         }
-        // One that cannot be changed now does not keep the others' space.
+        // A partition that cannot be changed now must not keep the space of the others.
         let partitions = generation.all_partitions().into_iter();
         partitions
             .map(|partition| partition.abort(&self.resources, id))

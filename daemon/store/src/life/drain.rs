@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Drain: the service is about to leave. Nothing new is taken; what is held is written out, and served
-//! until it is released.
+//! Drain: the service is about to end. It takes nothing new, writes out what it has, and serves it
+//! until no application needs it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +14,7 @@ use crate::state::generation::Generation;
 use crate::state::store::Store;
 
 impl Application {
-    /// Adds what is held of it.
+    /// Adds the data of this generation.
     fn add_to(&self, held: &mut HeldData, now_ms: u64) {
         let (lease_until_ms, remote) = {
             let state = locked(&self.state);
@@ -42,9 +42,9 @@ impl Application {
 }
 
 impl Store {
-    /// From now on nothing new is taken: no shuffle, no segment. Writes out some of what remote shuffles
-    /// have in memory; to be called until [`HeldData::unwritten_bytes`] are none, or are no fewer. Whether
-    /// this is the first call.
+    /// Takes nothing new from now on, neither shuffles nor segments, and writes out some of the
+    /// data of remote shuffles that is in memory. Call until [`HeldData::unwritten_bytes`] is 0 or
+    /// stops shrinking. Returns true on the first call.
     pub fn drain(&self) -> bool {
         let is_first = !self.draining.swap(true, Relaxed);
         // Logged where it failed.
@@ -57,7 +57,7 @@ impl Store {
         self.draining.store(false, Relaxed);
     }
 
-    /// What would be lost if this store were.
+    /// Returns what would be lost with this store.
     pub fn held_data(&self) -> HeldData {
         let now_ms = self.now_ms();
         let mut held = HeldData {
@@ -71,7 +71,7 @@ impl Store {
         held
     }
 
-    /// Refuses what is new, while the store is drained.
+    /// Refuses new shuffles while the store is drained.
     pub(crate) fn check_news(&self, key: &ShuffleKey) -> Result<(), Refusal> {
         if self.is_draining() && self.generation(key, Code::UnknownShuffle).is_err() {
             return Err(Code::Draining.because(format!("{key} is new, and the service is drained")));
@@ -79,7 +79,8 @@ impl Store {
         Ok(())
     }
 
-    /// Of a batch that comes while the store is drained: what was taken of it before is there.
+    /// Answers a batch that comes while the store is drained: the segments of it that were taken
+    /// before are there.
     pub(crate) fn refuse_rest(&self, generation: &Generation, batch: &Batch<'_>) -> Vec<Code> {
         let count = batch.segments.len();
         if let Err(code) = reading(&generation.partitions).check_open() {

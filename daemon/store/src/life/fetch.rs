@@ -19,14 +19,14 @@ use crate::resource::{Resources, reading};
 use crate::state::generation::Generation;
 use crate::state::store::Store;
 
-/// A run of bytes to send.
+/// A range of bytes to send.
 #[derive(Clone, Debug)]
 pub enum Part {
     /// From an open file: readable also after the shuffle was removed.
     File {
         /// The file.
         file: Arc<dyn File>,
-        /// Where the run starts.
+        /// Where the range starts.
         offset: u64,
         /// Its length in bytes.
         length: u64,
@@ -59,7 +59,7 @@ impl ChunkData {
     }
 }
 
-/// A run of a chunk's bytes before the file is opened.
+/// A range of a chunk's bytes before the file is opened.
 enum ByteSource {
     File(FileRange),
     Memory(Bytes),
@@ -75,14 +75,14 @@ impl ByteSource {
 }
 
 impl Store {
-    /// Refuses unless the shuffle is there and may be read. For requests that name no partition:
-    /// nothing asked of an unknown shuffle is still refused, and not answered with nothing.
+    /// Refuses unless the shuffle exists and may be read. For requests that name no partition: a
+    /// request about an unknown shuffle is refused, and not answered with an empty result.
     pub fn check_readable(&self, key: &ShuffleKey) -> Result<(), Refusal> {
         let generation = self.generation(key, Code::UnknownShuffle)?;
         generation.check_readable(&reading(&generation.partitions))
     }
 
-    /// Refuses unless these are places of the partition, none of its runs empty, and in order.
+    /// Refuses unless these are slots of the partition, in order, and no run is empty.
     pub fn check_slots(
         &self,
         key: &ShuffleKey,
@@ -94,8 +94,9 @@ impl Store {
         })
     }
 
-    /// The segments of the selected map indexes, by their places. Where attempts commit only those of
-    /// attempts that did: whoever wants another one's must be told that it is not there.
+    /// Returns the segments of the selected map indexes, by their slots. If attempts commit, only
+    /// the segments of committed attempts: a reader that wants another attempt must find that it is
+    /// not there.
     pub fn layout(
         &self,
         key: &ShuffleKey,
@@ -120,7 +121,8 @@ impl Store {
         })
     }
 
-    /// The bytes of the segments at these places, which are in order, one segment after another.
+    /// Returns the bytes of the segments in these slots, which are in order, one segment after
+    /// another.
     pub fn segments(
         &self,
         key: &ShuffleKey,
@@ -177,8 +179,8 @@ impl Store {
 }
 
 impl Generation {
-    /// Shows a partition of its own, unless that is empty. An empty one is unknown: a reader must never
-    /// take nothing for all there is.
+    /// Shows a partition of this generation, unless it is empty. An empty one is unknown: a reader
+    /// must never take an empty answer for the whole partition.
     fn view<T>(
         &self,
         partition: &Partition,
@@ -209,7 +211,8 @@ fn check(
     })
 }
 
-/// The runs of a chunk's bytes. A segment is wholly on disk or wholly in the tail.
+/// Returns the sources of a chunk's bytes. All bytes of a segment are on disk or all are in the
+/// tail.
 fn sources(view: &View<'_>, chunk: &[SegmentAt]) -> Option<Vec<ByteSource>> {
     let on_disk = view.extents.bytes();
     let mut sources = Vec::new();
@@ -229,7 +232,8 @@ fn sources(view: &View<'_>, chunk: &[SegmentAt]) -> Option<Vec<ByteSource>> {
     (found == wanted).then_some(sources)
 }
 
-/// Ranges of the partition's bytes: adjacent segments are one, but none goes over `border`.
+/// Returns ranges of the partition's bytes: adjacent segments are joined, but no range crosses
+/// `border`.
 fn joined(chunk: &[SegmentAt], border: u64) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for one in chunk {

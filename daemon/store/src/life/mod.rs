@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The stages of a shuffle's life, as the requests that bring them about.
+//! The stages of a shuffle's life, one file for each.
 
 pub(crate) mod commit;
 pub(crate) mod drain;

@@ -13,7 +13,7 @@ use crate::state::attempt::Attempt;
 use crate::state::generation::Generation;
 use crate::state::store::Store;
 
-/// Segments of one attempt: their numbers, here and in blocks, have 31 bits on the wire.
+/// Segments of one attempt: their numbers, in the attempt and in blocks, have 31 bits on the wire.
 const SEQUENCES_MAX: usize = 1 << 31;
 
 /// Whose segments these are, and which.
@@ -23,8 +23,8 @@ pub struct Batch<'a> {
     pub map_index: MapIndex,
     /// Its attempt.
     pub map_id: MapId,
-    /// Number of the first segment among all that the attempt pushes: what the batch is called when it comes
-    /// again.
+    /// Number of the first segment among all that the attempt pushes: the name of the batch when
+    /// the client repeats it.
     pub first_segment: u32,
     /// The segments, in the order of their bytes.
     pub segments: &'a [Segment],
@@ -33,11 +33,11 @@ pub struct Batch<'a> {
 }
 
 impl Store {
-    /// Takes the segments of a batch. One code per segment, in order; a refusal as a whole has no
+    /// Takes the segments of a batch. Returns one code per segment, in order. A refusal has no
     /// effect at all.
     pub fn push_batch(&self, key: &ShuffleKey, batch: &Batch<'_>) -> Result<Vec<Code>, Refusal> {
         let generation = match self.generation(key, Code::TooLate) {
-            // Late is an answer per segment, whether it is late for all or only for some.
+            // "Too late" is an answer per segment, also if it is the same for all of them.
             Err(refusal) if refusal.code == Code::TooLate => {
                 return Ok(vec![Code::TooLate; batch.segments.len()]);
             }
@@ -58,8 +58,9 @@ impl Store {
         Ok(self.take_batch(&generation, batch, &partitions))
     }
 
-    /// A prefix, which grows when the batch comes again. The attempt's lock is held meanwhile: its
-    /// batches wait for one another, those of others do not.
+    /// Takes a prefix of the batch, which grows when the batch is repeated. The attempt's lock is
+    /// held meanwhile: batches of the same attempt wait for one another, those of other attempts do
+    /// not.
     fn take_batch(
         &self,
         generation: &Generation,
@@ -92,7 +93,8 @@ impl Store {
             attempt.take(batch.first_segment, more);
             Ok(codes)
         });
-        // Not before: while the disks are slow, other batches of the attempt would wait for the relief.
+        // Only now: while the disks are slow, other batches of the attempt would wait for this
+        // write.
         self.write_out_if_short();
         match taken {
             Ok(Ok(codes)) => codes,
@@ -156,7 +158,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// What makes a batch malformed as a whole, looked at before anything is done.
+/// Refuses a batch that is malformed as a whole, before anything is done.
 fn check_batch(spec: &ShuffleSpec, batch: &Batch<'_>) -> Result<(), Refusal> {
     let malformed = |detail: String| Err(Code::Malformed.because(detail));
     let (map_index, segments, body) = (batch.map_index, batch.segments, batch.body);

@@ -11,8 +11,8 @@ use crate::state::generation::Generation;
 use crate::state::store::Store;
 
 impl Store {
-    /// Registers a shuffle before its first push. Repeating it with the same numbers changes
-    /// nothing; a higher generation or attempt replaces the older one, whose files go.
+    /// Registers a shuffle before its first push. A repetition with the same numbers changes
+    /// nothing. A higher generation or attempt replaces the older one, whose files are removed.
     pub fn register_shuffle(&self, key: &ShuffleKey, spec: ShuffleSpec) -> Result<(), Refusal> {
         let Some(attempt) = key.attempt else {
             return Err(Code::Malformed.because("a shuffle is registered with an attempt"));

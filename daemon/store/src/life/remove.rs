@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Remove: of a shuffle, of an application, and of applications whose lease ran out.
+//! Remove: a shuffle, an application, and applications whose lease expired.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ const LEASE_MS: (u64, u64) = (10_000, 3_600_000);
 type Taken = (ShuffleId, Arc<Generation>);
 
 impl Store {
-    /// Drops a shuffle: the named generation and older ones, or with `None` whichever is current. A
-    /// tombstone stays, so that late pushes are told that they are late.
+    /// Drops a shuffle: the named generation and older ones, or with `None` the current one. A
+    /// tombstone stays, so that late pushes get a code that says that they are late.
     pub fn remove_shuffle(
         &self,
         app: &AppId,
@@ -58,7 +58,7 @@ impl Store {
         Ok(())
     }
 
-    /// Drops everything of the application. One that is not known is dropped already.
+    /// Drops everything of the application. An application that is not known is dropped already.
     pub fn end_application(&self, app: &AppId, attempt: AppAttempt) -> Result<(), Refusal> {
         let Ok(application) = self.application(app) else {
             return Ok(());
@@ -72,7 +72,7 @@ impl Store {
         Ok(())
     }
 
-    /// Renews the application's lease and says for how long.
+    /// Renews the application's lease and returns its length.
     pub fn renew_lease(
         &self,
         app: &AppId,
@@ -95,12 +95,11 @@ impl Store {
         Ok(granted)
     }
 
-    /// Ends what has no lease any more, and says of which applications. To be called every few
-    /// seconds.
+    /// Ends applications whose lease expired, and returns them. Call every few seconds.
     ///
     /// An application whose executors registered with Spark's own protocol, which knows no leases,
-    /// is kept as long as one of its directories is there: its original blocks must stay readable.
-    /// It only loses the shuffles that a lease was for.
+    /// is kept as long as one of its directories exists: its original blocks must stay readable. It
+    /// loses only the registered shuffles.
     pub fn expire_leases(&self) -> Vec<AppId> {
         let now_ms = self.resources.now_ms();
         let applications: Vec<_> = reading(&self.applications)
@@ -146,7 +145,7 @@ impl Store {
             .is_some()
     }
 
-    /// Drops the application if `still` holds; says whether it did.
+    /// Drops the application if `still` holds. Returns true if it did.
     fn forget(
         &self,
         app: &AppId,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The segments of an attempt that never was are taken out, and their space goes back: memory is closed
-//! up, and where they are in files there are holes.
+//! Removes the segments of an aborted attempt and frees their space: gaps in memory are closed, and
+//! holes are punched in files.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::extents::FileRange;
 use super::partition::{Inner, Partition, Phase};
 use crate::resource::Resources;
 
-/// Disks give back whole blocks: smaller holes are none.
+/// Disks free whole blocks: a smaller hole would free nothing.
 const HOLE_BYTES_MIN: u64 = 4096;
 
 impl Partition {
@@ -44,8 +44,9 @@ impl Partition {
 }
 
 impl Inner {
-    /// Marks the segments as gone, closes up the tail, and says where in files their bytes are. Readers
-    /// that share the tail keep it from being closed up: the bytes stay then, and nobody finds them.
+    /// Marks the segments as gone, closes the gaps in the tail, and returns the ranges of files
+    /// that hold their bytes. If readers share the tail, it is not changed: the bytes stay, and no
+    /// reader finds them.
     fn abort(&mut self, attempt: (MapIndex, MapId)) -> Vec<FileRange> {
         let (map_index, map_id) = attempt;
         let is_its =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the next start of the daemon must know of a partition.
+//! A partition as an entry of the handover.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ impl PartitionEntry {
 }
 
 impl Partition {
-    /// Writes out what is in memory, and says what is where. OVERLOADED if others do not let go of it.
+    /// Writes out the data in memory, and returns the entry. OVERLOADED if another thread holds the
+    /// lock for too long.
     pub(crate) fn to_entry(
         &self,
         resources: &Resources,
@@ -51,7 +52,7 @@ impl Partition {
         })
     }
 
-    /// As it was noted.
+    /// Returns the partition that the entry describes.
     pub(crate) fn from_entry(
         entry: PartitionEntry,
         resources: &Resources,

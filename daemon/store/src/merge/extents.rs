@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where on disk the bytes of a partition are: a list of runs, in the order of the partition.
+//! Where on disk the bytes of a partition are: a list of extents, in the order of the partition.
 
 use serde::{Deserialize, Serialize};
 
 use crate::resource::home::DataFile;
 
-/// One run of a partition's bytes.
+/// Consecutive bytes of a partition that are consecutive in one file.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Extent {
     file: DataFile,
@@ -15,7 +15,7 @@ struct Extent {
     end: u64,
 }
 
-/// A run of bytes in a file.
+/// A range of bytes in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileRange {
     pub(crate) file: DataFile,
@@ -23,7 +23,7 @@ pub(crate) struct FileRange {
     pub(crate) length: u64,
 }
 
-/// The runs that make up what was written of a partition.
+/// The extents that hold all bytes of a partition that were written out.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Extents {
     list: Vec<Extent>,
@@ -35,7 +35,7 @@ impl Extents {
         self.list.last().map_or(0, |last| last.end)
     }
 
-    /// Appends a run; one that continues the last is joined with it.
+    /// Appends a range; one that continues the last is joined with it.
     pub(crate) fn push(&mut self, range: FileRange) {
         if range.length == 0 {
             return;
@@ -62,7 +62,8 @@ impl Extents {
         self.list.push(Extent { file, offset, end });
     }
 
-    /// The runs that hold a range of the partition's bytes; nothing beyond [`Extents::bytes`].
+    /// Returns the file ranges that hold a range of the partition's bytes; nothing beyond
+    /// [`Extents::bytes`].
     pub(crate) fn ranges(&self, offset: u64, length: u64) -> impl Iterator<Item = FileRange> {
         let first = self.list.partition_point(|extent| extent.end <= offset);
         let before = first.checked_sub(1).and_then(|at| self.list.get(at));
@@ -86,7 +87,7 @@ impl Extents {
         self.list.clear();
     }
 
-    /// Gives back what was reserved for growth.
+    /// Frees the memory that is reserved for growth.
     pub(crate) fn shrink(&mut self) {
         self.list.shrink_to_fit();
     }

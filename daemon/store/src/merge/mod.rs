@@ -2,10 +2,10 @@
 //! Merge: segments of many maps become one partition, in memory first, then on disk.
 //!
 //! ```text
-//! segment --append--> tail (memory) --write-out--> extents: runs of bytes in files
+//! segment --append--> tail (memory) --write out--> extents: byte ranges of files
 //!                                    \
 //!                                     with others: memory becomes short
-//!                                     alone: there is none left
+//!                                     alone: no memory is left
 //! ```
 
 mod abort;

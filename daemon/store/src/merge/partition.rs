@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One merged partition: memory tail, runs of bytes on disk, segment index.
+//! One merged partition: memory tail, extents on disk, segment index.
 //!
-//! The partition's bytes are those of its extents followed by the tail. Segments are appended to the
-//! tail, and stay there as long as there is memory. When there is none, tail and segment go to disk in
-//! one positioned write, and the extents grow only when every byte was taken. A write that fails takes
-//! the segments of the tail out of the index if their originals exist. A torn byte is never visible.
+//! The partition's bytes are those of its extents followed by the tail. Segments are appended to
+//! the tail, and stay there as long as there is memory. When there is none, tail and segment go to
+//! disk in one positioned write, and the extents grow only when the disk took every byte. If a
+//! write fails, the segments of the tail are removed from the index if their originals exist. A
+//! torn byte is never visible.
 //!
 //! Files are opened for each write and closed again: ten thousand partitions need no descriptors.
 
@@ -26,15 +27,15 @@ use crate::resource::home::{DataFile, Home};
 use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex};
 
-/// What a partition costs beside its segments, for the budget: the struct, its map entry,
+/// Memory that a partition needs beside its segments, for the budget: the struct, its map entry,
 /// allocations.
 pub(crate) const PARTITION_BYTES: usize = 416;
 
-/// From this size on a segment is written by itself as cheaply as it is copied to the tail and written
-/// from there, when it has left the processor's caches.
+/// A segment of this size or more is written directly as cheaply as it is copied to the tail and
+/// written from there, when it has left the processor's caches.
 const LARGE_BYTES: usize = 64 * 1024;
 
-/// What of a partition of Spark's own push is written together.
+/// Bytes of a partition of Spark's own push that are written together.
 const SPARK_WRITE_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -42,9 +43,9 @@ pub(crate) struct Partition {
     reduce: ReduceId,
     kind: Kind,
     home: Arc<Home>,
-    /// Bytes in the tail: a hint, for finding the largest tails without taking locks.
+    /// Bytes in the tail: a hint, to find the largest tails without taking locks.
     tail_hint: AtomicUsize,
-    /// Whether readers have taken them: also a hint.
+    /// True if readers have taken these bytes: also a hint.
     read_hint: AtomicBool,
     inner: TimedMutex<Inner>,
 }
@@ -90,14 +91,14 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Bytes in memory, counted from the first one that is; fewer if there are no more.
+    /// Returns the bytes in this range of the tail; fewer if the tail is shorter.
     pub(crate) fn in_memory(&self, range: &Range<usize>) -> Vec<Bytes> {
         self.tail.share(range)
     }
 }
 
 impl Inner {
-    /// Heap memory of what says where the segments are.
+    /// Heap memory of segment index and extents.
     pub(super) fn index_bytes(&self) -> usize {
         self.segments.heap_bytes() + self.extents.heap_bytes()
     }
@@ -133,7 +134,8 @@ impl Partition {
         self.reduce
     }
 
-    /// Whether what cannot be written now may be dropped: it has an original.
+    /// Returns true if segments that cannot be written now may be dropped, because they have
+    /// originals.
     pub(super) fn may_drop(&self, inner: &Inner) -> bool {
         let has_originals = self.kind.has_originals() || planted::is(Bug::RemoteDropped);
         has_originals && inner.phase == Phase::Open
@@ -152,18 +154,18 @@ impl Partition {
         self.lock().map_or(0, |inner| inner.segments.bytes())
     }
 
-    /// A thread that panicked here may have left index and bytes disagreeing: such a partition is
-    /// lost.
+    /// A thread that panicked while it held this lock may have left index and bytes different: such
+    /// a partition is lost.
     pub(super) fn lock(&self) -> Result<TimedGuard<'_, Inner>, Code> {
         self.inner.lock()
     }
 
-    /// The same, however long those who write it need.
+    /// Locks like `lock`, but waits as long as the threads that write the partition need.
     pub(super) fn wait(&self) -> Result<TimedGuard<'_, Inner>, Code> {
         self.inner.wait()
     }
 
-    /// The same, for who has to come to an end.
+    /// Locks like `lock`, but with the shared shutdown deadline.
     pub(super) fn lock_before(
         &self,
         deadline: &ShutdownDeadline,
@@ -171,7 +173,7 @@ impl Partition {
         deadline.lock(&self.inner)
     }
 
-    /// Its lock, if nobody has it, and it is there and has something in memory.
+    /// Returns the lock if it is free, and the partition exists and has something in memory.
     pub(super) fn try_lock_with_tail(&self) -> Option<TimedGuard<'_, Inner>> {
         let inner = self.inner.try_lock()?;
         (inner.phase != Phase::Removed && inner.tail.len() > 0).then_some(inner)
@@ -204,7 +206,7 @@ impl Partition {
         if inner.phase != Phase::Open {
             return Err(Code::TooLate);
         }
-        // Spark's own push names no attempt: two of them need not have the same bytes.
+        // Spark's own push names no attempt: the blocks of two attempts may have different bytes.
         if inner.segments.has_map(segment.map_index) {
             return Err(Code::Duplicate);
         }
@@ -212,7 +214,8 @@ impl Partition {
             return Err(Code::Overloaded);
         }
         if self.kind.has_originals() {
-            // What no disk would take is not taken into memory either: it would be dropped soon.
+            // Refuse early if no disk accepts writes: the segment would be dropped at the next
+            // write.
             self.home.disk(resources, self.reduce)?;
         }
         let may_stay = !self.must_leave(resources, inner, bytes);
@@ -224,8 +227,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Writes the tail and the segment to disk; of a long tail as much as makes room for the segment. What
-    /// has no original stays in memory if no disk takes it.
+    /// Writes the tail and the segment to disk; of a long tail only as much as makes room for the
+    /// segment. A segment without an original stays in memory if no disk takes it.
     fn write_through(
         &self,
         resources: &Resources,
@@ -261,16 +264,17 @@ impl Partition {
             .resize_metadata(before, inner.segments.heap_bytes());
     }
 
-    /// Whether the segment goes to disk at once.
+    /// Returns true if the segment goes to disk at once.
     fn must_leave(&self, resources: &Resources, inner: &Inner, bytes: &[u8]) -> bool {
         match self.home.as_ref() {
-            // A long tail would have to be written before it: that is for who relieves memory.
+            // A long tail would have to be written first: the thread that writes out when memory is
+            // short does this.
             Home::Ours { .. } => {
                 bytes.len() >= LARGE_BYTES
                     && !inner.tail.is_long(&resources.pages)
                     && is_crowded(&resources.budget, inner)
             }
-            // Executors read the file: all of it must be there when finalize is answered.
+            // Executors read the file: all of it must be on disk when finalize is answered.
             Home::Spark { .. } => inner.tail.len() + bytes.len() >= SPARK_WRITE_BYTES,
         }
     }
@@ -293,7 +297,7 @@ impl Partition {
         self.update_tail_hints(inner);
     }
 
-    /// Drops what is in memory only. The places of these segments are empty from now on.
+    /// Drops the segments that are only in memory. Their slots are empty from now on.
     pub(super) fn drop_tail(&self, resources: &Resources, inner: &mut Inner, code: Code) {
         if planted::is(Bug::FailedWriteDropsAll) {
             inner.on_file = 0;
@@ -304,7 +308,7 @@ impl Partition {
         resources
             .budget
             .resize_metadata(before, inner.segments.heap_bytes());
-        // What comes next is the first of the tail, and stands behind the places that stay.
+        // The next segment is the first of the tail, and comes behind the slots that stay.
         inner.on_file = inner.segments.len();
         self.clear_tail(inner);
         if dropped > 0 {
@@ -329,7 +333,8 @@ impl Partition {
         Ok(inner.segments.len() > 0)
     }
 
-    /// Shows a partition that may be read to `read`. Holds its lock meanwhile: no disk work in it.
+    /// Calls `read` with a partition that may be read. Holds its lock meanwhile: no disk work in
+    /// `read`.
     pub(crate) fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> Result<T, Code> {
         let inner = self.lock()?;
         match inner.phase {
@@ -343,8 +348,8 @@ impl Partition {
         }
     }
 
-    /// A reader was given so many of its bytes. Who has taken nearly all (of what was aborted nobody takes
-    /// anything) may come back, if its task is run again, but is not expected to.
+    /// Counts bytes that a reader took. A reader that has taken nearly all (no reader takes aborted
+    /// segments) may come back if its task is run again, but the store does not expect it.
     pub(crate) fn count_read(&self, bytes: u64) {
         let Ok(mut inner) = self.lock() else {
             return;
@@ -357,8 +362,8 @@ impl Partition {
         }
     }
 
-    /// Forgets everything and removes its own file. Readers that have it open keep it; what is in
-    /// the shared file goes with the shuffle.
+    /// Forgets everything and removes the partition's own file. Readers that have it open keep it.
+    /// The shared file is removed with the shuffle.
     pub(crate) fn remove(&self, resources: &Resources) {
         // A lost partition still has a file to remove, and memory to give back.
         let mut inner = self.inner.wait_for_what_is_left();
@@ -393,8 +398,9 @@ impl Partition {
     }
 }
 
-/// Whether a large segment is not worth a copy that will be driven out again soon. What has begun to go
-/// to disk goes on to do so, and leaves the memory to partitions that are wholly there.
+/// Returns true if a large segment is not worth a copy that will be written out soon. A partition
+/// that has begun to go to disk continues to do so, and leaves the memory to partitions that are
+/// only in memory.
 fn is_crowded(budget: &Budget, inner: &Inner) -> bool {
     match inner.own {
         Some(_) => budget.is_scarce(),

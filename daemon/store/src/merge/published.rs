@@ -19,7 +19,7 @@ use crate::resource::Resources;
 use crate::resource::dirs::{HashedDirs, MergedFile};
 use crate::resource::disk::code_of;
 
-/// Freezes a partition and puts all of it on disk. On failure the partition is of no use.
+/// Freezes a partition and writes all of it to disk. After a failure the partition cannot be used.
 pub(crate) fn publish(
     partition: &Partition,
     resources: &Resources,
@@ -27,12 +27,13 @@ pub(crate) fn publish(
     key: &ShuffleKey,
     reduce: ReduceId,
 ) -> Result<(), Code> {
-    // Before the freeze: should the write fail, an open partition keeps what is on disk already.
+    // Write before the freeze: if the write fails, an open partition keeps the segments that are on
+    // disk already.
     let written = partition.write_out(resources);
     if !partition.freeze(resources)? {
         return written;
     }
-    // A block may have come between the two.
+    // A block may have arrived between the two.
     partition.write_out(resources)?;
     let (index, meta) = partition.view(|view| describe(view.segments))??;
     let (index_path, meta_path) = paths(dirs, key, reduce);

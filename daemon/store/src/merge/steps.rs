@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What remote shuffles have in memory only is written out in steps, while the store goes on: by who
-//! drains it, and before it is closed.
+//! Writes out the data of remote shuffles in steps, while the store serves: when an operator drains
+//! it, and before it is closed.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use lodestone_model::Code;
 use super::partition::Partition;
 use crate::resource::Resources;
 
-/// Bytes that are written out in a step: whoever waits for it learns how far it is.
+/// Bytes that are written out in a step. After each step the caller learns the progress.
 pub const STEP_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A partition, how much of it is in memory only, and its position among all of them.
+/// A partition, the length of its tail, and its position among all of them.
 type Unwritten = (usize, u64, Arc<Partition>);
 
 /// Bytes that these partitions have in memory only.
@@ -21,8 +21,8 @@ pub(crate) fn unwritten_bytes(partitions: impl Iterator<Item = Arc<Partition>>) 
     unwritten(partitions).map(|(_, bytes, _)| bytes).sum()
 }
 
-/// Writes out some of them, and says how many: none if there are none that can be written. While
-/// pushes come in there may be as many afterwards as before.
+/// Writes out some of them, and returns how many bytes; 0 if nothing can be written. While pushes
+/// arrive, there may be as many unwritten bytes afterwards as before.
 pub(crate) fn write_some_out(
     resources: &Resources,
     partitions: impl Iterator<Item = Arc<Partition>>,
@@ -32,7 +32,8 @@ pub(crate) fn write_some_out(
         // It stays in memory if it cannot be written, and is served from there.
         match partition.write_out(resources) {
             Ok(()) => written += bytes,
-            // A thread panicked with this one, and nobody can write it; the others can be.
+            // A thread panicked while it changed this partition, so it cannot be written; the
+            // others can.
             Err(Code::Internal) => {}
             Err(code) => return Err(code),
         }
@@ -40,8 +41,8 @@ pub(crate) fn write_some_out(
     Ok(written)
 }
 
-/// The largest ones, in order: what was pushed since the step before is not written in small pieces
-/// as long as there is anything larger.
+/// Returns the largest ones, in order: segments that were pushed since the step before are not
+/// written in small pieces as long as there is anything larger.
 fn next_step(partitions: impl Iterator<Item = Arc<Partition>>) -> Vec<Unwritten> {
     let mut all: Vec<_> = unwritten(partitions).collect();
     all.sort_by_key(|(_, bytes, _)| Reverse(*bytes));

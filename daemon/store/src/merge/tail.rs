@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What of a partition is in memory: blocks of whole segments, one after another. A long tail is written
-//! out block by block, with the partition's lock free in between, and grows at its end meanwhile.
+//! The part of a partition that is in memory: parts of whole segments, one after another. A long
+//! tail is written out part by part, with the partition's lock free in between, and grows at its
+//! end meanwhile.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::resource::pages::Pages;
 #[derive(Debug)]
 struct TailPart {
     bytes: Arc<PagedBytes>,
-    /// Segments that were appended, those that are gone too.
+    /// Segments that were appended, including aborted ones.
     segments: usize,
 }
 
@@ -49,13 +50,13 @@ impl Tail {
         parts.flat_map(|part| part.bytes.slices()).collect()
     }
 
-    /// The bytes of the first block.
+    /// Returns the bytes of the first part.
     pub(super) fn first_slices(&self) -> Vec<&[u8]> {
         let first = self.parts.first().into_iter();
         first.flat_map(|part| part.bytes.slices()).collect()
     }
 
-    /// Lets go of the first block, and says how many segments were appended to it.
+    /// Drops the first part, and returns how many segments were appended to it.
     pub(super) fn drop_first(&mut self) -> usize {
         if self.parts.is_empty() {
             return 0;
@@ -65,7 +66,7 @@ impl Tail {
         first.segments
     }
 
-    /// Copies a segment to the end, or says that there is no memory.
+    /// Copies a segment to the end. Returns false if there is no memory.
     pub(super) fn try_append(&mut self, pages: &Arc<Pages>, segment: &[u8]) -> bool {
         let has_grown = self
             .grow_last(pages.part_bytes(), segment)
@@ -74,7 +75,7 @@ impl Tail {
                 let has_grown = bytes.try_append(segment);
                 if has_grown {
                     let bytes = Arc::new(bytes);
-                    // Most tails have one block, and there are many tails.
+                    // Most tails have one part, and there are many tails.
                     self.parts.reserve_exact(1);
                     self.parts.push(TailPart { bytes, segments: 1 });
                 }
@@ -86,7 +87,7 @@ impl Tail {
         has_grown
     }
 
-    /// None: there is no last block, or it is long enough, or readers share it.
+    /// Returns `None` if there is no last part, or it is long enough, or readers share it.
     fn grow_last(&mut self, part_bytes: usize, segment: &[u8]) -> Option<bool> {
         let last = self.parts.last_mut()?;
         if last.bytes.len() >= part_bytes {
@@ -97,7 +98,8 @@ impl Tail {
         Some(has_grown)
     }
 
-    /// Keeps only these ranges, which are in order, or says that it cannot: readers share what would move.
+    /// Keeps only these ranges, which are in order. Returns false if readers share bytes that would
+    /// move.
     pub(super) fn try_keep(&mut self, ranges: &[Range<usize>]) -> bool {
         let mut start = 0;
         let mut changes = Vec::new();
@@ -121,7 +123,8 @@ impl Tail {
         true
     }
 
-    /// A range of the bytes, shared and not copied; shorter if the range goes over the end.
+    /// Returns a range of the bytes, shared and not copied; shorter if the range goes beyond the
+    /// end.
     pub(super) fn share(&self, range: &Range<usize>) -> Vec<Bytes> {
         let mut start = 0;
         let mut shared = Vec::new();
@@ -141,7 +144,7 @@ impl Tail {
     }
 }
 
-/// What of the ranges is in `part`, counted from its start.
+/// Returns the parts of the ranges that are in `part`, counted from its start.
 fn within(ranges: &[Range<usize>], part: Range<usize>) -> Vec<Range<usize>> {
     let cut = |range: &Range<usize>| range.start.max(part.start)..range.end.min(part.end);
     let inside = ranges.iter().map(cut).filter(|range| !range.is_empty());
@@ -162,14 +165,14 @@ mod tests {
 
     const PART_BYTES: usize = 64 * 1024;
 
-    /// Three of them are a block.
+    /// Three of them are a part.
     const SEGMENT: usize = PART_BYTES / 8 * 3;
 
     fn pages() -> Arc<Pages> {
         Pages::new(Arc::new(Budget::new(1 << 30)), PART_BYTES)
     }
 
-    /// A tail of segments of this length, and what is in it.
+    /// Returns a tail of segments of this length, and its content.
     fn tail(segments: u8) -> (Tail, Vec<u8>) {
         let pages = pages();
         let mut tail = Tail::default();
@@ -222,7 +225,7 @@ mod tests {
         assert!(!tail.try_keep(&kept));
         assert_eq!(content(&tail), all);
         drop(reader);
-        // The last block stays as it is: who has the end of it is not in the way.
+        // The last part does not change: a reader that shares its end does not prevent it.
         let (mut tail, _) = self::tail(5);
         let reader = tail.share(&(4 * SEGMENT..4 * SEGMENT + 1));
         assert!(tail.try_keep(&[SEGMENT..5 * SEGMENT]));

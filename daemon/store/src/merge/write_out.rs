@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where the bytes of a partition go when they leave memory.
 //!
-//! A partition that is expected to stay small goes to a file that the partitions of the shuffle share
-//! on a disk: most partitions of most shuffles need no file. One that is expected to become large, or
-//! did so all the same, has a file of its own, which a disk with a head reads in one go.
+//! A partition that is expected to stay small goes to a file that the partitions of the shuffle
+//! share on a disk: most partitions of most shuffles need no file. A partition that is expected to
+//! become large, or became large unexpectedly, has a file of its own, which a disk with a head
+//! reads in one go.
 
 use std::io;
 
@@ -21,7 +22,7 @@ use crate::resource::timed_mutex::TimedGuard;
 /// Up to this size a partition is small.
 const SMALL_BYTES: u64 = 1024 * 1024;
 
-/// What is written in one go.
+/// The data of one write.
 enum What<'a> {
     /// The tail, and these bytes behind it.
     AllAnd(&'a [u8]),
@@ -49,13 +50,13 @@ pub(super) struct OwnFile {
 }
 
 impl Partition {
-    /// Writes to disk what is in memory, and gives the memory back. Waits for the partition's lock, which it
-    /// lets go of after each block: others append to a long tail meanwhile, and what they append stays.
+    /// Writes out the tail and frees its memory. Waits for the partition's lock, and releases it
+    /// after each part: other threads append to a long tail meanwhile, and their segments stay.
     pub(crate) fn write_out(&self, resources: &Resources) -> Result<(), Code> {
         self.write_out_locking(resources, || self.wait())
     }
 
-    /// The same, with another way to wait.
+    /// Writes out like `write_out`, with another way to wait.
     pub(super) fn write_out_locking<'a>(
         &'a self,
         resources: &Resources,
@@ -77,14 +78,14 @@ impl Partition {
         }
     }
 
-    /// Writes the first block of the tail, and says how long it is.
+    /// Writes the first part of the tail, and returns its length.
     pub(super) fn write_first_locked(
         &self,
         resources: &Resources,
         inner: &mut Inner,
     ) -> Result<usize, Code> {
         let before = inner.tail.len();
-        // Of a block that was aborted as a whole nothing is left to write.
+        // A part whose segments were all aborted has nothing to write.
         if !inner.tail.first_slices().is_empty() {
             self.write(resources, inner, &What::FirstPart)?;
         }
@@ -93,8 +94,8 @@ impl Partition {
         Ok(before - inner.tail.len())
     }
 
-    /// Writes the tail, and `more` behind it. If that fails the segments of a tail that has originals
-    /// are dropped; a remote partition keeps its tail, because there is nothing else.
+    /// Writes the tail, and `more` behind it. If that fails, the segments of a tail with originals
+    /// are dropped; a remote partition keeps its tail, because there are no originals.
     pub(super) fn write_out_locked(
         &self,
         resources: &Resources,
@@ -109,7 +110,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Writes some of what is in memory. If that fails the segments of a tail that has originals are dropped.
+    /// Writes some of the data in memory. If that fails, the segments of a tail with originals are
+    /// dropped.
     fn write(&self, resources: &Resources, inner: &mut Inner, what: &What<'_>) -> Result<(), Code> {
         let written = self.write_to_any_disk(resources, inner, what);
         if let Err(code) = written
@@ -120,7 +122,7 @@ impl Partition {
         written
     }
 
-    /// Tries one place after another, until one takes the bytes or there is none left.
+    /// Tries one file after another, until one takes the bytes or none is left.
     fn write_to_any_disk(
         &self,
         resources: &Resources,
@@ -160,8 +162,8 @@ impl Partition {
         Err(refusal)
     }
 
-    /// Writes `slices` to the shared file of a disk or to the partition's own, which ends at `end`, and
-    /// says where they begin.
+    /// Writes `slices` to the shared file of a disk or to the partition's own, which ends at `end`,
+    /// and returns the offset of the first byte.
     fn put(
         &self,
         resources: &Resources,
@@ -197,18 +199,18 @@ impl Partition {
         }
         let disk = self.home().disk(resources, self.reduce())?;
         let bytes = inner.extents.bytes() + length;
-        // What is being written through is not in the index yet.
+        // The segment that is being written through is not in the index yet.
         let maps = inner.segments.len() as u64 + 1;
         let expected = bytes.max(bytes.saturating_mul(u64::from(*num_maps)) / maps);
         let is_large = expected > SMALL_BYTES;
         Ok(match inner.own {
             None if is_large => DataFile::Own(disk),
-            // Of a file on a bad disk the rest is elsewhere.
+            // The file is on a bad disk: the rest goes to another one.
             _ => DataFile::Shared(disk),
         })
     }
 
-    /// Takes note of where the next bytes of the partition are.
+    /// Records the position of the next bytes of the partition.
     pub(super) fn record_extent(&self, resources: &Resources, inner: &mut Inner, range: FileRange) {
         if let DataFile::Own(disk) = range.file {
             let bytes = range.offset + range.length;

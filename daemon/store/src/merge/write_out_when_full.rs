@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When memory is short tails that readers have taken are written out, then the largest, many in one write.
+//! When memory is short, writes out tails that readers have taken, then the largest, many in one
+//! write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use crate::resource::home::DataFile;
 use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::TimedGuard;
 
-/// What is written together: enough that the call costs nothing beside the bytes, and little enough
-/// that those who want to append to one of the partitions do not wait for long.
+/// Bytes of a group: so many that the call costs nothing beside the bytes, and so few that appends
+/// to one of the partitions do not wait for long.
 const GROUP_BYTES: usize = 1024 * 1024;
 
-/// How many partitions are written together. With these and their bytes a write stays below the
-/// number of slices that the system takes at once (1,024).
+/// Partitions of a group. With these and their bytes a write stays below the number of slices that
+/// the system takes at once (1,024).
 const GROUP_PARTITIONS: usize = 512;
 
 /// A partition that has something in memory.
@@ -29,15 +30,16 @@ struct Candidate {
     partition: Arc<Partition>,
 }
 
-/// What is written of one partition, under its lock: nobody appends meanwhile.
+/// The tail of one partition that is being written, under its lock: no other thread appends
+/// meanwhile.
 struct WriteOutPart<'a> {
     partition: &'a Partition,
     inner: TimedGuard<'a, Inner>,
 }
 
-/// If memory is short, writes out what readers have taken, and the largest tails, until it is not.
-/// One thread does so at a time; the others go on, and write their own partitions through should the
-/// rest of the room go too.
+/// If memory is short, writes out tails that readers have taken, and the largest tails, until it is
+/// not. One thread does so at a time; the others continue, and write their own partitions through
+/// if no room is left.
 ///
 /// `partitions` are all that may be written out, each with the position of its generation.
 pub(crate) fn write_out_if_short<Partitions>(
@@ -87,7 +89,7 @@ impl Candidate {
     }
 }
 
-/// Cuts into runs of one generation that are small enough to be written together.
+/// Cuts the list into groups of one generation that are small enough to be written together.
 fn groups(chosen: &[Candidate]) -> impl Iterator<Item = &[Candidate]> {
     let mut bytes = 0;
     let mut count = 0;
@@ -105,10 +107,11 @@ fn groups(chosen: &[Candidate]) -> impl Iterator<Item = &[Candidate]> {
     })
 }
 
-/// Writes out partitions of one generation: those whose next bytes go to the file that they share on
-/// a disk in one write, each other alone. A failure is logged and taken note of where it happens.
+/// Writes out partitions of one generation: those whose next bytes go to the shared file of a disk
+/// in one write, each other one alone. A failure is logged and recorded where it happens.
 ///
-/// What is locked while a disk works goes to that disk: one that hangs holds nothing of another's.
+/// All locks that are held while a disk works belong to partitions on this disk: a disk that hangs
+/// blocks no partition on another one.
 fn write_out_group(resources: &Resources, candidates: &[Candidate]) {
     let mut by_disk: BTreeMap<DiskIndex, Vec<&Partition>> = BTreeMap::new();
     for candidate in candidates {
@@ -126,7 +129,8 @@ fn write_out_group(resources: &Resources, candidates: &[Candidate]) {
 }
 
 impl Partition {
-    /// The disk to whose shared file its tail goes. One that does not is written out here.
+    /// Returns the disk to whose shared file the tail goes. A partition that goes to its own file
+    /// is written out here.
     fn shared_disk(&self, resources: &Resources) -> Option<DiskIndex> {
         let mut inner = self.try_lock_with_tail()?;
         let Ok(file) = self.next_file(resources, &inner, inner.tail.len() as u64) else {
@@ -176,7 +180,7 @@ fn write_shared(resources: &Resources, disk: DiskIndex, parts: Vec<WriteOutPart<
     }
 }
 
-/// There may be another disk, and if not each drops what it must.
+/// Another disk may take the bytes; if none does, each partition drops its segments if it may.
 fn write_alone(resources: &Resources, partition: &Partition) {
     if let Some(mut inner) = partition.try_lock_with_tail() {
         let _ = partition.write_out_locked(resources, &mut inner, &[]);
@@ -184,7 +188,7 @@ fn write_alone(resources: &Resources, partition: &Partition) {
 }
 
 impl<'a> WriteOutPart<'a> {
-    /// If it still goes to the file that is shared on this disk.
+    /// Returns the partition with its lock, if it still goes to the shared file of this disk.
     fn of(resources: &Resources, partition: &'a Partition, disk: DiskIndex) -> Option<Self> {
         let inner = partition.try_lock_with_tail()?;
         let file = partition.next_file(resources, &inner, inner.tail.len() as u64);

@@ -2,22 +2,23 @@
 //! The memory budget: tails of partitions, and metadata (segment indexes and the things around
 //! them).
 //!
-//! Metadata cannot be written out, so it comes first: what is left of the limit is the *room* for
-//! tails. Above three quarters of the room one thread writes out the largest tails until half is in
-//! use; a tail that would pass the whole room is not grown, its partition is written through to disk.
-//! Large segments take a little less than three quarters, so that they do not start it, and those of partitions
-//! that are on disk already only a quarter.
+//! Metadata cannot be written out, so it comes first: the rest of the limit is the *room* for
+//! tails. If tails take more than three quarters of the room, one thread writes out the largest
+//! tails until they take half of it. If a tail would pass the whole room it does not grow, and its
+//! partition is written through to disk. Large segments may take a little less than three quarters,
+//! so that they do not start this, and segments of partitions that are on disk already only a
+//! quarter.
 //!
-//! What readers have taken is the first to go: it stays in memory for those who take it again, and counts as
-//! room where something new would otherwise go to disk because of it.
+//! Tails that readers have taken are written out first. They stay in memory for readers that take
+//! them again, and count as room if something new would otherwise go to disk because of them.
 //!
-//! The limit may change while the store lives. What is over a new one is written out as under any
-//! pressure; nothing is taken away from anybody.
+//! The limit may change while the daemon runs. Data above a new limit is written out as usual; no
+//! reader or writer loses memory that it has.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
-/// Part of the limit that metadata may take: past it new segments are refused as OVERLOADED.
+/// Part of the limit that metadata may take: above it new segments are refused as OVERLOADED.
 const METADATA_PART: (u64, u64) = (3, 4);
 
 /// Part of the limit that tails leave free, for metadata that arrives at the same time.
@@ -28,7 +29,7 @@ const SLACK_DIVISOR: u64 = 16;
 pub(crate) struct Budget {
     limit: AtomicU64,
     tails: AtomicU64,
-    /// Of the tails, those that readers have taken.
+    /// Tails that readers have taken.
     read: AtomicU64,
     metadata: AtomicU64,
     writing_out: Mutex<()>,
@@ -53,7 +54,7 @@ impl Budget {
         self.limit.store(limit, Relaxed);
     }
 
-    /// What is left of the limit for memory that tails use, or did.
+    /// Returns the rest of the limit, for memory that tails use or have used.
     pub(crate) fn for_pages(&self) -> u64 {
         self.limit().saturating_sub(self.metadata())
     }
@@ -72,7 +73,7 @@ impl Budget {
         limit.saturating_sub(self.metadata() + limit / SLACK_DIVISOR)
     }
 
-    /// Takes memory for a tail, or says that there is none.
+    /// Takes memory for a tail. Returns false if there is none.
     pub(crate) fn try_take_tail(&self, bytes: usize) -> bool {
         let room = self.room();
         self.tails
@@ -95,13 +96,13 @@ impl Budget {
         self.read.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// What was counted as read grows again, or is no more.
+    /// Uncounts bytes that were counted as read: the tail grows again, or is gone.
     pub(crate) fn uncount_read(&self, bytes: usize) {
         let before = self.read.fetch_sub(bytes as u64, Relaxed);
         assert!(before >= bytes as u64, "more was read than is counted");
     }
 
-    /// Tails that nobody has read yet.
+    /// Returns the bytes of tails that no reader has taken yet.
     fn unread(&self) -> u64 {
         let tails = self.tails.load(Relaxed);
         tails.saturating_sub(self.read.load(Relaxed))
@@ -129,8 +130,8 @@ impl Budget {
         self.tails.load(Relaxed) > self.room() / 4 * 3
     }
 
-    /// True shortly before tails that nobody has read should be written out: what is large does not wait
-    /// for that.
+    /// Returns true shortly before unread tails should be written out: a large segment does not
+    /// wait for that.
     pub(crate) fn is_nearly_short(&self) -> bool {
         self.unread() > self.room() / 16 * 11
     }
@@ -145,7 +146,8 @@ impl Budget {
         self.tails.load(Relaxed).saturating_sub(self.room() / 2)
     }
 
-    /// The right to write out other partitions' tails: for one thread at a time, the others go on.
+    /// Returns the right to write out other partitions' tails: one thread at a time has it, the
+    /// others continue.
     pub(crate) fn try_write_out(&self) -> Option<MutexGuard<'_, ()>> {
         match self.writing_out.try_lock() {
             Ok(guard) => Some(guard),

@@ -30,7 +30,7 @@ impl Clock for OsClock {
     }
 }
 
-/// A clock that stands still until it is told to move.
+/// A clock that stands still until a test moves it.
 #[cfg(any(test, feature = "fake"))]
 #[derive(Debug, Default)]
 pub struct ManualClock {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Spark's spreading of files over directories. Names and places are an API: executors on this host
-//! compute the same paths and read the files themselves.
+//! Spark's rule that spreads files over directories. Names and paths are an API: executors on this
+//! host compute the same paths and read the files themselves.
 
 use std::path::PathBuf;
 use std::sync::Arc;

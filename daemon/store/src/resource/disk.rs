@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Our directories, one per disk: where new files go, and which disks are taken out.
+//! Our directories, one per disk: which disk a new file goes to, and which disks are out of use.
 //!
-//! A failed write takes its disk out: no new file is placed there and appends to its files are
+//! A failed write takes its disk out of use: no new file goes there and appends to its files are
 //! refused, with DISK_FULL or DISK_FAILED. After [`RETRY_MS`] the next caller probes it by writing
-//! a small file, and takes it in again if that works. A disk that is stalled ([`Flow`]) is out as
-//! long as it is, and not probed: a thread that writes to it may not come back.
+//! a small file, and takes it into use again if that works. A disk that is stalled ([`Flow`]) is
+//! out of use as long as it is stalled, and is not probed: a thread that writes to it may not come
+//! back.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -17,10 +18,11 @@ use super::flow::{Flow, Stalled};
 use super::{Environment, locked};
 use crate::fs::{Open, Space, write_all_at};
 
-/// How long a bad disk is left alone.
+/// How long a bad disk is not used.
 pub(crate) const RETRY_MS: u64 = 5_000;
 
-/// What a probe writes: as much as one write-out, so that a disk that can take one is well.
+/// Bytes of a probe: as many as one write of a group, so that a disk that takes a probe takes a
+/// group.
 const PROBE_BYTES: usize = 256 * 1024;
 
 /// Position in the list of directories.
@@ -39,14 +41,14 @@ struct Disk {
     troubled: AtomicBool,
     health: Mutex<Health>,
     flow: Flow,
-    /// It was said that nothing gets on.
+    /// The stall of the disk was logged.
     is_known_to_stall: AtomicBool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Disks {
     disks: Vec<Disk>,
-    /// Of the directories that Spark's executors name, which may be on any disk.
+    /// The directories that Spark's executors name, which may be on any disk.
     others: Flow,
 }
 
@@ -80,13 +82,14 @@ impl Disks {
         self.disks.iter().map(|disk| disk.root.as_path())
     }
 
-    /// What is being written to a disk of ours; without one, to those of Spark's executors.
+    /// Returns the flow of a disk of ours, or with `None` that of the directories of Spark's
+    /// executors.
     pub(crate) fn flow(&self, index: Option<DiskIndex>) -> &Flow {
         let disk = index.and_then(|index| self.disks.get(usize::from(index)));
         disk.map_or(&self.others, |disk| &disk.flow)
     }
 
-    /// A well disk for a new file: the one that `spread` falls on, or the next.
+    /// Returns a disk that accepts writes: the one that `spread` selects, or the next.
     pub(crate) fn pick(&self, spread: u64, environment: &Environment) -> Result<DiskIndex, Code> {
         let count = self.disks.len() as u64;
         let mut refusal = Code::DiskFailed;
@@ -117,7 +120,8 @@ impl Disks {
             match &mut *health {
                 Health::Well => return Ok(()),
                 Health::Bad { code, retry_at_ms } if now_ms < *retry_at_ms => return Err(*code),
-                // Claimed before the probe: others are refused meanwhile and do not wait for it.
+                // Claimed before the probe: other callers are refused meanwhile and do not wait for
+                // it.
                 Health::Bad { retry_at_ms, .. } => *retry_at_ms = now_ms + RETRY_MS,
             }
         }
@@ -132,7 +136,7 @@ impl Disks {
         }
     }
 
-    /// Takes the disk out if the error is the disk's, and says what to answer.
+    /// Takes the disk out of use if the error is the disk's, and returns the code of the answer.
     pub(crate) fn report(
         &self,
         index: DiskIndex,
@@ -194,7 +198,7 @@ impl Disk {
     }
 }
 
-/// What a failed write means for the pusher.
+/// Returns the code with which a failed write is answered.
 pub(crate) fn code_of(error: &io::Error) -> Code {
     use rustix::io::Errno;
     match error.kind() {

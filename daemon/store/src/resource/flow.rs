@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is being written to a disk. Only so many threads write to one at a time, and a disk on which
-//! nothing gets on for [`STALL_MS`] is stalled: those that are in a system call there cannot be helped, but
-//! nobody follows them, and who waited goes elsewhere.
+//! The writes to a disk that are under way. Only a limited number of threads writes to one disk at
+//! a time. A disk is stalled if no write makes progress for [`STALL_MS`]: the threads in a system
+//! call there cannot be helped, but no others follow them, and the waiting ones go to another disk.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -11,25 +11,25 @@ use std::time::Duration;
 use super::clock::Clock;
 use super::locked;
 
-/// Nothing that was being written got on for so long: far beyond what a disk in use needs for a piece, and
-/// not so long that clients have given up on the service meanwhile.
+/// No write made progress for this long: far more than a disk in use needs for a piece, and less
+/// than clients wait for the service.
 pub(crate) const STALL_MS: u64 = 10_000;
 
-/// Threads that write to all disks together, at most about half of what the server has for the store's
-/// calls. More would not write any faster.
+/// Threads that write to all disks together: about half of the threads that the server has for the
+/// store's calls. More threads would not write any faster.
 const WRITERS: usize = 32;
 
-/// Of those, the most that write to one disk.
+/// The most threads that write to one disk.
 const WRITERS_PER_DISK: usize = 16;
 
-/// How often who waits looks whether the disk is stalled.
+/// How often a waiting thread checks whether the disk is stalled.
 const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct Flow {
     writers_max: usize,
     writers: AtomicUsize,
-    /// When something got on last, or began where nothing was being written.
+    /// Time of the last progress, or of the beginning of a write while no other was under way.
     progress_ms: AtomicU64,
     turn: Mutex<()>,
     ended: Condvar,
@@ -43,7 +43,7 @@ pub(crate) struct Writing<'a> {
 }
 
 impl Flow {
-    /// Of one of so many disks.
+    /// Returns the flow of one of this many disks.
     pub(crate) fn new(disks: usize) -> Self {
         Self {
             writers_max: (WRITERS / disks.max(1)).clamp(1, WRITERS_PER_DISK),
@@ -59,7 +59,7 @@ impl Flow {
             && clock.now_ms().saturating_sub(self.progress_ms.load(SeqCst)) >= STALL_MS
     }
 
-    /// Waits for a turn, as long as those who write get on.
+    /// Waits for a turn, as long as the writes under way make progress.
     pub(crate) fn begin<'a>(&'a self, clock: &'a dyn Clock) -> io::Result<Writing<'a>> {
         let mut turn = locked(&self.turn);
         loop {
@@ -96,7 +96,7 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// Nothing gets on. No failure of the disk's, which may be well the next moment.
+/// No write makes progress. This is no failure of the disk, which may work again the next moment.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing was written for {} s", STALL_MS / 1000)]
 pub(crate) struct Stalled;
@@ -124,7 +124,7 @@ mod tests {
         let first = flow.begin(&clock).unwrap();
         clock.advance_ms(STALL_MS - 1);
         assert!(!flow.is_stalled(&clock));
-        // Who begins beside one that hangs is no sign of life.
+        // A write that begins beside one that hangs is no progress.
         let second = flow.begin(&clock).unwrap();
         clock.advance_ms(1);
         assert!(flow.is_stalled(&clock));

@@ -17,8 +17,8 @@ use super::planted::{self, Bug};
 use super::timed_mutex::TimedMutex;
 use crate::fs::{Access, File, Open, write_in_pieces};
 
-/// Characters of the application id that a directory name keeps: enough to recognise it, few enough
-/// for any filesystem.
+/// Characters of the application id that a directory name keeps: enough to recognise it, and few
+/// enough for any filesystem.
 const NAME_CHARS_MAX: usize = 96;
 
 /// A file of a generation.
@@ -33,7 +33,7 @@ pub(crate) enum DataFile {
 /// The directories of one generation.
 #[derive(Debug)]
 pub(crate) enum Home {
-    /// A directory of its own on each of our disks, partitions spread over the disks.
+    /// A directory of its own on each of our disks, with the partitions spread over the disks.
     Ours {
         dir_name: String,
         spread: u64,
@@ -45,17 +45,17 @@ pub(crate) enum Home {
 }
 
 /// The end of a file that many partitions are written to. To make a file costs a filesystem more
-/// than to write some tens of kilobytes: ten thousand partitions that are driven out of memory must
-/// not be ten thousand files.
+/// than to write some tens of kilobytes: ten thousand partitions that leave memory must not become
+/// ten thousand files.
 ///
-/// The lock is held while something is written; the kernel lets one writer at a time into a file as
-/// well.
+/// The lock is held during a write; the kernel, too, lets only one thread write to a file at a
+/// time.
 #[derive(Debug, Default)]
 pub(crate) struct SharedEnd {
     end: TimedMutex<u64>,
 }
 
-/// A home, for the next start of the daemon.
+/// A home as an entry of the handover.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HomeEntry {
     dir_name: String,
@@ -73,7 +73,8 @@ impl DataFile {
 }
 
 impl Home {
-    /// `number` is unique in the life of the store, so that no two generations share a directory.
+    /// Returns a home of ours. `number` is unique in the store, so that no two generations share a
+    /// directory.
     pub(crate) fn ours(key: &ShuffleKey, number: u64, num_maps: u32, disks: usize) -> Self {
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || "._-".contains(c) {
@@ -100,7 +101,7 @@ impl Home {
         }
     }
 
-    /// Of a registered shuffle to which nobody writes any more.
+    /// Returns the entry of a registered shuffle that no thread writes to any more.
     pub(crate) fn to_entry(&self) -> Option<HomeEntry> {
         match self {
             Self::Ours {
@@ -129,7 +130,7 @@ impl Home {
         }
     }
 
-    /// As it was noted.
+    /// Returns the home that the entry describes.
     pub(crate) fn from_entry(entry: HomeEntry) -> Self {
         let with_end = |end| SharedEnd {
             end: TimedMutex::new(end),
@@ -142,7 +143,7 @@ impl Home {
         }
     }
 
-    /// A disk that takes writes, for what comes next of a partition.
+    /// Returns a disk that accepts writes, for the next bytes of a partition.
     pub(crate) fn disk(&self, resources: &Resources, reduce: ReduceId) -> Result<DiskIndex, Code> {
         match self {
             Self::Ours { spread, .. } => resources.disks.pick(
@@ -153,7 +154,7 @@ impl Home {
         }
     }
 
-    /// Notes a failed write and says what to answer.
+    /// Records a failed write and returns the code of the answer.
     pub(crate) fn report(&self, resources: &Resources, disk: DiskIndex, error: &io::Error) -> Code {
         match self {
             Self::Ours { .. } => resources.disks.report(disk, error, &resources.environment),
@@ -161,7 +162,7 @@ impl Home {
         }
     }
 
-    /// How many places are worth trying for one write.
+    /// Returns how many files are worth trying for one write.
     pub(crate) fn tries(&self, resources: &Resources) -> usize {
         match self {
             // A partition's own file, which stays where it is, may be the first to fail.
@@ -170,7 +171,7 @@ impl Home {
         }
     }
 
-    /// What is being written to the disk of its files.
+    /// Returns the flow of the disk of its files.
     fn flow<'a>(&self, resources: &'a Resources, disk: DiskIndex) -> &'a Flow {
         let ours = matches!(self, Self::Ours { .. });
         resources.disks.flow(ours.then_some(disk))
@@ -194,8 +195,8 @@ impl Home {
         }
     }
 
-    /// Whether a start before this one ended the merge of the partition. What it left executors read by
-    /// themselves: nothing may be written over it.
+    /// Returns true if an earlier daemon finalized the partition. Executors read its files
+    /// themselves: no write may change them.
     pub(crate) fn was_finalized(&self, resources: &Resources, reduce: ReduceId) -> bool {
         let Self::Spark { dirs, key } = self else {
             return false;
@@ -205,8 +206,8 @@ impl Home {
         !found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 
-    /// Writes `slices` to the end of the file that the partitions of a disk share, and says where
-    /// they begin.
+    /// Writes `slices` to the end of the file that the partitions of a disk share, and returns the
+    /// offset of the first byte.
     pub(crate) fn write_shared(
         &self,
         resources: &Resources,
@@ -231,8 +232,8 @@ impl Home {
         Ok(offset)
     }
 
-    /// Writes `slices` at `end`, where a file ends that is made if that is 0, and says where it ends
-    /// now. After an error nothing of them counts.
+    /// Writes `slices` at `end`, the end of the file, and returns the new end. If `end` is 0,
+    /// creates the file. After an error none of the bytes count.
     pub(crate) fn append(
         &self,
         resources: &Resources,
@@ -251,8 +252,8 @@ impl Home {
         let length: u64 = slices.iter().map(|slice| slice.len() as u64).sum();
         match write_in_pieces(file.as_ref(), slices, end, || writing.got_on()) {
             Err(error) if !planted::is(Bug::FailedWriteAcknowledged) => {
-                // Cut back at once: what is torn must not fill a full disk. What cannot be cut back
-                // or removed now is never looked at, and goes with the directory.
+                // Cut back at once: torn bytes must not fill a full disk. A file that cannot be cut
+                // back or removed now is never read, and goes with the directory.
                 drop(match end {
                     0 => resources.fs().remove_file(path),
                     _ => file.set_size(end),
@@ -263,7 +264,8 @@ impl Home {
         }
     }
 
-    /// Gives the space of these bytes back. Where nothing gets on that waits until the files go.
+    /// Frees the space of these bytes. If the disk makes no progress, their space is freed with the
+    /// files.
     pub(crate) fn punch(
         &self,
         resources: &Resources,
@@ -294,7 +296,7 @@ impl Home {
         }
     }
 
-    /// Removes what is left when all partitions' files are gone.
+    /// Removes the directory when the files of all partitions are gone.
     pub(crate) fn remove(&self, resources: &Resources) {
         if let Self::Ours { dir_name, .. } = self {
             for root in resources.disks.roots() {

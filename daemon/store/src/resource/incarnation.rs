@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The directory of one daemon start, `lodestone-<16 hex digits>`: made at open, removed at close,
-//! and removed by the next start if the daemon was killed. Where executors have registered, close
-//! leaves the directory with what they said, for the next start to take over.
+//! The directory of one incarnation, `lodestone-<16 hex digits>`: made at open, removed at close,
+//! or by the next daemon if this one was killed. If executors have registered, close leaves the
+//! directory with the registrations for the next daemon.
 //!
 //! ```text
 //! lodestone-<incarnation>/
@@ -11,7 +11,7 @@
 //!   executors-<n>         see `state/registrations.rs`
 //!   handover              see `handover/mod.rs`
 //!   <shuffle>/<n>.data    one large partition (`merge/write_out.rs`)
-//!   <shuffle>/spill.data  what was driven out of memory of others
+//!   <shuffle>/spill.data  segments of other partitions that left memory
 //! ```
 //!
 //! Removal goes by names: a file that this daemon cannot have made stays, and so does its
@@ -41,7 +41,7 @@ const REGISTRATIONS_PREFIX: &str = "executors-";
 /// The name of the file that partitions share in their shuffle's directory.
 pub(crate) const SHARED_FILE_NAME: &str = "spill.data";
 
-/// Random non-zero id of one daemon start.
+/// Random non-zero number of an incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub(crate) NonZeroU64);
 
@@ -58,19 +58,19 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// This start's name, and its directories.
+/// The incarnation of this daemon, its directories and their locks.
 pub(crate) type StartDirs = (Incarnation, Vec<PathBuf>, Vec<Box<dyn Lock>>);
 
-/// Why the store could not be opened. The text says which directory, and what to do.
+/// The reason why the store could not be opened. The text names the directory, and says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// No directory was given.
     #[error("no data directory given: name at least one")]
     NoDirectory,
-    /// More directories than the store can tell apart.
+    /// More directories than the store can number.
     #[error("{0} data directories given: at most 1024 are supported")]
     TooManyDirectories(usize),
-    /// The same directory twice would count one disk as two.
+    /// The same directory is given twice, and would count one disk as two.
     #[error("data directory {} is given twice: name each disk once", .0.display())]
     GivenTwice(PathBuf),
     /// The directory does not exist.
@@ -87,10 +87,10 @@ pub enum OpenError {
     NotWritable {
         /// The directory.
         dir: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Anything else that the disk said.
+    /// Any other error of the disk.
     #[error(
         "data directory {} cannot be used: {source}; check the disk, or name another",
         dir.display()
@@ -98,7 +98,7 @@ pub enum OpenError {
     Unusable {
         /// The directory.
         dir: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// No random numbers.
@@ -158,7 +158,8 @@ fn refused(dir: &Path, source: io::Error) -> OpenError {
     }
 }
 
-/// The directory of an incarnation that has ended. Nobody else takes it while this is held.
+/// The directory of an incarnation that has ended. No other daemon takes it while this value
+/// exists.
 pub(crate) struct Leftover {
     pub(crate) root: PathBuf,
     lock: Box<dyn Lock>,
@@ -169,22 +170,22 @@ impl Leftover {
         self.root.file_name() == Some(name)
     }
 
-    /// The directory and its lock, for somebody who goes on with it.
+    /// Returns the directory and its lock, for a daemon that takes them over.
     pub(crate) fn into_parts(self) -> (PathBuf, Box<dyn Lock>) {
         (self.root, self.lock)
     }
 }
 
-/// What incarnations that have ended left in a data directory.
+/// The directories of ended incarnations in a data directory.
 #[derive(Default)]
 pub(crate) struct Left {
     pub(crate) found: Vec<Leftover>,
-    /// False if the disk did not say everything: there may be more.
+    /// False if the disk did not list all of its entries: there may be more directories.
     pub(crate) is_all: bool,
 }
 
-/// Finds what incarnations that have ended left in `dir`: directories with our name and our marker whose
-/// lock nobody holds.
+/// Finds the directories of ended incarnations in `dir`: directories with our name and our marker
+/// whose lock is free.
 pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Left {
     let mut left = Left {
         is_all: true,
@@ -222,8 +223,8 @@ pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Left {
 
 impl Left {
     fn miss(&mut self, path: &Path, error: &io::Error) {
-        tracing::warn!(path = %path.display(), %error, "look for what an earlier start left");
-        // What is another user's was never ours.
+        tracing::warn!(path = %path.display(), %error, "look for directories of earlier daemons");
+        // A directory of another user was never ours.
         self.is_all &= error.kind() == ErrorKind::PermissionDenied;
     }
 }
@@ -242,13 +243,13 @@ fn has_marker(root: &Path, fs: &dyn Fs) -> io::Result<bool> {
     }
 }
 
-/// Removes an incarnation's directory and what a daemon makes in it; the marker goes last, so that
-/// a removal that was cut short is taken up by the next start.
+/// Removes an incarnation's directory and the files that a daemon makes in it. The marker goes
+/// last, so that the next daemon completes a removal that was interrupted.
 pub(crate) fn remove(fs: &dyn Fs, root: &Path) {
     remove_data(fs, root);
     remove_registrations(fs, root);
     for name in [PROBE_NAME, LOCK_NAME, MARKER_NAME] {
-        // Missing is fine, and any other trouble shows when the directory cannot be removed.
+        // A missing file is fine, and any other trouble shows when the directory cannot be removed.
         let _ = fs.remove_file(&root.join(name));
     }
     if let Err(error) = fs.remove_dir(root) {
@@ -261,7 +262,7 @@ pub(crate) fn remove_data(fs: &dyn Fs, root: &Path) {
     remove_data_except(fs, root, &BTreeSet::new());
 }
 
-/// Removes the shuffles of an incarnation, but for those with these directories.
+/// Removes the shuffles of an incarnation, except those with these directories.
 pub(crate) fn remove_data_except(fs: &dyn Fs, root: &Path, kept: &BTreeSet<String>) {
     for entry in fs.list(root).unwrap_or_default() {
         let is_kept = entry.name.to_str().is_some_and(|name| kept.contains(name));
@@ -293,7 +294,7 @@ pub(crate) fn registration_file_name(number: u64) -> String {
 
 fn remove_registrations(fs: &dyn Fs, root: &Path) {
     for (_, name) in registration_files(fs, root).unwrap_or_default() {
-        // What stays shows when its directory cannot be removed.
+        // A file that stays shows when its directory cannot be removed.
         let _ = fs.remove_file(&root.join(name));
     }
 }

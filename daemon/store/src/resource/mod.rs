@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the store is given or must share out: filesystem, clock, randomness, disks, memory.
+//! The resources of the store: filesystem, clock, randomness, disks, memory.
 
 pub(crate) mod allocator;
 pub(crate) mod budget;
@@ -48,7 +48,7 @@ impl Environment {
     }
 }
 
-/// What a partition needs to write itself out.
+/// The resources that a partition needs to write itself out.
 #[derive(Debug)]
 pub(crate) struct Resources {
     pub(crate) environment: Environment,
@@ -66,7 +66,7 @@ impl Resources {
         self.environment.clock.now_ms()
     }
 
-    /// Whether there is certainly nothing at this path.
+    /// Returns true if there is certainly nothing at this path.
     pub(crate) fn is_gone(&self, path: &Path) -> bool {
         self.fs()
             .kind(path)
@@ -75,7 +75,8 @@ impl Resources {
 }
 
 // Maps behind these locks are changed by single calls that cannot stop half way, so a panic of
-// another thread leaves them whole. (A partition, which can be left half changed, looks itself.)
+// another thread does not leave them half changed. (A partition, which can be half changed, checks
+// this itself.)
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

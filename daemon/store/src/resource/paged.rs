@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes that grow at their end, in pages of the pool, and are shared with whoever sends them.
+//! Bytes that grow at their end, in pages of the pool. Senders share them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ const SMALL_PAGES: usize = 16;
 /// Bytes in the small pages.
 const SMALL_PART: usize = SMALL_PAGES * SMALL_PAGE_BYTES;
 
-/// What is moved in one step when a gap is closed up: rare, so that a small buffer on the stack will do.
+/// Bytes that are moved in one step when a gap is closed: this is rare, so a small buffer on the
+/// stack is enough.
 const MOVE_BYTES: usize = 1024;
 
 /// Bytes in pages, appended at the end. The pages go back when it is dropped.
@@ -24,11 +25,11 @@ pub(crate) struct PagedBytes {
     from: Arc<Pages>,
     pages: Vec<Page>,
     length: usize,
-    /// Whether readers have taken all of it: the budget counts it so.
+    /// True if readers have taken all of it: the budget counts it so.
     was_read: AtomicBool,
 }
 
-/// A part of one page, shared with whoever sends it.
+/// A part of one page, shared with its sender.
 struct PageSlice {
     paged: Arc<PagedBytes>,
     page: usize,
@@ -43,7 +44,7 @@ fn position(at: usize) -> (usize, usize) {
     }
 }
 
-/// Memory of the pages that so many bytes need.
+/// Returns the memory of the pages that this many bytes need.
 pub(super) fn capacity(length: usize) -> usize {
     match length.checked_sub(SMALL_PART) {
         None => length.next_multiple_of(SMALL_PAGE_BYTES),
@@ -51,7 +52,7 @@ pub(super) fn capacity(length: usize) -> usize {
     }
 }
 
-/// How many pages so many bytes need.
+/// Returns how many pages this many bytes need.
 fn pages_for(length: usize) -> usize {
     match length.checked_sub(SMALL_PART) {
         None => length.div_ceil(SMALL_PAGE_BYTES),
@@ -92,14 +93,14 @@ impl PagedBytes {
         self.was_read.load(Relaxed)
     }
 
-    /// Before it changes.
+    /// Called before the bytes change.
     fn unmark_read(&mut self) {
         if std::mem::take(self.was_read.get_mut()) {
             self.from.budget().uncount_read(capacity(self.length));
         }
     }
 
-    /// Copies `bytes` to the end, or says that there is no memory for them.
+    /// Copies `bytes` to the end. Returns false if there is no memory for them.
     pub(crate) fn try_append(&mut self, mut bytes: &[u8]) -> bool {
         self.unmark_read();
         let length = self.length + bytes.len();
@@ -139,7 +140,7 @@ impl PagedBytes {
         self.from.take_back(gone);
     }
 
-    /// Moves bytes down to `to`, as many as one step can, and says how many.
+    /// Moves bytes down to `to`, as many as one step can, and returns how many.
     fn move_down(&mut self, from: usize, to: usize, most: usize) -> usize {
         let mut step = [0; MOVE_BYTES];
         let ((source, start), (target, to_offset)) = (position(from), position(to));
@@ -169,7 +170,8 @@ impl PagedBytes {
         self.pages.iter().map(|page| page.as_ref())
     }
 
-    /// A range of the bytes, shared and not copied; shorter if the range goes over the end.
+    /// Returns a range of the bytes, shared and not copied; shorter if the range goes beyond the
+    /// end.
     pub(crate) fn share(self: &Arc<Self>, range: Range<usize>) -> impl Iterator<Item = Bytes> {
         let end = range.end.min(self.length);
         let mut at = range.start;

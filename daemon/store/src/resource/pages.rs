@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory for tails, a pool: pages of two sizes, taken from the budget, and used again.
 //!
-//! Growing each tail in one piece (a `Vec`) was tried first: with thousands of tails that grow and go,
-//! the allocator's holes took as much memory again as the budget allowed.
+//! Another design grew each tail as one allocation (a `Vec`): with thousands of tails that grow and
+//! go, the allocator's holes took as much memory again as the budget allowed.
 //!
-//! Pages are cut from slabs that stay, and the memory of those that nobody needs is given back page by page.
-//! Freed ones were holes of the wrong size for the next: ten thousand partitions had a fifth more memory
-//! than they were allowed.
+//! Pages are cut from slabs that stay, and the memory of unused pages is given back page by page.
+//! In a design without slabs, freed pages were holes of the wrong size for the next ones: ten
+//! thousand partitions took a fifth more memory than allowed.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,28 +16,28 @@ use super::budget::Budget;
 use super::{allocator, locked};
 use allocator::SYSTEM_PAGE_BYTES;
 
-/// Size of the first pages of a tail: what an almost empty tail wastes at most.
+/// Size of the first pages of a tail: the most that an almost empty tail wastes.
 pub(super) const SMALL_PAGE_BYTES: usize = 4 << 10;
 
-/// Size of the pages behind those: what is sent, or copied, without a break.
+/// Size of the pages behind those: bytes that are sent, or copied, without a break.
 pub(super) const LARGE_PAGE_BYTES: usize = 64 << 10;
 
-/// So long that the allocator maps each by itself, and unmaps it again.
+/// So large that the allocator maps each slab separately, and unmaps it again.
 const SLAB_BYTES: usize = 32 << 20;
 
-/// Pages that nobody needed for so long are given back, also while applications are there.
+/// Pages that were not needed for this long are given back, also while applications are there.
 const IDLE_MS: u64 = 1_800_000;
 
-/// From this length on a block of a tail gets no more segments, unless a store is told otherwise: what a
-/// disk takes in one go, and in a moment.
+/// A part of a tail of this length gets no more segments, unless a store has another setting: a
+/// disk takes this much in one go, and in a moment.
 pub const TAIL_PART_BYTES: usize = 8 << 20;
 
-/// Its capacity is its size, its content what was appended. Not to be grown.
+/// Its capacity is its size, its content the bytes that were appended. It must not grow.
 pub(super) type Page = BytesMut;
 
-/// The pages that nobody uses at the moment. They are kept until [`Pages::release`], because fresh
-/// memory costs the kernel more than to copy something into it; with those in use they are never more
-/// than the budget's limit.
+/// The pages that are not in use at the moment. They are kept until [`Pages::release`], because
+/// fresh memory costs the kernel more than a copy into it. With those in use they never exceed the
+/// budget's limit.
 #[derive(Debug)]
 pub(crate) struct Pages {
     budget: Arc<Budget>,
@@ -52,13 +52,13 @@ struct State {
     /// Pages without memory: it was given back.
     hollow_small: Vec<Page>,
     hollow_large: Vec<Page>,
-    /// What no page was cut from yet, and has no memory either.
+    /// Memory that no page was cut from yet; the system has not filled it either.
     fresh: BytesMut,
-    /// Of all pages there are, in use or not, but for hollow ones.
+    /// Bytes of all pages, in use or not, except hollow ones.
     bytes: usize,
-    /// Of those that are free.
+    /// Bytes of those that are free.
     free_bytes: usize,
-    /// The least that was free since then: nobody needed it.
+    /// The least number of free bytes since then: these were not needed.
     idle_bytes: usize,
     idle_since_ms: u64,
 }
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// Lets go of the slabs, if no page is in use.
+    /// Drops the slabs, if no page is in use.
     fn drop_slabs(&mut self) -> Self {
         match self.bytes == self.free_bytes {
             true => std::mem::take(self),
@@ -125,7 +125,8 @@ impl State {
     }
 }
 
-/// What pages are cut from. It begins where one of the system's pages does, as they all do then.
+/// Returns memory to cut pages from. It begins at the start of a page of the system, as all pages
+/// then do.
 fn slab() -> BytesMut {
     let mut memory = BytesMut::with_capacity(SLAB_BYTES + SYSTEM_PAGE_BYTES);
     let skipped = memory.as_ptr().align_offset(SYSTEM_PAGE_BYTES);
@@ -144,12 +145,12 @@ impl Pages {
         })
     }
 
-    /// From this length on a block of a tail gets no more segments.
+    /// A part of a tail of this length gets no more segments.
     pub(crate) fn part_bytes(&self) -> usize {
         self.part_bytes
     }
 
-    /// Adds pages of these sizes, or says that there is no memory for all of them.
+    /// Adds pages of these sizes. Returns false if there is no memory for all of them.
     pub(super) fn try_add(
         &self,
         pages: &mut Vec<Page>,
@@ -162,7 +163,8 @@ impl Pages {
         true
     }
 
-    /// One that is free, or a fresh one. In place of that, free ones of the other size go if need be.
+    /// Returns a free page, or a fresh one. To make room for a fresh one, free ones of the other
+    /// size go if necessary.
     fn page(&self, bytes: usize) -> Page {
         let mut gone = Vec::new();
         let page = {
@@ -327,7 +329,7 @@ mod tests {
             assert!(paged.try_append(bytes));
             paged
         };
-        // In use all the time: the slab stays.
+        // This memory is in use all the time: the slab stays.
         let held = append(&[1; 200_000]);
         for number in 2..6 {
             let before = pages.bytes();

@@ -2,10 +2,10 @@
 //! Bugs that the simulation plants on purpose, to show that it finds them.
 //!
 //! Without the feature `planted` the question "is this bug planted?" is answered `false` when the
-//! crate is compiled. With it the answer is the calling thread's, so that one test's bug is no other
-//! test's.
+//! crate is compiled. With it the answer belongs to the calling thread, so that the bug of one test
+//! does not affect another.
 
-/// What can be broken inside the store. (`daemon/sim` breaks more, from outside.)
+/// The bugs inside the store. (`daemon/sim` has more, outside of it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "planted"),
@@ -14,39 +14,39 @@
 pub enum Bug {
     /// A dropped segment is still shown.
     DroppedShown,
-    /// A dropped segment gives its place to the next one.
+    /// A dropped segment gives its slot to the next one.
     DropMovesSlots,
     /// The bytes of a dropped segment still count for where those behind it are.
     DroppedBytesCounted,
-    /// What cannot be written is dropped, also where it has no original.
+    /// A segment that cannot be written is dropped, also if it has no original.
     RemoteDropped,
-    /// A segment that goes straight to the file is acknowledged before it is written, and lost.
+    /// A segment that goes directly to the file is acknowledged before it is written, and lost.
     AckBeforeWrite,
     /// A write that failed is acknowledged.
     FailedWriteAcknowledged,
-    /// A write that failed takes along what is in the file already.
+    /// A failed write also drops the segments that are in the file already.
     FailedWriteDropsAll,
-    /// Of tails that are written together, all are looked for where the first one is.
+    /// All tails that are written together are recorded at the position of the first one.
     PartsMixedUp,
     /// The memory of a removed partition's tail is not given back.
     TailMemoryKept,
-    /// What executors said to an earlier start is not taken over.
+    /// The registrations of an earlier daemon are not taken over.
     RegistrationsForgotten,
     /// A map attempt commits whatever it pushed.
     LedgerUnchecked,
     /// Readers are shown attempts that have not committed.
     UncommittedShown,
-    /// What is held of an aborted attempt stays.
+    /// The segments of an aborted attempt stay.
     AbortedKept,
     /// A batch that comes again is taken again.
     BatchTakenTwice,
-    /// What a daemon that was stopped has left is believed by more than one start.
+    /// More than one daemon uses the same handover.
     HandoverBelievedTwice,
-    /// What is in memory is not written out before it is left to the next start.
+    /// The data in memory is not written out before the handover.
     HandoverWithoutMemory,
     /// A service that is drained takes segments.
     DrainIgnored,
-    /// What comes again is taken for what is there, whatever it is.
+    /// A repeated batch is taken for the first one, whatever it contains.
     RepeatsUncompared,
     /// Some segments of attempts that committed are forgotten.
     SegmentForgotten,

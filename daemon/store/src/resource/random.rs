@@ -17,7 +17,7 @@ pub struct OsRandom;
 impl Random for OsRandom {
     fn next_u64(&self) -> io::Result<u64> {
         let mut bytes = [0_u8; 8];
-        // Up to 256 bytes come whole or not at all (getrandom(2)).
+        // Up to 256 bytes come all at once or not at all (getrandom(2)).
         let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
         assert_eq!(count, bytes.len());
         Ok(u64::from_ne_bytes(bytes))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A lock for what is held while a disk works. Who wants it meanwhile waits, but not for ever: a disk that
-//! hangs takes the threads that write to it, and must not take all the others as well.
+//! A lock that is held while a disk works. It gives up after a fixed time: a disk that hangs takes
+//! the threads that write to it, and must not take all the others as well.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -12,8 +12,8 @@ use std::time::Duration;
 use lodestone_model::Code;
 use parking_lot::{Mutex, MutexGuard};
 
-/// How long a thread waits for others to let go. Much longer than a healthy disk needs for what is written
-/// under one lock, and about as long as clients wait for an answer.
+/// How long a thread waits for the lock. Much longer than a healthy disk needs for a write under
+/// one lock, and about as long as clients wait for an answer.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the last wait is: longer than a disk needs that is only slow.
@@ -22,13 +22,13 @@ const SHUTDOWN_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct TimedMutex<T> {
     value: Mutex<T>,
-    /// Somebody waited in vain, and nobody got it since: it is not waited for again.
+    /// A thread waited in vain, and no thread got the lock since: the next ones do not wait.
     is_stuck: AtomicBool,
-    /// A thread panicked while it had it, and may have left it half changed.
+    /// A thread panicked while it held the lock, and may have left the value half changed.
     is_spoiled: AtomicBool,
 }
 
-/// Until it is dropped, nobody else has it.
+/// Holds the lock until it is dropped.
 pub(crate) struct TimedGuard<'a, T> {
     value: MutexGuard<'a, T>,
     is_spoiled: &'a AtomicBool,
@@ -43,8 +43,8 @@ impl<T> TimedMutex<T> {
         }
     }
 
-    /// OVERLOADED if others do not let go of it in time: who asks again later may be luckier. INTERNAL if it
-    /// may be half changed.
+    /// Returns OVERLOADED if other threads hold the lock for too long: the caller may retry.
+    /// Returns INTERNAL if the value may be half changed.
     pub(crate) fn lock(&self) -> Result<TimedGuard<'_, T>, Code> {
         let value = match self.value.try_lock() {
             Some(value) => value,
@@ -64,18 +64,19 @@ impl<T> TimedMutex<T> {
         })
     }
 
-    /// If nobody has it, and it is whole.
+    /// Returns the lock if it is free, and the value is not half changed.
     pub(crate) fn try_lock(&self) -> Option<TimedGuard<'_, T>> {
         let value = self.value.try_lock()?;
         self.unless_spoiled(value).ok()
     }
 
-    /// However long it takes: for who could do nothing but ask again.
+    /// Waits as long as it takes: for a caller that could only retry.
     pub(crate) fn wait(&self) -> Result<TimedGuard<'_, T>, Code> {
         self.unless_spoiled(self.value.lock())
     }
 
-    /// However long it takes, and even if it may be half changed: for who throws it away.
+    /// Waits as long as it takes, and ignores a panic of another thread. Use only to discard the
+    /// value.
     pub(crate) fn wait_for_what_is_left(&self) -> TimedGuard<'_, T> {
         self.held(self.value.lock())
     }
@@ -93,14 +94,14 @@ impl<T> TimedMutex<T> {
     }
 }
 
-/// For who has to come to an end: waits in vain once, and then for nobody.
+/// The last waits of a daemon that ends: after one wait in vain, no lock is waited for.
 #[derive(Debug, Default)]
 pub(crate) struct ShutdownDeadline {
     is_over: Cell<bool>,
 }
 
 impl ShutdownDeadline {
-    /// OVERLOADED if others do not let go of it in time.
+    /// Returns OVERLOADED if other threads hold the lock for too long.
     pub(crate) fn lock<'a, T>(&self, lock: &'a TimedMutex<T>) -> Result<TimedGuard<'a, T>, Code> {
         let value = match self.is_over.get() {
             true => lock.value.try_lock(),

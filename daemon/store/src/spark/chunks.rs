@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Merged partitions as Spark's own readers ask for them: in chunks that are cut here.
+//! Merged partitions for Spark's own readers: in chunks that are cut here.
 
 use bytes::Bytes;
 use lodestone_model::{Code, ReduceId, Refusal, ShuffleKey};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why a reader found an original block corrupt: its checksum, the writer's and one computed now
-//! are compared.
+//! Finds out why a reader found an original block corrupt: compares the reader's checksum, the
+//! writer's, and one computed now.
 
 use lodestone_model::{AppId, Cause, ReduceId, SuspectBlock};
 
@@ -58,7 +58,7 @@ impl Algorithm {
 }
 
 impl Store {
-    /// Compares the three checksums of a block. Trouble of any kind is an answer, not a refusal.
+    /// Compares the three checksums of a block. Any kind of trouble is an answer, not a refusal.
     pub fn diagnose(&self, app: &AppId, exec: &str, block: SuspectBlock, algorithm: &str) -> Cause {
         let Some(algorithm) = Algorithm::named(algorithm) else {
             return Cause::UnsupportedChecksumAlgorithm;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Executors register with Spark's own protocol, and their directories are asked for.
+//! Executors register with Spark's own protocol, and Spark asks for their directories.
 
 use std::path::{Component, Path};
 
@@ -18,7 +18,7 @@ const SUB_DIRS_MAX: u32 = 4_096;
 const DIR_BYTES_MAX: usize = 4_096;
 
 impl Store {
-    /// Registers an executor, or replaces what it said before. The first one of an application
+    /// Registers an executor, or replaces its earlier registration. The first one of an application
     /// attempt decides where merged files go; a higher attempt replaces the older one.
     pub fn register_executor(
         &self,
@@ -59,14 +59,15 @@ impl Store {
         outcome.map(|_| ())
     }
 
-    /// The directories of an executor; those of `shuffle-push-merger` are the merge directories.
+    /// Returns the directories of an executor; those of `shuffle-push-merger` are the merge
+    /// directories.
     pub fn local_dirs(&self, app: &AppId, exec: &str) -> Result<Vec<String>, Refusal> {
         self.executor_dirs(app, exec)
             .map(|dirs| dirs.dirs().to_vec())
     }
 
-    /// Removes blocks of an executor that Spark names, and counts them. This is the one place where
-    /// files go that the store did not make: their owner asks for it.
+    /// Removes blocks of an executor that Spark names, and counts them. Only here the store removes
+    /// files that it did not make: their owner asks for it.
     pub fn remove_blocks(
         &self,
         app: &AppId,
@@ -99,7 +100,8 @@ impl Store {
         state.executors.dirs(exec).cloned().ok_or_else(unknown)
     }
 
-    /// Directories become paths that are read, written and removed: they must be what they claim.
+    /// Directories become paths that are read, written and removed: they must be real directories
+    /// below the roots.
     fn check_dirs(&self, info: &ExecutorInfo) -> Result<(), Refusal> {
         let malformed = |detail: String| Err(Code::Malformed.because(detail));
         if info.local_dirs.is_empty() || info.local_dirs.len() > LOCAL_DIRS_MAX {
@@ -128,8 +130,8 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the directory is below a root, and what is made beside it as well: a root itself is not
-    /// below it, and a link to what is below may stand anywhere.
+    /// Returns true if the directory, and also what is made beside it, is below a root. A root
+    /// itself is not below it, and a link to a directory below it may be anywhere.
     fn is_below_roots(&self, dir: &Path) -> bool {
         if self.executor_roots.is_empty() {
             return true;

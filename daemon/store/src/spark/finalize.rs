@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of Spark's own push: no more appends, and files that executors read. Repeating it gives the
-//! same answer.
+//! The end of Spark's own push: no more appends, and files that executors read. A repetition gets
+//! the same answer.
 
 use lodestone_model::{Code, MergeStatus, Refusal, ShuffleKey};
 
@@ -12,8 +12,8 @@ use crate::state::generation::{Generation, Phase};
 use crate::state::store::Store;
 
 impl Store {
-    /// Spark's `FinalizeShuffleMerge`: finalizes and tells what is merged. A shuffle of a known
-    /// application that nothing was pushed for is finalized empty, and late pushes are refused.
+    /// Spark's `FinalizeShuffleMerge`: finalizes and returns what is merged. A shuffle of a known
+    /// application without any push is finalized empty, and late pushes are refused.
     pub fn merge_statuses(&self, key: &ShuffleKey) -> Result<Vec<MergeStatus>, Refusal> {
         let generation = generation_to_finalize(self, key)?;
         generation.finalize(&self.resources)?;
@@ -43,8 +43,9 @@ impl Store {
 }
 
 impl Generation {
-    /// Holds a lock of its own, so that a repeated request waits for the first (not for ever); pushes of
-    /// other shuffles, and fetches, need none of its locks for longer than one partition takes.
+    /// Holds a lock of its own, so that a repeated request waits for the first one (with a
+    /// time-out). Pushes of other shuffles, and fetches, do not wait for its locks longer than one
+    /// partition takes.
     fn finalize(&self, resources: &Resources) -> Result<(), Refusal> {
         self.check_sparks_own()?;
         let Home::Spark { dirs, key } = self.home.as_ref() else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What Spark's own protocol needs of the store: executors and their directories, pushes without
+//! The part of the store for Spark's own protocol: executors and their directories, pushes without
 //! map ids, merged files under Spark's names, original shuffle files.
 
 pub(crate) mod chunks;

@@ -22,7 +22,8 @@ use crate::state::store::Store;
 const OFFSET_BYTES: u64 = 8;
 
 impl Store {
-    /// The bytes of the partitions `reduces` of one map output; the range must not be empty.
+    /// Returns the bytes of the partitions `reduces` of one map output; the range must not be
+    /// empty.
     pub fn original_blocks(
         &self,
         app: &AppId,
@@ -47,7 +48,7 @@ impl Store {
         self.whole_or_part(&data, Some((start, length)))
     }
 
-    /// The bytes of a persisted block.
+    /// Returns the bytes of a persisted block.
     pub fn rdd_block(
         &self,
         app: &AppId,
@@ -80,7 +81,7 @@ impl Store {
         })
     }
 
-    /// Where the partitions start and end in the data file.
+    /// Returns the start of the first and the end of the last partition in the data file.
     fn offsets(&self, index: &Path, reduces: &Range<ReduceId>) -> io::Result<(u64, u64)> {
         let file = self.resources.fs().open(index, Open::Read)?;
         let offset = |reduce: ReduceId| {

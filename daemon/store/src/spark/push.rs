@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Spark's own push: one block at a time, without map id and checksum. The shuffle is made by its
-//! first push. Blocks for the same partition wait for each other instead of colliding.
+//! Spark's own push: one block at a time, without map id and checksum. The first push creates the
+//! shuffle. Pushes to the same partition wait for each other and do not collide.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::state::store::Store;
 const FAILED_WRITES_MAX: u32 = 4;
 
 impl Store {
-    /// Merges one block. `Ok` holds what `BlockPushReturnCode` can say: Ok or Duplicate (success),
-    /// TooLate, StaleGeneration, StaleAttempt. A refusal is an `RpcFailure`.
+    /// Merges one block. `Ok` has a code that `BlockPushReturnCode` can carry: Ok or Duplicate
+    /// (success), TooLate, StaleGeneration, StaleAttempt. A refusal is an `RpcFailure`.
     pub fn push_block(
         &self,
         key: &ShuffleKey,
@@ -59,7 +59,7 @@ impl Store {
             return Err(Code::DiskFailed.because(detail));
         }
         if length == 0 {
-            // Nothing to merge, and an empty chunk must never be served.
+            // There is nothing to merge, and an empty chunk must never be served.
             return Ok(Code::Ok);
         }
         let map_id = MapId::UNKNOWN;
@@ -89,7 +89,7 @@ fn answer(refusal: Refusal) -> Result<Code, Refusal> {
     }
 }
 
-/// What the push protocol has a code for; everything else fails the request.
+/// Returns true if the push protocol has a code for it; everything else fails the request.
 fn is_answer(code: Code) -> bool {
     use Code::{Duplicate, Ok, StaleAttempt, StaleGeneration, TooLate};
     matches!(

@@ -13,7 +13,7 @@ use crate::state::registrations::{Log, Registration};
 use crate::state::store::Store;
 
 impl Store {
-    /// Best effort: an executor that cannot be written down is only unknown after a restart.
+    /// Best effort: without this record the executor is only unknown after a restart.
     pub(crate) fn write_down(
         &self,
         log: Option<TimedGuard<'_, Log>>,
@@ -48,8 +48,8 @@ impl Store {
         self.registrations.add(log, fs, registration, known)
     }
 
-    /// Registers again what an earlier start was told, where the executor's directories are still
-    /// there and allowed; the number of them.
+    /// Registers the executors of an earlier daemon again, if their directories still exist and are
+    /// allowed. Returns their number.
     pub(crate) fn take_over(&self, registrations: Vec<Registration>) -> usize {
         let taken = |registration: Registration| {
             let Registration {

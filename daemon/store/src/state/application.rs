@@ -16,8 +16,8 @@ use crate::resource::{Resources, locked};
 /// Lease that registering a shuffle opens if there is none.
 pub(crate) const FIRST_LEASE_MS: u64 = 120_000;
 
-/// Removed shuffles that one application remembers, so that late pushes are told apart from unknown
-/// ones. Past it the lowest (oldest) shuffle ids are forgotten.
+/// Removed shuffles that one application remembers, to distinguish late pushes from unknown
+/// shuffles. Above this number the lowest (oldest) shuffle ids are forgotten.
 const TOMBSTONES_MAX: usize = 65_536;
 
 /// One application and what it owns.
@@ -29,13 +29,14 @@ pub(crate) struct Application {
 #[derive(Debug)]
 pub(crate) struct ApplicationState {
     pub(crate) attempt: AppAttempt,
-    /// True once it was taken out of the map: whoever still holds it must look again.
+    /// True after the application was taken out of the map: a thread that still has it must look it
+    /// up again.
     pub(crate) ended: bool,
-    /// When the lease runs out, on the store's clock.
+    /// When the lease expires, on the store's clock.
     pub(crate) lease_until_ms: Option<u64>,
-    /// For how long it was granted last; a driver renews it after a third of that.
+    /// The length that was granted last; a driver renews the lease after a third of it.
     pub(crate) lease_ms: u64,
-    /// What Spark's own protocol registered.
+    /// The executors that registered through Spark's own protocol.
     pub(crate) executors: Executors,
     pub(crate) shuffles: BTreeMap<ShuffleId, Arc<Generation>>,
     pub(crate) tombstones: BTreeMap<ShuffleId, GenerationId>,
@@ -72,7 +73,7 @@ impl ApplicationState {
         }
     }
 
-    /// Starts a newer attempt; what the older one had is returned for removal.
+    /// Starts a newer attempt, and returns the generations of the older one, for removal.
     pub(crate) fn start_attempt(&mut self, attempt: AppAttempt) -> Vec<Arc<Generation>> {
         self.attempt = attempt;
         self.tombstones.clear();
@@ -80,7 +81,7 @@ impl ApplicationState {
         std::mem::take(&mut self.shuffles).into_values().collect()
     }
 
-    /// Refuses if this generation cannot be started because one as new was there; otherwise returns
+    /// Refuses if this generation cannot be started because one as new is known. Otherwise returns
     /// the older one, for removal, or the very same one.
     pub(crate) fn make_way(&self, key: &ShuffleKey) -> Result<Option<Arc<Generation>>, Refusal> {
         let current = self.shuffles.get(&key.shuffle);
@@ -114,7 +115,7 @@ impl ApplicationState {
         }
     }
 
-    /// Starts a generation in place of whatever was there.
+    /// Starts a generation in place of the one before.
     pub(crate) fn start(
         &mut self,
         resources: &Resources,

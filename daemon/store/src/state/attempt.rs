@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A map attempt: what was taken of it, and whether it counts.
+//! A map attempt: the segments that were taken of it, and its state.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::resource::planted::{self, Bug};
 
-/// What an attempt costs beside its batches, for the budget: the struct, its map entries,
+/// Memory that an attempt needs beside its batches, for the budget: the struct, its map entries,
 /// allocations.
 pub(crate) const ATTEMPT_BYTES: usize = 192;
 
-/// What a batch costs.
+/// Memory of a batch.
 const BATCH_BYTES: usize = 24;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ enum State {
     Aborted,
     /// The shuffle was removed.
     Ended,
-    /// It goes on with the next start of the daemon, and not here. Never noted.
+    /// The next daemon continues it, and this one does not. Never part of an entry.
     HandedOver,
 }
 
@@ -32,13 +32,15 @@ enum State {
 pub(crate) struct Attempt {
     state: State,
     ledger: Ledger,
-    /// What was taken of each batch, by the number of its first segment.
+    /// The ledger of the segments that were taken of each batch, by the number of its first
+    /// segment.
     batches: BTreeMap<u32, Ledger>,
 }
 
 impl Attempt {
-    /// How many segments of this batch, which may have come before, were taken already. `pushed` is the
-    /// ledger of as many of those that came now: they must be the same.
+    /// Returns how many segments of this batch, which may be a repetition, were taken already.
+    /// `pushed` returns the ledger of this many of the segments that came now: both must be the
+    /// same.
     pub(crate) fn taken(
         &self,
         first: u32,
@@ -57,8 +59,8 @@ impl Attempt {
                 }
                 Ok(count)
             }
-            // A late repetition: an attempt commits when all it pushed was answered. Who pushes anything
-            // else under its name cannot commit.
+            // A late repetition: an attempt commits when all of its pushes were answered. A client
+            // that pushes anything else under its name cannot commit.
             State::Committed => Ok(segments),
             State::Aborted => Err(Code::Aborted),
             State::Ended => Err(Code::TooLate),
@@ -66,7 +68,7 @@ impl Attempt {
         }
     }
 
-    /// Takes note of what more was taken of a batch.
+    /// Records what more was taken of a batch.
     pub(crate) fn take(&mut self, first: u32, more: Ledger) {
         if more.segments > 0 {
             let taken = self.batches.entry(first).or_default();
@@ -75,7 +77,7 @@ impl Attempt {
         self.ledger = self.ledger.and(more);
     }
 
-    /// The attempt is over, and this is what it pushed.
+    /// Commits the attempt, whose ledger the client sends.
     pub(crate) fn commit(&mut self, pushed: Ledger) -> Result<(), Code> {
         match self.state {
             State::Open | State::Committed => {}
@@ -91,7 +93,7 @@ impl Attempt {
         Ok(())
     }
 
-    /// The attempt never was. What is noted for the next start, or ended, stays what it is.
+    /// Aborts the attempt. An attempt that was handed over, or ended, does not change.
     pub(crate) fn abort(&mut self) -> Result<(), Code> {
         match self.state {
             State::Open | State::Committed | State::Aborted => {}
@@ -113,7 +115,7 @@ impl Attempt {
         };
     }
 
-    /// Where it stands is noted for the next start: nothing changes here any more.
+    /// Its state is part of the handover: nothing changes here any more.
     pub(crate) fn hand_over(&mut self) {
         self.state = State::HandedOver;
     }
@@ -123,12 +125,12 @@ impl Attempt {
         self.state == State::Committed
     }
 
-    /// Nothing was taken of it, and nobody has ended it.
+    /// Returns true if nothing was taken of it, and it has not ended.
     pub(crate) fn is_untouched(&self) -> bool {
         self.state == State::Open && self.batches.is_empty()
     }
 
-    /// What was taken of it.
+    /// Returns the ledger of all segments that were taken of it.
     pub(crate) fn ledger(&self) -> Ledger {
         self.ledger
     }

@@ -11,8 +11,8 @@ use crate::resource::budget::Budget;
 use crate::resource::timed_mutex::{ShutdownDeadline, TimedMutex};
 use crate::resource::{locked, reading, writing};
 
-/// Attempts of one generation. A map task is tried a few times; what is far beyond that is an error of
-/// the caller's.
+/// Attempts of one generation. A map task is tried a few times; a number far beyond that is an
+/// error of the caller.
 const ATTEMPTS_PER_MAP: usize = 64;
 
 /// Which map, and which try.
@@ -21,24 +21,24 @@ pub(crate) type AttemptId = (MapIndex, MapId);
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     all: Mutex<All>,
-    /// Those that committed: what readers are shown.
+    /// The attempts that committed, which readers see.
     committed: RwLock<BTreeSet<AttemptId>>,
 }
 
 #[derive(Debug, Default)]
 struct All {
     by_id: BTreeMap<AttemptId, Arc<TimedMutex<Attempt>>>,
-    /// Nothing more is taken, and with which code: the shuffle was removed, or left to the next start.
+    /// Nothing more is taken, and requests get this code: the shuffle was removed, or handed over.
     ended: Option<Code>,
 }
 
 impl Attempts {
-    /// The attempt, if anything was heard of it.
+    /// Returns the attempt, if it is known.
     pub(crate) fn find(&self, id: AttemptId) -> Option<Arc<TimedMutex<Attempt>>> {
         locked(&self.all).by_id.get(&id).cloned()
     }
 
-    /// The attempt, which is new if nothing was heard of it.
+    /// Returns the attempt, a new one if it is not known.
     pub(crate) fn open(
         &self,
         budget: &Budget,
@@ -62,14 +62,14 @@ impl Attempts {
         Ok(attempt)
     }
 
-    /// Changes an attempt, and what is accounted for it.
+    /// Changes an attempt, and the memory that is accounted for it.
     pub(crate) fn change<T>(
         &self,
         budget: &Budget,
         attempt: &TimedMutex<Attempt>,
         change: impl FnOnce(&mut Attempt) -> T,
     ) -> Result<T, Code> {
-        // A thread that panicked here may have left ledger and partitions disagreeing: such an
+        // A thread that panicked here may have left ledger and partitions different: such an
         // attempt never commits.
         let mut attempt = attempt.lock()?;
         let before = attempt.bytes();
@@ -90,16 +90,17 @@ impl Attempts {
         reading(&self.committed)
     }
 
-    /// All of them, also those that were aborted, as they are left to the next start. Waits for pushes
-    /// that are at work, but not for ever; nothing more is taken of any: what came after the note would
-    /// be in a partition and not in the note, and be taken again when it is repeated.
+    /// Returns all attempts for the handover, also those that were aborted. Waits for pushes in
+    /// work, with a deadline. Nothing more is taken of any attempt: a later segment would be in a
+    /// partition and not in the entry, and the next daemon would take it again when the client
+    /// repeats it.
     pub(crate) fn hand_over(
         &self,
         deadline: &ShutdownDeadline,
     ) -> Result<Vec<(AttemptId, Attempt)>, Code> {
         let all: Vec<_> = {
             let mut all = locked(&self.all);
-            // Who comes now comes again, and meets the next start.
+            // Refused with OVERLOADED, so that the client retries at the next daemon.
             all.ended = Some(Code::Overloaded);
             all.by_id
                 .iter()
@@ -116,7 +117,7 @@ impl Attempts {
             .collect()
     }
 
-    /// As it was noted.
+    /// Restores an attempt from its entry.
     pub(crate) fn restore(&self, budget: &Budget, id: AttemptId, attempt: Attempt) {
         budget.resize_metadata(0, attempt.bytes());
         if attempt.is_committed() {

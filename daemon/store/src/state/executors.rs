@@ -16,7 +16,7 @@ pub(crate) const MERGER: &str = "shuffle-push-merger";
 /// Executors of one application.
 const EXECUTORS_MAX: usize = 65_536;
 
-/// What an executor says of itself.
+/// The registration of an executor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutorInfo {
@@ -44,7 +44,7 @@ pub(crate) struct Executor {
 }
 
 impl Executors {
-    /// Puts an executor in the place of what is known of it, and says whether that was news.
+    /// Puts an executor in place of what is known of it. Returns true if that changed anything.
     pub(crate) fn put(
         &mut self,
         app: &AppId,

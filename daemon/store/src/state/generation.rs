@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A generation of a shuffle: its kind, its partitions and map attempts, and the phase of its life.
+//! A generation of a shuffle: its kind, its partitions and map attempts, and its phase.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -13,7 +13,7 @@ use crate::resource::home::Home;
 use crate::resource::timed_mutex::TimedMutex;
 use crate::resource::{Resources, reading, writing};
 
-/// What a generation costs beside its partitions, for the budget.
+/// Memory that a generation needs beside its partitions, for the budget.
 pub(crate) const GENERATION_BYTES: usize = 1024;
 
 /// One generation of one shuffle.
@@ -26,7 +26,7 @@ pub(crate) struct Generation {
     pub(crate) partitions: RwLock<Partitions>,
     /// None in Spark's own push.
     pub(crate) attempts: Attempts,
-    /// Of Spark's own push; its lock makes a repeated finalize wait for the first.
+    /// For Spark's own push; its lock makes a repeated finalize wait for the first.
     pub(crate) is_finalized: TimedMutex<bool>,
 }
 
@@ -129,7 +129,7 @@ impl Generation {
         Kind::of(self.spec.as_ref())
     }
 
-    /// As they were registered; as many as there can be where Spark pushes by itself.
+    /// Returns the registered number; the largest possible one if Spark itself pushes.
     pub(crate) fn num_maps(&self) -> u32 {
         self.spec.as_ref().map_or(u32::MAX, |spec| spec.num_maps)
     }
@@ -142,8 +142,8 @@ impl Generation {
         Err(Code::Malformed.because(format!("{} belongs to Spark's own push", self.key)))
     }
 
-    /// Refuses what Spark's own protocol asks of a shuffle whose attempts commit: it would show, and end,
-    /// what counts only by attempt.
+    /// Refuses requests of Spark's own protocol for a shuffle whose attempts commit: they would
+    /// show, and end, segments that count only by attempt.
     pub(crate) fn check_sparks_own(&self) -> Result<(), Refusal> {
         if self.kind().commits() {
             let detail = format!("{} was registered for batches with map ids", self.key);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The state of the store, and how it is found: applications, their shuffles' generations, the map
-//! attempts of those, executors. What requests do with it is in the modules above.
+//! The state of the store, and the look-ups in it: applications, the generations of their shuffles,
+//! map attempts, executors. The modules above say what requests do with it.
 
 pub(crate) mod application;
 pub(crate) mod attempt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Registrations of executors, kept for the next start on the same directories. An executor
+//! Registrations of executors, kept for the next daemon on the same directories. An executor
 //! registers once, when it starts, and its blocks must be found after the daemon was restarted.
 //!
 //! ```text
@@ -7,8 +7,9 @@
 //!   executors-<n>    a line of JSON per registration; a later line about an executor replaces an earlier one
 //! ```
 //!
-//! The file grows by what is registered, until half of it may be out of date; then the next number
-//! starts with what is known, and the old one goes. Numbers go on from those of earlier starts.
+//! The file grows with each registration, until half of it may be out of date. Then a file with the
+//! next number starts with the known ones, and the old file is removed. Numbers continue those of
+//! earlier daemons.
 
 use std::collections::HashSet;
 use std::io;
@@ -22,7 +23,7 @@ use crate::fs::{Fs, Open, read_exact_at, write_all_at};
 use crate::resource::incarnation::{registration_file_name, registration_files};
 use crate::resource::timed_mutex::{TimedGuard, TimedMutex};
 
-/// What a file may grow to before it is looked at.
+/// Size up to which the file grows before it is checked.
 const REWRITE_BYTES: u64 = 1024 * 1024;
 
 /// A file larger than this was not written here.
@@ -43,17 +44,17 @@ pub(crate) struct Registration {
 pub(crate) struct Registrations {
     root: PathBuf,
     log: TimedMutex<Log>,
-    /// Somebody is known who could not wait to be written down.
+    /// An executor is known that could not wait until it was recorded.
     is_behind: AtomicBool,
-    /// Nothing is written until all that an earlier start knew is known again: the first file of this
-    /// one takes the place of the old one.
+    /// Nothing is written until all executors of earlier daemons are known again: the first file of
+    /// this daemon replaces the old one.
     pub(crate) is_held: AtomicBool,
 }
 
-/// What is written down.
+/// The file and what is in it.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// Of the file that is written, or was last.
+    /// The number of the file that is written, or was last.
     number: u64,
     /// False if there is nothing yet, or not all that is known.
     is_whole: bool,
@@ -62,7 +63,7 @@ pub(crate) struct Log {
 }
 
 impl Registrations {
-    /// `number` is that of the newest file of earlier starts: those of this one are newer.
+    /// `number` is that of the newest file of earlier daemons: those of this one are newer.
     pub(crate) fn new(root: PathBuf, number: u64) -> Self {
         let log = TimedMutex::new(Log {
             number,
@@ -76,13 +77,14 @@ impl Registrations {
         }
     }
 
-    /// Held while an executor is registered and written down, so that the file has the order in
-    /// which it happened. A disk that hangs is not waited for: an executor that nobody registers ends.
+    /// Returns a lock to hold while an executor is registered and recorded, so that the file has
+    /// the order in which it happened. It does not wait for a disk that hangs: an executor that
+    /// cannot register ends.
     pub(crate) fn turn(&self) -> Option<TimedGuard<'_, Log>> {
         self.log.lock().ok()
     }
 
-    /// Whether the next start will find all that is known.
+    /// Returns true if the next daemon will find all that is known.
     pub(crate) fn are_kept(&self) -> bool {
         self.turn().is_some_and(|log| self.is_whole(&log))
     }
@@ -96,13 +98,13 @@ impl Registrations {
         self.is_behind.store(true, SeqCst);
     }
 
-    /// Whether this is the directory they are written down in.
+    /// Returns true if the file is in this directory.
     pub(crate) fn are_in(&self, root: &Path) -> bool {
         self.root == root
     }
 
-    /// Writes a registration down; with all that is `known`, which it is part of, where that is due.
-    /// After a failure it is due.
+    /// Records a registration; together with all that is `known`, which includes it, when a new
+    /// file is due. After a failure a new file is due.
     pub(crate) fn add(
         &self,
         log: &mut Log,
@@ -136,7 +138,7 @@ impl Registrations {
         let file = fs.open(&self.path(log.number), Open::Create)?;
         write_all_at(file.as_ref(), &[&lines], 0)?;
         for (_, name) in before {
-            // What stays is read before this one, and changes nothing.
+            // A file that stays is read before the newer one, and changes nothing.
             let _ = fs.remove_file(&self.root.join(name));
         }
         log.bytes = lines.len() as u64;
@@ -156,20 +158,20 @@ fn line_of(registration: &Registration) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// What daemons that are gone wrote down.
+/// The registrations of earlier daemons.
 #[derive(Debug, Default)]
 pub(crate) struct Earlier {
-    /// In the order in which it was registered.
+    /// In the order of the registrations.
     pub(crate) registrations: Vec<Registration>,
-    /// Of the newest file.
+    /// The number of the newest file.
     pub(crate) number: u64,
     /// False if a file could not be read.
     pub(crate) is_whole: bool,
 }
 
 impl Earlier {
-    /// Reads the directories of daemons that are gone. A line that is cut is left out: its executor
-    /// was not answered.
+    /// Reads the directories of earlier daemons. A line that is cut is left out: its executor got
+    /// no answer.
     pub(crate) fn read<'a>(fs: &dyn Fs, roots: impl Iterator<Item = &'a Path>) -> Self {
         let mut earlier = Self {
             is_whole: true,
@@ -198,8 +200,8 @@ impl Earlier {
         earlier
     }
 
-    /// What was said later of an executor is all that may be written down again: a start that is
-    /// killed over it must not leave older words in a newer file.
+    /// Only the last registration of an executor may be written again: if the daemon is killed
+    /// during this, a newer file must not have an older registration.
     fn keep_last(&mut self) {
         let mut seen = HashSet::new();
         let mut last: Vec<_> = std::mem::take(&mut self.registrations)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The store: what it has, and how that is found. The modules above say what is done with it.
+//! The store: its state, and the look-ups in it. The modules above say what is done with it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,8 @@ use crate::resource::{Resources, locked, reading, writing};
 #[derive(Debug)]
 pub struct Store {
     pub(crate) resources: Resources,
-    /// In order, like all that is walked: a simulation that is run again must do the same.
+    /// Sorted, like everything that is iterated over: a simulation that is repeated must do the
+    /// same.
     pub(crate) applications: RwLock<BTreeMap<AppId, Arc<Application>>>,
     /// Number of the next generation's directory.
     pub(crate) next_home: AtomicU64,
@@ -31,7 +32,7 @@ pub struct Store {
     /// Nothing new is taken.
     pub(crate) draining: AtomicBool,
     pub(crate) incarnation: Incarnation,
-    /// Of this start; an incarnation may have several.
+    /// A random number of this daemon; an incarnation may have had several daemons.
     pub(crate) process_number: u64,
     /// Held until the store is closed.
     pub(crate) locks: Mutex<Vec<Box<dyn Lock>>>,
@@ -43,18 +44,19 @@ impl Store {
         self.resources.now_ms()
     }
 
-    /// Under which shuffles are known: of this daemon start, or of the one that left them to it.
+    /// Returns the incarnation under which clients know the shuffles: of this daemon, or of the one
+    /// that handed them over.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
-    /// A random number of this daemon start alone.
+    /// Returns a random number of this daemon, which no other daemon has.
     pub fn process_number(&self) -> u64 {
         self.process_number
     }
 
-    /// How busy the store is, which knows of no connections. Tries disks that were taken out, so that a
-    /// service which is avoided because of its disks is found well again.
+    /// Returns how busy the store is; the store knows no connections. Tries disks that are out of
+    /// use, so that a service which is avoided because of its disks is found to work again.
     pub fn load(&self) -> Load {
         let environment = &self.resources.environment;
         let state = match self.resources.disks.pick(0, environment) {
@@ -168,7 +170,7 @@ impl Store {
         applications.iter().flat_map(of).collect()
     }
 
-    /// Executors of which a directory is there.
+    /// Returns the number of executors that still have a directory.
     pub(crate) fn present_executors(&self) -> usize {
         let is_present = |registration: &Registration| {
             let mut dirs = registration.info.local_dirs.iter();

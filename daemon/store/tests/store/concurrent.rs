@@ -79,8 +79,8 @@ fn attempts_that_push_at_once_are_all_visible_when_they_have_committed() {
     assert_eq!(world.fetch(0), expected);
 }
 
-/// A reader meets commits, drops and pushes at any moment. What it was shown at a slot is there, or is
-/// refused; nothing else is.
+/// A reader meets commits, drops and pushes at any moment. A slot that it has seen has the same
+/// segment, or is refused.
 #[test]
 fn what_is_shown_while_others_push_and_the_disk_fails_is_whole_or_refused() {
     const PUSHERS: u32 = 3;
@@ -176,7 +176,7 @@ fn removing_while_others_push_and_fetch_leaves_no_file_and_no_memory() {
     }
 }
 
-/// The shuffle waits for the disk, and nothing of it is made anew.
+/// The removal of the shuffle waits for the disk, and no file of it is created again.
 #[test]
 fn a_shuffle_that_is_removed_while_it_is_written_out_leaves_no_file() {
     let world = World::with(1, 4 * MIB).registered_for(2);
@@ -256,7 +256,8 @@ proptest! {
                 return Ok(());
             }
         };
-        // Without a fault what was acknowledged is there; with one, what is there was acknowledged.
+        // Without a fault every acknowledged segment is there; with one, every segment that is
+        // there was acknowledged.
         prop_assert!(order.iter().all(|map| accepted.contains_key(map)));
         prop_assert!(fault.is_some() || order.len() == accepted.len());
         let range = MapRange::new(start, start + count).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A start that is stopped leaves its remote shuffles to the next one, once.
+//! A daemon that is stopped hands its remote shuffles over to the next one, once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ fn dirs(disks: usize) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The start after this one, on the same disks.
+/// Starts the next daemon, on the same disks.
 fn next_start(before: &World, disks: usize, seed: u64) -> World {
     World::on(before.fs.clone(), dirs(disks), LITTLE_MEMORY, seed)
 }
@@ -78,7 +78,8 @@ fn an_attempt_that_was_pushing_goes_on_where_it_was() {
     assert_eq!(next.fetch(3), b"abc");
 }
 
-/// While the first partition is being written out for the next start, as on a disk that has stalled.
+/// Runs `then` while the first partition is being written out for the handover, as on a disk that
+/// has stalled.
 fn during_the_handover(world: &World, then: impl FnOnce()) {
     world.fs.hold_writes();
     thread::scope(|scope| {
@@ -100,7 +101,7 @@ fn a_push_that_the_stop_did_not_wait_for_is_not_in_the_data_without_being_known(
     assert_eq!(known.push(&[(3, b"a"), (4, b"b")]), [Code::Ok; 2]);
     let acknowledged = known.acknowledged;
     during_the_handover(&first, || {
-        // What is appended now would be appended once more by who repeats it.
+        // A segment that is appended now would be appended again when the client repeats it.
         assert_eq!(known.push(&[(4, b"c")]), [Code::Overloaded]);
         assert_eq!(known.commit(), Err(Code::Overloaded));
         assert_eq!(first.attempt(2, 200).push(&[(4, b"d")]), [Code::Overloaded]);
@@ -163,7 +164,7 @@ fn a_start_that_is_stopped_again_and_again_keeps_what_it_has() {
     assert_eq!(world.fs.below(DISK.as_ref()), Vec::<PathBuf>::new());
 }
 
-/// Stopped with one committed attempt; where its notes are.
+/// A store that was stopped with one committed attempt, and the path of its handover file.
 fn stopped() -> (World, PathBuf) {
     let first = World::new().remote();
     let mut attempt = first.attempt(1, 100);
@@ -266,7 +267,7 @@ fn a_shuffle_that_cannot_be_written_out_is_lost_and_leaves_nothing() {
     assert_eq!(next.data_files(DISK), Vec::<PathBuf>::new());
 }
 
-/// What is left is on both disks, and the notes on the first one.
+/// The data is on both disks, and the handover file on the first one.
 #[test]
 fn a_start_that_cannot_look_at_all_disks_removes_nothing_that_a_later_one_may_go_on_with() {
     let first = World::with(2, LITTLE_MEMORY).remote();

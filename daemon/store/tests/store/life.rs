@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Register, push, commit, fetch, remove: what each promises.
+//! Register, push, commit, fetch, remove: the promise of each.
 
 use crate::world::*;
 use std::path::Path;
@@ -155,7 +155,7 @@ fn unknown_is_refused_and_never_empty() {
     let slot = |slot| at(&world.store, 0, slot);
     assert_eq!(refused(slot(1..2)), Code::Malformed);
     assert_eq!(read(&slot(0..1).unwrap()), b"x");
-    // Chunks of Spark's own protocol would show what has not committed too.
+    // Chunks of Spark's own protocol would also show segments that were not committed.
     let (meta, statuses) = (
         world.store.merged_meta(&key(), ReduceId(0)),
         world.store.merge_statuses(&key()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory: what stays in it, what leaves it when there is no more, and that there is never too much of it.
+//! Memory: which data stays in it, which leaves it when it is short, and that its limit is kept.
 
 use std::path::{Path, PathBuf};
 

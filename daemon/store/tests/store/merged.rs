@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Merged shuffles: attempts commit as those of remote ones do, and what cannot be written is dropped,
-//! because executors have it too.
+//! Merged shuffles: attempts commit like those of remote ones, and segments that cannot be written
+//! are dropped, because executors have them too.
 
 use crate::world::*;
 
@@ -8,8 +8,8 @@ use lodestone_model::*;
 use lodestone_store::Batch;
 use lodestone_store::fs::fake::{Errno, Fault};
 
-/// Makes the next write to the disk fail, and pushes what must be written. It is refused, and what is in
-/// memory of the partition is dropped.
+/// Makes the next write to the disk fail, and pushes a segment that must be written. It is refused,
+/// and the segments of the partition that are in memory are dropped.
 fn drop_tail(world: &World, map: u32, reduce: u32) {
     world.fs.fault_at(0, Fault::Torn(10, Errno::NOSPC));
     let large = payload(map, reduce, LARGE_BYTES);
@@ -30,7 +30,7 @@ fn an_attempt_whose_answer_was_lost_does_not_commit_with_what_it_knows_and_costs
     heard.push(&[(1, b"first")]);
     unheard.push(&[(1, b"second")]);
     let known = unheard.acknowledged;
-    // The service takes it, and nobody hears so.
+    // The service takes it, and the answer is lost.
     let lost: [(u32, &[u8]); 1] = [(1, b"unheard")];
     assert_eq!(unheard.push_from(1, &lost), [Code::Ok]);
     heard.commit().unwrap();
@@ -112,8 +112,8 @@ fn a_dropped_segment_leaves_its_slot_and_a_reader_that_knows_it_is_refused_that_
     assert_eq!(chunk(3..4), b"after");
 }
 
-/// What stands behind the empty places is found when a block of it was written, when an abort has closed
-/// up the rest, and when all of it was written.
+/// Segments behind empty slots are found after a part of them was written, after an abort has
+/// closed the gaps of the rest, and after all of it was written.
 #[test]
 fn what_comes_after_a_drop_is_found_wherever_it_goes() {
     let world = World::new().registered();
@@ -121,13 +121,13 @@ fn what_comes_after_a_drop_is_found_wherever_it_goes() {
     world.push(0, 0, b"dropped");
     world.push(1, 0, b"dropped too");
     drop_tail(&world, 2, 0);
-    // A block, and an attempt behind it that does not count.
+    // One part of the tail, and an attempt behind it that does not count.
     world.store.limit_memory(14 * MIB);
     (10..18).for_each(|map| assert_eq!(world.push(map, 0, &segment(map, MIB)), Code::Ok));
     let mut gone = world.attempt(18, 1);
     assert_eq!(gone.push(&[(0, &segment(18, MIB))]), [Code::Ok]);
     assert_eq!(world.data_bytes(DISK), 0);
-    // The block has to make room.
+    // The part has to make room.
     assert_eq!(world.push(19, 0, &segment(19, 5 * MIB)), Code::Ok);
     assert_eq!(world.data_bytes(DISK) as u64, 8 * MIB);
     world.commit_all();
@@ -140,7 +140,7 @@ fn what_comes_after_a_drop_is_found_wherever_it_goes() {
     world.store.limit_memory(LITTLE_MEMORY);
     assert_eq!(world.data_bytes(DISK) as u64, 13 * MIB);
     check();
-    // A second drop takes only what came later.
+    // A second drop takes only segments that came later.
     world.push(20, 0, b"dropped as well");
     drop_tail(&world, 21, 0);
     world.commit_all();

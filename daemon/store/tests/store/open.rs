@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Opening and closing: what is checked, what is made, and what is left alone.
+//! Opening and closing: the checks, the new directories, and the files that stay.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -92,7 +92,8 @@ fn a_killed_daemons_directory_goes_at_the_next_start_and_a_living_ones_stays() {
     let living = open(&dirs);
     let killed = open(&dirs);
     assert_eq!(names().len(), 2);
-    // The lock goes with the process; here it goes with the store, which removes nothing by itself.
+    // The lock goes with the process; here it goes with the store, which removes nothing of its own
+    // accord.
     let killed_name = format!("lodestone-{}", killed.incarnation());
     drop(killed);
     assert!(names().contains(&killed_name.clone().into()));
@@ -133,8 +134,8 @@ fn data_directories_are_closed_to_other_users() {
     store.close();
 }
 
-/// What registering an executor with this directory, and a merge directory beside it, comes to where all
-/// must be below `root`.
+/// Returns the result of registering an executor with this directory, and a merge directory beside
+/// it, if all must be below `root`.
 fn registered(disk: &Path, root: &Path, dir: &Path) -> Result<(), Code> {
     let config = StoreConfig {
         dirs: vec![disk.to_path_buf()],

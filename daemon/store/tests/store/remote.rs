@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What of a map attempt counts, and when: mostly of remote shuffles, and the same of merged ones.
+//! Which segments of a map attempt count, and when: mostly for remote shuffles, and the same for
+//! merged ones.
 
 use crate::world::*;
 
@@ -49,7 +50,7 @@ impl World {
 impl Attempt<'_> {
     /// Pushes a batch that begins with this number.
     pub(crate) fn push_from(&mut self, first: u32, parts: &[(u32, &[u8])]) -> Vec<Code> {
-        // What the numbers mean is the clients' business: each segment has another one.
+        // The meaning of the numbers is the clients' business: each segment has another one.
         let numbered = |(sequence, (reduce, bytes)): (u32, &(u32, &[u8]))| Segment {
             sequence,
             ..header(*reduce, bytes)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What comes again is compared with what is there: only the very same counts as done.
+//! A repeated batch is compared with the first one: only the very same counts as done.
 
 use crate::world::*;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the next start knows: executors register once, and their blocks must be found after the daemon was restarted.
+//! What the next daemon knows: executors register once, and their blocks must be found after the
+//! daemon was restarted.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ fn disk() -> FakeFs {
     FakeFs::with_dirs([DISK, "/local"])
 }
 
-/// A start on that disk. What happened before must have ended.
+/// Opens a store on that disk. The one before must have ended.
 fn start(fs: &FakeFs, seed: u64) -> Arc<Store> {
     start_below(fs, seed, &[])
 }
@@ -183,7 +184,7 @@ fn what_cannot_be_written_down_again_stays_where_it_was() {
     let first = start(&fs, 1);
     register(&fs, &first, "1");
     fs.crash();
-    // The lock's marker is the first write of a start, the registrations are the second.
+    // The lock's marker is the first write of a daemon, the registrations are the second.
     fs.fault_at(1, Fault::Torn(3, Errno::NOSPC));
     assert!(knows(&start(&fs, 2), "1"));
     fs.crash();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Level 0: what unmodified Spark pushes, finalizes, reads and asks for.
+//! Level 0: pushes, finalizes, reads and questions of unmodified Spark.
 
 use std::path::{Path, PathBuf};
 

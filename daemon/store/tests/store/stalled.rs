@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A disk that neither does what it is told nor says that it cannot.
+//! A disk that neither completes a write nor reports an error.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -11,7 +11,7 @@ use lodestone_store::*;
 
 use crate::world::*;
 
-/// After so long a disk on which nothing gets on is left alone.
+/// After this time without progress a disk is not used.
 const STALL_MS: u64 = 10_000;
 
 /// However a test ends: nothing hangs any more.
@@ -27,7 +27,7 @@ fn large(map: u32, reduce: u32) -> Vec<u8> {
     payload(map, reduce, LARGE_BYTES)
 }
 
-/// Waits until so many writes hang.
+/// Waits until this many writes hang.
 fn await_held(world: &World, writes: usize) {
     while world.fs.held_writes() < writes {
         thread::yield_now();
@@ -220,7 +220,7 @@ fn executors_register_while_the_disk_on_which_they_are_written_down_hangs() {
         world.fs.release_writes();
         hanging.join().unwrap().unwrap();
     });
-    // Who comes next has all of them written down.
+    // The next one records all of them.
     register(&world, "4").unwrap();
     world.store.hand_over();
     let next = World::on(world.fs.clone(), vec![DISK.into()], LITTLE_MEMORY, 2);

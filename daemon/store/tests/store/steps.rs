@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What remote shuffles have in memory is written out in steps while the store goes on.
+//! The data of remote shuffles in memory is written out in steps while the store serves.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
@@ -9,7 +9,7 @@ use lodestone_store::fs::fake::Errno;
 
 use crate::world::*;
 
-/// Pushes so many MiB into a partition.
+/// Pushes this many MiB into a partition.
 fn push_mib(world: &World, map: u32, reduce: u32, count: u64) {
     let block = vec![7; MIB as usize];
     let mut attempt = world.attempt(map, 100);
@@ -85,7 +85,7 @@ fn a_shuffle_that_is_removed_in_the_middle_of_a_step_leaves_no_file() {
                 .store
                 .remove_shuffle(&app, AppAttempt::NONE, shuffle, None)
         });
-        // From then on it is unknown, whether its files are gone or not.
+        // From then on the shuffle is unknown, whether its files are gone or not.
         while world.store.check_readable(&key()).is_ok() {
             thread::yield_now();
         }
@@ -102,7 +102,7 @@ fn a_shuffle_that_is_removed_in_the_middle_of_a_step_leaves_no_file() {
 fn what_is_written_in_steps_while_memory_is_short_is_read_exactly() {
     const MAPS: u32 = 4;
     const SEGMENTS: u32 = 300;
-    // Memory for few of them: who pushes writes as well.
+    // Memory for few of them: pushes write as well.
     let world = World::with(2, MIB).remote();
     let bytes = |map: u32, number: u32| payload(map, number, 500 + (number as usize * 97) % 20_000);
     let pushed = AtomicBool::new(false);

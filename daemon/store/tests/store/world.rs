@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A store on a fake filesystem, and short ways to say what tests do with it.
+//! A store on a fake filesystem, and short forms of what tests do with it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ pub(crate) const LITTLE_MEMORY: u64 = 256 * 1024;
 /// The sequence of a segment that is its whole block.
 pub(crate) const ONLY: u32 = 1;
 
-/// A segment that has no room in that: it goes to disk at once, with what is in memory before it.
+/// A segment that does not fit: it goes to disk at once, after the tail before it.
 pub(crate) const LARGE_BYTES: usize = 256 * 1024;
 
 pub(crate) struct World {
     pub(crate) fs: FakeFs,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) store: Arc<Store>,
-    /// What was acknowledged to each attempt.
+    /// The ledger of the segments that were acknowledged to each attempt.
     acknowledged: Mutex<BTreeMap<(u32, i64), Ledger>>,
 }
 
@@ -70,7 +70,7 @@ impl World {
         self
     }
 
-    /// Registers it for so few maps that the store expects partitions to stay small.
+    /// Registers it for few maps, so that the store expects partitions to stay small.
     pub(crate) fn registered_for(self, num_maps: u32) -> Self {
         let spec = ShuffleSpec { num_maps, ..spec() };
         self.store.register_shuffle(&key(), spec).unwrap();
@@ -102,7 +102,8 @@ impl World {
         codes[0]
     }
 
-    /// Commits every attempt with what was acknowledged to it. Returns how many segments these are.
+    /// Commits every attempt with the ledger of its acknowledged segments. Returns how many
+    /// segments these are.
     pub(crate) fn commit_all(&self) -> u64 {
         let all = self.acknowledged.lock().unwrap();
         for ((map, map_id), pushed) in all.iter() {
@@ -203,7 +204,7 @@ pub(crate) fn header(reduce: u32, bytes: &[u8]) -> Segment {
     }
 }
 
-/// Bytes that tell which segment they are of.
+/// Returns bytes that identify the segment.
 pub(crate) fn payload(map: u32, reduce: u32, length: usize) -> Vec<u8> {
     let mut state = (u64::from(map) << 32 | u64::from(reduce)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (0..length)
@@ -242,7 +243,7 @@ pub(crate) fn read(data: &ChunkData) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of these places of a partition, in one chunk.
+/// Returns the bytes of these slots of a partition, in one chunk.
 pub(crate) fn at(
     store: &Store,
     reduce: u32,
@@ -258,7 +259,8 @@ pub(crate) fn run(slots: std::ops::Range<u32>) -> SegmentRun {
     }
 }
 
-/// The bytes of the selected segments of a partition, run by run, each checked against its layout.
+/// Returns the bytes of the selected segments of a partition, run by run, each checked against its
+/// layout.
 pub(crate) fn fetch(store: &Store, range: MapRange, reduce: u32) -> Vec<Vec<u8>> {
     let layout = store.layout(&key(), range, ReduceId(reduce)).unwrap();
     let run_bytes = |run: LaidRun| {

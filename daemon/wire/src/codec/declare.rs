@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The macros that make messages and fields of declarations.
 
-/// Says in which order the fields of a type stand on the wire; one whose name in an error is another
-/// than in the type has it behind `as`.
+/// Declares the order of the fields of a type on the wire. A field whose name in an error differs
+/// from its name in the type has it behind `as`.
 macro_rules! fields {
     ($name:ty { $($field:ident: $type:ty $(as $wire_name:literal)?,)* }) => {
         impl $crate::codec::Field for $name {
@@ -42,7 +42,7 @@ macro_rules! record {
 }
 pub(crate) use record;
 
-/// Says that a type of the model is one number on the wire.
+/// Declares that a type of the model is one number on the wire.
 macro_rules! number {
     ($name:ident($inner:ty)) => {
         impl $crate::codec::Field for $name {
@@ -62,8 +62,8 @@ macro_rules! number {
 }
 pub(crate) use number;
 
-/// Says that an enum of the model, whose values have numbers, is a byte on the wire; every other byte
-/// is an error.
+/// Declares that an enum of the model, whose values have numbers, is a byte on the wire. Every
+/// other byte is an error.
 macro_rules! byte {
     ($name:ident) => {
         impl $crate::codec::Field for $name {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of a map attempt: all of it counts, or nothing. Both are answered with `Done`,
-//! and may be repeated.
+//! The end of a map attempt: all of it counts, or nothing. Both are answered with `Done`, and may
+//! be repeated.
 //!
 //! ```text
 //! CommitMap 89  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation,
@@ -16,7 +16,7 @@ use super::ShuffleAddress;
 use crate::codec::{Bits, Field, FieldError, Reader, message};
 
 message! { strict, 89;
-    /// Make the attempt visible, if this is what is held of it.
+    /// Show the attempt to readers, if the service has exactly these segments of it.
     pub struct CommitMap {
         /// Which shuffle.
         pub key: ShuffleAddress,
@@ -44,7 +44,7 @@ impl Field for Ledger {
 }
 
 message! { strict, 90;
-    /// Drop what is held of the attempt, and take nothing more of it.
+    /// Drop the segments of the attempt, and take no more of it.
     pub struct AbortMap {
         /// Which shuffle.
         pub key: ShuffleAddress,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The service is about to leave: it takes nothing new, and goes on serving what it holds until that is
-//! released. Asked by an operator (`lodestone drain`), and heeded only from the service's own host.
+//! The service is about to end: it takes nothing new, and serves what it holds until no application
+//! needs it. An operator asks for it (`lodestone drain`), and only from the service's own host.
 //!
 //! ```text
-//! Drain    91  i8 wish (0 look, 1 begin or go on, 2 cancel, 3 leave)
+//! Drain    91  i8 wish (0 look, 1 begin or continue, 2 cancel, 3 leave)
 //! Holdings 92  i64 incarnation, bool draining, i32 shuffles, i32 applications, i64 bytes,
 //!              i64 unwrittenBytes, i32 executors, i64 leaseLeftMs
 //! ```
@@ -17,8 +17,8 @@ named_byte! {
     pub enum Wish {
         /// Nothing but an answer. From any host.
         Look = 0,
-        /// Take nothing new from now on, and write some of what is in memory to disk. Comes again until all
-        /// of it is there.
+        /// Take nothing new from now on, and write some of the data in memory to disk. The client
+        /// repeats the request until all of it is on disk.
         Begin = 1,
         /// Take new work again.
         Cancel = 2,
@@ -36,7 +36,7 @@ message! { strict, 91;
 }
 
 message! { strict, 92;
-    /// What would be lost with the service. Merged shuffles are not in it: their blocks have originals.
+    /// What would be lost with the service, without merged shuffles: their blocks have originals.
     pub struct Holdings {
         /// Incarnation of the daemon.
         pub incarnation: i64,

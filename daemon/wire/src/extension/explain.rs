@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What became of an application's shuffles, and why: told by its driver, kept by the daemon, asked for by
-//! people (`lodestone explain`). The daemon does not look into reports.
+//! The outcome of an application's shuffles, and the reasons. Its driver sends it, the daemon keeps
+//! it, and people ask for it (`lodestone explain`). The daemon does not look into reports.
 //!
 //! ```text
 //! ReportApplication  81  appId, i32 appAttempt, bool ended, string report (JSON)
-//! ExplainApplication 82  string appId ("" = which are there?)
+//! ExplainApplication 82  string appId ("" = a list)
 //! Explanation        83  i64 incarnation, ReportKept[]
 //! ```
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which segments there are, and a stream over some of them, by their places.
+//! The layouts of partitions, and a stream over some of their segments, by their slots.
 //!
 //! ```text
 //! SegmentLayout      86  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation,
@@ -52,7 +52,7 @@ record! {
         pub reduce_id: ReduceId,
         /// `OK`, or `UNKNOWN_PARTITION` with no runs.
         pub code: Code,
-        /// Segments of the selected maps, in the order of their places.
+        /// Segments of the selected maps, in the order of their slots.
         pub runs: Vec<LaidRun>,
     }
 }

@@ -13,7 +13,7 @@ use lodestone_model::{Load, State};
 use crate::codec::{byte, fields, message};
 
 message! { strict, 64;
-    /// Who calls, and which version of the extension it speaks.
+    /// The name of the client, and the version of the extension that it speaks.
     pub struct Hello {
         /// Must equal the server's.
         pub protocol_version: i32,
@@ -29,7 +29,7 @@ message! { strict, 65;
         pub protocol_version: i32,
         /// Version of the daemon.
         pub server_version: String,
-        /// Random non-zero id of this start of the daemon.
+        /// Random non-zero number of the daemon, drawn when it started.
         pub incarnation: i64,
         /// How busy it is.
         pub load: Load,

@@ -17,7 +17,7 @@ message! { strict, 66;
         pub app: AppId,
         /// Application attempt, -1 where there is none.
         pub app_attempt: AppAttempt,
-        /// Incarnation that the client was told, 0 for any.
+        /// Incarnation that the client expects, 0 for any.
         pub incarnation: i64,
         /// Time to live that it asks for.
         pub ttl_ms: i64,

@@ -30,17 +30,17 @@ pub const FIRST_ID: u8 = 64;
 /// Last type id: Java's bytes are signed, and authentication messages start with 0xEA and 0xFB.
 pub const LAST_ID: u8 = 127;
 
-/// Which generation of which shuffle, and in which life of the daemon: the first five fields of
-/// every request about a shuffle.
+/// One generation of one shuffle, at one incarnation of the daemon: the first five fields of every
+/// request about a shuffle.
 ///
 /// ```text
-/// MergeKey  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation
+/// ShuffleAddress  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShuffleAddress {
-    /// The generation. Messages of the extension name an attempt.
+    /// The generation of the shuffle. Messages of the extension name an attempt.
     pub shuffle: ShuffleKey,
-    /// Incarnation of the daemon that the client was told.
+    /// Incarnation of the daemon that the client expects.
     pub incarnation: i64,
 }
 

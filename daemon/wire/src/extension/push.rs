@@ -41,8 +41,8 @@ message! { strict, 93;
         pub map_index: MapIndex,
         /// Spark's task attempt id.
         pub map_id: MapId,
-        /// Number of the first segment among all that the attempt pushes, anywhere; the others count on
-        /// from there.
+        /// Number of the first segment among all that the attempt pushes, to any service. The
+        /// others count on from there.
         pub first_segment: u32,
         /// The segments, in the order of their bytes in the body.
         pub segments: Vec<Segment>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A shuffle is announced before its first push. The answer is `Done`.
+//! A driver registers a shuffle before its first push. The answer is `Done`.
 //!
 //! ```text
 //! RegisterShuffle 84  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation,

@@ -21,8 +21,8 @@ impl FrameDecoder {
         Self { limits }
     }
 
-    /// Length of the frame that starts at the first byte, once its nine first bytes are there.
-    /// Length and type are checked here, before anyone makes room for the frame.
+    /// Returns the length of the frame that starts at the first byte, once its first nine bytes are
+    /// there. Length and type are checked here, before memory is reserved for the frame.
     pub fn frame_bytes(&self, buffered: &[u8]) -> Result<Option<usize>, FrameError> {
         let Some((prefix, _)) = buffered.split_first_chunk::<PREFIX_BYTES>() else {
             return Ok(None);
@@ -171,7 +171,7 @@ fn decode_upload(payload: &Bytes, input: &mut Reader<'_>) -> Result<Frame, Field
     })
 }
 
-/// What is left of the payload is the body.
+/// The rest of the payload is the body.
 fn rest(payload: &Bytes, input: &mut Reader<'_>) -> Bytes {
     let body = payload.slice(payload.len() - input.remaining()..);
     *input.rest() = &[];

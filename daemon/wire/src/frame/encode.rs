@@ -7,7 +7,7 @@ use super::{ChunkId, Frame, PREFIX_BYTES};
 use crate::codec::{Field, put_size, record};
 
 impl Frame {
-    /// The frame's bytes, with an in-frame body, without an after-frame one.
+    /// Encodes the frame, with an in-frame body and without an after-frame one.
     pub fn encode(&self, out: &mut BytesMut) {
         match self {
             Self::ChunkFetchRequest(chunk) => put_frame(0, chunk, &[], out),
@@ -45,7 +45,7 @@ impl Frame {
         }
     }
 
-    /// [`Frame::encode`] into a buffer of its own.
+    /// Encodes the frame into a buffer of its own.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = BytesMut::new();
         self.encode(&mut out);

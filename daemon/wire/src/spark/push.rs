@@ -26,7 +26,7 @@ message! { lenient, 12;
 }
 
 message! { lenient, 18;
-    /// What became of the block.
+    /// The outcome of the push of a block.
     pub struct BlockPushReturnCode {
         /// The code.
         pub code: PushCode,

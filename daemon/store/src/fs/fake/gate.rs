@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Holds writes back until a test lets them go on, as a disk that hangs does.
+//! Holds writes back until a test releases them, like a disk that hangs.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::{FakeFs, locked};
 
-/// Where writes wait while it is closed. Not under the lock of the filesystem: while a write hangs,
-/// tests look at files, and other disks are written to.
+/// Where writes wait while the gate is closed. They do not wait under the lock of the filesystem:
+/// while a write hangs, tests look at files, and the store writes to other disks.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     state: Mutex<State>,
@@ -22,7 +22,7 @@ struct State {
 }
 
 impl Gate {
-    /// Returns once a write to `path` may go on.
+    /// Returns when a write to `path` may continue.
     pub(super) fn pass(&self, path: &Path) {
         let mut state = locked(&self.state);
         state.waiting += 1;
@@ -34,14 +34,14 @@ impl Gate {
     }
 }
 
-/// What tests do with the gate.
+/// The part of the gate that tests use.
 impl FakeFs {
     /// Lets writes wait until [`FakeFs::release_writes`].
     pub fn hold_writes(&self) {
         self.hold_writes_below(Path::new("/"));
     }
 
-    /// The same, for writes to files below `dir`.
+    /// Holds back only writes to files below `dir`.
     pub fn hold_writes_below(&self, dir: &Path) {
         locked(&self.gate.state).closed = Some(dir.into());
     }

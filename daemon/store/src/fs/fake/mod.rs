@@ -19,10 +19,10 @@ use gate::Gate;
 /// Size of a disk without a limit.
 const UNLIMITED_BYTES: u64 = 1 << 40;
 
-/// What goes wrong with one write.
+/// The fault of one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Only this many bytes are written, and the caller is told so.
+    /// Only this many bytes are written, and the caller gets this number.
     Short(usize),
     /// This many bytes are written, the caller gets an error.
     Torn(usize, Errno),
@@ -39,7 +39,7 @@ pub struct FakeFs {
 struct State {
     nodes: BTreeMap<PathBuf, Node>,
     locks: HashSet<PathBuf>,
-    /// By number of the write call, from the start.
+    /// By number of the write call, counted from the beginning.
     faults: BTreeMap<u64, Fault>,
     broken: BTreeMap<PathBuf, Errno>,
     unreadable: BTreeMap<PathBuf, Errno>,
@@ -60,7 +60,7 @@ type Content = Arc<Mutex<Bytes>>;
 #[derive(Clone, Debug, Default)]
 struct Bytes {
     bytes: Vec<u8>,
-    /// Of those, in holes.
+    /// Bytes of files that are in holes.
     punched: u64,
 }
 
@@ -148,7 +148,7 @@ impl FakeFs {
         locked(&self.state).faults.clear();
     }
 
-    /// Lets everything that changes something below `dir` fail until [`FakeFs::mend`].
+    /// Makes everything fail that changes something below `dir`, until [`FakeFs::mend`].
     pub fn break_dir(&self, dir: &Path, error: Errno) {
         locked(&self.state).broken.insert(dir.into(), error);
     }
@@ -208,7 +208,7 @@ impl State {
         }
     }
 
-    /// The disk of a path: its size, and what is used of it.
+    /// Returns the size of the disk of a path, and the used part of it.
     fn usage(&self, path: &Path) -> (u64, u64) {
         let disk = self
             .capacities
