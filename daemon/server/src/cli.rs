@@ -8,37 +8,38 @@ use lodestone_units::duration;
 
 use crate::config::ServeArgs;
 
-/// A shuffle service for Apache Spark: merges what map tasks push, so that reducers read a few large runs
-/// instead of many small blocks.
+/// A shuffle service for Apache Spark: merges the blocks that map tasks push, so that reducers read
+/// a few large chunks instead of many small blocks.
 #[derive(Debug, Parser)]
 #[command(name = "lodestone", version, arg_required_else_help = true)]
 pub struct Command {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Run the daemon. It prints one line on stdout when it is ready, and logs to stderr.
     ///
-    /// SIGTERM or SIGINT end it cleanly: requests in work are answered first, then its files are removed.
-    /// Remote shuffles are written out before, and left to the next start on the same directories.
-    /// Example: lodestone serve --dir /disk1/lodestone,/disk2/lodestone --memory 4g
+    /// SIGTERM or SIGINT end it cleanly: it writes out remote shuffles and hands them over to the
+    /// next daemon on the same directories, answers the requests in work, and removes its other
+    /// files. Example: lodestone serve --dir /disk1/lodestone,/disk2/lodestone --memory 4g
     Serve(Box<ServeArgs>),
-    /// Say what became of an application's shuffles, and why.
+    /// Show the outcome of an application's shuffles, and the reasons.
     ///
-    /// Drivers report to the services that they use, and these remember it after the application's end.
-    /// Example: lodestone explain app-20260101120000-0000 --service host1:7337,host2:7337
+    /// Drivers report to the services that they use, and these keep the report after the
+    /// application's end. Example: lodestone explain app-20260101120000-0000 --service
+    /// host1:7337,host2:7337
     Explain(ExplainArgs),
-    /// Take a service away without losing anything.
+    /// Drain a service, so that it can end without a loss.
     ///
-    /// From now on it takes nothing new, and writes out what it has in memory. It goes on serving what exists
-    /// nowhere else (remote shuffles, files of executors that Spark reads through it) until that was released, and
-    /// ends then. Exits with 0 when it has ended and nothing is lost, with 1 otherwise. Run it on the host of the
-    /// service, for instance as a container's preStop hook.
-    /// Example: lodestone drain --timeout 30m
+    /// From now on it takes nothing new, and writes out the data in memory. It serves the data that
+    /// exists nowhere else (remote shuffles, files of executors that Spark reads through it) until
+    /// no application needs it, and then ends. Exits with 0 if the service has ended and nothing is
+    /// lost, with 1 otherwise. Run it on the host of the service, for instance as a container's
+    /// preStop hook. Example: lodestone drain --timeout 30m
     Drain(DrainArgs),
 }
 

@@ -9,8 +9,9 @@
 //! operator/    `lodestone drain`, `lodestone explain`  programs of their own
 //! ```
 //!
-//! Network threads never touch a disk, not even for the log, and never wait for the store. Memory for what is on its way is
-//! taken from two pools ([`service::Pool`]) before the bytes are read or made.
+//! Network threads never touch a disk, not even for the log, and never wait for the store. Memory
+//! for bytes on their way is taken from two pools ([`service::Pool`]) before the bytes are read or
+//! made.
 
 pub mod admin;
 pub mod cli;

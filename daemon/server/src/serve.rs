@@ -15,27 +15,28 @@ use crate::process::shutdown::Stop;
 use crate::process::write_out;
 use crate::service::Service;
 
-/// How often leases and free memory are looked at. The shortest lease has 10 s.
+/// How often leases and free memory are checked. The shortest lease has 10 s.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Pause after an accept that failed, for instance because file descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long connections may take to finish what is in work when the daemon stops: a little more than
-/// each of them takes itself.
+/// How long connections may take to finish the requests in work when the daemon stops: a little
+/// more than the limit of each of them.
 const STOP_TIMEOUT: Duration = Duration::from_secs(11);
 
-/// What `run` is told beside the service.
+/// The settings of `run` beside the service.
 #[derive(Debug, Clone, Copy)]
 pub struct Admission {
     /// Connections served at once; more are closed at once.
     pub max_connections: usize,
-    /// End when nobody was connected for this long.
+    /// End when there was no connection for this long.
     pub idle_exit: Option<Duration>,
 }
 
-/// Keeps the port of a daemon that stops, until it is dropped: whoever starts the next one on it must not get
-/// it before there is something to take over. Who connects meanwhile is turned away, and comes again.
+/// Keeps the port of a daemon that stops, until it is dropped: the next daemon on the port must not
+/// get it before the handover is complete. A client that connects meanwhile is turned away, and
+/// tries again.
 #[derive(Debug)]
 #[must_use = "the port is free as soon as this is dropped"]
 pub struct HeldPort(JoinHandle<()>);
@@ -58,8 +59,8 @@ impl Drop for HeldPort {
     }
 }
 
-/// Serves until it is asked to stop, and what can be written before is written, or until nobody needs the
-/// daemon any more; then finishes what is in work. The store stays open.
+/// Serves until it is asked to stop and the data in memory is written out, or until it is idle for
+/// too long; then finishes the requests in work. The store stays open.
 pub async fn run(
     listener: TcpListener,
     service: Arc<Service>,
@@ -123,7 +124,7 @@ pub async fn run(
     port
 }
 
-/// Counts a connection as long as it lives.
+/// Counts a connection while it is open.
 struct OpenConnection(Arc<Service>);
 
 impl OpenConnection {
@@ -159,7 +160,7 @@ async fn idle_for(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
         return std::future::pending().await;
     };
     loop {
-        // The sender lives as long as the service; should it be gone, nobody is connected.
+        // The sender lives as long as the service; if it is gone, there are no connections.
         if open.wait_for(|open| *open == 0).await.is_err() {
             return;
         }
@@ -172,7 +173,7 @@ async fn idle_for(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
     }
 }
 
-/// Ends applications without a lease, and gives back memory that nobody needs.
+/// Ends applications without a lease, and gives back unused memory.
 async fn look_after(service: Arc<Service>) {
     let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -15,26 +15,26 @@ use crate::metrics::Metrics;
 use crate::metrics::disks::MeasuredFs;
 use crate::operator::explain::reports::Reports;
 
-/// Sixty-fourths of `--memory`. A pool is never waited for by someone who holds memory of the same pool. What
-/// is sent from memory is the store's as long as it is on its way.
+/// Sixty-fourths of `--memory`. No request waits for a pool while it holds memory of the same pool.
+/// Data that is sent from the store's memory counts as the store's until it is sent.
 const STORE_64THS: u64 = 36;
 const UPLOAD_64THS: u64 = 16;
 const LAYOUT_64THS: u64 = 11;
 const REPORT_64THS: u64 = 1;
 
-/// This part of the memory for uploads stays at hand when nothing comes in, up to a limit.
+/// This part of the memory for uploads stays at hand when there are none, up to a limit.
 const KEPT_PART: u64 = 8;
 const MAX_KEPT_BYTES: u64 = 64 << 20;
 
-/// Threads for calls of the store: they wait for disks and locks, so there are more than cores, but not
-/// so many that their stacks count.
+/// Threads for calls of the store: they wait for disks and locks, so there are more than cores, but
+/// few enough that their stacks do not count.
 pub const BLOCKING_THREADS: usize = 64;
 
-/// Of those, the most that send chunks. The others are for who pushes, commits and asks, should all of these
-/// wait for a disk that hangs.
+/// The most threads that send chunks. The others are for pushes, commits and questions, if all of
+/// these wait for a disk that hangs.
 const SENDERS: usize = BLOCKING_THREADS / 4 * 3;
 
-/// Granularity of a pool: a semaphore counts in 32 bits, memory does not fit them.
+/// Granularity of a pool: a semaphore counts in 32 bits, which is too little for bytes of memory.
 const UNIT_BYTES: u64 = 1024;
 
 /// How the memory budget is shared out.
@@ -42,11 +42,11 @@ const UNIT_BYTES: u64 = 1024;
 pub struct MemorySplit {
     /// For the store's tails and metadata.
     pub store_bytes: u64,
-    /// For what comes in.
+    /// For uploads.
     pub upload_bytes: u64,
-    /// For layouts that are told.
+    /// For layouts that are sent.
     pub layout_bytes: u64,
-    /// For what drivers report of their applications.
+    /// For the reports of drivers.
     pub report_bytes: u64,
 }
 
@@ -63,7 +63,7 @@ impl MemorySplit {
     }
 }
 
-/// Memory that requests share. Whoever finds it empty waits, first come, first served.
+/// Memory that requests share. A request that finds it empty waits, first come, first served.
 #[derive(Debug)]
 pub struct Pool {
     semaphore: Arc<Semaphore>,
@@ -105,7 +105,7 @@ impl Pool {
 }
 
 impl Reserved {
-    /// Gives back what is over `bytes`.
+    /// Gives back the memory above `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         let surplus = self
             .0
@@ -124,37 +124,38 @@ fn units_of(bytes: u64) -> u32 {
 pub struct Service {
     /// The merge store.
     pub store: Arc<Store>,
-    /// Memory for what comes in.
+    /// Memory for uploads.
     pub uploads: Pool,
     /// Where the bodies of uploads have theirs from.
     pub body_pool: Arc<BodyPool>,
-    /// Memory for layouts that are told.
+    /// Memory for layouts that are sent.
     pub layouts: Pool,
     /// Turns to send chunks.
     pub senders: Semaphore,
     /// Blocks that a disk did not give.
     pub unreadable: Unreadable,
-    /// What drivers said of their applications.
+    /// The reports of drivers.
     pub reports: Reports,
     /// Metrics.
     pub metrics: Metrics,
     /// Open connections.
     pub open: watch::Sender<usize>,
-    /// Whether the daemon was drained, and may end.
+    /// True when the daemon was drained, and may end.
     pub drained: watch::Sender<bool>,
     next_stream: AtomicI64,
 }
 
 impl Service {
-    /// Shares the budget out around a store that has its part already. Without metrics of disks.
+    /// Splits the budget around a store that has its part already. Without metrics of disks.
     pub fn new(store: Arc<Store>, split: MemorySplit) -> Arc<Self> {
         let no_disks = MeasuredFs::new(Arc::new(OsFs), &[]);
         Self::with_disks(store, split, Arc::new(no_disks))
     }
 
-    /// The same, with the metrics of the disks that the store writes to.
+    /// Splits the budget like [`Service::new`], with the metrics of the disks that the store writes
+    /// to.
     pub fn with_disks(store: Arc<Store>, split: MemorySplit, fs: Arc<MeasuredFs>) -> Arc<Self> {
-        // Stream ids of another daemon start must not fit.
+        // Stream ids of another daemon must not match.
         let kept_bytes = (split.upload_bytes / KEPT_PART).min(MAX_KEPT_BYTES);
         let first_stream = store.process_number().cast_signed() & 0x00ff_ffff_ffff_0000;
         Arc::new(Self {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The configuration. A field of [`Config`] is a flag and a key of the TOML file, with its type, its default and
-//! its meaning. `docs/operations.md` has a table of them, and a test compares the two.
+//! The configuration. A field of [`Config`] is a flag and a key of the TOML file, with its type,
+//! its default and its meaning. `docs/operations.md` has a table of them, and a test compares the
+//! two.
 
 pub mod values;
 
@@ -73,7 +74,7 @@ pub struct Config {
     pub log_format: LogFormat,
 }
 
-/// What is wrong with the configuration, in a sentence that says what to do.
+/// An error in the configuration, in a sentence that says what to do.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ConfigError {
     /// A key that does not exist.
@@ -93,7 +94,7 @@ pub enum ConfigError {
         origin: String,
         /// The key.
         key: String,
-        /// What is wrong, and what to write instead.
+        /// The error, and the correct form.
         problem: String,
     },
     /// A file that cannot be read.
@@ -101,7 +102,7 @@ pub enum ConfigError {
     BadFile {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The error.
         problem: String,
     },
     /// Neither the file nor the command line has a data directory.
@@ -112,7 +113,7 @@ pub enum ConfigError {
     Flags(String),
 }
 
-/// Flags of `serve`: every key, and the file for those that are not given here.
+/// Flags of `serve`: every key, and the file for keys that are not given as flags.
 #[derive(Debug, Clone)]
 pub struct ServeArgs {
     flags: ArgMatches,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a user may write, and the errors that a user gets.
+//! The configurations that a user may write, and the errors that a user gets.
 
 use super::*;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Types of values. A flag and a key of the file are both text (or a number) and are read by the same
-//! `FromStr`; its error says what to write instead.
+//! Types of values. A flag and a key of the file are both text (or a number) and are read by the
+//! same `FromStr`; its error contains the correct form.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -108,13 +108,13 @@ impl FromStr for FileName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// What an operator must repair.
+    /// Trouble that an operator must repair.
     Error,
-    /// What costs speed or data of remote shuffles.
+    /// Trouble that costs speed or data of remote shuffles.
     Warn,
-    /// What happens rarely.
+    /// Rare events.
     Info,
-    /// What happens per request.
+    /// An event for each request.
     Debug,
     /// Everything.
     Trace,

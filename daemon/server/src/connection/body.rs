@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory for the bodies of uploads, used again.
 //!
-//! A piece of megabytes that the allocator takes from the system anew comes as zeroed pages, one fault
-//! for every 4 KiB: that cost more than merging did.
+//! Megabytes that the allocator takes fresh from the system come as zeroed pages, one fault for
+//! every 4 KiB: that cost more than merging.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -10,16 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 
-/// Bodies up to this size are left to the allocator, which keeps pieces like them at hand itself.
+/// Bodies up to this size are left to the allocator, which keeps memory of this size at hand
+/// itself.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// Larger ones than this are rare: the plugin's batches have at most as much by default.
+/// Larger bodies are rare: the plugin's batches have at most this size by default.
 const LARGE_BYTES: usize = 4 << 20;
 
 /// The memory that no upload uses at the moment, in powers of two.
 #[derive(Debug)]
 pub struct BodyPool {
-    /// What was used last is at the end: some of it may still be in the processor's cache.
+    /// The memory that was used last is at the end: some of it may still be in the processor's
+    /// cache.
     free: Mutex<VecDeque<BytesMut>>,
     /// Bytes of free memory that are kept.
     kept_bytes: usize,
@@ -59,7 +61,7 @@ impl BodyPool {
         self.kept_bytes as u64
     }
 
-    /// What is kept now.
+    /// Returns the bytes that are kept now.
     pub fn used_bytes(&self) -> u64 {
         total(&self.free()) as u64
     }
@@ -78,7 +80,7 @@ impl BodyPool {
         }
     }
 
-    /// In exchange for what was not used for the longest time.
+    /// Keeps this memory, and drops memory that was not used for the longest time.
     fn put_back(&self, mut memory: BytesMut) {
         if !is_kept(memory.capacity()) {
             return;
@@ -99,7 +101,7 @@ impl BodyPool {
         drop(surplus);
     }
 
-    /// Nothing can be left half done in here.
+    /// A panic of another thread cannot leave the list half changed.
     fn free(&self) -> MutexGuard<'_, VecDeque<BytesMut>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Chunks on their way into one socket: opened and sent on the blocking pool, as many in one go as are
-//! asked for and the socket takes. To hand a block of some kilobytes from thread to thread costs more
-//! than to send it.
+//! Chunks on their way into one socket: opened and sent on the blocking pool, as many in one go as
+//! the client asks for and the socket takes. To hand a block of some kilobytes from thread to
+//! thread costs more than to send it.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -25,15 +25,15 @@ use crate::service::Service;
 /// Chunks of one burst.
 pub(super) const MAX_CHUNKS: usize = 32;
 
-/// After so many bytes the thread goes back to the pool: others wait for it too.
+/// After this many bytes the thread goes back to the pool: other connections wait for it too.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// File ranges from this size on are announced to the kernel, which then reads them in one go instead of
-/// in steps of its read-ahead window; smaller ones if a chunk has several, which the disk can then take in
-/// its own order.
+/// The kernel gets an announcement for file ranges of this size or more, and reads them in one go
+/// instead of in steps of its read-ahead window. If a chunk has several ranges, smaller ones are
+/// announced too, so that the disk can read them in its own order.
 const READ_AHEAD_BYTES: u64 = 128 << 10;
 
-/// One chunk that was asked for.
+/// One chunk that the client asked for.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) head: ChunkHead,
@@ -50,11 +50,11 @@ pub(super) struct Burst {
     current: Option<Current>,
 }
 
-/// The chunk that is being sent: what is left of it.
+/// The rest of the chunk that is being sent.
 struct Current {
     job: Job,
     pieces: VecDeque<Part>,
-    /// Bytes of the chunk; nothing for an answer that says why there is none.
+    /// Bytes of the chunk; `None` for an answer that says why there is none.
     length: Option<u64>,
     stopwatch: Stopwatch,
     _hold: Hold,
@@ -82,7 +82,7 @@ impl Burst {
         }
     }
 
-    /// Sends all. On an error the connection cannot go on.
+    /// Sends all chunks. After an error the connection cannot continue.
     pub(super) async fn run(mut self) -> Result<(), CloseReason> {
         let service = Arc::clone(&self.service);
         loop {
@@ -136,7 +136,7 @@ impl Burst {
         }
     }
 
-    /// The answer to a request: the chunk, or why not.
+    /// Returns the answer to a request: the chunk, or the reason why there is none.
     fn open(&self, wanted: Wanted) -> Current {
         let Wanted {
             head,
@@ -168,7 +168,7 @@ impl Burst {
 }
 
 impl Current {
-    /// Sends until nothing is left or the socket is full, and says how many bytes.
+    /// Sends until nothing is left or the socket is full, and returns the number of bytes.
     fn send(&mut self, socket: &TcpStream) -> Result<u64, CloseReason> {
         let mut sent = 0;
         while let Some(piece) = self.pieces.pop_front() {
@@ -198,7 +198,7 @@ impl Current {
     }
 }
 
-/// What is left of a piece.
+/// Returns the rest of a piece.
 fn after(piece: Part, count: usize) -> Part {
     match piece {
         Part::Memory(mut bytes) => {
@@ -233,7 +233,7 @@ fn opened(job: &Job, service: &Service) -> Result<ChunkData, Refusal> {
             && (several || *length >= READ_AHEAD_BYTES)
             && let Some(fd) = file.fd()
         {
-            // Only advice: what it says about errors is of no use to anyone.
+            // Only advice: its errors do not matter.
             let advice = rustix::fs::Advice::WillNeed;
             let _ = rustix::fs::fadvise(fd, *offset, std::num::NonZeroU64::new(*length), advice);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One connection: a reader that turns bytes into requests, a writer that turns answers into bytes, and
-//! the limits on what is between them.
+//! One connection: a reader that turns bytes into requests, a writer that turns answers into bytes,
+//! and the limits between them.
 
 pub mod body;
 mod burst;
@@ -29,15 +29,16 @@ use reader::Reader;
 use streams::SharedStreams;
 use writer::Writer;
 
-/// Requests of one connection in work at once, chunks to be sent included. Past it nothing more is
-/// read from the connection, so that its kernel buffers fill and the client waits.
+/// Requests of one connection in work at once, including chunks to be sent. Above this number the
+/// daemon reads nothing more from the connection, so that its kernel buffers fill and the client
+/// waits.
 pub const MAX_IN_WORK: usize = 64;
 
 /// A connection that moves no byte for this long, while a frame, a body or an answer is incomplete, is
 /// closed. The same time as Spark's `spark.network.timeout`.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long answers under way may take after a connection stopped reading requests.
+/// How long answers under way may take after the connection's reader has ended.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a connection came to its end.
@@ -52,7 +53,7 @@ pub enum CloseReason {
     /// The daemon stops.
     #[error("the daemon stops")]
     Shutdown,
-    /// What came is no frame.
+    /// The bytes are no frame.
     #[error("{0}")]
     Frame(#[from] FrameError),
     /// A frame that only servers send.
@@ -67,7 +68,7 @@ pub enum CloseReason {
     /// The socket failed.
     #[error("{0}")]
     Socket(io::Error),
-    /// A chunk became unreadable when a part of it was sent already.
+    /// A chunk became unreadable after a part of it was sent.
     #[error("a chunk could not be read to its end: {0}")]
     Chunk(io::Error),
     /// A bug of ours.
@@ -76,7 +77,7 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// Whether an operator should hear of it.
+    /// Returns false if an operator should see it in the log.
     fn is_usual(&self) -> bool {
         match self {
             Self::Client | Self::Shutdown => true,
@@ -89,7 +90,7 @@ impl CloseReason {
     }
 }
 
-/// What a request holds until its answer is written: its place among those in work, and memory.
+/// The permit of a request and its memory, until its answer is written.
 #[derive(Debug)]
 struct Hold {
     _permit: OwnedSemaphorePermit,
@@ -99,15 +100,15 @@ struct Hold {
 /// Something for the writer.
 #[derive(Debug)]
 enum Outbound {
-    /// Bytes that are there.
+    /// Bytes that are ready.
     Bytes { bytes: Bytes, hold: Hold },
-    /// A chunk that is yet to be opened.
+    /// A chunk that is not open yet.
     Chunk(Wanted),
-    /// The connection cannot go on.
+    /// The connection cannot continue.
     Close(CloseReason),
 }
 
-/// In which form a chunk was asked for.
+/// The form of the request for a chunk.
 #[derive(Debug)]
 enum ChunkHead {
     /// `ChunkFetchRequest`.
@@ -145,7 +146,7 @@ fn is_from_here(socket: &TcpStream, peer: SocketAddr) -> bool {
 
 fn configure(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    // A host that vanished does not say so; without this its connections would stay for ever.
+    // A host that vanished does not close its connections; without keep-alive they would stay open.
     rustix::net::sockopt::set_socket_keepalive(socket, true)?;
     Ok(())
 }
@@ -157,7 +158,7 @@ async fn run(
     service: &Arc<Service>,
     mut stop: watch::Receiver<bool>,
 ) -> CloseReason {
-    // Every entry of the queue holds a place, except a single `Close`: sending never waits.
+    // Every entry of the queue holds a permit, except a single `Close`: sending never waits.
     let (outbound, queue) = mpsc::channel(MAX_IN_WORK + 1);
     let writer = Writer::new(Arc::clone(&socket), queue, Arc::clone(service));
     let mut writer = tokio::spawn(writer.run());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From bytes to requests. Requests are carried out on the blocking pool; the reader goes on meanwhile,
-//! as far as places and memory allow.
+//! From bytes to requests. The blocking pool carries out requests; meanwhile the reader continues,
+//! as far as permits and memory allow.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) struct Reader {
     outbound: mpsc::Sender<Outbound>,
     decoder: FrameDecoder,
     buffer: BytesMut,
-    /// Memory of a large frame that is being read, until its request takes it over.
+    /// Memory of a large frame that is being read, until its request takes this memory over.
     frame_memory: Option<Reserved>,
 }
 
@@ -60,7 +60,7 @@ impl Reader {
         }
     }
 
-    /// Reads until the connection cannot go on.
+    /// Reads until the connection cannot continue.
     pub(super) async fn run(mut self) -> CloseReason {
         loop {
             let frame = match self.next_frame().await {
@@ -88,8 +88,8 @@ impl Reader {
         }
     }
 
-    /// Reads something into the buffer. A connection between two requests may be silent as long as it
-    /// likes, and has no buffer.
+    /// Reads something into the buffer. A connection between two requests may be silent for any
+    /// time, and has no buffer.
     async fn fill(&mut self, room: usize) -> Result<(), CloseReason> {
         loop {
             let between_requests = self.buffer.is_empty();
@@ -136,7 +136,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Waits for a place among the requests in work.
+    /// Waits for one of the permits of requests in work.
     async fn permit(&mut self) -> Hold {
         match Arc::clone(&self.permits).acquire_owned().await {
             Ok(permit) => Hold {
@@ -166,8 +166,8 @@ impl Reader {
         });
     }
 
-    /// Nobody is told when a one-way request is done, so it is done before the next request is read: what
-    /// the client asks afterwards sees its effect.
+    /// The client does not learn when a one-way request is done. So it is done before the next
+    /// request is read: later requests of the client see its effect.
     async fn one_way(&mut self, body: Bytes) -> Result<(), CloseReason> {
         let _hold = self.permit().await;
         let call = self.call.clone();
@@ -211,9 +211,10 @@ impl Reader {
                 return Ok(());
             }
         };
-        // The frame's memory goes back first: who holds some of a pool must not wait for more of it.
+        // The frame's memory goes back first: a request that holds memory of a pool must not wait
+        // for more of it.
         hold.memory.clear();
-        // Not over the limit of the frame decoder, which is far below any address space.
+        // This is not above the limit of the frame decoder, which is far below any address space.
         let length = body_bytes as usize;
         let bytes = memory_bytes(length) + meta.len();
         hold.memory
@@ -341,7 +342,7 @@ fn answer_frame(request_id: i64, answer: Answer) -> Bytes {
     }
 }
 
-/// Hands an answer to the writer, or the end of the connection if the handler panicked.
+/// Hands an answer to the writer, or closes the connection if the handler panicked.
 async fn send(
     outbound: &mpsc::Sender<Outbound>,
     answer: Result<Bytes, tokio::task::JoinError>,
@@ -358,7 +359,7 @@ async fn close_for_panic(outbound: &mpsc::Sender<Outbound>) {
 }
 
 async fn put(outbound: &mpsc::Sender<Outbound>, item: Outbound) {
-    // The queue is closed only when the writer gave up; the connection is then at its end anyway.
+    // The queue is closed only after the writer gave up; the connection then ends anyway.
     let _ = outbound.send(item).await;
 }
 

@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 /// Bytes read at once from files without a descriptor.
 const COPY_BYTES: usize = 64 << 10;
 
-/// Sends from the beginning of a piece, and says how many bytes. With `more` to come at once, what is
-/// small waits for that, to travel in the same packet.
+/// Sends from the beginning of a piece, and returns the number of bytes. If `more` bytes follow at
+/// once, a small piece waits for them, to travel in the same packet.
 pub(super) fn step(socket: &TcpStream, piece: &Part, more: bool) -> io::Result<usize> {
     match piece {
         Part::Memory(bytes) => {
@@ -44,7 +44,7 @@ pub(super) fn step(socket: &TcpStream, piece: &Part, more: bool) -> io::Result<u
     }
 }
 
-/// `sendfile` has one error for both of its ends; sockets do not fail with these.
+/// `sendfile` returns one error for both of its ends; sockets do not fail with these.
 pub(super) fn is_of_disk(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     [Errno::IO, Errno::UCLEAN, Errno::STALE, Errno::NXIO]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The streams of one connection: lists of blocks, taken one by one in index order. A stream is gone
-//! after its last chunk and with its connection.
+//! The streams of one connection: lists of items, which are taken one by one in index order. A
+//! stream is gone after its last chunk and with its connection.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub const MAX_STREAMS: usize = 4096;
 /// Chunks in one stream.
 pub const MAX_CHUNKS: usize = 65_536;
 
-/// Blocks in all streams of one connection, and runs of places in those: at 32 bytes each, 8 MiB.
+/// Items in all streams of one connection, and runs of slots in those: at 32 bytes each, 8 MiB.
 pub const MAX_ITEMS: usize = 262_144;
 
 /// One element of a stream.
@@ -76,7 +76,7 @@ impl StreamItem {
         }
     }
 
-    /// What it takes of the limit of its connection.
+    /// Returns its part of the limit of its connection.
     fn weight(&self) -> usize {
         match self {
             Self::Segments { slots, .. } => 1 + slots.len(),
@@ -115,16 +115,16 @@ impl StreamItem {
     }
 }
 
-/// What a stream is made of.
+/// The content of a stream.
 #[derive(Debug)]
 pub struct Source {
     /// The application.
     pub app: AppId,
     /// Its attempt, if the request named one.
     pub attempt: Option<AppAttempt>,
-    /// The executor whose originals are meant.
+    /// The executor that wrote the originals.
     pub exec: String,
-    /// The blocks, in stream order.
+    /// The items, in stream order.
     pub items: Vec<StreamItem>,
 }
 
@@ -142,7 +142,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// What is asked for, whoever asks; nothing if the stream does not have it.
+    /// Returns the name of the item, which is the same for all clients; `None` if the stream does
+    /// not have it.
     pub(super) fn name(&self) -> Option<ItemName> {
         let source = self.source.as_ref();
         Some(ItemName {
@@ -229,7 +230,8 @@ impl SharedStreams {
         Ok(())
     }
 
-    /// Takes the next chunk of a stream. The expected index advances whether or not its bytes are found.
+    /// Takes the next chunk of a stream. The expected index advances also if its bytes cannot be
+    /// read.
     pub fn take(&self, id: i64, index: i32) -> Result<Job, String> {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(stream) = table.streams.get_mut(&id) else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Blocks whose bytes the disk did not give when part of them was sent: no answer can say so any more, and
-//! the connection breaks. Whoever asks again is told, and does not lose another connection over it.
+//! Items whose bytes the disk did not return after a part of them was sent: no answer can say so
+//! any more, and the connection breaks. Later requests for the item get an error instead of a
+//! broken connection.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +11,10 @@ use lodestone_model::{AppAttempt, AppId};
 
 use super::streams::StreamItem;
 
-/// Past this the one found first is forgotten: it costs another connection then.
+/// Above this number the oldest name is forgotten: it costs another connection then.
 const REMEMBERED: usize = 1024;
 
-/// A block, whoever asks for it.
+/// The name of an item, which is the same for all clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ItemName {
     pub(super) app: AppId,
@@ -22,11 +23,11 @@ pub(super) struct ItemName {
     pub(super) item: StreamItem,
 }
 
-/// The blocks of all connections.
+/// The unreadable items of all connections.
 #[derive(Debug, Default)]
 pub struct Unreadable {
     names: Mutex<VecDeque<ItemName>>,
-    /// There usually is none, and every chunk asks.
+    /// Usually there is none, and every chunk asks.
     any: AtomicBool,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Writer {
     /// Bytes that are to be written next.
     pending: VecDeque<Bytes>,
     pending_bytes: usize,
-    /// What the requests of those bytes hold.
+    /// The permits and memory of the requests behind those bytes.
     holds: Vec<Hold>,
 }
 
@@ -52,7 +52,7 @@ impl Writer {
         }
     }
 
-    /// Writes until the queue ends (`None`) or the connection cannot go on.
+    /// Writes until the queue ends (`None`) or the connection cannot continue.
     pub(super) async fn run(mut self) -> Option<CloseReason> {
         self.write_queue().await.err()
     }
@@ -92,7 +92,7 @@ impl Writer {
         }
     }
 
-    /// Writes what is pending, and lets go of what its requests hold.
+    /// Writes what is pending, and releases the permits and memory of its requests.
     async fn flush(&mut self) -> Result<(), CloseReason> {
         while self.pending_bytes > 0 {
             let written = {
@@ -131,7 +131,7 @@ impl Writer {
         }
     }
 
-    /// Sends a chunk, and those that are asked for right behind it.
+    /// Sends a chunk, and the requested chunks directly behind it.
     async fn chunks(&mut self, first: Wanted) -> Result<(), CloseReason> {
         let mut wanted = VecDeque::from([first]);
         while wanted.len() < burst::MAX_CHUNKS {
@@ -151,7 +151,7 @@ impl Writer {
     }
 }
 
-/// Waits until the socket takes bytes again, but not for ever.
+/// Waits until the socket takes bytes again, with a time-out.
 pub(super) async fn writable_in_time(socket: &TcpStream) -> Result<(), CloseReason> {
     match timeout(STALL_TIMEOUT, socket.writable()).await {
         Ok(writable) => writable.map_err(CloseReason::Socket),

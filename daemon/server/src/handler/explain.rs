@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Explain: what the driver said became of its shuffles.
+//! Explain: the driver's report about its shuffles.
 
 use lodestone_model::Refusal;
 use lodestone_wire::extension::explain::{ExplainApplication, Explanation, ReportApplication};

@@ -10,7 +10,7 @@ use lodestone_wire::spark::fetch::StreamHandle;
 use super::{Call, generation};
 use crate::connection::streams::{Source, StreamItem};
 
-/// A layout's memory is that of its segments as values and as bytes; the values are a bit larger.
+/// A layout needs memory for its segments as values and as bytes; the values are a bit larger.
 const LAYOUT_BYTES_PER_SEGMENT: u64 = 32 + 28;
 
 /// Part of the layouts' memory that one of them may take.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which life of the daemon a request means.
+//! Which incarnation of the daemon a request names.
 
 use lodestone_model::{Code, Refusal, ShuffleKey};
 use lodestone_wire::extension::ShuffleAddress;
 
 use super::Call;
 
-/// The generation that an extension message names; refused unless it means this life of the daemon.
+/// Returns the generation that an extension message names. Refuses a message for another
+/// incarnation.
 pub(super) fn generation<'key>(
     call: &Call,
     key: &'key ShuffleAddress,

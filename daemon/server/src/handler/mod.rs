@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Dispatch: which handler takes which message, and how refusals travel. Handlers block (they call the
-//! store) and run on the blocking pool.
+//! Dispatch: which handler takes which message, and how refusals travel. Handlers block (they call
+//! the store) and run on the blocking pool.
 
 mod commit;
 mod drain;
@@ -32,7 +32,7 @@ pub use fetch::layout_memory_bytes;
 use keys::{check_incarnation, generation};
 pub use push::Upload;
 
-/// What a handler has to work with.
+/// The means of a handler.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// Shared by all connections.
@@ -41,11 +41,11 @@ pub struct Call {
     pub streams: SharedStreams,
     /// Number of the connection, for the log.
     pub connection: u64,
-    /// Whether the client is on this host.
+    /// True if the client is on this host.
     pub is_from_here: bool,
 }
 
-/// What goes back for an RPC or an upload.
+/// The answer to an RPC or an upload.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Body of an `RpcResponse`.
@@ -54,7 +54,7 @@ pub enum Answer {
     Failure(String),
 }
 
-/// Whether the request is one whose answer can be large.
+/// Returns true if the answer to the request can be large.
 pub fn has_large_answer(body: &[u8]) -> bool {
     body.first() == Some(&ext::fetch::SegmentLayout::ID)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Originals: blocks as the map tasks wrote them, and what became of a damaged one.
+//! Originals: blocks as the map tasks wrote them, and the diagnosis of a damaged one.
 
 use lodestone_model::{Code, Refusal};
 use lodestone_wire::spark::fetch::StreamHandle;

@@ -12,13 +12,13 @@ use super::{Call, decode, generation};
 /// An upload whose `meta` was understood.
 #[derive(Debug)]
 pub enum Upload {
-    /// Of the plugin.
+    /// A batch of the plugin.
     Batch(PushBatch),
-    /// Of Spark.
+    /// A block of Spark.
     Block(PushBlockStream),
 }
 
-/// What can be said before the body is read.
+/// Checks everything that can be checked before the body is read.
 pub(super) fn admit(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload, Refusal> {
     match meta.first() {
         Some(&PushBatch::ID) => {

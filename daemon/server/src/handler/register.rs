@@ -11,7 +11,7 @@ use lodestone_wire::spark::register::{
 
 use super::{Call, generation};
 
-/// Of one answer: far more than the executors of one host have.
+/// Bytes of directories in one answer: far more than the executors of one host have.
 const DIRS_BYTES_MAX: usize = 8 << 20;
 
 pub(super) fn shuffle(call: &Call, message: RegisterShuffle) -> Result<Done, Refusal> {
@@ -59,7 +59,7 @@ pub(super) fn local_dirs(
     Ok(LocalDirsForExecutors { executors })
 }
 
-/// What Spark hides in the name of the shuffle manager when push is on.
+/// The settings that Spark hides in the name of the shuffle manager when push is on.
 #[derive(Debug, PartialEq)]
 struct PushSettings {
     merge_dir: Option<String>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The metrics of each data directory, and the file system that counts what is written there.
+//! The metrics of each data directory, and the file system that counts the writes to it.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -26,7 +26,7 @@ struct Label {
 /// A data directory and its metrics.
 #[derive(Clone, Debug)]
 struct Disk {
-    /// As the operator wrote it, and without links: the store names files by either.
+    /// The path as the operator wrote it, and the path without links: the store uses both.
     roots: [PathBuf; 2],
     flush_seconds: Histogram,
     flush_bytes: Counter,
@@ -44,7 +44,7 @@ pub struct MeasuredFs {
 }
 
 impl MeasuredFs {
-    /// Counts what is written below these directories. A label is a directory as the operator wrote it.
+    /// Counts the writes below these directories. A label is a directory as the operator wrote it.
     pub fn new(fs: Arc<dyn Fs>, dirs: &[PathBuf]) -> Self {
         let flush_seconds = Family::<Label, _, fn() -> Histogram>::new_with_constructor(latency);
         let (flush_bytes, flush_failures) = (Family::default(), Family::default());
@@ -84,7 +84,7 @@ impl MeasuredFs {
         }
     }
 
-    /// The metrics, after a look at the disks. Blocks.
+    /// Returns the metrics, after it asked the disks. Blocks.
     pub(super) fn looked_at(&self) -> &Registry {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         for disk in &self.disks {

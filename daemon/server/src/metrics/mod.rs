@@ -20,7 +20,8 @@ use disks::MeasuredFs;
 /// The first word of each name, so that names of other programs differ.
 const PREFIX: &str = "lodestone";
 
-/// From a push that only touches memory to what clients wait for at most: their time-outs are seconds.
+/// From a push that only touches memory to the longest time that clients wait: their time-outs are
+/// seconds.
 const LATENCY_BUCKETS: [f64; 15] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];

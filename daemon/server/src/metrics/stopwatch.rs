@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-/// A moment, from which it counts.
+/// The moment at which the measurement began.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 

@@ -18,7 +18,7 @@ const LIMITS: Limits = Limits {
 /// Why a daemon did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody is there, or not any more.
+    /// The daemon is not there, or not any more.
     #[error("{0}")]
     Network(#[from] io::Error),
     /// An address without a port, or of no host.
@@ -33,7 +33,7 @@ pub enum AskError {
     /// Another answer.
     #[error("answered with something else ({0})")]
     Answer(#[from] DecodeError),
-    /// It says why not.
+    /// The daemon refuses, with this detail.
     #[error("does not do that: {0} (an older version?)")]
     Refused(String),
 }
@@ -81,11 +81,11 @@ impl Asking {
         }
     }
 
-    /// Waits so long, or until the daemon ends; says whether it did.
+    /// Waits until the daemon ends, but no longer than `time`. Returns true if it ended.
     pub(super) fn ends_within(&mut self, time: Duration) -> Result<bool, AskError> {
         self.socket.set_read_timeout(Some(time))?;
         match self.read() {
-            // It says nothing unasked: whatever this is, it lives.
+            // The daemon sends nothing unasked: these bytes show that it runs.
             Ok(()) => Ok(false),
             Err(AskError::Closed) => Ok(true),
             Err(AskError::Network(error)) => Ok(!matches!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `lodestone drain`: takes a service away without losing anything, and says how far it is.
+//! `lodestone drain`: ends a service without a loss, and prints the progress.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::cli::DrainArgs;
 /// An answer may come after tens of MiB were written to a slow disk.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often it is asked what is still held.
+/// How often it asks what the service still holds.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a daemon may take from the last word to its end.
@@ -31,7 +31,7 @@ pub enum DrainError {
     Ask {
         /// The service.
         service: String,
-        /// What went wrong.
+        /// The error.
         source: AskError,
     },
     /// It has ended otherwise.
@@ -42,7 +42,7 @@ pub enum DrainError {
     Gone {
         /// The service.
         service: String,
-        /// What it held when it was last asked.
+        /// What the service held at the last answer.
         held: String,
     },
     /// The time is over.
@@ -56,13 +56,13 @@ pub enum DrainError {
         service: String,
         /// Seconds.
         waited: u64,
-        /// What it holds.
+        /// What the service holds.
         held: String,
     },
     /// Somebody cancelled it.
     #[error("{0} takes new work again: the drain was cancelled, or the service started again")]
     Cancelled(String),
-    /// Stdout is gone.
+    /// Stdout is closed.
     #[error("writing to stdout: {0}")]
     Output(#[from] io::Error),
 }
@@ -93,7 +93,7 @@ struct Draining<'a> {
     asking: Asking,
     /// Since it began.
     clock: OsClock,
-    /// What was in memory at first.
+    /// Bytes that were only in memory at first.
     first_unwritten: u64,
     said: String,
 }
@@ -108,7 +108,7 @@ impl Draining<'_> {
             self.check_time(&held)?;
             let before = held.unwritten_bytes;
             held = self.again(&held)?;
-            // What cannot be written is served from memory, until it is released.
+            // Data that cannot be written is served from memory, until it is released.
             let is_writing = held.unwritten_bytes > 0 && held.unwritten_bytes < before;
             if !is_writing && self.ends_within(LOOK_EVERY)? {
                 return Err(self.gone(&held));
@@ -117,7 +117,8 @@ impl Draining<'_> {
     }
 
     fn again(&mut self, before: &HeldData) -> Result<HeldData, DrainError> {
-        // Looking is enough when all is written: who cancels it meanwhile is obeyed.
+        // A look is enough when all is written: if another operator cancels the drain meanwhile, it
+        // stays cancelled.
         let wish = match before.unwritten_bytes {
             0 => Wish::Look,
             _ => Wish::Begin,
@@ -130,7 +131,7 @@ impl Draining<'_> {
         }
     }
 
-    /// The last word: it ends if nobody would miss anything, and is waited for.
+    /// Asks the service to end if no client would miss anything, and waits for its end.
     fn leaves(&mut self) -> Result<bool, DrainError> {
         let last = match ask(&mut self.asking, Wish::Leave) {
             Ok(last) => last,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The operator's commands to daemons that run.
+//! The operator's commands to running daemons.
 
 mod ask;
 pub mod drain;

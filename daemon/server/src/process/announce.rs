@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One daemon per announce file.
 //!
-//! Whoever holds the file's lock serves, and writes its ready line into the file once it is ready. Others
-//! wait for that line and pass it on. The lock goes with the process, so a daemon that died leaves
-//! nothing behind but a line of a process that is no more; such a line is not believed, and the next
-//! holder empties the file first.
+//! The daemon that holds the file's lock serves, and writes its ready line into the file once it is
+//! ready. Others wait for that line and pass it on. The lock goes with the process. A daemon that
+//! died leaves only a line with the id of a process that does not exist; no daemon believes such a
+//! line, and the next holder empties the file first.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, test_kill_process};
 use tokio::time::{sleep, timeout};
 
-/// How long the one that came second waits for the first one's line.
+/// How long the second daemon waits for the first one's line.
 const LINE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often it looks. A file has no event to wait for that works on every file system.
@@ -31,7 +31,7 @@ pub struct Announcement {
     file: File,
 }
 
-/// Who serves.
+/// The daemon that serves.
 #[derive(Debug)]
 pub enum Claim {
     /// This process.
@@ -51,10 +51,10 @@ pub enum AnnounceError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The holder of the lock said nothing.
+    /// The holder of the lock wrote no line.
     #[error(
         "--announce {path}: another daemon holds this file but is not ready after {} s; look at its log, \
          or name another file",
@@ -67,13 +67,14 @@ pub enum AnnounceError {
     },
 }
 
-/// Takes the file, or waits for the line of whoever has it. If that one gives up, it is our turn.
+/// Takes the file, or waits for the line of the daemon that has it. If that one gives up, takes the
+/// file.
 pub async fn claim(path: &Path) -> Result<Claim, AnnounceError> {
     let failed = |source| AnnounceError::File {
         path: path.to_owned(),
         source,
     };
-    // Not emptied by opening: the line in it may be that of a daemon that serves.
+    // Opening does not empty the file: the line in it may be that of a daemon that serves.
     let mut options = OpenOptions::new();
     let open = options
         .read(true)
@@ -115,7 +116,7 @@ impl Announcement {
         self.file.write_all_at(format!("{line}\n").as_bytes(), 0)
     }
 
-    /// Empties the file: nobody serves any more.
+    /// Empties the file: no daemon serves any more.
     pub fn withdraw(&self) -> io::Result<()> {
         self.file.set_len(0)
     }
@@ -129,7 +130,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// The line, once its end is there too.
+/// Returns the line, once its end is there too.
 fn read_line(file: &File) -> io::Result<Option<String>> {
     let mut bytes = vec![0; LINE_BYTES_MAX];
     let count = file.read_at(&mut bytes, 0)?;
@@ -138,7 +139,7 @@ fn read_line(file: &File) -> io::Result<Option<String>> {
     Ok(text.split_once('\n').map(|(line, _)| line.to_owned()))
 }
 
-/// A line that a crashed daemon left is there until the next holder of the lock empties the file.
+/// The line of a crashed daemon is there until the next holder of the lock empties the file.
 fn is_of_a_living_process(line: &str) -> bool {
     let number = line.split(' ').find_map(|word| word.strip_prefix("pid="));
     let pid = number

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The log. Lines are written by a thread of their own: whoever reads them, or the disk that they go to, may
-//! be slow, or hang. What finds too many waiting is left out.
+//! The log. A thread of its own writes the lines: the reader of the log, or its disk, may be slow,
+//! or hang. If the queue is full, the line is dropped.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ use crate::config::values::LogFormat;
 /// Lines that wait to be written.
 const LINES: usize = 4096;
 
-/// What waits is written when this is dropped, unless it takes more than a second.
+/// Queued lines are written when this is dropped, unless that takes more than a second.
 pub struct Log(Mutex<Option<WorkerGuard>>);
 
 impl fmt::Debug for Log {
@@ -35,7 +35,7 @@ impl Log {
             .with_writer(lines)
             .with_ansi(false)
             .with_target(false)
-            // Otherwise a stderr that nobody reads any more would be reported to stderr, by a panic.
+            // Otherwise a closed stderr would be reported to stderr, by a panic.
             .log_internal_errors(false)
             .with_max_level(LevelFilter::from_level(config.log_level.into()));
         match config.log_format {
@@ -45,7 +45,8 @@ impl Log {
         Self(Mutex::new(Some(guard)))
     }
 
-    /// Writes what waits, and nothing after that: for who ends the process without destructors.
+    /// Writes the queued lines, and nothing after that: for an end of the process without
+    /// destructors.
     pub fn end(&self) {
         if let Ok(mut guard) = self.0.lock() {
             drop(guard.take());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `memory = auto`: more memory as long as the host has some to spare.
 //!
-//! Merged data that has no room in memory goes to files, whose pages the kernel would keep in the same
-//! memory, if it is free, at the cost of another copy and of writing them to a disk. So a daemon that
-//! may take what nobody uses keeps it instead, and gives it back when somebody does.
+//! Merged data that has no room in memory goes to files. The kernel would keep their pages in the
+//! same memory, if it is free, at the cost of another copy and of writing them to a disk. So a
+//! daemon that may take unused memory keeps the data there, and gives the memory back when other
+//! programs need it.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::service::MemorySplit;
 
-/// What a daemon with `auto` has in any case.
+/// The memory that a daemon with `auto` has in any case.
 pub const LEAST_BYTES: u64 = 256 << 20;
 
 /// How often the host is looked at.
@@ -25,10 +26,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The daemon takes no more than this part of the host's memory,
 const MOST_PART: u64 = 4;
 
-/// and leaves this part of it free for what others need at once.
+/// and leaves this part of it free for sudden needs of others.
 const RESERVE_PART: u64 = 8;
 
-/// Of what is free beyond that it takes at most this part at a time.
+/// Of the free memory beyond that it takes at most this part at a time.
 const STEP_PART: u64 = 2;
 
 /// The host's memory, in bytes.
@@ -36,11 +37,11 @@ const STEP_PART: u64 = 2;
 pub struct HostMemory {
     /// All of it.
     pub total: u64,
-    /// What can be had without driving out anything but cached files.
+    /// Memory that is free, or holds only cached files.
     pub available: u64,
 }
 
-/// Where the kernel tells of memory.
+/// Where the kernel shows the state of memory.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     proc: PathBuf,
@@ -57,8 +58,8 @@ impl Default for Kernel {
 }
 
 impl Kernel {
-    /// The host's memory; nothing where the kernel does not say, or where a control group has a limit
-    /// of its own: a container's memory belongs to the one who sized it, not to us.
+    /// Returns the host's memory. Returns `None` if the kernel does not say, or if a control group
+    /// has a limit of its own: the memory of a container belongs to the one who sized it.
     pub fn host_memory(&self) -> Option<HostMemory> {
         let text = read_to_string(self.proc.join("meminfo")).ok()?;
         let bytes = |name: &str| {
@@ -86,7 +87,7 @@ impl Kernel {
                 _ => return false,
             };
             let own = root.join(path.trim_start_matches('/'));
-            // Inside of a container the path may be one that only the host knows; the root is there.
+            // Inside a container the path may exist only on the host; the root exists.
             let above = own.ancestors().take_while(|dir| dir.starts_with(&root));
             let mut limits = above.filter_map(|dir| number(&dir.join(file)));
             limits.any(|limit| limit < total)
@@ -99,7 +100,7 @@ fn number(file: &Path) -> Option<u64> {
 }
 
 impl HostMemory {
-    /// How much a daemon may hold that holds so much.
+    /// Returns the limit of a daemon that holds this much.
     pub fn limit(self, held: u64) -> u64 {
         let reserve = self.total / RESERVE_PART;
         let wanted = match self.available.checked_sub(reserve) {
@@ -126,7 +127,7 @@ pub async fn follow(store: Arc<Store>, kernel: Kernel) {
     }
 }
 
-/// Says whether it makes sense to look again.
+/// Returns true if it makes sense to look again.
 fn look(store: &Store, kernel: &Kernel) -> bool {
     let least = MemorySplit::of(LEAST_BYTES).store_bytes;
     let host = kernel.host_memory();
@@ -147,7 +148,7 @@ mod tests {
         HostMemory { total, available }
     }
 
-    /// A directory that looks like what the kernel shows: `meminfo`, and limits of control groups.
+    /// Makes a directory like the kernel's: `meminfo`, and limits of control groups.
     fn kernel(own: &str, limits: &[(&str, &str)]) -> (tempfile::TempDir, Kernel) {
         let dir = tempfile::tempdir().unwrap();
         let kernel = Kernel {

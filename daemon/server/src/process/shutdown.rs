@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signals: the first SIGTERM or SIGINT asks for a clean end, the next one for the end of what is done
-//! before, the last one ends at once. Where nothing is done before, the second is the last.
+//! Signals: the first SIGTERM or SIGINT asks for a clean end. If the daemon then writes out, the
+//! next signal skips the rest of that, and the third ends the process at once. Otherwise the second
+//! ends it at once.
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ const FORCED_EXIT_CODE: i32 = 1;
 /// process itself, sends two.
 const SAME_WISH: Duration = Duration::from_secs(1);
 
-/// The end of the daemon, in two switches that are thrown once each: it is asked for, and then it comes.
+/// The end of the daemon, in two switches that turn once each: the end is requested, and then it
+/// comes.
 #[derive(Debug, Clone)]
 pub struct Stop {
     asked: watch::Sender<bool>,
@@ -39,30 +41,31 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// Asks for it: what must be done before comes first.
+    /// Requests the end; the preparation comes first.
     pub fn ask(&self) {
         self.asked.send_replace(true);
     }
 
-    /// What must be done before is under way: whoever asks once more wants no more of that, and not to lose
-    /// everything because it happened to be done by then.
+    /// The preparation has begun: the next request skips the rest of it. It must not end the
+    /// process at once, even if the preparation is done by then.
     pub fn prepare(&self) {
         self.is_prepared.send_replace(true);
     }
 
-    /// Whether anything is, or was.
+    /// Returns true if the preparation has begun.
     pub fn is_prepared(&self) -> bool {
         *self.is_prepared.borrow()
     }
 
-    /// Throws the other switch: whoever watches it closes, whatever was to be done before.
+    /// Turns the other switch: every task that watches it closes, whatever is left of the
+    /// preparation.
     pub fn now(&self) {
         self.closing.send_replace(true);
     }
 
     /// Returns when it is asked for.
     pub async fn asked(&self) {
-        // An error would say that there is no switch any more; this is one.
+        // An error would mean that the switch is gone; `self` is one.
         let _ = self.asked.subscribe().wait_for(|asked| *asked).await;
     }
 

@@ -27,13 +27,14 @@ use crate::serve::Admission;
 use crate::service::{BLOCKING_THREADS, MemorySplit, Service};
 use crate::{admin, serve};
 
-/// Descriptors that are no connections: listeners, locks, and files that are open for writing.
+/// Descriptors for other things than connections: listeners, locks, and files that are open for
+/// writing.
 const SPARE_FILES: u64 = 256;
 
-/// Exit code for what did not succeed. Wrong usage of the command line is 2, clap's.
+/// Exit code of a failure. Wrong usage of the command line is 2, clap's.
 const FAILED: u8 = 1;
 
-/// Why the daemon did not start, in a line or two that say what to do.
+/// The reason why the daemon did not start, in a line or two that say what to do.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error(transparent)]
@@ -76,7 +77,7 @@ fn exit(outcome: Result<(), impl Display>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody is left to be told when stderr is gone.
+            // Without stderr there is no way to report this.
             let _ = writeln!(io::stderr(), "lodestone: {error}");
             ExitCode::from(FAILED)
         }
@@ -94,14 +95,14 @@ fn start(config: Config) -> Result<(), StartError> {
         .max_blocking_threads(BLOCKING_THREADS)
         .build()?;
     let outcome = runtime.block_on(daemon(config, Arc::clone(&log)));
-    // A thread that a disk holds up is not waited for: what can be left to the next start is.
+    // Threads that hang in a disk are not waited for: all that can be handed over is handed over.
     runtime.shutdown_background();
     log.end();
     outcome
 }
 
-/// Each connection takes a descriptor, and one more while a chunk of a file is sent on it. The usual soft
-/// limit of 1024 is far below the hard one, and meant for programs that use `select`.
+/// Each connection takes a descriptor, and one more while a chunk of a file is sent on it. The
+/// usual soft limit of 1024 is far below the hard one, and is for programs that use `select`.
 fn raise_file_limit(max_connections: usize) {
     let before = getrlimit(Resource::Nofile);
     let wanted = Rlimit {
@@ -127,8 +128,8 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
         None => None,
         Some(file) => match announce::claim(&file.0).await? {
             Claim::Ours(announcement) => {
-                // Whoever started us may go, and Ctrl-C on its terminal is not meant for us. This fails
-                // only for a process that leads a group already, and is then not needed.
+                // The parent process may end, and Ctrl-C on its terminal is not for this daemon.
+                // This fails only for a process that leads a group already, and is then not needed.
                 let _ = rustix::process::setsid();
                 Some(announcement)
             }

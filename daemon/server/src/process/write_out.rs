@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A daemon that is asked to stop writes out what remote shuffles have in memory while it still serves.
-//! What is left when it closes, and nobody is answered any more, takes a moment then and not minutes:
-//! clients wait for half a minute only, and then run again what was nowhere else.
+//! A daemon that is asked to stop writes out the data of remote shuffles in memory while it still
+//! serves. The rest, which it writes after it has closed, takes a moment and not minutes: clients
+//! wait for half a minute, and then run again the maps whose outputs exist nowhere else.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,26 +13,27 @@ use tokio::time::timeout;
 
 use super::shutdown::Stop;
 
-/// How long it may go on without less being left: pushes come in as fast as the disk writes, or the disk
-/// stands still. Not less: all that a partition has in memory is one write.
+/// Give up if the remaining bytes have not decreased for this long: pushes come in as fast as the
+/// disk writes, or the disk stands still. It cannot be less: the whole tail of a partition is one
+/// write.
 const NO_LESS_FOR: Duration = Duration::from_secs(30);
 
-/// How long it may take in all. Whoever asks for the end waits no longer than some minutes (systemd's
-/// `TimeoutStopSec`), and ends it in the middle then. 18 GiB are written at 80 MB/s in that time.
+/// The longest time in all. A supervisor waits some minutes (systemd's `TimeoutStopSec`), and then
+/// kills the daemon. At 80 MB/s this is enough for 18 GiB.
 const LIMIT: Duration = Duration::from_secs(240);
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     written: u64,
-    /// The least that was ever left.
+    /// The smallest number of bytes that were left.
     left: u64,
 }
 
 /// Why it came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// Little is left, or no disk takes it.
+    /// Little is left, or no disk takes data.
     Done,
     /// It does not become less.
     NoLess,
@@ -42,8 +43,8 @@ enum Ending {
     Hurried,
 }
 
-/// Waits until the daemon is asked to stop, writes out what it can, and closes it. Returns without if it
-/// is closed before.
+/// Waits until the daemon is asked to stop, writes out what it can, and closes it. Returns without
+/// a write if the daemon closes before.
 pub(crate) async fn when_asked(store: Arc<Store>, stop: Stop) {
     let mut closing = stop.watch();
     tokio::select! {
@@ -53,7 +54,7 @@ pub(crate) async fn when_asked(store: Arc<Store>, stop: Stop) {
     let (progress_out, progress_in) = watch::channel(Progress::default());
     let began_ms = store.now_ms();
     let (shared, stopping) = (Arc::clone(&store), stop.clone());
-    // A thread of its own: those of the pool may all be with requests that wait for the same disk.
+    // A thread of its own: requests that wait for the same disk may have all threads of the pool.
     let started = thread::Builder::new()
         .name("write-out".to_owned())
         .spawn(move || write_out(&shared, &stopping, &progress_out));
@@ -78,7 +79,7 @@ pub(crate) async fn when_asked(store: Arc<Store>, stop: Stop) {
     stop.now();
 }
 
-/// Writes until little is left, no disk takes it, or the daemon closes.
+/// Writes until little is left, no disk takes data, or the daemon closes.
 fn write_out(store: &Store, stop: &Stop, progress_out: &watch::Sender<Progress>) {
     let first = store.unwritten_bytes();
     if first <= STEP_BYTES {
@@ -112,7 +113,7 @@ fn write_out(store: &Store, stop: &Stop, progress_out: &watch::Sender<Progress>)
     }
 }
 
-/// Waits for the end of who tells, as long as there is progress.
+/// Waits for the end of the sender, as long as there is progress.
 async fn follow(mut progress_in: watch::Receiver<Progress>) -> Ending {
     let progress = async {
         loop {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A disk that does not give back what was written to it.
+//! A disk that does not return the bytes that were written to it.
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;

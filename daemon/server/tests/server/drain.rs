@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A service that is taken away while it holds what is nowhere else.
+//! A service that is drained while it holds data that exists nowhere else.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -28,7 +28,7 @@ fn one_output(client: &mut Client, key: &ShuffleAddress) {
     let _: Done = client.ask(&commit);
 }
 
-/// What a command says, line by line.
+/// The output of a command, line by line.
 type OutputLines = Lines<BufReader<ChildStdout>>;
 
 fn drain(daemon: &Daemon) -> (Child, OutputLines) {

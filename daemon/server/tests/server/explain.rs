@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What drivers report, and what `lodestone explain` shows of it.
+//! The reports of drivers, and the output of `lodestone explain`.
 
 use crate::support::client::app;
 use crate::support::daemon::run_any;

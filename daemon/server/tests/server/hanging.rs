@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A disk that hangs when it is read takes those who read from it, and nobody else.
+//! A disk that hangs during a read blocks only the requests that read from it.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes that no client should send: the connection ends with a logged reason, everybody else goes on,
+//! Bytes that no client should send: the connection ends with a logged reason, all others continue,
 //! and memory stays bounded.
 
 use std::io::Write;
@@ -17,7 +17,7 @@ use lodestone_wire::spark::originals::OpenBlocks;
 use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
 use lodestone_wire::{Frame, Message};
 
-/// The daemon closes the connection, and says why in its log.
+/// The daemon closes the connection, and logs the reason.
 fn is_closed_because(daemon: &Daemon, mut client: Client, reason: &str) {
     assert_eq!(client.receive(), None);
     daemon.logged(reason);

@@ -199,7 +199,8 @@ fn pushing_ten_times_the_memory_loses_nothing_and_stays_within_bounds() {
 
 #[test]
 fn memory_goes_back_to_the_system_when_the_last_application_has_ended() {
-    // With half of it the last segments would go to disk, and what is left be just what was pushed.
+    // With half of it the last segments would go to disk, and the rest would be exactly what was
+    // pushed.
     let daemon = Daemon::start(&["--memory", "1GiB"]);
     let key = key(&daemon, 9);
     let mut client = Client::connect(&daemon);

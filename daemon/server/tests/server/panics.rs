@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A bug in a handler costs one connection: the daemon's disk panics when it is told to.
+//! A bug in a handler costs one connection: the daemon's disk panics when the test wants it.
 
 use crate::support::client::batch;
 use crate::support::inside::Inside;
@@ -13,7 +13,7 @@ fn a_handler_that_panics_costs_its_own_connection_only() {
     let (mut victim, mut bystander) = (daemon.connect(), daemon.connect());
     victim.register(&daemon.key(1), 4, 1);
     bystander.register(&daemon.key(2), 1, 1);
-    // Three quarters of the store's memory; what comes then must go to the disk.
+    // Three quarters of the store's memory; the next segments must go to the disk.
     let block = vec![7; 4 << 20];
     for map in 0..3 {
         let codes = victim.push(&daemon.key(1), map, 1, &[(0, &block)]);

@@ -88,7 +88,7 @@ fn a_configuration_file_does_what_flags_do() {
 fn of_daemons_with_one_announce_file_one_serves_and_the_others_name_it() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("announce");
-    // What a crashed daemon left: a line of a process that is no more.
+    // The line of a crashed daemon, with the id of a process that does not exist.
     std::fs::write(&file, "lodestone ready listen=127.0.0.1:1 pid=999999999\n").unwrap();
     let announce = ["--announce", file.to_str().unwrap()];
     let mut daemons: Vec<Daemon> = (0..5)
@@ -237,7 +237,7 @@ fn a_daemon_that_is_asked_to_stop_again_after_a_while_ends_at_once() {
     client.ask_for_more_than_sockets_hold(&key);
     daemon.signal(Signal::TERM);
     daemon.logged("asked to stop; requests in work are finished first");
-    // The first second's signals are the same wish; after it the next one is another.
+    // The signals of the first second are one wish; after it the next one is another.
     let since = Instant::now();
     while !daemon.logs_within("ending at once", Duration::from_millis(200)) {
         assert!(
@@ -264,7 +264,7 @@ fn the_help_explains_the_first_steps() {
     }
 }
 
-/// Starts a daemon, lets it do something with its log, has it log this many lines, and stops it.
+/// Starts a daemon, calls `handle` with it, makes it log this many lines, and stops it.
 fn has_its_log(handle: impl FnOnce(&mut Child), lines: usize) {
     let dir = tempfile::tempdir().unwrap();
     let mut child = crate::support::daemon::command(dir.path(), &[])

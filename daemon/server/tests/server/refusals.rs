@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a daemon does not do, it says by a code, and the connection goes on.
+//! A daemon refuses with a code, and the connection continues.
 
 use crate::support::client::{ALL_MAPS, batch, commit_of, generation, key, read};
 use crate::support::{Client, Daemon};

@@ -151,7 +151,7 @@ fn blocks_that_spark_pushes_come_back_merged_byte_for_byte() {
     client.send(&Frame::OneWay {
         body: RemoveShuffleMerge { key: shuffle() }.to_bytes(),
     });
-    // There is no answer, but what is asked next on the connection sees the effect.
+    // There is no answer, but the next request on the connection sees the effect.
     client.send(&meta_request(79, 2));
     assert!(
         !client.failure_of(79).is_empty(),
@@ -211,7 +211,7 @@ fn path_of(root: &Path, name: &str) -> std::path::PathBuf {
     dir.join(name)
 }
 
-/// Writes what a map task leaves: data, index, checksums.
+/// Writes the files of a map task: data, index, checksums.
 fn write_map_output(root: &Path, map: i64, partitions: &[&[u8]]) {
     let (mut index, mut sums, mut end) = (vec![0; 8], Vec::new(), 0u64);
     for bytes in partitions {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A daemon that is asked to stop while much of what it has is in memory only, on a disk that stands
+//! A daemon that is asked to stop while much of its data is in memory only, on a disk that stands
 //! still for as long as a test wants.
 
 use std::fs::{File, OpenOptions};
@@ -25,7 +25,7 @@ use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress};
 
 const MIB: usize = 1 << 20;
 
-/// Of the two partitions that are in memory: together more than is left for the very end.
+/// Sizes of the two partitions in memory: together more than may be left for the very end.
 const PARTITION_MIB: [usize; 2] = [40, 28];
 
 /// How long a daemon that does not answer any more may go unnoticed.
@@ -60,7 +60,7 @@ impl Loaded {
         let folder = folder.unwrap().path().join("app-1-s1-m0-0");
         let file = folder.join("0.data");
         std::fs::create_dir(folder).unwrap();
-        // Nobody reads it: whoever opens it to write waits.
+        // A pipe without a reader: a process that opens it to write waits.
         let fifo = (FileType::Fifo, FileMode::RWXU);
         mknodat(CWD, &file, fifo.0, fifo.1, 0).unwrap();
         let loaded = Self {
@@ -87,7 +87,7 @@ impl Loaded {
         let _: Done = client.ask(&commit_of(&pushed));
     }
 
-    /// From now on the first disk is only broken. As long as what is returned lives.
+    /// From now on, as long as the returned value lives, the first disk is only broken.
     fn release(&self) -> File {
         OpenOptions::new()
             .read(true)
@@ -161,7 +161,7 @@ fn a_second_signal_closes_at_once_and_what_is_in_memory_is_not_lost_nor_the_port
     loaded.signal_until("closing now");
     assert_eq!(client.receive(), None);
     assert_eq!(Client::connect(&loaded.daemon).receive(), None);
-    // Who tries until the port is free must find all that was left to it.
+    // A process that tries until the port is free must find the complete handover.
     let taken = TcpListener::bind(loaded.daemon.address()).unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::AddrInUse);
     let _released = loaded.release();

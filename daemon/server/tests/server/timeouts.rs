@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What ends by time alone. The daemon's clocks belong to the test.
+//! Time-outs. The daemon's clocks belong to the test.
 
 use std::io::Write;
 use std::sync::Arc;

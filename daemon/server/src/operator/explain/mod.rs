@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `lodestone explain`: asks daemons what drivers reported, and shows it to a person.
+//! `lodestone explain`: asks daemons for the reports of drivers, and shows them to a person.
 
 mod page;
 pub mod reports;
@@ -30,7 +30,7 @@ pub enum ExplainError {
     Unknown {
         /// The application asked for.
         app: String,
-        /// Who was asked.
+        /// The services that were asked.
         services: String,
         /// To how many services a driver reports.
         keepers: usize,
@@ -42,10 +42,10 @@ pub enum ExplainError {
     Report {
         /// The application.
         app: String,
-        /// What was wrong.
+        /// The error.
         source: serde_json::Error,
     },
-    /// Stdout is gone.
+    /// Stdout is closed.
     #[error("writing to stdout: {0}")]
     Output(#[from] io::Error),
 }
@@ -56,7 +56,7 @@ const KEEPERS: usize = 3;
 /// A daemon answers from memory.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One kept report, and who keeps it.
+/// One kept report, and the service that keeps it.
 struct Found {
     service: String,
     kept: ReportKept,

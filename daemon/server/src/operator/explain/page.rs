@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A report, as a person likes to read it. The report's fields are those of `ReportJson.scala`; a field that
-//! is missing is nothing, one that is not known here is not shown.
+//! A report, in a form for people. The report's fields are those of `ReportJson.scala`. A missing
+//! field counts as empty, and an unknown one is not shown.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::Found;
 use crate::operator::figures::{megabytes, number};
 
-/// What the driver reported.
+/// The report of the driver.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Page {
@@ -19,7 +19,7 @@ pub(super) struct Page {
     totals: Totals,
     shuffles: Vec<Shuffle>,
     services: Vec<Service>,
-    /// What each code means.
+    /// The meaning of each code.
     sentences: BTreeMap<String, String>,
 }
 
@@ -63,7 +63,7 @@ struct Shuffle {
     counts: Counts,
 }
 
-/// What it was decided by whether to merge.
+/// The sample that decided whether to merge.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Sample {
@@ -249,7 +249,7 @@ impl Shuffle {
 }
 
 impl Sample {
-    /// Bytes of a block.
+    /// Returns the mean size of a block in bytes.
     fn mean(&self) -> Option<u64> {
         self.bytes.checked_div(self.blocks)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What drivers said became of their shuffles: the last report of each application, kept after its end for
-//! people who ask why. In memory, bounded; the oldest goes first.
+//! The reports of drivers about their shuffles: the last report of each application, kept after its
+//! end for people who ask for reasons. In memory, with a limit; the oldest goes first.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use lodestone_wire::extension::explain::{ReportApplication, ReportKept};
 /// Applications that are remembered, however short their reports.
 const APPLICATIONS_MAX: usize = 1024;
 
-/// `docs/protocol.md`, section 1: what stands between an application's id and its driver's number.
+/// `docs/protocol.md`, section 1: the sign between an application's id and its driver's number.
 const DRIVER_SIGN: char = '~';
 
-/// Of a driver's number, in hexadecimal.
+/// Digits of a driver's number, in hexadecimal.
 const DRIVER_DIGITS: usize = 16;
 
-/// What an entry costs beside its text.
+/// Memory that an entry needs beside its text.
 const ENTRY_BYTES: usize = 512;
 
 /// The last report of each application.
@@ -39,7 +39,7 @@ struct Report {
     ended: bool,
     text: String,
     kept_ms: u64,
-    /// The number of reports told before this one.
+    /// The number of reports that came before this one.
     turn: u64,
 }
 
@@ -50,7 +50,7 @@ impl Report {
 }
 
 impl Reports {
-    /// Room for so many bytes.
+    /// Returns an empty list with room for this many bytes.
     pub fn new(limit_bytes: u64) -> Self {
         Self {
             limit_bytes: usize::try_from(limit_bytes).unwrap_or(usize::MAX),
@@ -58,7 +58,7 @@ impl Reports {
         }
     }
 
-    /// Takes the place of what was told before. The oldest of the others make room.
+    /// Replaces the earlier report of the application attempt. The oldest of the others make room.
     pub fn keep(&self, message: ReportApplication, now_ms: u64) -> Result<(), Refusal> {
         let (length, limit) = (message.report.len(), self.limit_bytes / 4);
         if length + ENTRY_BYTES > limit {
@@ -84,8 +84,8 @@ impl Reports {
         Ok(())
     }
 
-    /// The reports of all attempts of an application, and of all drivers that gave their application this
-    /// id: people know the id as Spark shows it.
+    /// Returns the reports of all attempts of an application, and of all drivers that gave their
+    /// application this id: people know the id as Spark shows it.
     pub fn of(&self, app: &str, now_ms: u64) -> Vec<ReportKept> {
         let kept = self.kept();
         let found = kept
@@ -135,7 +135,8 @@ impl Kept {
     }
 }
 
-/// Spark's id, where the client added a number of its driver to make it unique: `app~0123456789abcdef`.
+/// Returns Spark's id, without the number of the driver that the client added to make it unique:
+/// `app~0123456789abcdef`.
 fn without_driver(id: &str) -> &str {
     match id.rsplit_once(DRIVER_SIGN) {
         Some((app, driver)) if driver.len() == DRIVER_DIGITS => app,

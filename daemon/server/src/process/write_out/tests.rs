@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When a daemon that was asked to stop goes on to its end.
+//! When a daemon that was asked to stop closes.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,8 @@ fn run<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// How, and when, it ends if less is left after each of these pauses, and nothing is heard then.
+/// Returns how, and when, it ends if less is left after each of these pauses, and there is no
+/// progress then.
 async fn ending_after(pauses: &[Duration]) -> (Ending, Duration) {
     let (progress_out, progress_in) = watch::channel(Progress::default());
     let began = Instant::now();

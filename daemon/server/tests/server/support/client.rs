@@ -82,7 +82,7 @@ pub(crate) fn batch(
     )
 }
 
-/// The commit that a writer sends which got an answer for each of these batches.
+/// Returns the commit of a writer that got an answer for each of these batches.
 pub(crate) fn commit_of(batches: &[PushBatch]) -> CommitMap {
     let mut pushed = Ledger::default();
     for batch in batches {
@@ -279,7 +279,7 @@ impl Client {
         })
     }
 
-    /// Opens a stream of chunks: partition, and runs of places (first, count).
+    /// Opens a stream of chunks: partition, and runs of slots (first, count).
     pub(crate) fn open(
         &mut self,
         key: &ShuffleAddress,
@@ -296,7 +296,7 @@ impl Client {
         })
     }
 
-    /// Opens a stream over all of a partition, so many segments in a chunk.
+    /// Opens a stream over all of a partition, with this many segments in a chunk.
     pub(crate) fn open_partition(
         &mut self,
         key: &ShuffleAddress,
@@ -334,8 +334,8 @@ impl Client {
             Frame::ChunkFetchRequest(chunk).to_bytes()
         };
         let requests: Vec<_> = (0..chunks.cast_signed()).map(request).collect();
-        // In one piece, and until the first answer is on its way: requests that the daemon has not read
-        // are none that it would have to finish.
+        // In one write, and until the first answer is on its way: the daemon would not have to
+        // finish requests that it has not read.
         self.socket.write_all(&requests.concat()).unwrap();
         self.socket.peek(&mut [0]).unwrap();
     }
@@ -357,7 +357,7 @@ impl Client {
             .collect()
     }
 
-    /// Takes one chunk as a stream, the way Spark fetches what it puts on disk.
+    /// Takes one chunk as a stream, as Spark does for data that it puts on disk.
     pub(crate) fn download(&mut self, handle: &StreamHandle, index: u32) -> Bytes {
         let wanted = format!("{}_{index}", handle.stream_id);
         self.send(&Frame::StreamRequest(StreamId {

@@ -74,7 +74,7 @@ impl Daemon {
         }
     }
 
-    /// Whether a line that contains the text comes within this time.
+    /// Returns true if a line that contains the text comes within this time.
     pub(crate) fn logs_within(&self, text: &str, timeout: Duration) -> bool {
         let until = Instant::now() + timeout;
         loop {
@@ -120,8 +120,8 @@ impl Daemon {
         self.child.wait().unwrap()
     }
 
-    /// Memory that the process has in use now: its pages are counted one by one, and what was swapped out
-    /// counts too. The sum in `status` is put together from counters of each processor, and may be behind.
+    /// Memory that the process has in use now: its pages are counted one by one, and swapped pages
+    /// count too. The sum in `status` is made of counters of each processor, and may be late.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.memory("smaps_rollup", "Rss:") + self.memory("smaps_rollup", "Swap:")
     }
@@ -141,7 +141,7 @@ impl Daemon {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
-    /// The log that is there.
+    /// Returns the log up to now.
     pub(crate) fn log_so_far(&self) -> Vec<String> {
         self.log.try_iter().collect()
     }

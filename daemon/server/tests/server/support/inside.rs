@@ -49,7 +49,7 @@ impl Inside {
         let (sender, receiver) = mpsc::channel();
         let stopping = stop.clone();
         let serving = thread::spawn(move || {
-            // One thread: only such a runtime lets its time be owned.
+            // One thread: only such a runtime lets a test control its time.
             let runtime = Builder::new_current_thread()
                 .enable_all()
                 .max_blocking_threads(BLOCKING_THREADS)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The real disk, with a trap: what a test wants to happen when the daemon opens a file.
+//! The real disk, with a trap: a function of the test that is called when the daemon opens a file.
 
 use std::fmt;
 use std::io;
