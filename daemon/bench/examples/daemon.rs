@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The daemon as it is in this source tree. The tests of the bench start it.
+//! The daemon of this source tree. The tests of the bench start it.
 
 use std::process::ExitCode;
 

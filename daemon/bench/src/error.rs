@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can go wrong, in words that say what to do.
+//! Errors, in words that say what to do.
 
 use std::fmt;
 use std::io;
@@ -16,12 +16,12 @@ pub enum BenchError {
     /// The arguments do not go together.
     #[error("{0}")]
     Usage(String),
-    /// The disk said so.
+    /// An error of the disk.
     #[error("{}: {source}", path.display())]
     Disk {
         /// Where.
         path: PathBuf,
-        /// What it said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A server did not start.
@@ -29,19 +29,19 @@ pub enum BenchError {
     Start {
         /// Its name.
         server: String,
-        /// What is known of it.
+        /// The known reason.
         why: String,
     },
-    /// A connection could not be made, or broke, or what came over it was wrong.
+    /// A connection could not be made, or broke, or the bytes that came over it were wrong.
     #[error("{server} at {address}: {source}{log}")]
     Link {
         /// Name of the server.
         server: String,
         /// Where it was thought to be.
         address: SocketAddr,
-        /// What happened.
+        /// The error of the connection.
         source: Box<LinkError>,
-        /// What else is known.
+        /// More about the server.
         log: Box<Log>,
     },
     /// Nothing moved any more.
@@ -51,7 +51,7 @@ pub enum BenchError {
         server: String,
         /// How long was waited (`--timeout`).
         seconds: u64,
-        /// What else is known.
+        /// More about the server.
         log: Box<Log>,
     },
     /// Blocks did not come back.
@@ -68,7 +68,7 @@ pub enum BenchError {
         /// One of those that did not.
         missing: Block,
     },
-    /// Blocks were not merged, for a reason that is no part of the protocol's ordinary life.
+    /// Blocks were not merged, for a reason that the protocol does not expect.
     #[error("{server} refused {count} blocks: {reason}")]
     Refused {
         /// Name of the server.
@@ -85,7 +85,7 @@ pub enum BenchError {
         server: String,
         /// Blocks that it acknowledged.
         acknowledged: u64,
-        /// Blocks that it told when the shuffle was finalized.
+        /// Blocks that it reported when the shuffle was finalized.
         reported: u64,
     },
     /// Ctrl-C.
@@ -94,19 +94,19 @@ pub enum BenchError {
     /// The system refused something.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The action.
         what: &'static str,
-        /// What it said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// What is known of a server that failed.
+/// The known facts about a server that failed.
 #[derive(Debug)]
 pub struct Log {
     /// The last lines of its log, which goes with the bench's folder.
     pub lines: String,
-    /// Whether its disk has no room left.
+    /// True if its disk has no room left.
     pub is_full: bool,
 }
 
@@ -122,18 +122,18 @@ impl fmt::Display for Log {
     }
 }
 
-/// For `map_err`: says at which path.
+/// For `map_err`: adds the path.
 pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> BenchError {
     let path = path.to_path_buf();
     move |source| BenchError::Disk { path, source }
 }
 
-/// For `map_err`: says what was tried.
+/// For `map_err`: adds the action.
 pub(crate) fn doing(what: &'static str) -> impl FnOnce(io::Error) -> BenchError {
     move |source| BenchError::System { what, source }
 }
 
-/// What happened to a connection.
+/// The error of a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// Nobody listens there, or too many connect.
@@ -154,12 +154,12 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// Whether the server said something wrong, rather than nothing.
+    /// Returns true if the server sent something wrong, rather than nothing.
     pub(crate) fn is_wrong(&self) -> bool {
         matches!(self, Self::Frame(_) | Self::Wrong(_))
     }
 
-    /// In a word or two, for counting.
+    /// Returns a word or two, for counting.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Connect(_) => "not connected",
@@ -175,19 +175,19 @@ impl LinkError {
 /// An answer that a right server does not give.
 #[derive(Debug, thiserror::Error)]
 pub enum Wrong {
-    /// Something that does not start like a block of this shuffle.
+    /// Bytes that do not start like a block of this shuffle.
     #[error("bytes that are no block of this shuffle where a block should begin")]
     Head,
     /// A block with other bytes than were pushed.
     #[error("{0} has other bytes than were pushed")]
     Bytes(Block),
-    /// A block where another should be.
+    /// A block in the position of another one.
     #[error("{0} came where it does not belong")]
     Misplaced(Block),
     /// A block for the second time.
     #[error("{0} came twice")]
     Twice(Block),
-    /// A block that the server said it had not merged.
+    /// A block that the server had reported as not merged.
     #[error("{0} came back although it had been refused")]
     NotMerged(Block),
     /// A chunk ends in the middle of a block, or before its blocks have all come.
@@ -202,7 +202,7 @@ pub enum Wrong {
     /// A request failed, and that is not counted but reported.
     #[error("it refused {request}: {why}")]
     Refused {
-        /// What was asked.
+        /// The request.
         request: &'static str,
         /// Its words.
         why: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What must be true of the machine whatever was asked: files, open files, memory.
+//! What must be true of the machine after any requests: files, open files, memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,9 @@ pub fn foreign(world: &World, foreign: &Foreign) -> Result<(), String> {
     Ok(())
 }
 
-/// Of earlier lives nothing is left: at most a directory that was killed before it got its marker or
-/// after it lost it, without data. `own` is the directory name of the daemon that lives.
+/// Checks that nothing of earlier daemons is left: at most a directory without data, whose daemon
+/// was killed before it wrote the marker or after it removed it. `own` is the directory name of the
+/// running daemon.
 pub fn leftovers(world: &World, own: Option<i64>, foreign: &Foreign) -> Result<(), String> {
     let own = own.map(root_name);
     for dir in &world.dirs {
@@ -39,7 +40,7 @@ pub fn leftovers(world: &World, own: Option<i64>, foreign: &Foreign) -> Result<(
     Ok(())
 }
 
-/// What a kill can leave of a directory that does not carry the marker (any more).
+/// Returns true if a kill can leave this in a directory that has no marker (any more).
 fn is_crumb(world: &World, dir: &Path, path: &Path) -> bool {
     let Ok(below) = path.strip_prefix(dir) else {
         return false;
@@ -53,7 +54,7 @@ fn is_crumb(world: &World, dir: &Path, path: &Path) -> bool {
     }
 }
 
-/// The directory of a daemon's life on each disk.
+/// Returns the name of the directory of an incarnation on each disk.
 pub fn root_name(incarnation: i64) -> String {
     format!("lodestone-{:016x}", incarnation.cast_unsigned())
 }
@@ -79,7 +80,7 @@ pub fn no_memory(world: &World) -> Result<(), String> {
     }
 }
 
-/// Without a chunk on its way no file is open.
+/// Checks that no file is open while no chunk is on its way.
 pub fn no_open_files(world: &World) -> Result<(), String> {
     match world.disk.fake.open_files().0 {
         0 => Ok(()),

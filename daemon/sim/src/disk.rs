@@ -12,19 +12,20 @@ use lodestone_store::fs::{Access, Entry, File, Fs, Kind, Lock, Open, Space};
 
 use crate::planted::Bug;
 
-/// When the process is killed, counted in changing calls, and how much of that call is done.
+/// When the process is killed, counted in changing calls, and how much of the last call is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Death {
     /// Changing calls that still work.
     pub after: u64,
-    /// Of the last one: nothing, or as many bytes of a write (any other call is done).
+    /// The part of the last call: nothing, or this many bytes of a write (any other call is done).
     pub done: Option<usize>,
 }
 
 /// The disks of the simulated machine.
 #[derive(Clone, Debug)]
 pub struct Disk {
-    /// What is on them. Faults are injected there; look here only while the daemon stands still.
+    /// The files of the disks. Faults are injected there; look here only while the daemon stands
+    /// still.
     pub fake: FakeFs,
     state: Arc<Mutex<State>>,
     bug: Option<Bug>,
@@ -64,7 +65,7 @@ pub struct Written {
     pub path: PathBuf,
     /// Where they begin.
     offset: u64,
-    /// What was written.
+    /// The bytes of the write.
     pub bytes: Vec<u8>,
 }
 
@@ -105,12 +106,12 @@ impl Disk {
         self.state().good_reads = Some(after);
     }
 
-    /// Whether the process was killed.
+    /// Returns true if the process was killed.
     pub fn is_dead(&self) -> bool {
         self.state().dead
     }
 
-    /// The process is gone: its locks are free, and another one may start.
+    /// The process is gone: its locks are free, and the next one may start.
     pub fn bury(&self) {
         self.fake.crash();
         let mut state = self.state();
@@ -118,14 +119,14 @@ impl Disk {
         state.death = None;
     }
 
-    /// Takes back what [`Disk::fail_read`] and [`Disk::kill_at`] announced.
+    /// Cancels the faults of [`Disk::fail_read`] and [`Disk::kill_at`].
     pub fn calm(&self) {
         let mut state = self.state();
         state.good_reads = None;
         state.death = None;
     }
 
-    /// What failed since the last call of this function.
+    /// Returns the failures since the last call of this function.
     pub fn take_failures(&self) -> Failures {
         let mut state = self.state();
         Failures {
@@ -134,7 +135,7 @@ impl Disk {
         }
     }
 
-    /// What was written to files of merged data since the last call of this function.
+    /// Returns the writes to files of merged data since the last call of this function.
     pub fn take_written(&self) -> Vec<Written> {
         std::mem::take(&mut self.state().written)
     }
@@ -172,7 +173,7 @@ impl Disk {
         }
     }
 
-    /// What a store asks for without knowing whether it is there is no trouble.
+    /// A file that a store looks for without knowing that it exists is no trouble.
     fn count(&self, error: &io::Error) {
         use ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotFound};
         if !matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotFound) {
@@ -213,7 +214,7 @@ fn is_named(path: &Path, name: &str) -> bool {
 }
 
 impl SimFile {
-    /// What continues the write before, which was short, is one with it.
+    /// A write that continues the one before, which was short, is one with it.
     fn record_write(&self, offset: u64, mut bytes: Vec<u8>) {
         let written = &mut self.disk.state().written;
         match written.last_mut() {
@@ -300,7 +301,7 @@ impl Fs for Disk {
                 marker.open(Path::new("/marker"), how)
             }
             Open::Read => self.check_read().and_then(|()| self.fake.open(path, how)),
-            // Opening a file that is there changes nothing.
+            // Opening a file that exists changes nothing.
             Open::Write if self.is_dead() => Err(dead()),
             Open::Write => self
                 .fake

@@ -8,7 +8,7 @@ use crate::dice::Dice;
 /// Messages in flight at once; clients wait past it.
 pub const IN_FLIGHT_MAX: usize = 32;
 
-/// What a client sends.
+/// A message of a client.
 #[derive(Clone, Debug)]
 pub enum Packet {
     /// Body of an `RpcRequest`.
@@ -17,7 +17,7 @@ pub enum Packet {
     OneWay(Bytes),
     /// An `UploadStream`.
     Upload {
-        /// What it is.
+        /// The message.
         meta: Bytes,
         /// The bytes after the frame.
         body: Bytes,
@@ -38,11 +38,11 @@ pub struct Envelope {
     pub connection: u64,
     /// Number of the request; a repetition has the same.
     pub request: u64,
-    /// What is sent.
+    /// The message.
     pub packet: Packet,
 }
 
-/// What can happen to messages, in percent.
+/// The faults of the network, in percent.
 #[derive(Clone, Copy, Debug)]
 pub struct Weather {
     /// Sent twice.
@@ -79,12 +79,12 @@ impl Network {
         }
     }
 
-    /// Whether clients must wait.
+    /// Returns true if clients must wait.
     pub fn is_full(&self) -> bool {
         self.in_flight.len() >= IN_FLIGHT_MAX
     }
 
-    /// Whether nothing is on its way.
+    /// Returns true if nothing is on its way.
     pub fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bugs planted on purpose, to show that the simulation finds them.
 //!
-//! Most stand between the network and the real handlers, or between the store and the disk: they
-//! change a request, an answer or a call as the bug would. Nineteen are inside the store, behind its
-//! feature `planted`.
+//! Most are between the network and the real handlers, or between the store and the disk: they
+//! change a request, an answer or a call as the bug would. Nineteen are inside the store, behind
+//! its feature `planted`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,9 +26,9 @@ pub enum Bug {
     Store(PlantedBug),
     /// Whatever incarnation a request names, it is taken for ours.
     IncarnationIgnored,
-    /// A repeated commit finds nothing to compare, and says so.
+    /// A repeated commit finds nothing to compare, and is refused.
     CommittedOnce,
-    /// The layout of a shuffle that is gone is empty.
+    /// The layout of a removed shuffle is empty.
     ReleasedReadAsEmpty,
     /// The layout of a partition that nothing was pushed for is empty.
     UnknownPartitionAsEmpty,
@@ -40,15 +40,16 @@ pub enum Bug {
     OtherAttemptRefused,
     /// All segments of a batch get the code of the first.
     OneCodeForAll,
-    /// What a failed write left behind the last good byte is forgotten, and written behind.
+    /// The bytes that a failed write left at the end of a file are forgotten, and the next write
+    /// comes behind them.
     TornTailForgotten,
-    /// A write that took only some of the bytes counts as whole.
+    /// A write that took only some of the bytes counts as complete.
     ShortWriteTakenForWhole,
     /// A directory of our name is removed without a look at its marker.
     MarkerUnchecked,
-    /// What a killed daemon left is not removed.
+    /// The files of a killed daemon are not removed.
     LeftoversKept,
-    /// Leases never run out.
+    /// Leases never expire.
     LeaseIgnored,
     /// A chunk is read from one byte too far.
     ChunkOffByOne,
@@ -58,7 +59,7 @@ pub enum Bug {
     RemovedFilesKept,
     /// A file that was opened for reading is never closed.
     FilesLeftOpen,
-    /// Every start of the daemon has the same incarnation.
+    /// Every daemon has the same incarnation.
     IncarnationReused,
 }
 
@@ -176,7 +177,7 @@ impl Handlers {
         }
     }
 
-    /// Whether a commit that was done is the first of its attempt, or its attempt the first of its map.
+    /// Returns true if a commit is the first of its attempt, or its attempt the first of its map.
     fn is_the_first(&mut self, body: &Bytes, commit: CommitMap) -> bool {
         if self.bug == Some(Bug::CommittedOnce) {
             return self.committed.insert(body.clone());
@@ -238,7 +239,7 @@ impl Handlers {
         Answer::Response(reply.to_bytes())
     }
 
-    /// Where the bytes of a run start.
+    /// Returns the offset of the bytes of a read.
     pub fn offset(&self, offset: u64) -> u64 {
         offset + u64::from(self.bug == Some(Bug::ChunkOffByOne))
     }

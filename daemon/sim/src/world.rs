@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One machine: its disks and clock, and the lives of the daemon that runs on it.
+//! One machine: its disks and clock, and the daemons that run on it, one after another.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -22,16 +22,16 @@ use crate::disk::Disk;
 use crate::model::refusal;
 use crate::planted::{Bug, Handlers};
 
-/// Memory for what is on its way: no message of the simulation is near it.
+/// Memory for bytes on their way: no message of the simulation comes near it.
 const TRANSIT_BYTES: u64 = 64 << 20;
 
 /// The connection of the simulation itself.
 const OWN_CONNECTION: u64 = 98;
 
-/// What one read of a file may give, so that a chunk is read in several.
+/// The most that one read of a file returns, so that a chunk is read in several.
 const READ_BYTES: usize = 64 << 10;
 
-/// Partitions of a run are small: with blocks of this length their tails have many.
+/// Partitions of a run are small: with parts of this length their tails have many.
 const TAIL_PART_BYTES: usize = 16 << 10;
 
 /// How a machine is made.
@@ -43,11 +43,11 @@ pub struct Machine {
     pub disks: usize,
     /// Memory of the store.
     pub memory_bytes: u64,
-    /// What is broken in the daemon.
+    /// The bug in the daemon.
     pub bug: Option<Bug>,
 }
 
-/// A machine on which a daemon lives, dies, and lives again.
+/// A machine on which daemons run, one after another.
 #[derive(Debug)]
 pub struct World {
     /// Its disks.
@@ -70,7 +70,7 @@ struct Daemon {
     handlers: Handlers,
 }
 
-/// Why a chunk was not given.
+/// The reason why there is no chunk.
 #[derive(Debug)]
 pub enum NoChunk {
     /// The stream does not have it, or not now.
@@ -102,7 +102,7 @@ impl World {
         self.clock.now_ms()
     }
 
-    /// Starts the daemon, if it can start; says its incarnation.
+    /// Starts the daemon, if it can start; returns its incarnation.
     pub fn start(&mut self) -> Option<i64> {
         if self.bug == Some(Bug::IncarnationReused) {
             self.random = Arc::new(SeededRandom::new(0));
@@ -141,18 +141,18 @@ impl World {
         Some(incarnation)
     }
 
-    /// Whether the last start ended with a kill.
+    /// Returns true if the daemon was killed while it started.
     pub fn start_was_killed(&self) -> bool {
         self.start_was_killed
     }
 
-    /// Kills the daemon. What it has in memory is gone.
+    /// Kills the daemon. The data in its memory is gone.
     pub fn kill(&mut self) {
         self.daemon = None;
         self.disk.bury();
     }
 
-    /// Stops the daemon in good order. Says whether it was killed before it was done.
+    /// Stops the daemon in good order. Returns true if it was killed meanwhile.
     pub fn stop(&mut self) -> bool {
         if let Some(daemon) = self.daemon.take() {
             daemon.service.store.hand_over();
@@ -162,7 +162,7 @@ impl World {
         was_killed
     }
 
-    /// Whether there is a daemon.
+    /// Returns true if a daemon runs.
     pub fn is_up(&self) -> bool {
         self.daemon.is_some()
     }
@@ -198,7 +198,7 @@ impl World {
         Some(work(&mut daemon.handlers, &call))
     }
 
-    /// Whether the daemon has this shuffle, as far as its answer tells.
+    /// Returns true if the daemon's answer shows that it has this shuffle.
     pub fn knows(&mut self, key: &ShuffleAddress) -> bool {
         let answer = self.rpc(OWN_CONNECTION, &full_layout(key, 1));
         let refused = answer.as_ref().and_then(refusal);
@@ -220,7 +220,7 @@ impl World {
         self.on(connection, |_, call| handler::one_way(call, body))
     }
 
-    /// Looks at an upload before its body is there.
+    /// Admits or refuses an upload before its body is there.
     pub fn admit(
         &mut self,
         connection: u64,
@@ -282,12 +282,12 @@ impl World {
         Ok(bytes)
     }
 
-    /// The daemon may have more memory from now on, or must do with less; nothing if there is none.
+    /// The daemon may have more memory from now on, or must use less; `None` if no daemon runs.
     pub fn limit_memory(&self, bytes: u64) -> Option<()> {
         self.store().map(|store| store.limit_memory(bytes))
     }
 
-    /// What the daemon does every few seconds: ends applications without a lease.
+    /// The daemon's regular work: ends applications without a lease.
     pub fn expire_leases(&self) -> Option<Vec<AppId>> {
         self.store().map(|store| match self.bug {
             Some(Bug::LeaseIgnored) => Vec::new(),

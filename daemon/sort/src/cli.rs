@@ -16,24 +16,23 @@ use crate::validate::{Files, ValidateError, validate};
 #[derive(Debug, Parser)]
 #[command(name = "lodestone-sort", version, arg_required_else_help = true)]
 pub struct Command {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub verb: SortVerb,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum SortVerb {
     /// Make records, byte for byte those of gensort, in files part-00000, part-00001, …
     ///
-    /// A run that was interrupted is continued by the same command. It prints the number of records and the
-    /// sum of their CRC-32, which is that of the sorted output as well.
-    /// Example: lodestone-sort generate 10m /data/input --files 16
+    /// The same command continues a run that was interrupted. It prints the number of records and
+    /// the sum of their CRC-32, which is that of the sorted output as well. Example: lodestone-sort
+    /// generate 10m /data/input --files 16
     Generate(GenerateArgs),
     /// Say whether records are in order, in the words of valsort
     ///
-    /// Exit code 1: they are not.
-    /// Example: lodestone-sort validate /data/output
+    /// Exit code 1: they are not. Example: lodestone-sort validate /data/output
     Validate(ValidateArgs),
 }
 
@@ -83,12 +82,12 @@ pub enum SortError {
     /// They are not in order: the verdict has been printed.
     #[error("the records are not in order")]
     Unordered,
-    /// Stdout is gone.
+    /// Stdout is closed.
     #[error("writing to stdout: {0}")]
     Output(#[from] io::Error),
 }
 
-/// Does it, and prints what came of it.
+/// Runs the command, and prints the result.
 pub fn run(verb: &SortVerb) -> Result<(), SortError> {
     match verb {
         SortVerb::Generate(args) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files of records. Their pieces are made by whichever thread is free, of several files or of one. What is there
-//! under its final name is complete, and what is not is continued.
+//! Files of records. Any free thread makes the next piece, of several files or of one. A file under
+//! its final name is complete, and a file that is not is continued.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::record::{Form, RECORD_BYTES};
 use crate::threads::divide;
 
-/// What is asked for.
+/// The files to make.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Kind of records.
@@ -20,16 +20,16 @@ pub struct Job {
     pub first: u128,
     /// How many.
     pub records: u64,
-    /// In how many files.
+    /// Number of files.
     pub files: u32,
     /// Where. It is made if it is not there.
     pub folder: PathBuf,
 }
 
-/// Why not all records were made. What was made is continued by the next run.
+/// The reason why not all records were made. The next run continues the files.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
-    /// The disk said so.
+    /// An error of the disk.
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// It would have to be overwritten.
@@ -55,10 +55,10 @@ impl Job {
     }
 }
 
-/// Makes what is missing; the sum of the CRC-32 of all records.
+/// Makes the missing records; returns the sum of the CRC-32 of all records.
 pub fn generate(job: &Job, threads: usize, progress: &Progress) -> Result<u128, GenerateError> {
     fs::create_dir_all(&job.folder).map_err(disk::at(&job.folder))?;
-    // All of them before the first is written: where one is another run's, nothing is.
+    // All of them before the first is written: if one belongs to another run, nothing is written.
     let parts = divide(threads, job.files as usize, |index| job.part(index as u32))?;
     let of = |part| (0..Part::pieces(part)).map(move |piece| (part, piece));
     let pieces: Vec<(&Part, u64)> = parts.iter().flat_map(of).collect();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `lodestone-sort` makes the records of the Sort Benchmark (sortbenchmark.org) and judges sorted ones. It
-//! writes the same bytes as the benchmark's `gensort`, and gives the same verdict as its `valsort`.
+//! `lodestone-sort` makes the records of the Sort Benchmark (sortbenchmark.org) and judges sorted
+//! ones. It writes the same bytes as the benchmark's `gensort`, and gives the same verdict as its
+//! `valsort`.
 //!
 //! ```text
 //! random      the number behind each record, reached from any record number at once
 //! record      the hundred bytes of a record
-//! summary     what a validator says of records in a row; two summaries make one
-//! generate    files of records, by several threads, continued where it was interrupted
+//! summary     the result of a validator for records in a row; two summaries make one
+//! generate    files of records, by several threads, continued after an interruption
 //! part        one of those files, in pieces
 //! validate    the summary of files, by several threads
 //! ```

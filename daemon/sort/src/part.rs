@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One file of records, made in pieces by several threads at once, under a name that it loses when it is whole.
+//! One file of records. Several threads make its pieces, under a name that the file loses when it
+//! is complete.
 //!
-//! A run that was interrupted leaves pieces in any order, and holes between them. The next one does not ask which
-//! are whole: it has to make every record again for the checksum, compares, and writes what is not there. A hole
-//! is zeros; any other byte that is not ours is another run's, and ends this one before it is written over.
+//! A run that was interrupted leaves pieces in any order, and holes between them. The next one does
+//! not ask which are complete: it has to make every record again for the checksum, compares, and
+//! writes the missing bytes. A hole is zeros; any other byte that is not ours belongs to another
+//! run, and ends this one before it is overwritten.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -37,11 +39,12 @@ pub(crate) struct Part {
     found: Found,
     /// Pieces that are not made.
     left: AtomicU64,
-    /// Open from the first piece to the last: an error of the disk is told to who has it open.
+    /// Open from the first piece to the last: the system reports an error of the disk to the
+    /// process that has the file open.
     file: Mutex<Option<Arc<File>>>,
 }
 
-/// What an earlier run left.
+/// The files of an earlier run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     /// All of it.
@@ -51,7 +54,7 @@ enum Found {
 }
 
 impl Part {
-    /// Looks what is there, and writes nothing.
+    /// Looks for existing files, and writes nothing.
     pub(crate) fn at(
         whole: PathBuf,
         form: Form,
@@ -94,7 +97,8 @@ impl Part {
         Ok(Found::Some(0))
     }
 
-    /// Whether the records at both ends can be of this part. No other run has any of them at the same place.
+    /// Returns true if the records at both ends can be of this part. No other run has any of them
+    /// at the same offset.
     fn owns_ends(&self, file: &File, bytes: u64) -> io::Result<bool> {
         let ends = [0, bytes.saturating_sub(1) / RECORD_BYTES as u64];
         for at in ends {
@@ -110,12 +114,14 @@ impl Part {
         Ok(true)
     }
 
-    /// How many pieces it has. One without records has one: its file has to be there as well.
+    /// Returns how many pieces it has. A part without records has one: its file has to exist as
+    /// well.
     pub(crate) fn pieces(&self) -> u64 {
         self.records.div_ceil(PIECE_RECORDS).max(1)
     }
 
-    /// Makes one piece, and with the last one the file is whole. The sum of the CRC-32 of its records.
+    /// Makes one piece; with the last one the file is complete. Returns the sum of the CRC-32 of
+    /// its records.
     pub(crate) fn make(&self, piece: u64, progress: &Progress) -> Result<u128, GenerateError> {
         let start = piece * PIECE_RECORDS;
         let records = start..self.records.min(start + PIECE_RECORDS);
@@ -155,7 +161,8 @@ impl Part {
         fs::rename(&self.unfinished, &self.whole)
     }
 
-    /// Makes the records of a piece, and gives them away with their place in the file, some at a time.
+    /// Makes the records of a piece, and passes them on with their offset in the file, some at a
+    /// time.
     fn fill(
         &self,
         records: Range<u64>,
@@ -179,7 +186,7 @@ impl Part {
         Ok(checksum)
     }
 
-    /// Writes what is not there. `found`: how long the file was before this run.
+    /// Writes the missing bytes. `found`: the length of the file before this run.
     fn put(&self, file: &File, found: u64, at: u64, bytes: &[u8]) -> Result<(), GenerateError> {
         let there = found.saturating_sub(at).min(bytes.len() as u64);
         if there > 0 {
@@ -198,7 +205,7 @@ impl Part {
     }
 }
 
-/// Whether each of the bytes is the one that is wanted, or one of a hole.
+/// Returns true if each byte is the one that is wanted, or one of a hole.
 fn is_or_becomes(found: &[u8], wanted: &[u8]) -> bool {
     let mut pairs = found.iter().zip(wanted);
     pairs.all(|(found, wanted)| found == wanted || *found == 0)

@@ -82,7 +82,7 @@ impl Progress {
     }
 }
 
-/// Nobody is left to be told when stderr is gone.
+/// Without stderr there is no way to report this.
 fn say(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

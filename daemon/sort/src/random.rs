@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The benchmark's sequence of 128-bit numbers: each is the one before, times a constant, plus another.
+//! The benchmark's sequence of 128-bit numbers: each is the one before, times a constant, plus
+//! another.
 
 /// Some steps of the sequence at once.
 #[derive(Clone, Copy, Debug)]

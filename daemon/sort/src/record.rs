@@ -59,7 +59,7 @@ impl Form {
     }
 }
 
-/// The last hexadecimal digits of a number, each so many times.
+/// Writes the last hexadecimal digits of a number, each this many times.
 fn put_digits(number: u128, out: &mut [u8], times: usize) {
     let mut left = number;
     for bytes in out.rchunks_exact_mut(times) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a validator says of records in a row.
+//! The result of a validator for records in a row.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,7 +8,8 @@ use crate::record::{KEY_BYTES, RECORD_BYTES};
 
 type Key = [u8; KEY_BYTES];
 
-/// Counts and checksum of some records, and the keys at their ends, so that what follows can be added.
+/// Counts and checksum of some records, and the keys at their ends, so that the next records can be
+/// added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Records.
@@ -55,7 +56,7 @@ impl Summary {
         self.ends = Some((first, next_last));
     }
 
-    /// Whether no record comes before one with a smaller key.
+    /// Returns true if no record comes before one with a smaller key.
     pub fn is_in_order(&self) -> bool {
         self.unordered == 0
     }

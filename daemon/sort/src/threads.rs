@@ -5,10 +5,12 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Records of a piece, of one thread at a time: 64 MB, next to which its start and its end cost nothing.
+/// Records of a piece, of one thread at a time: 64 MB, so that its start and its end cost almost
+/// nothing.
 pub(crate) const PIECE_RECORDS: u64 = 640_000;
 
-/// Does the pieces, each once, in no order; what came of them, in theirs. A failure ends its thread.
+/// Does the pieces, each once, in any order; returns their results in order. A failure ends its
+/// thread.
 pub(crate) fn divide<T: Send, E: Send>(
     threads: usize,
     pieces: usize,

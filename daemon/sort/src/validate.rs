@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the records of files, one file after the other, are in order.
+//! Checks whether the records of files, one file after the other, are in order.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -17,7 +17,7 @@ const READ_BYTES: usize = 10_000 * RECORD_BYTES;
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidateError {
-    /// The disk said so.
+    /// An error of the disk.
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// A record is cut.
@@ -56,7 +56,7 @@ impl Files {
         Ok(Self(files))
     }
 
-    /// Of all of them.
+    /// Returns the bytes of all of them.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|(_, bytes)| bytes).sum()
     }

@@ -30,7 +30,7 @@ fn made_by(threads: usize, job: &Job) -> u128 {
     generate(job, threads, &Progress::of(job.bytes())).unwrap()
 }
 
-/// What a run refuses to write over.
+/// Returns the file that a run refuses to overwrite.
 fn refused(job: &Job) -> PathBuf {
     match generate(job, 3, &Progress::of(job.bytes())) {
         Err(GenerateError::Foreign(path)) => path,
@@ -102,7 +102,8 @@ fn one_file_by_several_threads_is_that_of_one_thread_and_has_the_published_check
     assert_eq!((summary.records, summary.checksum), (1_000_000, published));
 }
 
-/// Pieces of 640,000 records are made in any order: what was written last is not behind what is whole.
+/// Pieces of 640,000 records are made in any order: the piece that was written last may not be
+/// behind the complete ones.
 #[test]
 fn nothing_behind_a_hole_that_an_interrupted_run_left_is_trusted() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,7 +118,7 @@ fn nothing_behind_a_hole_that_an_interrupted_run_left_is_trusted() {
         &[(0, 12_345_678), (second_piece, second_piece + 1_234_567)],
         // The second one alone.
         &[(second_piece, second_piece + 3_000_000)],
-        // As long as it should be, with its last record.
+        // A file of the right length, with its last record.
         &[(0, 30_000_000), (30_000_100, before.len())],
         // All of it but the beginning and the name.
         &[(4096, before.len())],
@@ -224,7 +225,8 @@ fn sorted_records_have_the_checksum_of_the_input_and_are_in_order() {
     assert_eq!(sorted.duplicates, 0);
 }
 
-/// As valsort counts: each record whose key is that of the one before it, in whichever file, whatever is behind it.
+/// Counts like valsort: each record whose key is that of the one before it, in any file, whatever
+/// follows.
 #[test]
 fn keys_that_are_there_twice_are_counted_over_the_ends_of_pieces_and_files() {
     let folder = tempfile::tempdir().unwrap();

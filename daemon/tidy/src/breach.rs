@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a rule says when it is broken.
+//! A breach of a rule.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finds functions of Scala and Java and their lengths in masked code, by indentation. Clippy (`too_many_lines`)
-//! limits functions of Rust, and ruff (`PLR0915`) limits functions of Python.
+//! Finds functions of Scala and Java and their lengths in masked code, by indentation. Clippy
+//! (`too_many_lines`) limits functions of Rust, and ruff (`PLR0915`) limits functions of Python.
 
 use crate::mask::Language;
 
@@ -15,7 +15,7 @@ pub struct Function {
     pub lines: usize,
 }
 
-/// All functions in `code`, which must be masked: comments and texts blanked out.
+/// Returns all functions in `code`, which must be masked: comments and texts are blank.
 pub fn functions(code: &str, language: Language) -> Vec<Function> {
     let lines: Vec<&str> = code.lines().collect();
     let head = |at: usize| head_name(&lines, at, language).map(|name| (at, name));
@@ -29,8 +29,8 @@ pub fn functions(code: &str, language: Language) -> Vec<Function> {
         .collect()
 }
 
-/// The line after the item that starts at `start`: the first line that is not blank, not indented deeper, and does
-/// not go on with the head (`): T = {`) or a branch (`} else {`).
+/// Returns the line after the item that starts at `start`: the first line that is not blank, not
+/// indented deeper, and continues neither the head (`): T = {`) nor a branch (`} else {`).
 pub fn end_of_item(lines: &[&str], start: usize) -> usize {
     let depth = indent(lines[start]);
     let mut end = start + 1;
@@ -50,7 +50,8 @@ pub fn end_of_item(lines: &[&str], start: usize) -> usize {
     end
 }
 
-/// Whether a line that is indented like the head may still belong to it: `) -> T {`, `where`, `{`, `}`.
+/// Returns true if a line with the head's indentation may still belong to it: `) -> T {`, `where`,
+/// `{`, `}`.
 fn goes_on_with(line: &str) -> bool {
     line == "where" || line.starts_with([')', '}', ']', '{'])
 }
@@ -84,7 +85,7 @@ fn name_after(line: &str, keyword: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// A Java head: something with parentheses before a `{`, which is no statement and no type.
+/// Finds a Java head: something with parentheses before a `{` that is no statement and no type.
 fn java_method(lines: &[&str], at: usize) -> Option<String> {
     let head = java_head(lines, at)?;
     let (before, _) = head.split_once('(')?;
@@ -115,7 +116,8 @@ fn java_method(lines: &[&str], at: usize) -> Option<String> {
     is_method.then(|| (*name).to_owned())
 }
 
-/// The text from line `at` up to its `{`, when the line is the first of such a head (four lines at most).
+/// Returns the text from line `at` up to its `{`, if the line is the first of such a head (four
+/// lines at most).
 fn java_head(lines: &[&str], at: usize) -> Option<String> {
     let mut head = String::new();
     for line in lines.iter().skip(at).take(12) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The house law (`STYLE.md`) as code: [`check`] walks every file that git knows and returns each breach as
-//! `path:line: rule: what to do`.
+//! The house law (`STYLE.md`) as code: [`check`] reads every file that git knows and returns each
+//! breach as `path:line: rule: what to do`.
 //!
-//! Rust, Scala, Java and Python are read alike: [`mask`] tells code from comments and texts, [`functions`] finds where a
-//! function ends by its indentation (the formatters of all four languages are enforced, so that indentation is the truth).
+//! Rust, Scala, Java and Python are read in the same way: [`mask`] separates code from comments and
+//! texts, [`functions`] finds where a function ends by its indentation (formatters are enforced for
+//! all four languages, so indentation is reliable).
 
 #![expect(
     clippy::indexing_slicing,

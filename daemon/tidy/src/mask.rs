@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tells code from comments and from texts (string and character literals), character by character.
+//! Separates code from comments and from texts (string and character literals), character by
+//! character.
 
 /// The languages whose code is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -14,7 +15,7 @@ pub enum Language {
     Python,
 }
 
-/// What a character belongs to.
+/// The kind of a character.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// Code, and white space around it.
@@ -40,13 +41,13 @@ pub fn kinds(source: &[char], language: Language) -> Vec<Kind> {
     kinds
 }
 
-/// `source` with everything that is not of `wanted` replaced by blanks; line breaks stay.
+/// Returns `source` with blanks in place of everything that is not of `wanted`; line breaks stay.
 pub fn only(source: &[char], kinds: &[Kind], wanted: Kind) -> String {
     let keep = |(&c, &kind): (&char, &Kind)| if kind == wanted || c == '\n' { c } else { ' ' };
     source.iter().zip(kinds).map(keep).collect()
 }
 
-/// A comment or text that starts here, with its length; `None` where code starts.
+/// Returns the kind and length of a comment or text that starts here; `None` if code starts.
 fn token(rest: &[char], language: Language) -> Option<(Kind, usize)> {
     if let Some(length) = comment(rest, language) {
         return Some((Kind::Comment, length));
@@ -122,7 +123,7 @@ fn raw_text(rest: &[char]) -> Option<usize> {
     Some(found.map_or(rest.len(), |at| at + end.len()))
 }
 
-/// Scala's triple quotes know no escapes, and may end in more than three quotes.
+/// Scala's triple quotes have no escapes, and may end in more than three quotes.
 fn triple_length(rest: &[char], quotes: &str, escapes: bool) -> usize {
     let mut at = quotes.len();
     while at < rest.len() {
@@ -159,7 +160,7 @@ fn character_length(rest: &[char]) -> Option<usize> {
     }
 }
 
-/// Words are taken whole, so that the `r` of `bar"` starts no raw text.
+/// Words are taken as a unit, so that the `r` of `bar"` starts no raw text.
 fn word_length(rest: &[char]) -> usize {
     let is_word = |c: &&char| c.is_alphanumeric() || **c == '_';
     rest.iter().take_while(is_word).count().max(1)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The repository as the rules see it: every path that git knows, and the text of what can be read as text.
+//! The repository as the rules see it: every path that git knows, and the text of all text files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,11 +22,11 @@ pub struct File {
     pub path: String,
     /// The text as it is.
     pub text: String,
-    /// What can be read of its code, if it is a source file.
+    /// The parts of a source file.
     pub source: Option<Source>,
 }
 
-/// A source file, taken apart. All of `code`, `comments` and `is_prose` have the text's lines.
+/// The parts of a source file. `code`, `comments` and `is_prose` have the text's lines.
 pub struct Source {
     /// Its language.
     pub language: Language,
@@ -41,7 +41,8 @@ pub struct Source {
 }
 
 impl Repository {
-    /// Reads the checkout around `folder`: what git tracks, and what it would track after `git add`.
+    /// Reads the checkout around `folder`: all files that git tracks, and those that it would track
+    /// after `git add`.
     pub fn read(folder: &Path) -> io::Result<Self> {
         let root = git(folder, &["rev-parse", "--show-toplevel"])?;
         let root = Path::new(root.trim_end());
@@ -82,7 +83,7 @@ impl Repository {
         }
     }
 
-    /// Whether `path` is a file, or a folder that holds one.
+    /// Returns true if `path` is a file, or a folder that holds one.
     pub fn exists(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let below = format!("{path}/");
@@ -109,12 +110,12 @@ impl Repository {
 }
 
 impl File {
-    /// Whether the whole file is for tests.
+    /// Returns true if the whole file is for tests.
     pub fn is_test(&self) -> bool {
         is_test_path(&self.path)
     }
 
-    /// Whether the path ends in `.suffix`.
+    /// Returns true if the path ends in `.suffix`.
     pub fn has_extension(&self, suffix: &str) -> bool {
         self.path
             .rsplit_once('.')

@@ -28,7 +28,8 @@ use lodestone_wire::spark;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// What decoding may take besides its share of the payload: reservations of nested arrays, errors.
+/// Memory that decoding may take besides its part of the payload: reservations of nested arrays,
+/// errors.
 const FIXED_BYTES: usize = 256 << 10;
 
 fn bounded<T>(payload: usize, decode: impl FnOnce() -> T) -> T {
@@ -85,7 +86,7 @@ fn decode_as_anything(bytes: &[u8]) {
         spark::remove::BlocksRemoved,
         spark::remove::RemoveShuffleMerge,
     );
-    // Bitmaps have a size of their own: one container of a few bytes stands for 8 KiB in memory.
+    // A bitmap may be large in memory: one container of a few bytes stands for 8 KiB.
     let mut statuses = bytes.to_vec();
     if let Some(first) = statuses.first_mut() {
         *first = spark::finalize::MergeStatuses::ID;
@@ -231,7 +232,7 @@ proptest! {
 
     #[test]
     fn small_numbers_in_random_places_are_decoded_within_bounds(
-        // Mostly zeros with a few small bytes: counts and lengths that can be believed.
+        // Mostly zeros with a few small bytes: counts and lengths that are plausible.
         bytes in vec(prop_oneof![6 => Just(0u8), 2 => 0..8u8, 1 => any::<u8>()], 0..2000),
     ) {
         decode_as_anything(&bytes);

@@ -118,7 +118,7 @@ fn finalize_has_the_bytes_of_spark() {
         partitions: vec![],
     };
     check("MergeStatusesEmpty", none);
-    // Both bitmaps are as Spark left them: run-length encoded where that is shorter.
+    // Both bitmaps are as Spark left them: run-length encoded if that is shorter.
     let mut first: roaring::RoaringBitmap = [1, 2, 3, 5].into();
     first.optimize();
     let golden = vectors::read(FILE).remove("MergeStatuses").unwrap();

@@ -13,12 +13,12 @@ use crate::workload::BlockSize;
 #[derive(Debug, Parser)]
 #[command(name = "lodestone-bench", version, arg_required_else_help = true)]
 pub struct Command {
-    /// What to measure.
+    /// The command to run.
     #[command(subcommand)]
     pub verb: BenchVerb,
 }
 
-/// What to measure.
+/// The measurements.
 #[derive(Debug, Subcommand)]
 pub enum BenchVerb {
     /// Push blocks from many connections, and finalize, or commit each map
@@ -30,10 +30,11 @@ pub enum BenchVerb {
     /// Every byte is compared with what was pushed.
     /// Example: lodestone-bench fetch --block 10k --hdd
     Fetch(FetchArgs),
-    /// What this machine can do at most: the same bytes over the same connections with nothing in between
+    /// The most that this machine can do: the same bytes over the same connections with nothing in
+    /// between
     ///
-    /// Sockets to files in large writes, and files to sockets with sendfile. A bound for the other verbs,
-    /// which can be had beside other servers as well: --server limit.
+    /// Sockets to files in large writes, and files to sockets with sendfile. A bound for the other
+    /// verbs; --server limit measures it beside other servers.
     Limit(LimitArgs),
     /// The table of Magnet's paper (section 5.2.1): push and fetch with blocks of 10 KB, 100 KB and 1 MB
     ///
@@ -65,7 +66,7 @@ pub struct PushArgs {
 /// Arguments of `fetch`.
 #[derive(Debug, Args)]
 pub struct FetchArgs {
-    /// What to read: merged chunks, the original blocks of map tasks, or both
+    /// The data to read: merged chunks, the original blocks of map tasks, or both
     #[arg(long, value_name = "WHAT", default_value = "both")]
     pub(super) from: From,
     #[command(flatten)]
@@ -100,7 +101,7 @@ pub struct TableArgs {
     pub(super) disk: DiskArgs,
 }
 
-/// What is read.
+/// The data that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum From {
     Merged,
@@ -111,18 +112,17 @@ pub(super) enum From {
 /// Which servers.
 #[derive(Debug, Args)]
 pub(super) struct ServerArgs {
-    /// What to measure; may be given several times, ratios are to the first.
-    /// lodestone: this daemon, in its own words. lodestone-spark: this daemon, in Spark's words.
-    /// spark=JARS: Spark's own service, from the jars of a Spark installation (java is needed).
-    /// limit: the bare loop. HOST:PORT or spark@HOST:PORT: a server that runs already, on this host if its
-    /// original blocks are fetched
+    /// The servers to measure, in this order; ratios are to the first. lodestone: this daemon, in
+    /// its own protocol. lodestone-spark: this daemon, in Spark's protocol. spark=JARS: Spark's own
+    /// service, from the jars of a Spark installation (needs java). limit: the bare loop. HOST:PORT
+    /// or spark@HOST:PORT: a running server, on this host if its original blocks are fetched
     #[arg(long = "server", value_name = "SERVER", default_value = "lodestone")]
     pub(super) servers: Vec<Wanted>,
-    /// Process of a server that runs already, to measure what it uses
+    /// Process of a running server, to measure what it uses
     #[arg(long, value_name = "PID")]
     pub(super) pid: Option<u32>,
-    /// Memory of each server that is started, such as 512m or 1g: --memory of the daemon, -Xmx of Java
-    /// [default: 512MiB of the daemon, 1g of Java]
+    /// Memory of each server that is started, such as 512m or 1g: --memory of the daemon, -Xmx of
+    /// Java [default: 512MiB of the daemon, 1g of Java]
     #[arg(long, value_name = "SIZE")]
     pub(super) memory: Option<String>,
     /// The daemon to start [default: lodestone, in the folder of this program]
@@ -137,7 +137,7 @@ pub(super) struct LoadArgs {
     /// [default: 10000b; table: the sizes of the paper, 10000b,100000b,1000000b]
     #[arg(long, value_name = "SIZE[,SIZE...]", value_delimiter = ',')]
     pub(super) block: Vec<BlockSize>,
-    /// Bytes of all blocks; not used where both --maps and --partitions are given
+    /// Bytes of all blocks; not used if both --maps and --partitions are given
     #[arg(long, value_name = "SIZE", default_value = "256m", value_parser = size)]
     pub(super) total: u64,
     /// Connections [default: 100; table and limit: 1000]
@@ -149,7 +149,8 @@ pub(super) struct LoadArgs {
     /// Reduce partitions [default: about as many as maps]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) partitions: Option<u32>,
-    /// Shuffles at once, each with its share of the bytes and of the connections; not where originals are fetched
+    /// Shuffles at once; the bytes and the connections are divided among them. Not if originals are
+    /// fetched
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) shuffles: u32,
@@ -167,7 +168,7 @@ pub(super) struct LoadArgs {
     /// [default: the system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
-    /// Give up when no byte has moved for so many seconds
+    /// Give up when no byte has moved for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) timeout: u64,
@@ -176,40 +177,41 @@ pub(super) struct LoadArgs {
     pub(super) json: Option<PathBuf>,
 }
 
-/// On what disk.
+/// The disk.
 #[derive(Debug, Args)]
 pub(super) struct DiskArgs {
     /// Let the page cache forget the data before each fetch
     #[arg(long)]
     pub(super) cold: bool,
-    /// A disk with a head: the servers may read 150 times a second. Implies --cold. Reads only, and so fetches
-    /// only: pushes go to the disk as it is. Needs root and control groups; skipped with a note where they
-    /// cannot be had
+    /// A disk with a head: the servers may read 150 times a second. Implies --cold. Reads only, and
+    /// so fetches only: pushes go to the disk as it is. Needs root and control groups; skipped with
+    /// a note if there are none
     #[arg(long)]
     pub(super) hdd: bool,
 }
 
-/// Who is slow.
+/// The slow connections.
 #[derive(Debug, Args)]
 pub(super) struct SlowArgs {
-    /// Connections beside the others that push slowly (a part of a batch, a pause, and on; to a shuffle of
-    /// their own), or read slowly, over and over, as long as the others work. They do not count as work
+    /// Connections beside the others that push slowly (a part of a batch, a pause, and so on; to a
+    /// shuffle of their own), or read slowly, repeatedly, as long as the others work. They do not
+    /// count as work
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub(super) slow: u32,
-    /// What each of those sends, or reads, in a second
+    /// Bytes that each of those sends, or reads, in a second
     #[arg(long, value_name = "SIZE", default_value = "100k", value_parser = size)]
     pub(super) slow_rate: u64,
 }
 
-/// What goes wrong.
+/// The trouble.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(super) struct TroubleArgs {
-    /// Kill the server when half of the bytes have moved, and say what was lost and how clients saw it. One
-    /// server, one block size, one round
+    /// Kill the server when half of the bytes have moved, and report what was lost and how clients
+    /// saw it. One server, one block size, one round
     #[arg(long)]
     pub(super) kill: bool,
-    /// Stop the server for so many seconds when half of the bytes have moved
+    /// Stop the server for this many seconds when half of the bytes have moved
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) pause: Option<u64>,
 }

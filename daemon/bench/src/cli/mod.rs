@@ -29,12 +29,13 @@ use crate::run::trouble::Trouble;
 use crate::server::{Server, Setup, Wanted, bare};
 use crate::workload::{BlockSize, Workload};
 
-/// The bare loop writes to the disk on the threads that read from sockets: enough for some to wait.
+/// The bare loop writes to the disk on the threads that read from sockets: so many that some may
+/// wait.
 const LIMIT_THREADS: usize = 16;
 
 const CONNECTIONS: u32 = 100;
 
-/// Of the paper, and of the bound beside it.
+/// The number in the paper, also used for the bound.
 const MANY_CONNECTIONS: u32 = 1000;
 
 /// Blocks of the paper.
@@ -44,7 +45,7 @@ const PAPER_BLOCKS: [BlockSize; 3] = [
     BlockSize::Fixed(1_000_000),
 ];
 
-/// Measures, and prints what came of it.
+/// Measures, and prints the result.
 pub fn run(verb: &BenchVerb) -> Result<(), BenchError> {
     let job = match verb {
         BenchVerb::ServeLimit { dir } => return serve_limit(dir.clone()),
@@ -132,7 +133,7 @@ fn slow(args: &SlowArgs) -> Slow {
     }
 }
 
-/// What is to be done.
+/// A measurement with its arguments.
 struct Job<'a> {
     load: &'a LoadArgs,
     servers: Servers,
@@ -240,7 +241,7 @@ impl<'a> Job<'a> {
         sizes.iter().map(plan).collect()
     }
 
-    /// Whether what was asked for goes together.
+    /// Refuses arguments that exclude each other.
     fn check(&self) -> Result<(), BenchError> {
         let (Servers { wanted, pid, .. }, load) = (&self.servers, self.load);
         if self.trouble == Some(Trouble::Kill) && (wanted.len() != 1 || self.load.block.len() > 1) {
@@ -289,7 +290,7 @@ impl WorkDir {
 impl Drop for WorkDir {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            // The measurement is done; the folder's name says whose it is.
+            // The measurement is done; the folder's name shows that the bench made it.
             let _ = writeln!(io::stderr(), "{} stays: {error}", self.0.display());
         }
     }
@@ -306,7 +307,8 @@ fn interrupted(runtime: &Runtime) -> watch::Receiver<bool> {
     receiver
 }
 
-/// Each connection takes a descriptor. Where the limit cannot be raised, connecting says so.
+/// Each connection takes a descriptor. If the limit cannot be raised, connecting fails with a
+/// message.
 fn raise_file_limit(wanted: u64) {
     let before = getrlimit(Resource::Nofile);
     if before.current.is_some_and(|limit| limit < wanted) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The words of the bare loop (`server/bare.rs`): Spark's frames, and in them next to nothing.
+//! The protocol of the bare loop (`server/bare.rs`): Spark's frames with almost nothing in them.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use lodestone_wire::Frame;
@@ -13,10 +13,10 @@ use crate::workload::PushRange;
 /// Bytes of a request.
 const REQUEST_BYTES: usize = 1 + 4 + 4;
 
-/// What the loop can do.
+/// The commands of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Append what follows to a file.
+    /// Append the bytes that follow to a file.
     Append { shuffle: u32, file: u32 },
     /// Open a stream over all of a file.
     Open { shuffle: u32, file: u32 },

@@ -36,7 +36,7 @@ const MAPS: (u32, u32) = (0, i32::MAX as u32);
 /// The only segment of its block, and so the last one.
 const ONLY: u32 = 1;
 
-/// The most that a daemon grants: nobody renews while a phase is measured.
+/// The longest lease that a daemon grants: it is not renewed while a phase is measured.
 const LEASE_MS: i64 = 3_600_000;
 
 /// Greets, takes a lease, registers the shuffle. Returns the server's incarnation.
@@ -87,7 +87,8 @@ fn key(app: &AppId, incarnation: i64, workload: Workload) -> ShuffleAddress {
     }
 }
 
-/// The commits of all map attempts, with what the server has acknowledged to each.
+/// Returns the commits of all map attempts, with the ledger of what the server has acknowledged to
+/// each.
 pub(crate) fn commits(shuffle: &Shuffle, merged: &BlockSet) -> Vec<Bytes> {
     let Shuffle {
         workload, payload, ..
@@ -117,7 +118,7 @@ pub(crate) fn commits(shuffle: &Shuffle, merged: &BlockSet) -> Vec<Bytes> {
     (0..workload.maps).map(commit).collect()
 }
 
-/// Commits, and is refused if the server has anything else than what it acknowledged.
+/// Commits. The server refuses if it has anything else than it acknowledged.
 pub(crate) async fn commit(shuffle: &Shuffle, commits: &[Bytes]) -> Result<(), LinkError> {
     for answer in ask_all(shuffle.address, commits).await? {
         let _: Done = read("a commit", &answer)?;
@@ -166,7 +167,8 @@ impl PushWords for Words {
             key: self.key.clone(),
             map_index: MapIndex(range.map),
             map_id: MapId(range.map.into()),
-            // Every block is pushed once: its number among those of its map is that of its partition.
+            // Every block is pushed once: its number among those of its map is that of its
+            // partition.
             first_segment: range.from,
             segments: range.blocks().map(segment).collect(),
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is said to a server: the same work in the words of Spark, of Lodestone, or of the bare loop.
+//! Requests to a server: the same work in the protocol of Spark, of Lodestone, or of the bare loop.
 
 pub mod bare;
 pub mod lodestone;
@@ -39,7 +39,7 @@ pub enum Dialect {
     Bare,
 }
 
-/// What became of a pushed block.
+/// The outcome of a pushed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Merged.
@@ -51,7 +51,7 @@ pub enum Verdict {
 /// The end of all pushes to a shuffle.
 #[derive(Debug)]
 pub enum Ending {
-    /// Spark's, of the whole shuffle.
+    /// Spark's request, for the whole shuffle.
     Finalize,
     /// Lodestone's, of each map.
     Commits(Vec<Bytes>),
@@ -59,19 +59,19 @@ pub enum Ending {
     Nothing,
 }
 
-/// Which part of what is merged one request of a reader is about.
+/// The part of a partition that one request of a reader asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The partition; for the bare loop the file.
     pub partition: u32,
     /// Which part of it.
     pub part: u32,
-    /// Of how many.
+    /// Number of parts.
     pub parts: u32,
 }
 
 impl Part {
-    /// Which of so many things are in this part.
+    /// Returns which of `count` things are in this part.
     pub fn range_of(self, count: u32) -> std::ops::Range<u32> {
         let cut =
             |part: u32| (u64::from(count) * u64::from(part)).div_ceil(u64::from(self.parts)) as u32;
@@ -79,10 +79,10 @@ impl Part {
     }
 }
 
-/// A chunk that is going to be fetched, and what must be in it.
+/// A chunk that is going to be fetched, and its expected content.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Its index in the partition, or the place of its first segment.
+    /// Its index in the partition, or the slot of its first segment.
     pub index: u32,
     /// About how large it is.
     pub bytes: u64,
@@ -137,7 +137,7 @@ impl Expect {
         }
     }
 
-    /// Whether all have come.
+    /// Returns true if all have come.
     pub fn is_complete(&self) -> bool {
         match self {
             Self::One(_) => false,
@@ -150,25 +150,25 @@ impl Expect {
 
 /// Requests about pushes to one shuffle.
 pub trait PushWords: Debug + Send + Sync {
-    /// Whether every block is a request of its own.
+    /// Returns true if every block is a request of its own.
     fn one_by_one(&self) -> bool;
 
-    /// What stands before the blocks of an upload.
+    /// Returns the bytes before the blocks of an upload.
     fn meta(&self, connection: u32, range: PushRange) -> Bytes;
 
-    /// What the answer says of each block.
+    /// Returns the verdict of the answer about each block.
     fn verdicts(&self, range: PushRange, answer: &[u8]) -> Result<Vec<Verdict>, Wrong>;
 }
 
 /// Requests about fetches from one shuffle.
 pub trait FetchWords: Debug + Send + Sync {
-    /// What is asked before a stream can be opened, if anything is.
+    /// Returns the request that comes before a stream can be opened, if there is one.
     fn layout(&self, part: Part, request_id: i64) -> Option<Frame>;
 
     /// Which chunks the part has, after the answer to that.
     fn planned(&self, part: Part, answer: Option<Frame>) -> Result<Vec<Planned>, Wrong>;
 
-    /// Whether all blocks of a part are of its partition.
+    /// Returns true if all blocks of a part are of its partition.
     fn by_partition(&self) -> bool {
         true
     }
@@ -186,7 +186,7 @@ pub struct Shuffle {
     pub dialect: Dialect,
     /// The application.
     pub app: AppId,
-    /// Of the server that was met, where the dialect has one.
+    /// The incarnation of the server, if the dialect has one.
     pub incarnation: i64,
     /// The blocks, and the shuffle's id.
     pub workload: Workload,
@@ -195,7 +195,8 @@ pub struct Shuffle {
 }
 
 impl Shuffle {
-    /// Makes the application and the shuffle known to the server. `dir` is where an executor would have its files.
+    /// Makes the application and the shuffle known to the server. `dir` is the directory of an
+    /// executor's files.
     pub async fn register(
         address: SocketAddr,
         dialect: Dialect,
@@ -221,7 +222,7 @@ impl Shuffle {
         })
     }
 
-    /// How its blocks are pushed.
+    /// Returns the requests that push its blocks.
     pub fn push_words(&self) -> Arc<dyn PushWords> {
         match self.dialect {
             Dialect::Spark => Arc::new(spark::Words::of(self)),
@@ -230,7 +231,7 @@ impl Shuffle {
         }
     }
 
-    /// How what is merged is fetched.
+    /// Returns the requests that fetch merged blocks.
     pub fn fetch_words(&self) -> Arc<dyn FetchWords> {
         match self.dialect {
             Dialect::Spark => Arc::new(spark::Words::of(self)),
@@ -239,7 +240,7 @@ impl Shuffle {
         }
     }
 
-    /// What is said when these blocks are merged, so that they can be read.
+    /// Returns the requests that end a shuffle with these blocks, so that they can be read.
     pub fn ending(&self, merged: &BlockSet) -> Ending {
         match self.dialect {
             Dialect::Spark => Ending::Finalize,
@@ -248,7 +249,7 @@ impl Shuffle {
         }
     }
 
-    /// Says it. Returns how many blocks the server says that it has merged, where it does.
+    /// Sends them. Returns how many blocks the server reports as merged, if it does.
     pub async fn end(&self, ending: &Ending) -> Result<Option<u64>, LinkError> {
         match ending {
             Ending::Finalize => spark::finalize(self).await.map(Some),
@@ -273,7 +274,8 @@ impl Shuffle {
     }
 }
 
-/// The one generation of a shuffle. Map attempts have the ids of their maps, application attempts none.
+/// Returns the only generation of a shuffle. Map attempts have the ids of their maps, application
+/// attempts none.
 pub(crate) fn generation(app: &AppId, workload: Workload) -> ShuffleKey {
     ShuffleKey {
         app: app.clone(),

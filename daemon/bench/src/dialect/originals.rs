@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Unmerged blocks, one by one from the files of map tasks: what a shuffle costs without merging.
+//! Unmerged blocks, one by one from the files of map tasks: the cost of a shuffle without merging.
 
 use bytes::Bytes;
 use lodestone_model::{AppId, MapId, ReduceId, ShuffleId};

@@ -20,7 +20,7 @@ use crate::error::{LinkError, Wrong};
 use crate::net::link::{ask, ask_message};
 use crate::workload::{Block, PushRange};
 
-/// As Spark has it unless it is told otherwise.
+/// Spark's default.
 pub const SUB_DIRS: u32 = 64;
 
 /// The executor that registers.
@@ -93,7 +93,8 @@ impl PushWords for Words {
     }
 }
 
-/// Spark gives a block up that comes while another is being appended to its partition. That is no failure.
+/// Spark gives up a block that arrives while another is being appended to its partition. That is no
+/// failure.
 pub const COLLISION: &str = "BLOCK_APPEND_COLLISION_DETECTED";
 
 impl FetchWords for Words {

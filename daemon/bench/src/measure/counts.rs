@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What connections count together.
+//! Counters that connections share.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

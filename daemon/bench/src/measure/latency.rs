@@ -9,17 +9,17 @@ use serde::Serialize;
 
 use super::locked;
 
-/// Digits that are kept: a thousandth is finer than runs repeat.
+/// Digits that are kept: runs differ by more than a thousandth.
 const DIGITS: u8 = 3;
 
-/// What took longer counts as this long.
+/// A longer time counts as this long.
 const MOST_MICROS: u64 = 3_600 * 1_000_000;
 
 /// Latencies of all connections of a phase.
 #[derive(Debug)]
 pub struct Latencies(Mutex<Option<Histogram<u64>>>);
 
-/// Milliseconds that so many per cent of the requests took at most.
+/// Milliseconds that this percentage of the requests took at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Percentiles {
     /// Half of them.
@@ -54,7 +54,7 @@ impl Latencies {
         locked(&self.0).as_ref().map_or(0, Histogram::len)
     }
 
-    /// What they were.
+    /// Returns the percentiles.
     pub fn percentiles(&self) -> Percentiles {
         let held = locked(&self.0);
         let Some(histogram) = held.as_ref() else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! On what was measured, for the report.
+//! The machine of the measurement, for the report.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Time, and what processes use.
+//! Time, and the resources that processes use.
 
 pub mod clock;
 pub mod counts;
@@ -10,7 +10,8 @@ pub mod spread;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is behind these locks is whole between any two statements, so a panic elsewhere does not spoil it.
+/// The values behind these locks are consistent between any two statements, so a panic elsewhere
+/// does not spoil them.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

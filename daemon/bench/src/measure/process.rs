@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a process has used so far, from `/proc`: all of its threads, those that ended included.
+//! The resources that a process has used so far, from `/proc`: all of its threads, including those
+//! that ended.
 
 use std::fs;
 use std::io;
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// What it used: since it began, or between two readings.
+/// The resources that it used: since it began, or between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
     /// Processor time, its own and the kernel's for it.
@@ -16,9 +17,11 @@ pub struct Usage {
     pub rss_bytes: u64,
     /// Most memory in use since the peak was reset, or since it began.
     pub peak_rss_bytes: u64,
-    /// Calls of `read` and its like (`syscr`): of files, and of sockets where a program does not use `recv`.
+    /// Calls of `read` and its like (`syscr`): of files, and of sockets if a program does not use
+    /// `recv`.
     pub read_calls: u64,
-    /// Calls of `write` and its like, and of `sendfile`: of files, and of sockets where a program does not use `send`.
+    /// Calls of `write` and its like, and of `sendfile`: of files, and of sockets if a program does
+    /// not use `send`.
     pub write_calls: u64,
     /// Bytes that came from the disk and not from the page cache.
     pub disk_read_bytes: u64,
@@ -27,7 +30,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What was used since the earlier reading. Memory is that of now.
+    /// Returns the resources used since the earlier reading. Memory is that of now.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             cpu_seconds: self.cpu_seconds - earlier.cpu_seconds,
@@ -62,7 +65,7 @@ impl Watched {
         Self::process(std::process::id())
     }
 
-    /// What it has used so far.
+    /// Returns the resources that it has used so far.
     pub fn usage(&self) -> io::Result<Usage> {
         let read = |name: &str| fs::read_to_string(self.folder.join(name));
         let (stat, status) = (read("stat")?, read("status")?);
@@ -71,7 +74,8 @@ impl Watched {
         parse(&stat, &status, &io).ok_or_else(|| unreadable(&self.folder))
     }
 
-    /// From now on the peak is that of what comes. Where that is not allowed it stays that of the whole life.
+    /// From now on the peak is measured again. If that is not allowed it stays that of the whole
+    /// life of the process.
     pub fn reset_peak(&self) -> bool {
         fs::write(self.folder.join("clear_refs"), "5").is_ok()
     }
@@ -84,7 +88,7 @@ fn unreadable(folder: &Path) -> io::Error {
     ))
 }
 
-/// What `stat`, `status` and `io` say. A process that has ended has no memory.
+/// Reads `stat`, `status` and `io`. A process that has ended has no memory.
 fn parse(stat: &str, status: &str, io: &str) -> Option<Usage> {
     // The name may hold blanks and parentheses; it ends at the last one.
     let (_, fields) = stat.rsplit_once(')')?;

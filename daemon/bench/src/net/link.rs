@@ -28,17 +28,18 @@ const ANSWER_LIMITS: Limits = Limits {
     upload_bytes: 0,
 };
 
-/// Requests that are sent before their answers are waited for: servers stop reading after some.
+/// Requests that are sent before their answers are awaited: servers stop reading after some.
 const ASKED_TOGETHER: usize = 32;
 
-/// Read at once. One such buffer per thread, not per connection: it stays in the processor's cache.
+/// Bytes read at once. One such buffer per thread, not per connection: it stays in the processor's
+/// cache.
 const READ_BYTES: usize = 256 << 10;
 
 /// A client that reads slowly takes small bites, or it would be fast and then silent.
 const SLOW_BITE_BYTES: usize = 16 << 10;
 
-/// One that writes slowly takes smaller ones: a block of 10 KB as well is to be cut, so that the server waits
-/// in its middle.
+/// A client that writes slowly takes smaller bites: also a block of 10 KB must be cut, so that the
+/// server waits in its middle.
 const SLOW_WRITE_BYTES: usize = 4 << 10;
 
 thread_local! {
@@ -99,7 +100,7 @@ async fn trickle(
     Ok(())
 }
 
-/// As long as so many bytes take.
+/// Waits as long as this many bytes take.
 async fn pause(count: usize, rate: u64) {
     let time = Duration::from_secs_f64(count as f64 / rate.max(1) as f64);
     tokio::time::sleep(time).await;
@@ -134,7 +135,8 @@ async fn receive(
     }
 }
 
-/// Asks one thing over a connection of its own, which servers may have closed between phases otherwise.
+/// Sends one request over a connection of its own: servers may have closed an older one between
+/// phases.
 pub async fn ask(address: SocketAddr, body: Bytes) -> Result<Bytes, LinkError> {
     let mut answers = ask_all(address, &[body]).await?;
     answers.pop().ok_or(LinkError::Closed)
@@ -186,19 +188,21 @@ pub async fn ask_message<A: Message, Q: Message>(
     Ok(dialect::read(Q::NAME, &body)?)
 }
 
-/// Says one thing that is not answered. Returns when the server has heard it.
+/// Sends one message without an answer. Returns when the server has processed it.
 pub async fn send_one_way(address: SocketAddr, message: &impl Message) -> Result<(), LinkError> {
     let mut stream = connect(address).await?;
     let body = message.to_bytes();
     stream.write_all(&Frame::OneWay { body }.to_bytes()).await?;
     stream.shutdown().await?;
-    // Servers close a connection whose other end is closed after what came before.
+    // A server closes a connection whose other end is closed after it has processed the earlier
+    // bytes.
     let mut rest = BytesMut::new();
     while stream.read_buf(&mut rest).await? > 0 {}
     Ok(())
 }
 
-/// Java's failures are stack traces. A block's name before the reason would make each reason another one.
+/// Java's failures are stack traces. With a block's name before the reason, each reason would be
+/// another one.
 pub(crate) fn first_line(error: &str) -> String {
     let line = error.lines().next().unwrap_or_default();
     if !line.starts_with("shufflePush_") {

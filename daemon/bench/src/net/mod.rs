@@ -11,10 +11,10 @@ use lodestone_wire::frame::ChunkId;
 use crate::error::Wrong;
 use outbox::Outbox;
 
-/// What a connection does next.
+/// The next action of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Write what is in the outbox.
+    /// Write the bytes in the outbox.
     Send,
     /// Nothing, until an answer has come.
     Wait,
@@ -22,7 +22,7 @@ pub enum Next {
     Done,
 }
 
-/// What is said over one connection in one phase: which requests, and what is made of the answers.
+/// The requests over one connection in one phase, and the use of the answers.
 pub trait Talk: Send + 'static {
     /// Puts the next request into the outbox.
     fn next(&mut self, out: &mut Outbox) -> Next;
@@ -36,16 +36,16 @@ pub trait Talk: Send + 'static {
     /// A chunk is complete.
     fn chunk_end(&mut self, chunk: ChunkId) -> Result<(), Wrong>;
 
-    /// Of a client that is to be slow.
+    /// Returns the pace of a slow client.
     fn pace(&self) -> Pace {
         Pace::default()
     }
 
-    /// Such a client has written so many bytes.
+    /// A slow client has written this many bytes.
     fn wrote(&mut self, _bytes: u64) {}
 }
 
-/// Bytes a second; as many as the socket takes and gives where nothing is said.
+/// Bytes a second; without a number, as many as the socket takes and gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// That may be read.

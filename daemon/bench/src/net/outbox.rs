@@ -16,7 +16,7 @@ const SLICES: usize = 64;
 /// Memory for heads that is taken at once.
 const HEADS_BYTES: usize = 4 << 10;
 
-/// What is to be written.
+/// The bytes to be written.
 #[derive(Debug, Default)]
 pub struct Outbox {
     pieces: VecDeque<Bytes>,
@@ -47,7 +47,7 @@ impl Outbox {
         }
     }
 
-    /// Whether everything is written.
+    /// Returns true if everything is written.
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -60,7 +60,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Writes some of it, when the socket takes any, and at most so much. How much it was.
+    /// Writes some of it, when the socket takes any, and at most this much. Returns how much it
+    /// was.
     pub(crate) async fn bite(
         &mut self,
         stream: &TcpStream,

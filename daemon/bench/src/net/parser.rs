@@ -12,7 +12,7 @@ use crate::error::LinkError;
 /// Length, type, stream id and chunk index of a `ChunkFetchSuccess`.
 const CHUNK_HEAD_BYTES: usize = 8 + 1 + 8 + 4;
 
-/// The type byte of a `ChunkFetchSuccess`, and its place.
+/// The type byte of a `ChunkFetchSuccess`, and its offset.
 const CHUNK_TYPE: (usize, u8) = (8, 1);
 
 /// A chunk may be of any size: it is not kept in memory. Other answers are as large as layouts are.
@@ -22,7 +22,7 @@ const LIMITS: Limits = Limits {
     upload_bytes: 0,
 };
 
-/// What has arrived and is not yet a whole frame.
+/// The bytes that have arrived and are not yet a complete frame.
 #[derive(Debug)]
 pub struct Parser {
     decoder: FrameDecoder,
@@ -41,7 +41,7 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// Hands what the bytes hold to the talk.
+    /// Hands the content of the bytes to the talk.
     pub fn feed(&mut self, mut bytes: &[u8], talk: &mut impl Talk) -> Result<(), LinkError> {
         while !bytes.is_empty() {
             bytes = match self.chunk {
@@ -79,7 +79,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Takes bytes until the head of a chunk, or a whole frame of another kind, is there.
+    /// Takes bytes until the head of a chunk, or a complete frame of another kind, is there.
     fn in_frame<'a>(
         &mut self,
         bytes: &'a [u8],

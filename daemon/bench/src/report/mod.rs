@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was measured, for people (a table) and for programs (JSON).
+//! The results, for people (a table) and for programs (JSON).
 
 pub mod summary;
 pub mod table;
@@ -18,7 +18,7 @@ use crate::measure::process::Usage;
 use crate::run::trouble::Aftermath;
 use summary::Summary;
 
-/// What is measured.
+/// The phases of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -61,28 +61,29 @@ pub struct Measured {
     pub bytes: u64,
     /// From the first request to the last answer.
     pub seconds: f64,
-    /// What pushing the rest took afterwards, one block after the other: what collided in Spark.
+    /// Seconds for pushing the rest afterwards, one block after the other: the blocks that collided
+    /// in Spark.
     pub complete_seconds: Option<f64>,
-    /// What finalizing took after that; with Lodestone's protocol the commits of all maps.
+    /// Seconds for finalizing after that; with Lodestone's protocol the commits of all maps.
     pub finalize_seconds: Option<f64>,
     /// Pushes that were answered, or chunks that were received.
     pub requests: u64,
-    /// How long those took, from sending to the whole answer.
+    /// Their latencies, from sending to the complete answer.
     pub latency: Percentiles,
-    /// What the server used, where its process is known.
+    /// The resources that the server used, if its process is known.
     pub server_usage: Option<Usage>,
-    /// What the measuring client used.
+    /// The resources that the measuring client used.
     pub client_usage: Usage,
     /// Blocks that were not merged, by reason.
     pub refused: BTreeMap<String, u64>,
     /// Bytes that slow connections sent or read meanwhile.
     pub slow_bytes: u64,
-    /// What came of trouble.
+    /// The consequences of the trouble.
     pub aftermath: Option<Aftermath>,
 }
 
 impl Measured {
-    /// Bytes that went over the wire, merged or not: what the server's work is measured by.
+    /// Returns the bytes that went over the wire, merged or not: the measure of the server's work.
     pub fn moved_bytes(&self) -> u64 {
         match self.phase {
             Phase::Push if !self.was_killed() => self.planned_bytes,
@@ -90,7 +91,7 @@ impl Measured {
         }
     }
 
-    /// Whether the server was killed in it.
+    /// Returns true if the server was killed in it.
     pub fn was_killed(&self) -> bool {
         let aftermath = self.aftermath.as_ref();
         aftermath.is_some_and(|after| after.paused_seconds.is_none())
@@ -106,15 +107,15 @@ pub struct Report {
     pub version: &'static str,
     /// Seconds since 1970.
     pub finished_unix_seconds: u64,
-    /// On what it ran.
+    /// The machine.
     pub machine: Machine,
     /// Connections.
     pub connections: u32,
     /// Shuffles at once.
     pub shuffles: u32,
-    /// Whether reads of the disk were limited.
+    /// True if reads of the disk were limited.
     pub hdd: bool,
-    /// What could not be done as asked.
+    /// Requests that could not be fulfilled.
     pub remarks: Vec<String>,
     /// Medians and ratios.
     pub summary: Vec<Summary>,

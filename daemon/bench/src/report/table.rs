@@ -7,7 +7,7 @@ use super::summary::Summary;
 use super::{Measured, Phase, Report};
 use crate::run::trouble::Aftermath;
 
-/// Columns, and whether numbers stand in them.
+/// Columns, and whether they have numbers.
 const COLUMNS: [(&str, bool); 16] = [
     ("blocks", true),
     ("phase", false),
@@ -70,7 +70,7 @@ fn row(one: &Summary) -> [String; COLUMNS.len()] {
         format!("{:.2}", one.seconds.median),
         format!("{:.2}-{:.2}", one.seconds.least, one.seconds.most),
         format!("{:.2}", one.ratio),
-        // Not rounded up: one block that is missing shows.
+        // Not rounded up: one missing block shows.
         format!("{:.1}", (one.complete * 1e3).floor() / 10.0),
         format!("{:.0}", one.megabytes_a_second.median),
         format!("{:.0}", one.requests_a_second),
@@ -106,7 +106,7 @@ fn aligned(rows: &[[String; COLUMNS.len()]]) -> String {
     out
 }
 
-/// What does not fit a column, and what should not be overlooked.
+/// Remarks that do not fit a column, or should not be overlooked.
 fn notes(report: &Report) -> Vec<String> {
     let mut notes: Vec<String> = report
         .remarks
@@ -118,7 +118,7 @@ fn notes(report: &Report) -> Vec<String> {
     notes
 }
 
-/// What merging is there for.
+/// The gain of merging.
 fn merging(merged: &Summary, report: &Report) -> Option<String> {
     let is_same = |other: &&Summary| {
         (&other.block, &other.server) == (&merged.block, &merged.server)

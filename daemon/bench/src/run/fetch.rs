@@ -21,7 +21,7 @@ use crate::workload::blocks::BlockSet;
 use crate::workload::payload::{BlockCheck, Payload};
 use crate::workload::{Block, Workload, shuffle as shuffled};
 
-/// What all connections fetch together.
+/// The state that all connections fetch from.
 #[derive(Debug)]
 pub struct FetchWork {
     /// The blocks.
@@ -30,11 +30,11 @@ pub struct FetchWork {
     pub payload: Payload,
     /// How requests are made.
     pub words: Arc<dyn FetchWords>,
-    /// What is left to be fetched.
+    /// The parts that are left to be fetched.
     pub queue: Queue<Part>,
-    /// What may come.
+    /// The blocks that may come.
     pub merged: Arc<BlockSet>,
-    /// What has come.
+    /// The blocks that have come.
     pub fetched: BlockSet,
     /// Bytes that one connection asks for before it waits for them.
     pub window_bytes: u64,
@@ -42,7 +42,7 @@ pub struct FetchWork {
     pub tally: Arc<Tally>,
 }
 
-/// Parts of what is there, so that each connection gets some.
+/// How the work is divided, so that each connection gets some.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Connections.
@@ -52,7 +52,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Of each of so many shuffles.
+    /// Returns the shape for each of this many shuffles.
     pub fn divided_by(self, shuffles: usize) -> Self {
         let shuffles = u32::try_from(shuffles).unwrap_or(u32::MAX).max(1);
         Self {
@@ -125,7 +125,8 @@ impl FetchWork {
     }
 }
 
-/// As many parts of each partition as it takes to keep all connections busy, if there are so many.
+/// Returns as many parts of each partition as are needed to keep all connections busy, if there are
+/// so many.
 fn parts(
     partitions: impl Iterator<Item = u32>,
     (count, most_parts): (u32, u32),
@@ -201,7 +202,8 @@ impl FetchTalk {
         }
     }
 
-    /// A connection that reads slowly, over and over, until the others are done. What it gets is checked too.
+    /// A connection that reads slowly, repeatedly, until the others are done. Its bytes are checked
+    /// too.
     pub fn slow(work: &Arc<FetchWork>, bytes_a_second: u64, number: usize) -> Self {
         Self {
             slow: Some((bytes_a_second, number)),
@@ -224,7 +226,7 @@ impl FetchTalk {
         self.last_id
     }
 
-    /// Asks for what comes next. Returns the stage after that, and whether to go on or to wait.
+    /// Sends the next request. Returns the stage after that, and whether to continue or to wait.
     fn step(&mut self, stage: Option<Stage>, out: &mut Outbox) -> (Option<Stage>, Step) {
         match stage {
             None => self.begin(out),
@@ -318,7 +320,7 @@ impl FetchTalk {
     }
 }
 
-/// What a step leads to.
+/// The result of a step.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// Another step at once.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files of map tasks, as Spark's writers leave them, and files that are forgotten by the page cache.
+//! Files of map tasks, as Spark's writers leave them, and how to drop them from the page cache.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -65,7 +65,8 @@ fn path(home: &Path, name: &str) -> PathBuf {
     dir.join(name)
 }
 
-/// Writes all files below a folder to the disk, and lets the page cache forget them. Returns their bytes.
+/// Writes all files below a folder to the disk, and drops them from the page cache. Returns their
+/// bytes.
 pub fn forget(folder: &Path) -> Result<u64, BenchError> {
     let mut bytes = 0;
     let listed = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
@@ -77,7 +78,7 @@ pub fn forget(folder: &Path) -> Result<u64, BenchError> {
         } else if kind.is_file() {
             match forget_file(&path) {
                 Ok(length) => bytes += length,
-                // Servers delete what they need no more.
+                // Servers delete files that they do not need any more.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(at(&path)(error)),
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One phase: all connections at work, and what that took.
+//! One phase: all connections at work, and the resources that it took.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -21,7 +21,7 @@ use crate::net::Talk;
 use crate::net::link::{connect, hold};
 use crate::server::Server;
 
-/// How often is looked whether anything moves.
+/// How often it checks whether any bytes move.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// How a phase goes.
@@ -29,29 +29,29 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct Conduct {
     /// How long nothing may move.
     pub stall_timeout: Duration,
-    /// What is done to the server.
+    /// The trouble of the server.
     pub trouble: Option<Trouble>,
     /// Becomes true with Ctrl-C.
     pub interrupted: watch::Receiver<bool>,
 }
 
-/// What a phase took.
+/// The resources of a phase.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// From the first request to the last answer.
     pub seconds: f64,
-    /// What the server used; unknown without its process id, or if it was killed.
+    /// The resources that the server used; unknown without its process id, or if it was killed.
     pub server: Option<Usage>,
-    /// What this process used.
+    /// The resources that this process used.
     pub client: Usage,
-    /// What came of trouble.
+    /// The consequences of the trouble.
     pub aftermath: Option<Aftermath>,
 }
 
 /// How a connection ended, and when.
 type Ended = (Moment, Result<(), LinkError>);
 
-/// Opens all connections, and then lets them talk at once. `noise` talks as long as the others do.
+/// Opens all connections, and then runs them at once. `noise` runs as long as the others.
 pub async fn drive<T: Talk>(
     server: &Server,
     talks: Vec<T>,
@@ -78,7 +78,7 @@ pub async fn drive<T: Talk>(
     course.run(&mut working, server, conduct, progress).await?;
     let mut outcome = meter.stop(server)?;
     outcome.aftermath = course.aftermath(meter.began);
-    // What goes on is cut off; what was wrong is a failure like any other.
+    // Connections that are still at work are cut off; an error of one is a failure like any other.
     while let Some(joined) = noisy.try_join_next() {
         if let Ok((_, Err(fault))) = joined
             && conduct.trouble != Some(Trouble::Kill)
@@ -104,7 +104,7 @@ pub(crate) fn broken(server: &Server, source: LinkError) -> BenchError {
     }
 }
 
-/// What happens while connections work.
+/// The events while connections work.
 #[derive(Debug, Default)]
 struct Course {
     struck: Option<Struck>,
@@ -195,7 +195,7 @@ impl Course {
 /// Ends when the switch is thrown.
 pub(crate) async fn until(switch: &mut watch::Receiver<bool>) {
     if switch.wait_for(|thrown| *thrown).await.is_err() {
-        // Nobody is left to throw it.
+        // There is no trouble to wait for.
         pending::<()>().await;
     }
 }

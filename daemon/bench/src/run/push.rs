@@ -24,7 +24,7 @@ use crate::workload::{Block, PushRange, Workload};
 /// Most bytes of one batch, as in the plugin.
 pub const BATCH_BYTES: u64 = 4 << 20;
 
-/// What all connections push together.
+/// The state that all connections push from.
 #[derive(Debug)]
 pub struct PushWork {
     /// The blocks.
@@ -33,9 +33,9 @@ pub struct PushWork {
     pub payload: Payload,
     /// How requests are made.
     pub words: Arc<dyn PushWords>,
-    /// What is left to be pushed.
+    /// The ranges that are left to be pushed.
     pub queue: Queue<PushRange>,
-    /// What the server says it has merged.
+    /// The blocks that the server reports as merged.
     pub merged: Arc<BlockSet>,
     /// Bytes that one connection sends before it waits for an answer.
     pub window_bytes: u64,
@@ -44,7 +44,7 @@ pub struct PushWork {
 }
 
 impl PushWork {
-    /// All blocks, in pieces small enough for each connection to get some.
+    /// Returns all blocks, in ranges small enough for each connection to get some.
     pub fn all(shuffle: &Shuffle, shape: Shape, tally: Arc<Tally>) -> Self {
         let workload = shuffle.workload;
         let part_bytes = workload.total().div_ceil(shape.connections.into());
@@ -54,13 +54,13 @@ impl PushWork {
             words: shuffle.push_words(),
             queue: Queue::of(workload.ranges(part_bytes.min(BATCH_BYTES))),
             merged: Arc::new(BlockSet::of(workload)),
-            // Or the first connections would take what is meant for the others.
+            // Otherwise the first connections would take the part of the others.
             window_bytes: shape.window_bytes.min(part_bytes),
             tally,
         }
     }
 
-    /// Once more what was not merged, one block after the other.
+    /// Returns the blocks that were not merged, one by one.
     pub fn again(&self, tally: Arc<Tally>) -> Self {
         let all = BlockSet::all(self.workload);
         let left = all.blocks().filter(|block| !self.merged.contains(*block));
@@ -111,7 +111,7 @@ impl PushTalk {
         }
     }
 
-    /// A connection that pushes slowly: the server waits in the middle of what it sends.
+    /// A connection that pushes slowly: the server waits in the middle of a batch.
     pub fn slow(work: &Arc<PushWork>, connection: u32, bytes_a_second: u64) -> Self {
         Self {
             slow: Some(bytes_a_second),
@@ -119,7 +119,7 @@ impl PushTalk {
         }
     }
 
-    /// What the next request is about.
+    /// Returns the range of the next request.
     fn upcoming(&mut self) -> Option<PushRange> {
         let range = self.current.or_else(|| self.work.queue.take())?;
         self.current = Some(range);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Phases of several servers in turn, so that what changes on the machine meanwhile hits all of them.
+//! Phases of several servers in turn, so that changes of the machine affect all of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::server::Server;
 use crate::workload::Workload;
 use crate::workload::payload::Payload;
 
-/// What a run does.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Folder for map outputs.
@@ -40,9 +40,9 @@ pub struct Plan {
     pub phases: Vec<Phase>,
     /// Connections that push or read slowly, whichever is measured.
     pub slow: Slow,
-    /// Whether the page cache forgets the files before each fetch.
+    /// True if the page cache drops the files before each fetch.
     pub cold: bool,
-    /// Whether reads are limited to those of a disk with a head.
+    /// True if reads are limited to those of a disk with a head.
     pub hdd: bool,
     /// Patience, trouble, Ctrl-C.
     pub conduct: Conduct,
@@ -60,7 +60,7 @@ pub struct Rounds {
     app: AppId,
     last_shuffle: u32,
     measured: Vec<Measured>,
-    /// What could not be done as asked.
+    /// Requests that could not be fulfilled.
     pub remarks: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl Rounds {
         })
     }
 
-    /// Everything. What was measured, round by round.
+    /// Runs everything. Returns the results, round by round.
     pub fn run(mut self) -> Result<(Vec<Measured>, Vec<String>), BenchError> {
         for workload in self.plan.workloads.clone() {
             let payload = Payload::of(workload.size);
@@ -104,7 +104,7 @@ impl Rounds {
         Ok((self.measured, self.remarks))
     }
 
-    /// Whether the last phase of a server that is going to be killed is over.
+    /// Returns true if the last phase of a server that is going to be killed is over.
     fn is_over(&self) -> bool {
         self.plan.conduct.trouble == Some(Trouble::Kill) && !self.measured.is_empty()
     }
@@ -194,7 +194,8 @@ impl Rounds {
         Ok(shuffles)
     }
 
-    /// For slow connections, if pushes are measured: one of their own, so that nothing of theirs is taken for work.
+    /// Returns a shuffle for slow connections, if pushes are measured: their own, so that their
+    /// bytes do not count as work.
     async fn noise(
         &self,
         server: &Server,
@@ -277,7 +278,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// Not the application of the merged data: where that is kept was told by another executor.
+    /// Not the application of the merged data: another executor registered its directories.
     fn app_of_originals(&self) -> Result<AppId, BenchError> {
         AppId::new(&format!("{}-originals", self.app))
             .map_err(|problem| BenchError::Usage(problem.to_string()))
@@ -295,7 +296,7 @@ impl Rounds {
         }
     }
 
-    /// The disk is read in earnest only by who has forgotten what is on it.
+    /// Reads reach the disk only if the page cache has dropped the files.
     fn forget(&self, folder: &Path) -> Result<(), BenchError> {
         if self.plan.cold {
             files::forget(folder)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is measured of one server and the shuffles on it: a push, its end, a fetch.
+//! The measurements of one server and the shuffles on it: a push, its end, a fetch.
 
 use std::iter;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use crate::workload::payload::Payload;
 pub struct Slow {
     /// How many.
     pub connections: u32,
-    /// What each sends or reads in a second.
+    /// Bytes that each sends or reads in a second.
     pub bytes_a_second: u64,
 }
 
-/// A shuffle, and which of its blocks are merged.
+/// A shuffle, and its merged blocks.
 #[derive(Debug)]
 pub struct Pushed {
     /// The shuffle.
@@ -40,9 +40,9 @@ pub struct Pushed {
     pub merged: Arc<BlockSet>,
 }
 
-/// Pushes every block of the shuffles once, as clients do; connections are shared out among them. Spark's
-/// clients give blocks up that collide; what is left to do of each shuffle is returned. `noise` is a shuffle that
-/// slow connections push to meanwhile.
+/// Pushes every block of the shuffles once, as clients do; connections are divided among them.
+/// Spark's clients give up blocks that collide; the rest of each shuffle is returned. `noise` is a
+/// shuffle that slow connections push to meanwhile.
 pub async fn push(
     server: &Server,
     shuffles: &[Shuffle],
@@ -78,7 +78,7 @@ pub async fn push(
     Ok((measured, again.collect()))
 }
 
-/// Connections that push slowly, and what they count: nothing of it is work.
+/// Returns connections that push slowly, and their counters: their bytes are not work.
 fn slow_pushes(shuffle: &Shuffle, slow: Slow, shape: Shape) -> (Vec<PushTalk>, Arc<Tally>) {
     let tally = Tally::of(Arc::new(Progress::of(shuffle.workload.total())));
     let shape = Shape {
@@ -115,7 +115,7 @@ fn only_collisions(server: &Server, tally: &Tally) -> Result<(), BenchError> {
     }
 }
 
-/// Pushes what collided until all of it is merged, so that every server has the same to give.
+/// Pushes the collided blocks until all are merged, so that every server has the same data to send.
 pub async fn complete(
     server: &Server,
     works: Vec<PushWork>,
@@ -132,7 +132,7 @@ async fn complete_one(
     mut work: PushWork,
     conduct: &Conduct,
 ) -> Result<(), BenchError> {
-    // One connection: nothing collides with itself.
+    // One connection: its pushes do not collide with each other.
     while work.merged.count() < work.workload.blocks() {
         let (before, tally) = (work.merged.count(), Arc::clone(&work.tally));
         let pushed = Arc::new(work);

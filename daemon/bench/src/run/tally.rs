@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the connections of a phase count together.
+//! The counters that the connections of a phase share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ impl Tally {
     }
 }
 
-/// Work that connections take from, each the next piece.
+/// A queue of work; each connection takes the next item.
 #[derive(Debug)]
 pub struct Queue<T> {
     items: Vec<T>,
@@ -42,19 +42,19 @@ pub struct Queue<T> {
 }
 
 impl<T: Copy> Queue<T> {
-    /// Of these.
+    /// Returns a queue of these items.
     pub fn of(items: Vec<T>) -> Self {
         let taken = AtomicUsize::new(0);
         Self { items, taken }
     }
 
-    /// The next piece, which is nobody else's.
+    /// Takes the next item, which no other connection gets.
     pub fn take(&self) -> Option<T> {
         let index = self.taken.fetch_add(1, Ordering::Relaxed);
         self.items.get(index).copied()
     }
 
-    /// Any piece: for who only makes noise.
+    /// Returns any item: for connections that only make noise.
     pub fn any(&self, number: usize) -> Option<T> {
         let index = number.checked_rem(self.items.len())?;
         self.items.get(index).copied()

@@ -12,10 +12,10 @@ use crate::error::BenchError;
 use crate::measure::clock::Moment;
 use crate::server::Server;
 
-/// How often is looked whether half of the work is done.
+/// How often it checks whether half of the work is done.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What is done to a server when half of the bytes have moved.
+/// The trouble of a server when half of the bytes have moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// SIGKILL.
@@ -24,10 +24,10 @@ pub enum Trouble {
     Pause(Duration),
 }
 
-/// What came of it.
+/// The consequences of the trouble.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Aftermath {
-    /// Seconds after the start at which the server was killed or stopped.
+    /// Seconds since the beginning at which the server was killed or stopped.
     pub after_seconds: f64,
     /// Bytes that had been acknowledged, or had come back, until then.
     pub bytes_before: u64,
@@ -49,12 +49,12 @@ pub(crate) struct Struck {
     pub(crate) paused: Option<Duration>,
 }
 
-/// A server that goes on in any case.
+/// A server that continues in any case.
 struct Paused<'a>(&'a Server);
 
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
-        // If it is gone, nothing has to go on.
+        // If it is gone, it does not have to continue.
         let _ = self.0.signal(Signal::CONT);
     }
 }

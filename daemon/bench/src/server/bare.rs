@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bare loop: what any shuffle service has to do at least, and nothing else. Bytes from sockets are
-//! appended to as many files as there are partitions; chunks go from files to sockets with `sendfile`. No merging, no
-//! index, no checks: this is the most that the machine can do with the same connections and bytes.
+//! The bare loop: the least that any shuffle service has to do. Bytes from sockets are appended to
+//! as many files as there are partitions; chunks go from files to sockets with `sendfile`. No
+//! merging, no index, no checks: this is the most that the machine can do with the same connections
+//! and bytes.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,7 +23,8 @@ use crate::dialect::CHUNK_BYTES;
 use crate::dialect::bare::Request;
 use crate::measure::locked;
 
-/// Read from a socket, and written to a file, at once: sockets seldom hold more, and processors' caches do not.
+/// Bytes that are read from a socket, and written to a file, at once: sockets seldom hold more, and
+/// processors' caches do not.
 const BUFFER_BYTES: usize = 256 << 10;
 
 const LIMITS: Limits = Limits {
@@ -68,7 +70,8 @@ pub async fn serve(listener: TcpListener, dir: PathBuf) -> io::Result<()> {
         };
         tokio::spawn(async move {
             if let Err(error) = connection.run(stream).await {
-                // Nobody is left to be told when stderr is gone. The client sees its connection closed.
+                // Without stderr there is no way to report this. The client sees its connection
+                // closed.
                 let _ = writeln!(io::stderr(), "a connection: {error}");
             }
         });
@@ -115,7 +118,8 @@ impl Files {
 }
 
 impl Appended {
-    /// Chunks hold whole bodies: a cut comes after the first that makes it large enough.
+    /// Chunks hold complete bodies: a cut comes after the first body that makes the chunk large
+    /// enough.
     fn cut(&mut self, is_last: bool) {
         let begin = self.cuts.last().copied().unwrap_or_default();
         let bytes = self.end - begin;
@@ -134,7 +138,7 @@ impl Appended {
     }
 }
 
-/// What a connection has to send.
+/// The answer of a connection.
 enum Answer {
     Frame(Frame),
     Chunk {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is measured: servers that the bench starts, or finds running.
+//! The servers that are measured: the bench starts them, or finds them running.
 
 pub mod bare;
 pub mod started;
@@ -33,7 +33,7 @@ pub enum Wanted {
     Spark(PathBuf),
     /// The bare loop.
     Limit,
-    /// One that runs already.
+    /// A running server.
     Running(SocketAddr, Dialect),
 }
 
@@ -104,14 +104,14 @@ pub struct Setup {
     pub memory: Option<String>,
     /// Connections that will be opened.
     pub connections: u32,
-    /// Process id of a server that runs already.
+    /// Process id of a running server.
     pub pid: Option<u32>,
 }
 
 /// A server.
 #[derive(Debug)]
 pub struct Server {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: String,
     /// Where it listens.
     pub address: SocketAddr,
@@ -119,15 +119,15 @@ pub struct Server {
     pub dialect: Dialect,
     /// Its process, where it is known.
     pub pid: Option<u32>,
-    /// Where an executor on its host would have its files, and the server its own.
+    /// The directory of the files of an executor on its host, and of the server's own.
     pub home: PathBuf,
-    // In this order: a group can only go when its process has.
+    // In this order: a group can only go after its process.
     started: Option<Started>,
     throttle: Option<Throttle>,
 }
 
 impl Server {
-    /// Starts it, or takes the one that runs.
+    /// Starts it, or uses the one that runs.
     pub fn start(wanted: &Wanted, setup: &Setup) -> Result<Self, BenchError> {
         let name = wanted.name();
         let home = setup.dir.join(name.replace([':', '[', ']'], "-"));
@@ -159,7 +159,7 @@ impl Server {
         Ok(server)
     }
 
-    /// One that runs, with a folder for the files of its executors.
+    /// Returns a running server, with a folder for the files of its executors.
     pub fn running(
         name: String,
         address: SocketAddr,
@@ -191,7 +191,7 @@ impl Server {
         self.pid.map(Watched::process)
     }
 
-    /// From now on its disk has a head.
+    /// From now on its disk is like one with a head.
     pub fn slow_disk(&mut self) -> Result<(), ThrottleError> {
         let Some(pid) = self.pid else {
             return Ok(());
@@ -220,7 +220,8 @@ impl Server {
     }
 }
 
-/// What an executor makes before it registers: its block directory, and the folders for merged blocks.
+/// Makes the directories of an executor before it registers: its block directory, and the folders
+/// for merged blocks.
 fn executor_dirs(home: &Path) -> Result<(), BenchError> {
     let blocks = home.join(spark::LOCAL_DIR);
     fs::create_dir_all(&blocks).map_err(at(&blocks))?;

@@ -20,10 +20,11 @@ const START: Duration = Duration::from_secs(60);
 /// Lines of a log that are shown when a server fails.
 const LOG_LINES: usize = 5;
 
-/// File for what a server says on stderr, in its folder.
+/// File for a server's stderr, in its folder.
 pub(crate) const LOG: &str = "log";
 
-/// A daemon ends by itself when nobody was connected for so long: the bench was killed and could not end it.
+/// A daemon ends if there was no connection for this long: the bench was killed and could not end
+/// it.
 const ORPHANED: &str = "600s";
 
 /// The service of Spark, compiled by `java` when it is started.
@@ -92,7 +93,7 @@ impl Started {
         Self::start("spark", command, home)
     }
 
-    /// Starts it, and waits for the line in which it says where it listens.
+    /// Starts it, and waits for the line with its address.
     fn start(name: &str, mut command: Command, home: &Path) -> Result<Self, BenchError> {
         let log = home.join(LOG);
         let stderr = File::create(&log).map_err(at(&log))?;
@@ -101,7 +102,7 @@ impl Started {
             why,
         };
         let spawned = command
-            // Ctrl-C is meant for the bench, which ends its servers itself.
+            // Ctrl-C is for the bench, which ends its servers itself.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -119,7 +120,7 @@ impl Started {
         if let Some(stdout) = child.stdout.take() {
             thread::spawn(move || {
                 for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                    // After the first line nobody listens, but the pipe must not fill up.
+                    // After the first line there is no receiver, but the pipe must not fill up.
                     let _ = sender.send(line);
                 }
             });
@@ -129,7 +130,7 @@ impl Started {
             .ok()
             .and_then(|line| heard(&line));
         let Some(address) = address else {
-            // It may have ended by itself.
+            // It may have ended already.
             let _ = child.kill();
             let _ = child.wait();
             let why = match last_lines(&log).as_str() {
@@ -144,7 +145,7 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // It may have been killed before: that was the point of the run.
+        // It may have been killed before: that was the purpose of the run.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -165,7 +166,7 @@ fn heard(line: &str) -> Option<SocketAddr> {
     words.find_map(|word| word.strip_prefix("listen=")?.parse().ok())
 }
 
-/// What a log ends with, in one line.
+/// Returns the last lines of a log, in one line.
 pub(crate) fn last_lines(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

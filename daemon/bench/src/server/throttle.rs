@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A disk that is as slow as one with a head: a control group that allows a process only so many reads a
-//! second. Needs root, and the `blkio` controller (version 1) or `io` (version 2).
+//! A disk that is as slow as one with a head: a control group that allows a process only a number
+//! of reads a second. Needs root, and the `blkio` controller (version 1) or `io` (version 2).
 
 use std::fs;
 use std::io;
@@ -36,7 +36,8 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// Makes a group below `cgroups` whose processes read at most so often from the disk that `dir` is on.
+    /// Makes a group below `cgroups` whose processes read at most this often from the disk that
+    /// `dir` is on.
     pub fn of(
         cgroups: &Path,
         name: &str,

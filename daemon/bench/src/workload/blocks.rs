@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which blocks were merged, and which came back.
+//! The set of merged blocks, and of blocks that came back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +24,7 @@ impl BlockSet {
         }
     }
 
-    /// With all blocks.
+    /// Returns a set with all blocks.
     pub fn all(workload: Workload) -> Self {
         let set = Self::of(workload);
         for map in 0..workload.maps {
@@ -35,13 +35,13 @@ impl BlockSet {
         set
     }
 
-    /// Whether the block was not in it.
+    /// Adds the block. Returns true if it was not in the set.
     pub fn insert(&self, block: Block) -> bool {
         let (word, bit) = self.bit_of(block);
         word.is_some_and(|word| word.fetch_or(bit, Ordering::Relaxed) & bit == 0)
     }
 
-    /// Whether the block is in it.
+    /// Returns true if the block is in the set.
     pub fn contains(&self, block: Block) -> bool {
         let (word, bit) = self.bit_of(block);
         word.is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0)
@@ -75,7 +75,7 @@ impl BlockSet {
         all.filter(|block| self.contains(*block))
     }
 
-    /// A block that is in the other and not in this.
+    /// Returns a block that is in the other set and not in this one.
     pub fn lacks(&self, other: &Self) -> Option<Block> {
         other.blocks().find(|block| !self.contains(*block))
     }

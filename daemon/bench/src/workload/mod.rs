@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is pushed and fetched: M x R blocks, each with bytes of its own.
+//! The blocks that are pushed and fetched: M x R, each with bytes of its own.
 
 pub mod blocks;
 pub mod payload;
@@ -12,7 +12,7 @@ use lodestone_units::size;
 /// Least block: its head must fit.
 pub const MIN_BLOCK_BYTES: u64 = payload::HEAD_BYTES as u64;
 
-/// Largest block. The protocol would take more; nobody's blocks are.
+/// Largest block. The protocol would take larger ones; Spark's blocks are smaller.
 pub const MAX_BLOCK_BYTES: u64 = 32 << 20;
 
 /// Blocks of one shuffle, so that the sets of blocks stay small beside the data.
@@ -86,7 +86,7 @@ impl FromStr for BlockSize {
     }
 }
 
-/// One block: what a map task wrote for a partition.
+/// One block: the bytes that a map task wrote for a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Index of the map task; its attempt id is the same number.
@@ -105,7 +105,7 @@ impl fmt::Display for Block {
     }
 }
 
-/// Blocks of one map for partitions in a row: what a client pushes at once.
+/// Blocks of one map for consecutive partitions, which a client pushes in one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PushRange {
     /// Index of the map task.
@@ -131,14 +131,14 @@ pub struct Workload {
     pub maps: u32,
     /// Partitions.
     pub partitions: u32,
-    /// Of the blocks.
+    /// Size of the blocks.
     pub size: BlockSize,
-    /// Which shuffle this is: part of every block, so that bytes of another are not taken for these.
+    /// The shuffle: part of every block, so that bytes of another shuffle are detected.
     pub shuffle: u32,
 }
 
 impl Workload {
-    /// As many blocks as make the total, in a square unless a side is given.
+    /// Returns as many blocks as make the total, in a square unless a side is given.
     pub fn plan(
         size: BlockSize,
         total: u64,
@@ -169,17 +169,17 @@ impl Workload {
         })
     }
 
-    /// The same blocks as another shuffle.
+    /// Returns the same blocks as another shuffle.
     pub fn of_shuffle(self, shuffle: u32) -> Self {
         Self { shuffle, ..self }
     }
 
-    /// How many blocks.
+    /// Returns the number of blocks.
     pub fn blocks(self) -> u64 {
         u64::from(self.maps) * u64::from(self.partitions)
     }
 
-    /// Bytes of one block. Which map and partition it is decides, not which shuffle.
+    /// Returns the bytes of one block. They depend on map and partition, not on the shuffle.
     pub fn block_bytes(self, block: Block) -> u32 {
         match self.size {
             BlockSize::Fixed(bytes) => bytes,
@@ -207,7 +207,7 @@ impl Workload {
         })
     }
 
-    /// Bytes of a run.
+    /// Returns the bytes of a range.
     pub fn range_bytes(self, range: PushRange) -> u64 {
         let bytes = range
             .blocks()
@@ -215,7 +215,8 @@ impl Workload {
         bytes.sum()
     }
 
-    /// All blocks in runs of at most so many bytes, or one block, in an order that spreads the partitions.
+    /// Returns all blocks in ranges of at most this many bytes, or one block, in an order that
+    /// spreads the partitions.
     pub fn ranges(self, most_bytes: u64) -> Vec<PushRange> {
         let mut ranges = Vec::new();
         for map in 0..self.maps {
@@ -237,7 +238,7 @@ impl Workload {
     }
 }
 
-/// The same order every time: a run can be repeated.
+/// Shuffles, in the same order every time: a run can be repeated.
 pub fn shuffle<T>(items: &mut [T]) {
     for last in (1..items.len()).rev() {
         let other = spread(last as u64) % (last as u64 + 1);
@@ -253,7 +254,7 @@ fn spread(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A number of this block of this shuffle.
+/// Returns a number of this block of this shuffle.
 fn mixed(block: Block, shuffle: u32) -> u64 {
     let coordinates = u64::from(block.map) << 32 | u64::from(block.reduce);
     spread(spread(coordinates) ^ u64::from(shuffle))

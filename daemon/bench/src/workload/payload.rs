@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! head   i32 map, i32 partition, i32 length with head, i32 shuffle
-//! body   a piece of one pool of random bytes; where it starts depends on the three numbers
+//! body   a part of one pool of random bytes; its start depends on the three numbers
 //! ```
 //!
-//! A block says which it is, so that merged bytes can be checked whatever their order; and its body is
+//! A block contains its own name, so that merged bytes can be checked in any order. Its body is
 //! compared with the pool, which costs less than a checksum and finds more.
 
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use crate::error::Wrong;
 /// Bytes before the body.
 pub const HEAD_BYTES: usize = 16;
 
-/// Places at which a body can start.
+/// Offsets at which a body can start.
 const STARTS: u64 = 1 << 20;
 
 /// The pool.
@@ -27,7 +27,7 @@ const STARTS: u64 = 1 << 20;
 pub struct Payload(Bytes);
 
 impl Payload {
-    /// For blocks of this size.
+    /// Returns the pool for blocks of this size.
     pub fn of(size: BlockSize) -> Self {
         let bytes = STARTS + size.most();
         let mut pool = BytesMut::with_capacity(bytes as usize + 8);
@@ -37,7 +37,7 @@ impl Payload {
         Self(pool.freeze())
     }
 
-    /// Everything of the block before its body.
+    /// Returns the head of the block.
     pub fn head(workload: Workload, block: Block) -> [u8; HEAD_BYTES] {
         let length = workload.block_bytes(block);
         let words = [block.map, block.reduce, length, workload.shuffle];
@@ -48,7 +48,7 @@ impl Payload {
         head
     }
 
-    /// The block's body, without a copy.
+    /// Returns the block's body, without a copy.
     pub fn body(&self, workload: Workload, block: Block) -> Bytes {
         let start = (mixed(block, workload.shuffle) % STARTS) as usize;
         let length = workload.block_bytes(block) as usize - HEAD_BYTES;
@@ -74,7 +74,7 @@ impl Payload {
     }
 }
 
-/// Checks whole blocks in a row while their bytes arrive.
+/// Checks complete blocks in a row while their bytes arrive.
 #[derive(Debug, Default)]
 pub struct BlockCheck {
     head: [u8; HEAD_BYTES],
@@ -90,7 +90,7 @@ struct Current {
 }
 
 impl BlockCheck {
-    /// Checks the bytes, and tells of each block that is complete.
+    /// Checks the bytes, and calls `each` with each block that is complete.
     pub fn feed(
         &mut self,
         payload: &Payload,
@@ -120,7 +120,7 @@ impl BlockCheck {
         }
     }
 
-    /// The block whose body comes next, when its head is complete.
+    /// Returns the block whose body comes next, when its head is complete.
     fn current(&mut self, workload: Workload, bytes: &mut &[u8]) -> Result<Option<Current>, Wrong> {
         if self.block.is_some() {
             return Ok(self.block);
@@ -142,13 +142,13 @@ impl BlockCheck {
         }))
     }
 
-    /// Whether no block has begun that is not complete.
+    /// Returns true if no block has begun that is not complete.
     pub fn is_at_an_end(&self) -> bool {
         self.block.is_none() && self.head_bytes == 0
     }
 }
 
-/// The block that a head names, if its head is like this.
+/// Returns the block that a head names, if the head is right.
 fn known(workload: Workload, head: &[u8; HEAD_BYTES]) -> Result<Block, Wrong> {
     let mut words = head.chunks_exact(4).map(|word| {
         word.iter()

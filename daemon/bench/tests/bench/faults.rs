@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A server that is wrong, or gone, is found out.
+//! A server that is wrong, or gone, is detected.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -22,12 +22,12 @@ use crate::support::{QUICK, SHAPE, World, app, progress, small};
 
 const BLOCK: BlockSize = BlockSize::Fixed(10_000);
 
-/// What is done to the bytes that come from the server.
+/// The change of the bytes that come from the server.
 #[derive(Clone, Copy)]
 enum Fault {
     /// A bit is flipped in this byte of each connection.
     Flip(usize),
-    /// Nothing comes after so many bytes, and the connection is closed.
+    /// After this many bytes nothing comes, and the connection is closed.
     Cut(usize),
 }
 
@@ -126,7 +126,7 @@ fn data_file(home: &Path) -> PathBuf {
         .unwrap()
 }
 
-/// Fetches original blocks after something was done to a file of theirs.
+/// Fetches original blocks after one of their files was changed.
 async fn fetched_after(spoil: impl Fn(&Path)) -> Wrong {
     let world = World::of(Dialect::Spark).await;
     let (workload, payload) = (small(BLOCK), Payload::of(BLOCK));
@@ -166,7 +166,7 @@ async fn a_server_that_keeps_a_block_back_is_found() {
     let workload = small(BLOCK);
     let shuffle = world.shuffle(workload).await;
     let (_, pushed) = world.prepare(&[shuffle]).await;
-    // The same server, of which more is expected than it was given.
+    // The same server, from which more is expected than it got.
     let wider = workload.maps + 1;
     let expected = lodestone_bench::workload::Workload {
         maps: wider,

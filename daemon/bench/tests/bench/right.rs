@@ -11,7 +11,7 @@ use crate::support::{QUICK, World, app, progress, small};
 
 const SIZES: [BlockSize; 2] = [BlockSize::Fixed(10_000), BlockSize::Mixed];
 
-/// What is pushed comes back, and the figures are those of the work.
+/// Pushed blocks come back, and the figures are those of the work.
 async fn comes_back(dialect: Dialect) {
     let world = World::of(dialect).await;
     for size in SIZES {

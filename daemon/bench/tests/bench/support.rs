@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A daemon inside the test's process, and what the bench needs to drive it.
+//! A daemon inside the test's process, and the things that the bench needs to drive it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -98,7 +98,7 @@ impl World {
         self.prepare_beside(None, shuffles).await
     }
 
-    /// The same while slow connections push to another shuffle.
+    /// Prepares like `prepare`, while slow connections push to another shuffle.
     pub(crate) async fn prepare_beside(
         &self,
         noise: Option<(&Shuffle, Slow)>,

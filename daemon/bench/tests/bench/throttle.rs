@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The slow disk: which files a control group is told by, and what is said where there is none.
+//! The slow disk: the files that limit a control group, and the message without control groups.
 
 use std::fs;
 use std::path::Path;
 
 use lodestone_bench::server::throttle::Throttle;
 
-/// Where this repository is: on a disk, unlike some folders for temporary files.
+/// The directory of this repository: on a disk, unlike some folders for temporary files.
 fn on_a_disk() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

@@ -20,7 +20,7 @@ use crate::network::{Network, Packet};
 /// Application, incarnation, shuffle, generation, map, attempt.
 pub(super) type AttemptKey = (String, i64, ShuffleId, GenerationId, MapIndex, MapId);
 
-/// What its writer knows.
+/// The knowledge of its writer.
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
     next: u32,
@@ -41,8 +41,8 @@ pub(super) fn attempt_key(key: &ShuffleAddress, map_index: MapIndex, map_id: Map
 }
 
 impl Clients {
-    /// The next batch of an attempt that nobody keeps: any number of segments for a partition, and now and
-    /// then the end of a block alone.
+    /// Returns the next batch of an attempt of mode remote: any number of segments for a partition,
+    /// and now and then only the end of a block.
     pub(super) fn stream(
         &mut self,
         key: &ShuffleAddress,
@@ -84,7 +84,7 @@ impl Clients {
         attempt.next += batch.segments.len() as u32;
     }
 
-    /// What a daemon took counts, once.
+    /// Counts the segments that a daemon took, each once.
     pub(super) fn acknowledge(
         &mut self,
         name: &AttemptKey,
@@ -105,7 +105,8 @@ impl Clients {
         }
     }
 
-    /// Most often one of which something was taken by a daemon that may still be there.
+    /// Returns an attempt to end: most often one with acknowledged segments at a daemon that may
+    /// still be there.
     fn attempt_to_end(&self, dice: &mut Dice) -> Option<(&AttemptKey, &Attempt)> {
         let is_ripe = |(name, attempt): &(&AttemptKey, &Attempt)| {
             !attempt.acknowledged.is_empty() && name.1 == self.incarnation

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Drivers: they register, remove, keep leases, and go on to the next thing.
+//! Drivers: they register, remove, keep leases, and replace shuffles.
 
 use lodestone_model::{AppAttempt, AppId, GenerationId, Mode, ShuffleId, ShuffleKey, ShuffleSpec};
 use lodestone_wire::Message;
@@ -90,7 +90,8 @@ impl Clients {
         self.send(connection, packet, None, dice, network);
     }
 
-    /// A driver goes on: to the next shuffle, to a new generation, rarely to a new attempt.
+    /// A driver replaces a shuffle: by the next one, by a new generation, rarely by one of a new
+    /// attempt.
     pub(super) fn replace(&mut self, dice: &mut Dice) {
         let at = dice.below(self.drivers.len());
         let Some(driver) = self.drivers.get_mut(at) else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Executors of applications for which the daemon is the external shuffle service: they register,
-//! now and then with other directories, and others ask where their files are.
+//! now and then with other directories, and others ask for their directories.
 
 use lodestone_model::AppId;
 use lodestone_wire::Message;
@@ -10,11 +10,11 @@ use super::Clients;
 use crate::dice::Dice;
 use crate::network::{Network, Packet};
 
-/// The application whose executors register. It has no driver of ours, and so no lease.
+/// The application whose executors register. No simulated driver belongs to it, so it has no lease.
 const APP: &str = "app-20261121-0002";
 const EXECUTORS: usize = 4;
 
-/// What all of them are below.
+/// The parent of all of them.
 pub const EXECUTOR_ROOT: &str = "/local";
 
 /// Every directory that an executor may have.

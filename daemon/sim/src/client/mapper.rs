@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Map attempts, whose output executors keep or do not: which batches they push, and how some of these
-//! are damaged on the way or wrong from the start.
+//! Map attempts of both modes: which batches they push, and how some of these are damaged on the
+//! way or wrong from the start.
 
 use lodestone_model::{Crc32c, MapId, MapIndex, Mode, ReduceId, Segment, ShuffleKey};
 use lodestone_wire::Message;
@@ -62,7 +62,7 @@ impl Clients {
         self.send(connection, packet, asked, dice, network);
     }
 
-    /// Some of the blocks of a map output that its executor keeps. Each is one segment, and has the number
+    /// Returns some blocks of a map output of mode merge. Each is one segment, and has the number
     /// of its partition: a batch that is drawn again is the same.
     fn blocks(&self, key: &ShuffleAddress, of: (u32, MapId), dice: &mut Dice) -> BatchParts {
         let (partitions, map_id) = of;
@@ -112,7 +112,7 @@ impl Clients {
                 .take(1)
                 .for_each(|s| s.reduce_id.0 += 100),
             8 => segments.reverse(),
-            // Not what this attempt pushes else.
+            // Other records than this attempt pushes otherwise.
             9 => segments.iter_mut().take(1).for_each(|s| s.records += 1),
             _ => {}
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Drivers, map attempts and readers: what they send, and what readers do with the answers. They
-//! know of the daemon only what it told them, are wrong about it now and then, and repeat
-//! themselves.
+//! Drivers, map attempts and readers: the messages that they send, and what readers do with the
+//! answers. They know of the daemon only its answers, are wrong about it now and then, and repeat
+//! requests.
 
 mod attempt;
 mod driver;
@@ -47,7 +47,7 @@ pub struct Clients {
     seed: u64,
     large: bool,
     drivers: Vec<Driver>,
-    /// The incarnation that the daemon told last, and those before.
+    /// The incarnation in the daemon's last answer, and those before.
     incarnation: i64,
     former_incarnations: Vec<i64>,
     /// Keys of shuffles that were replaced.
@@ -78,11 +78,11 @@ struct SimShuffle {
     partitions: u32,
     /// The incarnation that the shuffle was registered with.
     registered: i64,
-    /// Whether an attempt was to commit: there may be something to read.
+    /// True if an attempt was to commit: there may be something to read.
     is_ripe: bool,
 }
 
-/// What an answer will be used for.
+/// The use of an answer.
 #[derive(Debug)]
 enum Asked {
     Hello,
@@ -93,7 +93,8 @@ enum Asked {
 }
 
 impl Clients {
-    /// Clients with nothing done yet. `large`: some segments are larger than a tail may be.
+    /// Returns clients that have done nothing yet. `large`: some segments are larger than a tail
+    /// may be.
     pub fn new(seed: u64, large: bool, dice: &mut Dice) -> Self {
         let apps = ["app-20261121-0001", "local-7"];
         let drivers = apps.iter().filter_map(|name| AppId::new(name).ok());
@@ -159,7 +160,7 @@ impl Clients {
         network.send(envelope, dice);
     }
 
-    /// Sends something again that was sent before: its answer was lost, or came too late.
+    /// Sends an earlier request again: its answer was lost, or came too late.
     fn repeat(&mut self, dice: &mut Dice, network: &mut Network) {
         let at = dice.below(self.sent.len());
         if let Some(mut envelope) = self.sent.get(at).cloned() {
@@ -260,7 +261,7 @@ impl Clients {
         if refusal(answer).is_some_and(|refused| refused.code == Code::StaleIncarnation)
             && dice.chance(50)
         {
-            // The daemon is another one: who it is is asked before anything else.
+            // The daemon is another one: the next request asks for its incarnation.
             self.former_incarnations
                 .push(std::mem::take(&mut self.incarnation));
         }

@@ -17,7 +17,7 @@ use crate::network::{Envelope, Network, Packet};
 const ALL_MAPS: u32 = i32::MAX.unsigned_abs();
 
 impl Clients {
-    /// A reader asks for a layout, or comes back to one that it has.
+    /// A reader asks for a layout, or uses again one that it has.
     pub(super) fn layout(&mut self, connection: u64, dice: &mut Dice, network: &mut Network) {
         let at = dice.below(self.layouts.len().max(1));
         if dice.chance(30)
@@ -44,7 +44,7 @@ impl Clients {
         self.send(connection, packet, asked, dice, network);
     }
 
-    /// A reader fetches what a layout shows, and keeps it.
+    /// A reader fetches the segments of a layout, and keeps the layout.
     pub(super) fn read(
         &mut self,
         connection: u64,
@@ -93,8 +93,8 @@ impl Clients {
         );
     }
 
-    /// A reader got the bytes of a chunk: whether they are those of the layout that it was shown.
-    /// They may rightly be others: an application that ended and began again has the same keys.
+    /// Returns true if the bytes of a chunk are those of the layout that the reader has. They may
+    /// rightly differ: an application that ended and began again has the same keys.
     pub fn accepts_chunk(&mut self, envelope: &Envelope, bytes: &[u8]) -> bool {
         let Some(Asked::Chunk(segments)) = self.asked.remove(&envelope.request) else {
             return true;
@@ -132,7 +132,7 @@ fn cut(partition: &PartitionLayout, dice: &mut Dice) -> Vec<(WantedChunk, Vec<La
     chunks
 }
 
-/// One more place, in the last run if it may and can be.
+/// Adds a slot, to the last run if that is allowed and possible.
 fn add(runs: &mut Vec<SegmentRun>, slot: u32, joined: bool) {
     match runs.last_mut() {
         Some(last) if joined && last.first + last.count == slot => last.count += 1,
@@ -143,7 +143,7 @@ fn add(runs: &mut Vec<SegmentRun>, slot: u32, joined: bool) {
     }
 }
 
-/// What the simulation asks for at the end of a run: everything that there must be.
+/// Returns the request with which the simulation asks for a whole layout at the end of a run.
 pub fn full_layout(key: &ShuffleAddress, partitions: u32) -> Bytes {
     let layout = SegmentLayout {
         key: key.clone(),
@@ -154,7 +154,7 @@ pub fn full_layout(key: &ShuffleAddress, partitions: u32) -> Bytes {
     layout.to_bytes()
 }
 
-/// A stream over all segments of a layout, those of a run in one chunk.
+/// Returns the request for a stream over all segments of a layout, those of a run in one chunk.
 pub fn full_fetch(key: &ShuffleAddress, layout: &SegmentLayoutReply) -> FetchSegments {
     let chunks = layout.partitions.iter().flat_map(|partition| {
         let reduce_id = partition.reduce_id;
@@ -172,7 +172,7 @@ pub fn full_fetch(key: &ShuffleAddress, layout: &SegmentLayoutReply) -> FetchSeg
     }
 }
 
-/// A stream of one chunk, which is one segment.
+/// Returns the request for a stream of one chunk, which is one segment.
 pub fn fetch_one(key: &ShuffleAddress, reduce_id: ReduceId, first: u32) -> FetchSegments {
     let runs = vec![SegmentRun { first, count: 1 }];
     FetchSegments {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The driver: plans in versions, epochs, and which outputs were accepted (`Shuffle`, `Planner`,
+//! The driver: plans in versions, generations, and the accepted outputs (`Shuffle`, `Planner`,
 //! `MapOutputTracker`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,10 +24,10 @@ pub(super) struct Driver {
     pub(super) plan: Plan,
     pub(super) outputs: Vec<Option<Output>>,
     maps: u32,
-    /// Who has accepted this epoch.
+    /// Services that have accepted this generation.
     pub(super) registered: BTreeSet<ServiceLocation>,
     avoided: BTreeSet<ServiceLocation>,
-    /// Who was let go, and when.
+    /// Services that were released, and when.
     released: BTreeMap<ServiceLocation, usize>,
 }
 
@@ -47,7 +47,7 @@ impl Driver {
         }
     }
 
-    /// For a map task; `trouble` is a service that takes nothing more of it.
+    /// Returns the plan for a map task; `trouble` is a service that takes no more data of it.
     pub(super) fn plan(
         &mut self,
         hosts: &mut [Host],
@@ -72,8 +72,9 @@ impl Driver {
         Some(self.plan.clone())
     }
 
-    /// Makes the next version, of the services that take it. Who has taken the epoch before is not asked again: it
-    /// would take it anew if it had lost it, and show nothing where something was.
+    /// Makes the next version, of the services that take it. A service that has accepted the
+    /// generation before is not asked again: if it had lost its part, it would create the
+    /// generation again, empty, and then truthfully answer "nothing here".
     fn assign(&mut self, hosts: &mut [Host], dice: &mut Dice, bug: Option<Bug>) -> bool {
         if self.plan.versions.len() >= VERSIONS_MAX {
             return false;
@@ -113,7 +114,7 @@ impl Driver {
         }
     }
 
-    /// Outputs cannot be read: all maps are run again, and what was pushed before counts no more.
+    /// Outputs cannot be read: all maps run again, and earlier pushes do not count any more.
     pub(super) fn begin_generation(&mut self, hosts: &mut [Host], dice: &mut Dice) {
         for service in self.services() {
             self.remove(hosts, dice, service);
@@ -125,7 +126,7 @@ impl Driver {
         self.outputs.fill(None);
     }
 
-    /// Of the whole shuffle, at the end.
+    /// Removes the whole shuffle, at the end.
     pub(super) fn remove_all(&mut self, hosts: &mut [Host]) {
         for service in self.services() {
             if let Some(host) = hosts.get_mut(service.host) {
@@ -135,7 +136,8 @@ impl Driver {
         }
     }
 
-    /// Renews leases; learns so which services are drained, and lets them go of what others have whole.
+    /// Renews leases; finds out in this way which services are drained, and releases them from
+    /// shuffles that other services have.
     pub(super) fn look(
         &mut self,
         hosts: &mut [Host],
@@ -172,7 +174,8 @@ impl Driver {
         }
     }
 
-    /// Whether others have all of it: those that are there, and show it when they are asked.
+    /// Returns true if other services have all of it: services that are up, and show it when they
+    /// are asked.
     fn is_whole_without(&self, hosts: &mut [Host], leaving: ServiceLocation, asks: bool) -> bool {
         let others = self.services().into_iter().filter(|service| {
             let Some(host) = hosts.get_mut(service.host) else {
@@ -208,8 +211,8 @@ impl Driver {
         }
     }
 
-    /// Whether a reader may rightly say that something is lost: the last one that had a copy was killed, or has
-    /// forgotten what it had of the epoch, after the others were let go.
+    /// Returns true if a reader may rightly report a loss: the last service with a replica was
+    /// killed, or has forgotten its part of the generation, after the others were released.
     pub(super) fn has_lost(&self, lost: &BTreeMap<(ServiceLocation, i32), usize>) -> bool {
         let lost_at = |service: &ServiceLocation| lost.get(&(*service, self.plan.generation));
         let is_gone = |service: &ServiceLocation| {
@@ -241,7 +244,7 @@ fn removal(service: ServiceLocation, generation: i32) -> RemoveShuffleMerge {
     }
 }
 
-/// What a service says that has room for nothing more, and keeps what it has.
+/// Returns true if a service with this status takes no more data, and keeps what it has.
 pub(super) fn is_full(status: Code) -> bool {
     matches!(
         status,

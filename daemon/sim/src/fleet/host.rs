@@ -12,7 +12,7 @@ use crate::dice::Dice;
 use crate::model::refusal;
 use crate::world::{Machine, World};
 
-/// All clients' connection: who is served on which is the business of other runs.
+/// The connection of all clients: other runs check which client is served on which connection.
 const CONNECTION: u64 = 1;
 
 /// How often a request is sent. More than ever get lost in a row.
@@ -24,7 +24,7 @@ const MEMORY_BYTES: u64 = 256 << 10;
 /// Longer than any lease.
 const SILENCE_MS: u64 = 130_000;
 
-/// A daemon in one of its lives: what `ServiceLocation` names.
+/// A daemon in one incarnation, as in the plugin's `ServiceLocation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ServiceLocation {
     pub(super) host: usize,
@@ -35,7 +35,7 @@ pub(super) struct ServiceLocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     Refused(Code),
-    /// Nobody is there.
+    /// The daemon is not there.
     Silent,
 }
 
@@ -49,7 +49,7 @@ enum Stray {
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) world: World,
-    /// The name of its daemon, or of the one that left its shuffles to the next start.
+    /// The incarnation of its daemon, or of the one that handed its shuffles over.
     pub(super) incarnation: i64,
     pub(super) draining: bool,
     strays: Vec<Stray>,
@@ -80,26 +80,27 @@ impl Host {
         }
     }
 
-    /// What it has is gone.
+    /// Kills the daemon: its data is gone.
     pub(super) fn kill(&mut self) {
         self.world.kill();
         self.incarnation = 0;
     }
 
-    /// What it has is left to the next start.
+    /// Stops the daemon: it hands its shuffles over.
     pub(super) fn stop(&mut self) {
         self.world.stop();
     }
 
-    /// It did not hear of the application for longer than its lease: what it has of it is gone, and it goes
-    /// on. Nothing stays on the network for so long.
+    /// The daemon gets no lease of the application for too long: its data of the application is
+    /// gone, and it runs on. No message stays on the network for this long.
     pub(super) fn forget(&mut self) {
         self.strays.clear();
         self.world.clock.advance_ms(SILENCE_MS);
         self.world.expire_leases();
     }
 
-    /// Whether it is the daemon that was pushed to, or will be when it is started again.
+    /// Returns true if the clients pushed to this daemon, or to the one whose shuffles it will take
+    /// over.
     pub(super) fn has(&self, service: ServiceLocation) -> bool {
         self.incarnation == service.incarnation
     }
@@ -158,7 +159,8 @@ impl Host {
         }
     }
 
-    /// An operator begins or cancels a drain. One that holds nothing any more ends, and is started anew.
+    /// An operator begins or cancels a drain. A daemon that holds nothing any more ends, and starts
+    /// again.
     pub(super) fn drain(&mut self, dice: &mut Dice, wish: Wish) {
         let held: Result<Holdings, _> = self.rpc(dice, &Drain { wish });
         let Ok(Holdings { held, .. }) = held else {
@@ -172,7 +174,7 @@ impl Host {
         }
     }
 
-    /// Requests and answers get lost; whoever asks asks again.
+    /// Requests and answers get lost; clients ask again.
     fn ask(
         &mut self,
         dice: &mut Dice,

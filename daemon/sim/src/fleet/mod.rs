@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Several services, and one remote shuffle over them: the rules by which the plugin's driver, map
-//! attempts and readers deal with services that are killed, stopped, drained, and started again. The
-//! daemons are the real ones; the clients are as short as the rules can be said. See
+//! attempts and readers deal with services that are killed, stopped, drained, and started again.
+//! The daemons are the real ones; the clients are as short as the rules allow. See
 //! `docs/simulation.md`.
 //!
 //! ```text
-//! plan      who belongs to which group of partitions, in versions; where an output is
-//! driver    epochs, versions, which outputs count; lets services go
+//! plan      the services of each group of partitions, in versions; the services of an output
+//! driver    generations, versions, which outputs count; releases services
 //! writer    a map attempt: batches, verdicts, commit
-//! reader    sources, layouts, what is missing
+//! reader    sources, layouts, missing segments
 //! host      a daemon behind a network that loses, doubles and delays
 //! ```
 
@@ -45,30 +45,30 @@ const RUNNING_MAX: usize = 3;
 /// A mistake of clients, planted to show that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Readers ask services whose copy is not whole.
+    /// Readers ask services whose replica is not complete.
     WithoutIgnored,
-    /// A block that nobody shows counts as empty; and there is one, as below.
+    /// A block that no service shows counts as empty; and there is one, as with `CommitSkipped`.
     MissingTakenForEmpty,
-    /// A drained service is let go without a look at the copies.
+    /// A drained service is released without a look at the replicas.
     ReleasedUnseen,
     /// An attempt counts although one of its services was not asked to commit.
     CommitSkipped,
-    /// What two services have is read from both.
+    /// Segments that two services have are read from both.
     CopiesReadTwice,
-    /// A service is told of an epoch again that it has accepted, and perhaps lost.
+    /// A service that has accepted a generation, and perhaps lost it, is registered again.
     RegisteredAgain,
-    /// A drained service is let go because another one had a copy once.
+    /// A drained service is released because another one once had a replica.
     ReleasedUnasked,
-    /// One of the services': some segments of attempts that committed are forgotten.
+    /// A bug of services: some segments of attempts that committed are forgotten.
     SegmentForgotten,
 }
 
 /// How a run ended.
 #[derive(Debug)]
 pub struct Report {
-    /// What was wrong, if anything was.
+    /// The breach, if there was one.
     pub breach: Option<String>,
-    /// How often what happened.
+    /// How often each kind of event happened.
     pub tally: BTreeMap<&'static str, u64>,
 }
 
@@ -77,9 +77,9 @@ struct Run {
     hosts: Vec<Host>,
     driver: Driver,
     running: Vec<Writer>,
-    /// What each attempt pushed.
+    /// The segments that each attempt pushed.
     pushed: BTreeMap<(u32, i64), Vec<SimSegment>>,
-    /// What services do not have any more, of which epoch, and since when.
+    /// Parts of generations that services have lost, and since when.
     lost: BTreeMap<(ServiceLocation, i32), usize>,
     /// Steps so far.
     now: usize,
@@ -145,7 +145,7 @@ impl Run {
         }
     }
 
-    /// A map attempt begins, or goes on.
+    /// A map attempt begins, or continues.
     fn map(&mut self) {
         if self.running.len() < RUNNING_MAX && self.dice.chance(30) {
             self.begin();
@@ -167,7 +167,8 @@ impl Run {
         }
     }
 
-    /// Most often of a map that has no output; now and then one that races with another.
+    /// Begins an attempt: most often of a map that has no output, now and then one that races with
+    /// another.
     fn begin(&mut self) {
         let open = (0..)
             .zip(&self.driver.outputs)
@@ -193,7 +194,7 @@ impl Run {
         self.running.push(writer);
     }
 
-    /// No service takes it: the map task keeps its output, and readers get it from there.
+    /// No service takes data: the map task keeps its output, and readers get it from there.
     fn keep(&mut self, map: u32) {
         self.count("no service");
         self.next_attempt += 1;
@@ -324,7 +325,7 @@ impl Run {
         self.count(happened);
     }
 
-    /// What it had of the current epoch is gone.
+    /// The service has lost its part of the current generation.
     fn lose(&mut self, service: ServiceLocation) {
         if self.driver.registered.contains(&service) {
             self.lost
@@ -339,7 +340,8 @@ impl Run {
         }
     }
 
-    /// Nothing goes wrong any more: all maps are run, all is read, and the services hold nothing.
+    /// Nothing goes wrong any more: all maps run, everything is read, and the services hold
+    /// nothing.
     fn come_to_rest(&mut self) -> Judged {
         for host in &mut self.hosts {
             if !host.world.is_up() {
@@ -364,7 +366,7 @@ impl Run {
         self.driver.remove_all(&mut self.hosts);
         for host in &mut self.hosts {
             let shuffles = host.world.store().map(|store| store.held_data().shuffles);
-            // What an earlier epoch left where its removal was not heard goes with the lease.
+            // Data of an earlier generation whose removal was lost goes with the lease.
             if shuffles == Some(0) {
                 check::no_memory(&host.world)?;
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where a remote shuffle is pushed to and read from: the rules of `ShufflePlan` and `RemoteOutput`.
-//! One rule is simpler: all partitions of a group are neighbours (`Stripes` spreads them).
+//! Which services a remote shuffle is pushed to and read from: the rules of `ShufflePlan` and
+//! `RemoteOutput`. One rule is simpler: all partitions of a group are neighbours (`Stripes` spreads
+//! them).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,8 @@ use lodestone_wire::extension::ShuffleAddress;
 
 use super::host::ServiceLocation;
 
-/// Versions of services, each a ring: a group of partitions belongs to as many neighbours as there are replicas.
+/// Versions of services, each a ring: a group of partitions belongs to as many neighbours as there
+/// are replicas.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     pub(super) generation: i32,
@@ -35,7 +37,7 @@ impl Plan {
         self.services(version).len()
     }
 
-    /// Indexes into the version's services, with what is there.
+    /// Returns indexes into the version's services, with the services.
     fn ring(&self, version: usize, group: usize) -> impl Iterator<Item = (usize, ServiceLocation)> {
         let services = self.services(version);
         let count = services.len();
@@ -51,7 +53,7 @@ impl Plan {
             .collect()
     }
 
-    /// Which services of a version are none of `whole`.
+    /// Returns the services of a version that are not `whole`.
     pub(super) fn without(
         &self,
         version: usize,
@@ -63,7 +65,7 @@ impl Plan {
     }
 }
 
-/// What was pushed by one version: each service of a group has all of it, but those in `without`.
+/// The pushes by one version: each service of a group has all of it, except those in `without`.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) version: usize,
@@ -84,7 +86,7 @@ impl Part {
     }
 }
 
-/// A map output that Spark accepted: what its `MapStatus` says.
+/// A map output that Spark accepted: the content of its `MapStatus`.
 #[derive(Clone, Debug)]
 pub(super) struct Output {
     pub(super) map_id: i64,
@@ -94,7 +96,7 @@ pub(super) struct Output {
     pub(super) reduces: BTreeSet<u32>,
 }
 
-/// The one shuffle of a run, in one epoch, at one service.
+/// The address of the only shuffle of a run, in one generation, at one service.
 pub(super) fn key(service: ServiceLocation, generation: i32) -> ShuffleAddress {
     let app = AppId::new("app-20261122-0001");
     let shuffle = ShuffleKey {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A reader of all partitions: which service it asks for what, and when it says that something is lost
-//! (`WantedSegments`, `SourceLayouts`, `PartitionPick`).
+//! A reader of all partitions: which service it asks, and when it reports a loss (`WantedSegments`,
+//! `SourceLayouts`, `PartitionPick`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use super::host::{Host, ServiceLocation};
 use super::plan::{Output, Plan, key};
 use crate::dice::Dice;
 
-/// What was read: by map index, partition and number in the block.
+/// The segments that were read, by map index, partition and number in the block.
 pub(super) type Content = BTreeMap<(u32, u32, u32), Bytes>;
 
 /// Why not all was read.
@@ -56,7 +56,7 @@ impl Reader<'_> {
         Ok(content)
     }
 
-    /// Map index and attempt of the blocks of a partition.
+    /// Returns map index and attempt of the blocks of a partition.
     fn wanted(&self, reduce: u32) -> BTreeMap<u32, &Output> {
         let outputs = (0..).zip(self.outputs);
         outputs
@@ -99,7 +99,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Of each group that has something, one service that has all of it.
+    /// Returns one service for each group with data, which has all of its data.
     fn sources(
         &mut self,
         reduce: u32,
@@ -126,7 +126,7 @@ impl Reader<'_> {
         Ok(sources)
     }
 
-    /// Who was stopped will be started again, with what it had: it is waited for.
+    /// A service that was stopped will start again, with its data: the reader waits for it.
     fn loss(&self, replicas: &[ServiceLocation]) -> Loss {
         let comes_back = |service: &ServiceLocation| {
             let host = self.hosts.get(service.host);
@@ -217,7 +217,8 @@ impl Reader<'_> {
     }
 }
 
-/// The segments of a block are there from the first one to the one that says that it is the last.
+/// Returns true if all segments of the block are there, from the first to the one that is marked as
+/// the last.
 fn is_whole(content: &Content, map: u32, reduce: u32) -> bool {
     let block = content.range((map, reduce, 0)..=(map, reduce, u32::MAX));
     let sequences: Vec<u32> = block.map(|((.., sequence), _)| *sequence).collect();
@@ -229,7 +230,7 @@ fn is_whole(content: &Content, map: u32, reduce: u32) -> bool {
     numbers.into_iter().all(|(wanted, found)| wanted == *found) && *last == end
 }
 
-/// A stream whose handle came back; one whose answer was lost is opened again.
+/// Returns a stream whose handle came back; one whose answer was lost is opened again.
 fn opened(host: &mut Host, fetch: &FetchSegments) -> Option<StreamHandle> {
     match host.world.rpc(1, &fetch.to_bytes())? {
         lodestone_server::handler::Answer::Response(bytes) => StreamHandle::from_bytes(&bytes).ok(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A map attempt: it pushes batch after batch, goes elsewhere with what is refused, and commits
-//! (`AttemptPush`, `Shares`).
+//! A map attempt: it pushes batch after batch, sends elsewhere what is refused, and commits
+//! (`AttemptPush`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -24,18 +24,18 @@ const SEGMENTS_MAX: usize = 12;
 /// Segments that are sent together.
 const BATCH_SEGMENTS_MAX: usize = 4;
 
-/// What is at one service.
+/// The ledger of one service.
 #[derive(Debug, Default)]
 struct ServiceLedger {
     ledger: Ledger,
     is_spoiled: bool,
 }
 
-/// What became of a batch at one service.
+/// The outcome of a batch at one service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Taken,
-    /// So many of its segments are there.
+    /// This many of its segments are there.
     Refused(usize),
     Lost,
 }
@@ -54,8 +54,8 @@ impl SimSegment {
     }
 }
 
-/// Segments of these partitions and bytes. The last one of each block says so, or one without bytes that
-/// comes after all others does.
+/// Returns segments of these partitions and bytes. The last one of each block is marked, or one
+/// without bytes that comes after all others.
 fn numbered(parts: Vec<(u32, Bytes)>, dice: &mut Dice) -> Vec<SimSegment> {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
     let mut segments = Vec::new();
@@ -83,7 +83,7 @@ fn numbered(parts: Vec<(u32, Bytes)>, dice: &mut Dice) -> Vec<SimSegment> {
     segments
 }
 
-/// How an attempt goes on.
+/// How an attempt continues.
 #[derive(Debug)]
 pub(super) enum State {
     Pushes,
@@ -95,7 +95,7 @@ pub(super) enum State {
 pub(super) struct Writer {
     pub(super) map: u32,
     pub(super) map_id: i64,
-    /// What it pushes, by its numbers.
+    /// The segments that it pushes, by their numbers.
     pub(super) segments: Vec<SimSegment>,
     plan: Plan,
     next: usize,
@@ -148,7 +148,8 @@ impl Writer {
         }
     }
 
-    /// Sends segments by the newest version, cut where the group changes. False: it cannot go on.
+    /// Sends segments by the newest version, cut where the group changes. Returns false if the
+    /// attempt cannot continue.
     fn dispatch(&mut self, range: Range<usize>, context: &mut Context<'_>) -> bool {
         let (generation, version) = (self.plan.generation, self.plan.newest());
         let group = |writer: &Self, at: usize| {
@@ -167,7 +168,7 @@ impl Writer {
             }
             start = end;
             if self.plan.generation != generation {
-                // What comes next was cut by a plan that counts no more.
+                // The next segments were cut by a plan that does not count any more.
                 return self.dispatch(start..range.end, context);
             }
         }
@@ -279,8 +280,8 @@ impl Writer {
         self.ask(generation, service, context) && self.dispatch(rest, context)
     }
 
-    /// Tells of a service that is in trouble, and takes over the plan that is the answer. False: there is
-    /// none, or it counts no more what was taken so far.
+    /// Reports a service in trouble, and uses the plan of the answer. Returns false if there is
+    /// none, or if what was taken so far does not count any more.
     fn ask(
         &mut self,
         generation: i32,
@@ -338,7 +339,7 @@ impl Writer {
         ledger.is_some_and(|ledger| !ledger.is_spoiled && ledger.ledger.segments > 0)
     }
 
-    /// Each group is whole at one of its services.
+    /// Returns true if each group is complete at one of its services.
     fn is_covered(&self) -> bool {
         self.used.iter().all(|(version, group)| {
             let replicas = self.plan.replicas_of(*version, *group);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Register, remove, and the lease: what an application's driver asks for.
+//! Register, remove, and the lease: the requests of an application's driver.
 
 use std::collections::BTreeMap;
 

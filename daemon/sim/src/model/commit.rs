@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Map attempts: what is taken of them, and when it counts.
+//! Map attempts: the segments that are taken of them, and when they count.
 
 use bytes::Bytes;
 use lodestone_model::{Code, Ledger, MapIndex, Mode, ReduceId};
@@ -59,7 +59,7 @@ impl Model {
 }
 
 impl Shuffle {
-    /// Judges what became of a batch: a prefix is taken, once.
+    /// Judges the outcome of a batch: a prefix is taken, once.
     pub(super) fn take(
         &mut self,
         batch: &PushBatch,

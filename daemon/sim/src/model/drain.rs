@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Drain: what is new is refused, what is there stays, and what would be missed is counted.
+//! Drain: new shuffles and segments are refused, existing ones stay, and the data that would be
+//! missed is counted.
 
 use lodestone_model::{Code, Mode};
 use lodestone_server::handler::Answer;
@@ -46,7 +47,7 @@ impl Model {
         }
     }
 
-    /// While it is drained, only what is known may come again.
+    /// While the service is drained, only known shuffles may register again.
     pub(super) fn check_news(&mut self, key: &ShuffleAddress) -> Result<(), Code> {
         match self.draining && self.shuffle(key, Code::UnknownShuffle).is_err() {
             true => Err(Code::Draining),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Executors, which daemon after daemon must know: what the one that lives may know of each, and
-//! what the next one may.
+//! Executors, which each next daemon must know: the registrations of each executor that the running
+//! daemon, or the next one, may have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +16,12 @@ use super::{Model, Trouble, decoded};
 /// The directories of an executor, or nothing if it is not known.
 type Dirs = Option<Vec<String>>;
 
-/// What is possible.
+/// The possible registrations.
 #[derive(Clone, Debug)]
 struct Known {
     now: BTreeSet<Dirs>,
     next: BTreeSet<Dirs>,
-    /// What a troubled start may have left unread. It cannot be told how old it is.
+    /// Registrations that a troubled daemon may not have read. Their age is unknown.
     missed: BTreeSet<Dirs>,
 }
 
@@ -40,7 +40,7 @@ impl Executors {
         self.0.entry(name).or_insert_with(nothing)
     }
 
-    /// A daemon starts. What it could not read it does not know, and leaves for the one after it.
+    /// A daemon starts. It does not know what it could not read, and leaves that for the next one.
     pub(super) fn start(&mut self, is_troubled: bool) {
         for known in self.0.values_mut() {
             known.now.clone_from(&known.next);
@@ -53,7 +53,8 @@ impl Executors {
 }
 
 impl Model {
-    /// A request is about to be carried out: if the daemon dies over it, it may have been, or not.
+    /// A request is about to be carried out: if the daemon dies meanwhile, it may have been carried
+    /// out, or not.
     pub fn ask(&mut self, request: &[u8]) {
         if let Ok(register) = RegisterExecutor::from_bytes(request) {
             let known = self.executors.of(register.app.as_str(), &register.exec_id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fetch: what a layout must show, and which bytes a chunk must have.
+//! Fetch: the segments that a layout must show, and the bytes that a chunk must have.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use lodestone_wire::spark::fetch::StreamHandle;
 use super::refusal::{Judged, agree, refused_or};
 use super::{AttemptState, Laid, Model, Shuffle, Stream};
 
-/// What opening a chunk must lead to.
+/// The right result of opening a chunk.
 #[derive(Debug, PartialEq)]
 pub enum Chunk {
     /// The stream does not give it.
@@ -23,7 +23,7 @@ pub enum Chunk {
     Refused(Code),
     /// Exactly these bytes.
     Bytes(Vec<u8>),
-    /// These bytes, if a failed write took none of them along; or a refusal, with ABORTED.
+    /// These bytes, if a failed write did not drop any of them; or a refusal, with ABORTED.
     Doubtful(Vec<u8>),
 }
 
@@ -65,7 +65,7 @@ impl Model {
             Err(code) => Err(code),
             Ok(shuffle) => chunks.iter().try_for_each(|wanted| {
                 match shuffle.chunk(wanted) {
-                    // Only whoever takes it is told.
+                    // The refusal comes only when the chunk is taken.
                     Chunk::Refused(Code::Aborted) => Ok(()),
                     Chunk::Refused(code) => Err(code),
                     _ => Ok(()),
@@ -90,7 +90,7 @@ impl Model {
         Ok(())
     }
 
-    /// What the next chunk of a stream must be.
+    /// Returns what the next chunk of a stream must be.
     pub fn open_chunk(&mut self, connection: u64, id: i64, index: i32) -> Chunk {
         let stream_key = (connection, id);
         let Some(stream) = self.streams.get_mut(&stream_key) else {
@@ -116,8 +116,8 @@ impl Model {
 }
 
 impl Shuffle {
-    /// Compares a partition's layout with what its attempts committed, and learns which of the segments
-    /// that are not sure are there. Says how many are not.
+    /// Compares a partition's layout with the committed attempts, and finds out which of the unsure
+    /// segments are there. Returns how many are not.
     fn check_partition(&mut self, maps: &Range<u32>, found: &PartitionLayout) -> Judged<u64> {
         let laid = self.laid.entry(found.reduce_id).or_default();
         if laid.is_empty() {
@@ -155,7 +155,7 @@ impl Shuffle {
         Ok(dropped)
     }
 
-    /// What a chunk of a partition must be.
+    /// Returns what a chunk of a partition must be.
     fn chunk(&self, wanted: &WantedChunk) -> Chunk {
         let laid = self.laid.get(&wanted.reduce_id).map(Vec::as_slice);
         let laid = laid.unwrap_or_default();
@@ -189,7 +189,7 @@ impl Shuffle {
     }
 }
 
-/// Each run starts where its first segment is, and ends where the next one is not shown.
+/// Checks that each run starts at its first segment, and ends where the next segment is not shown.
 fn check_runs(laid: &[Laid], is_shown: impl Fn(&Laid) -> bool, found: &PartitionLayout) -> Judged {
     let shown = (0_u32..).zip(laid).filter(|(_, laid)| is_shown(laid));
     let mut expected: Vec<(u32, usize)> = Vec::new();

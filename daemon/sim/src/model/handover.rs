@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a daemon that was stopped, and not killed, leaves to the next one.
+//! The handover of a daemon that was stopped, and not killed.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{Application, Model};
 pub(super) struct Left {
     incarnation: i64,
     applications: BTreeMap<String, Application>,
-    /// Nothing went wrong: the next daemon must go on with all of it.
+    /// Nothing went wrong: the next daemon must take over all of it.
     is_sure: bool,
 }
 
@@ -40,19 +40,20 @@ impl Model {
         self.end();
     }
 
-    /// Something is left for the next daemon.
+    /// Returns true if there is a handover for the next daemon.
     pub fn leaves_something(&self) -> bool {
         !self.left.is_empty()
     }
 
-    /// A start failed, or was killed: what was left may have been used up.
+    /// A daemon failed to start, or was killed meanwhile: the handover may have been used up.
     pub fn doubt_left(&mut self) {
         for left in &mut self.left {
             left.is_sure = false;
         }
     }
 
-    /// Whether a daemon of this name goes on with what was left; if so, whether with all of it.
+    /// Returns whether a daemon with this incarnation takes over a handover, and if so, whether all
+    /// of it.
     pub(super) fn go_on(
         &mut self,
         incarnation: i64,
@@ -70,7 +71,8 @@ impl Model {
         if taken.is_none() && self.left.iter().any(|left| left.is_sure) {
             return breach("what a stopped daemon left was not taken over");
         }
-        // A start that could not look may have left it to the next one. One that could has removed it.
+        // A daemon that could not look may have left it to the next one. One that could has removed
+        // it.
         self.left.retain(|_| is_troubled);
         let Some(left) = taken else {
             return Ok(None);
@@ -83,7 +85,7 @@ impl Model {
         Ok(Some(is_sure))
     }
 
-    /// A shuffle that could not be left, or not be taken over, is not there.
+    /// A shuffle that could not be handed over, or not be taken over, is not there.
     pub fn lost(&mut self, key: &ShuffleAddress) {
         let name = key.shuffle.app.as_str();
         if let Some(application) = self.applications.get_mut(name) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a daemon must answer. It hears every request that the daemon hears, in the same order, and
-//! judges every answer. No files, no memory, no speed: lists of segments.
+//! What a daemon must answer. The model gets every request that the daemon gets, in the same order,
+//! and judges every answer. No files, no memory, no speed: lists of segments.
 //!
-//! The only thing it does not know is which segments of a merged tail a failed write took along. Such
-//! a segment is no longer *sure*: it may be served, whole, or its place is empty for ever. A layout that
-//! omits it says so; one that shows it says that it was there until then. Of remote shuffles nothing is
-//! ever taken along.
+//! The only thing it does not know is which segments of a merged tail a failed write dropped. Such
+//! a segment is no longer *sure*: it may be served, complete, or its slot stays empty. A layout
+//! without it shows that it is gone; a layout with it shows that it was there until then. No
+//! segment of a remote shuffle is ever dropped.
 
 mod application;
 mod commit;
@@ -34,7 +34,7 @@ pub use fetch::Chunk;
 pub use refusal::{Judged, refusal};
 use refusal::{agree, breach, refused_or};
 
-/// What went wrong while a request was carried out.
+/// Trouble while a request was carried out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trouble {
     /// A disk failed to write, or was out of use because it had.
@@ -52,7 +52,7 @@ struct Laid {
     on_file: bool,
     /// False if it has an original, and was not on file when a disk failed.
     sure: bool,
-    /// Its attempt was aborted, or it was dropped: only its place is left.
+    /// Its attempt was aborted, or it was dropped: only its slot is left.
     gone: bool,
 }
 
@@ -63,17 +63,17 @@ struct Shuffle {
     maps: u32,
     partitions: u32,
     format: String,
-    /// By their places.
+    /// By their slots.
     laid: BTreeMap<ReduceId, Vec<Laid>>,
     attempts: BTreeMap<(MapIndex, MapId), Attempt>,
 }
 
-/// A map attempt. What was taken of it counts, whether it is still there or not.
+/// A map attempt. The segments that were taken of it count, whether they are still there or not.
 #[derive(Debug, Default)]
 struct Attempt {
     state: AttemptState,
     ledger: Ledger,
-    /// What was taken of each batch.
+    /// The ledger of the segments that were taken of each batch.
     batches: BTreeMap<u32, Ledger>,
 }
 
@@ -89,7 +89,7 @@ enum AttemptState {
 struct Application {
     attempt: AppAttempt,
     lease_until_ms: u64,
-    /// As it was granted last.
+    /// The length that was granted last.
     lease_ms: u64,
     shuffles: BTreeMap<ShuffleId, Shuffle>,
     /// Removed shuffles, with their newest generation.
@@ -114,16 +114,16 @@ pub struct Model {
     executors: executors::Executors,
     /// Nothing new is taken.
     draining: bool,
-    /// Segments that were dropped, as far as layouts have told.
+    /// Dropped segments that layouts have shown to be gone.
     dropped: u64,
     /// By daemons that were stopped, the last one last.
     left: Vec<handover::Left>,
 }
 
 impl Model {
-    /// A daemon starts. It goes on with what one that was stopped has left, under the same name; or it
-    /// knows nothing but executors, and has a name that no daemon before it had. Says whether it may
-    /// have less than was left.
+    /// A daemon starts. It takes over the handover of one that was stopped, under the same
+    /// incarnation; or it knows nothing but executors, and has an incarnation that no daemon before
+    /// it had. Returns true if it may have less than was handed over.
     pub fn start(&mut self, incarnation: i64, now_ms: u64, is_troubled: bool) -> Judged<bool> {
         self.end();
         self.executors.start(is_troubled);
@@ -153,12 +153,13 @@ impl Model {
         self.streams.retain(|(of, _), _| *of != connection);
     }
 
-    /// Segments that layouts were found to omit, because failed writes had taken them along.
+    /// Returns the number of segments that layouts did not show because failed writes had dropped
+    /// them.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Whether the daemon must hold no shuffle.
+    /// Returns true if the daemon must hold no shuffle.
     pub fn holds_nothing(&self) -> bool {
         self.applications
             .values()
@@ -194,7 +195,7 @@ impl Model {
         keys
     }
 
-    /// Places whose segments are gone: key, partition, place.
+    /// Returns the slots whose segments are gone: key, partition, slot.
     pub fn gone(&self) -> Vec<(ShuffleAddress, ReduceId, u32)> {
         let mut found = Vec::new();
         for (key, _) in self.shuffles() {
@@ -209,7 +210,8 @@ impl Model {
         found
     }
 
-    /// What makes every attempt visible that has neither committed nor been aborted.
+    /// Returns the commits that make every attempt visible that has neither committed nor been
+    /// aborted.
     pub fn commits(&self) -> Vec<CommitMap> {
         let mut commits = Vec::new();
         for (key, _) in self.shuffles() {
@@ -228,7 +230,8 @@ impl Model {
         commits
     }
 
-    /// From now on any segment that has an original, and is not on file, may be gone with its tail.
+    /// From now on any segment that has an original, and is not on file, may have been dropped with
+    /// its tail.
     pub fn doubt(&mut self) {
         let shuffles = self
             .applications
@@ -284,7 +287,8 @@ impl Model {
         }
     }
 
-    /// The shuffle that a key means, or what a request with that key is refused with.
+    /// Returns the shuffle that a key names, or the code with which a request with that key is
+    /// refused.
     fn shuffle(&mut self, key: &ShuffleAddress, removed: Code) -> Result<&mut Shuffle, Code> {
         if key.incarnation != self.incarnation {
             return Err(Code::StaleIncarnation);

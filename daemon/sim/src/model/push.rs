@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Push: which code each segment of a batch must get, and what is there after it.
+//! Push: the code that each segment of a batch must get, and the segments that are there after it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -14,8 +14,8 @@ use super::{Laid, Model, Shuffle, Trouble, decoded};
 use crate::disk::Written;
 
 impl Model {
-    /// Judges a refusal that came before the body: only what can be seen in the request may be
-    /// refused so early.
+    /// Judges a refusal that came before the body: only an error that is visible in the request may
+    /// be refused so early.
     pub fn refused_upload(&self, meta: &[u8], body: &Bytes, answer: &Answer) -> Judged {
         let batch: PushBatch = decoded(meta)?;
         let expected = match batch.key.incarnation == self.incarnation {
@@ -63,7 +63,7 @@ impl Model {
 }
 
 impl Model {
-    /// Hears of writes that worked: segments whose bytes are in them are on file now.
+    /// Takes writes that worked: segments whose bytes are in them are on file now.
     pub fn written(&mut self, writes: &[Written]) {
         for write in writes {
             if let Some(shuffle) = self.shuffle_of(&write.path) {
@@ -85,13 +85,13 @@ impl Model {
     }
 }
 
-/// So many bytes tell one segment from all others.
+/// This many bytes distinguish a segment from all others.
 const UNIQUE_BYTES: usize = 16;
 
 impl Shuffle {
-    /// Looks for segments in what was written. A tail is written as a whole and in order, so what
-    /// stands before a segment that is found there is on file too: also what is too short to be told
-    /// from others.
+    /// Looks for segments in the written bytes. A tail is written as a whole and in order, so all
+    /// segments before one that is found are on file too, also those that are too short to be
+    /// distinguished.
     fn written(&mut self, bytes: &[u8]) {
         let mut waiting: HashMap<&[u8], (ReduceId, usize, &Bytes)> = HashMap::new();
         for (reduce, laid) in &self.laid {
@@ -116,7 +116,7 @@ impl Shuffle {
         }
         for (reduce, last) in found {
             let laid = self.laid.get_mut(&reduce).into_iter().flatten();
-            // Of those that may be gone nobody knows whether they were in the tail.
+            // It is unknown whether segments that may be gone were in the tail.
             for laid in laid.take(last + 1).filter(|laid| laid.sure) {
                 laid.on_file = true;
             }
@@ -154,7 +154,7 @@ pub(super) fn pieces<'a>(batch: &'a PushBatch, body: &'a Bytes) -> impl Iterator
     })
 }
 
-/// What a disk that is full or fails leads to.
+/// Returns true for the codes of a disk that is full or fails.
 pub(super) fn is_disk(code: Code) -> bool {
     matches!(code, Code::DiskFull | Code::DiskFailed | Code::Overloaded)
 }

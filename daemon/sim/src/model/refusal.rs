@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Comparing an answer with what it must be.
+//! Comparing an answer with the right one.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use lodestone_server::handler::Answer;
 use lodestone_wire::Message;
 use lodestone_wire::extension::status::Refused;
 
-/// Nothing, or in words what the daemon must not have done.
+/// Nothing, or a description of the breach.
 pub type Judged<T = ()> = Result<T, String>;
 
 pub(super) fn breach<T>(text: impl Into<String>) -> Judged<T> {
@@ -22,7 +22,7 @@ pub(super) fn agree<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -
     }
 }
 
-/// The decoded answer if there must be one, or nothing if the request was rightly refused.
+/// Returns the decoded answer if there must be one, or nothing if the request was rightly refused.
 pub(super) fn refused_or<M: Message>(
     answer: &Answer,
     incarnation: i64,

@@ -97,14 +97,14 @@ impl Run {
         Ok(())
     }
 
-    /// As long as the daemon does, open files and memory in use are no leak.
+    /// Returns true while the daemon sends a chunk: open files and memory in use are no leak then.
     pub(super) fn sends_a_chunk(&self) -> bool {
         let is_chunk = |pending: &Pending| matches!(pending, Pending::Chunk(_));
         self.pending.iter().any(is_chunk)
     }
 
-    /// What is aborted goes at once, also from under a reader, who finds out by its checksum.
-    /// (Nobody wants what is aborted: Spark never accepted it.)
+    /// Aborted segments go at once, also while a reader has them, which finds this by the checksum.
+    /// (No reader needs them: Spark never accepted the attempt.)
     pub(super) fn forget_open_chunks(&mut self) {
         for pending in &mut self.pending {
             if let Pending::Chunk(chunk) = pending {

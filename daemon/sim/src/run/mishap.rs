@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happens to the machine: time, kills, restarts, broken disks.
+//! Events of the machine: time, kills, restarts, broken disks.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,8 @@ impl Run {
         self.foreign.insert(path, content);
     }
 
-    /// Takes stock after the daemon did something: what went wrong meanwhile, or nothing if it died.
+    /// Takes stock after the daemon did something: returns the trouble meanwhile, or nothing if the
+    /// daemon died.
     pub(super) fn settle(&mut self) -> Judged<Option<Trouble>> {
         if self.world.disk.is_dead() {
             self.count("killed in a disk call");
@@ -48,7 +49,7 @@ impl Run {
         }))
     }
 
-    /// The process is gone, with all that it had in memory and on its connections.
+    /// The process is gone, with all of its memory and connections.
     pub(super) fn die(&mut self) {
         self.trace.record("killed", &[], String::new);
         self.pending.clear();
@@ -268,13 +269,13 @@ impl Run {
         }
     }
 
-    /// What must be true when the daemon holds no shuffle.
+    /// Checks what must be true when the daemon holds no shuffle.
     pub(super) fn check_floor(&mut self) -> Judged {
         if !self.model.holds_nothing() || !self.world.is_up() {
             return Ok(());
         }
         self.count("nothing held");
-        // What is on its way to a reader is held until it has been sent.
+        // Chunks on their way to a reader are held until they were sent.
         if !self.sends_a_chunk() {
             check::no_memory(&self.world)?;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One run: what happens next is drawn from the seed, and everything that happens is judged.
+//! One run: the seed decides the next event, and every event is judged.
 
 mod chunks;
 mod mishap;
@@ -39,14 +39,14 @@ const MEMORY_BYTES: [u64; 4] = [64 << 10, 64 << 10, 256 << 10, 8 << 20];
 /// Uploads and chunks that a daemon works on at a time.
 const PENDING_MAX: usize = 8;
 
-/// What a run does not draw from its seed.
+/// The settings of a run that its seed does not decide.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimSetup {
     /// The seed.
     pub seed: u64,
-    /// What is broken in the daemon.
+    /// The bug in the daemon.
     pub bug: Option<Bug>,
-    /// Whether the events are kept in words.
+    /// True if the events are kept in words.
     pub keeps_story: bool,
 }
 
@@ -55,11 +55,11 @@ pub struct SimSetup {
 pub struct Report {
     /// Its seed.
     pub seed: u64,
-    /// What the daemon must not have done, if it did.
+    /// The breach of the daemon, if there was one.
     pub breach: Option<String>,
     /// Everything that happened.
     pub trace: Trace,
-    /// How often what happened, for a look at what runs reach.
+    /// How often each kind of event happened, to see what runs reach.
     pub tally: BTreeMap<&'static str, u64>,
 }
 
@@ -74,7 +74,7 @@ enum Pending {
     Chunk(OpenChunk),
 }
 
-/// What may go wrong in this run.
+/// The faults that may happen in this run.
 #[derive(Clone, Copy, Debug)]
 struct Climate {
     kills: bool,
@@ -92,7 +92,7 @@ struct Run {
     pending: Vec<Pending>,
     foreign: Foreign,
     trouble_until_ms: u64,
-    /// A disk failed in this life: a file may have stayed that should have gone.
+    /// A disk failed since the daemon started: a file may have stayed that should have gone.
     untidy: bool,
     incarnation: Option<i64>,
     /// By the last call, if all of its writes worked.

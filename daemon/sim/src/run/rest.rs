@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of a run: all is well again, everything that there must be is read, and everything goes.
+//! The end of a run: all faults end, everything that must be there is read, and everything is
+//! removed.
 
 use bytes::Bytes;
 use lodestone_model::AppId;
@@ -16,17 +17,17 @@ use crate::check;
 use crate::client::{EXECUTOR_ROOT, every_executor};
 use crate::network::{Envelope, Packet};
 
-/// A start may be killed, or meet a fault that was announced: the next one is not.
+/// A daemon may be killed while it starts, or meet an announced fault: the next one does not.
 const STARTS_MAX: usize = 3;
 
-/// Longer than a bad disk is left alone.
+/// Longer than a bad disk is out of use.
 const REST_MS: u64 = 6_000;
 
 /// The connection of the last reader.
 const LAST: u64 = 99;
 
 impl Run {
-    /// Nothing goes wrong any more, and what is on its way arrives.
+    /// Nothing goes wrong any more, and messages on their way arrive.
     pub(super) fn come_to_rest(&mut self) -> Judged {
         self.mend();
         self.world.clock.advance_ms(REST_MS);
@@ -57,7 +58,8 @@ impl Run {
         }
     }
 
-    /// Commits every attempt, reads every segment of every shuffle, and those that must not be there.
+    /// Commits every attempt, reads every segment of every shuffle, and asks for those that must
+    /// not be there.
     pub(super) fn read_everything(&mut self) -> Judged {
         for commit in self.model.commits() {
             self.ask(&commit.to_bytes())?;
@@ -99,7 +101,8 @@ impl Run {
         Ok(())
     }
 
-    /// Ends every application, and the daemon; starts another one, and looks for what was left.
+    /// Ends every application, and the daemon; starts another one, and looks for files that were
+    /// left.
     pub(super) fn clear_up(&mut self) -> Judged {
         for question in every_executor() {
             self.ask(&question)?;
@@ -110,7 +113,7 @@ impl Run {
         check::no_open_files(&self.world)?;
         self.stop()?;
         self.start()?;
-        // A start that could not read its directories may have left something to this one.
+        // A daemon that could not read its directories may have left something to this one.
         self.end_applications()?;
         self.stop()?;
         check::leftovers(&self.world, None, &self.foreign)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happened in a run: a hash of all of it, and on request the story.
+//! The events of a run: a hash of all of them, and on request the story.
 
 use std::fmt::Debug;
 
@@ -18,7 +18,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// A trace that only hashes, or one that tells the story too.
+    /// Returns a trace that only hashes, or one that keeps the story too.
     pub fn new(keeps_story: bool) -> Self {
         Self {
             hash: 0xcbf2_9ce4_8422_2325,
@@ -27,9 +27,9 @@ impl Trace {
         }
     }
 
-    /// Notes an event and the bytes that came with it. The words are for the story alone.
+    /// Records an event and its bytes. Only the story needs the words.
     pub fn record(&mut self, event: &str, bytes: &[u8], words: impl FnOnce() -> String) {
-        // The checksum stands for long bodies: hashing byte by byte is slow where tests run.
+        // The checksum stands for long bodies: hashing byte by byte is slow in test builds.
         let checksum = crc32c::crc32c(bytes).to_be_bytes();
         for byte in event.as_bytes().iter().chain(&checksum) {
             self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -50,7 +50,7 @@ impl Trace {
         self.events
     }
 
-    /// The last events in words, if the trace tells the story.
+    /// Returns the last events in words, if the trace keeps the story.
     pub fn last(&self, count: usize) -> &[String] {
         let story = self.story.as_deref().unwrap_or_default();
         story

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Three services and one remote shuffle: what the clients' rules promise, and that mistakes in them are
-//! found.
+//! Three services and one remote shuffle: the promises of the clients' rules, and the discovery of
+//! mistakes in them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use lodestone_store::{OsRandom, Random as _};
 const FIXED: u64 = 1000;
 const FRESH: u64 = 300;
 
-/// What the fixed seeds must have seen.
+/// The events that the fixed seeds must have seen.
 const REACHED: [&str; 13] = [
     "attempt committed",
     "attempt given up",
@@ -68,8 +68,8 @@ fn every_planted_mistake_of_clients_is_found_by_what_it_does_wrong() {
     }
 }
 
-/// The ledger was compared, and after that one of several segments of a block goes: only its reader is left
-/// to see that.
+/// One of several segments of a block is lost after the ledger was compared: only its reader can
+/// find this.
 #[test]
 fn a_segment_that_a_service_loses_after_the_commit_is_missed_by_readers_and_never_overlooked() {
     let mut missed = 0;

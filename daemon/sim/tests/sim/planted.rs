@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Each planted bug is found, within so many seeds, by what it does wrong.
+//! Each planted bug is found, within a number of seeds, by what it does wrong.
 
 use lodestone_sim::planted::Bug;
 use lodestone_sim::run::{SimSetup, run};
 use lodestone_store::PlantedBug;
 
-/// The seed that finds a bug, and what it says.
+/// Returns the seed that finds a bug, and the description of the breach.
 fn caught(bug: Bug, seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| {
         let setup = SimSetup {
@@ -17,7 +17,8 @@ fn caught(bug: Bug, seeds: u64) -> Option<(u64, String)> {
     })
 }
 
-/// Seeds that it may take, and what it may be found by: parts of what is said.
+/// Returns the number of seeds that it may take, and parts of the descriptions by which it may be
+/// found.
 fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
     match bug {
         Bug::Store(PlantedBug::DroppedShown) => (500, &["no chunk", "cannot be read", "chunk"]),

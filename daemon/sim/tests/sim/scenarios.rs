@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What must never go wrong again, each by its name. The model judges every answer here too; what a
-//! scenario asserts itself is what a user would lose.
+//! Breaches that must never happen again, each by its name. The model judges every answer here too;
+//! a scenario itself asserts what a user would lose.
 
 use bytes::Bytes;
 use lodestone_model::{
@@ -30,7 +30,7 @@ const ALL_MAPS: u32 = i32::MAX.unsigned_abs();
 /// No room for a large segment.
 const LITTLE_MEMORY: u64 = 256 << 10;
 
-/// A segment of this size goes to disk at once, with what is in memory before it.
+/// A segment of this size goes to disk at once, after the tail before it.
 const LARGE: usize = 300_000;
 
 /// A daemon, a client, and the model between them.
@@ -145,7 +145,7 @@ impl Scene {
         Ok(segments.map(|segment| segment.map_index.0).collect())
     }
 
-    /// The segments that partition 0 shows, by their places.
+    /// Returns the segments of partition 0 that are shown, by their slots.
     fn runs(&mut self, key: &ShuffleAddress) -> Result<Vec<LaidRun>, Code> {
         let layout = SegmentLayout {
             key: key.clone(),
@@ -371,8 +371,8 @@ fn a_write_torn_in_the_middle_costs_its_own_segment_and_no_other() {
     assert_eq!(scene.read(&key).unwrap(), [[1; LARGE], [3; LARGE]].concat());
 }
 
-/// A reader that was shown a segment, and comes for it when it is gone: only its chunk is refused, and the
-/// others have their places.
+/// A reader knows a segment, and asks for it when it is gone: only its chunk is refused, and the
+/// others keep their slots.
 #[test]
 fn what_is_dropped_after_its_commit_is_refused_by_itself_and_the_rest_is_read() {
     let mut scene = Scene::new();
@@ -477,7 +477,7 @@ fn commit_of(batch: &PushBatch) -> CommitMap {
     }
 }
 
-/// A push whose answer nobody hears.
+/// A push whose answer is lost.
 fn push_unjudged(scene: &mut Scene, key: &ShuffleAddress, map: u32, bytes: &Bytes) {
     let batch = one_segment(key, map, bytes);
     let admitted = scene.world.admit(CONNECTION, &batch.to_bytes(), bytes);

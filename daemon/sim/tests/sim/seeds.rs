@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many runs. `LODESTONE_SEED=n` replays one and tells its story.
+//! Many runs. `LODESTONE_SEED=n` replays one and prints its story.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use lodestone_store::{OsRandom, Random as _};
 const FIXED: u64 = 2_500;
 const FRESH: u64 = 500;
 
-/// What a simulation that is worth its name comes to.
+/// The events that the simulation must reach.
 const REACHED: [&str; 35] = [
     "OK",
     "DUPLICATE",

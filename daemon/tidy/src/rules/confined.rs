@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What may stand only in some places, or only so often.
+//! Calls that are allowed only in some files, or only a number of times.
 
 use super::leftovers::starts_word;
 use crate::breach::Breach;
 use crate::mask::Language;
 use crate::repository::{File, Repository, Source};
 
-/// A call of the daemon's production code that has its place. Clippy forbids the calls that have none.
+/// A call that production code of the daemon may make only in some files. Clippy forbids the calls
+/// that it may make nowhere.
 struct Confined {
     call: &'static str,
     /// Path prefixes where it may stand.
@@ -14,8 +15,8 @@ struct Confined {
     advice: &'static str,
 }
 
-/// Reading the configuration once before the daemon serves, and the announce file, are no data path; `bench` and
-/// `sort` are programs of their own, which no daemon runs.
+/// Reading the configuration once before the daemon serves, and the announce file, are no data
+/// path; `bench` and `sort` are programs of their own, which no daemon runs.
 const DISK: &[&str] = &[
     "daemon/store/src/fs/",
     "daemon/server/src/config",

@@ -47,7 +47,7 @@ pub(super) fn links(repository: &Repository) -> Vec<Breach> {
     found
 }
 
-/// Tests that a table of `docs/` names in a column `tests`: each must be there, by this name.
+/// Tests that a table of `docs/` names in a column `tests`: each must exist, with this name.
 pub(super) fn named_tests(repository: &Repository) -> Vec<Breach> {
     let mut found = Vec::new();
     for page in pages(repository).filter(|page| page.path.starts_with("docs/")) {

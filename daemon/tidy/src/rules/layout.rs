@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! ARCHITECTURE.md tells the truth about files.
+//! The files that ARCHITECTURE.md names exist.
 
 use crate::breach::Breach;
 use crate::repository::Repository;
@@ -87,7 +87,7 @@ fn cells(row: &str) -> impl Iterator<Item = &str> {
     row.trim().trim_matches('|').split('|').map(str::trim)
 }
 
-/// What stands between back-ticks.
+/// Returns the texts between back-ticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What should not have been committed.
+//! Text that should not have been committed.
 
 use crate::breach::Breach;
 use crate::mask::Language;
 use crate::repository::{File, Repository, Source};
 
 const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
-/// Code that nobody leaves on purpose, where no linter says so: where, what, and what to do instead. (Clippy's
-/// `allow_attributes` does not look at the attributes of a whole file.)
+/// Code that is left over by mistake, and that no linter finds: language, call, and advice.
+/// (Clippy's `allow_attributes` does not look at the attributes of a whole file.)
 const CALLS: [(Language, &str, &str); 4] = [
     (
         Language::Rust,
@@ -88,7 +88,7 @@ pub(super) fn code(repository: &Repository) -> Vec<Breach> {
     found
 }
 
-/// Whether `wanted` stands in `code`, not as the end of a longer word.
+/// Returns true if `wanted` is in `code`, not as the end of a longer word.
 pub(super) fn starts_word(code: &str, wanted: &str) -> bool {
     code.match_indices(wanted).any(|(at, _)| {
         let before = code[..at].chars().next_back();

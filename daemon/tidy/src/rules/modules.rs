@@ -12,7 +12,7 @@ const RULE: &str = "module cycle";
 /// Crates whose top-level modules form layers.
 const LAYERED: [&str; 3] = ["daemon/model", "daemon/store", "daemon/wire"];
 
-/// The uses of one top-level module by another, and where the first one stands.
+/// The uses of one top-level module by another, and the position of the first one.
 type Uses = BTreeMap<(String, String), (String, usize)>;
 
 /// No top-level module of a layered crate uses itself through others. Tests may use what they like, and

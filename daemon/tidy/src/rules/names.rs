@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names that say nothing.
+//! Names without a meaning.
 
 use crate::breach::Breach;
 use crate::repository::Repository;
@@ -8,7 +8,7 @@ const BANNED: [&str; 12] = [
     "util", "utils", "utility", "common", "commons", "helper", "helpers", "misc", "stuff",
     "manager", "managers", "impl",
 ];
-/// Spark's own word for what the class extends.
+/// Spark's own word for the class that ours extends.
 const SPARKS_WORD: &str = "shuffle_manager";
 const RULE: &str = "empty name";
 const TYPE_KEYWORDS: [&str; 8] = [

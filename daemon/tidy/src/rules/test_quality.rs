@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tests that wait for luck, assert nothing, or do not say what they assert.
+//! Tests that wait for luck, assert nothing, or have a name that does not say what they assert.
 
 use super::leftovers::starts_word;
 use crate::breach::Breach;

@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs the work, and tells the most bytes that it held at once.
+/// Runs the work, and returns the most bytes that it held at once.
 pub(crate) fn most_held_by<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     PEAK.set(before);
