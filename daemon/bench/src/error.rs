@@ -146,7 +146,7 @@ pub enum LinkError {
     #[error("the connection broke: {0}")]
     Socket(#[from] io::Error),
     /// No frame of the protocol.
-    #[error("what the server sent is no frame: {0}")]
+    #[error("the server sent bytes that are no frame: {0}")]
     Frame(#[from] FrameError),
     /// A frame, with the wrong thing in it.
     #[error("the server is wrong: {0}")]

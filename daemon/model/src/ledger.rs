@@ -50,7 +50,8 @@ fn hash(reduce: ReduceId, segment: &LaidSegment) -> u64 {
     .fold(0, |sofar, word| mix(sofar ^ word))
 }
 
-/// One step of SplitMix64 from the state `word`: each bit of the input changes half of the output's.
+/// One step of SplitMix64 from the state `word`: each bit of the input changes half of the
+/// output's.
 pub fn mix(word: u64) -> u64 {
     let z = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -88,7 +88,7 @@ pub async fn run(
                 break;
             }
             () = &mut idle => {
-                tracing::info!("nobody was connected for the time of idle-exit");
+                tracing::info!("no connection for the time of idle-exit");
                 break;
             }
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,

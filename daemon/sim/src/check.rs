@@ -33,7 +33,7 @@ pub fn leftovers(world: &World, own: Option<i64>, foreign: &Foreign) -> Result<(
                 .as_ref()
                 .is_some_and(|own| path.starts_with(dir.join(own)));
             if !holds_foreign && !is_own && !is_crumb(world, dir, &path) {
-                return Err(format!("{} is left of an earlier life", path.display()));
+                return Err(format!("{} is left of an earlier daemon", path.display()));
             }
         }
     }

@@ -89,7 +89,8 @@ fn parts_in_a_row_are_the_records_of_one_file() {
     assert!(bytes(&one).ends_with(&bytes(&later)));
 }
 
-/// A million records are two pieces. The sum is known from gensort, and from Hadoop's TeraGen and TeraValidate.
+/// A million records are two pieces. The sum is known from gensort, and from Hadoop's TeraGen and
+/// TeraValidate.
 #[test]
 fn one_file_by_several_threads_is_that_of_one_thread_and_has_the_published_checksum() {
     let folder = tempfile::tempdir().unwrap();
@@ -248,7 +249,7 @@ fn keys_that_are_there_twice_are_counted_over_the_ends_of_pieces_and_files() {
 }
 
 #[test]
-fn what_holds_no_whole_records_gets_no_verdict() {
+fn a_file_of_incomplete_records_gets_no_verdict() {
     let folder = tempfile::tempdir().unwrap();
     let cut = folder.path().join("cut");
     fs::write(&cut, [0; 250]).unwrap();

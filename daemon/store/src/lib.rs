@@ -10,10 +10,10 @@
 //! <dir>/lodestone-<incarnation>/                    one per disk and incarnation
 //!   <application>-s<shuffle>-m<generation>-<n>/     one per registered generation
 //!     spill.data                                    whole segments of many partitions
-//!     <reduceId>.data                               the segments of one partition that became large
-//!   executors-<n>                                   executors that registered with Spark's own protocol
+//!     <reduceId>.data                               segments of one large partition
+//!   executors-<n>                                   executors of Spark's own protocol
 //!   handover                                        remote shuffles of a daemon that was stopped
-//! <parent of localDir>/<mergeDir>/<00..3f>/         Spark's own push: Spark defines names and paths
+//! <parent of localDir>/<mergeDir>/<00..3f>/         Spark's own push, Spark's names and paths
 //!   shuffleMerged_<app>_<shuffle>_<generation>_<reduce>.data|.index|.meta
 //! ```
 //!

@@ -151,7 +151,8 @@ impl Source {
     }
 }
 
-/// A line is prose when no code stands in it, and what does is a comment or, in Python, a text that takes whole lines.
+/// A line is prose when no code stands in it, and what does is a comment or, in Python, a text that
+/// takes whole lines.
 fn prose_lines(code: &str, texts: &str, comments: &str) -> Vec<bool> {
     let has = |line: &str| !line.trim().is_empty();
     code.lines()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sizes and times with their unit: `512MiB`, `1g`, `60s`. The daemon and `lodestone-bench` read them
-//! here, so that a unit has one meaning.
+//! Sizes and times with their unit: `512MiB`, `1g`, `60s`. The daemon and `lodestone-bench` read
+//! them here, so that a unit has one meaning.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ const TIMES: [(&str, u64); 5] = [
     ("h", 3_600_000),
 ];
 
-/// Bytes: a number with a unit, as in Spark's settings: all units are powers of 1024. At most 8 EiB, which
-/// signed fields of messages can hold.
+/// Bytes: a number with a unit, as in Spark's settings: all units are powers of 1024. At most 8
+/// EiB, which signed fields of messages can hold.
 pub fn size(text: &str) -> Result<u64, String> {
     let hint = || format!("`{text}` is no size: write it as in 512MiB or 1g");
     let lower = text.to_ascii_lowercase();

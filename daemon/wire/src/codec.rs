@@ -2,8 +2,8 @@
 //! The primitives: what a field is, and the macros that make a message of fields.
 //!
 //! A message is declared once, as a struct whose fields stand in wire order; the declaration is the
-//! byte format. `record!` makes a struct that can be a field of others, `message!` one with a type id.
-//! `fields!`, `number!` and `byte!` say how a type of the model stands on the wire.
+//! byte format. `record!` makes a struct that can be a field of others, `message!` one with a type
+//! id. `fields!`, `number!` and `byte!` say how a type of the model stands on the wire.
 
 mod declare;
 
@@ -12,8 +12,8 @@ use lodestone_model::BadAppId;
 
 pub(crate) use declare::{byte, fields, message, named_byte, number, record};
 
-/// Most bytes of memory that decoding takes per byte of payload. The worst case is an array of empty
-/// strings: four bytes on the wire, a 24-byte `String` in memory, and growth that doubles.
+/// Most bytes of memory that decoding takes per byte of payload. The worst case is an array of
+/// empty strings: four bytes on the wire, a 24-byte `String` in memory, and growth that doubles.
 pub const MAX_AMPLIFICATION: usize = 12;
 
 /// Elements for which an array reserves memory before it has decoded the first one.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The extension's messages against `protocol/vectors/extension-messages.txt`, which the JVM tests read
-//! too. `LODESTONE_BLESS=1 cargo test -p lodestone-wire` rewrites the file after a deliberate change.
+//! The extension's messages against `protocol/vectors/extension-messages.txt`, which the JVM tests
+//! read too. `LODESTONE_BLESS=1 cargo test -p lodestone-wire` rewrites the file after a deliberate
+//! change.
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 mod vectors;
@@ -574,8 +575,8 @@ fn drains(book: &mut Book) {
     );
     book.add(
         "edges",
-        "incarnation=-1 draining=false shuffles=2147483647 applications=0 bytes=9223372036854775807 \
-         unwrittenBytes=0 executors=2147483647 leaseLeftMs=0",
+        "incarnation=-1 draining=false shuffles=2147483647 applications=0 \
+         bytes=9223372036854775807 unwrittenBytes=0 executors=2147483647 leaseLeftMs=0",
         Holdings {
             incarnation: -1,
             held: HeldData {

@@ -219,7 +219,8 @@ proptest! {
             reduce_id: ReduceId(reduce_id), maps: maps.clone(), bytes: 7,
         };
         let message = spark::finalize::MergeStatuses {
-            shuffle_id: ShuffleId(1), shuffle_merge_id: GenerationId(0), partitions: vec![status(0), status(1)],
+            shuffle_id: ShuffleId(1), shuffle_merge_id: GenerationId(0),
+            partitions: vec![status(0), status(1)],
         };
         let decoded = spark::finalize::MergeStatuses::from_bytes(&message.to_bytes()).unwrap();
         prop_assert_eq!(decoded, message);
@@ -231,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn small_numbers_in_random_places_are_decoded_within_bounds(
+    fn small_numbers_at_random_offsets_are_decoded_within_bounds(
         // Mostly zeros with a few small bytes: counts and lengths that are plausible.
         bytes in vec(prop_oneof![6 => Just(0u8), 2 => 0..8u8, 1 => any::<u8>()], 0..2000),
     ) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Spark's messages against bytes that Spark's own classes made: `protocol/vectors/spark-messages.txt`.
+//! Spark's messages against bytes that Spark's own classes made:
+//! `protocol/vectors/spark-messages.txt`.
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 mod vectors;

@@ -36,10 +36,11 @@ pub enum BenchVerb {
     /// Sockets to files in large writes, and files to sockets with sendfile. A bound for the other
     /// verbs; --server limit measures it beside other servers.
     Limit(LimitArgs),
-    /// The table of Magnet's paper (section 5.2.1): push and fetch with blocks of 10 KB, 100 KB and 1 MB
+    /// The table of Magnet's paper (section 5.2.1): push and fetch with blocks of 10 KB, 100 KB and
+    /// 1 MB
     ///
-    /// Several servers side by side in one run, in turn, with medians, spread and ratios.
-    /// Example: lodestone-bench table --server lodestone --server spark=$SPARK_HOME/jars --server limit
+    /// Several servers side by side in one run, in turn, with medians, spread and ratios. Example:
+    /// lodestone-bench table --server lodestone --server spark=$SPARK_HOME/jars --server limit
     Table(TableArgs),
     /// The bare loop that `limit` measures
     #[command(hide = true)]
@@ -133,8 +134,8 @@ pub(super) struct ServerArgs {
 /// How much work.
 #[derive(Debug, Args)]
 pub(super) struct LoadArgs {
-    /// Size of blocks, such as 10k, or mixed (1 KiB to 1 MiB); several are measured one after the other
-    /// [default: 10000b; table: the sizes of the paper, 10000b,100000b,1000000b]
+    /// Size of blocks, such as 10k, or mixed (1 KiB to 1 MiB); several are measured one after the
+    /// other [default: 10000b; table: the sizes of the paper, 10000b,100000b,1000000b]
     #[arg(long, value_name = "SIZE[,SIZE...]", value_delimiter = ',')]
     pub(super) block: Vec<BlockSize>,
     /// Bytes of all blocks; not used if both --maps and --partitions are given
@@ -164,8 +165,8 @@ pub(super) struct LoadArgs {
     /// Rounds before those, which do not count: Java is slow until it is warm
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(super) warmup: u32,
-    /// Folder for the data of servers and map tasks, in a folder of its own that is deleted at the end
-    /// [default: the system's folder for temporary files]
+    /// Folder for the data of servers and map tasks, in a folder of its own that is deleted at the
+    /// end [default: the system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
     /// Give up when no byte has moved for this many seconds

@@ -249,7 +249,7 @@ impl<'a> Job<'a> {
             return Err(BenchError::Usage(need.to_owned()));
         }
         if load.shuffles > 1 && self.phases.contains(&Phase::FetchOriginals) {
-            let need = "--shuffles is for pushes and for what was merged (fetch --from merged)";
+            let need = "--shuffles is for pushes and for merged blocks (fetch --from merged)";
             return Err(BenchError::Usage(need.to_owned()));
         }
         if load.shuffles > self.connections {

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_those_of_what_was_recorded() {
+    fn percentiles_are_those_of_the_recorded_times() {
         let latencies = Latencies::default();
         for micros in 1..=10_000 {
             latencies.record(Duration::from_micros(micros * 100));

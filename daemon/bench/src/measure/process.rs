@@ -136,7 +136,7 @@ mod tests {
         "rchar: 1\nwchar: 2\nsyscr: 30\nsyscw: 40\nread_bytes: 4096\nwrite_bytes: 8192\n";
 
     #[test]
-    fn what_proc_says_is_read_as_it_is_meant() {
+    fn the_files_of_proc_are_read_right() {
         let usage = parse(STAT, STATUS, IO).unwrap();
         let ticks = rustix::param::clock_ticks_per_second() as f64;
         assert_eq!(usage.cpu_seconds, 200.0 / ticks);

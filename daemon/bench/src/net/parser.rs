@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames out of pieces of a connection's bytes. Chunks are handed on while they arrive, so that a thousand
-//! connections do not keep a thousand chunks in memory.
+//! Frames out of pieces of a connection's bytes. Chunks are handed on while they arrive, so that a
+//! thousand connections do not keep a thousand chunks in memory.
 
 use bytes::{Buf, BytesMut};
 use lodestone_wire::frame::ChunkId;

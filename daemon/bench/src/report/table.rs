@@ -127,7 +127,7 @@ fn merging(merged: &Summary, report: &Report) -> Option<String> {
     let originals = report.summary.iter().find(is_same)?;
     let ratio = originals.seconds.median / merged.seconds.median;
     Some(format!(
-        "{}, {}: fetching the originals took {ratio:.2} x the time of fetching what was merged",
+        "{}, {}: fetching the originals took {ratio:.2} x the time of fetching merged blocks",
         merged.block, merged.server
     ))
 }
@@ -153,8 +153,8 @@ fn what_came(one: &Measured, after: &Aftermath) -> String {
     let (at, megabytes) = (after.after_seconds, after.bytes_before as f64 / 1e6);
     if let Some(paused) = after.paused_seconds {
         return format!(
-            "{server}, {phase}: stood still for {paused:.1} s after {at:.2} s and {megabytes:.0} MB; \
-             nothing was lost, the longest answer took {:.0} ms",
+            "{server}, {phase}: stood still for {paused:.1} s after {at:.2} s and {megabytes:.0} \
+             MB; nothing was lost, the longest answer took {:.0} ms",
             one.latency.max_ms
         );
     }
@@ -176,7 +176,7 @@ fn what_came(one: &Measured, after: &Aftermath) -> String {
             one.blocks
         ),
         _ => format!(
-            "{} of {} blocks ({lost:.0} MB) had come back whole",
+            "{} of {} blocks ({lost:.0} MB) had come back complete",
             one.blocks, one.planned_blocks
         ),
     };

@@ -21,7 +21,8 @@ const MAX_BLOCKS: u64 = 1 << 28;
 /// Maps or partitions.
 const MAX_SIDE: u64 = 1 << 20;
 
-/// Smallest and largest of mixed blocks: sizes are spread evenly over the orders of magnitude between.
+/// Smallest and largest of mixed blocks: sizes are spread evenly over the orders of magnitude
+/// between.
 const MIXED_BYTES: (u64, u64) = (1 << 10, 1 << 20);
 
 /// How large blocks are.
@@ -157,8 +158,8 @@ impl Workload {
         };
         if maps > MAX_SIDE || partitions > MAX_SIDE || maps * partitions > MAX_BLOCKS {
             return Err(format!(
-                "{maps} maps x {partitions} partitions are too many: at most {MAX_SIDE} of each and \
-                 {MAX_BLOCKS} blocks; choose larger blocks or a smaller total"
+                "{maps} maps x {partitions} partitions are too many: at most {MAX_SIDE} of each \
+                 and {MAX_BLOCKS} blocks; choose larger blocks or a smaller total"
             ));
         }
         Ok(Self {

@@ -237,7 +237,7 @@ async fn a_server_that_says_nothing_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_port_where_nobody_listens_is_said_so() {
+async fn a_port_without_a_listener_is_reported() {
     let world = World::of(Dialect::Lodestone).await;
     let shuffle = world.shuffle(small(BLOCK)).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `lodestone-bench` as a process: servers that it starts, kills and pauses; its table and its JSON.
+//! `lodestone-bench` as a process: servers that it starts, kills and pauses; its table and its
+//! JSON.
 
 use std::fs;
 use std::path::Path;
@@ -80,7 +81,7 @@ fn a_table_has_every_phase_of_every_server_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_server_that_is_killed_is_reported_with_what_was_lost() {
+fn a_server_that_is_killed_is_reported_with_the_loss() {
     let dir = tempfile::tempdir().unwrap();
     for verb in [&["push"][..], &["fetch", "--from", "merged"]] {
         let report = dir.path().join("killed.json");
@@ -142,7 +143,7 @@ fn original_blocks_are_measured_without_a_push() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_in_a_line() {
+fn impossible_measurements_are_refused_in_a_line() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |arguments: &[&str], words: &str| {
         let (code, stdout, stderr) = bench(dir.path(), arguments);

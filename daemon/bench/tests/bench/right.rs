@@ -61,17 +61,17 @@ async fn shuffles_at_once_each_get_their_own_blocks_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_pushed_in_lodestones_words_comes_back() {
+async fn blocks_pushed_in_lodestones_protocol_come_back() {
     comes_back(Dialect::Lodestone).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_pushed_in_sparks_words_comes_back() {
+async fn blocks_pushed_in_sparks_protocol_come_back() {
     comes_back(Dialect::Spark).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_pushed_to_the_bare_loop_comes_back() {
+async fn blocks_pushed_to_the_bare_loop_come_back() {
     comes_back(Dialect::Bare).await;
 }
 

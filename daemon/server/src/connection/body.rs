@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_agreed_is_kept_and_what_was_used_last() {
+    fn only_the_agreed_memory_is_kept_and_the_last_used_first() {
         let pool = BodyPool::new(8 * MIB);
         let kept = || -> Vec<_> {
             let free = pool.free();

@@ -34,8 +34,8 @@ use writer::Writer;
 /// waits.
 pub const MAX_IN_WORK: usize = 64;
 
-/// A connection that moves no byte for this long, while a frame, a body or an answer is incomplete, is
-/// closed. The same time as Spark's `spark.network.timeout`.
+/// A connection that moves no byte for this long, while a frame, a body or an answer is incomplete,
+/// is closed. The same time as Spark's `spark.network.timeout`.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long answers under way may take after the connection's reader has ended.

@@ -67,7 +67,8 @@ pub enum StreamItem {
 }
 
 impl StreamItem {
-    /// One partition of one map output. Reduce ids come from non-negative 32-bit fields: one more fits.
+    /// One partition of one map output. Reduce ids come from non-negative 32-bit fields: one more
+    /// fits.
     pub fn original(shuffle: ShuffleId, map: MapId, reduce: ReduceId) -> Self {
         StreamItem::Original {
             shuffle,

@@ -67,8 +67,8 @@ struct PushSettings {
 }
 
 impl PushSettings {
-    /// `<class>` or `<class>:<JSON>`. Spark writes two closing braces too many after the JSON, so only its
-    /// first value is read.
+    /// `<class>` or `<class>:<JSON>`. Spark writes two closing braces too many after the JSON, so
+    /// only its first value is read.
     fn of(shuffle_manager: &str) -> Result<Self, Refusal> {
         let none = Self {
             merge_dir: None,
@@ -79,7 +79,7 @@ impl PushSettings {
         };
         let mut values = serde_json::Deserializer::from_str(json).into_iter::<serde_json::Value>();
         let Some(Ok(settings)) = values.next() else {
-            return Err(Code::Malformed.because("what follows the shuffle manager is no JSON"));
+            return Err(Code::Malformed.because("the text after the shuffle manager is no JSON"));
         };
         let text = |name: &str| settings.get(name).and_then(|value| value.as_str());
         let attempt = match text("attemptId").map(str::parse) {

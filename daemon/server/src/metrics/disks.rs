@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_below_a_directory_that_is_a_link_counts_by_either_name() {
+    fn writes_below_a_directory_that_is_a_link_count_by_either_name() {
         let temporary = tempfile::tempdir().unwrap();
         let (real, link) = (temporary.path().join("real"), temporary.path().join("link"));
         let real_fs = Arc::new(lodestone_store::fs::OsFs);

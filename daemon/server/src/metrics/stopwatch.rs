@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Time for histograms. The clock of the store counts milliseconds, which is too coarse here, and no
-//! decision depends on these times.
+//! Time for histograms. The clock of the store counts milliseconds, which is too coarse here, and
+//! no decision depends on these times.
 
 use std::time::Instant;
 

@@ -24,9 +24,10 @@ const END_WITHIN: Duration = Duration::from_secs(30);
 /// Why the service was not drained.
 #[derive(Debug, thiserror::Error)]
 pub enum DrainError {
-    /// Nobody to drain.
+    /// There is no service to drain.
     #[error(
-        "{service}: {source}; name the service with --service HOST:PORT, and run this on its own host"
+        "{service}: {source}; name the service with --service HOST:PORT, and run this on its own \
+         host"
     )]
     Ask {
         /// The service.
@@ -34,10 +35,10 @@ pub enum DrainError {
         /// The error.
         source: AskError,
     },
-    /// It has ended otherwise.
+    /// It ended for another reason.
     #[error(
-        "{service} went away before it was drained ({held}). Start it again on the same directories: what it \
-         left is there if it was stopped, and lost if it was killed"
+        "{service} ended before it was drained ({held}). Start it again on the same directories: its \
+         data is there if it was stopped, and lost if it was killed"
     )]
     Gone {
         /// The service.
@@ -47,9 +48,9 @@ pub enum DrainError {
     },
     /// The time is over.
     #[error(
-        "after {waited} s {service} still holds {held}. It goes on serving, and takes nothing new: run this again \
-         to wait longer, or with --cancel to use it again. Stopping it now loses what it holds, unless it is \
-         started again on the same directories"
+        "after {waited} s {service} still holds {held}. It serves this data, and takes nothing new: \
+         run this again to wait longer, or with --cancel to use the service again. A stop now loses \
+         the data, unless a daemon starts again on the same directories"
     )]
     TimedOut {
         /// The service.
@@ -59,7 +60,7 @@ pub enum DrainError {
         /// What the service holds.
         held: String,
     },
-    /// Somebody cancelled it.
+    /// The drain was cancelled.
     #[error("{0} takes new work again: the drain was cancelled, or the service started again")]
     Cancelled(String),
     /// Stdout is closed.
@@ -185,7 +186,7 @@ impl Draining<'_> {
     fn writing(&self, left: u64) -> String {
         let written = self.first_unwritten.saturating_sub(left);
         let seconds = self.waited().as_secs_f64();
-        let text = format!("writes out what is in memory: {} left", megabytes(left));
+        let text = format!("writes out the data in memory: {} left", megabytes(left));
         match written {
             0 => text,
             _ => {

@@ -56,8 +56,8 @@ pub enum AnnounceError {
     },
     /// The holder of the lock wrote no line.
     #[error(
-        "--announce {path}: another daemon holds this file but is not ready after {} s; look at its log, \
-         or name another file",
+        "--announce {path}: another daemon holds this file but is not ready after {} s; look at \
+         its log, or name another file",
         LINE_TIMEOUT.as_secs(),
         path = path.display()
     )]

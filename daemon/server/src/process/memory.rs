@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_groups_limit_is_left_to_whom_it_was_given() {
+    fn the_limit_of_a_control_group_switches_auto_off() {
         for (own, limits) in [
             ("0::/\n", ("memory.max", "1073741824\n")),
             ("0::/pod/a\n", ("pod/memory.max", "1073741824\n")),

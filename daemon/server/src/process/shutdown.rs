@@ -93,7 +93,9 @@ async fn follow(mut terminate: Signal, mut interrupt: Signal, stop: Stop, log: A
     stop.ask();
     again(&mut terminate, &mut interrupt).await;
     if stop.is_prepared() {
-        tracing::warn!("asked to stop again: closing now; what is left in memory is written then");
+        tracing::warn!(
+            "asked to stop again: closing now; the rest of the memory is written after that"
+        );
         stop.now();
         again(&mut terminate, &mut interrupt).await;
     }

@@ -44,9 +44,9 @@ enum StartError {
     #[error(transparent)]
     Store(#[from] OpenError),
     #[error(
-        "--{key} {address}: the port is taken by another process (`ss -ltnp` shows which); stop it, or \
-         choose another port (0 takes a free one); a daemon that stops keeps its port until all is left to \
-         the next one"
+        "--{key} {address}: the port is taken by another process (`ss -ltnp` shows which); stop it, \
+         or choose another port (0 takes a free one); a daemon that stops keeps its port until the \
+         handover to the next one is complete"
     )]
     PortTaken {
         key: &'static str,

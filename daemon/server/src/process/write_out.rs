@@ -87,7 +87,7 @@ fn write_out(store: &Store, stop: &Stop, progress_out: &watch::Sender<Progress>)
     }
     tracing::info!(
         bytes = first,
-        "writes out what is in memory, and serves meanwhile; asked again it closes at once"
+        "writes out the data in memory, and serves meanwhile; asked again it closes at once"
     );
     stop.prepare();
     progress_out.send_modify(|progress| progress.left = first);
@@ -96,7 +96,7 @@ fn write_out(store: &Store, stop: &Stop, progress_out: &watch::Sender<Progress>)
             Ok(0) => return,
             Ok(written) => written,
             Err(code) => {
-                tracing::warn!(%code, "no disk takes what is in memory");
+                tracing::warn!(%code, "no disk takes the data in memory");
                 return;
             }
         };

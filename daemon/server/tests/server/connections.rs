@@ -57,7 +57,7 @@ fn a_connection_over_the_limit_is_closed_at_once_and_the_others_go_on() {
 }
 
 #[test]
-fn a_reader_that_does_not_read_keeps_nobody_from_reading() {
+fn a_reader_that_does_not_read_does_not_block_the_others() {
     let daemon = Daemon::start(&["--memory", "32MiB"]);
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);

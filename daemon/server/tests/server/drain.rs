@@ -57,7 +57,7 @@ fn registration(key: &ShuffleAddress, num_maps: u32) -> RegisterShuffle {
 }
 
 #[test]
-fn a_drained_service_takes_nothing_new_serves_what_it_has_and_ends_when_that_is_released() {
+fn a_drained_service_takes_nothing_new_serves_its_data_and_ends_when_that_is_released() {
     let mut daemon = Daemon::start(&[]);
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
@@ -90,7 +90,7 @@ fn a_drained_service_takes_nothing_new_serves_what_it_has_and_ends_when_that_is_
 }
 
 #[test]
-fn a_drain_that_ran_out_of_time_says_what_is_held_and_can_be_taken_back() {
+fn a_drain_without_time_left_prints_what_is_held_and_can_be_cancelled() {
     let daemon = Daemon::start(&[]);
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
@@ -110,7 +110,7 @@ fn a_drain_that_ran_out_of_time_says_what_is_held_and_can_be_taken_back() {
 }
 
 #[test]
-fn a_drain_writes_what_is_in_memory_to_disk() {
+fn a_drain_writes_the_memory_to_disk() {
     let daemon = Daemon::start(&["--memory", "64MiB"]);
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);

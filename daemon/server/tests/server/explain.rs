@@ -24,7 +24,7 @@ fn report(app: AppId, ended: bool, report: &str) -> ReportApplication {
 }
 
 #[test]
-fn what_a_driver_reported_can_be_asked_for_after_the_end_of_its_application() {
+fn the_report_of_a_driver_is_available_after_the_end_of_its_application() {
     let daemon = Daemon::start(&[]);
     let mut driver = Client::connect(&daemon);
     let reply: Done = driver.ask(&report(app(), false, "{}"));

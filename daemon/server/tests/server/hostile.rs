@@ -176,7 +176,7 @@ fn names_and_answers_without_measure_are_refused_and_take_no_memory() {
 }
 
 #[test]
-fn random_bytes_harm_nobody_and_take_no_memory() {
+fn random_bytes_do_no_harm_and_take_no_memory() {
     let daemon = Daemon::start(&["--memory", "16MiB"]);
     let mut random = Random::any();
     let mut bystander = Client::connect(&daemon);

@@ -170,7 +170,7 @@ fn without_connections_the_daemon_goes_after_a_while_and_not_before() {
 }
 
 #[test]
-fn a_daemon_that_is_asked_to_stop_answers_what_it_took() {
+fn a_daemon_that_is_asked_to_stop_answers_the_requests_it_took() {
     let mut daemon = Daemon::start(&[]);
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
@@ -296,7 +296,7 @@ fn has_its_log(handle: impl FnOnce(&mut Child), lines: usize) {
 }
 
 #[test]
-fn a_daemon_whose_log_nobody_reads_any_more_goes_on() {
+fn a_daemon_without_a_reader_of_its_log_continues() {
     has_its_log(|child| drop(child.stderr.take()), 3);
 }
 

@@ -123,7 +123,7 @@ fn slots_without_a_segment_are_refused() {
 }
 
 #[test]
-fn what_was_said_to_another_incarnation_is_refused() {
+fn a_request_for_another_incarnation_is_refused() {
     let daemon = Daemon::start(&[]);
     let mut client = Client::connect(&daemon);
     let ours = key(&daemon, 1);

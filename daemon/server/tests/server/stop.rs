@@ -99,7 +99,7 @@ impl Loaded {
     /// Asked to stop, and held up by the disk.
     fn stopping(&self) {
         self.daemon.signal(Signal::TERM);
-        self.daemon.logged("writes out what is in memory");
+        self.daemon.logged("writes out the data in memory");
     }
 
     fn signal_until(&self, text: &str) {
@@ -118,7 +118,7 @@ fn output(client: &mut Client, key: &ShuffleAddress, map: u32, reduce: u32, byte
 }
 
 #[test]
-fn a_job_goes_on_while_the_daemon_that_stops_writes_what_it_has_and_loses_nothing() {
+fn a_job_continues_while_the_daemon_that_stops_writes_its_data_and_loses_nothing() {
     let mut loaded = Loaded::with(Mode::Remote);
     let mut known = Client::connect(&loaded.daemon);
     loaded.stopping();
@@ -154,7 +154,7 @@ fn a_job_goes_on_while_the_daemon_that_stops_writes_what_it_has_and_loses_nothin
 }
 
 #[test]
-fn a_second_signal_closes_at_once_and_what_is_in_memory_is_not_lost_nor_the_port_free_before() {
+fn a_second_signal_closes_at_once_and_writes_the_memory_before_the_port_is_free() {
     let mut loaded = Loaded::with(Mode::Remote);
     let mut client = Client::connect(&loaded.daemon);
     loaded.stopping();

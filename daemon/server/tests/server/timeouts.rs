@@ -42,7 +42,7 @@ fn a_reader_that_stops_reading_is_given_up_and_its_memory_comes_back() {
     let key = daemon.key(1);
     client.ask_for_more_than_sockets_hold(&key);
     daemon.jump_over_idle_time();
-    daemon.wait_for_nobody();
+    daemon.wait_for_no_connections();
     let store = &daemon.service.store;
     store
         .end_application(&key.shuffle.app, AppAttempt::NONE)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Map attempts: they push batch after batch, count what was acknowledged, and commit or abort, sometimes
-//! too early, too late, or twice.
+//! Map attempts: they push batch after batch, count what was acknowledged, and commit or abort,
+//! sometimes too early, too late, or twice.
 
 use std::collections::BTreeSet;
 

@@ -252,7 +252,7 @@ impl Run {
                     .begin_generation(&mut self.hosts, &mut self.dice);
                 Ok(())
             }
-            Err(Loss::Lost) => Err("a reader misses what was not lost".to_owned()),
+            Err(Loss::Lost) => Err("a reader misses data that was not lost".to_owned()),
         }
     }
 

@@ -19,7 +19,7 @@ impl Model {
         }
         let reply: Option<Holdings> = refused_or(answer, self.incarnation, Ok(()))?;
         let Some(reply) = reply else {
-            return breach("nobody is told what is held");
+            return breach("the daemon does not say what it holds");
         };
         agree("incarnation", &reply.incarnation, &self.incarnation)?;
         agree("draining", &reply.held.draining, &self.draining)?;

@@ -69,7 +69,7 @@ impl Model {
             .position(|left| left.incarnation == incarnation);
         let taken = found.map(|at| self.left.remove(at));
         if taken.is_none() && self.left.iter().any(|left| left.is_sure) {
-            return breach("what a stopped daemon left was not taken over");
+            return breach("the handover of a stopped daemon was not taken over");
         }
         // A daemon that could not look may have left it to the next one. One that could has removed
         // it.

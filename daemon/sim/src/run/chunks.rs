@@ -36,7 +36,7 @@ impl Run {
             (Chunk::Closed, Err(NoChunk::Stream(_))) => self.count("chunk of a closed stream"),
             (Chunk::Refused(code), Err(NoChunk::Store(refusal))) if refusal.code == code => {
                 self.count(match code {
-                    Code::Aborted => "chunk of what is gone",
+                    Code::Aborted => "chunk of a segment that is gone",
                     _ => "chunk of a shuffle that is gone",
                 });
             }
@@ -44,7 +44,7 @@ impl Run {
                 self.count("chunk not opened");
             }
             (Chunk::Doubtful(_), Err(NoChunk::Store(refusal))) if refusal.code == Code::Aborted => {
-                self.count("chunk of what was dropped");
+                self.count("chunk of a segment that was dropped");
             }
             (Chunk::Bytes(bytes) | Chunk::Doubtful(bytes), Ok(data))
                 if data.length() == bytes.len() as u64 =>

@@ -91,7 +91,7 @@ impl Run {
             .model
             .start(incarnation, self.world.now_ms(), is_troubled)?;
         if !self.model.holds_nothing() {
-            self.count("went on with what was left");
+            self.count("took over a handover");
         }
         if may_lack {
             self.forget_lost();

@@ -28,7 +28,7 @@ const REACHED: [&str; 13] = [
 ];
 
 #[test]
-fn whatever_happens_to_services_readers_get_what_was_pushed_or_hear_that_it_is_lost() {
+fn whatever_happens_to_services_readers_get_the_pushed_data_or_a_loss_is_reported() {
     let mut tally: BTreeMap<&str, u64> = BTreeMap::new();
     for seed in 0..FIXED {
         let report = run(seed, None);
@@ -52,11 +52,17 @@ fn every_planted_mistake_of_clients_is_found_by_what_it_does_wrong() {
     let expected = [
         (Bug::WithoutIgnored, "a reader"),
         (Bug::MissingTakenForEmpty, "a reader got"),
-        (Bug::ReleasedUnseen, "a reader misses what was not lost"),
-        (Bug::CommitSkipped, "a reader misses what was not lost"),
+        (
+            Bug::ReleasedUnseen,
+            "a reader misses data that was not lost",
+        ),
+        (Bug::CommitSkipped, "a reader misses data that was not lost"),
         (Bug::CopiesReadTwice, "a reader got"),
         (Bug::RegisteredAgain, "a reader"),
-        (Bug::ReleasedUnasked, "a reader misses what was not lost"),
+        (
+            Bug::ReleasedUnasked,
+            "a reader misses data that was not lost",
+        ),
     ];
     for (bug, part) in expected {
         let caught = (0..FIXED).find_map(|seed| Some((seed, run(seed, Some(bug)).breach?)));
@@ -77,7 +83,7 @@ fn a_segment_that_a_service_loses_after_the_commit_is_missed_by_readers_and_neve
         let breach = run(seed, Some(Bug::SegmentForgotten)).breach;
         let breach = breach.unwrap_or_default();
         assert!(!breach.contains("a reader got"), "seed {seed}: {breach}");
-        missed += u64::from(breach.contains("a reader misses what was not lost"));
+        missed += u64::from(breach.contains("a reader misses data that was not lost"));
     }
     assert!(
         missed >= FIXED / 2,

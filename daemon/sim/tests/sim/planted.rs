@@ -41,7 +41,7 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::Store(PlantedBug::AbortedKept) => (500, &["Aborted"]),
         Bug::Store(PlantedBug::BatchTakenTwice) => (50, &["code of what is there", "must be"]),
         Bug::Store(PlantedBug::HandoverBelievedTwice) => {
-            (500, &["a new incarnation", "is left of an earlier life"])
+            (500, &["a new incarnation", "is left of an earlier daemon"])
         }
         Bug::Store(PlantedBug::HandoverWithoutMemory) => (
             100,
@@ -74,7 +74,7 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::TornTailForgotten => (2000, &["other bytes than were pushed", "cannot be read"]),
         Bug::ShortWriteTakenForWhole => (500, &["other bytes than were pushed", "cannot be read"]),
         Bug::MarkerUnchecked => (10, &["is not as it was"]),
-        Bug::LeftoversKept => (10, &["is left of an earlier life"]),
+        Bug::LeftoversKept => (10, &["is left of an earlier daemon"]),
         Bug::LeaseIgnored => (10, &["applications without a lease"]),
         Bug::StreamsShared => (200, &["must be Closed", "no chunk: Stream"]),
         Bug::RemovedFilesKept => (10, &["is left of"]),

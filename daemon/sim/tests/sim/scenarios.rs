@@ -253,7 +253,7 @@ fn a_request_replayed_from_before_the_restart_changes_nothing() {
 }
 
 #[test]
-fn replayed_requests_of_the_same_life_get_the_first_answer_again() {
+fn replayed_requests_of_the_same_incarnation_get_the_first_answer_again() {
     let mut scene = Scene::new();
     let key = scene.key(0);
     scene.register(&key);
@@ -374,7 +374,7 @@ fn a_write_torn_in_the_middle_costs_its_own_segment_and_no_other() {
 /// A reader knows a segment, and asks for it when it is gone: only its chunk is refused, and the
 /// others keep their slots.
 #[test]
-fn what_is_dropped_after_its_commit_is_refused_by_itself_and_the_rest_is_read() {
+fn a_segment_that_is_dropped_after_its_commit_is_refused_alone_and_the_rest_is_read() {
     let mut scene = Scene::new();
     let key = scene.key(0);
     scene.register(&key);
@@ -417,7 +417,7 @@ fn what_is_dropped_after_its_commit_is_refused_by_itself_and_the_rest_is_read() 
 }
 
 #[test]
-fn killed_at_any_disk_call_of_a_push_the_next_life_starts_clean() {
+fn killed_at_any_disk_call_of_a_push_the_next_daemon_starts_clean() {
     for after in 0.. {
         let mut scene = Scene::new();
         let key = scene.key(0);

@@ -34,8 +34,8 @@ const REACHED: [&str; 35] = [
     "chunk not opened",
     "chunk of a closed stream",
     "chunk of a shuffle that is gone",
-    "chunk of what is gone",
-    "chunk of what was dropped",
+    "chunk of a segment that is gone",
+    "chunk of a segment that was dropped",
     "segment dropped",
     "disk call failed",
     "killed in a disk call",
@@ -45,7 +45,7 @@ const REACHED: [&str; 35] = [
     "request lost at a closed port",
     "nothing held",
     "committed what it pushed",
-    "went on with what was left",
+    "took over a handover",
     "lost with a stop",
 ];
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! lodestone-<incarnation>/
-//!   handover     on the first disk: entries, each with its length and checksum; the last one is `End`
+//!   handover     on the first disk: entries with length and checksum; the last one is `End`
 //! ```
 //!
 //! A handover is used once: the daemon removes the file before it uses anything in it. If this

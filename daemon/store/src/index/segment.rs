@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_is_what_is_read() {
+    fn readers_get_the_pushed_segments() {
         let mut segments = Segments::new(Kind::SparkPush);
         segments.push(&segment(3));
         segments.push(&segment(1));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_of_sparks_own_push_is_forgotten_and_its_maps_are_taken_again() {
+    fn dropped_blocks_of_sparks_own_push_are_forgotten_and_taken_again() {
         let mut segments = Segments::new(Kind::SparkPush);
         (0..5).for_each(|map| segments.push(&segment(map)));
         assert_eq!(segments.drop_from(2), 3);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_of_attempts_leaves_its_place_and_nothing_else() {
+    fn a_dropped_segment_of_an_attempt_leaves_only_its_slot() {
         let mut segments = Segments::new(Kind::Merge);
         (0..5).for_each(|map| segments.push(&segment(map)));
         // Bytes of an aborted attempt that a reader still shares are lost with the others.

@@ -366,7 +366,7 @@ impl Partition {
     /// The shared file is removed with the shuffle.
     pub(crate) fn remove(&self, resources: &Resources) {
         // A lost partition still has a file to remove, and memory to give back.
-        let mut inner = self.inner.wait_for_what_is_left();
+        let mut inner = self.inner.wait_even_if_spoiled();
         if inner.phase == Phase::Removed {
             return;
         }

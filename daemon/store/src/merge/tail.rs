@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_readers_have_does_not_keep_a_tail_from_growing() {
+    fn a_tail_grows_while_readers_share_it() {
         let pages = pages();
         let mut tail = Tail::default();
         assert!(tail.try_append(&pages, b"read"));

@@ -34,8 +34,8 @@ fn advise(memory: &mut [MaybeUninit<u8>], advice: libc::c_int) {
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "a call of the C library")]
 pub(crate) fn give_back() {
-    // SAFETY: the call takes no pointer, may be made from any thread at any time, and locks each heap
-    // while it works on it. Memory in use is not touched.
+    // SAFETY: the call takes no pointer, may be made from any thread at any time, and locks each
+    // heap while it works on it. Memory in use is not touched.
     unsafe {
         libc::malloc_trim(0);
     }

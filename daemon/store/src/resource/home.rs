@@ -115,7 +115,7 @@ impl Home {
                 num_maps: *num_maps,
                 shared_ends: shared_ends
                     .iter()
-                    .map(|shared| *shared.end.wait_for_what_is_left())
+                    .map(|shared| *shared.end.wait_even_if_spoiled())
                     .collect(),
             }),
             Self::Spark { .. } => None,

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_budget_is_not_appended() {
+    fn bytes_that_do_not_fit_the_budget_are_not_appended() {
         let (budget, pages) = pages(10 * SMALL_PAGE_BYTES as u64);
         let mut paged = PagedBytes::new(&pages);
         assert!(paged.try_append(&[1; 5_000]));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_counts_as_room_until_it_changes_or_goes() {
+    fn read_bytes_count_as_room_until_they_change_or_go() {
         let (budget, pages) = pages(4 << 20);
         let mut paged = PagedBytes::new(&pages);
         assert!(paged.try_append(&[1; 3 << 20]));

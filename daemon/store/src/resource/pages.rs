@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_nobody_needed_for_half_an_hour_are_given_back() {
+    fn pages_unused_for_half_an_hour_are_given_back() {
         let (_, pages) = pages(64 << 20);
         let append = |bytes: usize| {
             let mut paged = PagedBytes::new(&pages);

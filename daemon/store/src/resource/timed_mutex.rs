@@ -77,7 +77,7 @@ impl<T> TimedMutex<T> {
 
     /// Waits as long as it takes, and ignores a panic of another thread. Use only to discard the
     /// value.
-    pub(crate) fn wait_for_what_is_left(&self) -> TimedGuard<'_, T> {
+    pub(crate) fn wait_even_if_spoiled(&self) -> TimedGuard<'_, T> {
         self.held(self.value.lock())
     }
 
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_in_vain_is_refused_and_the_next_ones_at_once_until_it_is_free() {
+    fn a_thread_that_waits_in_vain_is_refused_and_the_next_ones_at_once_until_the_lock_is_free() {
         let lock = TimedMutex::new(1);
         let (release, wait) = mpsc::channel::<()>();
         let (has, is_held) = mpsc::channel();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_panic_may_have_left_half_changed_is_given_to_nobody_but_who_throws_it_away() {
+    fn a_value_that_a_panic_may_have_left_half_changed_can_only_be_discarded() {
         let lock = TimedMutex::new(1);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let mut held = lock.lock().unwrap();
@@ -185,6 +185,6 @@ mod tests {
         assert_eq!(lock.lock().err(), Some(Code::Internal));
         assert_eq!(lock.wait().err(), Some(Code::Internal));
         assert!(lock.try_lock().is_none());
-        assert_eq!(*lock.wait_for_what_is_left(), 2);
+        assert_eq!(*lock.wait_even_if_spoiled(), 2);
     }
 }

@@ -79,7 +79,7 @@ impl Store {
         for block in blocks {
             let is_block_file = block.starts_with("shuffle") || block.starts_with("rdd_");
             if !is_block_file || !is_path_segment(block) {
-                tracing::warn!(%app, exec, block, "asked to remove what is no block");
+                tracing::warn!(%app, exec, block, "asked to remove a file that is no block");
                 continue;
             }
             match self.resources.fs().remove_file(&dirs.path(block)) {

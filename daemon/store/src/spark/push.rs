@@ -125,11 +125,12 @@ pub(super) fn generation_to_finalize(
     match store.generation(key, Code::UnknownShuffle) {
         Err(refusal) if refusal.code == Code::UnknownShuffle => start(store, key),
         // The phrases are those that Spark's own service uses.
-        Err(refusal) if refusal.code == Code::StaleGeneration => Err(Code::StaleGeneration.because(format!(
-            "stale shuffle finalize request as shuffle blocks of a higher shuffleMergeId for the \
-             shuffle is already being pushed: {}",
-            refusal.detail
-        ))),
+        Err(refusal) if refusal.code == Code::StaleGeneration => Err(Code::StaleGeneration
+            .because(format!(
+                "stale shuffle finalize request as shuffle blocks of a higher shuffleMergeId for \
+                 the shuffle is already being pushed: {}",
+                refusal.detail
+            ))),
         Err(refusal) if refusal.code == Code::StaleAttempt => {
             Err(Code::StaleAttempt.because(format!(
                 "The attempt id in this FinalizeShuffleMerge message does not match the current \

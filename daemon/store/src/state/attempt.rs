@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_pushed_is_committed_and_it_may_be_said_again() {
+    fn only_pushed_segments_are_committed_and_a_commit_may_be_repeated() {
         let mut attempt = Attempt::default();
         attempt.take(0, ledger(2, 7));
         let held = attempt.bytes();

@@ -135,7 +135,7 @@ impl Attempts {
             std::mem::take(&mut all.by_id)
         };
         for attempt in all.into_values() {
-            let mut attempt = attempt.wait_for_what_is_left();
+            let mut attempt = attempt.wait_even_if_spoiled();
             budget.resize_metadata(attempt.bytes(), 0);
             attempt.end();
         }

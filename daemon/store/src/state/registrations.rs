@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! lodestone-<incarnation>/
-//!   executors-<n>    a line of JSON per registration; a later line about an executor replaces an earlier one
+//!   executors-<n>    a line of JSON per registration; the last line about an executor counts
 //! ```
 //!
 //! The file grows with each registration, until half of it may be out of date. Then a file with the

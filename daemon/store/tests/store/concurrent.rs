@@ -82,7 +82,7 @@ fn attempts_that_push_at_once_are_all_visible_when_they_have_committed() {
 /// A reader meets commits, drops and pushes at any moment. A slot that it has seen has the same
 /// segment, or is refused.
 #[test]
-fn what_is_shown_while_others_push_and_the_disk_fails_is_whole_or_refused() {
+fn segments_shown_while_others_push_and_the_disk_fails_are_complete_or_refused() {
     const PUSHERS: u32 = 3;
     const LENGTH: usize = 40_000;
     let world = Arc::new(World::with(1, LITTLE_MEMORY).registered());
@@ -229,7 +229,7 @@ proptest! {
 
     /// proptest prints the seed and the smallest failing case.
     #[test]
-    fn what_is_read_of_any_map_range_is_exactly_the_accepted_segments(
+    fn readers_of_any_map_range_get_exactly_the_accepted_segments(
         lengths in prop::collection::vec(1_usize..600_000, 1..24),
         memory_kib in 128_u64..4_096,
         start in 0_u32..24,

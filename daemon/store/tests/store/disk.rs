@@ -199,7 +199,7 @@ fn a_partition_that_will_be_large_has_a_file_of_its_own_from_the_start() {
 }
 
 #[test]
-fn a_small_partition_that_became_large_has_a_file_of_its_own_behind_what_it_shares() {
+fn a_small_partition_that_became_large_continues_in_a_file_of_its_own() {
     let world = World::new().registered_for(12);
     for reduce in 0..3 {
         (0..6).for_each(|map| assert_eq!(world.push(map, reduce, b"small"), Code::Ok));

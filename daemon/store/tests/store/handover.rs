@@ -132,7 +132,7 @@ fn an_attempt_that_was_aborted_stays_so() {
 }
 
 #[test]
-fn what_was_left_is_taken_over_once() {
+fn a_handover_is_taken_over_once() {
     let first = World::new().remote();
     let mut attempt = first.attempt(1, 100);
     attempt.push(&[(3, b"a")]);
@@ -147,7 +147,7 @@ fn what_was_left_is_taken_over_once() {
 }
 
 #[test]
-fn a_start_that_is_stopped_again_and_again_keeps_what_it_has() {
+fn shuffles_survive_many_handovers() {
     let mut world = World::new().remote();
     for map in 0..4 {
         let mut attempt = world.attempt(map, 100);
@@ -194,7 +194,7 @@ fn damaged_or_cut_entries_are_refused() {
 }
 
 #[test]
-fn what_another_version_has_left_is_not_taken_for_what_it_is_not() {
+fn a_handover_of_another_version_is_refused() {
     let (before, entries) = stopped();
     let mut other = before.fs.content(&entries).unwrap();
     let version = &mut other[7];

@@ -26,7 +26,7 @@ fn other_attempt(attempt: i32) -> ShuffleKey {
 }
 
 #[test]
-fn what_was_pushed_is_what_is_fetched() {
+fn readers_fetch_the_pushed_bytes() {
     let world = World::new().registered();
     let mut attempt = world.attempt(2, 9);
     let codes = attempt.push(&[(0, b"first"), (3, b"second one")]);
@@ -106,7 +106,7 @@ fn a_malformed_batch_has_no_effect() {
 }
 
 #[test]
-fn commit_is_idempotent_and_what_comes_after_is_a_repetition_or_does_not_count() {
+fn commit_is_idempotent_and_a_later_push_is_a_repetition_or_does_not_count() {
     let world = World::new().registered();
     let mut attempt = world.attempt(0, 10);
     attempt.push(&[(0, b"in time")]);

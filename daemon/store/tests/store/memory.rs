@@ -37,7 +37,7 @@ impl<'a> Other<'a> {
 }
 
 #[test]
-fn what_fits_into_memory_never_touches_the_disk() {
+fn data_that_fits_into_memory_never_touches_the_disk() {
     let world = World::with(1, 8 * MIB).registered();
     let before = world.fs.writes();
     for map in 0..5 {
@@ -277,7 +277,7 @@ fn a_partition_on_disk_gets_memory_again_when_there_is_plenty() {
 }
 
 #[test]
-fn what_readers_have_taken_leaves_memory_before_what_nobody_has_read() {
+fn tails_that_readers_have_taken_leave_memory_before_unread_ones() {
     let world = World::with(1, 4 * MIB).registered_for(1);
     let (taken, still_wanted) = (0..10, 10..20);
     for reduce in taken.clone() {

@@ -24,7 +24,7 @@ fn refused_at(world: &World, reduce: u32, slots: std::ops::Range<u32>) -> Option
 }
 
 #[test]
-fn an_attempt_whose_answer_was_lost_does_not_commit_with_what_it_knows_and_costs_no_other() {
+fn an_attempt_with_a_lost_answer_does_not_commit_and_costs_no_other() {
     let world = World::new().registered();
     let (mut heard, mut unheard) = (world.attempt(0, 10), world.attempt(1, 11));
     heard.push(&[(1, b"first")]);
@@ -68,7 +68,7 @@ fn attempts_without_a_commit_are_not_shown_and_leave_nothing_when_they_are_abort
 }
 
 #[test]
-fn what_was_acknowledged_and_could_not_be_kept_counts_in_the_ledger_and_is_not_shown() {
+fn acknowledged_segments_that_were_dropped_count_in_the_ledger_and_are_not_shown() {
     let world = World::new().registered();
     let mut attempt = world.attempt(0, 10);
     attempt.push(&[(0, b"in the tail"), (1, b"elsewhere")]);
@@ -115,7 +115,7 @@ fn a_dropped_segment_leaves_its_slot_and_a_reader_that_knows_it_is_refused_that_
 /// Segments behind empty slots are found after a part of them was written, after an abort has
 /// closed the gaps of the rest, and after all of it was written.
 #[test]
-fn what_comes_after_a_drop_is_found_wherever_it_goes() {
+fn segments_after_a_drop_are_found_wherever_they_go() {
     let world = World::new().registered();
     let segment = |map, length: u64| payload(map, 0, length as usize);
     world.push(0, 0, b"dropped");
@@ -149,7 +149,7 @@ fn what_comes_after_a_drop_is_found_wherever_it_goes() {
 }
 
 #[test]
-fn the_memory_of_what_was_dropped_is_free_and_all_of_it_is_when_the_shuffle_is_removed() {
+fn the_memory_of_dropped_segments_is_free_and_all_of_it_after_the_shuffle_is_removed() {
     let world = World::with(1, MIB);
     let floor = world.store.load().memory_used;
     let world = world.registered();

@@ -53,7 +53,7 @@ fn a_directory_that_cannot_be_used_is_named_with_what_to_do() {
 }
 
 #[test]
-fn closing_removes_what_was_made() {
+fn closing_removes_the_files_that_were_made() {
     let world = World::with(2, LITTLE_MEMORY).registered();
     for reduce in 0..4 {
         world.push(0, reduce, &payload(0, reduce, LARGE_BYTES));

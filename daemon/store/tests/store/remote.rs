@@ -125,7 +125,7 @@ fn a_batch_that_comes_twice_is_taken_once() {
 }
 
 #[test]
-fn what_is_not_all_that_was_pushed_does_not_commit() {
+fn an_incomplete_attempt_does_not_commit() {
     let world = World::new().remote();
     let mut attempt = world.attempt(0, 10);
     attempt.push(&[(1, b"aa"), (2, b"bb")]);
@@ -272,7 +272,7 @@ fn an_abort_that_is_repeated_after_readers_end_leaves_the_others_where_they_are(
 }
 
 #[test]
-fn what_a_full_disk_refuses_is_refused_and_what_was_taken_stays() {
+fn a_full_disk_refuses_new_segments_and_keeps_the_old_ones() {
     let world = World::new().remote();
     world.fs.set_capacity(DISK.as_ref(), 600_000);
     let mut attempt = world.attempt(0, 10);

@@ -68,7 +68,7 @@ fn refuses_other_segments(world: &World) {
 }
 
 #[test]
-fn what_was_taken_of_a_batch_is_compared_by_the_next_start_too() {
+fn the_next_daemon_compares_a_repeated_batch_too() {
     let first = World::with(2, LITTLE_MEMORY).remote();
     let one = header(1, b"one");
     assert_eq!(pushed(&first, 10, &[one], b"one"), [Code::Ok]);

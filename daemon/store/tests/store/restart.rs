@@ -137,7 +137,7 @@ fn executors_outside_of_the_allowed_directories_are_not_taken_over() {
 }
 
 #[test]
-fn what_was_registered_last_is_what_is_known() {
+fn the_last_registration_counts() {
     let fs = disk();
     let first = start(&fs, 1);
     register_at(&fs, &first, "1", "/local/before");
@@ -163,7 +163,7 @@ fn a_write_that_was_torn_costs_no_other_executor() {
 }
 
 #[test]
-fn the_next_registration_writes_down_what_a_full_disk_refused() {
+fn the_next_registration_records_what_a_full_disk_refused() {
     let fs = disk();
     let first = start(&fs, 1);
     register(&fs, &first, "1");
@@ -179,7 +179,7 @@ fn the_next_registration_writes_down_what_a_full_disk_refused() {
 }
 
 #[test]
-fn what_cannot_be_written_down_again_stays_where_it_was() {
+fn registrations_that_cannot_be_rewritten_stay_in_the_old_file() {
     let fs = disk();
     let first = start(&fs, 1);
     register(&fs, &first, "1");
@@ -192,7 +192,7 @@ fn what_cannot_be_written_down_again_stays_where_it_was() {
 }
 
 #[test]
-fn what_could_not_be_written_down_again_does_not_replace_what_came_later() {
+fn a_failed_rewrite_does_not_replace_later_registrations() {
     let fs = disk();
     let first = start(&fs, 1);
     register_at(&fs, &first, "1", "/local/before");

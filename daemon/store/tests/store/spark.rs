@@ -138,7 +138,7 @@ fn finalizing_again_gives_the_same_statuses_and_late_blocks_are_refused() {
 }
 
 #[test]
-fn what_was_finalized_before_a_restart_is_not_written_over_by_a_late_block() {
+fn a_late_block_does_not_overwrite_a_partition_finalized_before_a_restart() {
     let first = world();
     let block = payload(0, 3, LARGE_BYTES);
     push(&first, &key(), 0, 3, &block);
@@ -306,7 +306,7 @@ fn a_block_that_a_full_disk_does_not_take_is_refused_with_that_reason() {
 }
 
 #[test]
-fn what_spark_pushes_goes_to_its_file_before_finalize_has_to_wait_for_it() {
+fn blocks_that_spark_pushes_go_to_the_file_before_finalize_has_to_wait() {
     let world = with_executor(World::with(1, 64 * MIB));
     let push = |map| {
         let block = Bytes::from(payload(map, 3, 100_000));

@@ -35,7 +35,7 @@ fn await_held(world: &World, writes: usize) {
 }
 
 #[test]
-fn what_comes_while_a_disk_hangs_goes_to_another_and_what_hung_is_there_in_the_end() {
+fn pushes_go_to_another_disk_while_one_hangs_and_its_bytes_are_there_in_the_end() {
     let world = World::with(2, LITTLE_MEMORY).registered();
     world.fs.hold_writes_below(Path::new(DISK));
     thread::scope(|scope| {

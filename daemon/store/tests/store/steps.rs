@@ -19,7 +19,7 @@ fn push_mib(world: &World, map: u32, reduce: u32, count: u64) {
 }
 
 #[test]
-fn a_step_takes_what_is_largest_so_that_what_comes_meanwhile_is_not_written_in_crumbs() {
+fn a_step_takes_the_largest_tails_and_later_segments_are_not_written_in_crumbs() {
     let world = World::with(1, 256 * MIB).remote();
     world.attempt(0, 100).push(&[(0, b"crumb")]);
     push_mib(&world, 1, 1, 50);
@@ -33,7 +33,7 @@ fn a_step_takes_what_is_largest_so_that_what_comes_meanwhile_is_not_written_in_c
 }
 
 #[test]
-fn a_store_that_writes_out_what_it_has_takes_new_shuffles_and_leaves_merged_ones_in_memory() {
+fn a_store_that_writes_out_takes_new_shuffles_and_leaves_merged_ones_in_memory() {
     let world = World::with(1, 16 * MIB).remote();
     push_mib(&world, 1, 1, 1);
     let merged = ShuffleKey {
@@ -55,7 +55,7 @@ fn a_store_that_writes_out_what_it_has_takes_new_shuffles_and_leaves_merged_ones
 }
 
 #[test]
-fn what_no_disk_takes_stays_in_memory_and_is_read_from_there() {
+fn segments_that_no_disk_takes_stay_in_memory_and_are_read_from_there() {
     let world = World::new().remote();
     let mut attempt = world.attempt(1, 100);
     attempt.push(&[(3, b"kept")]);
@@ -99,7 +99,7 @@ fn a_shuffle_that_is_removed_in_the_middle_of_a_step_leaves_no_file() {
 }
 
 #[test]
-fn what_is_written_in_steps_while_memory_is_short_is_read_exactly() {
+fn segments_written_in_steps_while_memory_is_short_are_read_exactly() {
     const MAPS: u32 = 4;
     const SEGMENTS: u32 = 300;
     // Memory for few of them: pushes write as well.

@@ -22,7 +22,7 @@ fn squeezed(source: &str, language: Language) -> String {
 }
 
 #[test]
-fn what_stands_in_a_text_is_not_code() {
+fn the_content_of_a_text_is_not_code() {
     assert_eq!(squeezed("f(\"{ unsafe }\");", Language::Rust), "f( );");
     assert_eq!(squeezed(r#"f("a \" b", c)"#, Language::Java), "f( , c)");
     assert_eq!(squeezed("f('# no comment')", Language::Python), "f( )");

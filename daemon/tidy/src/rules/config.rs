@@ -6,8 +6,8 @@ use crate::repository::Repository;
 
 const PAGES: [(&str, usize); 2] = [("docs/operations.md", 25), ("docs/configuration.md", 15)];
 
-/// Rows of the table of each page whose header starts with `key` and has a default. (Tests of the daemon and the plugin compare
-/// that table with the code.)
+/// Rows of the table of each page whose header starts with `key` and has a default. (Tests of the
+/// daemon and the plugin compare that table with the code.)
 pub(super) fn key_counts(repository: &Repository) -> Vec<Breach> {
     let mut found = Vec::new();
     for (path, limit) in PAGES {

@@ -57,7 +57,7 @@ const CONFINED: [Confined; 5] = [
     Confined {
         call: "unsafe ",
         allowed_in: UNSAFE,
-        advice: "do without",
+        advice: "write it without",
     },
 ];
 
@@ -80,11 +80,11 @@ fn misplaced(file: &File, source: &Source) -> Vec<Breach> {
             .filter(|(_, code, is_test)| !is_test && starts_word(code, confined.call));
         for (line, ..) in lines {
             let advice = format!(
-                "`{}` has no place here: {}",
+                "`{}` is not allowed here: {}",
                 confined.call.trim(),
                 confined.advice
             );
-            found.push(Breach::at(&file.path, line, "place", advice));
+            found.push(Breach::at(&file.path, line, "confined call", advice));
         }
     }
     found

@@ -96,7 +96,8 @@ pub(super) fn starts_word(code: &str, wanted: &str) -> bool {
     })
 }
 
-/// Log lines of the daemon are a constant sentence and fields: values in the sentence cannot be searched for.
+/// Log lines of the daemon are a constant sentence and fields: values in the sentence cannot be
+/// searched for.
 pub(super) fn log_lines(repository: &Repository) -> Vec<Breach> {
     let is_daemon = |file: &File| file.path.starts_with("daemon/") && !file.is_test();
     let sources = repository.sources().filter(|(file, _)| is_daemon(file));

@@ -15,9 +15,9 @@ const LAYERED: [&str; 3] = ["daemon/model", "daemon/store", "daemon/wire"];
 /// The uses of one top-level module by another, and the position of the first one.
 type Uses = BTreeMap<(String, String), (String, usize)>;
 
-/// No top-level module of a layered crate uses itself through others. Tests may use what they like, and
-/// the crate's root uses all. A path that leaves out the module (`crate::Name`) hides which one it
-/// uses: it is a breach as well.
+/// No top-level module of a layered crate uses itself through others. Tests may use what they like,
+/// and the crate's root uses all. A path that leaves out the module (`crate::Name`) hides which one
+/// it uses: it is a breach as well.
 pub(super) fn cycles(repository: &Repository) -> Vec<Breach> {
     LAYERED
         .iter()
@@ -110,8 +110,8 @@ fn module_path<'a>(file: &'a File, root: &str) -> Option<Vec<&'a str>> {
     (!["lib", "main"].contains(&path)).then(|| path.split('/').collect())
 }
 
-/// The top-level modules (or names) that the code of a file uses, with their lines; `depth` is how many
-/// modules below the crate's root the file is.
+/// The top-level modules (or names) that the code of a file uses, with their lines; `depth` is how
+/// many modules below the crate's root the file is.
 fn used_modules(source: &Source, depth: usize) -> Vec<(usize, String)> {
     let lines = source.code_lines();
     let code: Vec<&str> = lines

@@ -347,7 +347,7 @@ fn sleeps_are_found_in_tests_of_every_language() {
 }
 
 #[test]
-fn a_matches_that_nobody_asserts_is_found() {
+fn a_matches_without_an_assertion_is_found() {
     breaks(test_quality::bare_matches, TEST, "a();\nmatches!(b, C);", 2);
     keeps(
         test_quality::bare_matches,

@@ -7,7 +7,8 @@
 //! SegmentLayoutReply 94  i64 incarnation, PartitionLayout[]
 //! PartitionLayout        i32 reduceId, i8 code, LaidRun[]
 //! LaidRun                i32 first, LaidSegment[]
-//! LaidSegment            i32 mapIndex, i64 mapId, i32 sequence, i32 length, i32 records, i32 crc32c
+//! LaidSegment            i32 mapIndex, i64 mapId, i32 sequence, i32 length, i32 records,
+//!                        i32 crc32c
 //! FetchSegments      88  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation,
 //!                        WantedChunk[]
 //! WantedChunk            i32 reduceId, SegmentRun[]

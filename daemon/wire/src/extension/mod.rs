@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The extension: section 4 of `docs/protocol.md`. One file per stage of a shuffle's life.
 //!
-//! Requests travel as `RpcRequest` bodies (`PushBatch`: as the `meta` of an `UploadStream`), answers as
-//! `RpcResponse` bodies. Bytes after the last field are an error: fields are never added to a message.
+//! Requests travel as `RpcRequest` bodies (`PushBatch`: as the `meta` of an `UploadStream`),
+//! answers as `RpcResponse` bodies. Bytes after the last field are an error: fields are never added
+//! to a message.
 
 pub mod commit;
 pub mod drain;

@@ -8,8 +8,8 @@
 //! PushBatchReply 71  i64 incarnation, bytes codes
 //! ```
 //!
-//! `PushBatch` is the `meta` of an `UploadStream`; the segments' bytes, one after another in the order
-//! of the list, are its body.
+//! `PushBatch` is the `meta` of an `UploadStream`; the segments' bytes, one after another in the
+//! order of the list, are its body.
 
 use bytes::{BufMut, BytesMut};
 use lodestone_model::{Code, Crc32c, MapId, MapIndex, ReduceId, Segment};

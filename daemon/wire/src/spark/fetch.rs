@@ -2,8 +2,8 @@
 //! Streams over merged chunks.
 //!
 //! ```text
-//! FetchShuffleBlockChunks 15 appId, string execId, i32 shuffleId, i32 shuffleMergeId, i32[] reduceIds,
-//!                            i32 n, n x i32[] chunkIds
+//! FetchShuffleBlockChunks 15 appId, string execId, i32 shuffleId, i32 shuffleMergeId,
+//!                            i32[] reduceIds, i32 n, n x i32[] chunkIds
 //! StreamHandle             3 i64 streamId, i32 numChunks
 //! ```
 

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! FinalizeShuffleMerge 13 appId, i32 appAttempt, i32 shuffleId, i32 shuffleMergeId
-//! MergeStatuses        14 i32 shuffleId, i32 shuffleMergeId, bitmap[], i32[] reduceIds, i64[] sizes
+//! MergeStatuses        14 i32 shuffleId, i32 shuffleMergeId, bitmap[], i32[] reduceIds,
+//!                         i64[] sizes
 //! ```
 
 use bytes::{BufMut, BytesMut};

@@ -18,14 +18,15 @@ use page::Page;
 pub enum ExplainError {
     /// No service answered.
     #[error(
-        "no service answered:{0}\nName the services of the application with --service, as its driver's log does"
+        "no service answered:{0}\nName the services of the application with --service, as in the log \
+         of its driver"
     )]
     NoAnswer(String),
     /// Services answered, and none knows it.
     #[error(
-        "no report of application {app} at {services}. A driver reports when its first shuffle is merged and every \
-         5 seconds after, to the first {keepers} services that it uses; `lodestone explain` without an application \
-         lists those that a service knows"
+        "no report of application {app} at {services}. A driver reports when its first shuffle is \
+         merged and every 5 seconds after, to the first {keepers} services that it uses; `lodestone \
+         explain` without an application lists those that a service knows"
     )]
     Unknown {
         /// The application asked for.
@@ -37,7 +38,7 @@ pub enum ExplainError {
     },
     /// The report is of another kind than this program reads.
     #[error(
-        "the report of {app} is not one that this version reads ({source}); --json shows it as it is"
+        "this version cannot read the report of {app} ({source}); --json shows the report as it is"
     )]
     Report {
         /// The application.

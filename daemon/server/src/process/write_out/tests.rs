@@ -104,7 +104,7 @@ fn written(store: &Store, stop: &Stop) -> Progress {
 }
 
 #[test]
-fn what_is_left_for_the_time_when_nobody_is_answered_is_little() {
+fn little_is_left_to_write_after_the_daemon_has_closed() {
     let store = loaded(&FakeFs::with_dirs(["/disk"]));
     let Progress { written, left } = written(&store, &Stop::default());
     assert_eq!(written + left, 66 << 20);

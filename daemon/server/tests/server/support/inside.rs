@@ -94,7 +94,7 @@ impl Inside {
     }
 
     /// Returns when no connection is open any more.
-    pub(crate) fn wait_for_nobody(&self) {
+    pub(crate) fn wait_for_no_connections(&self) {
         let mut open = self.service.open.subscribe();
         self.run(async move {
             open.wait_for(|open| *open == 0).await.unwrap();
