@@ -21,7 +21,7 @@ use crate::error::{BenchError, at, doing};
 use crate::measure::clock::unix_seconds;
 use crate::measure::machine::Machine;
 use crate::report::{Phase, Report, summary, table};
-use crate::run::fetch::Shape;
+use crate::run::fetch_work::Shape;
 use crate::run::phase::Conduct;
 use crate::run::rounds::{Plan, Rounds, runtime};
 use crate::run::scene::Slow;

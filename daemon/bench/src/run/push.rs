@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use lodestone_wire::Frame;
 use lodestone_wire::frame::ChunkId;
 
-use super::fetch::Shape;
+use super::fetch_work::Shape;
 use super::tally::{Queue, Tally};
 use crate::dialect::spark::alone;
 use crate::dialect::{PushWords, Shuffle, Verdict};

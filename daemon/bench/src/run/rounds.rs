@@ -8,7 +8,7 @@ use lodestone_model::AppId;
 use lodestone_sort::progress::Progress;
 use tokio::runtime::Runtime;
 
-use super::fetch::Shape;
+use super::fetch_work::Shape;
 use super::files;
 use super::phase::{Conduct, broken};
 use super::scene::{self, Pushed, Slow, register_originals};
@@ -152,8 +152,8 @@ impl Rounds {
                 let shuffles = self.registered(server, what).await?;
                 let noise = self.noise(server, what).await?;
                 let beside = noise.as_ref().map(|shuffle| (shuffle, self.plan.slow));
-                let home = Arc::clone(&progress);
-                let pushed = scene::push(server, &shuffles, beside, shape, &conduct, home).await?;
+                let shown = Arc::clone(&progress);
+                let pushed = scene::push(server, &shuffles, beside, shape, &conduct, shown).await?;
                 Ok::<_, BenchError>((shuffles, noise, pushed))
             })
         })?;
@@ -194,8 +194,7 @@ impl Rounds {
         Ok(shuffles)
     }
 
-    /// Returns a shuffle for slow connections, if pushes are measured: their own, so that their
-    /// bytes do not count as work.
+    /// Returns a shuffle of their own for slow connections: their bytes do not count as work.
     async fn noise(
         &self,
         server: &Server,

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use lodestone_model::AppId;
 use lodestone_sort::progress::Progress;
 
-use super::fetch::{FetchTalk, FetchWork, Shape};
+use super::fetch::FetchTalk;
+use super::fetch_work::{FetchWork, Shape};
 use super::phase::{Conduct, Outcome, broken, drive};
 use super::push::{PushTalk, PushWork};
 use super::tally::Tally;

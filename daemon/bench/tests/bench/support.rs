@@ -9,7 +9,7 @@ use std::time::Duration;
 use lodestone_bench::dialect::{Dialect, Shuffle};
 use lodestone_bench::error::BenchError;
 use lodestone_bench::report::Measured;
-use lodestone_bench::run::fetch::Shape;
+use lodestone_bench::run::fetch_work::Shape;
 use lodestone_bench::run::phase::Conduct;
 use lodestone_bench::run::scene::{self, Pushed, Slow};
 use lodestone_bench::server::{Server, bare};

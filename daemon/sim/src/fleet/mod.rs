@@ -16,6 +16,7 @@ mod driver;
 mod host;
 mod plan;
 mod reader;
+mod segment;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +32,8 @@ use driver::Driver;
 use host::{Host, ServiceLocation};
 use plan::Output;
 use reader::{Content, Loss, Reader};
-use writer::{Context, SimSegment, State, Writer};
+use segment::SimSegment;
+use writer::{Context, State, Writer};
 
 const STEPS: usize = 250;
 const HOSTS: u64 = 3;

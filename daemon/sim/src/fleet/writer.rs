@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use bytes::Bytes;
 use lodestone_model::{Code, Crc32c, LaidSegment, Ledger, MapId, MapIndex, ReduceId, Segment};
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
@@ -16,6 +15,7 @@ use super::Bug;
 use super::driver::{Driver, is_full};
 use super::host::{Host, ServiceLocation, Trouble};
 use super::plan::{Output, Part, Plan, key};
+use super::segment::{SimSegment, numbered};
 use crate::dice::Dice;
 
 /// Segments of one attempt.
@@ -38,49 +38,6 @@ enum Verdict {
     /// This many of its segments are there.
     Refused(usize),
     Lost,
-}
-
-/// A segment of an attempt.
-#[derive(Clone, Debug)]
-pub(super) struct SimSegment {
-    pub(super) reduce: u32,
-    pub(super) sequence: u32,
-    pub(super) bytes: Bytes,
-}
-
-impl SimSegment {
-    fn records(&self) -> i32 {
-        i32::from(!self.bytes.is_empty())
-    }
-}
-
-/// Returns segments of these partitions and bytes. The last one of each block is marked, or one
-/// without bytes that comes after all others.
-fn numbered(parts: Vec<(u32, Bytes)>, dice: &mut Dice) -> Vec<SimSegment> {
-    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut segments = Vec::new();
-    for (reduce, bytes) in parts {
-        let count = counts.entry(reduce).or_default();
-        let sequence = 2 * *count;
-        *count += 1;
-        segments.push(SimSegment {
-            reduce,
-            sequence,
-            bytes,
-        });
-    }
-    for (reduce, count) in counts {
-        let mut of_block = segments.iter_mut().rev();
-        match of_block.find(|segment| segment.reduce == reduce) {
-            Some(last) if dice.chance(70) => last.sequence += 1,
-            _ => segments.push(SimSegment {
-                reduce,
-                sequence: 2 * count + 1,
-                bytes: Bytes::new(),
-            }),
-        }
-    }
-    segments
 }
 
 /// How an attempt continues.

@@ -9,6 +9,7 @@
 //! ```
 
 mod abort;
+mod append;
 mod entry;
 mod extents;
 mod partition;

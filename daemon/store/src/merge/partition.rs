@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
-use lodestone_model::{Code, LaidSegment, ReduceId};
+use lodestone_model::{Code, ReduceId};
 
 use super::extents::Extents;
 use super::tail::Tail;
@@ -22,7 +22,6 @@ use super::write_out::OwnFile;
 use crate::index::kind::Kind;
 use crate::index::segment::Segments;
 use crate::resource::Resources;
-use crate::resource::budget::Budget;
 use crate::resource::home::{DataFile, Home};
 use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex};
@@ -30,13 +29,6 @@ use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex};
 /// Memory that a partition needs beside its segments, for the budget: the struct, its map entry,
 /// allocations.
 pub(crate) const PARTITION_BYTES: usize = 416;
-
-/// A segment of this size or more is written directly as cheaply as it is copied to the tail and
-/// written from there, when it has left the processor's caches.
-const LARGE_BYTES: usize = 64 * 1024;
-
-/// Bytes of a partition of Spark's own push that are written together.
-const SPARK_WRITE_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -141,6 +133,11 @@ impl Partition {
         has_originals && inner.phase == Phase::Open
     }
 
+    /// Returns true if executors have the segments too.
+    pub(super) fn has_originals(&self) -> bool {
+        self.kind.has_originals()
+    }
+
     pub(crate) fn tail_hint(&self) -> usize {
         self.tail_hint.load(Relaxed)
     }
@@ -177,113 +174,6 @@ impl Partition {
     pub(super) fn try_lock_with_tail(&self) -> Option<TimedGuard<'_, Inner>> {
         let inner = self.inner.try_lock()?;
         (inner.phase != Phase::Removed && inner.tail.len() > 0).then_some(inner)
-    }
-
-    /// Appends a segment whose checksum was verified.
-    pub(crate) fn append(
-        &self,
-        resources: &Resources,
-        segment: &LaidSegment,
-        bytes: &[u8],
-    ) -> Code {
-        match self
-            .lock()
-            .and_then(|mut inner| self.append_locked(resources, &mut inner, segment, bytes))
-        {
-            Ok(()) => Code::Ok,
-            Err(code) => code,
-        }
-    }
-
-    fn append_locked(
-        &self,
-        resources: &Resources,
-        inner: &mut Inner,
-        segment: &LaidSegment,
-        bytes: &[u8],
-    ) -> Result<(), Code> {
-        assert_eq!(bytes.len(), segment.length as usize);
-        if inner.phase != Phase::Open {
-            return Err(Code::TooLate);
-        }
-        // Spark's own push names no attempt: the blocks of two attempts may have different bytes.
-        if inner.segments.has_map(segment.map_index) {
-            return Err(Code::Duplicate);
-        }
-        if resources.budget.metadata_is_full() {
-            return Err(Code::Overloaded);
-        }
-        if self.kind.has_originals() {
-            // Refuse early if no disk accepts writes: the segment would be dropped at the next
-            // write.
-            self.home.disk(resources, self.reduce)?;
-        }
-        let may_stay = !self.must_leave(resources, inner, bytes);
-        if may_stay && self.grow_tail(resources, inner, bytes) {
-            self.index(resources, inner, segment);
-        } else if !planted::is(Bug::AckBeforeWrite) {
-            self.write_through(resources, inner, segment, bytes)?;
-        }
-        Ok(())
-    }
-
-    /// Writes the tail and the segment to disk; of a long tail only as much as makes room for the
-    /// segment. A segment without an original stays in memory if no disk takes it.
-    fn write_through(
-        &self,
-        resources: &Resources,
-        inner: &mut Inner,
-        segment: &LaidSegment,
-        bytes: &[u8],
-    ) -> Result<(), Code> {
-        if inner.tail.is_long(&resources.pages) {
-            self.write_first_locked(resources, inner)?;
-            if self.grow_tail(resources, inner, bytes) {
-                self.index(resources, inner, segment);
-                return Ok(());
-            }
-        }
-        let written = self.write_out_locked(resources, inner, bytes);
-        if let Err(code) = written
-            && (self.may_drop(inner) || !self.grow_tail(resources, inner, bytes))
-        {
-            return Err(code);
-        }
-        self.index(resources, inner, segment);
-        if written.is_ok() {
-            inner.on_file = inner.segments.len();
-        }
-        Ok(())
-    }
-
-    fn index(&self, resources: &Resources, inner: &mut Inner, segment: &LaidSegment) {
-        let before = inner.segments.heap_bytes();
-        inner.segments.push(segment);
-        resources
-            .budget
-            .resize_metadata(before, inner.segments.heap_bytes());
-    }
-
-    /// Returns true if the segment goes to disk at once.
-    fn must_leave(&self, resources: &Resources, inner: &Inner, bytes: &[u8]) -> bool {
-        match self.home.as_ref() {
-            // A long tail would have to be written first: the thread that writes out when memory is
-            // short does this.
-            Home::Ours { .. } => {
-                bytes.len() >= LARGE_BYTES
-                    && !inner.tail.is_long(&resources.pages)
-                    && is_crowded(&resources.budget, inner)
-            }
-            // Executors read the file: all of it must be on disk when finalize is answered.
-            Home::Spark { .. } => inner.tail.len() + bytes.len() >= SPARK_WRITE_BYTES,
-        }
-    }
-
-    /// Copies the segment to the tail, if there is memory for it.
-    fn grow_tail(&self, resources: &Resources, inner: &mut Inner, bytes: &[u8]) -> bool {
-        let has_grown = inner.tail.try_append(&resources.pages, bytes);
-        self.update_tail_hints(inner);
-        has_grown
     }
 
     pub(super) fn update_tail_hints(&self, inner: &Inner) {
@@ -395,15 +285,5 @@ impl Partition {
     /// Writes that failed so far.
     pub(crate) fn failed_writes(&self) -> u32 {
         self.lock().map_or(u32::MAX, |inner| inner.failed_writes)
-    }
-}
-
-/// Returns true if a large segment is not worth a copy that will be written out soon. A partition
-/// that has begun to go to disk continues to do so, and leaves the memory to partitions that are
-/// only in memory.
-fn is_crowded(budget: &Budget, inner: &Inner) -> bool {
-    match inner.own {
-        Some(_) => budget.is_scarce(),
-        None => budget.is_nearly_short(),
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `lodestone explain`: asks daemons for the reports of drivers, and shows them to a person.
 
+mod columns;
 mod page;
 pub mod reports;
 

@@ -3,12 +3,12 @@
 //! field counts as empty, and an unknown one is not shown.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use lodestone_model::AppAttempt;
 use serde::Deserialize;
 
 use super::Found;
+use super::columns::{indented, line};
 use crate::operator::figures::{megabytes, number};
 
 /// The report of the driver.
@@ -277,37 +277,6 @@ fn heading(found: &Found) -> String {
         duration(kept.age_ms),
         found.service
     )
-}
-
-/// Columns as wide as their widest cell, two blanks apart.
-fn indented(text: &mut String, rows: &[Vec<String>], left: &[usize]) {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |at: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(at))
-            .map(|cell| cell.chars().count())
-            .max()
-    };
-    let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
-    for row in rows {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(at, (cell, width))| {
-                if left.contains(&at) {
-                    format!("{cell:<width$}")
-                } else {
-                    format!("{cell:>width$}")
-                }
-            });
-        line(text, &format!("  {}", cells.collect::<Vec<_>>().join("  ")));
-    }
-}
-
-fn line(text: &mut String, line: &str) {
-    let written = writeln!(text, "{}", line.trim_end());
-    debug_assert!(written.is_ok(), "a string takes every write");
 }
 
 fn duration(millis: i64) -> String {

@@ -2,11 +2,11 @@
 //! A filesystem in memory that tears, shortens and fails writes on request, has disks that fill up,
 //! and counts open files.
 
+mod file;
 mod gate;
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::{self, ErrorKind, IoSlice};
-use std::os::fd::BorrowedFd;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +14,7 @@ pub use rustix::io::Errno;
 
 use super::{Access, Entry, File, Fs, Kind, Lock, Open, Space};
 
+use file::{FakeFile, FakeLock};
 use gate::Gate;
 
 /// Size of a disk without a limit.
@@ -62,20 +63,6 @@ struct Bytes {
     bytes: Vec<u8>,
     /// Bytes of files that are in holes.
     punched: u64,
-}
-
-#[derive(Debug)]
-struct FakeFile {
-    fs: FakeFs,
-    path: PathBuf,
-    content: Content,
-    writable: bool,
-}
-
-#[derive(Debug)]
-struct FakeLock {
-    fs: FakeFs,
-    path: PathBuf,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -226,103 +213,6 @@ impl State {
             }
         });
         (*capacity, used.sum())
-    }
-}
-
-impl Drop for FakeFile {
-    fn drop(&mut self) {
-        locked(&self.fs.state).open_files -= 1;
-    }
-}
-
-impl Drop for FakeLock {
-    fn drop(&mut self) {
-        locked(&self.fs.state).locks.remove(&self.path);
-    }
-}
-
-impl Lock for FakeLock {}
-
-impl File for FakeFile {
-    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        if !self.writable {
-            return Err(Errno::BADF.into());
-        }
-        self.fs.gate.pass(&self.path);
-        let mut state = locked(&self.fs.state);
-        let number = state.writes;
-        state.writes += 1;
-        state.check(&self.path)?;
-        let bytes = parts
-            .iter()
-            .flat_map(|part| part.iter().copied())
-            .collect::<Vec<_>>();
-        let (mut count, mut error) = match state.faults.remove(&number) {
-            Some(Fault::Short(count)) => (count.min(bytes.len()), None),
-            Some(Fault::Torn(count, error)) => (count.min(bytes.len()), Some(error)),
-            None => (bytes.len(), None),
-        };
-        let (capacity, used) = state.usage(&self.path);
-        let mut content = locked(&self.content);
-        let content = &mut content.bytes;
-        let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
-        let room = usize::try_from(capacity.saturating_sub(used)).unwrap_or(usize::MAX);
-        let fitting = (content.len() + room).saturating_sub(start);
-        if count > fitting {
-            count = fitting;
-            error = error.or((count == 0).then_some(Errno::NOSPC));
-        }
-        if count > 0 {
-            let end = start + count;
-            if content.len() < end {
-                content.resize(end, 0);
-            }
-            if let (Some(to), Some(from)) = (content.get_mut(start..end), bytes.get(..count)) {
-                to.copy_from_slice(from);
-            }
-        }
-        error.map_or(Ok(count), |error| Err(error.into()))
-    }
-
-    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        let content = locked(&self.content);
-        let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
-        let from = content.bytes.get(start..).unwrap_or_default();
-        let count = from.len().min(into.len());
-        if let (Some(to), Some(from)) = (into.get_mut(..count), from.get(..count)) {
-            to.copy_from_slice(from);
-        }
-        Ok(count)
-    }
-
-    fn set_size(&self, bytes: u64) -> io::Result<()> {
-        locked(&self.fs.state).check(&self.path)?;
-        let size = usize::try_from(bytes).map_err(|_| Errno::FBIG)?;
-        locked(&self.content).bytes.resize(size, 0);
-        Ok(())
-    }
-
-    fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
-        if !self.writable {
-            return Err(Errno::BADF.into());
-        }
-        self.fs.gate.pass(&self.path);
-        locked(&self.fs.state).check(&self.path)?;
-        let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
-        let end = start + usize::try_from(length).map_err(|_| Errno::FBIG)?;
-        let mut content = locked(&self.content);
-        let hole = content.bytes.get_mut(start..end).ok_or(Errno::INVAL)?;
-        hole.fill(0);
-        content.punched += length;
-        Ok(())
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        Ok(locked(&self.content).bytes.len() as u64)
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 }
 

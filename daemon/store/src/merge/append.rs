@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Appends a segment to a partition: to the tail, or with the tail to disk if memory is short.
+
+use lodestone_model::{Code, LaidSegment};
+
+use super::partition::{Inner, Partition, Phase};
+use crate::resource::Resources;
+use crate::resource::budget::Budget;
+use crate::resource::home::Home;
+use crate::resource::planted::{self, Bug};
+
+/// A segment of this size or more is written directly as cheaply as it is copied to the tail and
+/// written from there, when it has left the processor's caches.
+const LARGE_BYTES: usize = 64 * 1024;
+
+/// Bytes of a partition of Spark's own push that are written together.
+const SPARK_WRITE_BYTES: usize = 256 * 1024;
+
+impl Partition {
+    /// Appends a segment whose checksum was verified.
+    pub(crate) fn append(
+        &self,
+        resources: &Resources,
+        segment: &LaidSegment,
+        bytes: &[u8],
+    ) -> Code {
+        match self
+            .lock()
+            .and_then(|mut inner| self.append_locked(resources, &mut inner, segment, bytes))
+        {
+            Ok(()) => Code::Ok,
+            Err(code) => code,
+        }
+    }
+
+    fn append_locked(
+        &self,
+        resources: &Resources,
+        inner: &mut Inner,
+        segment: &LaidSegment,
+        bytes: &[u8],
+    ) -> Result<(), Code> {
+        assert_eq!(bytes.len(), segment.length as usize);
+        if inner.phase != Phase::Open {
+            return Err(Code::TooLate);
+        }
+        // Spark's own push names no attempt: the blocks of two attempts may have different bytes.
+        if inner.segments.has_map(segment.map_index) {
+            return Err(Code::Duplicate);
+        }
+        if resources.budget.metadata_is_full() {
+            return Err(Code::Overloaded);
+        }
+        if self.has_originals() {
+            // Refuse early if no disk accepts writes: the segment would be dropped at the next
+            // write.
+            self.home().disk(resources, self.reduce())?;
+        }
+        let may_stay = !self.must_leave(resources, inner, bytes);
+        if may_stay && self.grow_tail(resources, inner, bytes) {
+            self.index(resources, inner, segment);
+        } else if !planted::is(Bug::AckBeforeWrite) {
+            self.write_through(resources, inner, segment, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the tail and the segment to disk; of a long tail only as much as makes room for the
+    /// segment. A segment without an original stays in memory if no disk takes it.
+    fn write_through(
+        &self,
+        resources: &Resources,
+        inner: &mut Inner,
+        segment: &LaidSegment,
+        bytes: &[u8],
+    ) -> Result<(), Code> {
+        if inner.tail.is_long(&resources.pages) {
+            self.write_first_locked(resources, inner)?;
+            if self.grow_tail(resources, inner, bytes) {
+                self.index(resources, inner, segment);
+                return Ok(());
+            }
+        }
+        let written = self.write_out_locked(resources, inner, bytes);
+        if let Err(code) = written
+            && (self.may_drop(inner) || !self.grow_tail(resources, inner, bytes))
+        {
+            return Err(code);
+        }
+        self.index(resources, inner, segment);
+        if written.is_ok() {
+            inner.on_file = inner.segments.len();
+        }
+        Ok(())
+    }
+
+    fn index(&self, resources: &Resources, inner: &mut Inner, segment: &LaidSegment) {
+        let before = inner.segments.heap_bytes();
+        inner.segments.push(segment);
+        resources
+            .budget
+            .resize_metadata(before, inner.segments.heap_bytes());
+    }
+
+    /// Returns true if the segment goes to disk at once.
+    fn must_leave(&self, resources: &Resources, inner: &Inner, bytes: &[u8]) -> bool {
+        match self.home() {
+            // A long tail would have to be written first: the thread that writes out when memory is
+            // short does this.
+            Home::Ours { .. } => {
+                bytes.len() >= LARGE_BYTES
+                    && !inner.tail.is_long(&resources.pages)
+                    && is_crowded(&resources.budget, inner)
+            }
+            // Executors read the file: all of it must be on disk when finalize is answered.
+            Home::Spark { .. } => inner.tail.len() + bytes.len() >= SPARK_WRITE_BYTES,
+        }
+    }
+
+    /// Copies the segment to the tail, if there is memory for it.
+    fn grow_tail(&self, resources: &Resources, inner: &mut Inner, bytes: &[u8]) -> bool {
+        let has_grown = inner.tail.try_append(&resources.pages, bytes);
+        self.update_tail_hints(inner);
+        has_grown
+    }
+}
+
+/// Returns true if a large segment is not worth a copy that will be written out soon. A partition
+/// that has begun to go to disk continues to do so, and leaves the memory to partitions that are
+/// only in memory.
+fn is_crowded(budget: &Budget, inner: &Inner) -> bool {
+    match inner.own {
+        Some(_) => budget.is_scarce(),
+        None => budget.is_nearly_short(),
+    }
+}
