@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench`: the same jobs on plain Spark, on what Spark has of its own, and on Lodestone, in turn, round after round."""
+"""`make bench`: the same jobs on plain Spark, on what Spark has of its own, and on Lodestone, in
+turn, round after round."""
 
 import argparse
 import os
@@ -45,7 +46,8 @@ def measured(asked: argparse.Namespace) -> int:
     matrix = Matrix(told, results_at(asked.out, "matrix"), asked.set)
     try:
         for name in disks:
-            # Each disk has its own applications: an executor measures only once how fast its disk is.
+            # Each disk has its own applications: an executor measures only once how fast its disk
+            # is.
             warm_up = None if asked.cold else {job.name: job.warm_up_sizes(name) for job in jobs}
             with Sessions(setting, throttle, warm_up, asked.timeout, name) as sessions:
                 matrix.rounds(sessions, name, jobs, asked)

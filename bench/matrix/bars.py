@@ -77,7 +77,8 @@ ALL = [
 
 
 def judged(result: dict) -> list[str]:
-    """A line for each bar that these runs have figures for. Bars are for warm JVMs and full sizes."""
+    """A line for each bar that these runs have figures for. Bars are for warm JVMs and full
+    sizes."""
     runs, lines = result["runs"], []
     if "cold" in result["changed"]:
         return lines
@@ -99,7 +100,8 @@ def is_full_size(result: dict, disk: str, job: str) -> bool:
 
 
 def beside_fixed(runs: list[dict], disk: str, job: str) -> list[str]:
-    """Compares auto with the best mode that a user could have named, if all were run; and with remote.
+    """Compares auto with the best mode that a user could have named, if all were run; and with
+    remote.
 
     Remote gets no verdict, because auto keeps originals (docs/decisions/0011).
     """

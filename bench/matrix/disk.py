@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk as slow as an HDD for the processes of the matrix, and files that are on it and not in memory."""
+"""A disk as slow as an HDD for the processes of the matrix, and files that are on it and not in
+memory."""
 
 import os
 import threading
@@ -47,7 +48,8 @@ class Throttle:
         self._limit.write_text(self._off.format(self._device))
 
     def close(self) -> None:
-        """Who is still there, as a daemon that has just been told to end, goes back to where all are."""
+        """Who is still there, as a daemon that has just been told to end, goes back to where all
+        are."""
         if self.obstacle:
             return
         for pid in (self._group / "cgroup.procs").read_text().split():
@@ -102,8 +104,9 @@ def take_out(file: Path, is_dirty: bool) -> None:
 
 
 class ColdBetweenStages:
-    """While a job runs: what stages have written leaves memory when they end, which a new file in `ended` says, and does not stay
-    there when it is read, as on a host whose memory is small against what it shuffles. The kernel may still read ahead.
+    """While a job runs: what stages have written leaves memory when they end, which a new file in
+    `ended` says, and does not stay there when it is read, as on a host whose memory is small
+    against what it shuffles. The kernel may still read ahead.
     """
 
     def __init__(self, data: list[Path], ended: Path):

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a run told to the figures of the table: seconds by phase, bytes, CPU, memory. All of one run, as a flat dict."""
+"""From what a run told to the figures of the table: seconds by phase, bytes, CPU, memory. All of
+one run, as a flat dict."""
 
 MS = 1000.0
 MB = 1e6
 
 
 def of_run(told: dict) -> dict[str, float]:
-    """Phases go by tasks: a map stage is over when its last task is, whatever the driver does before the next one begins."""
+    """Phases go by tasks: a map stage is over when its last task is, whatever the driver does
+    before the next one begins."""
     stages = told["stages"]
     mapping = [one for one in stages if writes(one) and not reads(one)]
     reducing = [one for one in stages if reads(one)]
@@ -76,7 +78,8 @@ def covered(stages: list[dict]) -> float:
 
 
 def idle(stages: list[dict], paused: float) -> float:
-    """Seconds between the first task and the last in which there was none, but for the pause that the bench made itself."""
+    """Seconds between the first task and the last in which there was none, but for the pause that
+    the bench made itself."""
     if not stages:
         return 0.0
     began = min(stage["beganMs"] for stage in stages)

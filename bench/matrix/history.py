@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`bench/results/history.csv`: a line for each job and side of each result that was kept. Lines are appended, never changed."""
+"""`bench/results/history.csv`: a line for each job and side of each result that was kept. Lines are
+appended, never changed."""
 
 import csv
 from collections.abc import Iterable
@@ -42,7 +43,8 @@ def row(result: dict, job: str, side: str, values: Iterable[float]) -> Row:
 
 
 def titled(job: str, changed: dict) -> str:
-    """The job with each option that differs from the default: `sort, cold`, `tpch, scale_factor 5`."""
+    """The job with each option that differs from the default: `sort, cold`, `tpch, scale_factor
+    5`."""
     options = [name if value is True else f"{name} {value}" for name, value in changed.items()]
     return ", ".join([job, *options])
 

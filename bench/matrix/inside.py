@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs, inside PySpark. Each gives an answer that JSON can carry and that is exact, and details of what took how long."""
+"""The jobs, inside PySpark. Each gives an answer that JSON can carry and that is exact, and details
+of what took how long."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +20,8 @@ BeforeReduce = Callable[[object], None]
 
 
 def sort(spark: SparkSession, before: BeforeReduce, maps: int, records: int, partitions: int):
-    """`records` of 100 bytes in each map; checked for order, counted and summed where they arrive."""
+    """`records` of 100 bytes in each map; checked for order, counted and summed where they
+    arrive."""
     job = spark._jvm.io.lodestone.e2e.RecordSort
     shuffled = job.sorted(spark.sparkContext._jsc, SEED, maps, records, partitions)
     before(shuffled)
@@ -38,7 +40,8 @@ def tiny(spark: SparkSession, before: BeforeReduce, maps: int, records: int, par
 
 
 def sql(spark: SparkSession, _before: BeforeReduce, rows: int, keys: int, maps: int):
-    """Many aggregates of many groups, joined with a table of as many rows. Nothing can be compressed or summed up before the shuffle."""
+    """Many aggregates of many groups, joined with a table of as many rows. Nothing can be
+    compressed or summed up before the shuffle."""
     wide = [f"xxhash64(id, {i}) as c{i}" for i in range(WIDE_COLUMNS)]
     facts = spark.range(0, rows, 1, maps).selectExpr(f"id * 7919 % {keys} as k", *wide)
     largest = [f"max(c{i}) as m{i}" for i in range(WIDE_COLUMNS)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stays in `bench/results`: results of a commit, so that they can be measured again. Everything else is only printed."""
+"""What stays in `bench/results`: results of a commit, so that they can be measured again.
+Everything else is only printed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -64,7 +65,8 @@ class Keeper:
 
 
 def keep_matrix(result: dict, page: Callable[[dict], str], folder: Path = RESULTS) -> None:
-    """A run of the matrix: each question that it answers has a text, each job with its full size a line of history."""
+    """A run of the matrix: each question that it answers has a text, each job with its full size a
+    line of history."""
     keeper = Keeper(result, folder)
     answered = questions.answered(result)
     if not answered:

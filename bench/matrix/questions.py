@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The questions that have a text in `bench/results`, and which of them a run of the matrix answers."""
+"""The questions that have a text in `bench/results`, and which of them a run of the matrix
+answers."""
 
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ MODES = (*OPPONENTS, "auto", "lodestone", "remote")
 
 @dataclass(frozen=True)
 class Question:
-    """A run answers it if it has all `jobs` on all `sides`. `more_jobs` are in the text if they were run."""
+    """A run answers it if it has all `jobs` on all `sides`. `more_jobs` are in the text if they
+    were run."""
 
     name: str
     disk: str
@@ -43,7 +45,8 @@ NAMES = [*(question.name for question in OF_MATRIX), *OTHERS]
 
 
 def answered(result: dict) -> dict[str, dict]:
-    """For each question that this run answers, by name: the part of the result that belongs to it."""
+    """For each question that this run answers, by name: the part of the result that belongs to
+    it."""
     if result["changed"]:
         return {}
     return {
@@ -54,7 +57,8 @@ def answered(result: dict) -> dict[str, dict]:
 
 
 def is_answered(result: dict, question: Question) -> bool:
-    """Every job succeeded on every side, in each of enough rounds, with the sizes that it has by default."""
+    """Every job succeeded on every side, in each of enough rounds, with the sizes that it has by
+    default."""
     runs = {
         (run["disk"], run["job"], run["side"], run["round"])
         for run in result["runs"]

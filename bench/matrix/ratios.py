@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`bench/results/ratios.csv`: the latest ratios of seconds to plain Spark, from which the table in README.md is made."""
+"""`bench/results/ratios.csv`: the latest ratios of seconds to plain Spark, from which the table in
+README.md is made."""
 
 import csv
 from dataclasses import astuple, dataclass, fields
@@ -11,9 +12,11 @@ from .summary import Cell, cell, sections, sides_of, title_of
 
 @dataclass(frozen=True)
 class Ratio:
-    """Seconds of a job on a side, relative to those on the side `base`; `result` is the text that has it too.
+    """Seconds of a job on a side, relative to those on the side `base`; `result` is the text that
+    has it too.
 
-    The remark is a result besides the time, as the predicate of a sentence: `merged 0 MB (shuffled: 2,121 MB)`.
+    The remark is a result besides the time, as the predicate of a sentence: `merged 0 MB (shuffled:
+    2,121 MB)`.
     """
 
     job: str

@@ -17,7 +17,8 @@ UNKNOWN = "unknown"
 
 
 def begun(setting: Setting, command: str, rounds: int, changed: dict) -> dict:
-    """A result without runs. `changed`: the options that make it another measurement than the usual one."""
+    """A result without runs. `changed`: the options that make it another measurement than the usual
+    one."""
     shared = asdict(setting)
     shared.pop("tables")
     if shared.pop("before"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One side's application as the bench sees it: up for the whole run, so that its JVMs are warm when they are measured."""
+"""One side's application as the bench sees it: up for the whole run, so that its JVMs are warm when
+they are measured."""
 
 import json
 import os
@@ -33,7 +34,8 @@ class Failed(Exception):
 
 
 class Session:
-    """Starts at once. After `Failed` it is dead: stop it, and start another one. `daemons`: the memory of each that it has besides."""
+    """Starts at once. After `Failed` it is dead: stop it, and start another one. `daemons`: the
+    memory of each that it has besides."""
 
     def __init__(
         self,
@@ -89,7 +91,8 @@ class Session:
             )  # fmt: skip
 
     def run(self, job: str, sizes: Mapping[str, object], is_cold: bool) -> dict:
-        """What the worker told of one job, and what its processes used. Cold: what stages wrote is not in memory when it is read."""
+        """What the worker told of one job, and what its processes used. Cold: what stages wrote is
+        not in memory when it is read."""
         services = [self._service.pid] if self._service else []
         services += [daemon.process.pid for daemon in self._daemons]
         meter = Meter(self._process.pid, self._local, services)
@@ -134,7 +137,8 @@ class Session:
             raise Failed(self._reason()) from None
 
     def _told(self, event: str, timeout_s: float) -> dict:
-        """The next thing it tells, which is this event. Between the stages of a job on the slow disk nothing is left in memory."""
+        """The next thing it tells, which is this event. Between the stages of a job on the slow
+        disk nothing is left in memory."""
         line = self._line(timeout_s)
         if line.get("event") == "mapped":
             disk.drop(self._data)
@@ -156,7 +160,8 @@ class Session:
         try:
             line = self._process.stdout.readline()
         finally:
-            # Also where the bench is interrupted: it would stay until the time is over, and kill whoever has that number then.
+            # Also where the bench is interrupted: it would stay until the time is over, and kill
+            # whoever has that number then.
             watchdog.cancel()
         if not line:
             self._process.wait()

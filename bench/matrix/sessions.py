@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The applications of all sides: started when first needed, and warm before they are measured; a new one after a failure.
+"""The applications of all sides: started when first needed, and warm before they are measured; a
+new one after a failure.
 
 Cold ones are new for each run.
 """
@@ -19,7 +20,8 @@ TROUBLES = (Failed, OSError, RuntimeError, subprocess.CalledProcessError)
 
 
 class Sessions:
-    """On one disk. `warm_up`: the jobs and sizes that an application does once before it is measured.
+    """On one disk. `warm_up`: the jobs and sizes that an application does once before it is
+    measured.
 
     None: each run has a new application, which does nothing before.
     """
@@ -99,6 +101,7 @@ class Sessions:
 
 
 def order(names: list[str], number: int) -> list[str]:
-    """By chance, and in every other round the last one backwards: no side always has the same one before it."""
+    """By chance, and in every other round the last one backwards: no side always has the same one
+    before it."""
     turn = random.Random(number // 2).sample(names, len(names))
     return turn[::-1] if number % 2 else turn

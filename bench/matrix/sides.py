@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is compared: plain Spark, and what is to be better. A side is a row of the table; all else is the same for all."""
+"""What is compared: plain Spark, and what is to be better. A side is a row of the table; all else
+is the same for all."""
 
 import os
 import re
@@ -14,7 +15,8 @@ from harness.spark_process import BOTH_EXECUTORS, MANAGER, configuration
 BENCH = ROOT / "bench"
 # By its one name, as daemons say it of their directories.
 CACHE = (ROOT / ".cache" / "bench").resolve()
-# A container with one core gets this collector from the JVM, and it has no threads of its own that blur the CPU seconds.
+# A container with one core gets this collector from the JVM, and it has no threads of its own that
+# blur the CPU seconds.
 JVM_OPTIONS = "-XX:+UseSerialGC"
 # An environment variable: more of them for executors, such as a profiler.
 EXECUTOR_OPTIONS = "BENCH_EXECUTOR_OPTIONS"
@@ -24,9 +26,11 @@ CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 
 @dataclass(frozen=True)
 class Side:
-    """`service`: Spark's own shuffle service runs beside it. `pushes`: through the harness that lets stock Spark push. `daemons`: the
-    memory of each of Lodestone's that is started for it; without, the plugin starts one. `throttled_daemons`: theirs on the throttled
-    disk, where jobs are small, if it is another one. `is_before`: with the plugin of the checkout that `--before` names.
+    """`service`: Spark's own shuffle service runs beside it. `pushes`: through the harness that
+    lets stock Spark push. `daemons`: the memory of each of Lodestone's that is started for it;
+    without, the plugin starts one. `throttled_daemons`: theirs on the throttled disk, where jobs
+    are small, if it is another one. `is_before`: with the plugin of the checkout that `--before`
+    names.
     """
 
     name: str
@@ -74,12 +78,14 @@ ALL = [
     ),
     Side("tight", "Lodestone, remote, little memory", REMOTE, **LITTLE),
     Side("little", "Lodestone, every shuffle, little memory", MERGE, **LITTLE),
-    # No block is so small that it is worth a push: what its writer and its reader do without any merging.
+    # No block is so small that it is worth a push: what its writer and its reader do without any
+    # merging.
     Side(
         "unmerged", "Lodestone, nothing merged", MERGE | {"spark.lodestone.push.maxBlockSize": "1b"}
     ),
 ]
-# The sides of plain Spark that Lodestone is compared with: ratios are to the faster one (`summary.opponent`).
+# The sides of plain Spark that Lodestone is compared with: ratios are to the faster one
+# (`summary.opponent`).
 OPPONENTS = ("plain", "tuned")
 # The default. Each side is an application that stays up and needs up to 4 GB: a machine has no
 # memory for all of them at once.
@@ -154,7 +160,8 @@ def pushing(conf: dict[str, str], setting: Setting) -> dict[str, str]:
     more = {
         "spark.master": "yarn",
         "spark.shuffle.push.enabled": "true",
-        # By default it does not wait for the pushes of a shuffle below 500 MB, and then merges next to nothing.
+        # By default it does not wait for the pushes of a shuffle below 500 MB, and then merges next
+        # to nothing.
         "spark.shuffle.push.minShuffleSizeToWait": "0",
         "spark.bench.workers": str(setting.executors),
         "spark.bench.workerCores": str(setting.cores),
@@ -181,7 +188,8 @@ def push_classes(spark: str) -> Path:
 
 
 def home(side: Side, spark: str) -> Path:
-    """Spark's installation. The pushing side's has no YARN in it, which would answer to its own name."""
+    """Spark's installation. The pushing side's has no YARN in it, which would answer to its own
+    name."""
     installed = spark_home(spark)
     if not side.pushes:
         return installed

@@ -86,7 +86,8 @@ def run(spark: SparkSession, meter, local: Path, asked: dict) -> None:
 
 
 def put_away(spark: SparkSession, local: Path) -> bool:
-    """Nothing refers to the job's shuffles any more: Spark deletes them when it finds that out. False: not all of them, so far.
+    """Nothing refers to the job's shuffles any more: Spark deletes them when it finds that out.
+    False: not all of them, so far.
 
     Executors may have no files of them, and services memory that the next job is to have.
     """

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs that the matrix runs, and how large each is: on the plain disk, on the throttled one, and when it only warms JVMs up."""
+"""The jobs that the matrix runs, and how large each is: on the plain disk, on the throttled one,
+and when it only warms JVMs up."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -28,7 +29,8 @@ def sized(**sizes) -> Sizes:
     return MappingProxyType(sizes)
 
 
-# At 150 reads a second, plain Spark takes half a minute for some 2,000 blocks: sizes for the throttled disk are such.
+# At 150 reads a second, plain Spark takes half a minute for some 2,000 blocks: sizes for the
+# throttled disk are such.
 ALL = [
     Workload(
         "sort",
@@ -46,7 +48,8 @@ ALL = [
         plain=sized(maps=1000, records=10_000, partitions=1000),
         # 2.5 MB in 50 x 50 blocks.
         throttled=sized(maps=50, records=500, partitions=50),
-        # All of it: what most of these tasks' time goes to runs once a task, and is compiled after thousands of them.
+        # All of it: what most of these tasks' time goes to runs once a task, and is compiled after
+        # thousands of them.
         warm_up=sized(maps=1000, records=10_000, partitions=1000),
     ),
     Workload(

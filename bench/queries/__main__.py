@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make tpcds`: every query of TPC-DS on plain Spark and on Lodestone, in turn, query by query; answers are compared row by row."""
+"""`make tpcds`: every query of TPC-DS on plain Spark and on Lodestone, in turn, query by query;
+answers are compared row by row."""
 
 import argparse
 import json
@@ -70,7 +71,8 @@ def keep(told: dict, folder: Path = keeping.RESULTS) -> None:
 
 
 def resumed(told: dict, before: dict) -> dict:
-    """The runs that are there already, and under which names. Only runs of the same kind stand on one page."""
+    """The runs that are there already, and under which names. Only runs of the same kind stand on
+    one page."""
     for same in ("setting", "scale", "sides", "machine", "changed"):
         if told[same] != before.get(same):
             raise SystemExit(f"{RUNS} has another {same}: {before.get(same)}, not {told[same]}")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make sort`: the records of the Sort Benchmark, generated, sorted by Spark through Lodestone, and judged; seconds of each phase."""
+"""`make sort`: the records of the Sort Benchmark, generated, sorted by Spark through Lodestone, and
+judged; seconds of each phase."""
 
 import argparse
 import shutil
@@ -81,7 +82,8 @@ def keep(told: dict, path: Path) -> None:
 
 
 def keep_answer(told: dict, text: str, folder: Path = keeping.RESULTS) -> None:
-    """Keeps the page, if it answers one of the two questions; and a line of history for each side."""
+    """Keeps the page, if it answers one of the two questions; and a line of history for each
+    side."""
     of_sides = {run["side"] for run in told["runs"]} >= set(SIDES)
     is_whole = told["minute"] or (of_sides and told["rounds"] >= MIN_ROUNDS)
     question = "minute-sort" if told["minute"] else "sort-benchmark"

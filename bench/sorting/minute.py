@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MinuteSort: the most records that are sorted and judged within a minute, the start of Spark included."""
+"""MinuteSort: the most records that are sorted and judged within a minute, the start of Spark
+included."""
 
 from harness.screen import say
 

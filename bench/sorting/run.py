@@ -100,7 +100,8 @@ class Sort:
 
 
 def phases(told: dict) -> dict[str, float]:
-    """Of the job: before the first map task (the sample of keys), the map stage, no task at all, the reduce stage."""
+    """Of the job: before the first map task (the sample of keys), the map stage, no task at all,
+    the reduce stage."""
     maps, reduces = told["stages"]
     marks = [
         told["beganMs"],

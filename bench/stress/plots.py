@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m stress.plots REPORT`: REPORT.json of `lodestone-bench --json` as one page of plots, REPORT.svg."""
+"""`python -m stress.plots REPORT`: REPORT.json of `lodestone-bench --json` as one page of plots,
+REPORT.svg."""
 
 import json
 import sys

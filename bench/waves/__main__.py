@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment of OPS's figures: the same data in more and more waves of map tasks, on plain Spark and in mode remote.
+"""The experiment of OPS's figures: the same data in more and more waves of map tasks, on plain
+Spark and in mode remote.
 
-More waves are more, smaller blocks: what plain Spark reads one by one, and what services merge while later waves still run.
+More waves are more, smaller blocks: what plain Spark reads one by one, and what services merge
+while later waves still run.
 """
 
 import argparse
@@ -93,7 +95,8 @@ def arguments() -> argparse.Namespace:
 
 
 def measured(asked: argparse.Namespace, disk: str, waves: int, out: Path) -> dict | None:
-    """One run of the matrix, with the sort cut into this number of waves. None: the matrix cannot use the disk here, and said why."""
+    """One run of the matrix, with the sort cut into this number of waves. None: the matrix cannot
+    use the disk here, and said why."""
     megabytes, partitions = SIZES[disk]
     maps = waves * SLOTS
     records = megabytes * MB // RECORD_BYTES // maps

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make chaos`: round after round of real jobs under attack, whose answers must be plain Spark's."""
+"""`make chaos`: round after round of real jobs under attack, whose answers must be plain
+Spark's."""
 
 import argparse
 import json

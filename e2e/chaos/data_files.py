@@ -6,7 +6,8 @@ from pathlib import Path
 
 
 def data_files(directory: Path) -> list[Path]:
-    """In order. A service removes directories while they are looked through: what is gone then is not there."""
+    """In order. A service removes directories while they are looked through: what is gone then is
+    not there."""
     found = (
         Path(folder, name)
         for folder, _, names in os.walk(directory)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shuffles that spill while one of two local directories is full, fails or hangs: many in one application, in each mode."""
+"""Shuffles that spill while one of two local directories is full, fails or hangs: many in one
+application, in each mode."""
 
 import random
 import tempfile
@@ -112,7 +113,8 @@ def run_mode(mode, runs: list[Run], spark: str, right: list, say: Say, is_plain:
 
 
 def attack(run: Run, disks: list[FaultyDisk], gates: Gates) -> int:
-    """Breaks a disk, lets the job run, and mends the disk when the job is over; says how many calls failed."""
+    """Breaks a disk, lets the job run, and mends the disk when the job is over; says how many calls
+    failed."""
     luck = random.Random(run.luck)
     disk = luck.choice(disks)
     before = disk.failures

@@ -17,8 +17,8 @@ CALLS = [
     ("rename", "rename2"),
     ("unlink", "setattr"),
 ]
-# A job that fails for a broken disk names it in one of these ways. The last ones are Spark's, which looks for a directory and does
-# not ask why it is not there.
+# A job that fails for a broken disk names it in one of these ways. The last ones are Spark's, which
+# looks for a directory and does not ask why it is not there.
 EXPLAINED = (
     "No space left on device",
     "Input/output error",

@@ -29,7 +29,8 @@ UNDO_PATIENCE_S = 20
 
 @dataclass
 class Victims:
-    """Executors, services and their disks; the disks of executors, and the pipe by which their tasks are killed."""
+    """Executors, services and their disks; the disks of executors, and the pipe by which their
+    tasks are killed."""
 
     cluster: Cluster
     daemons: list[Daemon]
@@ -39,7 +40,8 @@ class Victims:
 
 
 class Mischief:
-    """Acts one after another. What it breaks it mends, sooner or later, but for what a plan breaks for good."""
+    """Acts one after another. What it breaks it mends, sooner or later, but for what a plan breaks
+    for good."""
 
     def __init__(self, victims: Victims, say: Callable[[str], None]):
         self._cluster = victims.cluster

@@ -4,8 +4,8 @@
 import random
 from dataclasses import dataclass, field
 
-# How often each is drawn, and how many times at most in a round. A cluster in which everything is killed all the time would
-# run no job to its end, Lodestone or not.
+# How often each is drawn, and how many times at most in a round. A cluster in which everything is
+# killed all the time would run no job to its end, Lodestone or not.
 TO_EXECUTORS = {
     "kill an executor": (3, 4),
     "kill a task": (6, 12),
@@ -29,7 +29,8 @@ LONGEST_PAUSE_S = 4.0
 SERVICES = 3
 MODES = ("auto", "merge", "remote")
 MOST_ROWS = "spark.shuffle.spill.numElementsForceSpillThreshold"
-# The share of an executor's memory that rows may take, of which there are 724 MB, and after how many rows a task spills in any case.
+# The share of an executor's memory that rows may take, of which there are 724 MB, and after how
+# many rows a task spills in any case.
 MEMORY = [
     ("0.02", "2147483647"),
     ("0.02", "20000"),
@@ -85,8 +86,8 @@ def plan_of(seed: int) -> Plan:
         **spilling(dice),
         # Each loss costs a run of the stage, in plain Spark as well.
         "spark.stage.maxConsecutiveAttempts": "40",
-        # What is broken for a moment fails many tasks at once, which are tried again at once. What stays broken may fail a
-        # task for ever.
+        # What is broken for a moment fails many tasks at once, which are tried again at once. What
+        # stays broken may fail a task for ever.
         "spark.task.maxFailures": "20" if lasting else "1000",
     }
     memory = dice.choice(["24MiB", "64MiB", "256MiB"])

@@ -25,7 +25,8 @@ DISK_MB = 96
 # Enough for what executors write, with attempts that were in vain.
 LOCAL_DISK_MB = 400
 LOCAL_DISKS = 2
-# A service that was down when the application ended learns of it from the lease that its start gave: 120 s, and a little.
+# A service that was down when the application ended learns of it from the lease that its start
+# gave: 120 s, and a little.
 LEASE_S = 150
 
 
@@ -42,7 +43,8 @@ class Round:
         return self.outcome.answer["answers"]
 
     def faults(self, plan: Plan, expected: list) -> list[str]:
-        """What must not be: another answer than plain Spark's, or a job that failed and does not say that a disk stayed broken."""
+        """What must not be: another answer than plain Spark's, or a job that failed and does not
+        say that a disk stayed broken."""
         return [
             f"job {number}: {answer}"
             for number, (answer, right) in enumerate(zip(self.answers, expected, strict=True))
@@ -68,8 +70,9 @@ def job_of(plan: Plan, victims: Victims, arguments: dict) -> Job:
 def run_round(
     plan: Plan, spark: str, folder: Path, arguments: dict, say: Callable[[str], None]
 ) -> tuple[Job, Round]:
-    """Runs the job to its end. Each service has a disk of its own, below `folder`; the executors have two together, and the driver none of
-    these: without its disk it cannot begin a stage, whoever shuffles."""
+    """Runs the job to its end. Each service has a disk of its own, below `folder`; the executors
+    have two together, and the driver none of these: without its disk it cannot begin a stage,
+    whoever shuffles."""
     with ExitStack() as put_away:
         victims = _victims(plan, spark, folder, put_away)
         job = job_of(plan, victims, arguments)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m chaos.trace`: one trouble at a time, and second by second what became of the job's tasks."""
+"""`python -m chaos.trace`: one trouble at a time, and second by second what became of the job's
+tasks."""
 
 import argparse
 import json
@@ -39,7 +40,8 @@ def drain_one(daemons: list[Daemon], say: Say) -> None:
     say(f"  drain: exit code {drain.wait()}")
 
 
-# Services, copies, what happens, and when: after so many segments were pushed to the first service (of 640 in all, or 1,280).
+# Services, copies, what happens, and when: after so many segments were pushed to the first service
+# (of 640 in all, or 1,280).
 SCENES = [
     ("rolling restart, one copy", 2, 1, restart_all, 40),
     ("rolling restart, two copies", 3, 2, restart_all, 80),
@@ -106,7 +108,8 @@ def run(scene: tuple, spark: str, place: Path, expected: object) -> list[str]:
 
 
 def tasks(log: Path) -> list[tuple[float, str]]:
-    """Of each stage attempt, when its first task began, how many tasks ended in each second, and how."""
+    """Of each stage attempt, when its first task began, how many tasks ended in each second, and
+    how."""
     begun, ended = {}, Counter()
     (file,) = [path for path in log.rglob("*") if path.is_file()]
     for line in file.read_text().splitlines():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make conformance`: Spark's own suites, whose tests must come out on Lodestone as on plain Spark."""
+"""`make conformance`: Spark's own suites, whose tests must come out on Lodestone as on plain
+Spark."""
 
 import argparse
 import hashlib
@@ -77,8 +78,8 @@ def main() -> int:
 
 
 def verdicts_of(suite: Suite, line: str, spark: Installed, given, reasons) -> list[Verdict]:
-    """Of one suite, in each mode. With `quick`, plain Spark is asked only where a test did not pass: what passes on
-    Lodestone cannot be worse than on plain Spark."""
+    """Of one suite, in each mode. With `quick`, plain Spark is asked only where a test did not
+    pass: what passes on Lodestone cannot be worse than on plain Spark."""
     plain = None if given.quick else outcomes_on_plain(suite, spark, given)
     verdicts = []
     for mode in given.modes:

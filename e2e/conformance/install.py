@@ -45,7 +45,8 @@ def build_agent() -> None:
 
 
 def _resolved(release: str, folder: Path) -> str:
-    """A class path. Asked of Maven once for each state of the pom, since that takes half a minute."""
+    """A class path. Asked of Maven once for each state of the pom, since that takes half a
+    minute."""
     pom = HERE / "classpath" / "pom.xml"
     answer = folder / "classpath.txt"
     if answer.exists() and answer.stat().st_mtime > pom.stat().st_mtime:

@@ -82,8 +82,8 @@ class Ran:
 
 
 def run(suite: Suite, mode: str | None, spark: Installed, limit_s: float, tests=()) -> Ran:
-    """All of the suite, on Lodestone in a mode or, without one, on plain Spark. A test has `limit_s`. What a JVM that
-    ended too soon has left of `tests` is run in the next one."""
+    """All of the suite, on Lodestone in a mode or, without one, on plain Spark. A test has
+    `limit_s`. What a JVM that ended too soon has left of `tests` is run in the next one."""
     folder = spark.folder / "runs" / (mode or "plain") / suite.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -142,7 +142,8 @@ class _Jvm:
             )  # fmt: skip
 
     def wait(self, limit_s: float, deadline: float) -> Events:
-        """Until it ends, or a test has run for too long (`limit_s`), or the suite has (`deadline`)."""
+        """Until it ends, or a test has run for too long (`limit_s`), or the suite has
+        (`deadline`)."""
         verdict = CRASHED
         try:
             while self._is_running():

@@ -167,7 +167,8 @@ def settings(version: str, lodestone: bool, folder: Path) -> dict[str, str]:
 
 
 def reads(stages: list[dict], counts: dict) -> int:
-    """Byte ranges that reduce tasks asked for. Spark counts the blocks, also those inside chunks."""
+    """Byte ranges that reduce tasks asked for. Spark counts the blocks, also those inside
+    chunks."""
     blocks = sum(stage["readBlocks"] for stage in stages)
     return blocks - counts.get("mergedBlocksRead", 0) + counts.get("chunksRead", 0)
 

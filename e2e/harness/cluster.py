@@ -19,8 +19,8 @@ STOP_TIMEOUT_S = 20
 
 
 class Cluster:
-    """One master, and on each host a worker with one core. `master` is the URL for a job; all files are below `folder`, but for those of
-    executors if they are given local directories."""
+    """One master, and on each host a worker with one core. `master` is the URL for a job; all files
+    are below `folder`, but for those of executors if they are given local directories."""
 
     def __init__(
         self,

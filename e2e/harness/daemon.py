@@ -21,7 +21,8 @@ STOP_TIMEOUT_S = 15
 
 
 class Daemon:
-    """One daemon, on loopback if no other host is named. `host_port` stays the same over a restart."""
+    """One daemon, on loopback if no other host is named. `host_port` stays the same over a
+    restart."""
 
     def __init__(
         self,
@@ -77,7 +78,8 @@ class Daemon:
         assert self.ready["incarnation"] != before
 
     def restart_in_order(self) -> None:
-        """Is told to stop, leaves what it has to the next start, and comes back on the same port."""
+        """Is told to stop, leaves what it has to the next start, and comes back on the same
+        port."""
         before = self.ready["incarnation"]
         assert self.stop() == 0
         self.start()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PySpark processes that run one job after another, each in an application of its own.
 
-To start Python and a JVM, and to load Spark, takes longer than most jobs. An application shares nothing else with the one before.
+To start Python and a JVM, and to load Spark, takes longer than most jobs. An application shares
+nothing else with the one before.
 """
 
 import atexit
@@ -26,7 +27,8 @@ OF_THE_JVM = (
 
 
 class Driver:
-    """One process. `taken` finds one; whoever has it gives it back when its job has succeeded, or kills it."""
+    """One process. `taken` finds one; whoever has it gives it back when its job has succeeded, or
+    kills it."""
 
     def __init__(self, spark_version: str, host: Host, settings: dict[str, str]):
         self.kind = (spark_version, host, settings)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small disk that fills, fails with EIO, or hangs when it is asked to, and is well again afterwards.
+"""A small disk that fills, fails with EIO, or hangs when it is asked to, and is well again
+afterwards.
 
-Device-mapper could do this to a real disk, where the kernel has it; a file system that this process serves can do it anywhere, to single
-operations, and leaves what is on the disk as it is.
+Device-mapper could do this to a real disk, where the kernel has it; a file system that this process
+serves can do it anywhere, to single operations, and leaves what is on the disk as it is.
 """
 
 import errno

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk that can be made to hang: who writes to it waits, in a call that nothing can end, until it thaws."""
+"""A disk that can be made to hang: who writes to it waits, in a call that nothing can end, until it
+thaws."""
 
 import subprocess
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gates: a task of a running job stops at a named place until the test lets it pass.
 
-The task connects, writes the gate's name, its process id and a newline, and reads one byte. The test learns that the place was reached,
-does its mischief, and opens the gate. Nobody sleeps.
+The task connects, writes the gate's name, its process id and a newline, and reads one byte. The
+test learns that the place was reached, does its mischief, and opens the gate. Nobody sleeps.
 """
 
 import os
@@ -61,7 +61,8 @@ class Gates:
         return reached[0]
 
     def run_maps(self, count: int) -> None:
-        """Lets map tasks pass `map-<i>`: two at a time, so that each of two executors runs half of them."""
+        """Lets map tasks pass `map-<i>`: two at a time, so that each of two executors runs half of
+        them."""
         for first in range(0, count, 2):
             pair = [f"map-{first}", f"map-{first + 1}"]
             for name in pair:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts: addresses of loopback, which are all one host to whoever asks the kernel, or networks of their own, which are not."""
+"""Hosts: addresses of loopback, which are all one host to whoever asks the kernel, or networks of
+their own, which are not."""
 
 import itertools
 import os
@@ -26,7 +27,8 @@ LOOPBACK = Host()
 
 @contextmanager
 def separate_hosts(count: int) -> Iterator[list[Host]]:
-    """Hosts that reach each other by a bridge, and nothing else. Needs root. The first has the bridge, and is one more than `count`."""
+    """Hosts that reach each other by a bridge, and nothing else. Needs root. The first has the
+    bridge, and is one more than `count`."""
     with ExitStack() as networks:
         names = [networks.enter_context(network()) for _ in range(count + 1)]
         hub = names[0]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The jobs of the end-to-end tests. Each returns something that JSON can carry and that is exact.
 
-`gates` is the address of the test's gates: who stands before one waits until the test opens it, or not at all if there is no address.
+`gates` is the address of the test's gates: who stands before one waits until the test opens it, or
+not at all if there is no address.
 """
 
 import gc
@@ -44,8 +45,9 @@ def keyed_rows(
 ):
     """All rows of a shuffle, exactly: per partition their number and an order-independent checksum.
 
-    `wide` are maps whose values are ten times as long. Gates: `map-<i>` before map i gives its rows, `reduce-<r>` after
-    partition r was read, `between-<n>` on the driver after pass n. With `tasks`, each task reads several partitions.
+    `wide` are maps whose values are ten times as long. Gates: `map-<i>` before map i gives its
+    rows, `reduce-<r>` after partition r was read, `between-<n>` on the driver after pass n. With
+    `tasks`, each task reads several partitions.
     """
 
     def summarise(index, records):
@@ -77,7 +79,8 @@ def rows_by_key(spark, maps, partitions, rows, value_bytes=200, wide=(), gates=N
 
 
 def rows_in_order(spark, maps=6, partitions=4, rows=12000, gates=None):
-    """The keys of each partition, and what aggregates make of rows, both in the order in which they come. Gates: as `rows_by_key`."""
+    """The keys of each partition, and what aggregates make of rows, both in the order in which they
+    come. Gates: as `rows_by_key`."""
     shuffled = rows_by_key(spark, maps, partitions, rows, gates=gates)
     keys = shuffled.mapPartitionsWithIndex(lambda i, found: [(i, [key for key, _ in found])])
     groups = spark.range(0, rows, 1, maps).groupBy((col("id") % 7).alias("k"))
@@ -88,8 +91,8 @@ def rows_in_order(spark, maps=6, partitions=4, rows=12000, gates=None):
 def repeated_after_cancel(spark, maps=6, partitions=8, rows=12000, gates=None):
     """The rows of a shuffle whose first job was cancelled, and those of another one.
 
-    Gates: `map-<i>` before map i of the first gives its rows; on the driver, `cancel` before and `cancelled` after its first job
-    is.
+    Gates: `map-<i>` before map i of the first gives its rows; on the driver, `cancel` before and
+    `cancelled` after its first job is.
     """
     shuffled = rows_by_key(spark, maps, partitions, rows, gates=gates)
     if gates:
@@ -130,7 +133,8 @@ def sort_files(spark, source, target, partitions, split_bytes):
 
 
 def exchange_used_twice(spark, rows=60000, maps=6, partitions=16):
-    """Two aggregates over one exchange, joined; and the same once more, of the shuffle that is there already."""
+    """Two aggregates over one exchange, joined; and the same once more, of the shuffle that is
+    there already."""
     spread = spark.range(0, rows, 1, maps).selectExpr("id % 1009 as k", "id as v")
     spread = spread.repartition(partitions, "k")
     sums = spread.groupBy("k").agg({"v": "sum"}).withColumnRenamed("sum(v)", "s")
@@ -141,9 +145,11 @@ def exchange_used_twice(spark, rows=60000, maps=6, partitions=16):
 
 
 def dropped_side(spark, rows=60000, maps=6, gates=None):
-    """A join with a side that turns out to be empty: adaptive execution drops the other one, whose map tasks have run.
+    """A join with a side that turns out to be empty: adaptive execution drops the other one, whose
+    map tasks have run.
 
-    Gates: `answered` on the driver when the answer is there, `forgotten` when nothing refers to the query any more.
+    Gates: `answered` on the driver when the answer is there, `forgotten` when nothing refers to the
+    query any more.
     """
     fact = spark.range(0, rows, 1, maps).selectExpr("id % 1000 as k", "id")
     # No square is 3 modulo 7.
@@ -159,7 +165,8 @@ def dropped_side(spark, rows=60000, maps=6, gates=None):
 
 
 def skewed_join(spark, rows=120000, maps=12):
-    """A join in which one key has half of the rows. Adaptive execution splits that partition by ranges of maps."""
+    """A join in which one key has half of the rows. Adaptive execution splits that partition by
+    ranges of maps."""
     fact = spark.range(0, rows, 1, maps).selectExpr(
         "if(id % 2 = 0, 7, id % 1000) as k", "id", "sha2(cast(id as string), 256) as filler"
     )
@@ -171,7 +178,8 @@ def skewed_join(spark, rows=120000, maps=12):
 
 
 def local_read(spark, rows=60000, maps=6):
-    """A join whose small side turns out to be small: adaptive execution broadcasts it, and reads the other side's map outputs in place."""
+    """A join whose small side turns out to be small: adaptive execution broadcasts it, and reads
+    the other side's map outputs in place."""
     fact = spark.range(0, rows, 1, maps).selectExpr("id % 1000 as k", "id")
     few = spark.range(0, 100000, 1, 4).selectExpr("id as k", "id * 3 as v").where("v % 9973 = 0")
     answer = fact.join(few, "k").selectExpr("count(*)", "sum(id)", "sum(v)")
@@ -191,7 +199,8 @@ def plan_of(frame) -> dict[str, bool]:
 
 
 def spilled_shuffles(spark, seeds=(1,), at_least=None, rows=700000, maps=2, partitions=4):
-    """For each seed a shuffle of rows that do not fit into memory: its number of rows, sums and checksum, or why it failed.
+    """For each seed a shuffle of rows that do not fit into memory: its number of rows, sums and
+    checksum, or why it failed.
 
     With `at_least`, no further seed follows after that many once a task has failed.
     """
@@ -228,7 +237,8 @@ def spilled_shuffle(spark, seed, rows, maps=2, partitions=4):
 
 
 def shuffles_in_a_row(spark, turns=4, gates=None, **sizes):
-    """The rows of several shuffles, one after the other. Gates: `turn-<n>` on the driver after shuffle n."""
+    """The rows of several shuffles, one after the other. Gates: `turn-<n>` on the driver after
+    shuffle n."""
     answers = []
     for turn in range(turns):
         answers += keyed_rows(spark, **sizes)
@@ -251,7 +261,8 @@ def two_attempts_of_a_map(spark, maps=6, partitions=8, rows=12000, gates=None):
 
 
 def reshuffled_at_random(spark, rows=12000, gates=None):
-    """Each row once, through a shuffle that sends it elsewhere when it is repeated. Gates: `reread-<i>` in its reduce task i."""
+    """Each row once, through a shuffle that sends it elsewhere when it is repeated. Gates:
+    `reread-<i>` in its reduce task i."""
 
     def reread(index, records):
         kept = list(records)
@@ -287,7 +298,8 @@ def value_of(number: int, length: int) -> str:
 
 
 def filler(number: str) -> str:
-    """The same of some 64 characters, in SQL: for a tenth of what SHA-2 costs where tasks are run many times."""
+    """The same of some 64 characters, in SQL: for a tenth of what SHA-2 costs where tasks are run
+    many times."""
     return f"concat({', '.join(f'hex(xxhash64({number}, {part}))' for part in range(4))})"
 
 
@@ -317,10 +329,11 @@ def sorted_numbers(spark, rows=100000, maps=8, partitions=12):
 
 
 def many_shuffles(spark, turns=2, kinds=(), tables=None, queries=(), kills=None):
-    """Shuffles of these kinds, or of all, one after another, many of which spill where memory is short: of each its answer, or why it
-    failed; and what tasks have spilled.
+    """Shuffles of these kinds, or of all, one after another, many of which spill where memory is
+    short: of each its answer, or why it failed; and what tasks have spilled.
 
-    `kills` is a pipe: each number that is written to it, in a line, is the luck with which a running task is killed.
+    `kills` is a pipe: each number that is written to it, in a line, is the luck with which a
+    running task is killed.
     """
     killer = spark._jvm.io.lodestone.e2e.TaskKiller.of(spark.sparkContext._jsc)
     if tables:
@@ -393,7 +406,8 @@ def skewed_rows(spark):
     return skewed_join(spark)[0]
 
 
-# With and without combining, sorts, aggregates, joins, Python and the JVM; and the one that mode auto merges.
+# With and without combining, sorts, aggregates, joins, Python and the JVM; and the one that mode
+# auto merges.
 KINDS = {
     "combined": partial(word_count, rows=60000),
     "rows": partial(keyed_rows, maps=12, partitions=16, rows=60000, wide=(3,)),
@@ -409,7 +423,8 @@ KINDS = {
 
 
 def seeded_spills(spark, runs, gates=None):
-    """One job after another, each with what it was drawn: its answer, or why it failed; and what tasks have spilled.
+    """One job after another, each with what it was drawn: its answer, or why it failed; and what
+    tasks have spilled.
 
     Gates: on the driver, `run-<name>` before a job and `over-<name>` after it.
     """
@@ -426,7 +441,8 @@ SPILLING = {"shuffle": spilled_shuffle, "join": spilled_join, "sort": sorted_rec
 
 
 def read_in_pieces(spark, maps=12, partitions=2, gates=None):
-    """A shuffle in which each block is a chunk of its own. Gates: `reading-<r>` after the first record of partition r."""
+    """A shuffle in which each block is a chunk of its own. Gates: `reading-<r>` after the first
+    record of partition r."""
     rows = maps * partitions * 72
 
     def make(number):
@@ -447,8 +463,9 @@ WIDE = "cast(repeat(lpad(cast(id as string), 8, '0'), 512) as binary)"
 
 
 def repeated_in_part(spark, fickle=False, maps=6, partitions=4, gates=None):
-    """Each row once, through a SQL shuffle in which each block is a chunk of its own. A map task that is repeated sends its rows where they
-    went before or, if `fickle`, anywhere. Gates: `first-<r>` after the first row of partition r, `again-<r>` when the task is repeated."""
+    """Each row once, through a SQL shuffle in which each block is a chunk of its own. A map task
+    that is repeated sends its rows where they went before or, if `fickle`, anywhere. Gates:
+    `first-<r>` after the first row of partition r, `again-<r>` when the task is repeated."""
     target = "java_method('java.lang.System', 'nanoTime')" if fickle else "cast(id as string)"
     made = spark.range(0, maps * partitions * 640, 1, maps)
     spread = made.selectExpr("id", f"{target} as target", f"{WIDE} as wide")
@@ -465,13 +482,16 @@ def repeated_in_part(spark, fickle=False, maps=6, partitions=4, gates=None):
 
 
 def tour_of_classes(spark):
-    """Loads what most jobs load: shuffles of RDDs and of tables, with Python workers; a join, aggregates and a sort of files."""
+    """Loads what most jobs load: shuffles of RDDs and of tables, with Python workers; a join,
+    aggregates and a sort of files."""
     with tempfile.TemporaryDirectory() as folder:
         kinds = "id as k", "cast(id as decimal(15,2)) as d", "cast(id as string) as s"
         spark.range(0, 1000, 1, 4).selectExpr(*kinds).write.parquet(f"{folder}/numbers")
         spark.read.parquet(f"{folder}/numbers").createOrReplaceTempView("numbers")
         query = spark.sql("""
-            select a.s, count(distinct b.k) as n, sum(a.d) as total from numbers a join numbers b on a.k = b.k * 3
-            where a.d > 5 and exists (select 1 from numbers c where c.k = a.k) group by a.s order by total desc
+            select a.s, count(distinct b.k) as n, sum(a.d) as total
+            from numbers a join numbers b on a.k = b.k * 3
+            where a.d > 5 and exists (select 1 from numbers c where c.k = a.k)
+            group by a.s order by total desc
         """)
         return [keyed_rows(spark), len(query.collect())]

@@ -7,7 +7,8 @@ from .paths import JOBS_JAR, ROOT, plugin_jar
 
 # In a JVM that lives for a minute or two the optimising compiler takes more time than it saves.
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-# The verifier takes a tenth of the time; test_linkage has it look at every class of ours. What the JVM has to say goes where its log goes.
+# The verifier takes a tenth of the time; test_linkage has it look at every class of ours. What the
+# JVM has to say goes where its log goes.
 OPTIONS = (
     f"{' '.join(SHORT_LIVED)} -XX:+UseTransparentHugePages"
     " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -22,7 +23,8 @@ def options(spark_version: str) -> str:
 
 
 def classpath(spark_version: str) -> str:
-    """What stands before Spark's own jars, with Lodestone and without: nothing but the key turns it on."""
+    """What stands before Spark's own jars, with Lodestone and without: nothing but the key turns it
+    on."""
     return f"{JOBS_JAR}:{plugin_jar(spark_version)}"
 
 

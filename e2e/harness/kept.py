@@ -8,7 +8,8 @@ from pathlib import Path
 
 
 def kept(folder: Path, fill: Callable[[Path], None]) -> Path:
-    """The folder as `fill` makes it. It appears whole or not at all, and who asks for it at the same time waits for it."""
+    """The folder as `fill` makes it. It appears whole or not at all, and who asks for it at the
+    same time waits for it."""
     if folder.exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)

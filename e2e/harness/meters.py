@@ -14,7 +14,8 @@ RESET_PEAK = "5"
 
 
 class Meter:
-    """From its making to `read`: CPU seconds and peak memory of an application and of the services that it uses."""
+    """From its making to `read`: CPU seconds and peak memory of an application and of the services
+    that it uses."""
 
     def __init__(self, application: int, local: Path, services: list[int]):
         self._application = application
@@ -28,12 +29,14 @@ class Meter:
         self._machine_before = machine_seconds()
 
     def others(self) -> dict[str, float]:
-        """What disturbed: CPU seconds of all processes of the machine, ours among them, and those that the host gave to other guests."""
+        """What disturbed: CPU seconds of all processes of the machine, ours among them, and those
+        that the host gave to other guests."""
         now = machine_seconds()
         return {name: round(now[name] - self._machine_before[name], 2) for name in now}
 
     def read(self) -> dict[str, dict[str, float]]:
-        """By kind: CPU seconds used, and the sum of what each process held at its peak, in MB. What is new since counts from zero."""
+        """By kind: CPU seconds used, and the sum of what each process held at its peak, in MB. What
+        is new since counts from zero."""
         used = {}
         for kind, pids in self._by_kind().items():
             cpu = sum(cpu_seconds(pid) - self._before.get(pid, 0.0) for pid in pids)
@@ -56,7 +59,8 @@ def machine_seconds() -> dict[str, float]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of all threads; zero when the process is gone. Children count for themselves."""
+    """User and system time of all threads; zero when the process is gone. Children count for
+    themselves."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file system in this process: the kernel's questions about files (FUSE, protocol 7.31) are answered out of another directory.
+"""A file system in this process: the kernel's questions about files (FUSE, protocol 7.31) are
+answered out of another directory.
 
-What Spark and Lodestone do to their files is in it: regular files and directories, no links, no extended attributes.
+What Spark and Lodestone do to their files is in it: regular files and directories, no links, no
+extended attributes.
 """
 
 import errno
@@ -26,7 +28,8 @@ class Errno(OSError):
 
 @dataclass
 class Node:
-    """A file or directory that the kernel knows. `handle` keeps its inode, and with that its number, from another's use."""
+    """A file or directory that the kernel knows. `handle` keeps its inode, and with that its
+    number, from another's use."""
 
     handle: int
     lookups: int = 0

@@ -18,7 +18,8 @@ HANDLES = ("gates", "kills")
 
 
 def question(job: Job) -> dict:
-    """What plain Spark is asked: the job that nobody reaches into, without what only concerns a cluster."""
+    """What plain Spark is asked: the job that nobody reaches into, without what only concerns a
+    cluster."""
     arguments = {k: v for k, v in job.arguments.items() if k not in HANDLES}
     conf = {k: v for k, v in job.conf.items() if k.startswith(PLANNING)}
     return {"job": job.name, "arguments": arguments, "conf": conf}

@@ -65,7 +65,8 @@ def other_executor(pid: int, task: int) -> int:
 
 
 def kill_tree(pid: int) -> None:
-    """SIGKILL for a process and its descendants; daemons in a session of their own are left alone."""
+    """SIGKILL for a process and its descendants; daemons in a session of their own are left
+    alone."""
     for one in [pid, *descendants(pid)]:
         if "serve" not in command_line(one):
             os.kill(one, signal.SIGKILL)

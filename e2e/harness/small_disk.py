@@ -23,7 +23,8 @@ def small_disk(place: Path, megabytes: int) -> Iterator[Path]:
 
 
 def fill(path: Path) -> int:
-    """Writes until there is no room; says how much. Never on a disk of the machine's: all of it would stand still."""
+    """Writes until there is no room; says how much. Never on a disk of the machine's: all of it
+    would stand still."""
     found = os.statvfs(path.parent)
     size = found.f_blocks * found.f_frsize
     assert size <= MOST_BYTES, f"{path.parent} is on a disk of {size} bytes, which is not small"

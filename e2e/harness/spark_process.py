@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a job on Lodestone in an application of its own, and brings its answer and its report back."""
+"""Runs a job on Lodestone in an application of its own, and brings its answer and its report
+back."""
 
 import json
 import tempfile
@@ -13,12 +14,14 @@ from .hosts import LOOPBACK, Host
 
 JOB_TIMEOUT_S = 600
 MANAGER = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
-# Each has two cores, and a task may fail three times. The first runs tasks in the driver's JVM: no executor starts, and the JVM is warm.
-# Tests of executors, and of messages between them and the driver, use the others.
+# Each has two cores, and a task may fail three times. The first runs tasks in the driver's JVM: no
+# executor starts, and the JVM is warm. Tests of executors, and of messages between them and the
+# driver, use the others.
 IN_THE_DRIVER = "local[2,4]"
 ONE_EXECUTOR = "local-cluster[1,2,1024]"
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
-# For two executors: no task starts before both are there, so that each runs some tasks of every stage.
+# For two executors: no task starts before both are there, so that each runs some tasks of every
+# stage.
 BOTH_EXECUTORS = {
     "spark.cores.max": "2",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -28,7 +31,8 @@ BOTH_EXECUTORS = {
 
 @dataclass
 class Outcome:
-    """What a job said: its answer, Lodestone's report, its log, and number and tasks of each stage's last attempt."""
+    """What a job said: its answer, Lodestone's report, its log, and number and tasks of each
+    stage's last attempt."""
 
     answer: object
     report: dict
@@ -89,7 +93,8 @@ class SparkProcess:
             self._driver.kill()
 
     def wait_until(self, condition, what: str):
-        """Polls for what the job brings about, as long as it runs. A machine that is slow to start a job is no error."""
+        """Polls for what the job brings about, as long as it runs. A machine that is slow to start
+        a job is no error."""
 
         def has_come() -> bool:
             if condition():
@@ -118,7 +123,8 @@ class SparkProcess:
 def configuration(
     spark_version: str, folder: Path, lodestone: bool, host: Host = LOOPBACK
 ) -> dict[str, str]:
-    """Both sides get the same, but for the key that turns Lodestone on. Shuffles as small as here are merged in mode `merge` only."""
+    """Both sides get the same, but for the key that turns Lodestone on. Shuffles as small as here
+    are merged in mode `merge` only."""
     options, classpath = jvm.options(spark_version), jvm.classpath(spark_version)
     conf = {
         "spark.ui.enabled": "false",

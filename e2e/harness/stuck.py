@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of a job whose test failed: the end of its log, and the stacks of its JVMs if it still runs."""
+"""What became of a job whose test failed: the end of its log, and the stacks of its JVMs if it
+still runs."""
 
 import subprocess
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inside the PySpark process: for each line of stdin it builds a session, runs one job, and writes the answer and the report."""
+"""Inside the PySpark process: for each line of stdin it builds a session, runs one job, and writes
+the answer and the report."""
 
 import json
 import os
@@ -37,7 +38,8 @@ def run(gateway: JavaGateway, specification: dict) -> None:
     answer = getattr(jobs, specification["job"])(spark, **specification["arguments"])
     told = {"answer": answer, "report": report_of(spark), "stages": stages_of(spark)}
     spark.stop()
-    # Workers of a local cluster would give the next application's executors the directories of this one.
+    # Workers of a local cluster would give the next application's executors the directories of this
+    # one.
     utils = getattr(gateway.jvm.org.apache.spark.util, "Utils$")
     getattr(utils, "MODULE$").clearLocalRootDirs()
     with open(specification["result"], "w", encoding="utf-8") as out:

@@ -25,8 +25,8 @@ import scala.Tuple2;
 import scala.collection.JavaConverters;
 
 /**
- * Calls what the jar finds in Spark by looking for it, and not by a reference that can be checked: whether it is there
- * shows when it is called. Says for each what came out.
+ * Calls what the jar finds in Spark by looking for it, and not by a reference that can be checked:
+ * whether it is there shows when it is called. Says for each what came out.
  */
 final class CallAll {
   public static void main(String[] arguments) throws Exception {

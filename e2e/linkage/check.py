@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does a plugin jar link against a Spark release that it was not compiled against?
 
-One jar serves Spark 4.0 to 4.3. The JVM resolves a method when it is first called, so a signature that changed shows up
-as a NoSuchMethodError in the middle of somebody's job. Here every reference of the jar into Spark is resolved up front, and
-every abstract method that a class of ours inherits must have a body.
+One jar serves Spark 4.0 to 4.3. The JVM resolves a method when it is first called, so a signature
+that changed shows up as a NoSuchMethodError in the middle of somebody's job. Here every reference
+of the jar into Spark is resolved up front, and every abstract method that a class of ours inherits
+must have a body.
 
-    python -m linkage.check dist/jars/lodestone-spark-4_2.13.jar .venv-4.3/lib/python3.11/site-packages/pyspark/jars
+    python -m linkage.check dist/jars/lodestone-spark-4_2.13.jar \\
+        .venv-4.3/lib/python3.11/site-packages/pyspark/jars
 """
 
 import sys
@@ -20,8 +22,9 @@ OURS = "org/apache/spark/shuffle/lodestone/"
 SPARK = "org/apache/spark/"
 SUFFIX = ".class"
 
-# Classes outside Spark that nearly every class inherits from, with all that they offer. A method that is not among these
-# is not found there. Other classes outside Spark are not looked into: those do not change under us.
+# Classes outside Spark that nearly every class inherits from, with all that they offer. A method
+# that is not among these is not found there. Other classes outside Spark are not looked into: those
+# do not change under us.
 OBJECT = set("getClass hashCode equals toString notify notifyAll wait clone finalize".split())
 OUTSIDE = {
     "java/lang/Object": OBJECT,
@@ -36,7 +39,8 @@ OUTSIDE = {
 
 
 class Classes(Mapping[str, ClassFile]):
-    """The classes of some jars by internal name. Each is read when it is asked for: of Spark's few are."""
+    """The classes of some jars by internal name. Each is read when it is asked for: of Spark's few
+    are."""
 
     def __init__(self, jars: list[Path], below: str = ""):
         self._archives = {}

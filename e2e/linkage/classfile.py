@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Just enough of the class file format (JVMS chapter 4) to see what a class needs and what it offers."""
+"""Just enough of the class file format (JVMS chapter 4) to see what a class needs and what it
+offers."""
 
 import struct
 from dataclasses import dataclass, field

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make planted`: plants each of the bugs in a copy of the plugin, and says which suite notices it, and how."""
+"""`make planted`: plants each of the bugs in a copy of the plugin, and says which suite notices it,
+and how."""
 
 import argparse
 import re
@@ -60,7 +61,8 @@ class Found:
 
 @contextmanager
 def copy_of_the_project() -> Iterator[Path]:
-    """What is committed, in a folder of its own. It is built once; each bug then compiles what it changes."""
+    """What is committed, in a folder of its own. It is built once; each bug then compiles what it
+    changes."""
     with tempfile.TemporaryDirectory(prefix="lodestone-planted-") as folder:
         copy = Path(folder) / "project"
         subprocess.run(
@@ -93,7 +95,8 @@ def planted(copy: Path, bug: Bug) -> Found:
 
 
 def tested(copy: Path, suites: str) -> subprocess.CompletedProcess:
-    """With the same seeds each time. The tests themselves are as they were compiled for the clean run."""
+    """With the same seeds each time. The tests themselves are as they were compiled for the clean
+    run."""
     command = [
         *MAVEN,
         "-pl",
@@ -115,7 +118,8 @@ def replaced(text: str, before: str, after: str, bug: Bug) -> str:
 
 def noticed(output: str) -> str:
     """What the first test that failed said."""
-    # The suite, the places in the code without a blank, the kind of error if it is none of an assertion, and what it says.
+    # The suite, the places in the code without a blank, the kind of error if it is none of an
+    # assertion, and what it says.
     failures = re.findall(r"^\[ERROR\] +\w+Suite\.\S+ +(?:» )?(.+)$", output, re.MULTILINE)
     if not failures:
         raise SystemExit(f"no test failed, but the build did:\n{output[-4000:]}")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: daemons that are gone after the test, gates, and plain Spark's answers (asked once per job)."""
+"""Fixtures: daemons that are gone after the test, gates, and plain Spark's answers (asked once per
+job)."""
 
 import hashlib
 import json
@@ -24,8 +25,9 @@ JOBS = pytest.StashKey[list[SparkProcess]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """One process runs the tests of a line, so that its driver is used again, and its plain Spark is started once; several share
-    those of a line with most tests, by file. First, as pytest-xdist looks at the marks in this hook as well."""
+    """One process runs the tests of a line, so that its driver is used again, and its plain Spark
+    is started once; several share those of a line with most tests, by file. First, as pytest-xdist
+    looks at the marks in this hook as well."""
     for item in items:
         line = getattr(item, "callspec", None) and item.callspec.params.get("spark")
         if line:
@@ -35,7 +37,8 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish(session):
-    """The groups are names in the ids of tests: without these each test would start Spark anew, and only the clock would tell."""
+    """The groups are names in the ids of tests: without these each test would start Spark anew, and
+    only the clock would tell."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
@@ -48,8 +51,9 @@ def pytest_addoption(parser):
 
 
 def pytest_generate_tests(metafunc):
-    """A test of Spark runs once on each line that its mark `lines` names. A test without the mark runs on one of the usual lines, by
-    its name, so that `make test` has about as many of them on each line."""
+    """A test of Spark runs once on each line that its mark `lines` names. A test without the mark
+    runs on one of the usual lines, by its name, so that `make test` has about as many of them on
+    each line."""
     if "spark" in metafunc.fixturenames:
         mark = metafunc.definition.get_closest_marker("lines")
         if mark:
@@ -104,7 +108,8 @@ def freezable_disk(tmp_path):
 
 @pytest.fixture
 def two_hosts(shared_cluster):
-    """A cluster with workers on two hosts: Spark starts no copy of a task beside the task itself. No other job is on it."""
+    """A cluster with workers on two hosts: Spark starts no copy of a task beside the task itself.
+    No other job is on it."""
     wait_until(lambda: not shared_cluster.executors(), "the end of the job before", timeout_s=60)
     return shared_cluster
 
@@ -152,7 +157,8 @@ def plain_answers(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def plain_spark(tmp_path_factory):
-    """A plain Spark of each release that was asked for; they stay up until this process has run its last test."""
+    """A plain Spark of each release that was asked for; they stay up until this process has run its
+    last test."""
     started: dict[str, PlainSpark] = {}
 
     def of(version: str) -> PlainSpark:

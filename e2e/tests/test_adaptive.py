@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adaptive execution changes what a reduce task reads: several partitions, a range of maps of one, or whole map outputs."""
+"""Adaptive execution changes what a reduce task reads: several partitions, a range of maps of one,
+or whole map outputs."""
 
 import pytest
 

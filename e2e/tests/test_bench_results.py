@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which results the benches keep in `bench/results`, and the numbers that README.md takes from there."""
+"""Which results the benches keep in `bench/results`, and the numbers that README.md takes from
+there."""
 
 import argparse
 import csv

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two rounds of what `make chaos` does for hours: everything goes wrong at once, and the answer is plain Spark's."""
+"""Two rounds of what `make chaos` does for hours: everything goes wrong at once, and the answer is
+plain Spark's."""
 
 import pytest
 
@@ -10,7 +11,8 @@ from chaos.round import run_round
 SIZES = {"turns": 1, "kinds": ["rows", "numbers", "aggregate", "spilled", "join"]}
 
 
-# The first in mode merge, with tasks that want memory, the second in mode remote; executors, tasks, services and disks are hit in both.
+# The first in mode merge, with tasks that want memory, the second in mode remote; executors, tasks,
+# services and disks are hit in both.
 @pytest.mark.lines("4.1")
 @pytest.mark.parametrize("seed", [7, 17])
 def test_whatever_is_killed_frozen_filled_or_damaged_the_answer_is_right(

@@ -182,7 +182,8 @@ def test_the_last_lines_of_all_applications_are_added_up(tmp_path):
     log.write_text(
         "lodestone: 1,000 of 1,234 shuffles merged, 12 remote, 0 blocks (0 bytes) pushed\n"
         "lodestone explain app --service host:1 says why, while these services run\n"
-        "lodestone: 2 of 9 shuffles merged, 0 blocks (0 bytes) pushed, 7 left (SINGLE_MAP 6, NO_SERVICE 1)\n"
+        "lodestone: 2 of 9 shuffles merged, 0 blocks (0 bytes) pushed, "
+        "7 left (SINGLE_MAP 6, NO_SERVICE 1)\n"
     )
     ran = Ran()
     ran.count(log)

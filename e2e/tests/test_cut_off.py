@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts with an executor each, and a service on a third: one of the executors loses its way to the service, the driver does not."""
+"""Two hosts with an executor each, and a service on a third: one of the executors loses its way to
+the service, the driver does not."""
 
 import subprocess
 

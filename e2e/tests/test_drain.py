@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service is taken away, in good order, from under a job: nothing is lost, and nothing is run again."""
+"""A service is taken away, in good order, from under a job: nothing is lost, and nothing is run
+again."""
 
 import pytest
 

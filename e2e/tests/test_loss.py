@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cluster takes away while a job runs: executors, tasks, one service of several. The answer stays, and what was merged is used.
+"""What a cluster takes away while a job runs: executors, tasks, one service of several. The answer
+stays, and what was merged is used.
 
-The blocks of the maps 0 and 1 are too large to be merged. Each of two executors with one core runs one of these, and two of the others, so
-that a reader needs merged blocks of both, and originals of both.
+The blocks of the maps 0 and 1 are too large to be merged. Each of two executors with one core runs
+one of these, and two of the others, so that a reader needs merged blocks of both, and originals of
+both.
 """
 
 import os
@@ -44,7 +46,8 @@ def assert_both_passes_read_all_but_the_large_merged(outcome):
 
 
 def still_good(outcome, maps: int) -> int:
-    """Blocks that were read merged, and those of so many maps in partitions that a task read in place, beside what was merged of them."""
+    """Blocks that were read merged, and those of so many maps in partitions that a task read in
+    place, beside what was merged of them."""
     in_place = outcome.reasons().get("LOCAL_MAP_READ", 0)
     return outcome.report["totals"]["mergedBlocksRead"] + in_place * maps // MAPS
 
@@ -60,13 +63,15 @@ def test_maps_of_a_killed_executor_are_run_again_and_read(
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     assert sorted(gates.map_runs(MAPS)) == [1, 1, 1, 2, 2, 2]
-    # What the other executor's two small maps had pushed is still good: it is read, or in its place the originals by a task beside them.
+    # What the other executor's two small maps had pushed is still good: it is read, or in its place
+    # the originals by a task beside them.
     assert still_good(outcome, maps=2) >= MERGED + 2 * PARTITIONS, outcome.report["totals"]
 
 
 @pytest.fixture
 def daemons(start_daemon, two_hosts):
-    """One on each host, on the same port: each is what stock Spark takes for the external shuffle service of its host."""
+    """One on each host, on the same port: each is what stock Spark takes for the external shuffle
+    service of its host."""
     port = free_port()
     roots = ("--executor-root", str(two_hosts.folder))
     return [
@@ -77,7 +82,8 @@ def daemons(start_daemon, two_hosts):
 
 @pytest.fixture
 def start_external(daemons, start_job, two_hosts, gates):
-    """Starts a job with external shuffle services, until all is read once and one of two executors was killed."""
+    """Starts a job with external shuffle services, until all is read once and one of two executors
+    was killed."""
 
     def start():
         services = services_of(daemons)
@@ -134,7 +140,8 @@ def test_blocks_that_a_decommissioned_executor_gave_away_are_found(
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     assert gates.map_runs(MAPS) == [1] * MAPS
-    # The executor that is left has all originals now, and a task reads few in place, in their order.
+    # The executor that is left has all originals now, and a task reads few in place, in their
+    # order.
     assert still_good(outcome, maps=MAPS - len(WIDE)) == 2 * MERGED, outcome.reasons()
     assert set(outcome.reasons()) == {"BLOCK_TOO_LARGE", "LOCAL_MAP_READ"}
 
@@ -165,7 +172,8 @@ def test_what_one_of_two_services_merged_is_read_when_the_other_dies(
 
 @pytest.fixture
 def start_pushing(start_daemon, start_job, gates):
-    """Starts a job. Its maps 1 and 2 are committed and being pushed, to a daemon that does not answer, and 3 and 4 have begun."""
+    """Starts a job. Its maps 1 and 2 are committed and being pushed, to a daemon that does not
+    answer, and 3 and 4 have begun."""
 
     def start(name):
         daemon = start_daemon()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts, each with an executor and a service: how much of what is read in mode remote stays on its host."""
+"""Two hosts, each with an executor and a service: how much of what is read in mode remote stays on
+its host."""
 
 from contextlib import ExitStack
 

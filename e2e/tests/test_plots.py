@@ -21,7 +21,8 @@ ABOUT = {
 
 @pytest.fixture
 def drawn(tmp_path, monkeypatch):
-    """Draws the plots of a result, and returns the texts of the page. matplotlib writes each as a comment before its outlines."""
+    """Draws the plots of a result, and returns the texts of the page. matplotlib writes each as a
+    comment before its outlines."""
     monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'e2e'}:{ROOT / 'bench'}")
 
     def texts(bench: str, result: dict) -> list[str]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executors that keep nothing: they, and services, are killed at the worst places, and the answer is plain Spark's.
+"""Executors that keep nothing: they, and services, are killed at the worst places, and the answer
+is plain Spark's.
 
-Maps and readers stand before gates, so that the trouble comes at the same place every time. Where executors are killed there are two, with
-one core each.
+Maps and readers stand before gates, so that the trouble comes at the same place every time. Where
+executors are killed there are two, with one core each.
 """
 
 import os

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark repeats the map tasks whose output it lost, and only those: no block of an attempt that was replaced is read merged.
+"""Spark repeats the map tasks whose output it lost, and only those: no block of an attempt that was
+replaced is read merged.
 
-What the repeated map tasks push is merged beside it. A task that reads before it is shown takes originals.
+What the repeated map tasks push is merged beside it. A task that reads before it is shown takes
+originals.
 
-Shuffle 0 of the job has 6 maps and 4 partitions, and each of its blocks is a chunk of its own. One executor is lost while a task on the
-other has read the first row of a partition; the rest of it is read when the lost maps have been repeated.
+Shuffle 0 of the job has 6 maps and 4 partitions, and each of its blocks is a chunk of its own. One
+executor is lost while a task on the other has read the first row of a partition; the rest of it is
+read when the lost maps have been repeated.
 """
 
 import os

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries of TPC-DS have plain Spark's answers in every mode, by shuffles that are not left to Spark."""
+"""Queries of TPC-DS have plain Spark's answers in every mode, by shuffles that are not left to
+Spark."""
 
 import pytest
 
@@ -22,7 +23,8 @@ QUERIES = {
 SCALE, PIECE = "0.01", "512KB"
 CONF = {
     "spark.sql.files.maxPartitionBytes": "512k",
-    # Mode auto merges shuffles of 10,000 blocks and more. Adaptive execution reads many partitions in one task.
+    # Mode auto merges shuffles of 10,000 blocks and more. Adaptive execution reads many partitions
+    # in one task.
     "spark.sql.shuffle.partitions": "640",
     "spark.sql.adaptive.enabled": "true",
     # Otherwise nearly all joins of such small tables are done without a shuffle,

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever happens to the daemon, the job finishes with plain Spark's answer, and the report says why it had to do without.
+"""Whatever happens to the daemon, the job finishes with plain Spark's answer, and the report says
+why it had to do without.
 
-Each job has 6 maps and 8 partitions; its tasks stand before gates, so that the trouble comes at the same place every time.
+Each job has 6 maps and 8 partitions; its tasks stand before gates, so that the trouble comes at the
+same place every time.
 """
 
 import os
@@ -157,7 +159,8 @@ def test_a_daemon_restarted_while_maps_run_is_not_mistaken_for_the_old_one(
 def test_a_file_of_the_daemon_that_is_cut_costs_the_blocks_in_it_and_the_disk_is_blamed(
     start_daemon, start_job, gates, plain_answer
 ):
-    # More than stays in memory. A partition is so large that it has a file of its own, and small enough for one chunk.
+    # More than stays in memory. A partition is so large that it has a file of its own, and small
+    # enough for one chunk.
     daemon = start_daemon(memory="32MiB")
     job = keyed_rows(gates, services=daemon.host_port, passes=2)
     job.arguments["value_bytes"] = 1300

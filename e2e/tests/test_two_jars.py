@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jar in two places: its classes may be there twice, and what one copy makes the other does not know."""
+"""The jar in two places: its classes may be there twice, and what one copy makes the other does not
+know."""
 
 import pytest
 
@@ -17,8 +18,8 @@ def job_with_two_jars(daemon, spark, mode) -> Job:
     return Job("sql_aggregate", {"rows": 1000, "partitions": 4}, ONE_EXECUTOR, conf)
 
 
-# On 3.5 an executor's shuffle manager is of its own class path and a shuffle's handle of the user's jars; on 4.x both are of the user's
-# jars, and the driver's messages of the class path.
+# On 3.5 an executor's shuffle manager is of its own class path and a shuffle's handle of the user's
+# jars; on 4.x both are of the user's jars, and the driver's messages of the class path.
 @pytest.mark.lines(*USUAL_LINES)
 @pytest.mark.parametrize("mode", ["merge", "remote"])
 def test_a_second_copy_of_the_jar_never_makes_a_wrong_answer_and_the_log_says_where_both_are(

@@ -3,8 +3,9 @@
 
 import math
 
-# Relative. The order in which the same doubles are added up moves the 13th digit or a later one. A row that is lost from n moves a mean or
-# a deviation by about 1/n of it, and groups have millions of rows at most.
+# Relative. The order in which the same doubles are added up moves the 13th digit or a later one. A
+# row that is lost from n moves a mean or a deviation by about 1/n of it, and groups have millions
+# of rows at most.
 TOLERANCE = 1e-11
 
 

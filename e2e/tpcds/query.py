@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queries of TPC-DS as Spark ships them to its own tests, made to have one answer only.
 
-Two things may differ between two runs that are both right: the order of rows that ORDER BY does not tell apart, and which of those a LIMIT
-lets through. So a query runs without the LIMIT at its end, which also hides nothing, and all columns of its answer stand behind those of
-its ORDER BY. Its rows can then be compared one by one.
+Two things may differ between two runs that are both right: the order of rows that ORDER BY does not
+tell apart, and which of those a LIMIT lets through. So a query runs without the LIMIT at its end,
+which also hides nothing, and all columns of its answer stand behind those of its ORDER BY. Its rows
+can then be compared one by one.
 """
 
 import re
@@ -93,7 +94,8 @@ def prepared(spark, name: str) -> str:
 
 
 def name_as_queries_do(spark) -> None:
-    """Query 30 wants a column by the name that it had in the first specification. For tables that have been given views."""
+    """Query 30 wants a column by the name that it had in the first specification. For tables that
+    have been given views."""
     customer = spark.table("customer")
     if "c_last_review_date" not in customer.columns:
         renamed = customer.withColumn("c_last_review_date", customer["c_last_review_date_sk"])

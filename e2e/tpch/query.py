@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The 22 queries of TPC-H, with the parameters of the specification's validation runs. Runs inside PySpark."""
+"""The 22 queries of TPC-H, with the parameters of the specification's validation runs. Runs inside
+PySpark."""
 
 from pathlib import Path
 

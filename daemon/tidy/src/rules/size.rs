@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::breach::Breach;
 use crate::functions;
-use crate::repository::{File, Repository};
+use crate::mask::Language;
+use crate::repository::{File, Repository, Source};
 
-const PRODUCTION_FILE_LINES: usize = 600;
+const PRODUCTION_FILE_LINES: usize = 400;
 const TEST_FILE_LINES: usize = 900;
 const FUNCTION_LINES: usize = 70;
+/// Code and comments.
 const CODE_COLUMNS: usize = 100;
-/// Markdown and comments.
+/// Markdown, texts that take whole lines (such as the expected output of a test), and comments of
+/// Scala.
 const PROSE_COLUMNS: usize = 140;
 const ROOT_ENTRIES: usize = 12;
 
@@ -65,16 +68,11 @@ pub(super) fn lines(repository: &Repository) -> Vec<Breach> {
 }
 
 fn long_lines(file: &File) -> Vec<Breach> {
-    let is_prose = |at: usize| match &file.source {
-        Some(source) => source.is_prose.get(at).copied().unwrap_or(false),
-        None => true,
-    };
     let mut found = Vec::new();
     for (at, line) in file.text.lines().enumerate() {
-        let limit = if is_prose(at) {
-            PROSE_COLUMNS
-        } else {
-            CODE_COLUMNS
+        let limit = match &file.source {
+            Some(source) if !may_be_long(source, at) => CODE_COLUMNS,
+            _ => PROSE_COLUMNS,
         };
         let columns = line.chars().count();
         if columns > limit && !cannot_break(line) {
@@ -83,6 +81,22 @@ fn long_lines(file: &File) -> Vec<Breach> {
         }
     }
     found
+}
+
+/// Returns true for a line of text, and in Scala also for a comment. In Python the texts that take
+/// whole lines are comments too.
+fn may_be_long(source: &Source, at: usize) -> bool {
+    let is_prose = source.is_prose.get(at).copied().unwrap_or(false);
+    let is_comment = || {
+        let comment = source.comments.lines().nth(at).unwrap_or_default();
+        !comment.trim().is_empty()
+    };
+    is_prose
+        && match source.language {
+            Language::Scala => true,
+            Language::Python => false,
+            Language::Rust | Language::Java => !is_comment(),
+        }
 }
 
 /// A row of a markdown table, and a line that is one link.

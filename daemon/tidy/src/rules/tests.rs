@@ -39,9 +39,9 @@ const PLUGIN: &str = "client/spark/src/main/scala/org/apache/spark/shuffle/lodes
 const SUITE: &str = "client/spark/src/test/scala/ASuite.scala";
 
 #[test]
-fn a_production_file_may_have_600_lines_and_a_test_file_900() {
-    keeps(size::files, PRODUCTION, &"\n".repeat(600));
-    breaks(size::files, PRODUCTION, &"\n".repeat(601), 0);
+fn a_production_file_may_have_400_lines_and_a_test_file_900() {
+    keeps(size::files, PRODUCTION, &"\n".repeat(400));
+    breaks(size::files, PRODUCTION, &"\n".repeat(401), 0);
     keeps(size::files, TEST, &"\n".repeat(900));
     breaks(size::files, TEST, &"\n".repeat(901), 0);
 }
@@ -54,35 +54,25 @@ fn a_function_may_have_70_lines() {
 }
 
 #[test]
-fn code_may_have_100_columns_and_prose_140() {
-    keeps(
-        size::lines,
-        PRODUCTION,
-        &format!("let a = {};", "1".repeat(91)),
-    );
-    breaks(
-        size::lines,
-        PRODUCTION,
-        &format!("let a = {};", "1".repeat(92)),
-        1,
-    );
-    keeps(size::lines, PRODUCTION, &format!("// {}", "a".repeat(137)));
-    breaks(
-        size::lines,
-        PRODUCTION,
-        &format!("// {}", "a".repeat(138)),
-        1,
-    );
-    keeps(
-        size::lines,
-        "e2e/a.py",
-        &format!("\"\"\"{}\n\"\"\"", "a".repeat(137)),
-    );
-    keeps(
-        size::lines,
-        "docs/a.md",
-        &format!("| {} |", "a".repeat(200)),
-    );
+fn code_and_comments_may_have_100_columns_and_texts_and_pages_140() {
+    let code = |columns: usize| format!("let a = {};", "1".repeat(columns - 9));
+    keeps(size::lines, PRODUCTION, &code(100));
+    breaks(size::lines, PRODUCTION, &code(101), 1);
+    let comment = |columns: usize| format!("// {}", "a".repeat(columns - 3));
+    keeps(size::lines, PRODUCTION, &comment(100));
+    breaks(size::lines, PRODUCTION, &comment(101), 1);
+    keeps(size::lines, "e2e/A.java", &comment(100));
+    breaks(size::lines, "e2e/A.java", &comment(101), 1);
+    keeps(size::lines, PLUGIN, &comment(140));
+    breaks(size::lines, PLUGIN, &comment(141), 1);
+    let text = |columns: usize| format!("const A: &str = \"\n{}\n\";", "a".repeat(columns));
+    keeps(size::lines, PRODUCTION, &text(140));
+    breaks(size::lines, PRODUCTION, &text(141), 2);
+    let docstring = |columns: usize| format!("\"\"\"{}\n\"\"\"", "a".repeat(columns - 3));
+    keeps(size::lines, "e2e/a.py", &docstring(100));
+    breaks(size::lines, "e2e/a.py", &docstring(101), 1);
+    let row = format!("| {} |", "a".repeat(200));
+    keeps(size::lines, "docs/a.md", &row);
     breaks(size::lines, "docs/a.md", &"a".repeat(141), 1);
 }
 

@@ -8,7 +8,9 @@ import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import scala.Tuple2;
 
-/** Records of 100 bytes that are the same for the same seed, wherever and whenever they are made. */
+/**
+ * Records of 100 bytes that are the same for the same seed, wherever and whenever they are made.
+ */
 final class Records {
   static final int KEY_BYTES = 10;
   static final int VALUE_BYTES = 90;

@@ -19,8 +19,8 @@ import org.apache.spark.scheduler.SparkListenerStageCompleted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 
 /**
- * For benchmarks: sums what tasks measured, by stage, and lets another process know when a stage has
- * ended, by an empty file in a folder.
+ * For benchmarks: sums what tasks measured, by stage, and lets another process know when a stage
+ * has ended, by an empty file in a folder.
  */
 public final class StageMeter extends SparkListener {
   private static final long EVENTS_TIMEOUT_MS = 30_000;

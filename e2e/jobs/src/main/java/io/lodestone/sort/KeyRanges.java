@@ -11,8 +11,8 @@ import java.util.Random;
 import org.apache.spark.Partitioner;
 
 /**
- * Ranges of keys of about equal shares, by a sample of the input. Bounds are prefixes of eight bytes:
- * records that share one go to one partition.
+ * Ranges of keys of about equal shares, by a sample of the input. Bounds are prefixes of eight
+ * bytes: records that share one go to one partition.
  */
 final class KeyRanges extends Partitioner {
   private static final long serialVersionUID = 1L;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.lodestone.sort;
 
-/** A record of the Sort Benchmark somewhere in an array. One such object shows many, one after the other. */
+/**
+ * A record of the Sort Benchmark somewhere in an array. One such object shows many, one after the
+ * other.
+ */
 final class Record {
   static final int BYTES = 100;
   static final int KEY_BYTES = 10;

@@ -14,7 +14,10 @@ import org.apache.spark.serializer.Serializer;
 import org.apache.spark.serializer.SerializerInstance;
 import scala.reflect.ClassTag;
 
-/** In a shuffle a record is its hundred bytes, and nothing else: the key is the record, the value is nothing. */
+/**
+ * In a shuffle a record is its hundred bytes, and nothing else: the key is the record, the value is
+ * nothing.
+ */
 final class RecordSerializer extends Serializer implements Serializable {
   private static final long serialVersionUID = 1L;
 

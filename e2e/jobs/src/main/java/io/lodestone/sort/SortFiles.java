@@ -17,8 +17,8 @@ import scala.reflect.ClassTag;
 import scala.reflect.ClassTag$;
 
 /**
- * Sorts the records of the Sort Benchmark in files part-* of one folder into files part-* of another,
- * which must be empty. Any shuffle manager of Spark will do.
+ * Sorts the records of the Sort Benchmark in files part-* of one folder into files part-* of
+ * another, which must be empty. Any shuffle manager of Spark will do.
  */
 public final class SortFiles {
   private static final long SAMPLE_SEED = 1;

@@ -12,8 +12,8 @@ import java.util.NoSuchElementException;
 import scala.Tuple2;
 
 /**
- * The records of a split, each shown by the same two objects: Spark's writers that serialize a record
- * as it comes do not hold on to it.
+ * The records of a split, each shown by the same two objects: Spark's writers that serialize a
+ * record as it comes do not hold on to it.
  */
 final class SplitReader implements Iterator<Tuple2<Record, Record>> {
   private static final int BUFFER_BYTES = 10_000 * Record.BYTES;

@@ -21,8 +21,8 @@ import org.scalatest.events.TestSucceeded;
 
 /**
  * One line for each event of a test: when, what, the test's name, and how a failure is worded, with
- * tabs between them. Each line is written at once: a JVM that hangs is killed, and what it was at must
- * be known then.
+ * tabs between them. Each line is written at once: a JVM that hangs is killed, and what it was at
+ * must be known then.
  */
 public final class Outcomes implements Reporter {
   /** Where the lines go to: this system property names a file. */
