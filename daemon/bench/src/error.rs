@@ -136,7 +136,7 @@ pub(crate) fn doing(what: &'static str) -> impl FnOnce(io::Error) -> BenchError 
 /// The error of a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// Nobody listens there, or too many connect.
+    /// There is no listener, or too many clients connect.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
     /// The server closed it before all answers had come.

@@ -115,7 +115,7 @@ impl fmt::Display for Code {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code:?}: {detail}")]
 pub struct Refusal {
-    /// What happened, as a number with a class.
+    /// The outcome, as a number with a class.
     pub code: Code,
     /// Words for the log; never to be parsed.
     pub detail: String,

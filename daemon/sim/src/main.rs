@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `soak`: fresh seeds until one fails or it is interrupted. `soak <seed>` tells the story of one.
+//! `soak`: fresh seeds until one fails or it is interrupted. `soak <seed>` prints the story of one.
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -19,7 +19,7 @@ pub const MAX_AMPLIFICATION: usize = 12;
 /// Elements for which an array reserves memory before it has decoded the first one.
 const RESERVED_ELEMENTS: usize = 1024;
 
-/// What was wrong with a field.
+/// The problem of a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The payload ends inside the field.
@@ -80,7 +80,7 @@ pub struct DecodeError {
     pub message: &'static str,
     /// Name of the field.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
 }
 

@@ -71,7 +71,7 @@ pub enum FrameError {
         frame: &'static str,
         /// Name of the field.
         field: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         problem: Problem,
     },
     /// A part of the frame is over its own limit.
@@ -109,7 +109,7 @@ pub enum Frame {
     },
     /// The answer to a request or an upload.
     RpcResponse {
-        /// Of the request.
+        /// Id of the request.
         request_id: i64,
         /// A message, or empty.
         body: Bytes,
@@ -140,7 +140,7 @@ pub enum Frame {
     MergedBlockMetaRequest(MergedBlockMetaRequest),
     /// The bitmaps, one for each chunk.
     MergedBlockMetaSuccess {
-        /// Of the request.
+        /// Id of the request.
         request_id: i64,
         /// Chunks.
         num_chunks: u32,
@@ -173,7 +173,7 @@ record! {
 record! {
     /// Why a request failed.
     pub struct RpcFailure {
-        /// Of the request.
+        /// Id of the request.
         pub request_id: i64,
         /// For the client's log.
         pub error: String,

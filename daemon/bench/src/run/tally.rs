@@ -14,7 +14,7 @@ use crate::measure::latency::Latencies;
 pub struct Tally {
     /// Bytes of blocks that were acknowledged or have come back, also on a terminal.
     pub progress: Arc<Progress>,
-    /// Of pushes, and of chunks.
+    /// Latencies of pushes, and of chunks.
     pub latencies: Latencies,
     /// Blocks that were not merged, by reason.
     pub refused: Counts,

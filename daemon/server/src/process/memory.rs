@@ -29,7 +29,7 @@ const MOST_PART: u64 = 4;
 /// and leaves this part of it free for sudden needs of others.
 const RESERVE_PART: u64 = 8;
 
-/// Of the free memory beyond that it takes at most this part at a time.
+/// It takes at most this part of the free memory beyond that at a time.
 const STEP_PART: u64 = 2;
 
 /// The host's memory, in bytes.

@@ -56,7 +56,7 @@ pub enum Bug {
     /// An attempt counts although one of its services was not asked to commit.
     CommitSkipped,
     /// Segments that two services have are read from both.
-    CopiesReadTwice,
+    ReplicasReadTwice,
     /// A service that has accepted a generation, and perhaps lost it, is registered again.
     RegisteredAgain,
     /// A drained service is released because another one once had a replica.

@@ -164,7 +164,7 @@ impl Reader<'_> {
         let all = runs.flat_map(|run| (run.first..).zip(&run.segments));
         let is_new = |segment: &LaidSegment| {
             let name = (segment.map_index.0, reduce, segment.sequence);
-            self.bug == Some(Bug::CopiesReadTwice) || !content.contains_key(&name)
+            self.bug == Some(Bug::ReplicasReadTwice) || !content.contains_key(&name)
         };
         all.filter(|(_, segment)| wanted.get(&segment.map_index.0) == Some(&segment.map_id.0))
             .filter(|(_, segment)| is_new(segment))

@@ -218,7 +218,7 @@ impl Run {
         }
     }
 
-    /// Nobody listens on the port.
+    /// No daemon listens on the port.
     fn lose_one(&mut self) -> Judged {
         if self.network.arrive(&mut self.dice).is_some() {
             self.count("request lost at a closed port");

@@ -57,7 +57,7 @@ fn every_planted_mistake_of_clients_is_found_by_what_it_does_wrong() {
             "a reader misses data that was not lost",
         ),
         (Bug::CommitSkipped, "a reader misses data that was not lost"),
-        (Bug::CopiesReadTwice, "a reader got"),
+        (Bug::ReplicasReadTwice, "a reader got"),
         (Bug::RegisteredAgain, "a reader"),
         (
             Bug::ReleasedUnasked,

@@ -13,7 +13,7 @@ use lodestone_model::HeldData;
 use crate::codec::{fields, message, named_byte};
 
 named_byte! {
-    /// What is to be done.
+    /// The wish of the operator.
     pub enum Wish {
         /// Nothing but an answer. From any host.
         Look = 0,
@@ -30,7 +30,7 @@ named_byte! {
 message! { strict, 91;
     /// Drain the service.
     pub struct Drain {
-        /// What is to be done.
+        /// The wish of the operator.
         pub wish: Wish,
     }
 }
@@ -40,7 +40,7 @@ message! { strict, 92;
     pub struct Holdings {
         /// Incarnation of the daemon.
         pub incarnation: i64,
-        /// What it holds.
+        /// The data of the service.
         pub held: HeldData,
     }
 }

@@ -27,7 +27,7 @@ message! { strict, 81;
 }
 
 message! { strict, 82;
-    /// What was reported of an application.
+    /// The last report of an application.
     pub struct ExplainApplication {
         /// Its id; empty for a list of all, without their reports.
         pub app: String,
@@ -43,7 +43,7 @@ record! {
         pub app_attempt: AppAttempt,
         /// Whether it is the last one.
         pub ended: bool,
-        /// Milliseconds since it was told.
+        /// Milliseconds since it came.
         pub age_ms: i64,
         /// JSON; empty in a list.
         pub report: String,

@@ -47,7 +47,7 @@ message! { strict, 94;
 }
 
 record! {
-    /// What one partition has.
+    /// The layout of one partition.
     pub struct PartitionLayout {
         /// The partition.
         pub reduce_id: ReduceId,

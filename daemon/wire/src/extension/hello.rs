@@ -23,7 +23,7 @@ message! { strict, 64;
 }
 
 message! { strict, 65;
-    /// Who answers.
+    /// The answer of the service.
     pub struct HelloReply {
         /// Version of the extension.
         pub protocol_version: i32,

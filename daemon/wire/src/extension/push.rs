@@ -58,7 +58,7 @@ fields! { Segment {
 } }
 
 message! { strict, 71;
-    /// What became of each segment.
+    /// The outcome of each segment.
     pub struct PushBatchReply {
         /// Incarnation of the daemon.
         pub incarnation: i64,

@@ -12,11 +12,11 @@ use super::ShuffleAddress;
 use crate::codec::{byte, fields, message};
 
 message! { strict, 84;
-    /// What will be pushed.
+    /// Registers a shuffle.
     pub struct RegisterShuffle {
         /// Which shuffle.
         pub key: ShuffleAddress,
-        /// What the driver says of it.
+        /// The description of the shuffle.
         pub spec: ShuffleSpec,
     }
 }
