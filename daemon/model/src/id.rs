@@ -91,7 +91,7 @@ id!(ShuffleId, i32, "`ShuffleDependency.shuffleId`.");
 id!(
     GenerationId,
     i32,
-    "`ShuffleDependency.shuffleMergeId`: the generation of a shuffle."
+    "Number of a generation: in mode merge `ShuffleDependency.shuffleMergeId`."
 );
 id!(
     AppAttempt,
