@@ -26,7 +26,7 @@ private[spark] final class DaemonProcess private (process: Process, ready: Map[S
   def counter(name: String): Long = {
     val metrics = Source.fromURL(s"http://${ready("admin")}/metrics", UTF_8.name)
     try metrics.getLines().map(_.split(' ')).find(_.head == name).map(_.last.toLong)
-      .getOrElse(throw new NoSuchElementException(name))
+        .getOrElse(throw new NoSuchElementException(name))
     finally metrics.close()
   }
 
