@@ -56,21 +56,21 @@ BUGS = [
         UNCOUNTED,
         (
             f"{RECORDS}/SerializedMapWriter.scala",
-            """    val run = SpilledRun.write(spillFiles) { (out, blocks) =>
+            """    val spill = Spill.write(spillFiles) { (out, index) =>
       while (held.hasNext) {
         val partition = held.partition
         val records = encode(held, partition, out)
-        blocks.ended(partition, out.bytes, records)
+        index.ended(partition, out.bytes, records)
       }
     }
-    spills += run
-    context.taskMetrics().incDiskBytesSpilled(run.bytes)
+    spills += spill
+    context.taskMetrics().incDiskBytesSpilled(spill.bytes)
 """,
             """    while (held.hasNext) {
-      spills += SpilledRun.write(spillFiles) { (out, blocks) =>
+      spills += Spill.write(spillFiles) { (out, index) =>
         val partition = held.partition
         val records = encode(held, partition, out)
-        blocks.ended(partition, out.bytes, records)
+        index.ended(partition, out.bytes, records)
       }
     }
 """,
@@ -105,19 +105,19 @@ BUGS = [
         ),
     ),
     bug(
-        "a run counts as whole though its file could not be closed",
+        "a spill counts as whole though its file could not be closed",
         LOCAL,
         (
-            f"{RECORDS}/SpilledRun.scala",
-            "Utils.tryWithSafeFinally(content(out, blocks))(out.close())",
-            "content(out, blocks); try out.close() catch { case _: IOException => }",
+            f"{RECORDS}/Spill.scala",
+            "Utils.tryWithSafeFinally(content(out, index))(out.close())",
+            "content(out, index); try out.close() catch { case _: IOException => }",
         ),
     ),
     bug(
-        "a block of a run is one byte short",
+        "a block of a spill is one byte short",
         LOCAL,
         (
-            f"{RECORDS}/RunBlocks.scala",
+            f"{RECORDS}/Spill.scala",
             "    lengths(filled) = at - end\n",
             "    lengths(filled) = at - end - 1\n",
         ),
@@ -126,9 +126,9 @@ BUGS = [
         "the end of a spilled block that is missing is not noticed",
         LOCAL,
         (
-            f"{RECORDS}/SpilledRun.scala",
+            f"{RECORDS}/Spill.scala",
             "        if (count < 0) throw missing(left)\n",
-            "        if (count < 0) { next += 1; return blocks.records(next - 1) }\n",
+            "        if (count < 0) { next += 1; return index.records(next - 1) }\n",
         ),
     ),
     bug(
@@ -149,9 +149,9 @@ BUGS = [
         UNSENT,
     ),
     bug(
-        "a chunk's head is not written when its partition goes on in another one",
+        "a node's head is not written when its partition goes on in another one",
         LOCAL,
-        (f"{RECORDS}/PartitionChains.scala", " else end(table, row, chunk)\n", "\n"),
+        (f"{RECORDS}/PartitionChains.scala", " else end(table, row, node)\n", "\n"),
     ),
     bug(
         "partitions that are 1,000 apart share a row of their table",
@@ -163,21 +163,21 @@ BUGS = [
         ),
     ),
     bug(
-        "spilled runs are put together in the wrong order",
+        "spills are put together in the wrong order",
         LOCAL,
         (
             f"{RECORDS}/SerializedMapWriter.scala",
-            "      runs.foreach(run => if",
-            "      runs.reverseIterator.foreach(run => if",
+            "      spilled.foreach(spill => if",
+            "      spilled.reverseIterator.foreach(spill => if",
         ),
     ),
     bug(
-        "a run's file is deleted before it is read",
+        "a spill's file is deleted before it is read",
         LOCAL,
         (
             f"{RECORDS}/SerializedMapWriter.scala",
-            "    spills += run\n",
-            "    spills += run\n    run.delete()\n",
+            "    spills += spill\n",
+            "    spills += spill\n    spill.delete()\n",
         ),
     ),
     bug(
@@ -322,7 +322,7 @@ BUGS = [
         ),
     ),
     bug(
-        "the driver tells the number of the partition before",
+        "the driver sends the number of the partition before",
         "MapCountsSuite",
         (
             "driver/counts/MapCounts.scala",

@@ -8,7 +8,7 @@ import org.apache.spark.SparkConf
 import org.apache.spark.internal.config
 import org.apache.spark.network.shuffle.checksum.ShuffleChecksumHelper
 
-/** Where the bytes of blocks go: counted, timed, and in a checksum. */
+/** Writes the bytes of a block, counts and times them, and updates a checksum. */
 private[records] final class BlockOutput(out: OutputStream, checksum: Option[Checksum])
     extends OutputStream {
   private val check = checksum.orNull
@@ -17,7 +17,7 @@ private[records] final class BlockOutput(out: OutputStream, checksum: Option[Che
 
   def bytes: Long = written
 
-  /** What the writes took. */
+  /** The time that the writes took. */
   def nanos: Long = spent
 
   override def write(byte: Int): Unit = write(Array(byte.toByte), 0, 1)
@@ -35,7 +35,7 @@ private[records] final class BlockOutput(out: OutputStream, checksum: Option[Che
   override def close(): Unit = out.close()
 }
 
-/** `spark.shuffle.checksum`: with them Spark finds out where a corrupted block was corrupted. */
+/** `spark.shuffle.checksum`: by these checksums Spark finds out where a block was corrupted. */
 private[records] final class BlockChecksums(conf: SparkConf, numPartitions: Int) {
   private val algorithm = conf.get(config.SHUFFLE_CHECKSUM_ALGORITHM)
   private val checksum: Option[Checksum] =
@@ -45,7 +45,7 @@ private[records] final class BlockChecksums(conf: SparkConf, numPartitions: Int)
       None
     }
 
-  /** One for each partition, or none at all. */
+  /** One checksum for each partition, or none at all. */
   val values: Array[Long] = new Array[Long](if (checksum.isDefined) numPartitions else 0)
 
   def begin(): Option[Checksum] = {

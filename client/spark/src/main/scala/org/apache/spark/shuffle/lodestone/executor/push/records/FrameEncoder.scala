@@ -15,26 +15,27 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.util.Utils
 
 /**
- * Makes the bytes of one block, as Spark's readers expect them, of serialized records. One encoder makes
- * the blocks of a whole map task, one after another.
+ * Encodes serialized records to blocks as Spark's readers expect them. One encoder makes all blocks
+ * of a map task, one after another.
  */
 private[push] trait FrameEncoder extends RecordSink {
 
-  /** The records that follow are those of this block, and its bytes go there. */
+  /** Begins a block. Its bytes go to `out`. */
   def open(block: ShuffleBlockId, out: OutputStream): Unit
 
-  /** All of the block has been given to `out`, which stays open. */
+  /** Ends the block. `out` stays open. */
   def close(): Unit
 
-  /** The block is given up. A codec may have memory that nothing else gives back. */
+  /** Gives the block up, and releases memory that a codec may hold. */
   def abandon(): Unit
 }
 
 private[push] object FrameEncoder {
 
   /**
-   * Spark makes new streams for each block, which is what small blocks cost most: some 65 KB of buffers
-   * in the case of LZ4. Where the codec is Spark's LZ4, or none, nothing is made anew.
+   * Spark makes new streams for each block: some 65 KB of buffers in the case of LZ4. That is the
+   * largest cost of small blocks. If the codec is Spark's LZ4, or none, these encoders reuse
+   * everything.
    */
   def apply(conf: SparkConf, streams: SerializerManager): FrameEncoder =
     if (streams.encryptionEnabled) {
@@ -48,12 +49,12 @@ private[push] object FrameEncoder {
     }
 }
 
-/** Collects the records of a block in pieces, and makes frames of those. */
+/** Collects the records of a block, and encodes them piece by piece. */
 private[records] abstract class PieceEncoder(pieceBytes: Int) extends FrameEncoder {
   private val piece = new Array[Byte](pieceBytes)
   private var filled = 0
 
-  /** Whatever was left of a block that failed is not of the next one. */
+  /** Drops what a failed block left behind. */
   final override def open(block: ShuffleBlockId, out: OutputStream): Unit = {
     filled = 0
     begin(block, out)
@@ -61,7 +62,7 @@ private[records] abstract class PieceEncoder(pieceBytes: Int) extends FrameEncod
 
   protected def begin(block: ShuffleBlockId, out: OutputStream): Unit
 
-  /** The next piece of the block: the first `length` of these bytes. */
+  /** Encodes the next piece: the first `length` of these bytes. */
   protected def encode(bytes: Array[Byte], length: Int): Unit
 
   override def records(base: AnyRef, offset: Long, length: Int): Unit = {
@@ -87,11 +88,11 @@ private[records] abstract class PieceEncoder(pieceBytes: Int) extends FrameEncod
 
 private[records] object PieceEncoder {
 
-  /** Enough for a stream to be called rarely. */
+  /** So many bytes that a stream is rarely called. */
   val Bytes: Int = 32 * 1024
 }
 
-/** Any codec, and encryption: with the streams that Spark makes. */
+/** Encodes with the streams that Spark makes: any codec, and encryption. */
 private[records] final class StreamEncoder(streams: SerializerManager)
     extends PieceEncoder(PieceEncoder.Bytes) {
   private var inner: OutputStream = _
@@ -114,7 +115,7 @@ private[records] final class StreamEncoder(streams: SerializerManager)
   }
 }
 
-/** Other blocks come behind this one: its streams are closed, and not what they write to. */
+/** Closes the streams of a block, but not their target, which other blocks follow. */
 private[records] final class UnclosedStream(out: OutputStream) extends OutputStream {
   override def write(byte: Int): Unit = out.write(byte)
   override def write(bytes: Array[Byte], start: Int, length: Int): Unit =
@@ -123,7 +124,7 @@ private[records] final class UnclosedStream(out: OutputStream) extends OutputStr
   override def close(): Unit = out.flush()
 }
 
-/** Neither compressed nor encrypted. */
+/** Encodes without compression and encryption. */
 private[records] final class PlainEncoder extends PieceEncoder(PieceEncoder.Bytes) {
   private var out: OutputStream = _
 
@@ -133,9 +134,9 @@ private[records] final class PlainEncoder extends PieceEncoder(PieceEncoder.Byte
 }
 
 /**
- * The format of lz4-java's `LZ4BlockOutputStream`, which is what Spark's LZ4 codec reads: blocks of a
- * head and compressed, or if that is not smaller raw, bytes. (Its empty last block is left out: readers
- * that allow for concatenated streams, as Spark's do, look for the end of the bytes.)
+ * Encodes in the format of lz4-java's `LZ4BlockOutputStream`, which Spark's LZ4 codec reads: blocks
+ * of a head and compressed bytes, or raw bytes if those are fewer. (The empty last block is
+ * missing: readers that allow concatenated streams, as Spark's do, look for the end of the bytes.)
  */
 private[records] final class Lz4Encoder(blockBytes: Int) extends PieceEncoder(blockBytes) {
   import Lz4Encoder._

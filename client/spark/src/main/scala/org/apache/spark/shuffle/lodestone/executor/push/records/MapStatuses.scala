@@ -7,8 +7,8 @@ import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.storage.BlockManagerId
 
 /**
- * What a map task says of its output. Spark 4.1 added a checksum of its rows to it: one jar serves
- * releases with and without.
+ * Creates the status of a map output. Since Spark 4.1 it has a checksum of the rows. One jar serves
+ * releases with and without it.
  */
 private[push] object MapStatuses {
   private val withoutChecksum = creator(java.lang.Long.TYPE)

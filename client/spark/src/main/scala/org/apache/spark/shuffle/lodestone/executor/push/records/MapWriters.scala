@@ -9,14 +9,16 @@ import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.api.ShuffleExecutorComponents
 import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SerializedShuffleHandle}
 
-/** The map outputs that are written here and not by Spark's own writers, and their end. */
+/** Creates Lodestone's writers of map outputs, and removes the outputs with their shuffle. */
 private[lodestone] final class MapWriters(conf: SparkConf, resolver: IndexShuffleBlockResolver) {
 
-  /** Whoever writes a file must remove it: Spark does so for its own. */
+  /** Map outputs by shuffle. Spark removes the files of its own writers only. */
   private val written = new ConcurrentHashMap[Int, ConcurrentLinkedQueue[Long]]()
   private lazy val outputs = executorComponents()
 
-  /** A writer, where Spark would sort serialized records, or write a file for each partition. */
+  /**
+   * Returns a writer if Spark would sort serialized records, or write a file for each partition.
+   */
   def writer[K, V](
       handle: ShuffleHandle,
       mapId: Long,

@@ -2,8 +2,9 @@
 package org.apache.spark.shuffle.lodestone.executor.push.records
 
 /**
- * Conservation: what a map task commits is what was put into its writer. It is always on. A difference is
- * a bug here or memory that broke, never a user's; the task fails before anybody reads its output.
+ * Checks that a map task commits exactly the records that its writer took. These checks are always
+ * on. A difference is a bug of Lodestone or broken memory, never an error of the user. The task
+ * fails before a reader sees its output.
  */
 private[push] object OutputCheck {
 
@@ -13,13 +14,13 @@ private[push] object OutputCheck {
         "its output is not committed")
   }
 
-  /** Records of a partition that are in no segment; fewer than none are in several. */
+  /** Fails: `records` of the partition are in no segment. Fewer than 0 are in several segments. */
   def unsent(partition: Int, records: Long): Nothing =
     throw new IllegalStateException(
       s"a map task took $records records for partition $partition that are in no segment: " +
         "its output is not committed")
 
-  /** Of a partition for which there were records. */
+  /** Checks a partition that has records. */
   def block(partition: Int, written: Long): Unit = if (written == 0) {
     throw new IllegalStateException(
       s"a map task took records for partition $partition, and Spark's writer lost them: its " +
@@ -27,7 +28,7 @@ private[push] object OutputCheck {
         "directories")
   }
 
-  /** What went to the block's stream, and what its writer says of the file. */
+  /** Compares the bytes that went to the block's stream with those that its writer counted. */
   def bytes(partition: Int, sent: Long, written: Long): Unit = if (sent != written) {
     throw new IllegalStateException(
       s"a map task sent $sent bytes of partition $partition to its output, which has $written: " +

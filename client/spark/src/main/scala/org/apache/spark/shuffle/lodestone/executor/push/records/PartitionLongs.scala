@@ -4,8 +4,9 @@ package org.apache.spark.shuffle.lodestone.executor.push.records
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
 
 /**
- * A number for each partition. Those of neighbours are made when the first of them gets one, from Spark's
- * memory where it has some: a task may have millions of partitions and records for few.
+ * A number for each partition, in tables of neighbours. A table exists from the first number of one
+ * of them on, because a task may have millions of partitions and records for few. Its memory is
+ * Spark's if Spark has some.
  */
 private[push] final class PartitionLongs(numPartitions: Int, memory: TaskMemoryManager)
     extends MemoryConsumer(memory, memory.pageSizeBytes(), MemoryMode.ON_HEAP) {
@@ -18,12 +19,12 @@ private[push] final class PartitionLongs(numPartitions: Int, memory: TaskMemoryM
     tables(partition >>> TableShift)(partition & TableMask) += amount
   }
 
-  /** Whether a number for this partition, or for a neighbour, has been made. */
+  /** True if the table of this partition exists. */
   def isMade(partition: Int): Boolean = tables(partition >>> TableShift) != null
 
   /**
-   * Makes the numbers of this partition and its neighbours. The task cannot do without them: where Spark
-   * has no memory they are made without. Spark may let the task wait for that of other tasks.
+   * Makes the table of this partition. The task needs it even if Spark has no memory for it. Spark
+   * may let the task wait for memory of other tasks.
    */
   def make(partition: Int): Unit = {
     val length = math.min(1 << TableShift, numPartitions - (partition & ~TableMask))
@@ -53,10 +54,10 @@ private[push] final class PartitionLongs(numPartitions: Int, memory: TaskMemoryM
     all
   }
 
-  /** Gives Spark's memory back, also in the middle. */
+  /** Gives Spark's memory back, also while the task runs. */
   def free(): Unit = freeMemory(getUsed)
 
-  /** There is nothing that could go. */
+  /** Frees nothing: all numbers are in use. */
   override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
 }
 

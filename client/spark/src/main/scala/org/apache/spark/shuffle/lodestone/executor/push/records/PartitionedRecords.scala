@@ -5,8 +5,8 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.MemoryBlock
 
 /**
- * Records in the order of their partitions; within one, as they came. They are given away chunk by chunk.
- * A partition that gives other bytes than were put into it ends the task.
+ * Records in the order of their partitions, and in the order of arrival within a partition. A
+ * partition whose bytes differ from those that were added ends the task.
  */
 private[push] final class PartitionedRecords(
     chains: PartitionChains,
@@ -15,25 +15,25 @@ private[push] final class PartitionedRecords(
   import PartitionChains._
 
   private var at = -1
-  private var chunk = NoChunk
+  private var node = NoNode
   private var sent = 0L
   nextPartition()
 
   def hasNext: Boolean = at < numPartitions
 
-  /** Of the next records. */
+  /** The partition of the next records. */
   def partition: Int = at
 
-  /** Gives the next records away, and says how many there are. */
+  /** Gives the records of the next node to a sink. Returns their number. */
   def next(to: RecordSink): Int = {
-    val base = baseOf(pages, chunk)
-    val start = startOf(pages, chunk)
+    val base = baseOf(pages, node)
+    val start = startOf(pages, node)
     val length = Platform.getInt(base, start + LengthAt)
     to.records(base, start + HeadBytes, length)
     sent += length
     val count = Platform.getInt(base, start + RecordsAt)
-    chunk = Platform.getLong(base, start)
-    if (chunk == NoChunk) {
+    node = Platform.getLong(base, start)
+    if (node == NoNode) {
       checkBytes()
       nextPartition()
     }
@@ -42,17 +42,17 @@ private[push] final class PartitionedRecords(
 
   private def checkBytes(): Unit = if (sent != chains.bytesOf(at)) {
     throw new IllegalStateException(
-      s"the partition at place $at has ${chains.bytesOf(at)} bytes of records, and gave $sent")
+      s"the partition of rank $at has ${chains.bytesOf(at)} bytes of records, and gave $sent")
   }
 
   private def nextPartition(): Unit = {
     at = chains.nextFilled(at + 1)
     sent = 0
-    if (hasNext) chunk = chains.firstOf(at)
+    if (hasNext) node = chains.firstOf(at)
   }
 }
 
-/** Takes records, which stand one after the other, where they are in memory. */
+/** Takes records that lie one after another in memory. */
 private[push] trait RecordSink {
   def records(base: AnyRef, offset: Long, length: Int): Unit
 }

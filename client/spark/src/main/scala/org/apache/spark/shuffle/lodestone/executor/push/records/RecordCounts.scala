@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.push.records
 import org.apache.spark.{Partitioner, ShuffleDependency}
 import org.apache.spark.shuffle.lodestone.plan.counts.PackedLongs
 
-/** How many records a map task writes for each partition, counted on their way to its writer. */
+/** Counts the records that a map task writes for each partition, on their way to its writer. */
 private[lodestone] final class RecordCounts private (partitioner: Option[Partitioner]) {
   private val counts = new Array[Long](partitioner.fold(0)(_.numPartitions))
 
@@ -18,19 +18,19 @@ private[lodestone] final class RecordCounts private (partitioner: Option[Partiti
       case None => records
     }
 
-  /** One more, of a map task that does not combine. */
+  /** Counts a record of a map task that does not combine. */
   def add(partition: Int): Unit = counts(partition) += 1
 
-  /** Of a map task that does not combine. */
+  /** The records of a partition, if the map task does not combine. */
   def in(reduceId: Int): Long = counts(reduceId)
 
-  /** Partitions that are known to have records. */
+  /** The partitions that have records, as far as known. */
   def filled: Iterator[Int] = counts.indices.iterator.filter(counts(_) > 0)
 
-  /** All of them, if they are known. */
+  /** All numbers, if they are known. */
   def packed: Option[PackedLongs] = partitioner.map(_ => PackedLongs(counts))
 
-  /** -1 where it is not known. */
+  /** The number of records, or -1 if it is unknown. */
   def of(reduceId: Int): Int =
     if (partitioner.isDefined && counts(reduceId) <= Int.MaxValue) counts(reduceId).toInt
     else RecordCounts.Unknown
@@ -41,7 +41,9 @@ private[lodestone] object RecordCounts {
 
   def apply(partitioner: Partitioner): RecordCounts = new RecordCounts(Some(partitioner))
 
-  /** Combining at the map side leaves fewer records than come in: those are not counted. */
+  /**
+   * Counts nothing if the map side combines, because that leaves fewer records than arrive here.
+   */
   def apply(dependency: ShuffleDependency[_, _, _]): RecordCounts =
     new RecordCounts(Some(dependency.partitioner).filterNot(_ => dependency.mapSideCombine))
 }

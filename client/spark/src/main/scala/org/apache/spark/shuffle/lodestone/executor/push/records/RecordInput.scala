@@ -10,11 +10,11 @@ import org.apache.spark.serializer.{Serializer, SerializerInstance}
 import org.apache.spark.shuffle.lodestone.executor.rows.SqlRows
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** Serializes one record after another, each on its own, into pages. */
+/** Serializes records one by one into pages. */
 private[push] trait RecordInput {
   def add(partition: Int, key: Any, value: Any): Unit
 
-  /** All records are in the pages when this returns. */
+  /** Completes when all records are in the pages. */
   def finish(): Unit
 }
 
@@ -26,8 +26,8 @@ private[push] object RecordInput {
   }
 
   /**
-   * Its bytes can be seen without a copy, and it takes no lock, of which there would be some for each
-   * record. It grows with the largest record.
+   * A buffer whose bytes can be read without a copy, and without a lock for each record. It grows
+   * with the largest record.
    */
   private[records] final class Buffer extends OutputStream {
     private var held = new Array[Byte](2 * RowInput.FullBytes)
@@ -58,11 +58,11 @@ private[push] object RecordInput {
     }
   }
 
-  /** Of an array of the JVM. */
+  /** The largest array of the JVM. */
   private val MostBytes = Int.MaxValue - 8L
 }
 
-/** Where a record ends is seen when its stream was flushed. */
+/** Flushes the stream after each record to find its end. */
 private final class AnyInput(serializer: SerializerInstance, pages: RecordPages)
     extends RecordInput {
   private val buffer = new RecordInput.Buffer
@@ -80,7 +80,7 @@ private final class AnyInput(serializer: SerializerInstance, pages: RecordPages)
   override def finish(): Unit = ()
 }
 
-/** Where a row ends is known: their stream is flushed once for many. */
+/** Flushes the stream once for many rows, because the end of a row is known. */
 private final class RowInput(serializer: SerializerInstance, pages: RecordPages)
     extends RecordInput {
   import RowInput._
@@ -128,9 +128,9 @@ private final class RowInput(serializer: SerializerInstance, pages: RecordPages)
 
 private object RowInput {
 
-  /** Enough for the flush to cost nothing, and little enough to stay in the processor's cache. */
+  /** The flush costs nothing at this size, and the rows stay in the processor's cache. */
   val FullBytes: Int = 32 * 1024
 
-  /** Of four bytes at least. */
+  /** A row has at least four bytes. */
   private val MostRows = 1024
 }

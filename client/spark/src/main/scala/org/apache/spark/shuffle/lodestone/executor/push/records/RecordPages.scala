@@ -7,15 +7,15 @@ import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
 import org.apache.spark.unsafe.memory.{MemoryAllocator, MemoryBlock}
 
 /**
- * Serialized records of one map task, in pages of Spark's memory, those of each partition together. When
- * Spark has no more memory for it `relieve` takes what there is, and the pages are free again.
+ * The serialized records of one map task, by partition, in pages of Spark's memory. If Spark has no
+ * more memory, `relieve` takes all records, and the pages are free again.
  *
- * Other than Spark's own sorters it goes on when Spark has no memory at all for it, with one small page of
- * its own: what Spark writes without sorting, it writes without asking for memory.
+ * Unlike Spark's own sorters it continues if Spark has no memory at all, with one small page of its
+ * own: Spark's writers that do not sort need no memory of Spark's either.
  *
- * Want of memory is told from trouble by asking for an amount, of which Spark grants what there is. What
- * Spark throws meanwhile is never want of memory: a consumer of the task, this one or another, could not
- * spill, and some of its records are gone or stand in a file twice. It ends the task, here as in Spark.
+ * It asks Spark for an amount, and Spark grants what it has. An exception of Spark is never a lack
+ * of memory: a consumer of the task could not spill, and some of its records are lost or twice in a
+ * file. That ends the task, as in Spark.
  *
  * @param mostRecords
  *   at which memory counts as short (`spark.shuffle.spill.numElementsForceSpillThreshold`)
@@ -37,11 +37,11 @@ private[push] final class RecordPages(
   private val chains = new PartitionChains(numPartitions, pages)
   private var ownPage: Option[MemoryBlock] = None
 
-  /** Of tables of partitions: asked of Spark, and not. */
+  /** The bytes of tables that Spark granted, and of others. */
   private var grantedTables = 0L
   private var ownTables = 0L
 
-  /** What is free of the last page. */
+  /** The free part of the last page. */
   private var cursor = 0L
   private var end = 0L
   private var nextPageBytes = FirstPageBytes
@@ -49,36 +49,37 @@ private[push] final class RecordPages(
   private var inserted = 0L
   private var peak = 0L
 
-  /** Takes `length` of these bytes from `start` on. */
   def insert(bytes: Array[Byte], start: Int, length: Int, partition: Int): Unit = {
     if (length <= 0) throw new IllegalStateException("a record without bytes cannot be read again")
     if (count >= mostRecords) giveAway()
-    if (!chains.hasRoom(partition, length)) addChunk(partition, length)
+    if (!chains.hasRoom(partition, length)) addNode(partition, length)
     chains.append(partition, bytes, start, length)
     count += 1
     inserted += length
   }
 
-  /** Of the records that are here. */
+  /** The bytes of all records. */
   def recordBytes: Long = inserted
 
-  /** Does as if memory were short. */
+  /** Gives all records to `relieve`. */
   def giveAll(): Unit = if (count > 0) giveAway()
 
-  /** All that is here. They are only valid until the next call of anything else. */
+  /** Returns all records. They are valid until the next call of another method. */
   def partitioned(): PartitionedRecords = chains.ended()
 
-  /** Gives all memory back, also in the middle. */
+  /** Gives all memory back, also while the task runs. */
   def free(): Unit = {
     freePages()
     count = 0
     inserted = 0
   }
 
-  /** The most memory that it had. */
   def peakBytes: Long = math.max(peak, getUsed)
 
-  /** Only for itself, as Spark's own does: in the middle of another's work is no time for ours. */
+  /**
+   * Frees memory only for this consumer, as Spark's own sorters do: in the middle of another
+   * consumer's work these pages may not change.
+   */
   override def spill(size: Long, trigger: MemoryConsumer): Long =
     if ((trigger ne this) || count == 0) {
       0L
@@ -109,16 +110,17 @@ private[push] final class RecordPages(
     ownTables = 0
   }
 
-  /** To ask for a page may give away all that there is. */
-  private def addChunk(partition: Int, length: Int): Unit = {
+  /** Adds a node. A request for a page may give all records away. */
+  private def addNode(partition: Int, length: Int): Unit = {
     val least = aligned(PartitionChains.HeadBytes + length)
-    // One may give away what was made for the other; the second time there is nothing to give away.
+    // A request for a page or a table may give the other away. The second time nothing is left to
+    // give.
     while (!chains.hasTable(partition) || end - cursor < least) {
       if (chains.hasTable(partition)) nextPage(least) else nextTable(partition)
     }
-    val wanted = math.max(least, aligned(chains.nextChunkBytes(partition)))
+    val wanted = math.max(least, aligned(chains.nextNodeBytes(partition)))
     val bytes = math.min(wanted, end - cursor)
-    chains.addChunk(partition, pages.length - 1, cursor, bytes)
+    chains.addNode(partition, pages.length - 1, cursor, bytes)
     cursor += bytes
   }
 
@@ -132,7 +134,7 @@ private[push] final class RecordPages(
     end = cursor + fresh.size() / Alignment * Alignment
   }
 
-  /** Twice as large as the last one, or as small as it may be. */
+  /** Returns a page twice as large as the last one, or as small as possible. */
   private def managedPage(needed: Long): Option[MemoryBlock] = {
     val large = allocate(math.max(needed, nextPageBytes))
     nextPageBytes =
@@ -145,7 +147,7 @@ private[push] final class RecordPages(
       try {
         Some(allocator.allocate(bytes))
       } catch {
-        // The JVM's own: Spark thought that there was more than there is, and counts on our giving way.
+        // The JVM has less memory than Spark believes, and Spark counts on our giving way.
         case _: OutOfMemoryError =>
           freeMemory(bytes)
           None
@@ -154,14 +156,14 @@ private[push] final class RecordPages(
       None
     }
 
-  /** Spark grants what there is. It throws when someone could not spill: see above. */
+  /** Spark grants what it has. It throws if another consumer could not spill: see above. */
   private def isGranted(bytes: Long): Boolean = {
     val granted = acquireMemory(bytes)
     if (granted < bytes) freeMemory(granted)
     granted >= bytes
   }
 
-  /** A table is small; some are made without Spark's memory before records have to go for it. */
+  /** Makes a table. Some tables exist without Spark's memory before records must leave for one. */
   private def nextTable(partition: Int): Unit = {
     val bytes = chains.tableBytes(partition)
     if (isGranted(bytes)) {
@@ -173,7 +175,7 @@ private[push] final class RecordPages(
     chains.makeTable(partition)
   }
 
-  /** The same again and again; a record that is larger has a larger one. */
+  /** Returns the same page each time, or a larger one for a larger record. */
   private def pageOfOurOwn(needed: Long): MemoryBlock = {
     val bytes = math.max(needed, FirstPageBytes)
     val page = ownPage.filter(_.size() >= bytes).getOrElse {
@@ -186,12 +188,12 @@ private[push] final class RecordPages(
 
 private[push] object RecordPages {
 
-  /** As in Spark: what a page has at most, however much memory there is. */
+  /** The limit of Spark's own pages. */
   private val MostPageBytes = 128L << 20
 
   /**
-   * The least that Spark keeps for the next task. Pages double from there to Spark's own size: that one
-   * is made for large outputs, and to clear it is most of the work where outputs are small.
+   * The least that Spark keeps for the next task. Pages double from here to Spark's own size, which
+   * is made for large outputs: to clear such a page is most of the work of a small output.
    */
   private val FirstPageBytes = 1L << 20
 

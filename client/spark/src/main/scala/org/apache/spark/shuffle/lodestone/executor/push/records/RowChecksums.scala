@@ -6,14 +6,14 @@ import java.lang.invoke.{LambdaMetafactory, MethodHandle, MethodHandles, MethodT
 import org.apache.spark.ShuffleDependency
 
 /**
- * The checksum of a map task's rows, whatever their order, by which Spark 4.1 and later finds out that a
- * task that was run again made other rows than before. Dependencies have what computes it, for each
- * partition. One jar serves releases with and without: nothing of it is linked.
+ * The checksum of a map task's rows, in any order. By it Spark 4.1 and later finds out that a
+ * repeated task made other rows than before. Dependencies have what computes it, for each
+ * partition. One jar serves releases with and without it, so nothing of it is linked.
  */
 private[push] trait RowChecksums {
   def add(partition: Int, key: Any, value: Any): Unit
 
-  /** What goes into the map status. */
+  /** The value for the map status. */
   def value: Long
 }
 
@@ -37,7 +37,6 @@ private[push] object RowChecksums {
     override val value: Long = 0
   }
 
-  /** Spark's class, in a release that has it. */
   private final class Known(ofDependency: MethodHandle) {
     private val all = ofDependency.`type`().returnType()
     private val one = all.getComponentType
@@ -63,7 +62,7 @@ private[push] object RowChecksums {
         together.invokeWithArguments(List[AnyRef](each): _*).asInstanceOf[Long]
     }
 
-    /** As fast as a call: this runs per row. */
+    /** Links the method, so that a call for each row is fast. */
     private def linkedUpdate(): Update = {
       val lookup = MethodHandles.lookup()
       val anything = classOf[Object]

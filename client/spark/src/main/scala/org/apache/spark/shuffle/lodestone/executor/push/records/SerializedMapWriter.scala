@@ -13,9 +13,9 @@ import org.apache.spark.shuffle.api.{ShuffleExecutorComponents, ShuffleMapOutput
 import org.apache.spark.storage.ShuffleBlockId
 
 /**
- * Writes the output of a map task where Spark's `UnsafeShuffleWriter` would, and the same to its readers.
- * That one makes new streams and asks the system to write for each block; this one for each output,
- * which is what counts where blocks are small.
+ * Writes the output of a map task in place of Spark's `UnsafeShuffleWriter`, and for the same
+ * readers. Spark makes new streams and asks the system to write for each block, this writer for
+ * each output. That saves most if blocks are small.
  */
 private[lodestone] final class SerializedMapWriter[K, V](
     dependency: ShuffleDependency[K, V, _],
@@ -28,12 +28,12 @@ private[lodestone] final class SerializedMapWriter[K, V](
     extends ShuffleWriter[K, V] {
   private val env = SparkEnv.get
   private val numPartitions = dependency.partitioner.numPartitions
-  // Blocks are put together of runs, and an encrypted stream cannot follow another one. The driver
-  // leaves such shuffles to Spark (ShuffleEligibility).
+  // A block may come from several spills, and an encrypted stream cannot follow another one. The
+  // driver leaves such shuffles to Spark (ShuffleEligibility).
   require(!env.serializerManager.encryptionEnabled, "encrypted blocks are not written here")
   private val encoder = FrameEncoder(env.conf, env.serializerManager)
   private val rowChecksums = RowChecksums(dependency)
-  private val spills = ArrayBuffer.empty[SpilledRun]
+  private val spills = ArrayBuffer.empty[Spill]
   private val pages = new RecordPages(
     context.taskMemoryManager(),
     numPartitions,
@@ -84,20 +84,20 @@ private[lodestone] final class SerializedMapWriter[K, V](
   }
 
   /**
-   * Memory is short: what there is goes to a file, as it will stand in the output. A failure ends the
-   * task, as in Spark: what is half in a file must not be written once more.
+   * Spills the records, encoded as in the output. A failure ends the task, as in Spark: records
+   * that are half in a file must not be written again.
    */
   private def spill(held: PartitionedRecords): Unit = {
     context.taskMetrics().incMemoryBytesSpilled(pages.getUsed)
-    val run = SpilledRun.write(spillFiles) { (out, blocks) =>
+    val spill = Spill.write(spillFiles) { (out, index) =>
       while (held.hasNext) {
         val partition = held.partition
         val records = encode(held, partition, out)
-        blocks.ended(partition, out.bytes, records)
+        index.ended(partition, out.bytes, records)
       }
     }
-    spills += run
-    context.taskMetrics().incDiskBytesSpilled(run.bytes)
+    spills += spill
+    context.taskMetrics().incDiskBytesSpilled(spill.bytes)
   }
 
   private def writeOut(): Array[Long] = {
@@ -120,17 +120,17 @@ private[lodestone] final class SerializedMapWriter[K, V](
       output: ShuffleMapOutputWriter,
       checksums: BlockChecksums): Unit = {
     val last = pages.partitioned()
-    val runs = ArrayBuffer.empty[SpilledRun.Reader]
+    val readers = ArrayBuffer.empty[Spill.Reader]
     try {
-      spills.foreach(runs += _.open())
+      spills.foreach(readers += _.open())
       var partition = 0
       while (partition < numPartitions) {
-        writePartition(output, partition, last, runs, checksums)
+        writePartition(output, partition, last, readers, checksums)
         partition += 1
       }
-      runs.foreach(_.finish())
+      readers.foreach(_.finish())
     } finally {
-      runs.foreach(_.close())
+      readers.foreach(_.close())
     }
   }
 
@@ -138,14 +138,14 @@ private[lodestone] final class SerializedMapWriter[K, V](
       output: ShuffleMapOutputWriter,
       partition: Int,
       last: PartitionedRecords,
-      runs: collection.Seq[SpilledRun.Reader],
+      spilled: collection.Seq[Spill.Reader],
       checksums: BlockChecksums): Unit = {
     val inMemory = last.hasNext && last.partition == partition
     var written = 0L
-    if (inMemory || runs.exists(_.has(partition))) {
+    if (inMemory || spilled.exists(_.has(partition))) {
       val writer = output.getPartitionWriter(partition)
       val out = new BlockOutput(writer.openStream(), checksums.begin())
-      runs.foreach(run => if (run.has(partition)) written += run.copy(partition, out))
+      spilled.foreach(spill => if (spill.has(partition)) written += spill.copy(partition, out))
       if (inMemory) written += encode(last, partition, out)
       out.close()
       OutputCheck.bytes(partition, out.bytes, writer.getNumBytesWritten)
@@ -155,7 +155,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
     OutputCheck.records(partition, counts.in(partition), written)
   }
 
-  /** Says of how many records the block is. */
+  /** Encodes the block of a partition. Returns its records. */
   private def encode(held: PartitionedRecords, partition: Int, out: OutputStream): Long = {
     encoder.open(ShuffleBlockId(dependency.shuffleId, mapId, partition), out)
     var encoded = 0L
