@@ -18,7 +18,7 @@ import org.apache.spark.shuffle.lodestone.executor.push.records.{MapWriters, Rec
 import org.apache.spark.shuffle.lodestone.executor.push.remote.RemoteWrites
 import org.apache.spark.shuffle.lodestone.plan.{LocalHandle, LodestoneHandle, MapCounted, OwnHandle}
 import org.apache.spark.shuffle.lodestone.plan.{RemoteDefaults, ShuffleGeneration, SparkHandle}
-import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
+import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SortShuffleManager}
 
@@ -229,9 +229,9 @@ private[spark] object LodestoneShuffleManager {
     val pusher = new BlockPusher(settings, client, driver, () => disk.readMicros())
     val reads = new MergedReads(settings, client, driver, local.written)
     private val plans = new RemotePlans(driver)
-    private val patience = Patience.of(settings, client)
-    val writes = new RemoteWrites(settings, client, driver, plans, patience)
-    val remoteReads = new RemoteReads(client, driver, plans, patience)
+    private val retryPolicy = RetryPolicy.of(settings, client)
+    val writes = new RemoteWrites(settings, client, driver, plans, retryPolicy)
+    val remoteReads = new RemoteReads(client, driver, plans, retryPolicy)
     host.foreach(_.announce())
 
     def removed(shuffleId: Int): Unit = {

@@ -332,7 +332,7 @@ final class RemoteJobsSuite {
     assertEquals(0, failedReads.sum())
   }
 
-  @Test def aLostServiceCostsOneRunOfTheMaps(): Unit = {
+  @Test def aLostServiceCostsOneMapStageRerun(): Unit = {
     start(2)
     readAgainAfter()(_.kill())
     assertEquals(12, mapTasks.sum(), "the six maps were not run just twice")
@@ -344,13 +344,13 @@ final class RemoteJobsSuite {
     readAgainAfter()(_.kill())
   }
 
-  @Test def withTwoCopiesALostServiceCostsNoRun(): Unit = {
+  @Test def withTwoReplicasALostServiceCostsNoRerun(): Unit = {
     start(2)
     readAgainAfter("spark.lodestone.replicas" -> "2")(_.kill())
     assertNothingRunAgain()
   }
 
-  @Test def withTwoCopiesABlockThatOneOfThemLacksCostsNoRun(): Unit = {
+  @Test def withTwoReplicasAMissingBlockCostsNoRerun(): Unit = {
     start(2)
     val expected = withSpark()(spark => wide(spark).collect().sorted.toSeq)
     mapTasks.reset()
@@ -381,7 +381,7 @@ final class RemoteJobsSuite {
     }
   }
 
-  @Test def anOutputThatCameAfterItsEpochWasGivenUpCostsOneMapAndNotAll(): Unit = {
+  @Test def aLateOutputOfAnOldGenerationCostsOneMapAndNotAll(): Unit = {
     start(1)
     val expected = withSpark()(spark => wide(spark).collect().sorted.toSeq)
     mapTasks.reset()

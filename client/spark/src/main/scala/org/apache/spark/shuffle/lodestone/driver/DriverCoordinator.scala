@@ -28,7 +28,11 @@ import org.apache.spark.shuffle.lodestone.driver.plans.Shuffles
 import org.apache.spark.shuffle.lodestone.driver.report.{DriverMetrics, DriverReport, ReportJson}
 import org.apache.spark.shuffle.lodestone.driver.services.{AddressSource, DnsAddresses}
 import org.apache.spark.shuffle.lodestone.driver.services.{EmbeddedHosts, LeaseKeeper}
-import org.apache.spark.shuffle.lodestone.driver.services.{ListedAddresses, Lookups, Registration}
+import org.apache.spark.shuffle.lodestone.driver.services.{
+  ListedAddresses,
+  Lookups,
+  ServiceRegistrar
+}
 import org.apache.spark.shuffle.lodestone.driver.services.{Removals, ReportSender, Reported}
 import org.apache.spark.shuffle.lodestone.driver.services.{Service, ServiceDirectory}
 import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, Reason, ShuffleEligibility}
@@ -72,7 +76,7 @@ private[spark] final class DriverCoordinator private (
       loop)
   private val shuffles = new Shuffles(claims.forget, removals, report)
   private val choice = new MergeChoice(settings)
-  private val registration = new Registration(directory, leases, client, loop)
+  private val registration = new ServiceRegistrar(directory, leases, client, loop)
   private val readers = new Readers(settings, shuffles, removals, report, loop)
   private val planner =
     new Planner(
@@ -163,13 +167,13 @@ private[spark] final class DriverCoordinator private (
     loop.post {
       lastReport = Some(reportOf(Int.MaxValue))
       log.info(report.farewell)
-      reports.holderNames.headOption.foreach { _ =>
+      reports.keeperNames.headOption.foreach { _ =>
         log.info(
-          s"lodestone explain ${conf.getAppId} --service ${reports.holderNames.mkString(",")} " +
+          s"lodestone explain ${conf.getAppId} --service ${reports.keeperNames.mkString(",")} " +
             "says why, while these services run")
       }
-      val told = reports.tellEnd()
-      ended.completeWith(leases.endAll().flatMap(_ => told)(loop.context))
+      val sent = reports.sendLast()
+      ended.completeWith(leases.endAll().flatMap(_ => sent)(loop.context))
     }
     try {
       Await.ready(ended.future, Duration(StopTimeoutMs, MILLISECONDS))
@@ -222,7 +226,7 @@ private[spark] final class DriverCoordinator private (
 
   private def reported: Reported = new Reported {
     override def changes: Long = report.changes
-    override def text: String = reportOf(MaxShufflesTold)
+    override def text: String = reportOf(MaxShufflesReported)
   }
 
   private def addressSource(): AddressSource = settings.services match {
@@ -259,7 +263,7 @@ private[spark] object DriverCoordinator {
   private val NeverSeen = -1L
 
   /** They make about 80 KB. A service has a small part of its memory for all reports. */
-  private val MaxShufflesTold = 200
+  private val MaxShufflesReported = 200
 
   /** True if Lodestone writes the map outputs of a shuffle that has this reason. */
   def isWrittenHere(reason: Reason): Boolean = reason == Reason.FewBlocks

@@ -9,7 +9,7 @@ import org.apache.spark.shuffle.lodestone.driver.loss.LostOutputs
 import org.apache.spark.shuffle.lodestone.driver.plans.{Planner, Readers}
 import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
 import org.apache.spark.shuffle.lodestone.driver.services.{EmbeddedHosts, ServiceDirectory}
-import org.apache.spark.shuffle.lodestone.plan.{DistrustMerged, GetCounts, GetPlaces, GetPlan}
+import org.apache.spark.shuffle.lodestone.plan.{DistrustMerged, GetCounts, GetReadPlan, GetPlan}
 import org.apache.spark.shuffle.lodestone.plan.{MapCounted, MapPushed, NoPlan, OutputsLost, Reason}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceFound, ServiceMissing, TaskRead}
 
@@ -42,7 +42,7 @@ private[driver] final class DriverEndpoint(
 
   override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
     case message: GetPlan => ask(context)(planner.plan(message, context.reply(_)))
-    case message: GetPlaces => ask(context)(readers.places(message, context.reply(_)))
+    case message: GetReadPlan => ask(context)(readers.readPlan(message, context.reply(_)))
     case message: GetCounts =>
       // An executor without an answer reads without comparing, and asks again after a while.
       offer(context)(context.reply(counts.answer(message)))

@@ -13,8 +13,8 @@ private[lodestone] object DriverMessage {
 }
 
 /** One generation of one shuffle: `dep.shuffleId`, `dep.shuffleMergeId`. */
-private[spark] final case class ShuffleGeneration(shuffleId: Int, mergeId: Int) {
-  override def toString: String = s"shuffle $shuffleId (generation $mergeId)"
+private[spark] final case class ShuffleGeneration(shuffleId: Int, number: Int) {
+  override def toString: String = s"shuffle $shuffleId (generation $number)"
 }
 
 /** One-way: the service that serves this executor's host in embedded mode. */
@@ -53,7 +53,7 @@ private[lodestone] object MapSample {
 /**
  * Ask: where do the map tasks of this shuffle push? Answer: [[PlanAnswer]].
  *
- * @param mergeId
+ * @param shuffleMergeId
  *   Spark's `shuffleMergeId`: a higher one than before says that all maps are run again
  * @param sample
  *   map outputs of an executor that keeps them; the driver decides by them whether merging gains
@@ -62,7 +62,7 @@ private[lodestone] object MapSample {
  */
 private[spark] final case class GetPlan(
     shuffleId: Int,
-    mergeId: Int,
+    shuffleMergeId: Int,
     sample: Option[MapSample] = None,
     trouble: Option[ServiceTrouble] = None)
     extends DriverMessage
@@ -71,7 +71,7 @@ private[spark] final case class GetPlan(
  * Ask: where are map outputs read from? Answer: [[PlanAnswer]]. If executors keep the outputs, it
  * comes when all pushes are over, or after `spark.lodestone.push.timeout`.
  */
-private[spark] final case class GetPlaces(shuffleId: Int, mergeId: Int) extends DriverMessage
+private[spark] final case class GetReadPlan(shuffleId: Int, generation: Int) extends DriverMessage
 
 /** One-way: all pushes of one map attempt are over, successful or not. */
 private[spark] final case class MapPushed(
@@ -173,14 +173,14 @@ private[spark] final case class ReadCounts(
 
 /** A service takes nothing more of an executor that knew the shuffle's plan so far; `code`: why. */
 private[spark] final case class ServiceTrouble(
-    epoch: Int,
+    generation: Int,
     version: Int,
     service: ServiceLocation,
     code: String)
     extends Serializable
 
 /**
- * Ask: a task of this executor cannot read map outputs of this epoch, because of these services. Answer:
+ * Ask: a task of this executor cannot read map outputs of this generation, because of these services. Answer:
  * true if they are lost, and were forgotten before it came; false if they are where they were, as far as
  * the driver can tell, so that another executor may be able to read them.
  *
@@ -195,7 +195,7 @@ private[spark] final case class ServiceTrouble(
  */
 private[spark] final case class OutputsLost(
     shuffleId: Int,
-    epoch: Int,
+    generation: Int,
     services: Seq[ServiceLocation],
     code: String,
     executorId: String,
@@ -209,7 +209,7 @@ private[spark] final case class OutputsLost(
 /** One block of a map attempt that Spark accepted. */
 private[spark] final case class MissingBlock(mapIndex: Int, mapId: Long, reduceId: Int)
 
-/** What the driver answers to [[GetPlan]] and [[GetPlaces]]. */
+/** What the driver answers to [[GetPlan]] and [[GetReadPlan]]. */
 private[spark] sealed trait PlanAnswer extends DriverMessage
 
 /**
@@ -227,7 +227,7 @@ private[spark] object NoPlan {
 }
 
 /**
- * Where a shuffle is pushed to, and read from. `versions` grows when a service can take no more; `epoch`,
+ * Where a shuffle is pushed to, and read from. `versions` grows when a service can take no more; `generation`,
  * which services know as the merge id, when all maps are run again. In each version a partition belongs
  * to as many neighbours in the list as there are `replicas`.
  *
@@ -238,7 +238,7 @@ private[spark] object NoPlan {
  *   for nothing but the numbers of records, by which the originals are checked
  */
 private[spark] final case class ShufflePlan(
-    epoch: Int,
+    generation: Int,
     numPartitions: Int,
     replicas: Int,
     versions: Array[Array[ServiceLocation]],
@@ -261,13 +261,13 @@ private[spark] final case class ShufflePlan(
   def groupOf(version: Int, reduceId: Int): Int = stripes(version).groupOf(reduceId)
 
   /** Indexes into the version's services. */
-  def holdersOf(version: Int, group: Int): Seq[Int] = {
+  def indexesOf(version: Int, group: Int): Seq[Int] = {
     val count = versions(version).length
     (0 until math.min(replicas, count)).map(i => (group + i) % count)
   }
 
   def servicesOf(version: Int, group: Int): Seq[ServiceLocation] =
-    holdersOf(version, group).map(versions(version)(_))
+    indexesOf(version, group).map(versions(version)(_))
 
   /** All that may have something of the partition, by whichever version it was pushed. */
   def servicesOf(reduceId: Int): Seq[ServiceLocation] =

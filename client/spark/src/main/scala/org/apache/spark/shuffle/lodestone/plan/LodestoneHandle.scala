@@ -63,7 +63,7 @@ private[lodestone] object SparkHandle {
       } else {
         "another shuffle manager registered the shuffle: is this the driver's shuffle manager?"
       }
-    s"$problem. The handle of the shuffle is a ${found.getName} of ${TwoCopies.placeOf(found)}, " +
-      s"the shuffle manager is of ${TwoCopies.placeOf(getClass)}"
+    s"$problem. The handle of the shuffle is a ${found.getName} of ${TwoCopies.jarOf(found)}, " +
+      s"the shuffle manager is of ${TwoCopies.jarOf(getClass)}"
   }
 }

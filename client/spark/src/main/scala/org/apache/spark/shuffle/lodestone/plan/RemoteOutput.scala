@@ -16,13 +16,13 @@ import org.apache.spark.util.Utils
  * locations and not through this plugin fails there; Spark then forgets all that is at the executor, in
  * all shuffles, and what it forgets must be of the one shuffle that was read so.
  */
-private[lodestone] final case class RemoteOutput(epoch: Int, parts: Seq[RemotePart]) {
+private[lodestone] final case class RemoteOutput(generation: Int, parts: Seq[RemotePart]) {
   import RemoteOutput._
 
   def location(shuffleId: Int): BlockManagerId =
     BlockManagerId(s"$ExecutorIds$shuffleId", hostFor(shuffleId), Port, Some(text))
 
-  private def text: String = (epoch.toString +: parts.map(_.text)).mkString(";")
+  private def text: String = (generation.toString +: parts.map(_.text)).mkString(";")
 }
 
 /**
@@ -32,8 +32,8 @@ private[lodestone] final case class RemoteOutput(epoch: Int, parts: Seq[RemotePa
 private[lodestone] final case class RemotePart(version: Int, without: Seq[Int]) {
 
   /** Services that have all of what is in it for a group of partitions; none if that is nothing. */
-  def holders(plan: ShufflePlan, group: Int): Seq[ServiceLocation] =
-    plan.holdersOf(version, group).filterNot(without.contains).map(plan.versions(version)(_))
+  def servicesOf(plan: ShufflePlan, group: Int): Seq[ServiceLocation] =
+    plan.indexesOf(version, group).filterNot(without.contains).map(plan.versions(version)(_))
 
   private[lodestone] def text: String = (version +: without).mkString("-")
 }

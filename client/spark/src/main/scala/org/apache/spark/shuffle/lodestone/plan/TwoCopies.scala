@@ -18,11 +18,11 @@ private[lodestone] object TwoCopies {
     Try(Class.forName(ours.getName, false, classOf[SparkEnv].getClassLoader)).toOption
       .filter(_ ne ours)
       .map { sparks =>
-        s"$Problem. Spark has read a message of the driver with a class of ${placeOf(sparks)}, " +
-          s"and the shuffle manager is of ${placeOf(ours)}"
+        s"$Problem. Spark has read a message of the driver with a class of ${jarOf(sparks)}, " +
+          s"and the shuffle manager is of ${jarOf(ours)}"
       }
 
-  def placeOf(which: Class[_]): String = {
+  def jarOf(which: Class[_]): String = {
     val source = Option(which.getProtectionDomain.getCodeSource).flatMap(s => Option(s.getLocation))
     s"${source.fold("an unknown place")(_.toString)} (class loader ${which.getClassLoader})"
   }

@@ -25,19 +25,19 @@ import org.apache.spark.shuffle.lodestone.wire.OpenStream
  */
 private[transport] final class ChunkRequest(
     service: HostPort,
-    chunks: Array[WantedChunk],
-    open: Array[WantedChunk] => Future[(TransportClient, OpenStream)],
+    chunks: Array[SizedChunk],
+    open: Array[SizedChunk] => Future[(TransportClient, OpenStream)],
     deadlines: Deadlines,
-    repeats: Repeats,
+    retryOnce: RetryOnce,
     room: Turnstile,
     receiver: ChunkReceiver) {
   import ChunkRequest._
 
   def start(): Unit =
-    if (chunks.nonEmpty) new Round(chunks.indices.toArray, Repeats.MaxRepeats).start()
+    if (chunks.nonEmpty) new Round(chunks.indices.toArray, RetryOnce.MaxRetries).start()
 
   /** Some of the chunks, in one stream. Network threads and the timer's thread call it. */
-  private final class Round(indices: Array[Int], repeatsLeft: Int) extends ChunkStream.Receiver {
+  private final class Round(indices: Array[Int], retriesLeft: Int) extends ChunkStream.Receiver {
     private val again = mutable.ArrayBuffer.empty[Int]
     private var pauseMs = 0L
     private var left = indices.length
@@ -49,7 +49,7 @@ private[transport] final class ChunkRequest(
     def start(): Unit = room.enter(size) { () =>
       open(wanted).onComplete {
         case opened @ Success((client, stream)) =>
-          repeats.settled(service, opened)
+          retryOnce.settled(service, opened)
           opener = client
           new ChunkStream(service, client, wanted.map(_.sizeBytes), deadlines, this)
             .fetch(stream.streamId)
@@ -83,14 +83,14 @@ private[transport] final class ChunkRequest(
 
     override def failed(at: Int, cause: Throwable): Unit = {
       val index = indices(at)
-      repeats.pauseMs(service, FailureClass.of(cause), repeatsLeft) match {
+      retryOnce.pauseMs(service, FailureClass.of(cause), retriesLeft) match {
         case Some(ms) =>
           synchronized {
             again += index
             pauseMs = math.max(pauseMs, ms)
           }
         case None =>
-          repeats.settled(service, Failure(cause))
+          retryOnce.settled(service, Failure(cause))
           receiver.failed(index, cause)
       }
       settled()
@@ -104,7 +104,7 @@ private[transport] final class ChunkRequest(
       if (over) {
         room.left(size)
         if (again.nonEmpty) {
-          RequestTimer.after(pauseMs)(new Round(again.toArray, repeatsLeft - 1).start())
+          RequestTimer.after(pauseMs)(new Round(again.toArray, retriesLeft - 1).start())
           ()
         }
       }

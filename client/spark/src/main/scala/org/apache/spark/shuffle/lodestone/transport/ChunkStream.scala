@@ -8,13 +8,13 @@ import scala.collection.mutable
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.network.client.{ChunkReceivedCallback, TransportClient}
 import org.apache.spark.shuffle.lodestone.config.HostPort
-import org.apache.spark.shuffle.lodestone.wire.ChunkPlaces
+import org.apache.spark.shuffle.lodestone.wire.WantedChunk
 
 /** One chunk to fetch, and its size. */
-private[spark] final case class WantedChunk(places: ChunkPlaces, sizeBytes: Long) {
+private[spark] final case class SizedChunk(wanted: WantedChunk, sizeBytes: Long) {
 
   /** The number of entries that it takes in the list of open streams at the service. */
-  def entries: Int = 1 + places.runs.length
+  def entries: Int = 1 + wanted.runs.length
 }
 
 /** Receives each chunk of a request once, on a network thread or on the timer's thread. */

@@ -30,7 +30,7 @@ private[transport] final class Deadlines(
   def boundMs(bytes: Long): Long = baseMs + bytes * 1000 / FloorBytesPerSecond
 
   /** Returns the time after which such a request has ended in any case. */
-  def longestMs(bytes: Long): Long = Patience * boundMs(bytes)
+  def longestMs(bytes: Long): Long = StragglerFactor * boundMs(bytes)
 
   /** Notes that something arrived from the service. */
   def heard(service: HostPort): Unit =
@@ -141,5 +141,5 @@ private[transport] object Deadlines {
   private val StandstillNs = TimeUnit.MILLISECONDS.toNanos(500)
 
   /** The factor by which a request may take longer while the service answers others. */
-  val Patience = 4
+  val StragglerFactor = 4
 }

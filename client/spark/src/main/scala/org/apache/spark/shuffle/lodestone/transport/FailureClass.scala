@@ -24,7 +24,7 @@ private[lodestone] object Pushes {
 /**
  * The answer of the plugin to a failure.
  *
- * @param repeatAfterMs
+ * @param retryAfterMs
  *   the pause before the same request is sent once more; None: it is not
  * @param penalty
  *   whether this JVM avoids the address for some time
@@ -34,7 +34,7 @@ private[lodestone] object Pushes {
  *   whether a driver that meets the failure plans with the service
  */
 private[lodestone] final case class FailureAction(
-    repeatAfterMs: Option[Long],
+    retryAfterMs: Option[Long],
     penalty: Boolean,
     pushes: Pushes,
     reads: Boolean,
@@ -146,7 +146,7 @@ private[lodestone] object FailureClass {
     case Status.StaleIncarnation | Status.UnknownApplication | Status.UnknownShuffle |
         Status.UnknownPartition | Status.NotFinalized => MissingData
     case Status.ChecksumMismatch => Corrupt
-    case Status.TooLate | Status.StaleMerge | Status.StaleAttempt | Status.Aborted => Overtaken
+    case Status.TooLate | Status.StaleGeneration | Status.StaleAttempt | Status.Aborted => Overtaken
     case Status.TooLarge | Status.LedgerMismatch => Declined
     case Status.Malformed | Status.VersionMismatch | Status.Internal | Status.OtherContent =>
       Fault

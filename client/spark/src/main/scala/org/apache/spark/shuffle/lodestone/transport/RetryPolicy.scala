@@ -17,49 +17,49 @@ import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
  * which the service went down, for all requests together: after one task has waited, the next one
  * fails at once.
  */
-private[lodestone] final class Patience(
+private[lodestone] final class RetryPolicy(
     limitMs: Long,
     downSinceNs: ServiceLocation => Option[Long],
     nanoClock: () => Long = () => System.nanoTime()) {
-  import Patience._
+  import RetryPolicy._
 
   /** @param wanted returns false when nobody waits for the answer any more */
   def apply[T](service: ServiceLocation)(wanted: () => Boolean)(
       send: () => Future[T]): Future[T] = {
     val begunNs = nanoClock()
-    def attempt(pauseMs: Long): Future[T] =
+    def trySend(pauseMs: Long): Future[T] =
       Future.fromTry(Try(send())).flatten.recoverWith {
-        case failure if wanted() && isWorthIt(service, failure, begunNs) =>
+        case failure if wanted() && mayRetry(service, failure, begunNs) =>
           RequestTimer.pause(pauseMs).flatMap { _ =>
-            attempt(math.min(pauseMs * 2, LongestPauseMs))
+            trySend(math.min(pauseMs * 2, LongestPauseMs))
           }(SameThread)
       }(SameThread)
-    attempt(FirstPauseMs)
+    trySend(FirstPauseMs)
   }
 
   /** True if a request that began at `begunNs` and failed now is worth a retry. */
-  def isWorthIt(service: ServiceLocation, failure: Throwable, begunNs: Long): Boolean =
-    passes(failure) && hasTime(begunNs) && downSinceNs(service).forall(hasTime)
+  def mayRetry(service: ServiceLocation, failure: Throwable, begunNs: Long): Boolean =
+    isTransient(failure) && hasTime(begunNs) && downSinceNs(service).forall(hasTime)
 
   def hasTime(begunNs: Long): Boolean =
     nanoClock() - begunNs < TimeUnit.MILLISECONDS.toNanos(limitMs)
 }
 
-private[lodestone] object Patience {
+private[lodestone] object RetryPolicy {
   private val FirstPauseMs = 100L
   private val LongestPauseMs = 2000L
 
   /** For services that may have the only data: long enough to restart them. */
-  def of(conf: LodestoneConf, client: ServiceClient): Patience =
-    new Patience(6L * conf.requestTimeoutMs, client.downSinceNs)
+  def of(conf: LodestoneConf, client: ServiceClient): RetryPolicy =
+    new RetryPolicy(6L * conf.requestTimeoutMs, client.downSinceNs)
 
   /** For services whose data has a replica, so that a longer wait gains nothing. */
-  def whereCopied(conf: LodestoneConf, client: ServiceClient): Patience =
-    new Patience(conf.requestTimeoutMs / 2, client.downSinceNs)
+  def whenReplicated(conf: LodestoneConf, client: ServiceClient): RetryPolicy =
+    new RetryPolicy(conf.requestTimeoutMs / 2, client.downSinceNs)
 
-  def passes(failure: Throwable): Boolean = passes(FailureClass.of(failure))
+  def isTransient(failure: Throwable): Boolean = isTransient(FailureClass.of(failure))
 
-  def passes(failure: FailureClass): Boolean = failure match {
+  def isTransient(failure: FailureClass): Boolean = failure match {
     case FailureClass.Network | FailureClass.Silence | FailureClass.Straggler |
         FailureClass.ServerBusy | FailureClass.Corrupt =>
       true

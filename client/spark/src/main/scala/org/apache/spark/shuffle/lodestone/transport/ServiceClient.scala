@@ -40,7 +40,7 @@ private[spark] final class ServiceClient(
 
   private val deadlines: Deadlines = new Deadlines(requestTimeoutMs, connections.drop(_))
   private val connections = new Connections(requestTimeoutMs, deadlines.longestMs(LargestRequest))
-  private val repeats = new Repeats(health)
+  private val retryOnce = new RetryOnce(health)
   private val rooms = new ConcurrentHashMap[HostPort, Turnstile]()
 
   def hello(service: HostPort): Future[HelloReply] =
@@ -87,7 +87,7 @@ private[spark] final class ServiceClient(
     val batch =
       PushBatch(shuffleAt(service, generation), mapIndex, mapId, firstSegment, segments)
     val address = addressOf(service)
-    repeats(address, passingFlaw) { () =>
+    retryOnce(address, passingFlaw) { () =>
       sending
       val meta = new NioManagedBuffer(batch.encode())
       request(address, PushBatchReply, body.size())(_.uploadStream(meta, body, _)).transform {
@@ -149,11 +149,11 @@ private[spark] final class ServiceClient(
   def fetchChunks(
       service: ServiceLocation,
       generation: ShuffleGeneration,
-      chunks: Array[WantedChunk],
+      chunks: Array[SizedChunk],
       receiver: ChunkReceiver): Unit = {
     val address = addressOf(service)
-    def open(wanted: Array[WantedChunk]): Future[(TransportClient, OpenStream)] = {
-      val message = FetchSegments(shuffleAt(service, generation), wanted.map(_.places)).encode()
+    def open(wanted: Array[SizedChunk]): Future[(TransportClient, OpenStream)] = {
+      val message = FetchSegments(shuffleAt(service, generation), wanted.map(_.wanted)).encode()
       @volatile var opener: TransportClient = null
       val opened = request(address, OpenStream, message.remaining().toLong) { (client, callback) =>
         opener = client
@@ -168,7 +168,7 @@ private[spark] final class ServiceClient(
       }(SameThread)
     }
     val room = rooms.computeIfAbsent(address, _ => new Turnstile(ChunkRequest.Room))
-    new ChunkRequest(address, chunks, open, deadlines, repeats, room, receiver).start()
+    new ChunkRequest(address, chunks, open, deadlines, retryOnce, room, receiver).start()
   }
 
   /**
@@ -177,7 +177,7 @@ private[spark] final class ServiceClient(
    */
   def removeShuffle(service: ServiceLocation, generation: ShuffleGeneration): Future[Unit] = {
     val message =
-      new RemoveShuffleMerge(app.appId, app.attempt, generation.shuffleId, generation.mergeId)
+      new RemoveShuffleMerge(app.appId, app.attempt, generation.shuffleId, generation.number)
     connections.get(addressOf(service)).flatMap { client =>
       val body = new NioManagedBuffer(message.toByteBuffer)
       val sent = Promise[Unit]()
@@ -213,7 +213,7 @@ private[spark] final class ServiceClient(
   def close(): Unit = connections.close()
 
   private def shuffleAt(service: ServiceLocation, generation: ShuffleGeneration): ShuffleAddress =
-    ShuffleAddress(app, service.incarnation, generation.shuffleId, generation.mergeId)
+    ShuffleAddress(app, service.incarnation, generation.shuffleId, generation.number)
 
   private def rpc[M <: Message](
       service: HostPort,
@@ -221,7 +221,7 @@ private[spark] final class ServiceClient(
       reply: Codec[M],
       answerBytes: Long = 0): Future[M] = {
     val bytes = message.encode()
-    repeats[M](service) { () =>
+    retryOnce[M](service) { () =>
       request(service, reply, bytes.remaining() + answerBytes)(_.sendRpc(bytes.duplicate(), _))
     }
   }
@@ -292,7 +292,7 @@ private[spark] object ServiceClient {
   private val passingFlaw: PushBatchReply => Option[FailureClass] = _.statuses.iterator
     .filterNot(_.isSuccess)
     .map(FailureClass.of)
-    .find(_.action.repeatAfterMs.isDefined)
+    .find(_.action.retryAfterMs.isDefined)
 
   /** Creates a client for requests that name no application. */
   def apply(conf: SparkConf, settings: LodestoneConf): ServiceClient =

@@ -5,12 +5,12 @@ package org.apache.spark.shuffle.lodestone.wire
 private[spark] final case class SegmentRun(first: Int, count: Int)
 
 /** Segments of one partition, which the service sends as one chunk. */
-private[spark] final case class ChunkPlaces(reduceId: Int, runs: Array[SegmentRun])
+private[spark] final case class WantedChunk(reduceId: Int, runs: Array[SegmentRun])
 
 /** Opens a stream of these chunks. The answer is Spark's own StreamHandle. */
 private[spark] final case class FetchSegments(
     shuffle: ShuffleAddress,
-    chunks: Array[ChunkPlaces])
+    chunks: Array[WantedChunk])
     extends Message {
   override def typeId: Int = FetchSegments.typeId
   override private[wire] def write(out: WireWriter): Unit = {
@@ -33,7 +33,7 @@ private[spark] object FetchSegments extends Codec[FetchSegments](88) {
     FetchSegments(
       ShuffleAddress.read(in),
       in.seq(MinChunkBytes) {
-        ChunkPlaces(in.int(), in.seq(RunBytes)(SegmentRun(in.int(), in.int())))
+        WantedChunk(in.int(), in.seq(RunBytes)(SegmentRun(in.int(), in.int())))
       })
 }
 

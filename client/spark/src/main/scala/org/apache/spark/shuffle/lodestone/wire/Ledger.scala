@@ -16,8 +16,8 @@ private[spark] object Ledger {
 
   def of(mapIndex: Int, mapId: Long, segment: Segment): Ledger = {
     val ofMap = mix(mapId)
-    val ofPlace = mix(ofMap ^ pair(mapIndex, segment.reduceId))
-    val ofBytes = mix(ofPlace ^ pair(segment.length, segment.crc32c))
+    val ofBlock = mix(ofMap ^ pair(mapIndex, segment.reduceId))
+    val ofBytes = mix(ofBlock ^ pair(segment.length, segment.crc32c))
     Ledger(1, mix(ofBytes ^ pair(segment.sequence, segment.records)))
   }
 

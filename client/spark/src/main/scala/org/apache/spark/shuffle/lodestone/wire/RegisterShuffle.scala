@@ -6,12 +6,12 @@ private[spark] final case class ShuffleAddress(
     app: Application,
     incarnation: Long,
     shuffleId: Int,
-    mergeId: Int) {
+    generation: Int) {
   private[wire] def write(out: WireWriter): Unit = {
     app.write(out)
     out.long(incarnation)
     out.int(shuffleId)
-    out.int(mergeId)
+    out.int(generation)
   }
 }
 

@@ -8,13 +8,13 @@ import scala.collection.mutable
  * blocks are whole: those with all segments from the first one to the one that is marked as last.
  * Several services may have the same segment, with the same content, but no service has it twice.
  */
-private[spark] final class BlocksMet {
-  import BlocksMet._
+private[spark] final class SeenSegments {
+  import SeenSegments._
 
-  private val met = mutable.LongMap.empty[Met]
+  private val seen = mutable.LongMap.empty[Seen]
 
   /** By map index, the blocks that have more than one segment. */
-  private val several = mutable.LongMap.empty[Block]
+  private val several = mutable.LongMap.empty[SequenceCheck]
 
   /** The map indexes of blocks whose segments contradict each other. */
   private val broken = mutable.BitSet.empty
@@ -26,9 +26,9 @@ private[spark] final class BlocksMet {
   /** Adds a segment. Returns false if it was found before. */
   def add(segment: LaidSegment): Boolean = {
     val name = nameOf(segment.mapIndex, BlockSequence.numberOf(segment.sequence))
-    val before = met.getOrNull(name)
+    val before = seen.getOrNull(name)
     if (before == null) {
-      met.put(name, new Met(segment, service))
+      seen.put(name, new Seen(segment, service))
       if (segment.sequence != BlockSequence.Only) add(segment.mapIndex, segment.sequence)
     } else if (before.service == service || before.segment != segment) {
       broken += segment.mapIndex
@@ -37,31 +37,31 @@ private[spark] final class BlocksMet {
   }
 
   def isWhole(mapIndex: Int): Boolean = !broken(mapIndex) && {
-    val first = met.getOrNull(nameOf(mapIndex, 0))
-    val block = several.getOrNull(mapIndex.toLong)
-    if (block == null) first != null else first != null && block.isWhole
+    val first = seen.getOrNull(nameOf(mapIndex, 0))
+    val check = several.getOrNull(mapIndex.toLong)
+    if (check == null) first != null else first != null && check.isWhole
   }
 
   private def add(mapIndex: Int, sequence: Int): Unit = {
-    val block = several.getOrElseUpdate(mapIndex.toLong, new Block)
+    val check = several.getOrElseUpdate(mapIndex.toLong, new SequenceCheck)
     val number = BlockSequence.numberOf(sequence)
-    block.count += 1
-    block.highest = math.max(block.highest, number)
+    check.count += 1
+    check.highest = math.max(check.highest, number)
     if (BlockSequence.isLast(sequence)) {
-      if (block.last != Unknown) broken += mapIndex
-      block.last = number
+      if (check.last != Unknown) broken += mapIndex
+      check.last = number
     }
   }
 }
 
-private object BlocksMet {
+private object SeenSegments {
 
   private val Unknown = -1
 
-  private final class Met(val segment: LaidSegment, val service: Int)
+  private final class Seen(val segment: LaidSegment, val service: Int)
 
   /** The segments of one block, each counted once. */
-  private final class Block {
+  private final class SequenceCheck {
     var count = 0
     var highest: Int = Unknown
     var last: Int = Unknown

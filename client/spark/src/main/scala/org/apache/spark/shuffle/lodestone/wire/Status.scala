@@ -15,7 +15,7 @@ private[spark] object Status {
   case object Ok extends Status(0, "OK")
   case object Duplicate extends Status(1, "DUPLICATE")
   case object TooLate extends Status(2, "TOO_LATE")
-  case object StaleMerge extends Status(3, "STALE_GENERATION")
+  case object StaleGeneration extends Status(3, "STALE_GENERATION")
   case object StaleAttempt extends Status(4, "STALE_ATTEMPT")
   case object StaleIncarnation extends Status(5, "STALE_INCARNATION")
   case object UnknownApplication extends Status(6, "UNKNOWN_APPLICATION")
@@ -39,7 +39,7 @@ private[spark] object Status {
     Ok,
     Duplicate,
     TooLate,
-    StaleMerge,
+    StaleGeneration,
     StaleAttempt,
     StaleIncarnation,
     UnknownApplication,

@@ -141,7 +141,7 @@ class SparkClientSuite {
     assertTrue(failure.getMessage.contains("not registered"), failure.getMessage)
   }
 
-  @Test def `the cause of a corruption is told apart: disk, network, or none`(): Unit = {
+  @Test def `the cause of a corruption is found: disk, network, or none`(): Unit = {
     val block = bytes(1000)
     writeOriginal(shuffle = 9, mapId = 3L, Seq(block))
     val adler = new Adler32

@@ -47,7 +47,7 @@ class AutoModeSuite extends DriverHarness {
     deciding(service(7)).registered(3, numMaps = 100, numPartitions = 100)
     assertEquals(leftForNow, await(askPlan(id, large)))
     assertEquals(noPlan(Reason.LargeBlocks), placesOf(id))
-    val repeated = id.copy(mergeId = 1)
+    val repeated = id.copy(number = 1)
     assertEquals(100, await(askPlan(repeated, small)).asInstanceOf[ShufflePlan].numPartitions)
   }
 

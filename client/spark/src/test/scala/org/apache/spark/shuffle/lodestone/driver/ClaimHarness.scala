@@ -76,7 +76,7 @@ private[driver] abstract class ClaimHarness extends DriverHarness {
       damaged: Option[DamagedSegment] = None): Boolean = {
     val claim = OutputsLost(
       shuffleId,
-      plan.epoch,
+      plan.generation,
       services,
       why.code,
       executorId,
@@ -89,12 +89,12 @@ private[driver] abstract class ClaimHarness extends DriverHarness {
 
   protected def assertForgotten(plan: ShufflePlan): Unit = {
     assertEquals(0, tracker.getNumAvailableOutputs(shuffleId))
-    assertEquals(plan.epoch + 1, planned().epoch)
+    assertEquals(plan.generation + 1, planned().generation)
   }
 
   protected def assertKept(plan: ShufflePlan): Unit = {
     assertEquals(2, tracker.getNumAvailableOutputs(shuffleId))
-    assertEquals((plan.epoch, plan.newest), (planned().epoch, planned().newest))
+    assertEquals((plan.generation, plan.newest), (planned().generation, planned().newest))
   }
 
   protected val whole: Int = BlockSequence.last(BlockSequence(0))

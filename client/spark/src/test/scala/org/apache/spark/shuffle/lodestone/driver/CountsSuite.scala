@@ -13,7 +13,7 @@ import org.apache.spark.shuffle.lodestone.plan.counts.PackedLongs
 /** Numbers of records over Spark's RPC. */
 class CountsSuite extends DriverHarness {
 
-  private def tell(shuffleId: Int, mapIndex: Int, records: Long*): Unit =
+  private def send(shuffleId: Int, mapIndex: Int, records: Long*): Unit =
     send(MapCounted(shuffleId, mapIndex, mapIndex + 1000L, PackedLongs(records.toArray)))
 
   /** By map id. */
@@ -24,14 +24,14 @@ class CountsSuite extends DriverHarness {
     }.toMap
   }
 
-  @Test def `what map tasks have told is known to whoever asks after them`(): Unit = {
+  @Test def `counts that map tasks sent are returned later`(): Unit = {
     val coordinator = driver(Nil)
     coordinator.registered(1, numMaps = 2, numPartitions = 3)
     coordinator.leftToSpark(2, numMaps = 2, numPartitions = 3, Reason.FewBlocks)
     coordinator.leftToSpark(3, numMaps = 2, numPartitions = 3, Reason.IoEncryption)
-    for (shuffleId <- 1 to 3; mapIndex <- 0 to 1) tell(shuffleId, mapIndex, 5, 0, 7L + mapIndex)
-    val told = Map(1000L -> Seq(5L, 0L, 7L), 1001L -> Seq(5L, 0L, 8L))
-    assertEquals(Seq(told, told, Map.empty), (1 to 3).map(known))
+    for (shuffleId <- 1 to 3; mapIndex <- 0 to 1) send(shuffleId, mapIndex, 5, 0, 7L + mapIndex)
+    val counted = Map(1000L -> Seq(5L, 0L, 7L), 1001L -> Seq(5L, 0L, 8L))
+    assertEquals(Seq(counted, counted, Map.empty), (1 to 3).map(known))
     coordinator.removed(1)
     coordinator.removed(2)
     assertEquals(Seq(Map.empty, Map.empty), (1 to 2).map(known))

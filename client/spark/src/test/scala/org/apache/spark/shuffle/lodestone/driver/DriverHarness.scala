@@ -14,7 +14,7 @@ import org.junit.jupiter.api.TestInstance.Lifecycle
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle.lodestone.LodestoneReport
-import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, GetPlaces, GetPlan, MapPushed}
+import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, GetReadPlan, GetPlan, MapPushed}
 import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, PlanAnswer, PushCounts, Reason}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.util.RpcUtils
@@ -102,7 +102,7 @@ private[driver] abstract class DriverHarness {
 
   /** As an executor asks that has seen these of its maps. */
   def askPlan(id: ShuffleGeneration, seen: MapSample = MapSample(1, 20, 200, -1))
-      : Future[PlanAnswer] = ask[PlanAnswer](GetPlan(id.shuffleId, id.mergeId, Some(seen)))
+      : Future[PlanAnswer] = ask[PlanAnswer](GetPlan(id.shuffleId, id.number, Some(seen)))
 
   def planOf(id: ShuffleGeneration): ShufflePlan = await(askPlan(id)) match {
     case plan: ShufflePlan => plan
@@ -110,10 +110,10 @@ private[driver] abstract class DriverHarness {
   }
 
   /** As a reader asks. */
-  def askPlaces(id: ShuffleGeneration): Future[PlanAnswer] =
-    ask[PlanAnswer](GetPlaces(id.shuffleId, id.mergeId))
+  def askReadPlan(id: ShuffleGeneration): Future[PlanAnswer] =
+    ask[PlanAnswer](GetReadPlan(id.shuffleId, id.number))
 
-  def placesOf(id: ShuffleGeneration): PlanAnswer = await(askPlaces(id))
+  def placesOf(id: ShuffleGeneration): PlanAnswer = await(askReadPlan(id))
 
   def pushed(
       id: ShuffleGeneration,

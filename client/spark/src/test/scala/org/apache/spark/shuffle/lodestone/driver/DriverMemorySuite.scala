@@ -17,7 +17,7 @@ class DriverMemorySuite {
     val record = new ShuffleRecord(1, maps, partitions)
     val shuffle = new Shuffle(1, maps, partitions, keepsOriginals = true, replicas = 1)
     shuffle.isBegunBy(ofTask = 0)
-    shuffle.beginEpoch()
+    shuffle.beginGeneration()
     val locations = (0 until services).map(n => ServiceLocation(s"service-$n.example", 7337, n))
     shuffle.mayKnow(locations)
     shuffle.assign(locations)

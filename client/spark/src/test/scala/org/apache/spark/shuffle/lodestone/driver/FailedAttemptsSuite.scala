@@ -43,8 +43,8 @@ class FailedAttemptsSuite extends DriverHarness {
     }
   }
 
-  private def planned(mergeId: Int = 0): ShufflePlan =
-    await(ask[PlanAnswer](GetPlan(shuffleId, mergeId))).asInstanceOf[ShufflePlan]
+  private def planned(shuffleMergeId: Int = 0): ShufflePlan =
+    await(ask[PlanAnswer](GetPlan(shuffleId, shuffleMergeId))).asInstanceOf[ShufflePlan]
 
   private def submitted(stageId: Int, shuffleId: Int): Unit = {
     val stage = new StageInfo(
@@ -86,15 +86,15 @@ class FailedAttemptsSuite extends DriverHarness {
     ()
   }
 
-  private def told(service: ScriptedService): (Int, Int, Int, Long) = {
+  private def abortSent(service: ScriptedService): (Int, Int, Int, Long) = {
     val abort = service.next(classOf[AbortMap])
-    (abort.shuffle.shuffleId, abort.shuffle.mergeId, abort.mapIndex, abort.mapId)
+    (abort.shuffle.shuffleId, abort.shuffle.generation, abort.mapIndex, abort.mapId)
   }
 
   /** After an attempt that has to be told has been: nothing was, of those before. */
-  private def assertNothingTold(service: ScriptedService): Unit = {
+  private def assertNoAbort(service: ScriptedService): Unit = {
     ended(3, 999, lost)
-    assertEquals((shuffleId, 0, 3, 999L), told(service))
+    assertEquals((shuffleId, 0, 3, 999L), abortSent(service))
     assertEquals(0, service.count(classOf[AbortMap]))
   }
 
@@ -102,11 +102,11 @@ class FailedAttemptsSuite extends DriverHarness {
     val services = Seq(service(1), service(2))
     withShuffle(services: _*) { _ =>
       ended(2, 100, lost)
-      services.foreach(one => assertEquals((shuffleId, 0, 2, 100L), told(one)))
+      services.foreach(one => assertEquals((shuffleId, 0, 2, 100L), abortSent(one)))
     }
   }
 
-  @Test def `every way to fail is told`(): Unit = {
+  @Test def `every kind of failure aborts the attempt`(): Unit = {
     val one = service(1)
     withShuffle(one) { _ =>
       val ways = Seq(
@@ -116,7 +116,7 @@ class FailedAttemptsSuite extends DriverHarness {
         TaskResultLost)
       ways.zipWithIndex.foreach { case (reason, i) =>
         ended(1, 100L + i, reason)
-        assertEquals((shuffleId, 0, 1, 100L + i), told(one), reason.toString)
+        assertEquals((shuffleId, 0, 1, 100L + i), abortSent(one), reason.toString)
       }
     }
   }
@@ -126,7 +126,7 @@ class FailedAttemptsSuite extends DriverHarness {
     withShuffleOf("merge", services) { _ =>
       Seq(killed, lost).zipWithIndex.foreach { case (reason, i) =>
         ended(2, 100L + i, reason)
-        services.foreach(one => assertEquals((shuffleId, 0, 2, 100L + i), told(one)))
+        services.foreach(one => assertEquals((shuffleId, 0, 2, 100L + i), abortSent(one)))
       }
     }
   }
@@ -138,7 +138,7 @@ class FailedAttemptsSuite extends DriverHarness {
       ended(2, 100, Resubmitted)
       // Spark does not do that.
       ended(2, 100, lost)
-      assertNothingTold(one)
+      assertNoAbort(one)
     }
   }
 
@@ -148,8 +148,8 @@ class FailedAttemptsSuite extends DriverHarness {
     withShuffle(one) { _ =>
       accepted(2, 100)
       ended(2, 101, killed)
-      assertEquals((shuffleId, 0, 2, 101L), told(one))
-      assertNothingTold(one)
+      assertEquals((shuffleId, 0, 2, 101L), abortSent(one))
+      assertNoAbort(one)
     }
   }
 
@@ -163,7 +163,7 @@ class FailedAttemptsSuite extends DriverHarness {
       ended(1, 102, Success)
       // Spark does not do that.
       ended(2, 100, lost)
-      assertNothingTold(one)
+      assertNoAbort(one)
     }
   }
 
@@ -177,20 +177,20 @@ class FailedAttemptsSuite extends DriverHarness {
       ended(4, 103, lost)
       submitted(72, shuffleId = 8)
       ended(2, 104, lost, stageId = 72)
-      assertNothingTold(one)
+      assertNoAbort(one)
     }
   }
 
-  @Test def `an attempt that fails when its epoch is over is none of the next one's`(): Unit = {
+  @Test def `an attempt of an old generation is not aborted in the new one`(): Unit = {
     val one = service(1)
     withShuffle(one) { _ =>
-      assertEquals(1, planned(mergeId = 1).epoch)
+      assertEquals(1, planned(shuffleMergeId = 1).generation)
       ended(2, 100, lost)
-      assertEquals((shuffleId, 1, 2, 100L), told(one))
+      assertEquals((shuffleId, 1, 2, 100L), abortSent(one))
     }
   }
 
-  @Test def `nothing is told of a shuffle that Spark has removed`(): Unit = {
+  @Test def `attempts of a removed shuffle are not aborted`(): Unit = {
     val one = service(1)
     withShuffle(one) { coordinator =>
       coordinator.registered(8, 4, 100)
@@ -198,21 +198,21 @@ class FailedAttemptsSuite extends DriverHarness {
       await(ask[PlanAnswer](GetPlan(8, 0)))
       submitted(80, shuffleId = 8)
       ended(0, 1, lost, stageId = 80)
-      assertEquals((8, 0, 0, 1L), told(one))
+      assertEquals((8, 0, 0, 1L), abortSent(one))
       tracker.unregisterShuffle(8)
       ended(0, 2, lost, stageId = 80)
       coordinator.removed(8)
       ended(0, 3, lost, stageId = 80)
-      assertNothingTold(one)
+      assertNoAbort(one)
     }
   }
 
-  @Test def `a service is told of one attempt at a time and of some thousand at most`(): Unit = {
+  @Test def `a service gets one abort at a time and at most some thousand`(): Unit = {
     val gate = new CountDownLatch(1)
     val slow = scripted(1) { case _: AbortMap => AnswerAfter(gate, Done(1)) }
     withShuffle(slow) { _ =>
       ended(0, 0, lost)
-      assertEquals((shuffleId, 0, 0, 0L), told(slow))
+      assertEquals((shuffleId, 0, 0, 0L), abortSent(slow))
       val many = 6000
       (1 to many).foreach { mapId =>
         ended(0, mapId.toLong, lost)
@@ -223,8 +223,8 @@ class FailedAttemptsSuite extends DriverHarness {
       assertEquals(0, slow.count(classOf[AbortMap]))
       slow.answering(PartialFunction.empty)
       gate.countDown()
-      (1 to 4000).foreach(mapId => assertEquals(mapId.toLong, told(slow)._4))
-      assertNothingTold(slow)
+      (1 to 4000).foreach(mapId => assertEquals(mapId.toLong, abortSent(slow)._4))
+      assertNoAbort(slow)
     }
   }
 
@@ -233,7 +233,7 @@ class FailedAttemptsSuite extends DriverHarness {
     val other = service(2)
     withShuffle(silent, other) { _ =>
       (1 to 100).foreach(mapId => ended(0, mapId.toLong, lost))
-      (1 to 100).foreach(mapId => assertEquals(mapId.toLong, told(other)._4))
+      (1 to 100).foreach(mapId => assertEquals(mapId.toLong, abortSent(other)._4))
       assertEquals(2, silent.seen(classOf[AbortMap]), "once, and once more")
     }
   }

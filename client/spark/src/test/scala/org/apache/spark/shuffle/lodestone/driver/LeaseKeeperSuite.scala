@@ -21,7 +21,7 @@ class LeaseKeeperSuite extends DriverHarness {
     }
   }
 
-  @Test def `a service in use is told at once and again and again that we live`(): Unit = {
+  @Test def `a service in use gets a lease at once and renewals later`(): Unit = {
     val one = service(1)
     driver(Seq(one), "spark.lodestone.lease.ttl" -> "10s").registered(5, 2, 20)
     planOf(id)
@@ -32,7 +32,7 @@ class LeaseKeeperSuite extends DriverHarness {
     assertTrue(tookMs >= 2500 && tookMs < 10000, s"renewed after $tookMs ms of 10,000")
   }
 
-  @Test def `what a service grants decides when it is told again`(): Unit = {
+  @Test def `the granted time decides when the lease is renewed`(): Unit = {
     val one = scripted(1) { case _: RenewLease => Answer(LeaseReply(1, 10000, Healthy)) }
     driver(Seq(one), "spark.lodestone.lease.ttl" -> "1h").registered(5, 2, 20)
     planOf(id)
@@ -51,7 +51,7 @@ class LeaseKeeperSuite extends DriverHarness {
     assertEquals(0x22L, planOf(ShuffleGeneration(6, 0)).services.head.incarnation)
   }
 
-  @Test def `a refusal tells of the restart as well`(): Unit = {
+  @Test def `a refusal also shows a restart`(): Unit = {
     val one = scripted(1) { case _: RenewLease =>
       Answer(Refused(Status.UnknownApplication, 0x33, "never seen"))
     }
@@ -63,7 +63,7 @@ class LeaseKeeperSuite extends DriverHarness {
     assertEquals(0x33L, planOf(ShuffleGeneration(6, 0)).services.head.incarnation)
   }
 
-  @Test def `a service that was too busy for a renewal has not forgotten us and is told again`()
+  @Test def `a lease is renewed later if the service was too busy`()
       : Unit = {
     val one = scripted(1) { case _: RenewLease => Answer(Refused(Status.Overloaded, 1, "busy")) }
     driver(Seq(one), "spark.lodestone.lease.ttl" -> "10s").registered(5, 2, 20)
@@ -72,7 +72,7 @@ class LeaseKeeperSuite extends DriverHarness {
     (1 to 3).foreach(_ => one.next(classOf[RenewLease]))
   }
 
-  @Test def `the end of the application is told to each service in use and to no other`(): Unit = {
+  @Test def `each service in use gets the end of the application and no other`(): Unit = {
     val used = service(1)
     val unused = scripted(2) { case _: Hello => Answer(Refused(Status.Draining, 2, "")) }
     val coordinator = driver(Seq(used, unused))

@@ -35,7 +35,7 @@ final class LossClaimsSuite extends ClaimHarness {
     val at = Seq(plan.versions.head.head)
     val claim = OutputsLost(
       shuffleId,
-      plan.epoch,
+      plan.generation,
       at,
       Reason.ChunkFetchFailed.code,
       "reader-1",
@@ -211,7 +211,14 @@ final class LossClaimsSuite extends ClaimHarness {
     val at = plan.versions.head.toSeq
     val claims = (1 to 200).map { _ =>
       ask[Boolean](
-        OutputsLost(shuffleId, plan.epoch, at, Reason.LayoutFailed.code, "reader-1", NoTask, 42))
+        OutputsLost(
+          shuffleId,
+          plan.generation,
+          at,
+          Reason.LayoutFailed.code,
+          "reader-1",
+          NoTask,
+          42))
     }
     // More than an executor may complain one after another.
     claims.foreach(answer => assertFalse(await(answer)))

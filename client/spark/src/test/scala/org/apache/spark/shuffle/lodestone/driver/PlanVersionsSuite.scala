@@ -24,33 +24,35 @@ class PlanVersionsSuite extends DriverHarness {
     driver(services, ("spark.lodestone.mode" -> "remote") +: extra: _*)
 
   private def asked(
-      mergeId: Int = 0,
+      shuffleMergeId: Int = 0,
       trouble: Option[ServiceTrouble] = None,
       shuffleId: Int = 3): PlanAnswer =
-    await(ask[PlanAnswer](GetPlan(shuffleId, mergeId, trouble = trouble)))
+    await(ask[PlanAnswer](GetPlan(shuffleId, shuffleMergeId, trouble = trouble)))
 
   private def readersPlan(): PlanAnswer = placesOf(ShuffleGeneration(3, 0))
 
-  private def planned(mergeId: Int = 0, trouble: Option[ServiceTrouble] = None): ShufflePlan =
-    asked(mergeId, trouble).asInstanceOf[ShufflePlan]
+  private def planned(
+      shuffleMergeId: Int = 0,
+      trouble: Option[ServiceTrouble] = None): ShufflePlan =
+    asked(shuffleMergeId, trouble).asInstanceOf[ShufflePlan]
 
   private def troubleAt(
       plan: ShufflePlan,
       service: ServiceLocation,
       why: Reason = Reason.PushDiskFull): Option[ServiceTrouble] =
-    Some(ServiceTrouble(plan.epoch, plan.newest, service, why.code))
+    Some(ServiceTrouble(plan.generation, plan.newest, service, why.code))
 
   private def ports(services: Iterable[ServiceLocation]): Set[Int] = services.map(_.port).toSet
 
-  @Test def `map tasks are told services that know the shuffle as remote`(): Unit = {
+  @Test def `map tasks get services that registered the shuffle as remote`(): Unit = {
     val one = service(7)
     remote(Seq(one)).registered(3, numMaps = 10, numPartitions = 20)
     val plan = planned()
     assertEquals(Seq(one.address.port), plan.versions.head.map(_.port).toSeq)
-    assertEquals((0, 20, 1), (plan.epoch, plan.numPartitions, plan.replicas))
-    val told = one.next(classOf[RegisterShuffle])
-    assertEquals(ShuffleMode.Remote, told.mode)
-    assertEquals((10, 20, 0), (told.numMaps, told.numPartitions, told.shuffle.mergeId))
+    assertEquals((0, 20, 1), (plan.generation, plan.numPartitions, plan.replicas))
+    val registration = one.next(classOf[RegisterShuffle])
+    assertEquals(ShuffleMode.Remote, registration.mode)
+    assertEquals((10, 20, 0), (registration.numMaps, registration.numPartitions, registration.shuffle.generation))
     assertEquals(
       plan.versions.head.toSeq,
       readersPlan().asInstanceOf[ShufflePlan].versions.head.toSeq)
@@ -75,14 +77,14 @@ class PlanVersionsSuite extends DriverHarness {
     val full = first.versions.head(1)
     val both = (1 to 2).map(_ => planned(trouble = troubleAt(first, full)))
     both.foreach { next =>
-      assertEquals((0, 1), (next.epoch, next.newest))
+      assertEquals((0, 1), (next.generation, next.newest))
       assertEquals(first.versions.head.toSeq, next.versions.head.toSeq)
       assertEquals(ports(first.versions.head) - full.port, ports(next.versions.last))
     }
     assertEquals(1, reasonCount(Reason.PushDiskFull))
   }
 
-  @Test def `a service that has a part of a shuffle is not told of it again`(): Unit = {
+  @Test def `a service that has a part of a shuffle is not registered again`(): Unit = {
     val services = (1 to 3).map(i => service(i.toLong))
     remote(services).registered(3, 10, 100)
     val first = planned()
@@ -158,7 +160,7 @@ class PlanVersionsSuite extends DriverHarness {
     assertEquals(1, places.versions.length, "what had been pushed cannot be read")
   }
 
-  @Test def `a user whose services cannot be reached is warned once and told which they are`()
+  @Test def `one warning names the services that cannot be reached`()
       : Unit = {
     val gone = service(1)
     gone.close()
@@ -193,7 +195,7 @@ class PlanVersionsSuite extends DriverHarness {
       // A second task has found the same.
       assertTrue(await(ask[Boolean](lost)))
       val next = asked(shuffleId = 7).asInstanceOf[ShufflePlan]
-      assertEquals((1, 1), (next.epoch, next.versions.length))
+      assertEquals((1, 1), (next.generation, next.versions.length))
       assertEquals(ports(plan.versions.head) - gone.port, ports(next.versions.head))
       val other = services.find(_.address.port != gone.port).get
       assertEquals(0, other.next(classOf[RemoveShuffleMerge]).shuffleMergeId)
@@ -202,14 +204,14 @@ class PlanVersionsSuite extends DriverHarness {
     }
   }
 
-  @Test def `an output of an epoch that was given up is forgotten when a reader meets it`()
+  @Test def `an output of an old generation is forgotten when a reader finds it`()
       : Unit = {
     val outputs = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
     remote(Seq(service(1))).registered(7, 2, 100)
     outputs.registerShuffle(7, 2, 100)
     try {
       asked(shuffleId = 7)
-      assertEquals(1, asked(mergeId = 1, shuffleId = 7).asInstanceOf[ShufflePlan].epoch)
+      assertEquals(1, asked(shuffleMergeId = 1, shuffleId = 7).asInstanceOf[ShufflePlan].generation)
       // A zombie's comes when the others have been forgotten, and a new one beside it.
       outputs.registerMapOutput(7, 0, statusAt(RemoteOutput(0, Nil).location(7), 0))
       outputs.registerMapOutput(7, 1, statusAt(RemoteOutput(1, Nil).location(7), 1))
@@ -233,11 +235,11 @@ class PlanVersionsSuite extends DriverHarness {
   @Test def `a stage that Spark rolls back begins anew`(): Unit = {
     val one = service(1)
     remote(Seq(one)).registered(3, 10, 100)
-    assertEquals(0, planned(mergeId = 1).epoch)
-    assertEquals(0, planned(mergeId = 1).epoch)
-    assertEquals(1, planned(mergeId = 2).epoch)
+    assertEquals(0, planned(shuffleMergeId = 1).generation)
+    assertEquals(0, planned(shuffleMergeId = 1).generation)
+    assertEquals(1, planned(shuffleMergeId = 2).generation)
     // Of a task of the earlier attempt, whose output Spark will not take.
-    assertEquals(1, planned(mergeId = 1).epoch)
+    assertEquals(1, planned(shuffleMergeId = 1).generation)
     assertEquals(0, one.next(classOf[RemoveShuffleMerge]).shuffleMergeId)
   }
 

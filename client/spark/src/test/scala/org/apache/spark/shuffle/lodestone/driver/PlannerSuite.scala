@@ -30,7 +30,7 @@ class PlannerSuite extends DriverHarness {
     assertEquals(Seq(77L), plan.services.toSeq.map(_.incarnation))
     val sent = one.next(classOf[RegisterShuffle])
     assertEquals((10, 20, 77L), (sent.numMaps, sent.numPartitions, sent.shuffle.incarnation))
-    assertEquals((3, 0), (sent.shuffle.shuffleId, sent.shuffle.mergeId))
+    assertEquals((3, 0), (sent.shuffle.shuffleId, sent.shuffle.generation))
   }
 
   @Test def `all who ask wait for one plan and get the same`(): Unit = {
@@ -172,7 +172,7 @@ class PlannerSuite extends DriverHarness {
     planOf(ShuffleGeneration(3, 2))
     val removed = one.next(classOf[RemoveShuffleMerge])
     assertEquals((3, 1), (removed.shuffleId, removed.shuffleMergeId))
-    assertEquals(2, one.next(classOf[RegisterShuffle]).shuffle.mergeId)
+    assertEquals(2, one.next(classOf[RegisterShuffle]).shuffle.generation)
     val older = ShuffleGeneration(3, 1)
     assertEquals(noPlan(Reason.PushStale), await(askPlan(older)))
   }
@@ -206,7 +206,7 @@ class PlannerSuite extends DriverHarness {
     val first = new CountDownLatch(1)
     val second = new CountDownLatch(1)
     val slow = scripted(7) {
-      case sent: RegisterShuffle if sent.shuffle.mergeId == 0 => AnswerAfter(first, Done(7))
+      case sent: RegisterShuffle if sent.shuffle.generation == 0 => AnswerAfter(first, Done(7))
       case _: RegisterShuffle => AnswerAfter(second, Done(7))
     }
     driver(Seq(slow), "spark.lodestone.push.timeout" -> "100ms").registered(3, 10, 20)
@@ -216,7 +216,7 @@ class PlannerSuite extends DriverHarness {
     assertEquals(noPlan(Reason.PushTooLate), await(asked))
     val again = ShuffleGeneration(3, 1)
     val next = askPlan(again)
-    assertEquals(1, slow.next(classOf[RegisterShuffle]).shuffle.mergeId)
+    assertEquals(1, slow.next(classOf[RegisterShuffle]).shuffle.generation)
     first.countDown()
     assertEquals(0, slow.next(classOf[RemoveShuffleMerge]).shuffleMergeId)
     assertFalse(next.isCompleted)

@@ -7,20 +7,20 @@ import scala.concurrent.Future
 import scala.concurrent.duration.{DurationInt, FiniteDuration}
 
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
-import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, DriverMessage, GetCounts, GetPlaces}
+import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, DriverMessage, GetCounts, GetReadPlan}
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, OutputsLost, PlanAnswer, Reason}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
 
 /** A driver that a task had better not ask: what it may ask a test answers. */
 private[lodestone] abstract class SilentDriver extends DriverLink {
   override def plan(asked: GetPlan): Future[PlanAnswer] = unexpected
-  override def places(asked: GetPlaces): Future[PlanAnswer] = unexpected
+  override def readPlan(asked: GetReadPlan): Future[PlanAnswer] = unexpected
   override def lost(outputs: OutputsLost): Future[Boolean] = unexpected
   override def distrust(id: ShuffleGeneration, reduceId: Int, why: Reason): Future[Boolean] =
     unexpected
   override def counts(asked: GetCounts): Future[CountedMaps] = unexpected
-  override def tell(message: DriverMessage): Unit = unexpected
-  override def patience: FiniteDuration = 10.seconds
+  override def send(message: DriverMessage): Unit = unexpected
+  override def answerTimeout: FiniteDuration = 10.seconds
   private def unexpected: Nothing = throw new AssertionError("nobody asks that here")
 }
 

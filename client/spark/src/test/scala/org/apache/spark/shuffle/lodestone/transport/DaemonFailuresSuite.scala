@@ -19,7 +19,7 @@ import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, ServiceLocation, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.wire.{Application, ChunkPlaces, Crc32c, Done, Ledger}
+import org.apache.spark.shuffle.lodestone.wire.{Application, WantedChunk, Crc32c, Done, Ledger}
 import org.apache.spark.shuffle.lodestone.wire.{MapRange, PushBatchReply, Segment, SegmentRun}
 import org.apache.spark.shuffle.lodestone.wire.Status
 
@@ -136,7 +136,7 @@ final class DaemonFailuresSuite {
 
     def run(): Reads = {
       val chunks = Array.tabulate(partitions) { id =>
-        WantedChunk(ChunkPlaces(id, Array(SegmentRun(0, 1))), blockBytes.toLong)
+        SizedChunk(WantedChunk(id, Array(SegmentRun(0, 1))), blockBytes.toLong)
       }
       client.fetchChunks(from, generation, chunks, this)
       assertTrue(left.await(30, TimeUnit.SECONDS), "not every chunk arrived or failed")

@@ -30,7 +30,7 @@ class FailureClassSuite {
 
   private def inWords(failure: FailureClass): Seq[String] = {
     val action = failure.action
-    val again = action.repeatAfterMs match {
+    val again = action.retryAfterMs match {
       case None => "never"
       case Some(0) => "once, at once"
       case Some(_) => "once, after a pause"

@@ -13,42 +13,42 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
 
-final class PatienceSuite {
+final class RetryPolicySuite {
   private val service = ServiceLocation("a", 1, 7)
   private val broken = new IOException("no connection")
   private var nowNs = Long.MaxValue - 5
   private var downSinceNs = Option.empty[Long]
-  private val patience = new Patience(30000, _ => downSinceNs, () => nowNs)
+  private val retryPolicy = new RetryPolicy(30000, _ => downSinceNs, () => nowNs)
 
   private def pass(seconds: Long): Unit = nowNs += TimeUnit.SECONDS.toNanos(seconds)
 
-  @Test def whatPassesIsTriedAgainUntilItSucceeds(): Unit = {
+  @Test def aTransientFailureIsRetriedUntilItSucceeds(): Unit = {
     var attempts = 0
-    val answer = patience(service)(() => true) { () =>
+    val answer = retryPolicy(service)(() => true) { () =>
       attempts += 1
       if (attempts < 3) Future.failed(broken) else Future.successful(attempts)
     }
     assertEquals(3, Await.result(answer, 10.seconds))
   }
 
-  @Test def nobodyWaitsForWhatNobodyWants(): Unit = {
-    val answer = patience(service)(() => false)(() => Future.failed[Int](broken))
+  @Test def anUnwantedRequestIsNotRetried(): Unit = {
+    val answer = retryPolicy(service)(() => false)(() => Future.failed[Int](broken))
     assertTrue(Try(Await.result(answer, 10.seconds)).isFailure)
   }
 
-  @Test def aServiceIsWaitedForSoLongAndNoLonger(): Unit = {
+  @Test def retriesEndAtTheTimeLimit(): Unit = {
     val begunNs = nowNs
     pass(29)
-    assertTrue(patience.isWorthIt(service, broken, begunNs))
+    assertTrue(retryPolicy.mayRetry(service, broken, begunNs))
     pass(2)
-    assertFalse(patience.isWorthIt(service, broken, begunNs))
+    assertFalse(retryPolicy.mayRetry(service, broken, begunNs))
   }
 
-  @Test def whatOneTaskHasWaitedOutTheNextOneDoesNotWaitForAgain(): Unit = {
+  @Test def theTimeLimitIsSharedByAllTasks(): Unit = {
     downSinceNs = Some(nowNs)
     pass(31)
-    assertFalse(patience.isWorthIt(service, broken, nowNs))
+    assertFalse(retryPolicy.mayRetry(service, broken, nowNs))
     downSinceNs = None
-    assertTrue(patience.isWorthIt(service, broken, nowNs))
+    assertTrue(retryPolicy.mayRetry(service, broken, nowNs))
   }
 }

@@ -19,7 +19,7 @@ import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, Stre
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.wire.{Application, ChunkPlaces, Done, FetchSegments}
+import org.apache.spark.shuffle.lodestone.wire.{Application, WantedChunk, Done, FetchSegments}
 import org.apache.spark.shuffle.lodestone.wire.{Ledger, Message, OpenStream, PushBatch}
 import org.apache.spark.shuffle.lodestone.wire.{PushBatchReply, Refused, RefusedException, Segment}
 import org.apache.spark.shuffle.lodestone.wire.{SegmentRun, ShuffleAddress, Status}
@@ -50,8 +50,8 @@ final class ServiceClientSuite {
 
   private def await[T](future: Future[T]): T = Await.result(future, 20.seconds)
 
-  private def wanted(place: Int, sizeBytes: Long): WantedChunk =
-    WantedChunk(ChunkPlaces(0, Array(SegmentRun(place, 1))), sizeBytes)
+  private def wanted(place: Int, sizeBytes: Long): SizedChunk =
+    SizedChunk(WantedChunk(0, Array(SegmentRun(place, 1))), sizeBytes)
 
   private class Answering(answer: ByteBuffer => Option[Message]) extends RpcHandler {
     override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit =
@@ -88,7 +88,7 @@ final class ServiceClientSuite {
       () => { await(client().commitMap(service, generation, 9, 1L << 40, Ledger.Empty)); () })
   }
 
-  @Test def sparksOwnShuffleServiceIsToldFromOurs(): Unit = {
+  @Test def sparksOwnShuffleServiceIsDetected(): Unit = {
     val service = serve(new RpcHandler {
       override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit =
         out.onFailure(new UnsupportedOperationException("Unknown message type: 64"))
@@ -257,7 +257,7 @@ final class ServiceClientSuite {
     assertFalse(asked.health.isSuspect(HostPort(service.host, service.port)))
   }
 
-  @Test def `two applications to which two masters give the same id are told apart`(): Unit = {
+  @Test def `two applications with the same id from two masters stay separate`(): Unit = {
     val conf = new SparkConf(false).set("spark.app.id", "app-20261125-0000")
     def application(random: Long): Application = ServiceClient.applicationOf(conf, random)
     assertNotEquals(application(1), application(2))

@@ -62,8 +62,8 @@ final class GoldenBytesSuite {
       Array(Segment(3, 5, 2, 0x9a71bb4c, sequence = 1), Segment(4, 1, -1, 0, sequence = 6))
     assertGolden("PushBatch.two-segments", PushBatch(plain, 7, 42, 100, segments))
     assertGolden("SegmentLayout.all-maps", SegmentLayout(plain, MapRange.All, Array(0, 1, 199)))
-    def chunk(reduceId: Int, runs: (Int, Int)*): ChunkPlaces =
-      ChunkPlaces(reduceId, runs.map { case (first, count) => SegmentRun(first, count) }.toArray)
+    def chunk(reduceId: Int, runs: (Int, Int)*): WantedChunk =
+      WantedChunk(reduceId, runs.map { case (first, count) => SegmentRun(first, count) }.toArray)
     val chunks = Array(chunk(3, (0, 7)), chunk(3, (7, 1), (9, 2)), chunk(9, (0, 1)))
     assertGolden("FetchSegments.three-chunks", FetchSegments(plain, chunks))
     assertGolden("CommitMap.plain", CommitMap(plain, 7, 42, Ledger(200, 0x0123456789abcdefL)))

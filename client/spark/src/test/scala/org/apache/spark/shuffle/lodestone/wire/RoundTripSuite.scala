@@ -38,7 +38,7 @@ final class RoundTripSuite {
       random.nextInt(),
       random.nextInt(),
       random.nextInt())))
-  private def places() = ChunkPlaces(
+  private def places() = WantedChunk(
     random.nextInt(),
     Array.fill(few)(SegmentRun(random.nextInt(), random.nextInt())))
 

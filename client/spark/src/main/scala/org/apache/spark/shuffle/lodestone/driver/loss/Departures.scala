@@ -34,7 +34,7 @@ private[driver] final class Departures(
       val others = shuffle.services.filter(stays)
       if (outputs.isWholeAt(shuffle, others)) {
         val id = shuffle.id
-        holdersOf(id, others).foreach { there =>
+        servicesWith(id, others).foreach { there =>
           val isSame = !shuffle.removed && shuffle.id == id && shuffle.uses(leaving)
           if (isSame && outputs.isWholeAt(shuffle, there)) release(shuffle, leaving)
         }
@@ -43,7 +43,7 @@ private[driver] final class Departures(
   }
 
   /** Asks now: the answer to the last renewal of a lease may be half a minute old. */
-  private def holdersOf(
+  private def servicesWith(
       id: ShuffleGeneration,
       services: Set[ServiceLocation]): Future[Set[ServiceLocation]] =
     Future

@@ -46,11 +46,11 @@ private[driver] final class FailedAttempts(
   def failed(stageId: Int, mapIndex: Int, mapId: Long): Unit =
     for (shuffleId <- shuffleOf.get(stageId) if waiting.size < MaxWaiting) {
       waiting.enqueue(Attempt(shuffleId, mapIndex, mapId))
-      tell()
+      abortNext()
     }
 
   /** One attempt at a time: a service looks through all that it has of a shuffle. */
-  private def tell(): Unit = while (open == 0 && waiting.nonEmpty) {
+  private def abortNext(): Unit = while (open == 0 && waiting.nonEmpty) {
     val attempt = waiting.dequeue()
     for ((id, services) <- shuffles.inUse(attempt.shuffleId) if !isAccepted(attempt)) {
       // One that does not answer would keep the others waiting.
@@ -69,7 +69,7 @@ private[driver] final class FailedAttempts(
         log.debug(s"${service.hostPort} did not drop $attempt: ${cause.getMessage}")
       }
       open -= 1
-      tell()
+      abortNext()
     }
   }
 

@@ -13,7 +13,7 @@ import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.plan.{MissingBlock, OutputsLost, Reason, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
-import org.apache.spark.shuffle.lodestone.wire.BlocksMet
+import org.apache.spark.shuffle.lodestone.wire.SeenSegments
 
 /**
  * Whether map outputs are lost of which a reduce task says so. It may be its executor that is in trouble:
@@ -67,8 +67,8 @@ private[driver] final class LossClaims(
 
   /** Of what came damaged there may be a copy that the task could not get. */
   private def askedFor(of: Generation, claim: OutputsLost): Seq[ServiceLocation] = {
-    val holders = claim.damaged.toSeq.flatMap(segment => of.holdersOf(segment.reduceId))
-    (claim.services ++ holders).distinct
+    val others = claim.damaged.toSeq.flatMap(segment => of.servicesOf(segment.reduceId))
+    (claim.services ++ others).distinct
   }
 
   /** The services that Spark's next run of the maps goes without. None: nothing is lost. */
@@ -99,14 +99,14 @@ private[driver] final class LossClaims(
    * time to say so may have those that are missing.
    */
   private def isWhole(block: MissingBlock, shown: Seq[Shown]): Boolean = {
-    val met = new BlocksMet
+    val seen = new SeenSegments
     shown.foreach {
       case Segments(ofService) =>
-        met.nextService()
-        ofService.foreach(met.add)
+        seen.nextService()
+        ofService.foreach(seen.add)
       case Known | NotShown | Damaged =>
     }
-    met.isWhole(block.mapIndex) || shown.contains(Known)
+    seen.isWhole(block.mapIndex) || shown.contains(Known)
   }
 
   /**
@@ -161,7 +161,7 @@ private[driver] object LossClaims {
     def isWholeWithout(gone: Set[ServiceLocation]): Boolean
 
     /** Services that may have segments of the partition. */
-    def holdersOf(reduceId: Int): Seq[ServiceLocation]
+    def servicesOf(reduceId: Int): Seq[ServiceLocation]
   }
 
   sealed trait Verdict

@@ -34,7 +34,7 @@ private[driver] final class LostOutputs(
   def lost(message: OutputsLost, reply: Boolean => Unit): Unit =
     shuffles.find(message.shuffleId) match {
       case None => reply(true)
-      case Some(shuffle) if message.epoch != shuffle.id.mergeId =>
+      case Some(shuffle) if message.generation != shuffle.id.number =>
         forgetEarlier(shuffle)
         reply(true)
       case Some(shuffle) =>
@@ -43,8 +43,8 @@ private[driver] final class LostOutputs(
           override def isOver: Boolean = shuffle.removed || shuffle.id != this.id
           override def isWholeWithout(gone: Set[ServiceLocation]): Boolean =
             isWholeAt(shuffle, shuffle.services -- gone)
-          override def holdersOf(reduceId: Int): Seq[ServiceLocation] =
-            shuffle.holdersOf(reduceId)
+          override def servicesOf(reduceId: Int): Seq[ServiceLocation] =
+            shuffle.servicesOf(reduceId)
         }
         claims.judge(claimed, message) { verdict =>
           val forgotten = conclude(shuffle, id, message.code, verdict)
@@ -79,7 +79,7 @@ private[driver] final class LostOutputs(
         directory.doubt(service)
       }
       forgetAll(shuffle.shuffleId)
-      shuffles.beginEpoch(shuffle)
+      shuffles.beginGeneration(shuffle)
       true
     case LossClaims.There =>
       report.counted(id, Reason.ReaderCutOff, 1)
@@ -92,19 +92,20 @@ private[driver] final class LostOutputs(
     } catch {
       // Spark does not know the shuffle any more (ShuffleStatusNotFoundException): nobody will read it.
       // Whatever else fails, no row is lost or doubled: outputs that Spark did not forget name an
-      // earlier epoch, readers refuse these, and forgetEarlier forgets them one by one.
+      // earlier generation, readers refuse these, and forgetEarlier forgets them one by one.
       case NonFatal(failure) => log.info(s"Outputs of shuffle $shuffleId: ${failure.getMessage}")
     }
 
-  /** Forgets the outputs of attempts that ran when their epoch ended, and reported to Spark after it. */
+  /** Forgets the outputs of attempts that ran when their generation ended, and reported to Spark after it. */
   private def forgetEarlier(shuffle: Shuffle): Unit = {
     val outputs = tracker()
     for {
       status <- outputs.shuffleStatuses.get(shuffle.shuffleId)
       (location, mapIndex) <- status.withMapStatuses(_.map(locationOf).zipWithIndex)
-      earlier <- location if RemoteOutput.of(earlier).epoch < shuffle.id.mergeId
+      earlier <- location if RemoteOutput.of(earlier).generation < shuffle.id.number
     } {
-      log.warn(s"${shuffle.id}: the output of map $mapIndex is of an earlier epoch, and run again")
+      log.warn(
+        s"${shuffle.id}: the output of map $mapIndex is of an earlier generation, and run again")
       outputs.unregisterMapOutput(shuffle.shuffleId, mapIndex, earlier)
     }
   }

@@ -14,8 +14,8 @@ import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, MissingBlock, Se
 import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.transport.{ChunkBytes, ChunkReceiver}
 import org.apache.spark.shuffle.lodestone.transport.{DamagedChunkException, FailureClass}
-import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, Turnstile, WantedChunk}
-import org.apache.spark.shuffle.lodestone.wire.{ChunkPlaces, Crc32c, LaidSegment, MapRange}
+import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, Turnstile, SizedChunk}
+import org.apache.spark.shuffle.lodestone.wire.{WantedChunk, Crc32c, LaidSegment, MapRange}
 import org.apache.spark.shuffle.lodestone.wire.{SegmentLayoutReply, SegmentRun}
 
 /**
@@ -89,13 +89,13 @@ private[loss] final class ShownOutputs(
     client.layout(service, id, MapRange(mapIndex, mapIndex + 1), Array(reduceId), segments = 1)
 
   private def segmentsOf(reply: SegmentLayoutReply, block: MissingBlock): Seq[LaidSegment] =
-    placed(reply).collect {
+    withSlots(reply).collect {
       case (_, segment) if segment.mapIndex == block.mapIndex && segment.mapId == block.mapId =>
         segment
     }
 
-  /** Segments, and the place of each. */
-  private def placed(reply: SegmentLayoutReply): Seq[(Int, LaidSegment)] =
+  /** Segments, with the slot of each. */
+  private def withSlots(reply: SegmentLayoutReply): Seq[(Int, LaidSegment)] =
     for {
       partition <- reply.partitions.toSeq
       run <- partition.runs.toSeq
@@ -108,15 +108,15 @@ private[loss] final class ShownOutputs(
    */
   private def read(question: Question, damaged: DamagedSegment, reply: SegmentLayoutReply)(
       isWanted: => Boolean): Future[Shown] =
-    placed(reply).find(place => damaged.names(place._2)) match {
+    withSlots(reply).find({ case (_, laid) => damaged.names(laid) }) match {
       case None => Future.successful(NotShown)
-      case Some((place, laid)) =>
+      case Some((slot, laid)) =>
         val Question(service, id, _) = question
-        val chunk = ChunkPlaces(damaged.reduceId, Array(SegmentRun(place, 1)))
+        val chunk = WantedChunk(damaged.reduceId, Array(SegmentRun(slot, 1)))
         val arrival = new Arrival(damaged, laid)
         room.enter(laid.length) { () =>
           if (isWanted) {
-            client.fetchChunks(service, id, Array(WantedChunk(chunk, laid.length.toLong)), arrival)
+            client.fetchChunks(service, id, Array(SizedChunk(chunk, laid.length.toLong)), arrival)
           } else {
             arrival.isThere.trySuccess(Known)
             ()

@@ -8,8 +8,8 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
-import org.apache.spark.shuffle.lodestone.driver.services.{Announcement, Demand, Placement}
-import org.apache.spark.shuffle.lodestone.driver.services.{Registration, Removals, Service}
+import org.apache.spark.shuffle.lodestone.driver.services.{Registration, Demand, Placement}
+import org.apache.spark.shuffle.lodestone.driver.services.{ServiceRegistrar, Removals, Service}
 import org.apache.spark.shuffle.lodestone.driver.services.ServiceDirectory
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, MapSample, NoPlan, Reason, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.plan.ServiceTrouble
@@ -25,7 +25,7 @@ private[driver] final class Planner(
     shuffles: Shuffles,
     choice: MergeChoice,
     directory: ServiceDirectory,
-    registration: Registration,
+    registration: ServiceRegistrar,
     removals: Removals,
     readers: Readers,
     report: DriverReport,
@@ -39,14 +39,14 @@ private[driver] final class Planner(
   /** True after the warning that no service can be used. */
   private var warned = false
 
-  def plan(message: GetPlan, reply: SharedAnswer.Reply): Unit =
+  def plan(message: GetPlan, reply: SharedReply.Reply): Unit =
     shuffles.find(message.shuffleId) match {
       case None => reply(NoPlan(Reason.UnknownShuffle))
-      case Some(shuffle) if shuffle.keepsOriginals && shuffle.isOutdated(message.mergeId) =>
+      case Some(shuffle) if shuffle.keepsOriginals && shuffle.isOutdated(message.shuffleMergeId) =>
         reply(NoPlan(Reason.PushStale))
       case Some(shuffle) =>
-        if (shuffle.isBegunBy(message.mergeId)) shuffles.beginEpoch(shuffle)
-        message.trouble.foreach(note(shuffle, _))
+        if (shuffle.isBegunBy(message.shuffleMergeId)) shuffles.beginGeneration(shuffle)
+        message.trouble.foreach(avoidService(shuffle, _))
         shuffle.answer match {
           case Some(answer) => reply(answer)
           case None if shuffle.keepsOriginals && !shuffle.isPlanning =>
@@ -56,7 +56,7 @@ private[driver] final class Planner(
     }
 
   /** Decides by the first map outputs whether merging gains. */
-  private def weigh(shuffle: Shuffle, sample: MapSample, reply: SharedAnswer.Reply): Unit = {
+  private def weigh(shuffle: Shuffle, sample: MapSample, reply: SharedReply.Reply): Unit = {
     val verdict = choice(shuffle.numMaps, sample)
     report.chose(shuffle.id, sample, choice.limits(sample))
     verdict match {
@@ -69,13 +69,13 @@ private[driver] final class Planner(
     }
   }
 
-  private def await(shuffle: Shuffle, bytes: Long, reply: SharedAnswer.Reply): Unit =
+  private def await(shuffle: Shuffle, bytes: Long, reply: SharedReply.Reply): Unit =
     shuffle.await(reply).foreach { awaited =>
       assign(new Making(shuffle, bytes, awaited), FirstTry)
     }
 
-  private def note(shuffle: Shuffle, trouble: ServiceTrouble): Unit =
-    if (trouble.epoch == shuffle.id.mergeId && shuffle.isUsable(trouble.service)) {
+  private def avoidService(shuffle: Shuffle, trouble: ServiceTrouble): Unit =
+    if (trouble.generation == shuffle.id.number && shuffle.isUsable(trouble.service)) {
       shuffle.avoid(trouble.service)
       Reason.of(trouble.code).foreach(report.counted(shuffle.id, _, 1))
     }
@@ -112,7 +112,7 @@ private[driver] final class Planner(
     val shuffle = making.shuffle
     val id = shuffle.id
     val mode = if (shuffle.keepsOriginals) ShuffleMode.Merge else ShuffleMode.Remote
-    val announced = Announcement(id, mode, shuffle.numMaps, shuffle.numPartitions)
+    val announced = Registration(id, mode, shuffle.numMaps, shuffle.numPartitions)
     shuffle.mayKnow(chosen.map(_.location))
     def isOver: Boolean = making.isOver || shuffle.id != id
     // A service that was slow is removed with the others, and not before: the next version may have it.
@@ -134,7 +134,7 @@ private[driver] final class Planner(
         assign(making, attempt)
       } else {
         report.counted(id, Reason.ServiceLeftOut, chosen.size - accepted.size)
-        if (left.size < demand.copies) report.counted(id, Reason.ReplicasMissing, 1)
+        if (left.size < demand.replicas) report.counted(id, Reason.ReplicasMissing, 1)
         planned(shuffle, left)
       }
     }
@@ -168,7 +168,7 @@ private[driver] final class Planner(
 private[driver] object Planner {
 
   /** A version of a plan in the making, of which map tasks await the answer. */
-  private final class Making(val shuffle: Shuffle, val bytes: Long, awaited: SharedAnswer) {
+  private final class Making(val shuffle: Shuffle, val bytes: Long, awaited: SharedReply) {
 
     /** Readers did not wait for it, or the shuffle is removed. A new version may be in the making. */
     def isOver: Boolean = !shuffle.isMaking(awaited)

@@ -6,7 +6,7 @@ import java.util.BitSet
 import org.apache.spark.shuffle.lodestone.plan.PlanAnswer
 
 /**
- * The pushes of one epoch of a shuffle whose map outputs executors keep, and the readers that wait for
+ * The pushes of one generation of a shuffle whose map outputs executors keep, and the readers that wait for
  * their end.
  */
 private[driver] final class PushesAwaited(numMaps: Int) {
@@ -37,12 +37,12 @@ private[driver] final class PushesAwaited(numMaps: Int) {
   }
 
   /** True for the first reader. */
-  def await(nowMs: Long, reply: SharedAnswer.Reply): Boolean = state match {
+  def await(nowMs: Long, reply: SharedReply.Reply): Boolean = state match {
     case Awaited(_, readers) =>
       readers.ask(reply)
       false
     case Unread | Settled =>
-      val readers = new SharedAnswer
+      val readers = new SharedReply
       readers.ask(reply)
       state = Awaited(nowMs, readers)
       true
@@ -65,6 +65,6 @@ private[driver] final class PushesAwaited(numMaps: Int) {
 private[driver] object PushesAwaited {
   private sealed trait State
   private case object Unread extends State
-  private final case class Awaited(sinceMs: Long, readers: SharedAnswer) extends State
+  private final case class Awaited(sinceMs: Long, readers: SharedReply) extends State
   private case object Settled extends State
 }

@@ -7,7 +7,7 @@ import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
 import org.apache.spark.shuffle.lodestone.driver.services.Removals
-import org.apache.spark.shuffle.lodestone.plan.{DistrustMerged, GetPlaces, MapPushed, NoPlan}
+import org.apache.spark.shuffle.lodestone.plan.{DistrustMerged, GetReadPlan, MapPushed, NoPlan}
 import org.apache.spark.shuffle.lodestone.plan.{PlanAnswer, Reason}
 
 /**
@@ -24,12 +24,12 @@ private[driver] final class Readers(
     loop: EventLoop) {
   private val log = LoggerFactory.getLogger(classOf[Readers])
 
-  def places(message: GetPlaces, reply: SharedAnswer.Reply): Unit =
+  def readPlan(message: GetReadPlan, reply: SharedReply.Reply): Unit =
     shuffles.find(message.shuffleId) match {
       case None => reply(NoPlan(Reason.UnknownShuffle))
       case Some(shuffle) if !shuffle.keepsOriginals =>
         reply(shuffle.plan.getOrElse(NoPlan(Reason.UnknownShuffle)))
-      case Some(shuffle) if !shuffle.isCurrent(message.mergeId) =>
+      case Some(shuffle) if !shuffle.isCurrent(message.generation) =>
         reply(NoPlan(Reason.NothingPushed))
       case Some(shuffle) if shuffle.pushes.isSettled => reply(answerOf(shuffle))
       case Some(shuffle) => await(shuffle, reply)
@@ -66,7 +66,7 @@ private[driver] final class Readers(
     found.isDefined
   }
 
-  private def await(shuffle: Shuffle, reply: SharedAnswer.Reply): Unit = {
+  private def await(shuffle: Shuffle, reply: SharedReply.Reply): Unit = {
     val pushes = shuffle.pushes
     if (pushes.await(loop.nowMs, reply)) {
       // No map output was reason enough to merge, and from now on it is too late.
@@ -86,7 +86,7 @@ private[driver] final class Readers(
     if (shuffle.isPlanned) {
       report.counted(id, Reason.PushNotAwaited, unreported)
       if (unreported == 0 && report.nothingPushed(id)) {
-        shuffle.told.foreach(removals(_, id))
+        shuffle.registeredAt.foreach(removals(_, id))
         shuffle.leave(Reason.NothingPushed)
       }
     }

@@ -4,8 +4,8 @@ package org.apache.spark.shuffle.lodestone.driver.plans
 import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, Reason}
 
 /** One answer for all that ask before there is one. */
-private[driver] final class SharedAnswer {
-  import SharedAnswer._
+private[driver] final class SharedReply {
+  import SharedReply._
 
   private var waiting: List[Reply] = Nil
   private var waitingCount = 0
@@ -27,7 +27,7 @@ private[driver] final class SharedAnswer {
   }
 }
 
-private[driver] object SharedAnswer {
+private[driver] object SharedReply {
   type Reply = PlanAnswer => Unit
 
   /** One for each running task of one shuffle. Other tasks continue without a plan. */

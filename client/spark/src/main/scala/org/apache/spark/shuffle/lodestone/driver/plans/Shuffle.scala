@@ -9,7 +9,7 @@ import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 
 /**
  * One shuffle that uses services, as the driver knows it. Its state has the size of its services, and
- * one bit for each map. An epoch is one run of all maps: what was pushed in an earlier one is not read.
+ * one bit for each map. An generation is one run of all maps: what was pushed in an earlier one is not read.
  *
  * @param keepsOriginals
  *   executors keep the map outputs: what services have is best effort
@@ -23,8 +23,8 @@ private[driver] final class Shuffle(
   import Shuffle._
 
   /** Spark's. There is none before the first map task asks. */
-  private var mergeId = NoMergeId
-  private var epoch = 0
+  private var shuffleMergeId = NoShuffleMergeId
+  private var generation = 0
   private var versions = Vector.empty[Array[ServiceLocation]]
   private var planning: Planning = Open
 
@@ -33,42 +33,42 @@ private[driver] final class Shuffle(
   private var distrusted: Option[Reason] = None
   private val avoided = mutable.HashSet.empty[ServiceLocation]
 
-  /** Services that were asked to take the epoch, also those that did not answer in time. */
-  private val asked = mutable.HashSet.empty[ServiceLocation]
+  /** Services that were asked to take the generation, also those that did not answer in time. */
+  private val registrations = mutable.HashSet.empty[ServiceLocation]
 
-  /** Services from which nothing of the epoch is read any more. */
+  /** Services from which nothing of the generation is read any more. */
   private val released = mutable.HashSet.empty[ServiceLocation]
   private var isRemoved = false
 
-  /** The pushes of this epoch, if executors keep the map outputs. */
+  /** The pushes of this generation, if executors keep the map outputs. */
   var pushes = new PushesAwaited(numMaps)
 
-  def id: ShuffleGeneration = ShuffleGeneration(shuffleId, epoch)
+  def id: ShuffleGeneration = ShuffleGeneration(shuffleId, generation)
 
   def removed: Boolean = isRemoved
 
   /** Whether tasks with this merge id of Spark's belong to the present run of the maps. */
-  def isCurrent(ofTask: Int): Boolean = ofTask == mergeId
+  def isCurrent(ofTask: Int): Boolean = ofTask == shuffleMergeId
 
-  def isOutdated(ofTask: Int): Boolean = ofTask < mergeId
+  def isOutdated(ofTask: Int): Boolean = ofTask < shuffleMergeId
 
   /** Every service that is in a version of the plan. */
   def services: Set[ServiceLocation] = versions.iterator.flatMap(_.iterator).toSet
 
-  /** Every service that may know of this epoch. */
-  def told: Set[ServiceLocation] = asked.toSet
+  /** Every service that may know of this generation. */
+  def registeredAt: Set[ServiceLocation] = registrations.toSet
 
-  def mayKnow(services: Seq[ServiceLocation]): Unit = asked ++= services
+  def mayKnow(services: Seq[ServiceLocation]): Unit = registrations ++= services
 
-  /** Whether there is a plan of this epoch. */
+  /** Whether there is a plan of this generation. */
   def isPlanned: Boolean = versions.nonEmpty
 
-  /** All versions of this epoch, if there is one. */
+  /** All versions of this generation, if there is one. */
   def plan: Option[ShufflePlan] =
     if (!isPlanned) None
     else {
       val code = distrusted.map(_.code)
-      Some(ShufflePlan(epoch, numPartitions, replicas, versions.toArray, maxBlockBytes, code))
+      Some(ShufflePlan(generation, numPartitions, replicas, versions.toArray, maxBlockBytes, code))
     }
 
   /** The answer for a map task. None: a version has to be made. */
@@ -94,15 +94,15 @@ private[driver] final class Shuffle(
 
   def mayMove: Boolean = versions.size < MaxVersions
 
-  /** Notes Spark's merge id of a map task. True if an epoch begins with it. */
+  /** Notes Spark's merge id of a map task. True if an generation begins with it. */
   def isBegunBy(ofTask: Int): Boolean = {
-    val begins = ofTask > mergeId && (keepsOriginals || mergeId != NoMergeId)
-    mergeId = math.max(mergeId, ofTask)
+    val begins = ofTask > shuffleMergeId && (keepsOriginals || shuffleMergeId != NoShuffleMergeId)
+    shuffleMergeId = math.max(shuffleMergeId, ofTask)
     begins
   }
 
   /** Services that may have segments of the partition. */
-  def holdersOf(reduceId: Int): Seq[ServiceLocation] =
+  def servicesOf(reduceId: Int): Seq[ServiceLocation] =
     plan.toSeq.flatMap(_.servicesOf(reduceId)).filterNot(released.contains)
 
   def avoid(service: ServiceLocation): Unit = avoided += service
@@ -112,10 +112,10 @@ private[driver] final class Shuffle(
     plan.exists { plan =>
       def isThere(part: RemotePart): Boolean = plan.versions(part.version).indices.forall {
         group =>
-          val holders = part.holders(plan, group)
-          holders.isEmpty || holders.exists(stays)
+          val services = part.servicesOf(plan, group)
+          services.isEmpty || services.exists(stays)
       }
-      outputs.forall(output => output.epoch == epoch && output.parts.forall(isThere))
+      outputs.forall(output => output.generation == generation && output.parts.forall(isThere))
     }
 
   /** The service may remove the shuffle: nothing of it is read there any more. */
@@ -128,19 +128,19 @@ private[driver] final class Shuffle(
    * Waits for the next version. If nobody makes it yet, the result is the answer that is to be made: see
    * [[isMaking]].
    */
-  def await(reply: SharedAnswer.Reply): Option[SharedAnswer] = planning match {
+  def await(reply: SharedReply.Reply): Option[SharedReply] = planning match {
     case Making(waiting) =>
       waiting.ask(reply)
       None
     case Open | LeftForNow(_) | Left(_) =>
-      val waiting = new SharedAnswer
+      val waiting = new SharedReply
       waiting.ask(reply)
       planning = Making(waiting)
       Some(waiting)
   }
 
   /** False if the answer was given meanwhile: readers did not wait for it, or the shuffle is removed. */
-  def isMaking(awaited: SharedAnswer): Boolean = planning match {
+  def isMaking(awaited: SharedReply): Boolean = planning match {
     case Making(waiting) => waiting eq awaited
     case Open | LeftForNow(_) | Left(_) => false
   }
@@ -156,22 +156,22 @@ private[driver] final class Shuffle(
     decide(Open)
   }
 
-  /** Map tasks of this epoch push nothing from now on. */
+  /** Map tasks of this generation push nothing from now on. */
   def leave(reason: Reason): Unit = decide(Left(reason))
 
-  /** Readers of this epoch take originals from now on. False: it was so before. */
+  /** Readers of this generation take originals from now on. False: it was so before. */
   def distrust(why: Reason): Boolean = {
     val isNew = distrusted.isEmpty
     if (isNew) distrusted = Some(why)
     isNew
   }
 
-  /** What was pushed before is not read any more. Map tasks that wait get a plan of the new epoch. */
-  def beginEpoch(): Unit = {
-    epoch = if (keepsOriginals) mergeId else epoch + 1
+  /** What was pushed before is not read any more. Map tasks that wait get a plan of the new generation. */
+  def beginGeneration(): Unit = {
+    generation = if (keepsOriginals) shuffleMergeId else generation + 1
     versions = Vector.empty
     distrusted = None
-    asked.clear()
+    registrations.clear()
     released.clear()
     pushes = new PushesAwaited(numMaps)
     planning match {
@@ -202,7 +202,7 @@ private[driver] final class Shuffle(
 }
 
 private[driver] object Shuffle {
-  private val NoMergeId = -1
+  private val NoShuffleMergeId = -1
 
   /** A shuffle that moves more often is in a cluster that is not stable. */
   private val MaxVersions = 32
@@ -213,6 +213,6 @@ private[driver] object Shuffle {
   /** The newest version is the answer. A map task that does not find a usable one has it made. */
   private case object Open extends Planning
   private final case class LeftForNow(why: Reason) extends Planning
-  private final case class Making(waiting: SharedAnswer) extends Planning
+  private final case class Making(waiting: SharedReply) extends Planning
   private final case class Left(why: Reason) extends Planning
 }

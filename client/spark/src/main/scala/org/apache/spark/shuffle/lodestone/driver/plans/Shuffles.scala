@@ -11,7 +11,7 @@ import org.apache.spark.shuffle.lodestone.plan.{NoPlan, Reason, ServiceLocation,
  * The shuffles that Spark has and that use services. All calls are events of the loop.
  *
  * @param ended
- *   is called when an epoch of a shuffle ends
+ *   is called when an generation of a shuffle ends
  */
 private[driver] final class Shuffles(
     ended: ShuffleGeneration => Unit,
@@ -33,9 +33,9 @@ private[driver] final class Shuffles(
     find(shuffleId).map(shuffle => (shuffle.id, shuffle.services.filter(shuffle.uses)))
 
   /** Spark runs all maps again: services remove what they have of the runs before. */
-  def beginEpoch(shuffle: Shuffle): Unit = {
+  def beginGeneration(shuffle: Shuffle): Unit = {
     end(shuffle, Reason.PushStale)
-    shuffle.beginEpoch()
+    shuffle.beginGeneration()
     report.began(shuffle.id)
   }
 
@@ -45,9 +45,9 @@ private[driver] final class Shuffles(
     report.removed(shuffleId)
   }
 
-  private def end(shuffle: Shuffle, why: Reason): Unit = {
+  private def end(shuffle: Shuffle, reason: Reason): Unit = {
     ended(shuffle.id)
-    shuffle.pushes.settle(0, NoPlan(why))
-    shuffle.told.foreach(removals(_, shuffle.id))
+    shuffle.pushes.settle(0, NoPlan(reason))
+    shuffle.registeredAt.foreach(removals(_, shuffle.id))
   }
 }

@@ -17,7 +17,7 @@ private[driver] final class ShuffleRecord(
     val shuffleId: Int,
     val numMaps: Int,
     val numPartitions: Int) {
-  var mergeId: Int = 0
+  var generation: Int = 0
   var state: ShuffleRecord.State = ShuffleRecord.Registered
   var services: Int = 0
 
@@ -34,8 +34,8 @@ private[driver] final class ShuffleRecord(
   /** Blocks pushed in this generation. */
   var generationBlocks: Long = 0
 
-  def began(newMergeId: Int): Unit = {
-    mergeId = newMergeId
+  def began(newGeneration: Int): Unit = {
+    generation = newGeneration
     sample = None
     limits = None
     services = 0
@@ -130,7 +130,7 @@ private[driver] final class DriverReport {
   /** A new generation replaces the one before. */
   def began(id: ShuffleGeneration): Unit = records.get(id.shuffleId).foreach { record =>
     setState(record, ShuffleRecord.Registered)
-    record.began(id.mergeId)
+    record.began(id.number)
   }
 
   def leftToSpark(shuffleId: Int, numMaps: Int, numPartitions: Int, reason: Reason): Unit = {
@@ -218,7 +218,7 @@ private[driver] final class DriverReport {
   }
 
   private def of(id: ShuffleGeneration): Option[ShuffleRecord] =
-    records.get(id.shuffleId).filter(_.mergeId == id.mergeId)
+    records.get(id.shuffleId).filter(_.generation == id.number)
 
   private def count(record: ShuffleRecord, code: String, count: Long): Unit = {
     record.counts.addReason(code, count)

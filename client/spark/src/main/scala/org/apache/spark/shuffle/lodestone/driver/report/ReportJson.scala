@@ -48,7 +48,7 @@ private[driver] object ReportJson {
     val node = records
       .addObject()
       .put("shuffleId", record.shuffleId)
-      .put("generation", record.mergeId)
+      .put("generation", record.generation)
       .put("maps", record.numMaps)
       .put("partitions", record.numPartitions)
       .put("state", record.state.name)

@@ -43,19 +43,19 @@ private[driver] final class LeaseKeeper(
     kept.clear()
     Future
       .traverse(services) { service =>
-        client.endApplication(service.location).map(_ => ()).recover(notTold(service))
+        client.endApplication(service.location).map(_ => ()).recover(endNotSent(service))
       }
       .map(_ => ())
   }
 
-  private def notTold(service: Service): PartialFunction[Throwable, Unit] = { case failure =>
+  private def endNotSent(service: Service): PartialFunction[Throwable, Unit] = { case failure =>
     log.warn(s"${service.address} will learn from its lease that the application ended: " +
       failure.getMessage)
   }
 
   private def renew(service: Service): Unit = if (kept.contains(service)) {
-    val anyLife = service.location.copy(incarnation = AnyIncarnation)
-    client.renewLease(anyLife, conf.leaseTtlMs).onComplete {
+    val anyIncarnation = service.location.copy(incarnation = AnyIncarnation)
+    client.renewLease(anyIncarnation, conf.leaseTtlMs).onComplete {
       case Success(reply) =>
         directory.answered(service, reply.incarnation, reply.load)
         if (kept.contains(service)) kept.put(service, loop.nowMs)

@@ -11,7 +11,7 @@ private[driver] final case class Demand(
     shuffleId: Int,
     numPartitions: Int,
     bytes: Long,
-    copies: Int = 1)
+    replicas: Int = 1)
 
 /**
  * Which of the live services hold a shuffle: as many as it has use for, those beside executors before
@@ -27,7 +27,7 @@ private[driver] object Placement {
   private val StrainedMemory = 0.85
 
   /**
-   * What a merge leaves of a disk to those who share it: a part of a small one. A part of a large
+   * What a merge leaves of a disk to those who bytesPerService it: a part of a small one. A part of a large
    * one would be more than most shuffles are.
    */
   private val SparedDiskPart = 0.1
@@ -36,7 +36,7 @@ private[driver] object Placement {
   /** @param near hosts that have executors; empty where that says nothing */
   def choose(demand: Demand, live: Seq[Service], near: Set[String]): Seq[Service] = {
     val (strained, roomy) = live.partition(strainedBy(demand, live))
-    val missing = if (roomy.size < demand.copies) strained else Nil
+    val missing = if (roomy.size < demand.replicas) strained else Nil
     def inOrder(services: Seq[Service]): Seq[Service] =
       rotated(services, demand.shuffleId).sortBy(service => !near.contains(service.address.host))
     (inOrder(roomy) ++ inOrder(missing)).take(wanted(demand))
@@ -48,7 +48,7 @@ private[driver] object Placement {
 
   private def wanted(demand: Demand): Int =
     math.max(
-      demand.copies,
+      demand.replicas,
       (demand.numPartitions + MinPartitionsPerService - 1) / MinPartitionsPerService)
 
   /** Neighbouring shuffles begin with different services, so that small ones spread as well. */
@@ -58,12 +58,12 @@ private[driver] object Placement {
   }
 
   private def strainedBy(demand: Demand, live: Seq[Service]): Service => Boolean = {
-    val share = demand.bytes / math.max(1, math.min(live.size, wanted(demand)))
-    service => service.load.exists(isStrained(_, share))
+    val bytesPerService = demand.bytes / math.max(1, math.min(live.size, wanted(demand)))
+    service => service.load.exists(isStrained(_, bytesPerService))
   }
 
-  private def isStrained(load: Load, share: Long): Boolean = {
+  private def isStrained(load: Load, bytesPerService: Long): Boolean = {
     val spared = math.min(load.diskTotal * SparedDiskPart, SparedDiskBytes.toDouble)
-    load.memoryUsed > load.memoryLimit * StrainedMemory || load.diskFree - share < spared
+    load.memoryUsed > load.memoryLimit * StrainedMemory || load.diskFree - bytesPerService < spared
   }
 }

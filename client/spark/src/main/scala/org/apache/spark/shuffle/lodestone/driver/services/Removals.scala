@@ -19,21 +19,21 @@ private[driver] final class Removals(client: ServiceClient, loop: EventLoop) {
 
   private val log = LoggerFactory.getLogger(classOf[Removals])
   private implicit val events: ExecutionContext = loop.context
-  private val untold = mutable.LinkedHashSet.empty[(ServiceLocation, ShuffleGeneration)]
+  private val unsent = mutable.LinkedHashSet.empty[(ServiceLocation, ShuffleGeneration)]
 
   def apply(service: ServiceLocation, id: ShuffleGeneration): Unit =
     client.removeShuffle(service, id).failed.foreach { failure =>
       log.debug(s"${service.hostPort} was not told that $id is over: ${failure.getMessage}")
-      untold += service -> id
-      if (untold.size > MaxUntold) untold -= untold.head
+      unsent += service -> id
+      if (unsent.size > MaxUnsent) unsent -= unsent.head
     }
 
   /** It has answered. What another life of it had is gone. */
   def heardOf(service: ServiceLocation): Unit = {
-    def isThere(told: ServiceLocation): Boolean =
-      told.host == service.host && told.port == service.port
-    val its = untold.filter { case (location, _) => isThere(location) }.toSeq
-    untold --= its
+    def isThere(known: ServiceLocation): Boolean =
+      known.host == service.host && known.port == service.port
+    val its = unsent.filter { case (location, _) => isThere(location) }.toSeq
+    unsent --= its
     its.foreach { case (location, id) => if (location == service) apply(location, id) }
   }
 }
@@ -41,5 +41,5 @@ private[driver] final class Removals(client: ServiceClient, loop: EventLoop) {
 private object Removals {
 
   /** What is beyond that goes with the application. */
-  private val MaxUntold = 10000
+  private val MaxUnsent = 10000
 }

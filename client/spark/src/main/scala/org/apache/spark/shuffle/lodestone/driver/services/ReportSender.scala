@@ -29,49 +29,49 @@ private[driver] final class ReportSender(
   private implicit val events: ExecutionContext = loop.context
 
   /** What each holder was told: its life then, and our state. */
-  private val holders = mutable.LinkedHashMap.empty[Service, (Long, Long)]
+  private val keepers = mutable.LinkedHashMap.empty[Service, (Long, Long)]
 
-  def holderNames: Seq[String] = holders.keys.map(_.address.toString).toSeq
+  def keeperNames: Seq[String] = keepers.keys.map(_.address.toString).toSeq
 
   /** The application uses this service. */
   def used(service: Service): Unit =
-    if (holders.size < MaxHolders && !holders.contains(service)) {
-      holders.put(service, NeverTold)
-      if (holders.size == 1) again()
+    if (keepers.size < MaxKeepers && !keepers.contains(service)) {
+      keepers.put(service, NeverSent)
+      if (keepers.size == 1) again()
     }
 
   /** The last report. Completes when every holder has answered or failed. */
-  def tellEnd(): Future[Unit] = tell(holders.keys.toSeq, ended = true)
+  def sendLast(): Future[Unit] = send(keepers.keys.toSeq, ended = true)
 
   private def again(): Unit = loop.later(IntervalMs) {
-    val behind = holders.collect {
-      case (service, told) if told != stateFor(service) => service
+    val behind = keepers.collect {
+      case (service, sent) if sent != stateFor(service) => service
     }
-    if (behind.nonEmpty) tell(behind.toSeq, ended = false)
+    if (behind.nonEmpty) send(behind.toSeq, ended = false)
     again()
   }
 
   private def stateFor(service: Service): (Long, Long) =
     (service.incarnation, reported.changes)
 
-  private def tell(services: Seq[Service], ended: Boolean): Future[Unit] = {
+  private def send(services: Seq[Service], ended: Boolean): Future[Unit] = {
     val text = reported.text
-    val tellings = services.map { service =>
-      holders.put(service, stateFor(service))
-      val told = client.reportApplication(service.location, ended, text).map(_ => ())
-      told.recover { case failure =>
-        holders.put(service, NeverTold)
+    val sends = services.map { service =>
+      keepers.put(service, stateFor(service))
+      val sent = client.reportApplication(service.location, ended, text).map(_ => ())
+      sent.recover { case failure =>
+        keepers.put(service, NeverSent)
         log.debug(s"${service.address} was not told the report: ${failure.getMessage}")
       }
     }
-    Future.sequence(tellings).map(_ => ())
+    Future.sequence(sends).map(_ => ())
   }
 }
 
 private[driver] object ReportSender {
 
   /** Enough that one of them lives; `lodestone explain` tells people this number. */
-  private val MaxHolders = 3
+  private val MaxKeepers = 3
   private val IntervalMs = 5000L
-  private val NeverTold = (Service.NoLife, -1L)
+  private val NeverSent = (Service.NoIncarnation, -1L)
 }

@@ -17,7 +17,7 @@ import org.apache.spark.shuffle.lodestone.wire.{Load, RefusedException}
 private[driver] final class Service(val address: HostPort) {
   import Service._
 
-  var incarnation: Long = NoLife
+  var incarnation: Long = NoIncarnation
   var state: State = Unknown
   var checkedAtMs: Long = Long.MinValue
 
@@ -34,7 +34,7 @@ private[driver] final class Service(val address: HostPort) {
 private[driver] object Service {
 
   /** It never answered. */
-  val NoLife = 0L
+  val NoIncarnation = 0L
 
   sealed abstract class State(val name: String)
   case object Unknown extends State("unknown")
@@ -51,7 +51,7 @@ private[driver] final class ServiceDirectory(
     source: AddressSource,
     client: ServiceClient,
     loop: EventLoop) {
-  import Service.NoLife
+  import Service.NoIncarnation
   import ServiceDirectory._
 
   private val log = LoggerFactory.getLogger(classOf[ServiceDirectory])
@@ -79,7 +79,7 @@ private[driver] final class ServiceDirectory(
   def failed(service: Service, failure: Throwable): Unit = {
     service.checkedAtMs = loop.nowMs
     failure match {
-      case refused: RefusedException => noteLife(service, refused.refusal.incarnation)
+      case refused: RefusedException => recordIncarnation(service, refused.refusal.incarnation)
       case _ => // it said nothing
     }
     val action = FailureClass.of(failure).action
@@ -106,15 +106,15 @@ private[driver] final class ServiceDirectory(
 
   /** It answered: with the incarnation we know, or it was started again. */
   def answered(service: Service, incarnation: Long, load: Load): Unit = {
-    noteLife(service, incarnation)
+    recordIncarnation(service, incarnation)
     service.state = if (load.serving) Service.Serving else Service.Unwilling
     service.load = Some(load)
     service.checkedAtMs = loop.nowMs
     service.failures = 0
   }
 
-  private def noteLife(service: Service, incarnation: Long): Unit = {
-    if (service.incarnation != NoLife && service.incarnation != incarnation) {
+  private def recordIncarnation(service: Service, incarnation: Long): Unit = {
+    if (service.incarnation != NoIncarnation && service.incarnation != incarnation) {
       log.warn(s"${service.address} was restarted: what it had merged is read from the originals")
     }
     service.incarnation = incarnation
@@ -152,16 +152,16 @@ private[driver] final class ServiceDirectory(
 
   /** One who waits until every candidate has answered, or some have and the others are slow. */
   private final class Settling(candidates: Seq[Service], found: Seq[Service] => Unit) {
-    private var patient = true
+    private var waitsForAll = true
     settling += this
     loop.later(GraceMs) {
-      patient = false
+      waitsForAll = false
       look()
     }
 
     def look(): Unit = if (settling.contains(this)) {
       val serving = candidates.filter(s => s.state == Service.Serving && !s.asking)
-      if (candidates.forall(!_.asking) || (!patient && serving.nonEmpty)) {
+      if (candidates.forall(!_.asking) || (!waitsForAll && serving.nonEmpty)) {
         settling -= this
         found(serving)
       }

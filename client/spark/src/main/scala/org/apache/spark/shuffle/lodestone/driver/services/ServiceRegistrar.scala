@@ -13,7 +13,7 @@ import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
 
 /** A generation, as services are told of it. */
-private[driver] final case class Announcement(
+private[driver] final case class Registration(
     id: ShuffleGeneration,
     mode: ShuffleMode,
     numMaps: Int,
@@ -23,14 +23,14 @@ private[driver] final case class Announcement(
  * Registers a shuffle with services. One that is slow while others have accepted stays out: maps wait
  * for the plan.
  */
-private[driver] final class Registration(
+private[driver] final class ServiceRegistrar(
     directory: ServiceDirectory,
     leases: LeaseKeeper,
     client: ServiceClient,
     loop: EventLoop) {
-  import Registration._
+  import ServiceRegistrar._
 
-  private val log = LoggerFactory.getLogger(classOf[Registration])
+  private val log = LoggerFactory.getLogger(classOf[ServiceRegistrar])
   private implicit val events: ExecutionContext = loop.context
 
   /**
@@ -43,14 +43,14 @@ private[driver] final class Registration(
    *   what to do about those that accept when the others were not kept waiting any more
    */
   def apply(
-      shuffle: Announcement,
+      shuffle: Registration,
       chosen: Seq[Service],
       known: Set[ServiceLocation] = Set.empty)(late: ServiceLocation => Unit)(
       registered: Seq[ServiceLocation] => Unit): Unit =
     new Round(shuffle, chosen, known, late, registered).start()
 
   private final class Round(
-      shuffle: Announcement,
+      shuffle: Registration,
       chosen: Seq[Service],
       known: Set[ServiceLocation],
       late: ServiceLocation => Unit,
@@ -58,7 +58,7 @@ private[driver] final class Registration(
     private val (old, fresh) = chosen.partition(service => known.contains(service.location))
     private val accepted = mutable.HashMap.empty[Service, ServiceLocation]
     private var unanswered = fresh.size
-    private var patient = true
+    private var waitsForAll = true
     private var over = false
 
     def start(): Unit = {
@@ -66,7 +66,7 @@ private[driver] final class Registration(
       fresh.foreach(register)
       look()
       loop.later(GraceMs) {
-        patient = false
+        waitsForAll = false
         look()
       }
     }
@@ -97,14 +97,14 @@ private[driver] final class Registration(
     }
 
     private def look(): Unit =
-      if (!over && (unanswered == 0 || (!patient && accepted.nonEmpty))) {
+      if (!over && (unanswered == 0 || (!waitsForAll && accepted.nonEmpty))) {
         over = true
         registered(chosen.flatMap(accepted.get))
       }
   }
 }
 
-private[driver] object Registration {
+private[driver] object ServiceRegistrar {
 
   /** When some services accepted, the others have this long. */
   private val GraceMs = 1000L

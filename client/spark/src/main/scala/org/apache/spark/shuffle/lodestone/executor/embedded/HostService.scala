@@ -38,7 +38,7 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
       if (missingSinceNs.exists(System.nanoTime() - _ < PauseNs)) {
         busy.set(false)
       } else {
-        DaemonThreads.start("announce")(tellDriver())
+        DaemonThreads.start("announce")(sendAnnouncement())
       }
     }
 
@@ -48,7 +48,7 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
     case _ => announce()
   }
 
-  private def tellDriver(): Unit =
+  private def sendAnnouncement(): Unit =
     try {
       val message = announcement()
       missingSinceNs = Some(message).collect { case _: ServiceMissing => System.nanoTime() }

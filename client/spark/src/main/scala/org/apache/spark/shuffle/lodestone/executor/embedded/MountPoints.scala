@@ -23,7 +23,7 @@ private[spark] final class MountPoints private (paths: Set[String]) {
 }
 
 private[spark] object MountPoints {
-  private val Told = Paths.get("/proc/self/mountinfo")
+  private val MountInfo = Paths.get("/proc/self/mountinfo")
 
   /** Where there is a mount's point, among fields with one blank between them (proc(5)). */
   private val Field = 4
@@ -32,7 +32,7 @@ private[spark] object MountPoints {
   private val Escaped = "\\\\([0-7]{3})".r
 
   /** Where nothing can be learned of mounts, as on systems that are not Linux, there are none. */
-  def ofThisProcess(file: Path = Told): MountPoints =
+  def ofThisProcess(file: Path = MountInfo): MountPoints =
     try {
       of(new String(Files.readAllBytes(file), UTF_8))
     } catch {

@@ -7,7 +7,7 @@ import scala.concurrent.Future
 import scala.util.Failure
 
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
-import org.apache.spark.shuffle.lodestone.plan.{GetPlaces, PlanAnswer, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.{GetReadPlan, PlanAnswer, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.SameThread
 
 /**
@@ -28,7 +28,7 @@ private[fetch] final class MergeResults(driver: DriverLink) {
       answers.computeIfAbsent(
         key,
         _ =>
-          driver.places(GetPlaces(generation.shuffleId, generation.mergeId)).andThen {
+          driver.readPlan(GetReadPlan(generation.shuffleId, generation.number)).andThen {
             case Failure(_) =>
               forget(key)
           }(SameThread))

@@ -4,8 +4,8 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
-import org.apache.spark.shuffle.lodestone.transport.WantedChunk
-import org.apache.spark.shuffle.lodestone.wire.{ChunkPlaces, LaidSegment, SegmentRun}
+import org.apache.spark.shuffle.lodestone.transport.SizedChunk
+import org.apache.spark.shuffle.lodestone.wire.{WantedChunk, LaidSegment, SegmentRun}
 
 /**
  * What a service sends in one piece: segments of one partition, in the order in which it has them, and
@@ -19,7 +19,7 @@ private[fetch] final case class MergedChunk(
   val sizeBytes: Long = segments.foldLeft(0L)(_ + _.length)
 
   /** As it is asked for. */
-  def wanted: WantedChunk = WantedChunk(ChunkPlaces(reduceId, runs), sizeBytes)
+  def wanted: SizedChunk = SizedChunk(WantedChunk(reduceId, runs), sizeBytes)
 }
 
 /**

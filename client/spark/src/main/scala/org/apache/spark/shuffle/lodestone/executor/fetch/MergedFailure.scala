@@ -84,7 +84,7 @@ private[fetch] final class DistrustedMerge(generation: ShuffleGeneration, driver
   override val hasOther: Boolean = true
 
   override def end(reduceId: Int, why: Reason, what: String): Nothing = {
-    driver.awaitNoted(driver.distrust(generation, reduceId, why), s"$generation is wrong")
+    driver.awaitAnswer(driver.distrust(generation, reduceId, why), s"$generation is wrong")
     throw new MetadataFetchFailedException(
       generation.shuffleId,
       reduceId,

@@ -171,7 +171,7 @@ private[lodestone] final class MergedReads(
     try {
       // The first one looks the driver's endpoint up, which may fail at once.
       val asked = results.of(generation, context.stageId(), context.stageAttemptNumber())
-      Await.result(asked, driver.patience) match {
+      Await.result(asked, driver.answerTimeout) match {
         case plan: ShufflePlan => Right(plan)
         case none: NoPlan => Left(none.reason.getOrElse(Reason.DriverUnreachable))
       }

@@ -133,7 +133,7 @@ private[lodestone] final class WrittenRecords(
     private def answer(awaited: Future[ToldRecords]): BlockRecords =
       if (awaited.isCompleted || !isSilent) {
         // A future that is complete has its value: nobody waits.
-        driver.awaitNoted(awaited, "how many records maps wrote", waitMs.millis).getOrElse {
+        driver.awaitAnswer(awaited, "how many records maps wrote", waitMs.millis).getOrElse {
           silentSinceNs = Some(clockNs())
           BlockRecords.Unknown
         }

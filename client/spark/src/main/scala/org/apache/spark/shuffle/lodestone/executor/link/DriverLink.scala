@@ -13,7 +13,7 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{RpcEndpointRef, RpcTimeout}
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, DistrustMerged, DriverMessage}
-import org.apache.spark.shuffle.lodestone.plan.{GetCounts, GetPlaces, GetPlan, OutputsLost}
+import org.apache.spark.shuffle.lodestone.plan.{GetCounts, GetReadPlan, GetPlan, OutputsLost}
 import org.apache.spark.shuffle.lodestone.plan.{PlanAnswer, Reason, ShuffleGeneration, TwoCopies}
 import org.apache.spark.shuffle.lodestone.transport.SameThread
 import org.apache.spark.util.RpcUtils
@@ -25,7 +25,7 @@ private[lodestone] trait DriverLink {
   def plan(asked: GetPlan): Future[PlanAnswer]
 
   /** For reduce tasks. */
-  def places(asked: GetPlaces): Future[PlanAnswer]
+  def readPlan(asked: GetReadPlan): Future[PlanAnswer]
 
   /** True when Spark has forgotten the outputs, false when they are there. */
   def lost(outputs: OutputsLost): Future[Boolean]
@@ -35,12 +35,12 @@ private[lodestone] trait DriverLink {
   def counts(asked: GetCounts): Future[CountedMaps]
 
   /** One-way. */
-  def tell(message: DriverMessage): Unit
+  def send(message: DriverMessage): Unit
 
   /** One-way. A report may be lost, and no task fails for it. */
   final def report(message: DriverMessage): Unit =
     try {
-      tell(message)
+      send(message)
     } catch {
       // Spark's RPC throws if it is stopped or the driver is gone, without an exception type for it.
       // No row is lost or doubled. Without a TaskRead the report lacks numbers. Without a MapPushed
@@ -50,10 +50,10 @@ private[lodestone] trait DriverLink {
     }
 
   /** Waits for what the driver says to something, as far as it goes. None: it did not say anything. */
-  final def awaitNoted[T](
+  final def awaitAnswer[T](
       asked: => Future[T],
       what: String,
-      atMost: FiniteDuration = patience): Option[T] =
+      atMost: FiniteDuration = answerTimeout): Option[T] =
     try {
       Some(Await.result(asked, atMost))
     } catch {
@@ -69,7 +69,7 @@ private[lodestone] trait DriverLink {
     }
 
   /** The longest that the driver may take for any of these. */
-  def patience: FiniteDuration
+  def answerTimeout: FiniteDuration
 }
 
 private[lodestone] object DriverLink {
@@ -95,10 +95,10 @@ private[lodestone] final class RpcDriverLink(
     RpcUtils.makeDriverRef(DriverMessage.Endpoint, env.conf, env.rpcEnv)
 
   /** To find the services and to register with them; or to wait for pushes. */
-  override val patience: FiniteDuration =
+  override val answerTimeout: FiniteDuration =
     (conf.pushTimeoutMs + RequestsInARow * conf.requestTimeoutMs).millis
 
-  private val timeout = new RpcTimeout(patience, "spark.lodestone.request.timeout")
+  private val timeout = new RpcTimeout(answerTimeout, "spark.lodestone.request.timeout")
 
   override def plan(asked: GetPlan): Future[PlanAnswer] = {
     val answer = ask[PlanAnswer](asked)
@@ -106,7 +106,7 @@ private[lodestone] final class RpcDriverLink(
     answer
   }
 
-  override def places(asked: GetPlaces): Future[PlanAnswer] = ask[PlanAnswer](asked)
+  override def readPlan(asked: GetReadPlan): Future[PlanAnswer] = ask[PlanAnswer](asked)
 
   override def lost(outputs: OutputsLost): Future[Boolean] =
     ask[Boolean](outputs)
@@ -120,7 +120,7 @@ private[lodestone] final class RpcDriverLink(
   override def counts(asked: GetCounts): Future[CountedMaps] =
     ask[CountedMaps](asked)
 
-  override def tell(message: DriverMessage): Unit = driver.send(message)
+  override def send(message: DriverMessage): Unit = driver.send(message)
 
   private def ask[M: ClassTag](message: DriverMessage): Future[M] =
     driver

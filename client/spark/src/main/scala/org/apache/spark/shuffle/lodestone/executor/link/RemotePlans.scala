@@ -5,12 +5,12 @@ import scala.collection.mutable
 import scala.concurrent.Future
 import scala.util.Success
 
-import org.apache.spark.shuffle.lodestone.plan.{GetPlaces, GetPlan, PlanAnswer, ServiceTrouble}
+import org.apache.spark.shuffle.lodestone.plan.{GetReadPlan, GetPlan, PlanAnswer, ServiceTrouble}
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.SameThread
 
 /** One attempt of a stage. */
-private[lodestone] final case class StageRun(stageId: Int, attempt: Int)
+private[lodestone] final case class StageAttempt(stageId: Int, attempt: Int)
 
 /** What an executor knows of where remote shuffles are. Only plans are remembered, no refusals. */
 private[lodestone] final class RemotePlans(driver: DriverLink) {
@@ -28,25 +28,26 @@ private[lodestone] final class RemotePlans(driver: DriverLink) {
    * For a map task: the newest plan that is known, if the driver was asked since the stage began this run.
    * A run of a stage that failed may be there because all that was pushed by an earlier plan is lost.
    */
-  def toPush(shuffleId: Int, mergeId: Int, run: StageRun): Future[PlanAnswer] = synchronized {
-    known.get(shuffleId) match {
-      case Some(Known(plannedFor, runs, answer))
-          if plannedFor >= mergeId && runs(run) && isPlan(answer) =>
-        answer
-      case _ =>
-        val asked = driver.plan(GetPlan(shuffleId, mergeId))
-        remember(shuffleId, mergeId, Some(run), asked)
+  def toPush(shuffleId: Int, shuffleMergeId: Int, stageAttempt: StageAttempt): Future[PlanAnswer] =
+    synchronized {
+      known.get(shuffleId) match {
+        case Some(Known(plannedFor, stageAttempts, answer))
+            if plannedFor >= shuffleMergeId && stageAttempts(stageAttempt) && isPlan(answer) =>
+          answer
+        case _ =>
+          val asked = driver.plan(GetPlan(shuffleId, shuffleMergeId))
+          remember(shuffleId, shuffleMergeId, Some(stageAttempt), asked)
+      }
     }
-  }
 
   /** For a map task that met trouble. Others may have met it before, and the plan be there. */
-  def after(trouble: ServiceTrouble, shuffleId: Int, mergeId: Int): Future[PlanAnswer] =
+  def after(trouble: ServiceTrouble, shuffleId: Int, shuffleMergeId: Int): Future[PlanAnswer] =
     synchronized {
       known.get(shuffleId).map(_.answer) match {
-        case Some(answer) if isNewer(answer, trouble.epoch, trouble.version) => answer
+        case Some(answer) if isNewer(answer, trouble.generation, trouble.version) => answer
         case _ =>
-          val asked = GetPlan(shuffleId, mergeId, trouble = Some(trouble))
-          remember(shuffleId, mergeId, None, driver.plan(asked))
+          val asked = GetPlan(shuffleId, shuffleMergeId, trouble = Some(trouble))
+          remember(shuffleId, shuffleMergeId, None, driver.plan(asked))
       }
     }
 
@@ -55,12 +56,13 @@ private[lodestone] final class RemotePlans(driver: DriverLink) {
    * that come while another one's question is under way wait for its answer. It was asked before they
    * came, and may be of before their version was made: then they ask once more, together.
    */
-  def toRead(shuffleId: Int, epoch: Int, version: Int): Future[PlanAnswer] = synchronized {
-    newer(shuffleId, epoch, version).getOrElse {
+  def toRead(shuffleId: Int, generation: Int, version: Int): Future[PlanAnswer] = synchronized {
+    newer(shuffleId, generation, version).getOrElse {
       reading.get(shuffleId).filterNot(_.isCompleted) match {
-        case None => askPlaces(shuffleId, epoch)
+        case None => askReadPlan(shuffleId, generation)
         case Some(earlier) =>
-          earlier.transformWith { _ => askedSince(earlier, shuffleId, epoch, version) }(SameThread)
+          earlier.transformWith { _ => askedSince(earlier, shuffleId, generation, version) }(
+            SameThread)
       }
     }
   }
@@ -74,30 +76,35 @@ private[lodestone] final class RemotePlans(driver: DriverLink) {
   private def askedSince(
       earlier: Future[PlanAnswer],
       shuffleId: Int,
-      epoch: Int,
+      generation: Int,
       version: Int): Future[PlanAnswer] = synchronized {
-    newer(shuffleId, epoch, version)
+    newer(shuffleId, generation, version)
       .orElse(reading.get(shuffleId).filterNot(_ eq earlier))
-      .getOrElse(askPlaces(shuffleId, epoch))
+      .getOrElse(askReadPlan(shuffleId, generation))
   }
 
-  private def newer(shuffleId: Int, epoch: Int, version: Int): Option[Future[PlanAnswer]] =
+  private def newer(shuffleId: Int, generation: Int, version: Int): Option[Future[PlanAnswer]] =
     (reading.get(shuffleId) ++ known.get(shuffleId).map(_.answer))
-      .find(isNewer(_, epoch, version - 1))
+      .find(isNewer(_, generation, version - 1))
 
-  private def askPlaces(shuffleId: Int, epoch: Int): Future[PlanAnswer] = {
-    val asked = driver.places(GetPlaces(shuffleId, epoch))
+  private def askReadPlan(shuffleId: Int, generation: Int): Future[PlanAnswer] = {
+    val asked = driver.readPlan(GetReadPlan(shuffleId, generation))
     reading.put(shuffleId, asked)
     asked
   }
 
   private def remember(
       shuffleId: Int,
-      mergeId: Int,
-      run: Option[StageRun],
+      shuffleMergeId: Int,
+      stageAttempt: Option[StageAttempt],
       answer: Future[PlanAnswer]): Future[PlanAnswer] = {
-    val before = known.getOrElse(shuffleId, Known(mergeId, Set.empty, answer))
-    known.put(shuffleId, Known(math.max(mergeId, before.mergeId), before.runs ++ run, answer))
+    val before = known.getOrElse(shuffleId, Known(shuffleMergeId, Set.empty, answer))
+    known.put(
+      shuffleId,
+      Known(
+        math.max(shuffleMergeId, before.shuffleMergeId),
+        before.stageAttempts ++ stageAttempt,
+        answer))
     answer
   }
 
@@ -107,19 +114,19 @@ private[lodestone] final class RemotePlans(driver: DriverLink) {
     case _ => false
   }
 
-  private def isNewer(answer: Future[PlanAnswer], epoch: Int, version: Int): Boolean =
+  private def isNewer(answer: Future[PlanAnswer], generation: Int, version: Int): Boolean =
     answer.value.exists {
       case Success(plan: ShufflePlan) =>
-        plan.epoch > epoch || (plan.epoch == epoch && plan.newest > version)
+        plan.generation > generation || (plan.generation == generation && plan.newest > version)
       case _ => false
     }
 }
 
 private[lodestone] object RemotePlans {
 
-  /** This executor had map tasks of the shuffle with that merge id, and asked for those runs. */
+  /** This executor had map tasks of the shuffle with that merge id, and asked for those stageAttempts. */
   private final case class Known(
-      mergeId: Int,
-      runs: Set[StageRun],
+      shuffleMergeId: Int,
+      stageAttempts: Set[StageAttempt],
       answer: Future[PlanAnswer])
 }

@@ -133,9 +133,9 @@ private[lodestone] final class BlockPusher(
     try {
       val answer = shuffle.ask(map.lengths) { seen =>
         val sample = seen.copy(diskReadMicros = measuredReadMicros)
-        driver.plan(GetPlan(map.generation.shuffleId, map.generation.mergeId, Some(sample)))
+        driver.plan(GetPlan(map.generation.shuffleId, map.generation.number, Some(sample)))
       }
-      Await.result(answer, driver.patience) match {
+      Await.result(answer, driver.answerTimeout) match {
         case plan: ShufflePlan => Right(plan)
         case NoPlan(_, true) => Left(None)
         case none: NoPlan => Left(none.reason.orElse(Some(Reason.ServiceRefused)))

@@ -20,7 +20,7 @@ private[push] object PushReason {
 
   def of(status: Status): Reason = status match {
     case Status.TooLate => Reason.PushTooLate
-    case Status.StaleMerge | Status.StaleAttempt => Reason.PushStale
+    case Status.StaleGeneration | Status.StaleAttempt => Reason.PushStale
     case Status.StaleIncarnation => Reason.PushRestarted
     case Status.UnknownApplication | Status.UnknownShuffle | Status.UnknownPartition |
         Status.NotFinalized =>

@@ -14,7 +14,7 @@ final class MapCountsSuite {
   private val partitions = 10
 
   /** Another number for each map and partition, which tells who has told it. */
-  private def told(shuffleId: Int, mapIndex: Int, mapId: Long): MapCounted =
+  private def counted(shuffleId: Int, mapIndex: Int, mapId: Long): MapCounted =
     MapCounted(
       shuffleId,
       mapIndex,
@@ -41,11 +41,11 @@ final class MapCountsSuite {
 
   private def filled(counts: MapCounts, shuffleId: Int, maps: Int): MapCounts = {
     counts.registered(shuffleId, maps, partitions)
-    (0 until maps).foreach(map => counts.counted(told(shuffleId, map, 1000L + map)))
+    (0 until maps).foreach(map => counts.counted(counted(shuffleId, map, 1000L + map)))
     counts
   }
 
-  @Test def `whoever asks for some maps and partitions is told of those`(): Unit = {
+  @Test def `a question for some maps and partitions returns just those`(): Unit = {
     val counts = filled(new MapCounts, 1, maps = 20)
     filled(counts, 2, maps = 3)
     assertEquals(ofMaps(1000L to 1019L, 0 until partitions), all(counts, 1))
@@ -81,18 +81,18 @@ final class MapCountsSuite {
     counts.registered(8, 20, partitions)
     (1 to 2).foreach(filled(counts, _, maps = 20))
     (1 to 2).foreach(counts.removed)
-    counts.counted(told(8, mapIndex = 0, mapId = 1000))
+    counts.counted(counted(8, mapIndex = 0, mapId = 1000))
     assertEquals(ofMaps(Seq(1000L), 0 until partitions), all(counts, 8))
   }
 
   @Test def `of two copies of a map task both are known and of three the last two`(): Unit = {
     val counts = filled(new MapCounts, 1, maps = 2)
-    counts.counted(told(1, mapIndex = 0, mapId = 7))
+    counts.counted(counted(1, mapIndex = 0, mapId = 7))
     assertEquals(ofMaps(Seq(7L, 1000L, 1001L), 0 until partitions), all(counts, 1))
-    counts.counted(told(1, mapIndex = 0, mapId = 8))
+    counts.counted(counted(1, mapIndex = 0, mapId = 8))
     assertEquals(ofMaps(Seq(7L, 8L, 1001L), 0 until partitions), all(counts, 1))
     val bytes = counts.bytesHeld
-    counts.counted(told(1, mapIndex = 0, mapId = 8))
+    counts.counted(counted(1, mapIndex = 0, mapId = 8))
     assertEquals(bytes, counts.bytesHeld)
     assertEquals(ofMaps(Seq(7L, 8L, 1001L), 0 until partitions), all(counts, 1))
   }
@@ -100,7 +100,7 @@ final class MapCountsSuite {
   @Test def `what cannot be of the shuffle is left out`(): Unit = {
     val counts = filled(new MapCounts, 1, maps = 2)
     val before = all(counts, 1)
-    Seq(told(1, -1, 5), told(1, 2, 5), told(9, 0, 5)).foreach(counts.counted)
+    Seq(counted(1, -1, 5), counted(1, 2, 5), counted(9, 0, 5)).foreach(counts.counted)
     counts.counted(MapCounted(1, 0, 5, PackedLongs(Array(1L, 2L))))
     assertEquals(before, all(counts, 1))
   }
@@ -110,7 +110,7 @@ final class MapCountsSuite {
     assertTrue(counts.bytesHeld > 0)
     counts.removed(1)
     assertEquals(0, counts.bytesHeld)
-    counts.counted(told(1, 0, 5))
+    counts.counted(counted(1, 0, 5))
     assertEquals(Map.empty, all(counts, 1))
   }
 
@@ -128,7 +128,7 @@ final class MapCountsSuite {
     // It was asked for after the second and the third.
     assertEquals(Map.empty, all(counts, 2))
     // What was forgotten does not come back in parts, and drive out what is whole.
-    counts.counted(told(1, 0, 5))
+    counts.counted(counted(1, 0, 5))
     assertEquals(Map.empty, all(counts, 1))
     assertEquals(1, said.count(_.contains("RECORDS_UNCHECKED")), s"$said")
   }

@@ -29,7 +29,7 @@ final class LossClaimsLeakSuite {
     val generation = new LossClaims.Generation(id) {
       override def isOver: Boolean = hasGone
       override def isWholeWithout(gone: Set[ServiceLocation]): Boolean = true
-      override def holdersOf(reduceId: Int): Seq[ServiceLocation] = Seq(gone)
+      override def servicesOf(reduceId: Int): Seq[ServiceLocation] = Seq(gone)
     }
     loop.post {
       val claim = OutputsLost(7, 0, Seq(gone), Reason.LayoutFailed.code, "reader-1", 1, 42)

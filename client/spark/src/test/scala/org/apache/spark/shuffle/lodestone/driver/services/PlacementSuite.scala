@@ -22,8 +22,8 @@ class PlacementSuite {
       partitions: Int,
       near: Set[String] = Set.empty,
       shuffleId: Int = 0,
-      copies: Int = 1): Seq[String] =
-    Placement.choose(Demand(shuffleId, partitions, 0, copies), live, near).map(_.address.host)
+      replicas: Int = 1): Seq[String] =
+    Placement.choose(Demand(shuffleId, partitions, 0, replicas), live, near).map(_.address.host)
 
   @Test def `a shuffle gets a service for every eight partitions and no more than there are`()
       : Unit = {
@@ -53,8 +53,8 @@ class PlacementSuite {
     assertEquals(Set("a", "b"), chosen(live, 1000, near = Set("disk", "memory")).toSet)
     val oneLeft = live.take(3)
     assertEquals(Seq("a"), chosen(oneLeft, 1000))
-    assertEquals("a", chosen(oneLeft, 8, near = Set("disk"), copies = 2).head)
-    assertEquals(Set("memory", "disk", "a"), chosen(oneLeft, 1000, copies = 2).toSet)
+    assertEquals("a", chosen(oneLeft, 8, near = Set("disk"), replicas = 2).head)
+    assertEquals(Set("memory", "disk", "a"), chosen(oneLeft, 1000, replicas = 2).toSet)
     assertEquals(2, chosen(live.take(2), 1000).size)
   }
 

@@ -21,7 +21,7 @@ class ReportSenderSuite extends DriverHarness {
     found
   }
 
-  @Test def `the last report tells each shuffle and what each reason means`(): Unit = {
+  @Test def `the last report has each shuffle and explains each reason`(): Unit = {
     val one = service(1)
     val coordinator = driver(Seq(one))
     coordinator.registered(5, 1, 20)
@@ -30,11 +30,11 @@ class ReportSenderSuite extends DriverHarness {
     pushed(id, 0, blocks = 42)
     placesOf(id)
     coordinator.stop()
-    val told = json(lastOf(one).report)
-    assertEquals(42L, told.get("totals").get("blocksPushed").asLong)
-    assertEquals(2, told.get("shuffles").size)
-    assertEquals(Reason.SingleMap.sentence, told.get("sentences").get("SINGLE_MAP").asText)
-    assertTrue(told.get("version").asText.contains("spark/"))
+    val report = json(lastOf(one).report)
+    assertEquals(42L, report.get("totals").get("blocksPushed").asLong)
+    assertEquals(2, report.get("shuffles").size)
+    assertEquals(Reason.SingleMap.sentence, report.get("sentences").get("SINGLE_MAP").asText)
+    assertTrue(report.get("version").asText.contains("spark/"))
   }
 
   @Test def `a report comes while the application runs, whenever something has changed`(): Unit = {
@@ -47,18 +47,18 @@ class ReportSenderSuite extends DriverHarness {
     assertEquals(7L, json(next.report).get("totals").get("blocksPushed").asLong)
   }
 
-  @Test def `of many services three are told`(): Unit = {
+  @Test def `three of many services get the report`(): Unit = {
     val many = (1 to 5).map(life => service(life.toLong))
     val coordinator = driver(many)
     coordinator.registered(5, 2, 40)
     assertEquals(5, planOf(id).services.length)
     coordinator.stop()
     many.foreach(_.next(classOf[EndApplication]))
-    val told = many.map(_.seen(classOf[ReportApplication])).filter(_ > 0)
-    assertEquals(3, told.size)
+    val reports = many.map(_.seen(classOf[ReportApplication])).filter(_ > 0)
+    assertEquals(3, reports.size)
   }
 
-  @Test def `a service that is silent about reports is told of the end in time`(): Unit = {
+  @Test def `a service that ignores reports still gets the end of the application`(): Unit = {
     val silent = scripted(1) { case _: ReportApplication => Silence }
     val coordinator = driver(Seq(silent))
     coordinator.registered(5, 2, 20)
@@ -73,9 +73,9 @@ class ReportSenderSuite extends DriverHarness {
     (0 until 300).foreach(coordinator.registered(_, 2, 20))
     planOf(id)
     coordinator.stop()
-    val told = json(lastOf(one).report)
-    assertEquals(300L, told.get("totals").get("shuffles").asLong)
-    assertEquals(200, told.get("shuffles").size)
-    assertEquals(299L, told.get("shuffles").get(199).get("shuffleId").asLong)
+    val report = json(lastOf(one).report)
+    assertEquals(300L, report.get("totals").get("shuffles").asLong)
+    assertEquals(200, report.get("shuffles").size)
+    assertEquals(299L, report.get("shuffles").get(199).get("shuffleId").asLong)
   }
 }

@@ -41,7 +41,7 @@ class EmbeddedDaemonSuite {
     LodestoneConf(new org.apache.spark.SparkConf(false)
       .set("spark.lodestone.embedded.binary", binary.toString))
 
-  @Test def `the program is told all that it needs to know`(@TempDir dir: Path): Unit = {
+  @Test def `the program gets all of its arguments`(@TempDir dir: Path): Unit = {
     val arguments = dir.resolve("arguments")
     val line = EmbeddedDaemon.start(
       command(dir, program(dir, s"""echo "$$@" > $arguments""", s"echo $ready")))
@@ -105,8 +105,8 @@ class EmbeddedDaemonSuite {
     val roots = Seq(file, dir.resolve("good"))
     val host = new HostDaemon(settings(binary), roots, "me", "127.0.0.1", _ => Right(0xaaL))
     assertEquals(HostPort("127.0.0.1", 4040), host.findOrStart())
-    val told = new String(Files.readAllBytes(arguments), UTF_8)
-    assertTrue(told.contains(s"--dir $dir/good/lodestone-me "), told)
+    val printed = new String(Files.readAllBytes(arguments), UTF_8)
+    assertTrue(printed.contains(s"--dir $dir/good/lodestone-me "), printed)
     val none = new HostDaemon(settings(binary), Seq(file), "me", "127.0.0.1", _ => Right(0xaaL))
     val thrown = assertThrows(classOf[IOException], () => { none.findOrStart(); () })
     assertTrue(thrown.getMessage.startsWith("no usable local directory"), thrown.getMessage)

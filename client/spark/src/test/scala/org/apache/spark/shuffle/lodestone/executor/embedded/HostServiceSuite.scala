@@ -18,7 +18,7 @@ import org.apache.spark.network.buffer.NioManagedBuffer
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
 import org.apache.spark.shuffle.lodestone.executor.link.RpcDriverLink
-import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, GetPlaces, GetPlan, MapPushed}
+import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, GetReadPlan, GetPlan, MapPushed}
 import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, PlanAnswer, PushCounts}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
@@ -106,7 +106,7 @@ class HostServiceSuite {
           .makeDriverRef(DriverMessage.Endpoint, env.conf, env.rpcEnv)
           .send(MapPushed(id, mapIndex, mapIndex + 100L, PushCounts(1, 10, 1, Map.empty)))
       }
-      val result = ask(GetPlaces(1, 0)).asInstanceOf[ShufflePlan]
+      val result = ask(GetReadPlan(1, 0)).asInstanceOf[ShufflePlan]
       assertEquals(Seq(service), result.services.toSeq)
       val layout = await(client.layout(service, id, MapRange.All, Array(3), 2)).partitions.head
       assertEquals(Seq(0, 1), layout.runs.flatMap(_.segments).map(_.mapIndex).toSeq.sorted)

@@ -9,7 +9,7 @@ import org.junit.jupiter.api.io.TempDir
 
 class MountPointsSuite {
 
-  @Test def `this machine tells its mounts, also behind a link`(@TempDir dir: Path): Unit = {
+  @Test def `the mounts of this machine are found, also behind a link`(@TempDir dir: Path): Unit = {
     val mounts = MountPoints.ofThisProcess()
     val link = Files.createSymbolicLink(dir.resolve("link"), Paths.get("/proc"))
     assertTrue(mounts.contains(Paths.get("/proc")))
@@ -20,20 +20,20 @@ class MountPointsSuite {
 
   @Test def `a volume of the same device as what is around it is a mount`(@TempDir dir: Path)
       : Unit = {
-    val told = Files.write(
+    val mountInfo = Files.write(
       dir.resolve("mountinfo"),
       """27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
         |91 27 254:0 /kubelet/empty-dir/a /var/data/spark-1 rw,relatime - ext4 /dev/vda rw
         |92 27 254:0 /b /with\040blank\134 rw,relatime shared:7 - ext4 /dev/vda rw
         |what is this
         |""".stripMargin.getBytes)
-    val mounts = MountPoints.ofThisProcess(told)
+    val mounts = MountPoints.ofThisProcess(mountInfo)
     assertTrue(mounts.contains(Paths.get("/var/data/spark-1")))
     assertTrue(mounts.contains(Paths.get("/with blank\\")))
     assertFalse(mounts.contains(Paths.get("/var/data")))
     assertFalse(mounts.contains(Paths.get("/kubelet/empty-dir/a")))
   }
 
-  @Test def `where nothing is told of mounts there are none`(@TempDir dir: Path): Unit =
+  @Test def `without mount information there are no mounts`(@TempDir dir: Path): Unit =
     assertFalse(MountPoints.ofThisProcess(dir.resolve("none")).contains(Paths.get("/")))
 }

@@ -20,7 +20,7 @@ import org.apache.spark.shuffle.BaseShuffleHandle
 import org.apache.spark.shuffle.lodestone.LocalSpark
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
-import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, DriverMessage, GetCounts, GetPlaces}
+import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, DriverMessage, GetCounts, GetReadPlan}
 import org.apache.spark.shuffle.lodestone.plan.{LocalHandle, PlanAnswer, Reason, TaskRead}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
@@ -65,11 +65,11 @@ final class UnhelpfulDriverSuite {
 private object UnhelpfulDriverSuite {
 
   private final class Unfindable extends SilentDriver {
-    override def places(asked: GetPlaces): Future[PlanAnswer] =
+    override def readPlan(asked: GetReadPlan): Future[PlanAnswer] =
       throw new SparkException("Cannot find endpoint: lodestone")
     override def counts(asked: GetCounts): Future[CountedMaps] =
       throw new SparkException("Cannot find endpoint: lodestone")
-    override def tell(message: DriverMessage): Unit = message match {
+    override def send(message: DriverMessage): Unit = message match {
       case report: TaskRead => reports.add(report)
       case _ =>
     }

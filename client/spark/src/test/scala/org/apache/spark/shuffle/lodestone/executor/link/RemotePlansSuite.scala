@@ -9,13 +9,13 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
-import org.apache.spark.shuffle.lodestone.plan.{GetPlaces, GetPlan, NoPlan, PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{GetReadPlan, GetPlan, NoPlan, PlanAnswer, Reason}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShufflePlan}
 
 final class RemotePlansSuite {
   private val questions = mutable.ArrayBuffer.empty[Promise[PlanAnswer]]
   private val plans = new RemotePlans(new SilentDriver {
-    override def places(asked: GetPlaces): Future[PlanAnswer] = {
+    override def readPlan(asked: GetReadPlan): Future[PlanAnswer] = {
       questions += Promise[PlanAnswer]()
       questions.last.future
     }
@@ -30,7 +30,7 @@ final class RemotePlansSuite {
     Await.result(answer, 10.seconds).asInstanceOf[ShufflePlan].newest
 
   @Test def `the reduce tasks of a new executor ask the driver once for all`(): Unit = {
-    val asked = (1 to 20).map(_ => plans.toRead(3, epoch = 0, version = 0))
+    val asked = (1 to 20).map(_ => plans.toRead(3, generation = 0, version = 0))
     assertEquals(1, questions.size)
     questions.head.success(planOf(versions = 1))
     asked.foreach(answer => assertEquals(0, newest(answer)))
@@ -40,8 +40,8 @@ final class RemotePlansSuite {
 
   @Test def `an answer that was under way before a version was made is not taken for that`()
       : Unit = {
-    val first = plans.toRead(3, epoch = 0, version = 0)
-    val later = (1 to 5).map(_ => plans.toRead(3, epoch = 0, version = 1))
+    val first = plans.toRead(3, generation = 0, version = 0)
+    val later = (1 to 5).map(_ => plans.toRead(3, generation = 0, version = 1))
     questions.head.success(planOf(versions = 1))
     assertEquals(0, newest(first))
     later.foreach(answer => assertFalse(answer.isCompleted))
@@ -52,8 +52,8 @@ final class RemotePlansSuite {
   }
 
   @Test def `a question that failed fails nobody who waited for it`(): Unit = {
-    val first = plans.toRead(3, epoch = 0, version = 0)
-    val second = plans.toRead(3, epoch = 0, version = 0)
+    val first = plans.toRead(3, generation = 0, version = 0)
+    val second = plans.toRead(3, generation = 0, version = 0)
     questions.head.failure(new IllegalStateException("scripted"))
     questions(1).success(planOf(versions = 1))
     assertEquals(0, newest(second))
@@ -67,16 +67,16 @@ final class RemotePlansSuite {
         planned += Promise[PlanAnswer]()
         planned.last.future
       }
-      override def places(asked: GetPlaces): Future[PlanAnswer] = {
+      override def readPlan(asked: GetReadPlan): Future[PlanAnswer] = {
         questions += Promise[PlanAnswer]()
         questions.last.future
       }
     })
     // All maps are run again: the first map task of the run asks; a version is being made.
-    val again = StageRun(1, 1)
+    val again = StageAttempt(1, 1)
     val first = both.toPush(3, 0, again)
     // A reduce task of the run before is still there.
-    both.toRead(3, epoch = 0, version = 0)
+    both.toRead(3, generation = 0, version = 0)
     // Its question is answered at once: of the new epoch there is no plan yet.
     val second = both.toPush(3, 0, again)
     questions.last.success(NoPlan(Reason.UnknownShuffle.code))

@@ -53,7 +53,7 @@ final class AttemptCommitSuite {
     reduceIds.map(id => Ledger.of(mapIndex, mapId, segment(id))).reduce(_.and(_))
 
   private def shuffleAt(one: ScriptedService): ShuffleAddress =
-    ShuffleAddress(app, one.incarnation, generation.shuffleId, generation.mergeId)
+    ShuffleAddress(app, one.incarnation, generation.shuffleId, generation.number)
 
   private def commitAt(one: ScriptedService, reduceIds: Int*): CommitMap =
     CommitMap(shuffleAt(one), mapIndex, mapId, ledgerOf(reduceIds: _*))

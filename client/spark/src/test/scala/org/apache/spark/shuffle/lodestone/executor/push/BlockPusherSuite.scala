@@ -43,7 +43,7 @@ final class BlockPusherSuite {
       asked.add(sample)
       answer(sample)
     }
-    override def tell(message: DriverMessage): Unit = message match {
+    override def send(message: DriverMessage): Unit = message match {
       case report: MapPushed => reports.add(report)
       case other => throw new IllegalStateException(s"$other is not for a pusher to send")
     }
@@ -85,7 +85,7 @@ final class BlockPusherSuite {
   private def planOf(partitions: Int, targets: PushTarget*): Future[PlanAnswer] =
     Future.successful(
       ShufflePlan(
-        epoch = 0,
+        generation = 0,
         partitions,
         replicas = 1,
         Array(targets.map(_.location).toArray),

@@ -12,7 +12,7 @@ import org.apache.spark.shuffle.lodestone.wire.PushBatch
 final class PushPlanSuite {
   private def merge(partitions: Int, services: Int): ShufflePlan =
     ShufflePlan(
-      epoch = 0,
+      generation = 0,
       partitions,
       replicas = 1,
       Array(Array.tabulate(services)(ServiceLocation("a", _, 1))))

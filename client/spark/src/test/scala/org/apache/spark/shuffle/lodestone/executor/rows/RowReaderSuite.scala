@@ -39,7 +39,7 @@ final class RowReaderSuite {
   }
 
   /** Key, fields, length and hash of each. */
-  private def told(records: Iterator[(Any, Any)]): Seq[(Any, Int, Int, Int)] =
+  private def rowsOf(records: Iterator[(Any, Any)]): Seq[(Any, Int, Int, Int)] =
     records.map { record =>
       val row = record._2.asInstanceOf[UnsafeRow]
       (record._1, row.numFields, row.getSizeInBytes, Arrays.hashCode(row.getBytes))
@@ -58,9 +58,9 @@ final class RowReaderSuite {
     for (_ <- 1 to 50) {
       val rows = Seq.fill(random.nextInt(500))(bytesOfARow(random))
       val bytes = written(rows)
-      val expected = told(
+      val expected = rowsOf(
         serializer.deserializeStream(new ByteArrayInputStream(bytes)).asKeyValueIterator)
-      assertEquals(expected, told(reader(new Pieces(bytes, random))), s"seed $seed")
+      assertEquals(expected, rowsOf(reader(new Pieces(bytes, random))), s"seed $seed")
     }
   }
 

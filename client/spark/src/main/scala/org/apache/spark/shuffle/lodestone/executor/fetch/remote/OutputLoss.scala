@@ -122,7 +122,7 @@ private[remote] final class OutputLoss(
         lost.missing,
         lost.damaged,
         context.isInstanceOf[BarrierTaskContext])
-    driver.awaitNoted(driver.lost(message), s"shuffle $shuffleId has lost outputs")
+    driver.awaitAnswer(driver.lost(message), s"shuffle $shuffleId has lost outputs")
   }
 }
 

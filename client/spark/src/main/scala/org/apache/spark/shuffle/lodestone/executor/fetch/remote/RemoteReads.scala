@@ -18,14 +18,14 @@ import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, DriverQuest
 import org.apache.spark.shuffle.lodestone.plan.{LodestoneHandle, MissingBlock, Reason, RemoteOutput}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleEligibility}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan, TaskRead}
-import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
+import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 
 /** The reading side of remote shuffles on one executor. */
 private[lodestone] final class RemoteReads(
     client: ServiceClient,
     driver: DriverLink,
     plans: RemotePlans,
-    patience: Patience) {
+    patience: RetryPolicy) {
   import RemoteReads._
 
   /** None: all outputs that the task reads are where they were written. */
@@ -52,12 +52,12 @@ private[lodestone] final class RemoteReads(
       local: FetchPlan.Blocks,
       context: TaskContext,
       metrics: ShuffleReadMetricsReporter) {
-    private val epoch = outputs.iterator.map(_._1.epoch).max
+    private val epoch = outputs.iterator.map(_._1.generation).max
     private val generation = ShuffleGeneration(handle.shuffleId, epoch)
 
     /** Of outputs of several epochs only the earlier ones are lost: those of the driver's are good. */
     private val loss = {
-      val earliest = outputs.iterator.map(_._1.epoch).min
+      val earliest = outputs.iterator.map(_._1.generation).min
       new OutputLoss(handle.shuffleId, earliest, driver, SparkEnv.get.executorId, context)
     }
     private val tally = new ReadTally
@@ -140,7 +140,7 @@ private[lodestone] final class RemoteReads(
           log.warn(s"The driver does not know where $generation is: $other")
           loss.fail(range.startPartition, LostAt(Nil, Reason.UnknownShuffle))
       }
-      val isOld = outputs.exists(_._1.epoch != plan.epoch)
+      val isOld = outputs.exists(_._1.generation != plan.generation)
       if (isOld || plan.newest < version) {
         loss.fail(range.startPartition, LostAt(Nil, Reason.OutputLost))
       }

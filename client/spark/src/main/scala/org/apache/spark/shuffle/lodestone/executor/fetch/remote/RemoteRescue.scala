@@ -8,7 +8,7 @@ import scala.concurrent.Future
 
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, ChunkRescue, MergedChunk}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration, ShufflePlan}
-import org.apache.spark.shuffle.lodestone.transport.{FailureClass, Patience, RequestTimer}
+import org.apache.spark.shuffle.lodestone.transport.{FailureClass, RetryPolicy, RequestTimer}
 import org.apache.spark.shuffle.lodestone.transport.{SameThread, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, MapRange, PartitionLayout}
 
@@ -20,7 +20,7 @@ private[remote] final class RemoteRescue(
     client: ServiceClient,
     generation: ShuffleGeneration,
     plan: ShufflePlan,
-    patience: Patience)
+    patience: RetryPolicy)
     extends ChunkRescue {
   import RemoteRescue._
 
@@ -69,7 +69,7 @@ private[remote] final class RemoteRescue(
     FailureClass.of(cause) == FailureClass.Corrupt
 
   private def mayPass(service: ServiceLocation, cause: Throwable, failedNs: Long): Boolean =
-    isDamage(cause) || patience.isWorthIt(service, cause, failedNs)
+    isDamage(cause) || patience.mayRetry(service, cause, failedNs)
 
   /** Those that may have copies at the same services are looked for together. */
   private def copiesOf(chunks: Seq[MergedChunk]): Future[Seq[Option[MergedChunk]]] = {

@@ -10,7 +10,12 @@ import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.lodestone.executor.fetch.{LayoutRequest, ReadReason}
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
-import org.apache.spark.shuffle.lodestone.transport.{Patience, SameThread, ServiceClient, TaskWait}
+import org.apache.spark.shuffle.lodestone.transport.{
+  RetryPolicy,
+  SameThread,
+  ServiceClient,
+  TaskWait
+}
 import org.apache.spark.shuffle.lodestone.wire.{MapRange, PartitionLayout}
 
 /** What one service has of the partitions for which it was asked. */
@@ -29,7 +34,7 @@ private[remote] final class SourceLayouts(
     generation: ShuffleGeneration,
     plan: ShufflePlan,
     maps: MapRange,
-    patience: Patience,
+    patience: RetryPolicy,
     context: TaskContext) {
   import SourceLayouts._
 
@@ -54,7 +59,7 @@ private[remote] final class SourceLayouts(
   private def ask(
       wanted: WantedSegments,
       unreachable: Map[ServiceLocation, Reason],
-      patience: Patience): Either[(Int, LostAt), Seq[SourceLayout]] =
+      patience: RetryPolicy): Either[(Int, LostAt), Seq[SourceLayout]] =
     wanted.sources(unreachable.keySet) match {
       case Left(reduceId) =>
         Left(reduceId -> LostAt(unreachable.keys.toSeq, unreachable.values.head))
@@ -89,7 +94,7 @@ private[remote] final class SourceLayouts(
   private def layoutsAt(
       service: ServiceLocation,
       partitions: Map[Int, WantedBlocks],
-      patience: Patience): Future[Seq[PartitionLayout]] = {
+      patience: RetryPolicy): Future[Seq[PartitionLayout]] = {
     val perPartition = math.max(1, partitions.valuesIterator.map(_.size).max)
     val perRequest = math.max(1, LayoutRequest.MaxSegments / perPartition)
     implicit val sameThread: SameThread.type = SameThread
@@ -108,5 +113,5 @@ private object SourceLayouts {
   /** One for all: to look a logger up walks the stack. */
   private val log = LoggerFactory.getLogger(classOf[SourceLayouts])
 
-  private val Impatient = new Patience(0, _ => None)
+  private val Impatient = new RetryPolicy(0, _ => None)
 }

@@ -6,7 +6,7 @@ import scala.collection.mutable
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, FetchPlan, MergedChunk}
 import org.apache.spark.shuffle.lodestone.plan.{RemoteOutput, ServiceLocation, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.OwnHost
-import org.apache.spark.shuffle.lodestone.wire.{BlocksMet, LaidSegment, PartitionLayout}
+import org.apache.spark.shuffle.lodestone.wire.{SeenSegments, LaidSegment, PartitionLayout}
 import org.apache.spark.storage.ShuffleBlockId
 
 /** Blocks of one partition that a task reads, by map index the attempt that Spark accepted. */
@@ -81,7 +81,7 @@ private[remote] final class WantedSegments(
       part <- output.parts
       (reduceId, blocks) <- byPartition
     } {
-      val holders = part.holders(plan, plan.groupOf(part.version, reduceId))
+      val holders = part.servicesOf(plan, plan.groupOf(part.version, reduceId))
       val reachable = nearest(holders.filterNot(unreachable.contains))
       if (reachable.nonEmpty) {
         // Readers of several partitions share the copies.
@@ -136,7 +136,7 @@ private[remote] final class PartitionPick(
     wanted: WantedBlocks,
     chunkBytes: Long) {
   private val chunks = IndexedSeq.newBuilder[MergedChunk]
-  private val met = new BlocksMet
+  private val met = new SeenSegments
 
   /**
    * What is in one chunk is at the same services, so that another one can give all of it.

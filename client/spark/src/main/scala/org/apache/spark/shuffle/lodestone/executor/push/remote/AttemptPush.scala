@@ -16,7 +16,12 @@ import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, Reason, Remo
 import org.apache.spark.shuffle.lodestone.plan.{RemotePart, ServiceLocation, ServiceTrouble}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.plan.Stripes
-import org.apache.spark.shuffle.lodestone.transport.{Patience, SameThread, ServiceClient, TaskWait}
+import org.apache.spark.shuffle.lodestone.transport.{
+  RetryPolicy,
+  SameThread,
+  ServiceClient,
+  TaskWait
+}
 import org.apache.spark.shuffle.lodestone.wire.{Ledger, RefusedException, Status}
 
 /** One attempt of a map task; `mergeId` is Spark's. */
@@ -30,9 +35,9 @@ private[remote] final case class MapAttempt(
 private[remote] final case class PushMeans(
     client: ServiceClient,
     plans: RemotePlans,
-    patience: Patience,
-    patienceWhereCopied: Patience) {
-  def patienceWith(isCopied: Boolean): Patience = if (isCopied) patienceWhereCopied else patience
+    patience: RetryPolicy,
+    patienceWhereCopied: RetryPolicy) {
+  def patienceWith(isCopied: Boolean): RetryPolicy = if (isCopied) patienceWhereCopied else patience
 }
 
 /**
@@ -108,7 +113,7 @@ private[remote] final class AttemptPush(
 
   private def output: RemoteOutput = {
     val parts = shares.versions.map(version => RemotePart(version, shares.without(plan, version)))
-    RemoteOutput(plan.epoch, parts)
+    RemoteOutput(plan.generation, parts)
   }
 
   private def generation(epoch: Int): ShuffleGeneration =
@@ -166,7 +171,7 @@ private[remote] final class AttemptPush(
     }
 
     private def pushTo(location: ServiceLocation, isCopied: Boolean): Future[Verdict] = {
-      val push = new BatchPush(attempt, generation(sentBy.epoch), firstSegment, segments)
+      val push = new BatchPush(attempt, generation(sentBy.generation), firstSegment, segments)
       val body = this.body.slice(cut.from, cut.until)
       means.patienceWith(isCopied)(location)(() => isGoingOn)(() =>
         push(means.client, location, body)(counted())).transform {
@@ -181,7 +186,7 @@ private[remote] final class AttemptPush(
         // What an aborted attempt is refused with says nothing of the service.
         else if (!isGoingOn) Some(() => settle())
         else if (verdicts.values.exists(_ == Dropped)) Some(() => failed(GivenUp))
-        else if (sentBy.epoch != plan.epoch) Some(() => again(0))
+        else if (sentBy.generation != plan.generation) Some(() => again(0))
         else Some(conclusion())
       }
       next.foreach(_.apply())
@@ -247,7 +252,7 @@ private[remote] final class AttemptPush(
     }
 
     private def nextPlan(location: ServiceLocation, reason: Reason): Future[PlanAnswer] =
-      AttemptPush.this.nextPlan(sentBy.epoch, cut.version, location, reason)
+      AttemptPush.this.nextPlan(sentBy.generation, cut.version, location, reason)
 
     /** What throws where nobody waits for it would leave the task waiting for ever, and keep its memory. */
     private def guarded[T](act: Try[T] => Unit): Try[T] => Unit = outcome =>
@@ -278,7 +283,7 @@ private[remote] final class AttemptPush(
 
   /** False: it is of a later epoch, and what was taken in this one is lost. */
   private def adopt(next: ShufflePlan): Boolean = synchronized {
-    val isLater = next.epoch > plan.epoch
+    val isLater = next.generation > plan.generation
     val possible = !isLater || shares.isEmpty
     if (possible) {
       if (isLater) shares.clear()
@@ -290,14 +295,14 @@ private[remote] final class AttemptPush(
   private def commitAt(location: ServiceLocation, ledger: Ledger): Future[Any] = {
     val isCopied = synchronized(shares.isCovered(plan, without = Some(location)))
     means.patienceWith(isCopied)(location)(() => isGoingOn) { () =>
-      val id = generation(synchronized(plan.epoch))
+      val id = generation(synchronized(plan.generation))
       means.client.commitMap(location, id, attempt.mapIndex, attempt.mapId, ledger)
     }
   }
 
   private def notCommitted(location: ServiceLocation, cause: Throwable): Unit = {
     log.warn(s"${location.hostPort} did not commit $attempt: ${cause.getMessage}")
-    val (epoch, version) = synchronized((plan.epoch, plan.newest))
+    val (epoch, version) = synchronized((plan.generation, plan.newest))
     // Before the attempt fails, so that the next one goes elsewhere.
     awaitTask(nextPlan(epoch, version, location, PushReason.of(cause)))
     synchronized {
@@ -307,7 +312,7 @@ private[remote] final class AttemptPush(
   }
 
   private def abortAt(locations: Iterable[ServiceLocation]): Unit = {
-    val id = generation(plan.epoch)
+    val id = generation(plan.generation)
     locations.foreach { location =>
       means.client.abortMap(location, id, attempt.mapIndex, attempt.mapId).failed.foreach { cause =>
         // What it has is never read, and goes with the shuffle.

@@ -9,7 +9,7 @@ import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.shuffle.lodestone.executor.push.PushReason
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
-import org.apache.spark.shuffle.lodestone.transport.{FailureClass, Patience, SameThread}
+import org.apache.spark.shuffle.lodestone.transport.{FailureClass, RetryPolicy, SameThread}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.{PushBatchReply, Refused => RefusedReply}
 import org.apache.spark.shuffle.lodestone.wire.{RefusedException, Segment, Status}
@@ -80,7 +80,7 @@ private[remote] final class BatchPush(
         case Success(reply) =>
           taken = takenOf(reply)
           reply.statuses.lift(taken).filter(status =>
-            Patience.passes(FailureClass.of(status))) match {
+            RetryPolicy.isTransient(FailureClass.of(status))) match {
             case Some(passing) =>
               Failure(new RefusedException(RefusedReply(passing, reply.incarnation, "")))
             case None => Success(reply)

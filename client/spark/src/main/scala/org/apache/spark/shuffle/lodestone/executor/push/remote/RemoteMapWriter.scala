@@ -90,7 +90,7 @@ private[remote] final class RemoteMapWriter[K, V](
     metrics.incRecordsWritten(records)
     context.taskMetrics().incPeakExecutionMemory(collector.peakBytes)
     val attempt = push.attempt
-    val id = ShuffleGeneration(attempt.shuffleId, output.epoch)
+    val id = ShuffleGeneration(attempt.shuffleId, output.generation)
     val counts =
       PushCounts(segments.segments.toLong, bytes, push.requestCount, Map.empty)
     pushed(MapPushed(id, attempt.mapIndex, attempt.mapId, counts))

@@ -7,9 +7,9 @@ import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, DriverQuestion, RemotePlans}
-import org.apache.spark.shuffle.lodestone.executor.link.StageRun
+import org.apache.spark.shuffle.lodestone.executor.link.StageAttempt
 import org.apache.spark.shuffle.lodestone.plan.{LodestoneHandle, NoPlan, ShufflePlan}
-import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
+import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 
 /** The writing side of remote shuffles on one executor. */
 private[lodestone] final class RemoteWrites(
@@ -17,11 +17,11 @@ private[lodestone] final class RemoteWrites(
     client: ServiceClient,
     driver: DriverLink,
     plans: RemotePlans,
-    patience: Patience) {
+    patience: RetryPolicy) {
   import RemoteWrites._
 
   private val means =
-    PushMeans(client, plans, patience, Patience.whereCopied(conf, client))
+    PushMeans(client, plans, patience, RetryPolicy.whenReplicated(conf, client))
   private val bodies = new Bodies(conf.pushBatchSizeBytes.toInt, conf.pushMemoryBytes)
 
   /** None: the map task keeps its output. */
@@ -32,7 +32,7 @@ private[lodestone] final class RemoteWrites(
       metrics: ShuffleWriteMetricsReporter): Option[ShuffleWriter[K, V]] = {
     val mergeId = handle.dependency.shuffleMergeId
     val attempt = MapAttempt(handle.shuffleId, mergeId, context.partitionId(), mapId)
-    val run = StageRun(context.stageId(), context.stageAttemptNumber())
+    val run = StageAttempt(context.stageId(), context.stageAttemptNumber())
     val alive = () => context.killTaskIfInterrupted()
     planFor(attempt, run, alive).map { plan =>
       val push = new AttemptPush(attempt, plan, means, alive)
@@ -42,7 +42,7 @@ private[lodestone] final class RemoteWrites(
 
   private def planFor(
       attempt: MapAttempt,
-      run: StageRun,
+      run: StageAttempt,
       alive: () => Unit): Option[ShufflePlan] = {
     val answer = DriverQuestion(s"where $attempt pushes to", alive) {
       plans.toPush(attempt.shuffleId, attempt.mergeId, run)

@@ -12,7 +12,7 @@ import org.apache.spark.{TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.plan.{OutputsLost, Reason, RemoteOutput, RemotePart}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
-import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
+import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, MapRange}
 import org.apache.spark.storage.ShuffleBlockId
 
@@ -45,7 +45,7 @@ final class KilledReaderSuite {
     val context = TaskContext.empty()
     val client = new ServiceClient(Application("app", -1), 1000)
     // Killed after the first attempt, so that the second one, which comes soon, is the last.
-    val patience = new Patience(
+    val patience = new RetryPolicy(
       60000,
       { _ =>
         context.markInterrupted("scripted")

@@ -16,7 +16,7 @@ import org.apache.spark.shuffle.lodestone.executor.fetch.{MergedPartition, Merge
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ReadTally, Substitutes}
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
-import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
+import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, BlockSequence, Crc32c, FetchSegments}
 import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Refused}
 import org.apache.spark.shuffle.lodestone.wire.{SegmentLayout, SegmentLayoutReply, SegmentRun}
@@ -69,7 +69,7 @@ final class RemoteRescueSuite {
     }
     val plan = ShufflePlan(0, 1, services.size, Array(at.toArray))
     val rescue =
-      new RemoteRescue(client, generation, plan, new Patience(30000, client.downSinceNs))
+      new RemoteRescue(client, generation, plan, new RetryPolicy(30000, client.downSinceNs))
     val chunk = MergedChunk(at.head, 0, Array(SegmentRun(7, 1)), Array(written))
     val partitions = Seq(MergedPartition(0, Vector(Portion(Vector(chunk)))))
     val told = new LinkedBlockingQueue[String]()

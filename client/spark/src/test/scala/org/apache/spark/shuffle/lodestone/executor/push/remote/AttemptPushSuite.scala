@@ -19,7 +19,7 @@ import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
 import org.apache.spark.shuffle.lodestone.executor.push.{BodyMemory, ByteBudget}
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, PlanAnswer, ShuffleGeneration, ShufflePlan}
-import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
+import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
 
 /** A map task that pushes when things go wrong: it ends, one way or the other. */
@@ -49,7 +49,7 @@ final class AttemptPushSuite {
     val free = new CountDownLatch(1)
     val client = new ServiceClient(Application("app", -1), 1000)
     try {
-      val once = new Patience(0, _ => None)
+      val once = new RetryPolicy(0, _ => None)
       val means = PushMeans(client, new RemotePlans(new Driver(answer)), once, once)
       val push = new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, () => ())
       val task = Future {
@@ -72,7 +72,7 @@ final class AttemptPushSuite {
   }
 
   @Test def `a bug in what nobody waits for ends the task with it`(): Unit = {
-    val broken = plan.copy(epoch = 1, versions = null)
+    val broken = plan.copy(generation = 1, versions = null)
     val ended = pushing(Future.successful(broken))
     assertEquals(classOf[SparkException], ended.getClass)
     assertEquals(classOf[NullPointerException], ended.getCause.getClass)
@@ -91,7 +91,7 @@ final class AttemptPushSuite {
         told.incrementAndGet()
         Future.failed(new IllegalStateException("scripted"))
       }))
-      val patience = new Patience(10000, _ => None)
+      val patience = new RetryPolicy(10000, _ => None)
       val means = PushMeans(client, plans, patience, patience)
       val at = plan.copy(versions = Array(Array(service)))
       val push = new AttemptPush(MapAttempt(3, 0, 0, 100), at, means, () => ())

@@ -19,7 +19,7 @@ import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, LodestoneHandle, NoPlan, PlanAnswer}
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ShufflePlan}
-import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
+import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.Application
 
 /** Where a map task's output goes, by what the driver says: an executor that keeps one may not leave. */
@@ -53,7 +53,7 @@ final class RemoteWritesSuite {
       val handle = new LodestoneHandle(inner, maps = 2, app, isRemote = true)
       val memory = new TaskMemoryManager(UnifiedMemoryManager(new SparkConf(false), 1), 0)
       val context = new TaskContextImpl(0, 0, 0, 7, 0, 2, memory, new Properties, null)
-      val patience = new Patience(0, _ => None)
+      val patience = new RetryPolicy(0, _ => None)
       val writes = new RemoteWrites(conf, client, driver, new RemotePlans(driver), patience)
       val found = writes.writer[Int, Int](
         handle,

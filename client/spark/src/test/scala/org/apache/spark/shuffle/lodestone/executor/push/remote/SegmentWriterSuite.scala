@@ -20,7 +20,7 @@ import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
 import org.apache.spark.shuffle.lodestone.executor.push.BodyMemory
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, PlanAnswer, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
-import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
+import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, MapRange, ShuffleMode}
 
 /** Rounds of segments, as two real daemons show them: the first one has the partitions 0 to 4. */
@@ -54,7 +54,7 @@ final class SegmentWriterSuite {
       services: Seq[ServiceLocation],
       alive: () => Unit,
       partitions: Int = 10): AttemptPush = {
-    val patience = new Patience(10000, _ => None)
+    val patience = new RetryPolicy(10000, _ => None)
     val means = PushMeans(client, new RemotePlans(new Driver), patience, patience)
     val plan = ShufflePlan(0, partitions, replicas = 1, Array(services.toArray))
     new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, alive)

@@ -18,7 +18,7 @@ import org.apache.spark.serializer.{JavaSerializer, SerializerManager}
 import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
 import org.apache.spark.shuffle.lodestone.executor.push.PushTarget
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
-import org.apache.spark.shuffle.lodestone.transport.{Patience, ServiceClient}
+import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, Status}
 
 /** Records in streams that stay open: what becomes of the streams, and of the bytes that they give. */
@@ -38,7 +38,7 @@ final class StreamedRecordsSuite {
   private val memory = new TaskMemoryManager(UnifiedMemoryManager(conf, 1), 0)
   private val segments = {
     val plan = ShufflePlan(0, partitions, replicas = 1, Array(Array(target.location)))
-    val once = new Patience(0, _ => None)
+    val once = new RetryPolicy(0, _ => None)
     // No service fails, so nobody asks for another plan.
     val means = PushMeans(client, new RemotePlans(null), once, once)
     val alive = () => if (isKilled) throw new TaskKilledException("scripted")

@@ -24,7 +24,7 @@ import org.apache.spark.shuffle.lodestone.executor.push.remote.{AttemptPush, Bod
 import org.apache.spark.shuffle.lodestone.executor.push.remote.{PushMeans, RemoteMapWriter}
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, PlanAnswer, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
-import org.apache.spark.shuffle.lodestone.transport.{FlakyProxy, Patience, ServiceClient}
+import org.apache.spark.shuffle.lodestone.transport.{FlakyProxy, RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
 
 /** The writer of map outputs that services keep, with a real one, and connections that break at any byte. */
@@ -86,7 +86,7 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
     val which = task.which
     val plan =
       ShufflePlan(0, which.partitions, replicas = 1, Array(Array(network.service)))
-    val patience = new Patience(20000, _ => None)
+    val patience = new RetryPolicy(20000, _ => None)
     val means = PushMeans(network.client, new RemotePlans(NoOther), patience, patience)
     val attempt = MapAttempt(task.dependency.shuffleId, 0, 0, which.seed)
     val alive = () => task.context.killTaskIfInterrupted()

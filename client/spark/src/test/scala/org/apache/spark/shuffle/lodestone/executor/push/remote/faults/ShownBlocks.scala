@@ -13,8 +13,13 @@ import org.apache.spark.{ShuffleDependency, SparkEnv}
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.{ChunkReceiver, DamagedChunkException}
-import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, WantedChunk}
-import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, BlocksMet, ChunkPlaces, LaidSegment}
+import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, SizedChunk}
+import org.apache.spark.shuffle.lodestone.wire.{
+  BlockSequence,
+  SeenSegments,
+  WantedChunk,
+  LaidSegment
+}
 import org.apache.spark.shuffle.lodestone.wire.{MapRange, SegmentRun}
 import org.apache.spark.storage.ShuffleBlockId
 
@@ -55,7 +60,7 @@ private[remote] final class ShownBlocks(
       BlockSequence.numberOf(segment.sequence)
     }
     assertTrue(segments.forall(_._2.mapId == mapId), s"an attempt that was not committed, $story")
-    val met = new BlocksMet
+    val met = new SeenSegments
     segments.foreach { case (_, segment) => met.add(segment) }
     assertTrue(segments.isEmpty || met.isWhole(0), s"segments of $reduceId are missing, $story")
     segments.iterator.flatMap { case (place, segment) =>
@@ -95,7 +100,7 @@ private[remote] final class ShownBlocks(
       override def failed(i: Int, cause: Throwable): Unit = over.countDown()
     }
     val chunks = wanted.map { case (reduceId, place, segment) =>
-      WantedChunk(ChunkPlaces(reduceId, Array(SegmentRun(place, 1))), segment.length.toLong)
+      SizedChunk(WantedChunk(reduceId, Array(SegmentRun(place, 1))), segment.length.toLong)
     }
     client.fetchChunks(service, id, chunks.toArray, receiver)
     assertTrue(over.await(60, TimeUnit.SECONDS), s"chunks did not come, $story")
