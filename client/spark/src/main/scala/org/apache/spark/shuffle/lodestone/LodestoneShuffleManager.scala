@@ -7,17 +7,13 @@ import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Mode, ServiceSource}
 import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
 import org.apache.spark.shuffle.lodestone.executor.embedded.HostService
-import org.apache.spark.shuffle.lodestone.executor.fetch.{LocalReads, MergedReads, ReadRange}
-import org.apache.spark.shuffle.lodestone.executor.fetch.WrittenRecords
+import org.apache.spark.shuffle.lodestone.executor.fetch._
 import org.apache.spark.shuffle.lodestone.executor.fetch.remote.RemoteReads
 import org.apache.spark.shuffle.lodestone.executor.link.{RemotePlans, RpcDriverLink}
-import org.apache.spark.shuffle.lodestone.executor.push.{BlockPusher, CommittingShuffleWriter}
-import org.apache.spark.shuffle.lodestone.executor.push.{CountingShuffleWriter, DiskProbe}
-import org.apache.spark.shuffle.lodestone.executor.push.{DiskSpeed, MapOutput}
+import org.apache.spark.shuffle.lodestone.executor.push._
 import org.apache.spark.shuffle.lodestone.executor.push.records.{MapWriters, RecordCounts}
 import org.apache.spark.shuffle.lodestone.executor.push.remote.RemoteWrites
-import org.apache.spark.shuffle.lodestone.plan.{LocalHandle, LodestoneHandle, MapCounted, OwnHandle}
-import org.apache.spark.shuffle.lodestone.plan.{RemoteDefaults, ShuffleGeneration, SparkHandle}
+import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SortShuffleManager}
@@ -83,7 +79,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     case plain => sparksWriter(SparkHandle.checked(plain), mapId, context, metrics)
   }
 
-  /** Returns one of Spark's writers, for outputs whose numbers of records nobody reports. */
+  /** Returns one of Spark's writers, for outputs whose numbers of records are not reported. */
   private def sparksWriter[K, V](
       handle: ShuffleHandle,
       mapId: Long,

@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.config
 
 import java.util.concurrent.ThreadFactory
 
-/** Daemon threads, which keep no JVM alive. Their names show up in a thread dump as ours. */
+/** Creates daemon threads, which do not keep the JVM alive. Their names begin with `lodestone`. */
 private[lodestone] object DaemonThreads {
 
   def named(name: String): ThreadFactory = task => {

@@ -82,7 +82,7 @@ private[spark] final class LodestoneConf private (conf: SparkConf) {
   val requestTimeoutMs: Long = conf.get(RequestTimeout)
   val leaseTtlMs: Long = conf.get(LeaseTtl)
 
-  /** None: the daemon decides. YARN kills a container whose processes together take too much. */
+  /** None if the daemon decides. YARN kills a container whose processes together take too much. */
   val embeddedMemoryBytes: Option[Long] = conf.get(EmbeddedMemory).orElse {
     Some(ContainedDaemonBytes).filter(_ => conf.get("spark.master", "") == "yarn")
   }
@@ -196,7 +196,6 @@ private[spark] object LodestoneConf {
       "executor's host.")
     .typed("", "a path, or unset")(value => Some(Some(value).filter(_.nonEmpty)))
 
-  /** All entries above. */
   val keys: Seq[ConfigEntry[_]] = defined.toList
 
   /** Reads and checks all settings; an error names the key and says what to write instead. */

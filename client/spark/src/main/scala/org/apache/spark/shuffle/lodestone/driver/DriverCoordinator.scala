@@ -10,31 +10,21 @@ import scala.concurrent.duration.{Duration, MILLISECONDS}
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.{
-  MapOutputTrackerMaster,
-  ShuffleDependency,
-  SparkConf,
-  SparkContext,
-  SparkEnv
-}
+import org.apache.spark.{MapOutputTrackerMaster, ShuffleDependency, SparkConf, SparkContext}
+import org.apache.spark.SparkEnv
 import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Mode, ServiceSource}
 import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
-import org.apache.spark.shuffle.lodestone.driver.loss.{Departures, FailedAttempts, LossClaims}
-import org.apache.spark.shuffle.lodestone.driver.loss.{LostOutputs, MapTaskEnds}
-import org.apache.spark.shuffle.lodestone.driver.plans.{MergeChoice, Planner, Readers, Shuffle}
-import org.apache.spark.shuffle.lodestone.driver.plans.Shuffles
+import org.apache.spark.shuffle.lodestone.driver.loss._
+import org.apache.spark.shuffle.lodestone.driver.plans._
 import org.apache.spark.shuffle.lodestone.driver.report.{DriverMetrics, DriverReport, ReportJson}
-import org.apache.spark.shuffle.lodestone.driver.services.{AddressSource, DnsAddresses}
-import org.apache.spark.shuffle.lodestone.driver.services.{EmbeddedHosts, LeaseKeeper}
+import org.apache.spark.shuffle.lodestone.driver.services._
 import org.apache.spark.shuffle.lodestone.driver.services.{
   ListedAddresses,
   Lookups,
   ServiceRegistrar
 }
-import org.apache.spark.shuffle.lodestone.driver.services.{Removals, ReportSender, Reported}
-import org.apache.spark.shuffle.lodestone.driver.services.{Service, ServiceDirectory}
 import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, Reason, ShuffleEligibility}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
@@ -76,14 +66,14 @@ private[spark] final class DriverCoordinator private (
       loop)
   private val shuffles = new Shuffles(claims.forget, removals, report)
   private val choice = new MergeChoice(settings)
-  private val registration = new ServiceRegistrar(directory, leases, client, loop)
+  private val registrar = new ServiceRegistrar(directory, leases, client, loop)
   private val readers = new Readers(settings, shuffles, removals, report, loop)
   private val planner =
     new Planner(
       shuffles,
       choice,
       directory,
-      registration,
+      registrar,
       removals,
       readers,
       report,
@@ -91,8 +81,8 @@ private[spark] final class DriverCoordinator private (
       loop)
   private val outputs =
     new LostOutputs(shuffles, claims, directory, report, () => tracker, killTask)
-  private val departures: Departures =
-    new Departures(shuffles, outputs, directory, client, removals, loop)
+  private val drainedServices: DrainedServices =
+    new DrainedServices(shuffles, outputs, directory, client, removals, loop)
   private val taskEnds =
     new MapTaskEnds(new FailedAttempts(shuffles, client, () => tracker, loop), loop)
   private val endpoint = env.rpcEnv.setupEndpoint(
@@ -114,10 +104,9 @@ private[spark] final class DriverCoordinator private (
 
   private def heardOf(service: Service): Unit = {
     removals.heardOf(service.location)
-    if (service.load.exists(_.leaving)) departures.leaves(service)
+    if (service.load.exists(_.draining)) drainedServices.drained(service)
   }
 
-  /** The report at the end of the application. */
   @volatile private var lastReport: Option[String] = None
 
   /** True if shuffles that are not left to Spark are remote, false if they may be merged. */
@@ -212,14 +201,14 @@ private[spark] final class DriverCoordinator private (
     if (lastReport.isDefined) Future.unit else reached.future
   }
 
-  /** Whether map tasks or readers of the shuffle wait, or map tasks push. */
+  /** True if map tasks or readers of the shuffle wait, or map tasks push. */
   private def isOpen(shuffle: Shuffle): Boolean =
     shuffle.isPlanning ||
       (shuffle.keepsOriginals && shuffle.pushes.areOpen(shuffle.isPlanned))
 
   /** Kills a task as the UI does, so that Spark does not count its end as a failure. */
-  private def killTask(taskId: Long, why: String): Unit =
-    SparkContext.getActive.foreach(_.killTaskAttempt(taskId, interruptThread = false, why))
+  private def killTask(taskId: Long, reason: String): Unit =
+    SparkContext.getActive.foreach(_.killTaskAttempt(taskId, interruptThread = false, reason))
 
   private def tracker: MapOutputTrackerMaster =
     env.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
@@ -262,13 +251,11 @@ private[spark] object DriverCoordinator {
   private val QuietMs = 300L
   private val NeverSeen = -1L
 
-  /** They make about 80 KB. A service has a small part of its memory for all reports. */
+  /** About 80 KB. A service has a small part of its memory for all reports. */
   private val MaxShufflesReported = 200
 
   /** True if Lodestone writes the map outputs of a shuffle that has this reason. */
   def isWrittenHere(reason: Reason): Boolean = reason == Reason.FewBlocks
-
-  /** Creates the driver side. [[SparkEnv]] must exist. */
   def apply(
       conf: SparkConf,
       listeners: LiveListenerBus,

@@ -9,9 +9,7 @@ import org.apache.spark.shuffle.lodestone.driver.loss.LostOutputs
 import org.apache.spark.shuffle.lodestone.driver.plans.{Planner, Readers}
 import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
 import org.apache.spark.shuffle.lodestone.driver.services.{EmbeddedHosts, ServiceDirectory}
-import org.apache.spark.shuffle.lodestone.plan.{DistrustMerged, GetCounts, GetReadPlan, GetPlan}
-import org.apache.spark.shuffle.lodestone.plan.{MapCounted, MapPushed, NoPlan, OutputsLost, Reason}
-import org.apache.spark.shuffle.lodestone.plan.{ServiceFound, ServiceMissing, TaskRead}
+import org.apache.spark.shuffle.lodestone.plan._
 
 /** Receives the messages of executors and makes an event of the loop of each. */
 private[driver] final class DriverEndpoint(

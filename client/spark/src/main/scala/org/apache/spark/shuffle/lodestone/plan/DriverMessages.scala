@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.plan
 
+import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.plan.counts.PackedLongs
+import org.apache.spark.shuffle.lodestone.wire.LaidSegment
 
-/** What executors and the driver endpoint say to each other over Spark's RPC. */
+/** A message between executors and the driver endpoint, over Spark's RPC. */
 private[spark] sealed trait DriverMessage extends Serializable
 
 private[lodestone] object DriverMessage {
-
-  /** The name by which executors find the driver's endpoint. */
   val Endpoint = "lodestone"
 }
 
-/** One generation of one shuffle: `dep.shuffleId`, `dep.shuffleMergeId`. */
+/** One generation of one shuffle. In the modes merge and auto `number` is `dep.shuffleMergeId`. */
 private[spark] final case class ShuffleGeneration(shuffleId: Int, number: Int) {
   override def toString: String = s"shuffle $shuffleId (generation $number)"
 }
@@ -21,13 +21,13 @@ private[spark] final case class ShuffleGeneration(shuffleId: Int, number: Int) {
 private[spark] final case class ServiceFound(executorId: String, host: String, hostPort: String)
     extends DriverMessage
 
-/** One-way: no service could be found or started on this executor's host, and why. */
-private[spark] final case class ServiceMissing(executorId: String, host: String, why: String)
+/** One-way: no service was found or could be started on this executor's host. */
+private[spark] final case class ServiceMissing(executorId: String, host: String, cause: String)
     extends DriverMessage
 
 /**
- * What one executor has seen of a shuffle's map outputs so far: `blocks` that are not empty, and
- * their bytes. `diskReadMicros`: what a small read at random from its local disk takes, -1 unknown.
+ * The map outputs of a shuffle on one executor so far: `blocks` that are not empty, and their
+ * bytes. `diskReadMicros` is the time of a small random read of its local disk, or -1 if unknown.
  */
 private[spark] final case class MapSample(
     maps: Int,
@@ -35,30 +35,30 @@ private[spark] final case class MapSample(
     bytes: Long,
     diskReadMicros: Long)
     extends Serializable {
-
-  /** With one more map output, of these lengths. */
   def and(lengths: Array[Long]): MapSample =
     copy(maps = maps + 1, blocks = blocks + lengths.count(_ > 0), bytes = bytes + lengths.sum)
 
-  /** What so many maps have, if they are like these. */
   def bytesOf(numMaps: Int): Long = if (maps == 0) 0 else bytes / maps * numMaps
 }
 
 private[lodestone] object MapSample {
 
-  /** A disk with slower reads is slow: ten times a solid disk's, less than half of a seek. */
+  /**
+   * A disk with slower reads counts as slow: ten times the read time of a solid disk, less than
+   * half of a seek.
+   */
   val SlowMicros = 2000L
 }
 
 /**
- * Ask: where do the map tasks of this shuffle push? Answer: [[PlanAnswer]].
+ * Asks where the map tasks of this shuffle push. The answer is a [[PlanAnswer]].
  *
  * @param shuffleMergeId
- *   Spark's `shuffleMergeId`: a higher one than before says that all maps are run again
+ *   Spark's number: it grows when Spark runs all maps again
  * @param sample
- *   map outputs of an executor that keeps them; the driver decides by them whether merging gains
+ *   map outputs of an executor that keeps them; by them the driver decides whether merging gains
  * @param trouble
- *   why the plan that the executor has is of no use any more
+ *   the reason why the executor cannot use its plan any more
  */
 private[spark] final case class GetPlan(
     shuffleId: Int,
@@ -68,8 +68,8 @@ private[spark] final case class GetPlan(
     extends DriverMessage
 
 /**
- * Ask: where are map outputs read from? Answer: [[PlanAnswer]]. If executors keep the outputs, it
- * comes when all pushes are over, or after `spark.lodestone.push.timeout`.
+ * Asks where readers find map outputs. The answer is a [[PlanAnswer]]. If executors keep the
+ * outputs, it comes when all pushes are over, or after `spark.lodestone.push.timeout`.
  */
 private[spark] final case class GetReadPlan(shuffleId: Int, generation: Int) extends DriverMessage
 
@@ -82,8 +82,9 @@ private[spark] final case class MapPushed(
     extends DriverMessage
 
 /**
- * Ask (true = noted): merged data proved wrong in the middle of a read; later attempts must take
- * originals, of the whole shuffle: a stage has few attempts, and a wrong partition seldom is alone.
+ * Reports that merged data proved wrong in the middle of a read. Then later attempts take the
+ * originals of the whole shuffle: a stage has few attempts, and a wrong partition is seldom alone.
+ * The answer is true if the driver recorded it.
  */
 private[spark] final case class DistrustMerged(
     generation: ShuffleGeneration,
@@ -96,8 +97,8 @@ private[spark] final case class TaskRead(generation: ShuffleGeneration, counts: 
     extends DriverMessage
 
 /**
- * One-way: how many records a map attempt has written for each partition. It is sent by the task, once
- * its output is committed: when a reader runs, the driver knows it.
+ * One-way: the numbers of records that a map attempt wrote, by partition. The task sends it after
+ * its output is committed, so the driver has it before a reader runs.
  */
 private[spark] final case class MapCounted(
     shuffleId: Int,
@@ -106,7 +107,7 @@ private[spark] final case class MapCounted(
     records: PackedLongs)
     extends DriverMessage
 
-/** Ask: how many records have these maps written for these partitions? Answer: [[CountedMaps]]. */
+/** Asks for the numbers of records of these maps and partitions. The answer is [[CountedMaps]]. */
 private[spark] final case class GetCounts(
     shuffleId: Int,
     startMapIndex: Int,
@@ -116,8 +117,9 @@ private[spark] final case class GetCounts(
     extends DriverMessage
 
 /**
- * What map attempts, whether Spark accepted them or not, told of the partitions from `startPartition` to
- * before `endPartition`: `records` has a row for each of `mapIds`.
+ * The numbers of records that map attempts reported for the partitions from `startPartition` to
+ * before `endPartition`: `records` has a row for each of `mapIds`. Spark may have accepted an
+ * attempt or not.
  *
  * @param nextMapIndex
  *   the map from which to ask again, if this is not all
@@ -130,7 +132,9 @@ private[spark] final case class CountedMaps(
     records: PackedLongs)
     extends DriverMessage {
 
-  /** Of a row, from one partition to before another one, which are all here. */
+  /**
+   * Returns the sum over the partitions from `from` to before `until`, which must be in the row.
+   */
   def in(row: Int, from: Int, until: Int): Long = {
     val rowStart = row * (endPartition - startPartition)
     var sum = 0L
@@ -171,7 +175,7 @@ private[spark] final case class ReadCounts(
     originals: Long,
     fallbacks: Map[String, Long])
 
-/** A service takes nothing more of an executor that knew the shuffle's plan so far; `code`: why. */
+/** A service takes no more data from an executor that knows this version of the plan. */
 private[spark] final case class ServiceTrouble(
     generation: Int,
     version: Int,
@@ -180,18 +184,18 @@ private[spark] final case class ServiceTrouble(
     extends Serializable
 
 /**
- * Ask: a task of this executor cannot read map outputs of this generation, because of these services. Answer:
- * true if they are lost, and were forgotten before it came; false if they are where they were, as far as
- * the driver can tell, so that another executor may be able to read them.
+ * Reports that a task of this executor cannot read map outputs of this generation, because of these
+ * services. The answer is true if the outputs are lost; Spark has forgotten them then. It is false
+ * if the driver finds them, so that another executor may be able to read them.
  *
  * @param taskId
- *   Spark's of the task attempt, which the driver has killed where the outputs are there
+ *   Spark's id of the task attempt, which the driver kills if the outputs exist
  * @param missing
  *   a block that these services do not show, though they show others
  * @param damaged
  *   a segment that came from them with other bytes than the map tasks wrote
  * @param isOfBarrier
- *   its stage is a barrier stage, all tasks of which are run again with it
+ *   true for a barrier stage, of which Spark runs all tasks again
  */
 private[spark] final case class OutputsLost(
     shuffleId: Int,
@@ -209,11 +213,11 @@ private[spark] final case class OutputsLost(
 /** One block of a map attempt that Spark accepted. */
 private[spark] final case class MissingBlock(mapIndex: Int, mapId: Long, reduceId: Int)
 
-/** What the driver answers to [[GetPlan]] and [[GetReadPlan]]. */
+/** The answer to [[GetPlan]] and [[GetReadPlan]]. */
 private[spark] sealed trait PlanAnswer extends DriverMessage
 
 /**
- * There is no plan. `code` is a [[org.apache.spark.shuffle.lodestone.Reason]].
+ * There is no plan, for the [[Reason]] with this code.
  *
  * @param forNow
  *   other map outputs may show that merging gains: ask again when more are known
@@ -227,15 +231,14 @@ private[spark] object NoPlan {
 }
 
 /**
- * Where a shuffle is pushed to, and read from. `versions` grows when a service can take no more; `generation`,
- * which services know as the merge id, when all maps are run again. In each version a partition belongs
- * to as many neighbours in the list as there are `replicas`.
+ * The services of one generation of a shuffle. `versions` grows when a service can take no more. In
+ * each version a partition belongs to as many neighbours in the list as there are `replicas`.
  *
  * @param maxBlockBytes
  *   blocks above this size are not pushed, if executors keep the map outputs
  * @param distrusted
- *   merged data proved wrong, for the reason with this code: originals are read, and services are asked
- *   for nothing but the numbers of records, by which the originals are checked
+ *   the code of the reason why merged data proved wrong: readers take originals, and ask services
+ *   only for numbers of records, to check the originals
  */
 private[spark] final case class ShufflePlan(
     generation: Int,
@@ -246,10 +249,9 @@ private[spark] final case class ShufflePlan(
     distrusted: Option[String] = None)
     extends PlanAnswer {
 
-  /** Services of the version that is pushed to. */
+  /** The services of the newest version, to which map tasks push. */
   def services: Array[ServiceLocation] = versions.last
 
-  /** The version that is pushed to. */
   def newest: Int = versions.length - 1
 
   @transient private lazy val allStripes: Array[Stripes] =
@@ -257,10 +259,9 @@ private[spark] final case class ShufflePlan(
 
   def stripes(version: Int): Stripes = allStripes(version)
 
-  /** Partitions of one group belong to the same services: the index of its first one. */
+  /** The group of a partition: the index of the first service of its partitions. */
   def groupOf(version: Int, reduceId: Int): Int = stripes(version).groupOf(reduceId)
 
-  /** Indexes into the version's services. */
   def indexesOf(version: Int, group: Int): Seq[Int] = {
     val count = versions(version).length
     (0 until math.min(replicas, count)).map(i => (group + i) % count)
@@ -269,7 +270,29 @@ private[spark] final case class ShufflePlan(
   def servicesOf(version: Int, group: Int): Seq[ServiceLocation] =
     indexesOf(version, group).map(versions(version)(_))
 
-  /** All that may have something of the partition, by whichever version it was pushed. */
+  /** Every service that may have segments of the partition, in any version. */
   def servicesOf(reduceId: Int): Seq[ServiceLocation] =
     versions.indices.flatMap(version => servicesOf(version, groupOf(version, reduceId))).distinct
+}
+
+/** The name of a segment, without the rest of the layout, which may be damaged too. */
+private[spark] final case class DamagedSegment(
+    reduceId: Int,
+    mapIndex: Int,
+    mapId: Long,
+    sequence: Int) {
+
+  def names(laid: LaidSegment): Boolean =
+    laid.mapIndex == mapIndex && laid.mapId == mapId && laid.sequence == sequence
+}
+
+private[spark] object DamagedSegment {
+  def of(reduceId: Int, laid: LaidSegment): DamagedSegment =
+    DamagedSegment(reduceId, laid.mapIndex, laid.mapId, laid.sequence)
+}
+
+/** A service: the address of a daemon and its incarnation. */
+private[spark] final case class ServiceLocation(host: String, port: Int, incarnation: Long) {
+  def address: HostPort = HostPort(host, port)
+  def hostPort: String = address.toString
 }

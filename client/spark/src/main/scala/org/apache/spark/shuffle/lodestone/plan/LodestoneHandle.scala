@@ -39,7 +39,7 @@ private[spark] final class LodestoneHandle[K, V, C](
 private[spark] final class LocalHandle[K, V, C](sparks: BaseShuffleHandle[K, V, C], maps: Int)
     extends OwnHandle[K, V, C](sparks, maps)
 
-/** Handles of shuffles that Lodestone neither writes nor reads. */
+/** Checks handles of shuffles that Lodestone neither writes nor reads. */
 private[lodestone] object SparkHandle {
   private val known: Set[Class[_]] = Set(
     classOf[BaseShuffleHandle[_, _, _]],

@@ -4,9 +4,11 @@ package org.apache.spark.shuffle.lodestone.plan
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.SparkConf
+import org.apache.spark.shuffle.api.ShuffleDriverComponents
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.sort.io.{LocalDiskShuffleDataIO, LocalDiskShuffleDriverComponents}
 
-/** What mode remote wants of Spark's own settings, where the user did not set them. */
+/** The values of Spark's settings in mode remote, unless the user sets them. */
 private[lodestone] object RemoteDefaults {
   val IoPlugin = "spark.shuffle.sort.io.plugin.class"
 
@@ -14,22 +16,34 @@ private[lodestone] object RemoteDefaults {
 
   private val settings = Seq(
     IoPlugin -> classOf[RemoteShuffleDataIO].getName,
-    // Executors need not stay because of what they wrote.
+    // Executors need not stay because of their map outputs.
     "spark.dynamicAllocation.shuffleTracking.enabled" -> "false",
-    // A join that became a broadcast would read whole map outputs, to read where they were written:
-    // there is no such place, and each task would have a small request for each partition instead.
+    // A join that became a broadcast would read whole map outputs where they were written. In mode
+    // remote no such host exists, and each task would send a small request for each partition.
     "spark.sql.adaptive.localShuffleReader.enabled" -> "false")
 
   /**
-   * On the driver, before Spark reads them. Where the configuration alone says that every shuffle is
-   * left to Spark, outputs are on executors after all, and Spark must go on looking after them.
+   * Sets the values on the driver before Spark reads them. If the configuration alone leaves every
+   * shuffle to Spark, executors keep the outputs, and Spark must protect these as usual.
    */
   def apply(conf: SparkConf): Unit = ShuffleEligibility.remoteObstacle(conf) match {
     case None => settings.foreach { case (key, value) => conf.setIfMissing(key, value) }
     case Some(reason) =>
       log.warn(
-        s"${LodestoneConf.ModeKey.key} is remote, and yet no shuffle of this application " +
-          s"will be: ${reason.sentence} ($reason). Executors keep their map outputs, " +
-          "as they do without Lodestone.")
+        s"${LodestoneConf.ModeKey.key} is remote, but no shuffle of this application can be " +
+          s"remote: ${reason.sentence} ($reason). Executors keep their map outputs, as they do " +
+          "without Lodestone.")
+  }
+}
+
+/**
+ * Lets Spark's scheduler know that map outputs survive their executors. If an executor is lost, it
+ * does not run finished maps again, and it keeps no executor because of its outputs. A few outputs
+ * may be on executors' disks. If a reader does not find one, Spark runs its map again.
+ */
+private[spark] final class RemoteShuffleDataIO(conf: SparkConf)
+    extends LocalDiskShuffleDataIO(conf) {
+  override def driver(): ShuffleDriverComponents = new LocalDiskShuffleDriverComponents {
+    override def supportsReliableStorage(): Boolean = true
   }
 }

@@ -8,13 +8,13 @@ import org.apache.spark.storage.BlockManagerId
 import org.apache.spark.util.Utils
 
 /**
- * Where the output of a committed map attempt is. It travels in Spark's `MapStatus`, in the place of the
- * executor that wrote it: so it reaches readers exactly for the attempts that Spark accepted, and no
- * output is forgotten because an executor went away.
+ * The services of the output of a committed map attempt. Spark's `MapStatus` carries it in place of
+ * the executor. So readers get it exactly for the attempts that Spark accepted, and Spark forgets
+ * no output because of a lost executor.
  *
- * Each shuffle has such an executor of its own, and on a cluster such a host. Who reads blocks by their
- * locations and not through this plugin fails there; Spark then forgets all that is at the executor, in
- * all shuffles, and what it forgets must be of the one shuffle that was read so.
+ * Each shuffle has an executor name of its own, and on a cluster a host name of its own. A reader
+ * that fetches blocks by their locations, and not through this plugin, fails. Spark then forgets
+ * all outputs at the executor. These must belong to this shuffle only.
  */
 private[lodestone] final case class RemoteOutput(generation: Int, parts: Seq[RemotePart]) {
   import RemoteOutput._
@@ -26,12 +26,12 @@ private[lodestone] final case class RemoteOutput(generation: Int, parts: Seq[Rem
 }
 
 /**
- * What was pushed by one version of the plan: each service of a group has all of it, but those whose
- * indexes are in `without`, which have none.
+ * The pushes by one version of the plan. Each service of a group has all of them, except those
+ * whose indexes are in `without`, which have none.
  */
 private[lodestone] final case class RemotePart(version: Int, without: Seq[Int]) {
 
-  /** Services that have all of what is in it for a group of partitions; none if that is nothing. */
+  /** The services that have all pushes of a group of partitions; none if there were no pushes. */
   def servicesOf(plan: ShufflePlan, group: Int): Seq[ServiceLocation] =
     plan.indexesOf(version, group).filterNot(without.contains).map(plan.versions(version)(_))
 
@@ -41,15 +41,16 @@ private[lodestone] final case class RemotePart(version: Int, without: Seq[Int]) 
 private[lodestone] object RemoteOutput {
   private val ExecutorIds = "lodestone-remote-"
 
-  /** No host has such a name (RFC 2606). Nothing of ours ever connects to it. */
+  /** No host has such a name (RFC 2606), and the plugin never connects to it. */
   private val NoDomain = ".invalid"
   private val Port = 1
 
   /**
-   * Spark prefers this host for the reduce tasks of small shuffles. A stage may also have tasks of cached
-   * rows, which prefer a real host. Then the reduce tasks wait for the host of their outputs. A cluster ends
-   * the wait after some seconds. Local mode never does, as its scheduler has no timer: so it names its real
-   * host. A cluster does not: when Spark loses a worker, it forgets all outputs at the worker's host.
+   * Spark prefers this host for the reduce tasks of small shuffles. A stage may also have tasks of
+   * cached rows, which prefer a real host. Then the reduce tasks wait for the host of their
+   * outputs. A cluster ends the wait after some seconds. In local mode the scheduler has no timer,
+   * and never does: so this is the real host there. On a cluster it is not: when Spark loses a
+   * worker, it forgets all outputs at the worker's host.
    */
   private def hostFor(shuffleId: Int): String =
     if (SparkEnv.get.executorId == SparkContext.DRIVER_IDENTIFIER) Utils.localCanonicalHostName()

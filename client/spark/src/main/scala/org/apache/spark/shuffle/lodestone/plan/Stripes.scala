@@ -2,74 +2,72 @@
 package org.apache.spark.shuffle.lodestone.plan
 
 /**
- * Which service of a list has which partitions. Neighbours are together in runs, and the services take
- * turns run by run: reduce tasks that start at the same time read neighbouring partitions, and so from
- * many services. All services have the same number of runs, and runs differ by one partition at most.
+ * Assigns the partitions of a shuffle to the services of a list. A stripe is a group of consecutive
+ * partitions. The services take turns stripe by stripe: reduce tasks that start together read
+ * neighbouring partitions, and so read from many services. All services have the same number of
+ * stripes, and the sizes of stripes differ by one partition at most.
  */
 private[lodestone] final class Stripes(services: Int, numPartitions: Int) {
   import Stripes._
 
-  private val runsOfService = numberOfRuns(services, numPartitions)
-  private val runs = runsOfService.toLong * services
+  private val stripesPerService = stripesOf(services, numPartitions)
+  private val stripes = stripesPerService.toLong * services
+  def groupOf(partition: Int): Int = (stripeOf(partition) % services).toInt
 
-  /** The index of the service. */
-  def groupOf(partition: Int): Int = (runOf(partition) % services).toInt
-
-  /** The rank at which each run begins when partitions are ordered by service first. */
-  private lazy val starts: Array[Int] = Array.tabulate(runs.toInt)(runAt).scanLeft(0) {
-    (start, run) =>
-      start + firstOf(run + 1) - firstOf(run)
+  /** The rank at which each stripe begins. */
+  private lazy val starts: Array[Int] = Array.tabulate(stripes.toInt)(stripeAt).scanLeft(0) {
+    (start, stripe) =>
+      start + firstOf(stripe + 1) - firstOf(stripe)
   }
 
-  /** The place of a partition if all are ordered by service, and then by their numbers. */
+  /** Returns the rank of a partition: its position in the order by service and then by number. */
   def rankOf(partition: Int): Int =
     if (services == 1) partition
-    else if (numPartitions <= MostInTable) ranks(partition)
+    else if (numPartitions <= MaxInTable) ranks(partition)
     else computedRank(partition)
 
-  /** For the question that is asked for each record. */
+  /** A table, because map tasks need the rank of each record. */
   private lazy val ranks: Array[Int] = Array.tabulate(numPartitions)(computedRank)
 
   private def computedRank(partition: Int): Int = {
-    val run = runOf(partition)
-    val place = (run % services) * runsOfService + run / services
-    starts(place.toInt) + partition - firstOf(run)
+    val stripe = stripeOf(partition)
+    val position = (stripe % services) * stripesPerService + stripe / services
+    starts(position.toInt) + partition - firstOf(stripe)
   }
 
-  /** The partition of a rank. */
   def partitionAt(rank: Int): Int = if (services == 1) rank else found(rank)
 
   private def found(rank: Int): Int = {
-    val found = java.util.Arrays.binarySearch(starts, 0, runs.toInt, rank)
-    // A run without partitions begins where the next one does.
-    var place = if (found >= 0) found else -found - 2
-    while (starts(place + 1) <= rank) place += 1
-    firstOf(runAt(place)) + rank - starts(place)
+    val found = java.util.Arrays.binarySearch(starts, 0, stripes.toInt, rank)
+    // A stripe without partitions begins where the next one does.
+    var position = if (found >= 0) found else -found - 2
+    while (starts(position + 1) <= rank) position += 1
+    firstOf(stripeAt(position)) + rank - starts(position)
   }
 
-  /** The run at a place in the order by services. */
-  private def runAt(place: Int): Long =
-    (place % runsOfService).toLong * services + place / runsOfService
+  /** Returns the stripe at a position in the order by service. */
+  private def stripeAt(position: Int): Long =
+    (position % stripesPerService).toLong * services + position / stripesPerService
 
-  private def runOf(partition: Int): Long = partition * runs / numPartitions
+  private def stripeOf(partition: Int): Long = partition * stripes / numPartitions
 
-  /** The first partition of a run: the smallest one whose run is not less. */
-  private def firstOf(run: Long): Int = ((run * numPartitions + runs - 1) / runs).toInt
+  /** Returns the first partition of a stripe: the smallest one whose stripe is not less. */
+  private def firstOf(stripe: Long): Int = ((stripe * numPartitions + stripes - 1) / stripes).toInt
 }
 
 private[lodestone] object Stripes {
 
-  /** A reduce task of a few coalesced neighbours reads from one service or two. */
-  private val LeastRunPartitions = 8
+  /** With this size a reduce task of a few coalesced neighbours reads from one service or two. */
+  private val MinStripePartitions = 8
 
-  /** Ranks of more partitions are computed each time: 256 KB. */
-  private val MostInTable = 1 << 16
+  /** Beyond this size of the table, 256 KB, each rank is computed. */
+  private val MaxInTable = 1 << 16
 
-  /** More runs would spread the tasks of a large shuffle no better. */
-  private val MostRunsOfService = 64
+  /** More stripes do not spread the tasks of a large shuffle better. */
+  private val MaxStripesPerService = 64
 
-  private def numberOfRuns(services: Int, numPartitions: Int): Int = {
-    val most = numPartitions / (services.toLong * LeastRunPartitions)
-    if (services == 1) 1 else math.max(1, math.min(most, MostRunsOfService.toLong)).toInt
+  private def stripesOf(services: Int, numPartitions: Int): Int = {
+    val most = numPartitions / (services.toLong * MinStripePartitions)
+    if (services == 1) 1 else math.max(1, math.min(most, MaxStripesPerService.toLong)).toInt
   }
 }

@@ -24,6 +24,6 @@ private[lodestone] object TwoCopies {
 
   def jarOf(which: Class[_]): String = {
     val source = Option(which.getProtectionDomain.getCodeSource).flatMap(s => Option(s.getLocation))
-    s"${source.fold("an unknown place")(_.toString)} (class loader ${which.getClassLoader})"
+    s"${source.fold("an unknown jar")(_.toString)} (class loader ${which.getClassLoader})"
   }
 }

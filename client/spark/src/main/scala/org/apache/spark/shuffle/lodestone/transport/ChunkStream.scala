@@ -5,12 +5,14 @@ import java.io.IOException
 
 import scala.collection.mutable
 
+import io.netty.buffer.{ByteBuf, Unpooled}
+import io.netty.util.ReferenceCountUtil
+
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.network.client.{ChunkReceivedCallback, TransportClient}
 import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.wire.WantedChunk
 
-/** One chunk to fetch, and its size. */
 private[spark] final case class SizedChunk(wanted: WantedChunk, sizeBytes: Long) {
 
   /** The number of entries that it takes in the list of open streams at the service. */
@@ -84,5 +86,17 @@ private[transport] object ChunkStream {
   trait Receiver {
     def received(index: Int, data: ManagedBuffer): Unit
     def failed(index: Int, cause: Throwable): Unit
+  }
+}
+
+/** Returns the bytes of a chunk. The caller releases them. */
+private[lodestone] object ChunkBytes {
+
+  /** Keeps the buffers in which the bytes arrived: Spark's `nioByteBuffer` would copy them. */
+  def apply(data: ManagedBuffer): ByteBuf = data.convertToNetty() match {
+    case bytes: ByteBuf => bytes
+    case other =>
+      ReferenceCountUtil.release(other)
+      Unpooled.wrappedBuffer(data.nioByteBuffer())
   }
 }

@@ -31,8 +31,6 @@ private[transport] final class Deadlines(
 
   /** Returns the time after which such a request has ended in any case. */
   def longestMs(bytes: Long): Long = StragglerFactor * boundMs(bytes)
-
-  /** Notes that something arrived from the service. */
   def heard(service: HostPort): Unit =
     synchronized(pulses.get(service).foreach(_.heardAtNs = nanoClock()))
 

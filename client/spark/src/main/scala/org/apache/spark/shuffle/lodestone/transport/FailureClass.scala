@@ -71,13 +71,13 @@ private[lodestone] object FailureClass {
         FailureAction(Never, penalty = false, GoOn, reads = true, newShuffles = true))
 
   /** A disk of the service is full or failed. Data that it wrote before can still be read. */
-  case object ServerDisk extends FailureClass("ServerDisk",
+  case object ServiceDisk extends FailureClass("ServiceDisk",
         FailureAction(Never, penalty = false, LeaveService, reads = true, newShuffles = false))
 
-  case object ServerBusy extends FailureClass("ServerBusy",
+  case object ServiceBusy extends FailureClass("ServiceBusy",
         FailureAction(AfterPause, penalty = false, GoOn, reads = true, newShuffles = false))
 
-  case object ServerLeaving extends FailureClass("ServerLeaving",
+  case object ServiceDraining extends FailureClass("ServiceDraining",
         FailureAction(Never, penalty = false, LeaveService, reads = true, newShuffles = false))
 
   /** The service works, but does not have the data that the request names. */
@@ -88,7 +88,7 @@ private[lodestone] object FailureClass {
   case object OwnDisk extends FailureClass("OwnDisk",
         FailureAction(Never, penalty = false, GoOn, reads = true, newShuffles = true))
 
-  /** Bytes changed on their way; or before, if they arrive damaged again. */
+  /** Bytes changed on their way, or before it if they arrive damaged again. */
   case object Corrupt extends FailureClass("Corrupt",
         FailureAction(AtOnce, penalty = false, GoOn, reads = true, newShuffles = true))
 
@@ -109,14 +109,13 @@ private[lodestone] object FailureClass {
         FailureAction(Never, penalty = true, LeaveService, reads = false, newShuffles = false))
   // format: on
 
-  /** In the order of docs/failures.md. */
   val all: Seq[FailureClass] = Seq(
     Network,
     Silence,
     Straggler,
-    ServerDisk,
-    ServerBusy,
-    ServerLeaving,
+    ServiceDisk,
+    ServiceBusy,
+    ServiceDraining,
     MissingData,
     OwnDisk,
     Corrupt,
@@ -132,7 +131,7 @@ private[lodestone] object FailureClass {
     case _: OwnOutputException => OwnDisk
     case _: DamagedChunkException => Corrupt
     // The service says that it could not read this chunk.
-    case _: ChunkFetchFailureException => ServerDisk
+    case _: ChunkFetchFailureException => ServiceDisk
     case _: NotLodestoneException | _: RpcFailedException | _: MalformedMessageException => Foreign
     case _: IOException => Network
     case _ => Fault
@@ -140,9 +139,9 @@ private[lodestone] object FailureClass {
 
   /** Returns the class of a status code that is no success. */
   def of(status: Status): FailureClass = status match {
-    case Status.DiskFull | Status.DiskFailed => ServerDisk
-    case Status.Overloaded => ServerBusy
-    case Status.Draining => ServerLeaving
+    case Status.DiskFull | Status.DiskFailed => ServiceDisk
+    case Status.Overloaded => ServiceBusy
+    case Status.Draining => ServiceDraining
     case Status.StaleIncarnation | Status.UnknownApplication | Status.UnknownShuffle |
         Status.UnknownPartition | Status.NotFinalized => MissingData
     case Status.ChecksumMismatch => Corrupt

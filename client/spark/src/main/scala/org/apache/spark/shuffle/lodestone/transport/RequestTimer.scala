@@ -3,7 +3,9 @@ package org.apache.spark.shuffle.lodestone.transport
 
 import java.util.concurrent.{ScheduledFuture, ScheduledThreadPoolExecutor, TimeUnit}
 
-import scala.concurrent.{ExecutionContext, Future, Promise}
+import scala.concurrent.{Await, ExecutionContext, Future, Promise, TimeoutException}
+import scala.concurrent.duration.DurationLong
+import scala.util.Try
 
 import org.slf4j.LoggerFactory
 
@@ -36,4 +38,22 @@ private[lodestone] object SameThread extends ExecutionContext {
 
   override def execute(callback: Runnable): Unit = callback.run()
   override def reportFailure(cause: Throwable): Unit = log.error("A callback failed", cause)
+}
+
+/** Waits on a task's own thread, and checks whether the task was killed without an interrupt. */
+private[lodestone] object TaskWait {
+  val LookMs = 500L
+
+  /** @param alive throws when the task was killed */
+  def apply[T](future: Future[T])(alive: => Unit): Try[T] = {
+    while (!future.isCompleted) {
+      alive
+      try {
+        Await.ready(future, LookMs.millis)
+      } catch {
+        case _: TimeoutException => // look again
+      }
+    }
+    future.value.get
+  }
 }

@@ -22,7 +22,6 @@ private[transport] final class RetryOnce(health: ServiceHealth) {
   def pauseMs(service: HostPort, failure: FailureClass, retriesLeft: Int): Option[Long] =
     failure.action.retryAfterMs.filter(_ => retriesLeft > 0 && !health.isSuspect(service))
 
-  /** Reports the last outcome of a request. */
   def settled(service: HostPort, outcome: Try[_]): Unit = outcome match {
     case Success(_) | Failure(_: RefusedException) => health.answered(service)
     case Failure(failure) => if (FailureClass.of(failure).action.penalty) health.failed(service)
@@ -53,7 +52,7 @@ private[transport] final class RetryOnce(health: ServiceHealth) {
 
 private[transport] object RetryOnce {
 
-  /** After two failures, the originals cost less than another try. */
+  /** After two failures, the originals cost less than another retry. */
   val MaxRetries = 1
 
   private def noFlaw[T]: T => Option[FailureClass] = _ => None

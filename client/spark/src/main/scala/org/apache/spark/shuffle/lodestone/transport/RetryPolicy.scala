@@ -10,12 +10,12 @@ import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
 
 /**
- * For requests to a service that no other service can replace. A request that fails for a passing
- * cause is sent again, until it succeeds, is refused for good, or the time is over. This waits for
- * a service that restarts after it has written out its data, and for one that is at its limit. It
- * does not wait for a drained service, which does not come back. The time counts from the moment at
- * which the service went down, for all requests together: after one task has waited, the next one
- * fails at once.
+ * Retries requests to a service that no other service can replace. A request that fails for a
+ * transient cause is sent again, until it succeeds, is refused for good, or the time is over. So a
+ * request waits for a service that restarts after it has written out its data, and for one at its
+ * limit, but not for a drained service, which does not come back. The time counts from the moment
+ * at which the service failed first, for all requests together: after one task has waited, the next
+ * one fails at once.
  */
 private[lodestone] final class RetryPolicy(
     limitMs: Long,
@@ -23,7 +23,7 @@ private[lodestone] final class RetryPolicy(
     nanoClock: () => Long = () => System.nanoTime()) {
   import RetryPolicy._
 
-  /** @param wanted returns false when nobody waits for the answer any more */
+  /** @param wanted returns false when the answer is no longer needed */
   def apply[T](service: ServiceLocation)(wanted: () => Boolean)(
       send: () => Future[T]): Future[T] = {
     val begunNs = nanoClock()
@@ -37,7 +37,7 @@ private[lodestone] final class RetryPolicy(
     trySend(FirstPauseMs)
   }
 
-  /** True if a request that began at `begunNs` and failed now is worth a retry. */
+  /** True if a request that began at `begunNs` and failed now may be sent again. */
   def mayRetry(service: ServiceLocation, failure: Throwable, begunNs: Long): Boolean =
     isTransient(failure) && hasTime(begunNs) && downSinceNs(service).forall(hasTime)
 
@@ -61,7 +61,7 @@ private[lodestone] object RetryPolicy {
 
   def isTransient(failure: FailureClass): Boolean = failure match {
     case FailureClass.Network | FailureClass.Silence | FailureClass.Straggler |
-        FailureClass.ServerBusy | FailureClass.Corrupt =>
+        FailureClass.ServiceBusy | FailureClass.Corrupt =>
       true
     case _ => false
   }

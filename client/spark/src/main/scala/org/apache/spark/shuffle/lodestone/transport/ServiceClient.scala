@@ -9,6 +9,7 @@ import scala.concurrent.{Future, Promise}
 import scala.util.{Failure, Success, Try}
 
 import io.netty.channel.{ChannelFuture, ChannelFutureListener}
+import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkConf, SPARK_VERSION}
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
@@ -17,14 +18,7 @@ import org.apache.spark.network.protocol.OneWayMessage
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
 import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.wire.{AbortMap, Application, Codec, CommitMap, Done}
-import org.apache.spark.shuffle.lodestone.wire.{EndApplication, FetchSegments, Hello, HelloReply}
-import org.apache.spark.shuffle.lodestone.wire.{LeaseReply, Ledger, MalformedMessageException}
-import org.apache.spark.shuffle.lodestone.wire.{MapRange, Message, OpenStream, PushBatch}
-import org.apache.spark.shuffle.lodestone.wire.{PushBatchReply, RefusedException, RegisterShuffle}
-import org.apache.spark.shuffle.lodestone.wire.{RenewLease, ReportApplication, Segment}
-import org.apache.spark.shuffle.lodestone.wire.{SegmentLayout, SegmentLayoutReply, ShuffleAddress}
-import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
+import org.apache.spark.shuffle.lodestone.wire._
 
 /**
  * All requests to all services. Each future ends within a time that fits the size of its request,
@@ -51,7 +45,7 @@ private[spark] final class ServiceClient(
     }(SameThread)
 
   def renewLease(service: ServiceLocation, ttlMs: Long): Future[LeaseReply] =
-    rpc(addressOf(service), RenewLease(app, service.incarnation, ttlMs), LeaseReply)
+    rpc(service.address, RenewLease(app, service.incarnation, ttlMs), LeaseReply)
 
   def registerShuffle(
       service: ServiceLocation,
@@ -62,7 +56,7 @@ private[spark] final class ServiceClient(
     val shuffle = shuffleAt(service, generation)
     val format = RegisterShuffle.SparkStream
     val message = RegisterShuffle(shuffle, mode, numMaps, numPartitions, format)
-    rpc(addressOf(service), message, Done)
+    rpc(service.address, message, Done)
   }
 
   /**
@@ -86,7 +80,7 @@ private[spark] final class ServiceClient(
       unanswered: () => Unit = () => ())(sending: => Unit): Future[PushBatchReply] = {
     val batch =
       PushBatch(shuffleAt(service, generation), mapIndex, mapId, firstSegment, segments)
-    val address = addressOf(service)
+    val address = service.address
     retryOnce(address, passingFlaw) { () =>
       sending
       val meta = new NioManagedBuffer(batch.encode())
@@ -110,18 +104,29 @@ private[spark] final class ServiceClient(
       mapId: Long,
       acknowledged: Ledger): Future[Done] = {
     val message = CommitMap(shuffleAt(service, generation), mapIndex, mapId, acknowledged)
-    rpc(addressOf(service), message, Done)
+    rpc(service.address, message, Done)
   }
 
-  /** Makes the service drop the segments of the attempt, and refuse further ones. */
+  /**
+   * Asks the service to drop the segments of the attempt, and to refuse further ones. The future
+   * always succeeds: readers never see these segments, and a service that does not answer removes
+   * them with the shuffle.
+   */
   def abortMap(
       service: ServiceLocation,
       generation: ShuffleGeneration,
       mapIndex: Int,
-      mapId: Long): Future[Done] =
-    rpc(addressOf(service), AbortMap(shuffleAt(service, generation), mapIndex, mapId), Done)
+      mapId: Long): Future[Unit] =
+    rpc(service.address, AbortMap(shuffleAt(service, generation), mapIndex, mapId), Done)
+      .transform { outcome =>
+        outcome.failed.foreach { cause =>
+          val what = s"map $mapIndex (attempt $mapId) of $generation"
+          log.debug(s"${service.hostPort} did not drop $what: ${cause.getMessage}")
+        }
+        Success(())
+      }(SameThread)
 
-  /** Fails unless the service knows the generation: asks for the layout of a block, whichever. */
+  /** Fails unless the service knows the generation. It asks for the layout of any block. */
   def known(service: ServiceLocation, generation: ShuffleGeneration): Future[Unit] =
     layout(service, generation, MapRange(0, 1), Array(0), segments = 1).map(_ => ())(SameThread)
 
@@ -134,7 +139,7 @@ private[spark] final class ServiceClient(
       segments: Int): Future[SegmentLayoutReply] = {
     val message = SegmentLayout(shuffleAt(service, generation), maps, reduceIds)
     val answerBytes = segments.toLong * SegmentLayoutReply.SegmentBytes
-    rpc(addressOf(service), message, SegmentLayoutReply, answerBytes).transform {
+    rpc(service.address, message, SegmentLayoutReply, answerBytes).transform {
       case Success(reply) if !reply.partitions.map(_.reduceId).sameElements(reduceIds) =>
         Failure(new MalformedMessageException("the answer has the layouts of other partitions"))
       case outcome => outcome
@@ -151,7 +156,7 @@ private[spark] final class ServiceClient(
       generation: ShuffleGeneration,
       chunks: Array[SizedChunk],
       receiver: ChunkReceiver): Unit = {
-    val address = addressOf(service)
+    val address = service.address
     def open(wanted: Array[SizedChunk]): Future[(TransportClient, OpenStream)] = {
       val message = FetchSegments(shuffleAt(service, generation), wanted.map(_.wanted)).encode()
       @volatile var opener: TransportClient = null
@@ -178,7 +183,7 @@ private[spark] final class ServiceClient(
   def removeShuffle(service: ServiceLocation, generation: ShuffleGeneration): Future[Unit] = {
     val message =
       new RemoveShuffleMerge(app.appId, app.attempt, generation.shuffleId, generation.number)
-    connections.get(addressOf(service)).flatMap { client =>
+    connections.get(service.address).flatMap { client =>
       val body = new NioManagedBuffer(message.toByteBuffer)
       val sent = Promise[Unit]()
       val write = client.getChannel.writeAndFlush(new OneWayMessage(body))
@@ -197,17 +202,16 @@ private[spark] final class ServiceClient(
       service: ServiceLocation,
       ended: Boolean,
       report: String): Future[Done] =
-    rpc(addressOf(service), ReportApplication(app, ended, report), Done)
+    rpc(service.address, ReportApplication(app, ended, report), Done)
 
   def endApplication(service: ServiceLocation): Future[Done] =
-    rpc(addressOf(service), EndApplication(app), Done)
+    rpc(service.address, EndApplication(app), Done)
 
-  /** True if the service is in the penalty box. */
-  def isSuspect(service: ServiceLocation): Boolean = health.isSuspect(addressOf(service))
+  def isSuspect(service: ServiceLocation): Boolean = health.isSuspect(service.address)
 
   /** Returns the beginning of the failures since the last answer, if requests went on. */
   def downSinceNs(service: ServiceLocation): Option[Long] =
-    health.downSinceNs(addressOf(service))
+    health.downSinceNs(service.address)
 
   /** Closes all connections. Requests under way fail. */
   def close(): Unit = connections.close()
@@ -278,6 +282,7 @@ private[spark] final class ServiceClient(
 }
 
 private[spark] object ServiceClient {
+  private val log = LoggerFactory.getLogger(classOf[ServiceClient])
 
   /** From the jar's manifest. */
   private val Version =
@@ -302,7 +307,7 @@ private[spark] object ServiceClient {
 
   /**
    * Returns the name of a new application at services. If the cluster manager counts attempts
-   * (YARN), its ids are unique, and the attempt number tells services which attempt is newer.
+   * (YARN), its ids are unique, and services compare attempt numbers to know the newer one.
    */
   def applicationOf(conf: SparkConf, random: Long): Application = {
     val attempt = conf.getOption("spark.app.attempt.id").flatMap(id => Try(id.toInt).toOption)
@@ -311,6 +316,4 @@ private[spark] object ServiceClient {
       case None => Application.unique(conf.getAppId, random)
     }
   }
-
-  private def addressOf(service: ServiceLocation): HostPort = HostPort(service.host, service.port)
 }

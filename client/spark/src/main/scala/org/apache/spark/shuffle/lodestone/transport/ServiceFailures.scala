@@ -9,7 +9,6 @@ import org.apache.spark.shuffle.lodestone.plan.DamagedSegment
 // The failures of a request besides refusals and IOExceptions of the connection. FailureClass says
 // what each of them means.
 
-/** The process at that address is no Lodestone daemon. */
 private[spark] final class NotLodestoneException(service: HostPort, answer: String)
     extends IOException(s"$service is not a Lodestone service: $answer")
 
@@ -17,11 +16,9 @@ private[spark] final class NotLodestoneException(service: HostPort, answer: Stri
 private[transport] final class RpcFailedException(cause: Throwable)
     extends IOException(cause.getMessage, cause)
 
-/** The service answered nothing for as long as the request may take. */
 private[spark] final class RequestTimeoutException(service: HostPort, timeoutMs: Long)
     extends IOException(s"$service did not answer within $timeoutMs ms")
 
-/** The service answered other requests, but not this one in time. */
 private[spark] final class SlowAnswerException(service: HostPort, timeoutMs: Long)
     extends IOException(
       s"$service answers other requests, but did not answer this one within $timeoutMs ms")
@@ -30,6 +27,5 @@ private[spark] final class SlowAnswerException(service: HostPort, timeoutMs: Lon
 private[spark] final class DamagedChunkException(damage: String, val segment: DamagedSegment)
     extends IOException(damage)
 
-/** This executor cannot read its own map output. */
 private[spark] final class OwnOutputException(map: String, cause: Throwable)
     extends IOException(s"the output of $map cannot be read: $cause", cause)

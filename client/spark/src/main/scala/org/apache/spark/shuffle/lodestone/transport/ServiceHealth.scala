@@ -15,7 +15,7 @@ private[lodestone] final class ServiceHealth(nanoClock: () => Long = () => Syste
 
   private val records = new ConcurrentHashMap[HostPort, Record]()
 
-  /** Notes a failure. Requests that fail while the service is in the box count as one failure. */
+  /** Records a failure. Requests that fail while the service is in the box count as one failure. */
   def failed(service: HostPort): Unit = {
     val nowNs = nanoClock()
     // Addresses come and go with their daemons.
@@ -32,7 +32,7 @@ private[lodestone] final class ServiceHealth(nanoClock: () => Long = () => Syste
     ()
   }
 
-  /** Notes an answer. It ends the penalty, but the next failure still costs more. */
+  /** Records an answer. It ends the penalty, but the next failure still costs more. */
   def answered(service: HostPort): Unit = {
     val nowNs = nanoClock()
     records.computeIfPresent(
@@ -66,7 +66,6 @@ private[lodestone] object ServiceHealth {
   /** An outage without requests for this time says nothing about the service any more. */
   private val SilenceNs = TimeUnit.SECONDS.toNanos(10)
 
-  /** Failures of a service without an answer between them. */
   private final case class Outage(sinceNs: Long, lastNs: Long) {
     def isOver(nowNs: Long): Boolean = nowNs - lastNs > SilenceNs
   }

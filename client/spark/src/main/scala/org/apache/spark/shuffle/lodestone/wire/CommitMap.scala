@@ -7,16 +7,7 @@ private[spark] final case class CommitMap(
     mapIndex: Int,
     mapId: Long,
     acknowledged: Ledger)
-    extends Message {
-  override def typeId: Int = CommitMap.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    shuffle.write(out)
-    out.int(mapIndex)
-    out.long(mapId)
-    out.long(acknowledged.segments)
-    out.long(acknowledged.checksum)
-  }
-}
+    extends Message(CommitMap)
 
 private[spark] object CommitMap extends Codec[CommitMap](89) {
   override private[wire] def read(in: WireReader): CommitMap =
@@ -25,14 +16,7 @@ private[spark] object CommitMap extends Codec[CommitMap](89) {
 
 /** Drops the segments of a map attempt. */
 private[spark] final case class AbortMap(shuffle: ShuffleAddress, mapIndex: Int, mapId: Long)
-    extends Message {
-  override def typeId: Int = AbortMap.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    shuffle.write(out)
-    out.int(mapIndex)
-    out.long(mapId)
-  }
-}
+    extends Message(AbortMap)
 
 private[spark] object AbortMap extends Codec[AbortMap](90) {
   override private[wire] def read(in: WireReader): AbortMap =

@@ -3,14 +3,7 @@ package org.apache.spark.shuffle.lodestone.wire
 
 /** A report, which replaces the last one. `ended`: no newer one follows. The answer is [[Done]]. */
 private[spark] final case class ReportApplication(app: Application, ended: Boolean, report: String)
-    extends Message {
-  override def typeId: Int = ReportApplication.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    app.write(out)
-    out.byte(if (ended) 1 else 0)
-    out.string(report)
-  }
-}
+    extends Message(ReportApplication)
 
 private[spark] object ReportApplication extends Codec[ReportApplication](81) {
   override private[wire] def read(in: WireReader): ReportApplication =
@@ -18,10 +11,8 @@ private[spark] object ReportApplication extends Codec[ReportApplication](81) {
 }
 
 /** Asks for the reports of all attempts of an application; with an empty id, for a list of all. */
-private[spark] final case class ExplainApplication(appId: String) extends Message {
-  override def typeId: Int = ExplainApplication.typeId
-  override private[wire] def write(out: WireWriter): Unit = out.string(appId)
-}
+private[spark] final case class ExplainApplication(appId: String)
+    extends Message(ExplainApplication)
 
 private[spark] object ExplainApplication extends Codec[ExplainApplication](82) {
   override private[wire] def read(in: WireReader): ExplainApplication =
@@ -36,18 +27,7 @@ private[spark] final case class ReportKept(
     report: String)
 
 private[spark] final case class Explanation(incarnation: Long, applications: Array[ReportKept])
-    extends Message {
-  override def typeId: Int = Explanation.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    out.long(incarnation)
-    out.seq(applications) { kept =>
-      kept.app.write(out)
-      out.byte(if (kept.ended) 1 else 0)
-      out.long(kept.ageMs)
-      out.string(kept.report)
-    }
-  }
-}
+    extends Message(Explanation)
 
 private[spark] object Explanation extends Codec[Explanation](83) {
 

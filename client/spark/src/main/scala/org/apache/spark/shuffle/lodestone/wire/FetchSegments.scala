@@ -11,19 +11,7 @@ private[spark] final case class WantedChunk(reduceId: Int, runs: Array[SegmentRu
 private[spark] final case class FetchSegments(
     shuffle: ShuffleAddress,
     chunks: Array[WantedChunk])
-    extends Message {
-  override def typeId: Int = FetchSegments.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    shuffle.write(out)
-    out.seq(chunks) { chunk =>
-      out.int(chunk.reduceId)
-      out.seq(chunk.runs) { run =>
-        out.int(run.first)
-        out.int(run.count)
-      }
-    }
-  }
-}
+    extends Message(FetchSegments)
 
 private[spark] object FetchSegments extends Codec[FetchSegments](88) {
   private val MinChunkBytes = 8
@@ -38,13 +26,8 @@ private[spark] object FetchSegments extends Codec[FetchSegments](88) {
 }
 
 /** Spark's answer to each request that opens a stream (its message 3). */
-private[spark] final case class OpenStream(streamId: Long, numChunks: Int) extends Message {
-  override def typeId: Int = OpenStream.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    out.long(streamId)
-    out.int(numChunks)
-  }
-}
+private[spark] final case class OpenStream(streamId: Long, numChunks: Int)
+    extends Message(OpenStream)
 
 private[spark] object OpenStream extends Codec[OpenStream](3) {
   override private[wire] def read(in: WireReader): OpenStream = OpenStream(in.long(), in.int())

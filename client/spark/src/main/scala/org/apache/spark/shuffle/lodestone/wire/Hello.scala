@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.wire
 
-private[spark] final case class Hello(protocolVersion: Int, clientName: String) extends Message {
-  override def typeId: Int = Hello.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    out.int(protocolVersion)
-    out.string(clientName)
-  }
-}
+private[spark] final case class Hello(protocolVersion: Int, clientName: String)
+    extends Message(Hello)
 
 private[spark] object Hello extends Codec[Hello](64) {
-
-  /** The version that this client speaks. */
   val ProtocolVersion = 4
 
   override private[wire] def read(in: WireReader): Hello = Hello(in.int(), in.string())
@@ -22,22 +15,13 @@ private[spark] final case class HelloReply(
     serverVersion: String,
     incarnation: Long,
     load: Load)
-    extends Message {
-  override def typeId: Int = HelloReply.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    out.int(protocolVersion)
-    out.string(serverVersion)
-    out.long(incarnation)
-    load.write(out)
-  }
-}
+    extends Message(HelloReply)
 
 private[spark] object HelloReply extends Codec[HelloReply](65) {
   override private[wire] def read(in: WireReader): HelloReply =
     HelloReply(in.int(), in.string(), in.long(), Load.read(in))
 }
 
-/** The load and the state of a service. */
 private[spark] final case class Load(
     state: Byte,
     memoryUsed: Long,
@@ -48,15 +32,11 @@ private[spark] final case class Load(
     shuffles: Int) {
   def serving: Boolean = state == Load.Serving
 
-  /** True if the service is drained: it ends when its remote shuffles are removed and its executors are released. */
-  def leaving: Boolean = state == Load.Draining
-
-  private[wire] def write(out: WireWriter): Unit = {
-    out.byte(state.toInt)
-    Seq(memoryUsed, memoryLimit, diskFree, diskTotal).foreach(out.long)
-    out.int(connections)
-    out.int(shuffles)
-  }
+  /**
+   * True if the service is drained: it ends when its remote shuffles are removed and its executors
+   * are released.
+   */
+  def draining: Boolean = state == Load.Draining
 }
 
 private[spark] object Load {

@@ -5,12 +5,7 @@ package org.apache.spark.shuffle.lodestone.wire
  * One attempt of one application, as services know it. `appId` is Spark's, or
  * [[Application.unique]]. `attempt` is -1 if the cluster manager does not count attempts.
  */
-private[spark] final case class Application(appId: String, attempt: Int) {
-  private[wire] def write(out: WireWriter): Unit = {
-    out.string(appId)
-    out.int(attempt)
-  }
-}
+private[spark] final case class Application(appId: String, attempt: Int)
 
 private[spark] object Application {
   val NoAttempt = -1
@@ -28,14 +23,7 @@ private[spark] object Application {
 
 /** Renews a lease. `incarnation` 0 stands for any. */
 private[spark] final case class RenewLease(app: Application, incarnation: Long, ttlMs: Long)
-    extends Message {
-  override def typeId: Int = RenewLease.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    app.write(out)
-    out.long(incarnation)
-    out.long(ttlMs)
-  }
-}
+    extends Message(RenewLease)
 
 private[spark] object RenewLease extends Codec[RenewLease](66) {
   override private[wire] def read(in: WireReader): RenewLease =
@@ -43,16 +31,17 @@ private[spark] object RenewLease extends Codec[RenewLease](66) {
 }
 
 private[spark] final case class LeaseReply(incarnation: Long, grantedTtlMs: Long, load: Load)
-    extends Message {
-  override def typeId: Int = LeaseReply.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    out.long(incarnation)
-    out.long(grantedTtlMs)
-    load.write(out)
-  }
-}
+    extends Message(LeaseReply)
 
 private[spark] object LeaseReply extends Codec[LeaseReply](67) {
   override private[wire] def read(in: WireReader): LeaseReply =
     LeaseReply(in.long(), in.long(), Load.read(in))
+}
+
+/** Removes all data of the application. The answer is [[Done]]. */
+private[spark] final case class EndApplication(app: Application) extends Message(EndApplication)
+
+private[spark] object EndApplication extends Codec[EndApplication](78) {
+  override private[wire] def read(in: WireReader): EndApplication =
+    EndApplication(Application.read(in))
 }

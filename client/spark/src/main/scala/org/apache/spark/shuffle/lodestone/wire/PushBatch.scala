@@ -19,22 +19,7 @@ private[spark] final case class PushBatch(
     mapId: Long,
     firstSegment: Int,
     segments: Array[Segment])
-    extends Message {
-  override def typeId: Int = PushBatch.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    shuffle.write(out)
-    out.int(mapIndex)
-    out.long(mapId)
-    out.int(firstSegment)
-    out.seq(segments) { segment =>
-      out.int(segment.reduceId)
-      out.int(segment.sequence)
-      out.int(segment.length)
-      out.int(segment.records)
-      out.int(segment.crc32c)
-    }
-  }
-}
+    extends Message(PushBatch)
 
 private[spark] object PushBatch extends Codec[PushBatch](93) {
 
@@ -59,15 +44,27 @@ private[spark] object PushBatch extends Codec[PushBatch](93) {
 
 /** One status per segment, in the order of the request. */
 private[spark] final case class PushBatchReply(incarnation: Long, statuses: Array[Status])
-    extends Message {
-  override def typeId: Int = PushBatchReply.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    out.long(incarnation)
-    out.bytes(statuses.map(_.code))
-  }
-}
+    extends Message(PushBatchReply)
 
 private[spark] object PushBatchReply extends Codec[PushBatchReply](71) {
   override private[wire] def read(in: WireReader): PushBatchReply =
     PushBatchReply(in.long(), in.bytes().map(Status.of))
+}
+
+/**
+ * The number of a segment within its block, and a mark of the last one. By these a reader sees
+ * whether it has the whole block. If executors keep the map outputs, a block is one segment.
+ */
+private[spark] object BlockSequence {
+
+  /** The value of a segment that is a whole block, as most are. */
+  val Only: Int = last(0)
+
+  def apply(number: Int): Int = number << 1
+
+  def last(sequence: Int): Int = sequence | 1
+
+  def numberOf(sequence: Int): Int = sequence >>> 1
+
+  def isLast(sequence: Int): Boolean = (sequence & 1) == 1
 }

@@ -6,14 +6,7 @@ private[spark] final case class ShuffleAddress(
     app: Application,
     incarnation: Long,
     shuffleId: Int,
-    generation: Int) {
-  private[wire] def write(out: WireWriter): Unit = {
-    app.write(out)
-    out.long(incarnation)
-    out.int(shuffleId)
-    out.int(generation)
-  }
-}
+    generation: Int)
 
 private[spark] object ShuffleAddress {
   private[wire] def read(in: WireReader): ShuffleAddress =
@@ -21,7 +14,7 @@ private[spark] object ShuffleAddress {
 }
 
 /** Says whether executors keep the blocks that they push. */
-private[spark] sealed abstract class ShuffleMode(val code: Byte)
+private[spark] sealed abstract class ShuffleMode(val code: Byte) extends WireCode
 
 private[spark] object ShuffleMode {
   case object Merge extends ShuffleMode(0)
@@ -40,16 +33,7 @@ private[spark] final case class RegisterShuffle(
     numMaps: Int,
     numPartitions: Int,
     format: String)
-    extends Message {
-  override def typeId: Int = RegisterShuffle.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    shuffle.write(out)
-    out.byte(mode.code.toInt)
-    out.int(numMaps)
-    out.int(numPartitions)
-    out.string(format)
-  }
-}
+    extends Message(RegisterShuffle)
 
 private[spark] object RegisterShuffle extends Codec[RegisterShuffle](84) {
 

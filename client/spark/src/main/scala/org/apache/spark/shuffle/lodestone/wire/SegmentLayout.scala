@@ -2,12 +2,7 @@
 package org.apache.spark.shuffle.lodestone.wire
 
 /** The map indexes that a reader wants: `start <= mapIndex < end`. */
-private[spark] final case class MapRange(start: Int, end: Int) {
-  private[wire] def write(out: WireWriter): Unit = {
-    out.int(start)
-    out.int(end)
-  }
-}
+private[spark] final case class MapRange(start: Int, end: Int)
 
 private[spark] object MapRange {
   val All: MapRange = MapRange(0, Int.MaxValue)
@@ -19,14 +14,7 @@ private[spark] final case class SegmentLayout(
     shuffle: ShuffleAddress,
     maps: MapRange,
     reduceIds: Array[Int])
-    extends Message {
-  override def typeId: Int = SegmentLayout.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    shuffle.write(out)
-    maps.write(out)
-    out.ints(reduceIds)
-  }
-}
+    extends Message(SegmentLayout)
 
 private[spark] object SegmentLayout extends Codec[SegmentLayout](86) {
   override private[wire] def read(in: WireReader): SegmentLayout =
@@ -51,33 +39,10 @@ private[spark] final case class PartitionLayout(
     status: Status,
     runs: Array[LaidRun])
 
-/** In the order of the request. */
 private[spark] final case class SegmentLayoutReply(
     incarnation: Long,
     partitions: Array[PartitionLayout])
-    extends Message {
-  override def typeId: Int = SegmentLayoutReply.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    out.long(incarnation)
-    out.seq(partitions) { partition =>
-      out.int(partition.reduceId)
-      out.byte(partition.status.code.toInt)
-      out.seq(partition.runs) { run =>
-        out.int(run.first)
-        out.seq(run.segments)(writeSegment(out, _))
-      }
-    }
-  }
-
-  private def writeSegment(out: WireWriter, segment: LaidSegment): Unit = {
-    out.int(segment.mapIndex)
-    out.long(segment.mapId)
-    out.int(segment.sequence)
-    out.int(segment.length)
-    out.int(segment.records)
-    out.int(segment.crc32c)
-  }
-}
+    extends Message(SegmentLayoutReply)
 
 private[spark] object SegmentLayoutReply extends Codec[SegmentLayoutReply](94) {
   val SegmentBytes = 28

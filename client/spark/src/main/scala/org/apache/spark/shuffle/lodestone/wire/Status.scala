@@ -2,7 +2,7 @@
 package org.apache.spark.shuffle.lodestone.wire
 
 /** A status code (docs/protocol.md, section 5). */
-private[spark] sealed abstract class Status(val code: Byte, val name: String) {
+private[spark] sealed abstract class Status(val code: Byte, val name: String) extends WireCode {
 
   /** True if the service has done what the request asks for. */
   def isSuccess: Boolean = this == Status.Ok || this == Status.Duplicate
@@ -70,10 +70,7 @@ private[spark] object Status {
       .getOrElse(throw new MalformedMessageException(s"unknown status code $code"))
 }
 
-private[spark] final case class Done(incarnation: Long) extends Message {
-  override def typeId: Int = Done.typeId
-  override private[wire] def write(out: WireWriter): Unit = out.long(incarnation)
-}
+private[spark] final case class Done(incarnation: Long) extends Message(Done)
 
 private[spark] object Done extends Codec[Done](79) {
   override private[wire] def read(in: WireReader): Done = Done(in.long())
@@ -81,14 +78,7 @@ private[spark] object Done extends Codec[Done](79) {
 
 /** A refusal. `detail` is for the log. */
 private[spark] final case class Refused(status: Status, incarnation: Long, detail: String)
-    extends Message {
-  override def typeId: Int = Refused.typeId
-  override private[wire] def write(out: WireWriter): Unit = {
-    out.byte(status.code.toInt)
-    out.long(incarnation)
-    out.string(detail)
-  }
-}
+    extends Message(Refused)
 
 private[spark] object Refused extends Codec[Refused](80) {
   override private[wire] def read(in: WireReader): Refused =

@@ -12,20 +12,21 @@ import io.netty.buffer.{ByteBuf, Unpooled}
 /** The peer sent a message that docs/protocol.md does not allow. */
 private[spark] final class MalformedMessageException(detail: String) extends IOException(detail)
 
-/** A message of the extension (docs/protocol.md, section 4). */
-private[spark] trait Message {
-  def typeId: Int
-  private[wire] def write(out: WireWriter): Unit
+/**
+ * A message of the extension (docs/protocol.md, section 4). It is written field by field, in the order
+ * of its class.
+ */
+private[spark] abstract class Message(codec: Codec[_ <: Message]) extends Product {
+  final def typeId: Int = codec.typeId
 
   final def encode(): ByteBuffer = {
     val out = new WireWriter
     out.byte(typeId)
-    write(out)
+    out.fields(this)
     out.result
   }
 }
 
-/** Reads one kind of message. */
 private[spark] abstract class Codec[M <: Message](val typeId: Int) {
   private[wire] def read(in: WireReader): M
 
@@ -48,28 +49,46 @@ private[spark] abstract class Codec[M <: Message](val typeId: Int) {
   }
 }
 
+/** Values that travel as one byte. */
+private[spark] trait WireCode {
+  def code: Byte
+}
+
 private[wire] final class WireWriter {
   private val out: ByteBuf = Unpooled.buffer()
 
   def byte(value: Int): Unit = out.writeByte(value)
-  def int(value: Int): Unit = out.writeInt(value)
-  def long(value: Long): Unit = out.writeLong(value)
 
-  def bytes(value: Array[Byte]): Unit = {
-    out.writeInt(value.length)
-    out.writeBytes(value)
+  def fields(parts: Product): Unit = parts.productIterator.foreach(value)
+
+  private def value(field: Any): Unit = field match {
+    case number: Int => out.writeInt(number)
+    case number: Long => out.writeLong(number)
+    case number: Byte => out.writeByte(number.toInt)
+    case flag: Boolean => out.writeByte(if (flag) 1 else 0)
+    case coded: WireCode => out.writeByte(coded.code.toInt)
+    case text: String => seq(text.getBytes(StandardCharsets.UTF_8))
+    case many: Array[_] => seq(many)
+    case parts: Product => fields(parts)
+    case other => throw new AssertionError(s"$other cannot be a field of a message")
   }
 
-  def string(value: String): Unit = bytes(value.getBytes(StandardCharsets.UTF_8))
-
-  def ints(values: Array[Int]): Unit = {
-    out.writeInt(values.length)
-    values.foreach(int)
+  private def seq(many: Array[_]): Unit = {
+    out.writeInt(many.length)
+    many match {
+      case bytes: Array[Byte] => out.writeBytes(bytes)
+      case segments: Array[Segment] => segments.foreach(segment)
+      case others => others.foreach(value)
+    }
   }
 
-  def seq[T](values: Array[T])(one: T => Unit): Unit = {
-    out.writeInt(values.length)
-    values.foreach(one)
+  /** Writes without boxes, because a batch may have 65,536 segments. */
+  private def segment(one: Segment): Unit = {
+    out.writeInt(one.reduceId)
+    out.writeInt(one.sequence)
+    out.writeInt(one.length)
+    out.writeInt(one.records)
+    out.writeInt(one.crc32c)
   }
 
   def result: ByteBuffer = out.nioBuffer()

@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.lodestone.{LodestoneReport, LogCapture}
-import org.apache.spark.shuffle.lodestone.driver.report.{DriverReport, MergeLimits, ReportJson}
+import org.apache.spark.shuffle.lodestone.driver.report._
 import org.apache.spark.shuffle.lodestone.plan.{MapPushed, MapSample, PushCounts, ReadCounts}
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.plan.{ShufflePlan, TaskRead}
@@ -131,7 +131,7 @@ class DriverReportSuite extends DriverHarness {
     assertTrue(LodestoneReport.awaitQuiet(100))
   }
 
-  @Test def `the gap between map and reduce stage is what the first reader waited`(): Unit = {
+  @Test def `the waiting time is the one of the first reader`(): Unit = {
     def waited(shuffleId: Int): Long = shuffle(shuffleId).get("readersWaitedMillis").asLong
     val coordinator = driver(Seq(service(1)), "spark.lodestone.push.timeout" -> "300ms")
     Seq(4, 5).foreach { shuffleId =>
@@ -150,7 +150,9 @@ class DriverReportSuite extends DriverHarness {
   /** A plan of one service is the answer that readers get. */
   private def sentenceOf(report: DriverReport, generation: ShuffleGeneration): Seq[String] = {
     val plan = ShufflePlan(0, 200, replicas = 1, Array(Array(ServiceLocation("a", 1, 1))))
-    LogCapture.linesOf(classOf[DriverReport], Level.INFO)(report.settled(generation, plan))
+    LogCapture.linesOf(classOf[DriverReport], Level.INFO) {
+      report.settled(generation, plan, ShuffleRecord.Merged)
+    }
   }
 
   @Test def `a merged shuffle is one sentence`(): Unit = {
@@ -169,7 +171,7 @@ class DriverReportSuite extends DriverHarness {
       sentenceOf(report, generation))
   }
 
-  @Test def `the sentence of a shuffle that was weighed says what its blocks were held against`()
+  @Test def `the sentence of a weighed shuffle has the limits`()
       : Unit = {
     val report = new DriverReport
     report.registered(3, 200, 200)
@@ -184,7 +186,7 @@ class DriverReportSuite extends DriverHarness {
       sentenceOf(report, generation))
   }
 
-  @Test def `the report says what auto has weighed and how loaded services were`(): Unit = {
+  @Test def `the report has the samples of mode auto and the load of services`(): Unit = {
     driver(Seq(service(7)), "spark.lodestone.mode" -> "auto").registered(8, 100, 100)
     await(askPlan(id, MapSample(2, 200, 200 * 1000L, 118)))
     val weighed = shuffle(8).get("sample")

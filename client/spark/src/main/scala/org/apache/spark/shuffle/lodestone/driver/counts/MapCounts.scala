@@ -11,8 +11,8 @@ import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, GetCounts, MapCount
 import org.apache.spark.shuffle.lodestone.plan.counts.{CountLimits, PackedLongs}
 
 /**
- * How many records each map attempt wrote for each partition, as far as there is room. Owned by the event
- * loop, as all state of the driver.
+ * The numbers of records that map attempts wrote for each partition, within limits of memory. The
+ * event loop owns them, like all state of the driver.
  */
 private[driver] final class MapCounts(
     mostBytes: Long = CountLimits.MostBytes,
@@ -22,7 +22,7 @@ private[driver] final class MapCounts(
 
   private val log = LoggerFactory.getLogger(classOf[MapCounts])
 
-  /** The one that was idle longest comes first. */
+  /** All shuffles. The one that was idle longest comes first. */
   private val shuffles = new JLinkedHashMap[Int, Counts](16, 0.75f, true)
   private var bytes = 0L
   private var saidFull = false
@@ -45,21 +45,23 @@ private[driver] final class MapCounts(
       }
     }
 
-  /** What is known of these maps and partitions. The answer may end before the maps do. */
+  /**
+   * Returns the known numbers of these maps and partitions. The answer may end before the last map.
+   */
   def answer(asked: GetCounts): CountedMaps =
     Option(shuffles.get(asked.shuffleId)).fold(CountedMaps.Nothing)(_.answer(asked, mostInAnswer))
 
   def removed(shuffleId: Int): Unit =
     Option(shuffles.remove(shuffleId)).foreach(counts => bytes -= counts.bytes)
 
-  /** What the numbers take, with what is around them. */
+  /** The memory of all numbers, with the objects around them. */
   def bytesHeld: Long = bytes
 
   private def makeRoom(): Unit = {
     val eldest = shuffles.entrySet().iterator()
     while (bytes > mostBytes && eldest.hasNext) {
       val entry = eldest.next()
-      // One of which nobody has told anything yet makes no room.
+      // A shuffle without numbers makes no room.
       if (entry.getValue.bytes > 0) {
         sayFull(entry.getKey)
         bytes -= entry.getValue.forget()
@@ -70,36 +72,37 @@ private[driver] final class MapCounts(
   private def sayFull(shuffleId: Int): Unit = if (!saidFull) {
     saidFull = true
     log.warn(
-      s"The driver keeps $bytes bytes of numbers of records, and no more: originals of shuffle " +
-        s"$shuffleId, and of others from now on, may be read without comparing theirs. " +
-        "RECORDS_UNCHECKED counts the blocks. This is said once.")
+      s"The driver keeps $bytes bytes of numbers of records, and has no room for more: readers " +
+        s"may take originals of shuffle $shuffleId, and later of others, without a check. " +
+        "RECORDS_UNCHECKED counts these blocks. This warning is not repeated.")
   }
 }
 
 private object MapCounts {
 
-  /** Objects around the bytes of one attempt. */
+  /** The size of the objects around the bytes of one attempt. */
   private val BytesAround = 128
 
-  /** Of a map: two copies of a task may run at a time, and either may be the one that Spark accepts. */
+  /**
+   * The limit for one map. Two attempts of a task may run at a time, and Spark may accept either.
+   */
   private val MostAttempts = 2
 
   private final class Attempt(val mapId: Long, val records: PackedLongs) {
     def bytes: Long = records.bytes.toLong + BytesAround
   }
 
-  /** Of one shuffle. */
   private final class Counts(numMaps: Int, numPartitions: Int) {
     private val maps = mutable.LongMap.empty[List[Attempt]]
     var bytes = 0L
 
-    /** Nothing more of it is kept. */
+    /** True if no more numbers of it are kept. */
     var isFull = false
 
     def fits(message: MapCounted): Boolean =
       message.mapIndex >= 0 && message.mapIndex < numMaps && message.records.length == numPartitions
 
-    /** By how many bytes this grows. */
+    /** Adds the numbers of an attempt. Returns by how many bytes the memory grows. */
     def add(message: MapCounted): Long = {
       val before = maps.getOrElse(message.mapIndex.toLong, Nil)
       val now = new Attempt(message.mapId, message.records) ::
@@ -110,7 +113,7 @@ private object MapCounts {
       growth
     }
 
-    /** Says how many bytes that were. */
+    /** Forgets all numbers. Returns how many bytes they had. */
     def forget(): Long = {
       val freed = bytes
       maps.clear()
@@ -127,7 +130,7 @@ private object MapCounts {
       val records = new mutable.ArrayBuilder.ofLong
       var mapIndex = math.max(0, asked.startMapIndex)
       var room = mostInAnswer.toLong
-      // The answer has one map at least: the executor asks again from where it ends.
+      // The answer has at least one map, and the executor asks again from its end.
       while (mapIndex < endMap && (room == mostInAnswer || room >= MostAttempts * (end - first))) {
         maps.getOrElse(mapIndex.toLong, Nil).foreach { attempt =>
           mapIds += attempt.mapId

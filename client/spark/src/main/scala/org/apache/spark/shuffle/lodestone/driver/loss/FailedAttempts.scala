@@ -4,19 +4,16 @@ package org.apache.spark.shuffle.lodestone.driver.loss
 import scala.collection.mutable
 import scala.concurrent.ExecutionContext
 
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.MapOutputTrackerMaster
+import org.apache.spark._
+import org.apache.spark.scheduler._
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.plans.Shuffles
-import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
 /**
- * Map attempts that Spark has given up: services drop what they have of them. Executors say so
- * themselves, but one that was killed says nothing, nor does one whose attempt finished as the
- * second. All of it is best effort: what is not told goes with the shuffle. All calls are events of
- * the loop.
+ * Aborts map attempts that Spark gave up, so that services drop their segments. An executor aborts
+ * its own attempts, except if it was killed, or if an attempt finished as the second one. This is
+ * best effort: what services keep, they remove with the shuffle. All calls are events of the loop.
  */
 private[driver] final class FailedAttempts(
     shuffles: Shuffles,
@@ -25,14 +22,13 @@ private[driver] final class FailedAttempts(
     loop: EventLoop) {
   import FailedAttempts._
 
-  private val log = LoggerFactory.getLogger(classOf[FailedAttempts])
   private implicit val events: ExecutionContext = loop.context
 
-  /** The shuffle of a stage, the earliest first. Tasks may end long after their stage. */
+  /** The shuffles of stages, the earliest first. A task may end long after its stage. */
   private val shuffleOf = mutable.LinkedHashMap.empty[Int, Int]
   private val waiting = mutable.Queue.empty[Attempt]
 
-  /** Services that have not said yet that they dropped the last one. */
+  /** The number of services that have not answered the last abort. */
   private var open = 0
 
   /** A stage with map tasks of the shuffle was submitted. */
@@ -49,31 +45,25 @@ private[driver] final class FailedAttempts(
       abortNext()
     }
 
-  /** One attempt at a time: a service looks through all that it has of a shuffle. */
+  /** Aborts one attempt at a time, because a service searches all segments of a shuffle for it. */
   private def abortNext(): Unit = while (open == 0 && waiting.nonEmpty) {
     val attempt = waiting.dequeue()
     for ((id, services) <- shuffles.inUse(attempt.shuffleId) if !isAccepted(attempt)) {
-      // One that does not answer would keep the others waiting.
-      services.filterNot(client.isSuspect).foreach(abort(_, id, attempt))
-    }
-  }
-
-  private def abort(
-      service: ServiceLocation,
-      id: ShuffleGeneration,
-      attempt: Attempt): Unit = {
-    val dropped = client.abortMap(service, id, attempt.mapIndex, attempt.mapId)
-    open += 1
-    dropped.onComplete { outcome =>
-      outcome.failed.foreach { cause =>
-        log.debug(s"${service.hostPort} did not drop $attempt: ${cause.getMessage}")
+      // A service that does not answer would delay the aborts at the others.
+      services.filterNot(client.isSuspect).foreach { service =>
+        open += 1
+        client.abortMap(service, id, attempt.mapIndex, attempt.mapId).foreach { _ =>
+          open -= 1
+          abortNext()
+        }
       }
-      open -= 1
-      abortNext()
     }
   }
 
-  /** It cannot be, as its task failed; a row would be lost if it were. True if nobody knows. */
+  /**
+   * True if Spark has accepted the attempt, or if this is unknown. Spark accepts no attempt of a
+   * failed task, but if it did, an abort would lose rows.
+   */
   private def isAccepted(attempt: Attempt): Boolean =
     tracker().shuffleStatuses.get(attempt.shuffleId).forall(_.withMapStatuses { outputs =>
       !outputs.indices.contains(attempt.mapIndex) ||
@@ -84,9 +74,57 @@ private[driver] final class FailedAttempts(
 private[driver] object FailedAttempts {
   private final case class Attempt(shuffleId: Int, mapIndex: Int, mapId: Long)
 
-  /** Some 100 KB. A stage so old has no task left, or one whose space goes with the shuffle. */
+  /**
+   * Some 100 KB. An older stage has no task left, or one whose segments are removed with the
+   * shuffle.
+   */
   private val MaxStages = 1000
 
-  /** More than an executor has at a time. What many lose at once goes with the shuffle. */
+  /** More attempts than one executor runs at a time. Services remove the rest with the shuffle. */
   private val MaxWaiting = 4000
+}
+
+/**
+ * Learns from Spark's scheduler which attempts of map tasks failed. Spark's `TaskSetManager` ends
+ * each attempt once, as a success or as a failure, and ignores later results: it never accepts the
+ * output of a failed attempt. This includes the second of two attempts in one stage attempt, which
+ * counts as killed though it finished.
+ *
+ * Successes are ignored. Spark reports them before `DAGScheduler` registers their output; and if
+ * two attempts of different stage attempts succeed, readers may have the first one while Spark
+ * takes the second.
+ */
+private[driver] final class MapTaskEnds(attempts: FailedAttempts, loop: EventLoop)
+    extends SparkListener {
+
+  override def onStageSubmitted(submitted: SparkListenerStageSubmitted): Unit = {
+    val stage = submitted.stageInfo
+    stage.shuffleDepId.foreach { shuffleId =>
+      loop.offer(() => attempts.began(stage.stageId, shuffleId))
+    }
+  }
+
+  override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
+    if (MapTaskEnds.isNeverAccepted(end.reason)) {
+      val task = end.taskInfo
+      // `index` counts the tasks of the stage attempt, which need not have all partitions.
+      loop.offer(() => attempts.failed(end.stageId, task.partitionId, task.taskId))
+      ()
+    }
+}
+
+private[driver] object MapTaskEnds {
+
+  /**
+   * True if Spark never accepts the output of such an attempt. `Resubmitted` is a failure by its
+   * type, but is about accepted attempts. A reason that a later Spark adds may be about accepted
+   * ones too. (The state of the task does not show this: a task whose result was lost looks
+   * successful.)
+   */
+  private def isNeverAccepted(reason: TaskEndReason): Boolean = reason match {
+    case _: ExceptionFailure | _: TaskKilled | _: ExecutorLostFailure | _: FetchFailed |
+        TaskResultLost =>
+      true
+    case _ => false
+  }
 }

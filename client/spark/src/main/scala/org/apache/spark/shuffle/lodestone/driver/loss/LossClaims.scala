@@ -10,17 +10,16 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
-import org.apache.spark.shuffle.lodestone.plan.{MissingBlock, OutputsLost, Reason, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.SeenSegments
 
 /**
- * Whether map outputs are lost of which a reduce task says so. It may be its executor that is in trouble:
- * then all maps would be run again for nothing, and again for each service that the executor cannot
- * reach. So the driver asks the services itself ([[ShownOutputs]]), where they know, and counts who
- * complains.
- * docs/failures.md has the rule. All calls are events of the loop.
+ * Decides whether map outputs are lost that a reduce task cannot read. The fault may be at its
+ * executor. Then all maps would run again for nothing, and again for each service that the executor
+ * cannot reach. So the driver asks the services itself ([[ShownOutputs]]) if they can know, and
+ * counts the executors that complain. docs/failures.md has the rule. All calls are events of the
+ * loop.
  */
 private[driver] final class LossClaims(
     conf: LodestoneConf,
@@ -34,19 +33,16 @@ private[driver] final class LossClaims(
   private implicit val events: ExecutionContext = loop.context
   private val shown = new ShownOutputs(conf, client, loop)
   private val complaints = mutable.HashMap.empty[ShuffleGeneration, Complaints]
-
-  /** Generations of which somebody has complained. */
   def complainedOf: Int = complaints.size
 
-  /** Nobody reads this generation any more. */
   def forget(id: ShuffleGeneration): Unit = {
     complaints.remove(id)
     ()
   }
 
   /**
-   * Calls back once, within two and a half times of what the driver waits for a service, and the second
-   * that it waits for the number of executors.
+   * Calls back once, within two and a half times the driver's time-out for a service, plus one
+   * second for the number of executors.
    */
   def judge(of: Generation, claim: OutputsLost)(verdict: Verdict => Unit): Unit =
     if (WrongRecords.contains(claim.code)) {
@@ -65,13 +61,13 @@ private[driver] final class LossClaims(
       }
     }
 
-  /** Of what came damaged there may be a copy that the task could not get. */
+  /** A damaged segment may have a replica that the task could not get. */
   private def askedFor(of: Generation, claim: OutputsLost): Seq[ServiceLocation] = {
     val others = claim.damaged.toSeq.flatMap(segment => of.servicesOf(segment.reduceId))
     (claim.services ++ others).distinct
   }
 
-  /** The services that Spark's next run of the maps goes without. None: nothing is lost. */
+  /** Returns the services that the next generation must avoid, or none if nothing is lost. */
   private def lostAt(
       of: Generation,
       claim: OutputsLost,
@@ -95,8 +91,8 @@ private[driver] final class LossClaims(
     claim.damaged.map(BytesOf).orElse(claim.missing.map(OfBlock)).getOrElse(OfShuffle)
 
   /**
-   * All segments of the block are there, at one of the services or spread over them. A service without
-   * time to say so may have those that are missing.
+   * True if all segments of the block exist, at one service or at several. A service without time
+   * for an answer may have the missing ones.
    */
   private def isWhole(block: MissingBlock, shown: Seq[Shown]): Boolean = {
     val seen = new SeenSegments
@@ -110,8 +106,9 @@ private[driver] final class LossClaims(
   }
 
   /**
-   * Nothing is lost as far as the driver can tell. Spark lets a barrier stage fail a few times only, for
-   * whatever reason, and then ends the job: its readers are not asked to find another executor.
+   * Handles a claim of which the driver cannot see that anything is lost. Spark lets a barrier
+   * stage fail only a few times, for any reason, and then ends the job. So its readers do not try
+   * another executor.
    */
   private def complain(
       id: ShuffleGeneration,
@@ -135,15 +132,15 @@ private[driver] final class LossClaims(
   }
 
   /**
-   * The task's core waits with it, so that another executor takes what is run again. All tasks of an
-   * executor that complain meanwhile are one round.
+   * Delays the answer, so that the task keeps its core and another executor takes the next attempt.
+   * All complaints of one executor meanwhile are one round.
    */
   private def await(rounds: Rounds, claim: OutputsLost, verdict: Verdict => Unit): Unit =
     if (rounds.join(claim.reduceId, loop.nowMs, verdict)) {
       val where = claim.services.map(one => s" at ${one.hostPort}").mkString(",")
       log.warn(
         s"Executor ${claim.executorId} cannot read shuffle ${claim.shuffleId}$where " +
-          s"(${claim.code}). It is there as far as the driver can tell: the task is run again")
+          s"(${claim.code}). The driver finds its data there: the task is run again")
       val pauseMs = math.min(FirstPauseMs << math.min(rounds.count, MostDoublings), LongestPauseMs)
       loop.later(math.min(pauseMs, conf.requestTimeoutMs / 2))(rounds.leave().foreach(_(There)))
     }
@@ -151,28 +148,26 @@ private[driver] final class LossClaims(
 
 private[driver] object LossClaims {
 
-  /** What is known of a generation of a shuffle. */
+  /** The generation of a shuffle that a claim is about. */
   private[loss] abstract class Generation(val id: ShuffleGeneration) {
 
-    /** Whether nobody reads it any more: then nothing of it is remembered. */
+    /** True if it has no more readers. Then its complaints are forgotten. */
     def isOver: Boolean
 
-    /** Whether all that Spark says is there is at other services than these as well. */
+    /** True if all outputs that Spark knows are at other services as well. */
     def isWholeWithout(gone: Set[ServiceLocation]): Boolean
-
-    /** Services that may have segments of the partition. */
     def servicesOf(reduceId: Int): Seq[ServiceLocation]
   }
 
   sealed trait Verdict
 
-  /** What only these services have can be read by nobody. */
+  /** Outputs that only these services have are lost. */
   final case class Lost(at: Seq[ServiceLocation]) extends Verdict
 
-  /** Another executor may be able to read it. */
+  /** The outputs exist. Another executor may be able to read them. */
   case object There extends Verdict
 
-  /** What an executor that cannot reach a service says, or one of which a service has lost its part. */
+  /** The reasons that an executor in trouble may give, or that are about one service only. */
   private val Doubtful: Set[String] = Set[Reason](
     Reason.LayoutFailed,
     Reason.ChunkFetchFailed,
@@ -184,13 +179,14 @@ private[driver] object LossClaims {
     Reason.OutputLost).map(_.code)
 
   /**
-   * What a reader says that got all bytes as they were pushed, and found other records in them than were
-   * written. A service knows nothing of records: another executor tries, or the same one a few times.
+   * The reasons of a reader that got all bytes as they were pushed, and other records than were
+   * written. A service knows nothing of records. So another executor tries, or the same one a few
+   * times.
    */
   private val WrongRecords: Set[String] =
     Set[Reason](Reason.ChunkBroken, Reason.RecordsMismatch).map(_.code)
 
-  /** How often one executor finds a partition wrong before it is believed. */
+  /** After so many attempts the driver believes one executor that finds a partition wrong. */
   private val Proof = 3
 
   private val FirstPauseMs = 250L
@@ -198,21 +194,24 @@ private[driver] object LossClaims {
   private val MostDoublings = 10
 
   /**
-   * Another executor should have taken the task by then. Rounds alone do not tell: they are short where
-   * time-outs are, and others may be busy for minutes.
+   * After these limits another executor should have taken the task. The number of rounds alone is
+   * not enough: rounds are short if time-outs are, and other executors may be busy for minutes.
    */
   private val MostRounds = 60
   private val LongestTroubleMs = TimeUnit.MINUTES.toMillis(5)
 
-  /** Of one generation of a shuffle: O(executors x (services + partitions)), of those in trouble. */
+  /**
+   * The complaints about one generation: O(executors x (services + partitions)), of those in
+   * trouble.
+   */
   private final class Complaints {
     private val executors = mutable.HashMap.empty[ServiceLocation, mutable.Set[String]]
     private val rounds = mutable.HashMap.empty[String, Rounds]
 
-    /** By partition, who found wrong records in it, and how often. */
+    /** By partition, how often each executor found wrong records in it. */
     private val wrong = mutable.HashMap.empty[Int, mutable.Map[String, Int]]
 
-    /** Another executor says so too, or this one again and again. */
+    /** True if another executor finds the same, or if this one does again and again. */
     def isProvedBy(executorId: String, reduceId: Int): Boolean = {
       val finders = wrong.getOrElseUpdate(reduceId, mutable.HashMap.empty)
       val times = finders.getOrElse(executorId, 0) + 1
@@ -239,13 +238,13 @@ private[driver] object LossClaims {
 
     def count: Int = begun
 
-    /** This executor gets the task again and again, and nobody else does. */
+    /** True if only this executor gets the task, again and again. */
     def areOver(reduceId: Int, nowMs: Long): Boolean =
       partitions.get(reduceId).exists { trouble =>
         trouble.rounds >= MostRounds && nowMs - trouble.firstMs > LongestTroubleMs
       }
 
-    /** True for the one who begins a round. */
+    /** Returns true if this begins a round. */
     def join(reduceId: Int, nowMs: Long, verdict: Verdict => Unit): Boolean = {
       partitions.getOrElseUpdate(reduceId, new Trouble(nowMs)).rounds += 1
       val begins = waiting.isEmpty
@@ -261,7 +260,6 @@ private[driver] object LossClaims {
     }
   }
 
-  /** Of the tasks of a partition. */
   private final class Trouble(val firstMs: Long) {
     var rounds = 0
   }

@@ -10,13 +10,12 @@ import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.driver.plans.{Shuffle, Shuffles}
 import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
 import org.apache.spark.shuffle.lodestone.driver.services.ServiceDirectory
-import org.apache.spark.shuffle.lodestone.plan.{OutputsLost, Reason, RemoteOutput, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.storage.BlockManagerId
 
 /**
- * What the driver does when a reduce task reports that it cannot read outputs of a remote shuffle. All
- * calls are events of the loop.
+ * Answers reduce tasks that cannot read outputs of a remote shuffle. All calls are events of the
+ * loop.
  */
 private[driver] final class LostOutputs(
     shuffles: Shuffles,
@@ -28,8 +27,8 @@ private[driver] final class LostOutputs(
   private val log = LoggerFactory.getLogger(classOf[LostOutputs])
 
   /**
-   * Spark forgets lost outputs before the reply: the next task that fails makes it run the maps again.
-   * If nothing is lost, the reply is false, and the task is killed.
+   * Replies after Spark has forgotten lost outputs: the next task that fails makes Spark run the
+   * maps again. If nothing is lost, the reply is false, and the driver kills the task.
    */
   def lost(message: OutputsLost, reply: Boolean => Unit): Unit =
     shuffles.find(message.shuffleId) match {
@@ -55,7 +54,6 @@ private[driver] final class LostOutputs(
         }
     }
 
-  /** Whether all map outputs are whole at these services. */
   def isWholeAt(shuffle: Shuffle, services: Set[ServiceLocation]): Boolean =
     outputs(shuffle).exists(shuffle.isWholeAt(services.contains, _))
 
@@ -90,13 +88,16 @@ private[driver] final class LostOutputs(
     try {
       tracker().unregisterAllMapAndMergeOutput(shuffleId)
     } catch {
-      // Spark does not know the shuffle any more (ShuffleStatusNotFoundException): nobody will read it.
-      // Whatever else fails, no row is lost or doubled: outputs that Spark did not forget name an
-      // earlier generation, readers refuse these, and forgetEarlier forgets them one by one.
+      // Spark no longer knows the shuffle (ShuffleStatusNotFoundException), so it has no readers.
+      // After any other failure no row is lost or doubled either: outputs that Spark did not forget
+      // name an older generation, readers refuse these, and forgetEarlier forgets them one by one.
       case NonFatal(failure) => log.info(s"Outputs of shuffle $shuffleId: ${failure.getMessage}")
     }
 
-  /** Forgets the outputs of attempts that ran when their generation ended, and reported to Spark after it. */
+  /**
+   * Forgets outputs of attempts that ran when their generation ended, and that Spark accepted
+   * later.
+   */
   private def forgetEarlier(shuffle: Shuffle): Unit = {
     val outputs = tracker()
     for {
@@ -105,7 +106,7 @@ private[driver] final class LostOutputs(
       earlier <- location if RemoteOutput.of(earlier).generation < shuffle.id.number
     } {
       log.warn(
-        s"${shuffle.id}: the output of map $mapIndex is of an earlier generation, and run again")
+        s"${shuffle.id}: the output of map $mapIndex is of an old generation, and is made again")
       outputs.unregisterMapOutput(shuffle.shuffleId, mapIndex, earlier)
     }
   }
@@ -113,7 +114,7 @@ private[driver] final class LostOutputs(
   private def locationOf(output: MapStatus): Option[BlockManagerId] =
     Option(output).map(_.location).filter(RemoteOutput.isRemote)
 
-  /** Returns where Spark says that map outputs are, each place once. None: not all maps have one. */
+  /** Returns the different outputs that Spark knows, or None if a map has none. */
   private def outputs(shuffle: Shuffle): Option[Set[RemoteOutput]] =
     tracker().shuffleStatuses.get(shuffle.shuffleId).flatMap(_.withMapStatuses { statuses =>
       if (statuses.contains(null)) None

@@ -10,17 +10,13 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
-import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, MissingBlock, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
-import org.apache.spark.shuffle.lodestone.transport.{ChunkBytes, ChunkReceiver}
-import org.apache.spark.shuffle.lodestone.transport.{DamagedChunkException, FailureClass}
-import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, Turnstile, SizedChunk}
-import org.apache.spark.shuffle.lodestone.wire.{WantedChunk, Crc32c, LaidSegment, MapRange}
-import org.apache.spark.shuffle.lodestone.wire.{SegmentLayoutReply, SegmentRun}
+import org.apache.spark.shuffle.lodestone.plan._
+import org.apache.spark.shuffle.lodestone.transport._
+import org.apache.spark.shuffle.lodestone.wire._
 
 /**
- * What services show the driver of map outputs that a reduce task misses, or has found damaged: their
- * layouts, and the bytes of a segment. All calls are events of the loop.
+ * Asks services for map outputs that a reduce task misses or found damaged: for layouts, and for
+ * the bytes of a segment. All calls are events of the loop.
  */
 private[loss] final class ShownOutputs(
     conf: LodestoneConf,
@@ -31,10 +27,10 @@ private[loss] final class ShownOutputs(
   private val log = LoggerFactory.getLogger(classOf[ShownOutputs])
   private implicit val events: ExecutionContext = loop.context
 
-  /** Questions under way: many tasks say the same at the same time. */
+  /** The questions under way. Many tasks report the same at the same time. */
   private val asked = mutable.HashMap.empty[Question, Future[Shown]]
 
-  /** Bytes that are read at a time. */
+  /** Limits the bytes that are read at a time. */
   private val room = new Turnstile(MostBytes)
 
   def apply(service: ServiceLocation, id: ShuffleGeneration, about: About): Future[Shown] = {
@@ -67,13 +63,13 @@ private[loss] final class ShownOutputs(
     }
     reply
       .recover {
-        case failure if FailureClass.of(failure) == FailureClass.ServerBusy => Known
+        case failure if FailureClass.of(failure) == FailureClass.ServiceBusy => Known
         case failure =>
           log.warn(s"${service.hostPort} does not show $id: ${failure.getMessage}")
           NotShown
       }
       .foreach(answer.trySuccess(_))
-    // It may answer others, and keep this question waiting for much longer.
+    // The service may answer other requests, and this one much later.
     loop.later(MostTimeouts * conf.requestTimeoutMs) {
       answer.trySuccess(untilNow)
       ()
@@ -94,7 +90,7 @@ private[loss] final class ShownOutputs(
         segment
     }
 
-  /** Segments, with the slot of each. */
+  /** Returns all segments with their slots. */
   private def withSlots(reply: SegmentLayoutReply): Seq[(Int, LaidSegment)] =
     for {
       partition <- reply.partitions.toSeq
@@ -103,8 +99,9 @@ private[loss] final class ShownOutputs(
     } yield (run.first + i, segment)
 
   /**
-   * The driver goes by the service's word: the task may have got that damaged too. A disk that fails makes
-   * all who read from it ask at the same time, and a segment is as large as a record may be.
+   * Reads the segment. The driver does not trust a service's layout alone, because the task may
+   * have the same damaged one. If a disk fails, all its readers ask at the same time, and a segment
+   * may be as large as a record.
    */
   private def read(question: Question, damaged: DamagedSegment, reply: SegmentLayoutReply)(
       isWanted: => Boolean): Future[Shown] =
@@ -131,38 +128,36 @@ private[loss] final class ShownOutputs(
       failure: Throwable,
       service: ServiceLocation,
       id: ShuffleGeneration): Shown = FailureClass.of(failure) match {
-    case FailureClass.Corrupt | FailureClass.ServerDisk =>
+    case FailureClass.Corrupt | FailureClass.ServiceDisk =>
       log.warn(s"${service.hostPort} has damaged bytes of $id: ${failure.getMessage}")
       Damaged
     case FailureClass.MissingData => NotShown
-    // It has them, and the driver cannot say more.
+    // The service has the bytes. The driver cannot find out more.
     case _ => Known
   }
 }
 
 private[loss] object ShownOutputs {
-
-  /** What a service is asked for. */
   sealed trait About
 
-  /** Whether it has anything of the shuffle. */
+  /** Asks whether the service knows the shuffle. */
   case object OfShuffle extends About
 
-  /** The segments of a block that a task misses. */
+  /** Asks for the segments of a block that a task misses. */
   final case class OfBlock(block: MissingBlock) extends About
 
-  /** The bytes of a segment, which a task has found damaged. */
+  /** Asks for the bytes of a segment that a task found damaged. */
   final case class BytesOf(segment: DamagedSegment) extends About
 
   sealed trait Shown
 
-  /** It does not answer, or has not what it was asked for. */
+  /** The service does not answer, or does not have it. */
   case object NotShown extends Shown
 
-  /** It has what it was asked for, or has no time to show it. */
+  /** The service has it, or has no time for an answer. */
   case object Known extends Shown
 
-  /** The bytes are not those that were written. */
+  /** The service has other bytes than were written. */
   case object Damaged extends Shown
   final case class Segments(all: Seq[LaidSegment]) extends Shown
 
@@ -171,13 +166,13 @@ private[loss] object ShownOutputs {
       id: ShuffleGeneration,
       about: About)
 
-  /** Some segments as they usually are. The driver's memory is for others. */
+  /** Some segments of usual size. The driver needs its memory for other work. */
   private val MostBytes = 16 << 20
 
-  /** How long a service may be silent to the driver: an executor waits for three time-outs and more. */
+  /** The longest silence of a service, in time-outs. Executors wait for more than three. */
   private val MostTimeouts = 2L
 
-  /** On a network thread. */
+  /** Receives the segment on a network thread. */
   private final class Arrival(damaged: DamagedSegment, laid: LaidSegment) extends ChunkReceiver {
     val isThere: Promise[Shown] = Promise[Shown]()
 
@@ -188,7 +183,7 @@ private[loss] object ShownOutputs {
           isThere.trySuccess(Known)
           None
         } else {
-          val said = s"the block of map ${laid.mapIndex} is not as it was written"
+          val said = s"the block of map ${laid.mapIndex} differs from what its task wrote"
           Some(new DamagedChunkException(said, damaged))
         }
       } finally {

@@ -8,24 +8,21 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
-import org.apache.spark.shuffle.lodestone.driver.services.{Registration, Demand, Placement}
-import org.apache.spark.shuffle.lodestone.driver.services.{ServiceRegistrar, Removals, Service}
-import org.apache.spark.shuffle.lodestone.driver.services.ServiceDirectory
-import org.apache.spark.shuffle.lodestone.plan.{GetPlan, MapSample, NoPlan, Reason, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.plan.ServiceTrouble
+import org.apache.spark.shuffle.lodestone.driver.services._
+import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
 
 /**
- * Plans where the map tasks of a shuffle push: chooses services and registers the shuffle there. If
- * executors keep the map outputs, there is one version of the plan, and none if merging gains nothing.
- * Otherwise a service that takes nothing more, or is lost, leads to the next version. All calls are
- * events of the loop.
+ * Plans the services to which the map tasks of a shuffle push: chooses services and registers the
+ * shuffle there. If executors keep the map outputs, a plan has one version, and none if merging
+ * gains nothing. In mode remote a service that takes no more, or is lost, leads to the next
+ * version. All calls are events of the loop.
  */
 private[driver] final class Planner(
     shuffles: Shuffles,
     choice: MergeChoice,
     directory: ServiceDirectory,
-    registration: ServiceRegistrar,
+    registrar: ServiceRegistrar,
     removals: Removals,
     readers: Readers,
     report: DriverReport,
@@ -36,7 +33,6 @@ private[driver] final class Planner(
   private val log = LoggerFactory.getLogger(classOf[Planner])
   private implicit val events: ExecutionContext = loop.context
 
-  /** True after the warning that no service can be used. */
   private var warned = false
 
   def plan(message: GetPlan, reply: SharedReply.Reply): Unit =
@@ -47,7 +43,7 @@ private[driver] final class Planner(
       case Some(shuffle) =>
         if (shuffle.isBegunBy(message.shuffleMergeId)) shuffles.beginGeneration(shuffle)
         message.trouble.foreach(avoidService(shuffle, _))
-        shuffle.answer match {
+        shuffle.pushPlan match {
           case Some(answer) => reply(answer)
           case None if shuffle.keepsOriginals && !shuffle.isPlanning =>
             weigh(shuffle, message.sample.getOrElse(NothingSeen), reply)
@@ -80,14 +76,13 @@ private[driver] final class Planner(
       Reason.of(trouble.code).foreach(report.counted(shuffle.id, _, 1))
     }
 
-  /** Makes the next version of the plan. */
   private def assign(making: Making, attempt: Int): Unit = directory.live { found =>
     val shuffle = making.shuffle
     val usable = found.filter(service => shuffle.isUsable(service.location))
     val (id, partitions) = (shuffle.shuffleId, shuffle.numPartitions)
     val demand = Demand(id, partitions, making.bytes, shuffle.replicas)
     if (making.isOver) {
-      // All that waited are answered.
+      // All waiting tasks have an answer.
     } else if (usable.isEmpty) {
       if (found.isEmpty && !shuffle.keepsOriginals) warnOnce(shuffle)
       leave(shuffle, Reason.NoService)
@@ -112,47 +107,43 @@ private[driver] final class Planner(
     val shuffle = making.shuffle
     val id = shuffle.id
     val mode = if (shuffle.keepsOriginals) ShuffleMode.Merge else ShuffleMode.Remote
-    val announced = Registration(id, mode, shuffle.numMaps, shuffle.numPartitions)
+    val registration = Registration(id, mode, shuffle.numMaps, shuffle.numPartitions)
     shuffle.mayKnow(chosen.map(_.location))
     def isOver: Boolean = making.isOver || shuffle.id != id
-    // A service that was slow is removed with the others, and not before: the next version may have it.
+    // A service that accepts too late gets a removal together with the others, and not before: the
+    // next version may have it.
     def late(location: ServiceLocation): Unit =
       if (shuffle.isLeft || shuffle.id != id) removals(location, id)
-    registration(announced, chosen, shuffle.services)(late) { accepted =>
-      // A service may be reported, or drained, while others are asked.
+    registrar(registration, chosen, shuffle.services)(late) { accepted =>
+      // An executor may report a service, or an operator drain it, while the others are asked.
       val left = accepted.filter(shuffle.isUsable)
       if (isOver) {
         accepted.foreach(removals(_, id))
         assign(making, attempt)
       } else if (accepted.isEmpty && attempt < LastTry && !shuffle.keepsOriginals) {
-        // Some services were restarted since they were last asked. The directory knows it now.
+        // Some services were restarted after their last answer. The directory now knows their
+        // incarnation.
         assign(making, attempt + 1)
       } else if (accepted.isEmpty) {
         leave(shuffle, Reason.ServiceRefused)
       } else if (left.isEmpty) {
-        // This ends: a service that is avoided once is avoided in all later versions.
+        // This ends, because all later versions avoid a service once it is avoided.
         assign(making, attempt)
       } else {
         report.counted(id, Reason.ServiceLeftOut, chosen.size - accepted.size)
         if (left.size < demand.replicas) report.counted(id, Reason.ReplicasMissing, 1)
-        planned(shuffle, left)
+        shuffle.assign(left)
+        readers.check(shuffle)
       }
     }
   }
 
-  private def planned(shuffle: Shuffle, services: Seq[ServiceLocation]): Unit = {
-    shuffle.assign(services)
-    if (shuffle.keepsOriginals) readers.check(shuffle)
-    else report.remote(shuffle.id, shuffle.services.size)
-  }
-
   private def leave(shuffle: Shuffle, reason: Reason): Unit = {
     shuffle.leave(reason)
-    if (shuffle.keepsOriginals) readers.check(shuffle)
-    else report.decided(shuffle.id, NoPlan(reason))
+    readers.check(shuffle)
   }
 
-  /** The user asked for remote shuffles, and does not get them: the log says so. */
+  /** Warns the user, who asked for remote shuffles and does not get them. */
   private def warnOnce(shuffle: Shuffle): Unit = if (!warned) {
     warned = true
     val asked = directory.all.map(_.address.toString)
@@ -167,17 +158,20 @@ private[driver] final class Planner(
 
 private[driver] object Planner {
 
-  /** A version of a plan in the making, of which map tasks await the answer. */
+  /** A version of a plan in the making. Map tasks wait for it. */
   private final class Making(val shuffle: Shuffle, val bytes: Long, awaited: SharedReply) {
 
-    /** Readers did not wait for it, or the shuffle is removed. A new version may be in the making. */
+    /**
+     * True if readers did not wait for it, or the shuffle is removed. A new version may be in the
+     * making.
+     */
     def isOver: Boolean = !shuffle.isMaking(awaited)
   }
 
   private val FirstTry = 1
   private val LastTry = 2
 
-  /** Remote shuffles are planned before anything is written. */
+  /** The plan of a remote shuffle is made before its map tasks write. */
   private val NoBytesKnown = 0L
   private val NothingSeen = MapSample(0, 0, 0, diskReadMicros = -1)
 }

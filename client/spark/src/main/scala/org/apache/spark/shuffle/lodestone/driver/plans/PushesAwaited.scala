@@ -3,11 +3,11 @@ package org.apache.spark.shuffle.lodestone.driver.plans
 
 import java.util.BitSet
 
-import org.apache.spark.shuffle.lodestone.plan.PlanAnswer
+import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, Reason}
 
 /**
- * The pushes of one generation of a shuffle whose map outputs executors keep, and the readers that wait for
- * their end.
+ * The pushes of one generation of a shuffle whose map outputs executors keep, and the readers that
+ * wait for the end of the pushes.
  */
 private[driver] final class PushesAwaited(numMaps: Int) {
   import PushesAwaited._
@@ -16,39 +16,36 @@ private[driver] final class PushesAwaited(numMaps: Int) {
   private var reportedCount = 0
   private var state: State = Unread
 
-  /** Notes that all pushes of an attempt of the map are over. */
+  /** Records that all pushes of an attempt of the map are over. */
   def report(mapIndex: Int): Unit =
     if (!isSettled && mapIndex >= 0 && mapIndex < numMaps && !reported.get(mapIndex)) {
       reported.set(mapIndex)
       reportedCount += 1
     }
 
-  /** Map tasks whose pushes are not over. */
   def unreported: Int = numMaps - reportedCount
-
-  /** Readers do not wait any more. */
   def isSettled: Boolean = state == Settled
 
-  /** A reader waits, or map tasks push. */
+  /** True if a reader waits, or map tasks push. */
   def areOpen(isPlanned: Boolean): Boolean = state match {
     case Settled => false
     case Awaited(_, _) => true
     case Unread => isPlanned && unreported > 0
   }
 
-  /** True for the first reader. */
+  /** Adds a reader. Returns true for the first one. */
   def await(nowMs: Long, reply: SharedReply.Reply): Boolean = state match {
     case Awaited(_, readers) =>
-      readers.ask(reply)
+      readers.add(reply)
       false
     case Unread | Settled =>
       val readers = new SharedReply
-      readers.ask(reply)
+      readers.add(reply)
       state = Awaited(nowMs, readers)
       true
   }
 
-  /** Answers the readers. Returns how long the first one has waited. */
+  /** Answers the readers. Returns the waiting time of the first one. */
   def settle(nowMs: Long, answer: PlanAnswer): Long = {
     val before = state
     state = Settled
@@ -67,4 +64,35 @@ private[driver] object PushesAwaited {
   private case object Unread extends State
   private final case class Awaited(sinceMs: Long, readers: SharedReply) extends State
   private case object Settled extends State
+}
+
+/** Gives one answer to all tasks that ask before it exists. */
+private[driver] final class SharedReply {
+  import SharedReply._
+
+  private var waiting: List[Reply] = Nil
+  private var waitingCount = 0
+
+  def add(reply: Reply): Unit =
+    if (waitingCount >= MaxWaiting) {
+      reply(NoPlan(Reason.DriverUnreachable))
+    } else {
+      waiting ::= reply
+      waitingCount += 1
+    }
+
+  /** Answers all tasks in the order of their questions. */
+  def give(answer: PlanAnswer): Unit = {
+    val all = waiting
+    waiting = Nil
+    waitingCount = 0
+    all.reverse.foreach(reply => reply(answer))
+  }
+}
+
+private[driver] object SharedReply {
+  type Reply = PlanAnswer => Unit
+
+  /** One for each running task of one shuffle. Further tasks continue without a plan. */
+  private val MaxWaiting = 100000
 }

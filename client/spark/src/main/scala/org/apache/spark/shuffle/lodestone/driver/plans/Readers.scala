@@ -5,15 +5,14 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
-import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
+import org.apache.spark.shuffle.lodestone.driver.report.{DriverReport, ShuffleRecord}
 import org.apache.spark.shuffle.lodestone.driver.services.Removals
-import org.apache.spark.shuffle.lodestone.plan.{DistrustMerged, GetReadPlan, MapPushed, NoPlan}
-import org.apache.spark.shuffle.lodestone.plan.{PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.plan._
 
 /**
- * Answers readers that ask where map outputs are. Of a remote shuffle they get the plan at once. If
- * executors keep the outputs, they wait until all pushes are over, or until the first of them has
- * waited for `spark.lodestone.push.timeout`: what is pushed later would be read from originals, block by
+ * Answers readers that ask for the plan of map outputs. Readers of a remote shuffle get it at once.
+ * If executors keep the outputs, readers wait until all pushes are over, or until the first reader
+ * has waited for `spark.lodestone.push.timeout`. They read later pushes from originals, block by
  * block. All calls are events of the loop.
  */
 private[driver] final class Readers(
@@ -43,13 +42,21 @@ private[driver] final class Readers(
     }
   }
 
-  /** Answers readers if nothing is left to wait for. */
+  /**
+   * Reports the plan of a remote shuffle, or that it has none. Readers of another shuffle get their
+   * answer if they have nothing left to wait for.
+   */
   def check(shuffle: Shuffle): Unit =
-    if (shuffle.isLeft || (shuffle.isPlanned && shuffle.pushes.unreported == 0)) {
+    if (!shuffle.keepsOriginals) {
+      shuffle.pushPlan.foreach(report.settled(shuffle.id, _, ShuffleRecord.Remote))
+    } else if (shuffle.isLeft || (shuffle.isPlanned && shuffle.pushes.unreported == 0)) {
       settle(shuffle)
     }
 
-  /** Later attempts read the originals, and check them. False: the driver knows no such shuffle. */
+  /**
+   * Makes later attempts read the originals, and check them. Returns false if the driver does not
+   * know the shuffle.
+   */
   def distrust(message: DistrustMerged): Boolean = {
     val id = message.generation
     val found = shuffles.current(id)
@@ -59,7 +66,7 @@ private[driver] final class Readers(
       if shuffle.pushes.isSettled && shuffle.isPlanned && shuffle.distrust(reason)
     } {
       log.warn(
-        s"$id is read from the originals from now on: merged data of partition " +
+        s"Readers take the originals of $id from now on: merged data of partition " +
           s"${message.reduceId} is wrong (${message.code})")
       report.decided(id, NoPlan(reason))
     }
@@ -69,10 +76,10 @@ private[driver] final class Readers(
   private def await(shuffle: Shuffle, reply: SharedReply.Reply): Unit = {
     val pushes = shuffle.pushes
     if (pushes.await(loop.nowMs, reply)) {
-      // No map output was reason enough to merge, and from now on it is too late.
+      // No map output so far is a reason to merge, and later ones are too late.
       if (!shuffle.isPlanning) shuffle.leftFor.foreach(shuffle.leave)
       loop.later(conf.pushTimeoutMs) {
-        // The epoch of this wait may be over.
+        // The generation of this wait may be over.
         if (shuffle.pushes eq pushes) settle(shuffle)
       }
     }
@@ -93,7 +100,7 @@ private[driver] final class Readers(
     val answer = answerOf(shuffle)
     val waitedMs = shuffle.pushes.settle(loop.nowMs, answer)
     report.waited(id, waitedMs)
-    report.settled(id, answer)
+    report.settled(id, answer, ShuffleRecord.Merged)
   }
 
   private def answerOf(shuffle: Shuffle): PlanAnswer =

@@ -8,10 +8,10 @@ import org.apache.spark.shuffle.lodestone.driver.services.Removals
 import org.apache.spark.shuffle.lodestone.plan.{NoPlan, Reason, ServiceLocation, ShuffleGeneration}
 
 /**
- * The shuffles that Spark has and that use services. All calls are events of the loop.
+ * The shuffles of Spark that use services. All calls are events of the loop.
  *
  * @param ended
- *   is called when an generation of a shuffle ends
+ *   is called when a generation of a shuffle ends
  */
 private[driver] final class Shuffles(
     ended: ShuffleGeneration => Unit,
@@ -22,17 +22,18 @@ private[driver] final class Shuffles(
   def add(shuffle: Shuffle): Unit = known.put(shuffle.shuffleId, shuffle)
 
   def find(shuffleId: Int): Option[Shuffle] = known.get(shuffleId)
-
-  /** The shuffle, if this generation is its present one. */
   def current(id: ShuffleGeneration): Option[Shuffle] = find(id.shuffleId).filter(_.id == id)
 
   def all: Iterable[Shuffle] = known.values
 
-  /** Returns where map tasks push to now. None: the shuffle uses no service, or is removed. */
+  /**
+   * Returns the services to which map tasks push now. None if the shuffle uses no service or is
+   * removed.
+   */
   def inUse(shuffleId: Int): Option[(ShuffleGeneration, Set[ServiceLocation])] =
     find(shuffleId).map(shuffle => (shuffle.id, shuffle.services.filter(shuffle.uses)))
 
-  /** Spark runs all maps again: services remove what they have of the runs before. */
+  /** Begins a generation, because Spark runs all maps again. Services remove the old one. */
   def beginGeneration(shuffle: Shuffle): Unit = {
     end(shuffle, Reason.PushStale)
     shuffle.beginGeneration()

@@ -14,19 +14,7 @@ private[driver] final class DriverMetrics(report: DriverReport) extends Source {
   override val sourceName: String = "lodestone"
   override val metricRegistry: MetricRegistry = new MetricRegistry
 
-  gauge("shuffles", report.shuffles)
-  gauge("merged", report.merged)
-  gauge("plain", report.plain)
-  gauge("remote", report.remote)
-  gauge("readersWaitedMillis", report.readersWaitedMs)
-  gauge("blocksPushed", report.totals.blocksPushed)
-  gauge("bytesPushed", report.totals.bytesPushed)
-  gauge("pushRequests", report.totals.pushRequests)
-  gauge("chunksRead", report.totals.chunksRead)
-  gauge("chunkBytes", report.totals.chunkBytes)
-  gauge("localChunkBytes", report.totals.localChunkBytes)
-  gauge("mergedBlocksRead", report.totals.mergedBlocksRead)
-  gauge("originalsRead", report.totals.originalsRead)
+  for ((name, _) <- report.numbers) gauge(name, report.numbers.toMap.apply(name))
   Reason.all.foreach { reason =>
     gauge(s"reason.${reason.code}", report.totals.reasons.getOrElse(reason.code, 0L))
   }

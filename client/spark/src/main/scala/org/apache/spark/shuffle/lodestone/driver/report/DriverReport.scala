@@ -8,11 +8,8 @@ import scala.collection.mutable
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.shuffle.lodestone.plan.{MapPushed, MapSample, NoPlan, PlanAnswer}
-import org.apache.spark.shuffle.lodestone.plan.{PushCounts, ReadCounts, Reason, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.plan.{ShufflePlan, TaskRead}
+import org.apache.spark.shuffle.lodestone.plan._
 
-/** The numbers of one shuffle. */
 private[driver] final class ShuffleRecord(
     val shuffleId: Int,
     val numMaps: Int,
@@ -30,8 +27,6 @@ private[driver] final class ShuffleRecord(
 
   /** The limits that the sample was compared with. None in mode merge. */
   var limits: Option[MergeLimits] = None
-
-  /** Blocks pushed in this generation. */
   var generationBlocks: Long = 0
 
   def began(newGeneration: Int): Unit = {
@@ -67,6 +62,17 @@ private[driver] final class ReportCounts {
   val reasons = TrieMap.empty[String, Long]
 
   def reasonsInOrder: Seq[(String, Long)] = reasons.toSeq.sorted
+
+  /** The sums by their names in the report and in Spark's metrics. */
+  def numbers: Seq[(String, Long)] = Seq(
+    "blocksPushed" -> blocksPushed,
+    "bytesPushed" -> bytesPushed,
+    "pushRequests" -> pushRequests,
+    "chunksRead" -> chunksRead,
+    "chunkBytes" -> chunkBytes,
+    "localChunkBytes" -> localChunkBytes,
+    "mergedBlocksRead" -> mergedBlocksRead,
+    "originalsRead" -> originalsRead)
 
   def add(counts: PushCounts): Unit = {
     blocksPushed += counts.blocks
@@ -113,11 +119,15 @@ private[driver] final class DriverReport {
   @volatile var merged = 0L
   @volatile var plain = 0L
   @volatile var remote = 0L
-
-  /** The sum over all shuffles. */
   @volatile var readersWaitedMs = 0L
 
   def kept: Iterable[ShuffleRecord] = records.values
+  def numbers: Seq[(String, Long)] = Seq(
+    "shuffles" -> shuffles,
+    "merged" -> merged,
+    "plain" -> plain,
+    "remote" -> remote,
+    "readersWaitedMillis" -> readersWaitedMs) ++ totals.numbers
 
   def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): ShuffleRecord = {
     val record = new ShuffleRecord(shuffleId, numMaps, numPartitions)
@@ -127,7 +137,6 @@ private[driver] final class DriverReport {
     record
   }
 
-  /** A new generation replaces the one before. */
   def began(id: ShuffleGeneration): Unit = records.get(id.shuffleId).foreach { record =>
     setState(record, ShuffleRecord.Registered)
     record.began(id.number)
@@ -159,7 +168,7 @@ private[driver] final class DriverReport {
 
   def nothingPushed(id: ShuffleGeneration): Boolean = of(id).forall(_.generationBlocks == 0)
 
-  /** Notes why map outputs of this generation are read from originals. */
+  /** Records the reason why readers take the originals of this generation. */
   def decided(id: ShuffleGeneration, answer: NoPlan): Unit = of(id).foreach { record =>
     changes += 1
     setState(record, ShuffleRecord.Plain)
@@ -169,25 +178,19 @@ private[driver] final class DriverReport {
       s"shuffle ${id.shuffleId} is not merged: $reason (${answer.code})${weighed(record)}")
   }
 
-  /** Notes the answer that readers of this generation get. */
-  def settled(id: ShuffleGeneration, answer: PlanAnswer): Unit = answer match {
-    case none: NoPlan => decided(id, none)
-    case plan: ShufflePlan => of(id).foreach { record =>
-        changes += 1
-        record.services = plan.versions.last.length
-        setState(record, ShuffleRecord.Merged)
-        log.info(sentence(record))
-      }
-  }
-
-  /** Notes that map tasks push to this number of services, and keep nothing. */
-  def remote(id: ShuffleGeneration, services: Int): Unit = of(id).foreach { record =>
-    changes += 1
-    record.services = services
-    setState(record, ShuffleRecord.Remote)
-    val where = servicesOf(record)
-    log.info(s"shuffle ${id.shuffleId}: its maps push to $where, and keep nothing")
-  }
+  /**
+   * Records the answer that tasks of this generation get, and the state of a shuffle with a plan.
+   */
+  def settled(id: ShuffleGeneration, answer: PlanAnswer, state: ShuffleRecord.State): Unit =
+    answer match {
+      case none: NoPlan => decided(id, none)
+      case plan: ShufflePlan => of(id).foreach { record =>
+          changes += 1
+          record.services = plan.versions.flatten.distinct.length
+          setState(record, state)
+          log.info(if (state == ShuffleRecord.Remote) remoteSentence(record) else sentence(record))
+        }
+    }
 
   def chose(id: ShuffleGeneration, sample: MapSample, limits: Option[MergeLimits]): Unit =
     of(id).foreach { record =>
@@ -195,7 +198,7 @@ private[driver] final class DriverReport {
       record.limits = limits
     }
 
-  /** Notes the time from the first question of a reader to its answer. */
+  /** Records the time from the first question of a reader to its answer. */
   def waited(id: ShuffleGeneration, ms: Long): Unit = of(id).foreach { record =>
     record.readersWaitedMs = ms
     readersWaitedMs += ms
@@ -237,6 +240,9 @@ private[driver] final class DriverReport {
     change(state, 1)
   }
 
+  private def remoteSentence(record: ShuffleRecord): String =
+    s"shuffle ${record.shuffleId}: its maps push to ${servicesOf(record)}, and keep nothing"
+
   private def sentence(record: ShuffleRecord): String =
     f"shuffle ${record.shuffleId}: ${record.counts.blocksPushed}%,d blocks of " +
       f"${record.numPartitions}%,d partitions pushed to ${servicesOf(record)}" +
@@ -259,7 +265,6 @@ private[driver] object DriverReport {
   private def servicesOf(record: ShuffleRecord): String =
     if (record.services == 1) "1 service" else s"${record.services} services"
 
-  /** Returns the numbers of the sample, and the limits that they were compared with. */
   private def weighed(record: ShuffleRecord): String = record.sample.map { sample =>
     val seen =
       f"; ${sample.maps}%,d maps had ${sample.blocks}%,d blocks " +
@@ -277,3 +282,6 @@ private[driver] object DriverReport {
   /** A record has some hundred bytes. */
   private val MaxFinished = 1000
 }
+
+/** A shuffle is merged from this number of blocks on, up to this mean size. */
+private[driver] final case class MergeLimits(leastBlocks: Long, largestMeanBytes: Long)

@@ -22,7 +22,7 @@ private[driver] object ReportJson {
       shuffles: Int): String = {
     val root = mapper.createObjectNode()
     root.put("version", ServiceClient.ClientName).put("application", appId)
-    addTotals(root.putObject("totals"), report)
+    addNumbers(root.putObject("totals"), report.numbers, report.totals)
     val records = root.putArray("shuffles")
     report.kept.toSeq.takeRight(shuffles).foreach(addShuffle(records, _))
     val used = root.putArray("services")
@@ -32,16 +32,6 @@ private[driver] object ReportJson {
       sentences.put(reason.code, reason.sentence)
     }
     mapper.writeValueAsString(root)
-  }
-
-  private def addTotals(node: ObjectNode, report: DriverReport): Unit = {
-    node
-      .put("shuffles", report.shuffles)
-      .put("merged", report.merged)
-      .put("plain", report.plain)
-      .put("remote", report.remote)
-      .put("readersWaitedMillis", report.readersWaitedMs)
-    addCounts(node, report.totals)
   }
 
   private def addShuffle(records: ArrayNode, record: ShuffleRecord): Unit = {
@@ -55,7 +45,7 @@ private[driver] object ReportJson {
       .put("services", record.services)
       .put("readersWaitedMillis", record.readersWaitedMs)
     record.sample.foreach(addSample(node.putObject("sample"), _, record.limits))
-    addCounts(node, record.counts)
+    addNumbers(node, record.counts.numbers, record.counts)
   }
 
   private def addSample(
@@ -74,16 +64,11 @@ private[driver] object ReportJson {
     }
   }
 
-  private def addCounts(node: ObjectNode, counts: ReportCounts): Unit = {
-    node
-      .put("blocksPushed", counts.blocksPushed)
-      .put("bytesPushed", counts.bytesPushed)
-      .put("pushRequests", counts.pushRequests)
-      .put("chunksRead", counts.chunksRead)
-      .put("chunkBytes", counts.chunkBytes)
-      .put("localChunkBytes", counts.localChunkBytes)
-      .put("mergedBlocksRead", counts.mergedBlocksRead)
-      .put("originalsRead", counts.originalsRead)
+  private def addNumbers(
+      node: ObjectNode,
+      numbers: Seq[(String, Long)],
+      counts: ReportCounts): Unit = {
+    for ((name, number) <- numbers) node.put(name, number)
     val reasons = node.putObject("reasons")
     counts.reasonsInOrder.foreach { case (code, count) => reasons.put(code, count) }
   }
@@ -97,7 +82,6 @@ private[driver] object ReportJson {
     service.load.foreach(addLoad(node.putObject("load"), _))
   }
 
-  /** The load that the service reported last. */
   private def addLoad(node: ObjectNode, load: Load): Unit = {
     node
       .put("memoryUsed", load.memoryUsed)

@@ -11,23 +11,21 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 
-/** Which addresses there may be services at; asked again for each plan. */
+/** Knows the addresses of services. The driver asks it for each plan. */
 private[driver] trait AddressSource {
 
   /** Calls back once, on the event loop, within a bounded time. */
   def addresses(found: Seq[HostPort] => Unit): Unit
 
-  /** This address has failed again and again. */
-  def givenUp(address: HostPort): Unit
+  /** Reports an address that failed again and again. */
+  def givenUp(address: HostPort): Unit = ()
 }
 
-/** A list that somebody wrote down. */
 private[driver] final class ListedAddresses(listed: Seq[HostPort]) extends AddressSource {
   override def addresses(found: Seq[HostPort] => Unit): Unit = found(listed)
-  override def givenUp(address: HostPort): Unit = {}
 }
 
-/** Every address of one name; the last answer counts when the name service has a bad moment. */
+/** All addresses of one name. If the name service does not answer, the last addresses are used. */
 private[driver] final class DnsAddresses(
     name: String,
     port: Int,
@@ -43,14 +41,14 @@ private[driver] final class DnsAddresses(
   private var resolvedAtMs: Option[Long] = None
   private var waiting: List[Seq[HostPort] => Unit] = Nil
 
-  /** Since when the name service has been silent. */
+  /** The time of the question that the name service has not answered yet. */
   private var askedAtMs: Option[Long] = None
 
   override def addresses(found: Seq[HostPort] => Unit): Unit =
     if (resolvedAtMs.exists(at => loop.nowMs - at < TrustMs)) {
       found(last)
     } else if (askedAtMs.exists(at => loop.nowMs - at >= MaxWaitMs)) {
-      // Others have waited for this very answer, and long enough.
+      // Others have waited for this answer for long enough.
       found(last)
     } else {
       waiting ::= found
@@ -72,8 +70,6 @@ private[driver] final class DnsAddresses(
     }
   }
 
-  override def givenUp(address: HostPort): Unit = {}
-
   private def resolve(): Seq[HostPort] =
     resolver(name)
       .map(address => if (isV6(address)) s"[${address.getHostAddress}]" else address.getHostAddress)
@@ -92,6 +88,6 @@ private[driver] final class DnsAddresses(
 private[driver] object DnsAddresses {
   private val TrustMs = 10000L
 
-  /** A resolver can be silent for much longer; the plan is made without it then. */
+  /** A name service may be silent for much longer. The plan is made without it then. */
   private val MaxWaitMs = 5000L
 }

@@ -12,7 +12,8 @@ import org.apache.spark.shuffle.lodestone.plan.{ServiceFound, ServiceMissing}
 
 /**
  * The daemons that executors found or started on their hosts. A plan waits until each host with an
- * executor has said what it has, but not for long: an executor without a task says nothing.
+ * executor has announced its daemon, but not for long: an executor without a task announces
+ * nothing.
  */
 private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String]], loop: EventLoop)
     extends AddressSource {
@@ -21,7 +22,10 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
   private val log = LoggerFactory.getLogger(classOf[EmbeddedHosts])
   private implicit val events: ExecutionContext = loop.context
 
-  /** By address: two executors of one host may have found the same daemon, or different ones. */
+  /**
+   * Hosts by address of their daemon. Two executors of one host may have found the same daemon, or
+   * different ones.
+   */
   private val found = mutable.LinkedHashMap.empty[HostPort, String]
   private val silent = mutable.LinkedHashSet.empty[String]
   private val answered = mutable.LinkedHashSet.empty[String]
@@ -38,7 +42,7 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
 
   def serviceMissing(message: ServiceMissing): Unit = {
     log.warn(
-      s"No shuffle service on ${message.host} (executor ${message.executorId}): ${message.why}")
+      s"No shuffle service on ${message.host} (executor ${message.executorId}): ${message.cause}")
     spoke(message.host)
   }
 
@@ -51,7 +55,7 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
     }
   }
 
-  /** It is gone from this host; the next executor there may start another. */
+  /** The daemon has ended. The next executor on its host may start another one. */
   override def givenUp(address: HostPort): Unit = found.remove(address)
 
   private def spoke(host: String): Unit = {
@@ -60,7 +64,7 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
     waits.toSeq.foreach(_.look())
   }
 
-  /** Hosts come and go with their executors; what is known of daemons stays until they fail. */
+  /** Forgets hosts without executors. Their daemons stay known until they fail. */
   private def forget(hosts: Set[String]): Unit = if (hosts.nonEmpty) {
     silent --= silent.filterNot(hosts.contains).toSeq
     answered --= answered.filterNot(hosts.contains).toSeq
@@ -69,7 +73,7 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
   private final class Wait(answer: Seq[HostPort] => Unit) {
     private val startMs = loop.nowMs
 
-    /** Hosts that may still speak, once it is known which there are. */
+    /** The hosts that may still announce a daemon, when the hosts are known. */
     private var expected: Option[Set[String]] = None
     waits += this
     loop.later(GraceMs)(look())
@@ -95,10 +99,10 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
 
 private[driver] object EmbeddedHosts {
 
-  /** When one host has a daemon, the others have this long to say so. */
+  /** The time for the others after one host has announced a daemon. */
   private val GraceMs = 1000L
 
-  /** As long as a daemon may take to start. */
+  /** The time that a daemon may take to start. */
   private val MaxWaitMs = 10000L
 
   /** More hosts than Spark runs on. */

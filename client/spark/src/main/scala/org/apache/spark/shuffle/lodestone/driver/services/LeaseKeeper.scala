@@ -12,8 +12,8 @@ import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient}
 
 /**
- * Tells every service in use that the application lives, at a third of what each grants, and at the
- * end that it does not; learns so how it is.
+ * Renews the leases at all services in use, after a third of the time that each service grants, and
+ * ends them with the application. The answers have the state of the services.
  */
 private[driver] final class LeaseKeeper(
     conf: LodestoneConf,
@@ -27,30 +27,35 @@ private[driver] final class LeaseKeeper(
   private val log = LoggerFactory.getLogger(classOf[LeaseKeeper])
   private implicit val events: ExecutionContext = loop.context
 
-  /** Those in use, and when they last said that they know us. */
+  /**
+   * The services in use, and the time of the last answer that showed that a service knows the
+   * application.
+   */
   private val kept = mutable.LinkedHashMap.empty[Service, Long]
 
-  /** Begins at once: what a service grants unasked may be shorter than our interval. */
+  /**
+   * Begins at once, because the time that a service grants unasked may be shorter than our
+   * interval.
+   */
   def keep(service: Service): Unit = if (!kept.contains(service)) {
     kept.put(service, loop.nowMs)
     renew(service)
     reports.used(service)
   }
 
-  /** The application is over: all that it has goes. Completes when each has answered or failed. */
+  /** Ends the application at all services. Completes when each has answered or failed. */
   def endAll(): Future[Unit] = {
     val services = kept.keys.toSeq
     kept.clear()
     Future
       .traverse(services) { service =>
-        client.endApplication(service.location).map(_ => ()).recover(endNotSent(service))
+        client.endApplication(service.location).map(_ => ()).recover { case failure =>
+          log.warn(
+            s"${service.address} keeps the ended application until its lease expires: " +
+              failure.getMessage)
+        }
       }
       .map(_ => ())
-  }
-
-  private def endNotSent(service: Service): PartialFunction[Throwable, Unit] = { case failure =>
-    log.warn(s"${service.address} will learn from its lease that the application ended: " +
-      failure.getMessage)
   }
 
   private def renew(service: Service): Unit = if (kept.contains(service)) {
@@ -69,7 +74,10 @@ private[driver] final class LeaseKeeper(
     }
   }
 
-  /** It says so, or must have after so much silence: what else failed there meanwhile says nothing. */
+  /**
+   * True if the service says so, or if it must have after so long a silence. Other failures there
+   * mean nothing.
+   */
   private def hasForgotten(service: Service, failure: Throwable): Boolean =
     FailureClass.of(failure) == FailureClass.MissingData ||
       kept.get(service).forall(loop.nowMs - _ > conf.leaseTtlMs)
@@ -85,6 +93,6 @@ private[driver] object LeaseKeeper {
 
   private val AnyIncarnation = 0L
 
-  /** The least that the protocol lets a service grant. */
+  /** The shortest time that a service may grant by the protocol. */
   private val MinTtlMs = 10000L
 }

@@ -9,9 +9,9 @@ import org.apache.spark.shuffle.lodestone.config.DaemonThreads
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 
 /**
- * Where the driver looks up what blocks: addresses at the name service, and executors at the block
- * manager's master. Each has a thread of its own, so that a name service that is silent for minutes
- * delays nothing but itself.
+ * Runs lookups that block: addresses at the name service, and executors at the block manager's
+ * master. Each kind has a thread, so that a name service that is silent for minutes delays nothing
+ * else.
  */
 private[driver] final class Lookups(loop: EventLoop) {
   import Lookups._
@@ -20,12 +20,10 @@ private[driver] final class Lookups(loop: EventLoop) {
   private val executorsThread = newThread("executors")
 
   val names: ExecutionContext = ExecutionContext.fromExecutor(namesThread)
-
-  /** Ends by itself in all cases; completes when the master has answered. */
   def executors[T](look: => T): Future[T] =
     Future(look)(ExecutionContext.fromExecutor(executorsThread))
 
-  /** What comes too late, or not at all, is as good as nothing: a plan does not wait for it. */
+  /** Returns `otherwise` if the result is late or does not come: a plan does not wait for it. */
   def inTime[T](found: Future[T], otherwise: T): Future[T] = {
     val answer = Promise[T]()
     found.foreach(answer.trySuccess(_))(loop.context)
@@ -46,7 +44,7 @@ private[driver] final class Lookups(loop: EventLoop) {
 
 private[driver] object Lookups {
 
-  /** A question inside of the driver's own JVM, which it answers at once if it is well. */
+  /** The limit for a question inside the driver's JVM, which answers at once if it is healthy. */
   private val MaxWaitMs = 1000L
 
   private def newThread(name: String): ExecutorService =

@@ -4,8 +4,8 @@ package org.apache.spark.shuffle.lodestone.driver.services
 import org.apache.spark.shuffle.lodestone.wire.Load
 
 /**
- * What a shuffle will ask of services; its bytes as far as its first map outputs tell, and on how many
- * services each of them is to be.
+ * The needs of a shuffle: its bytes as far as its first map outputs show them, and the number of
+ * services for each partition.
  */
 private[driver] final case class Demand(
     shuffleId: Int,
@@ -14,21 +14,21 @@ private[driver] final case class Demand(
     replicas: Int = 1)
 
 /**
- * Which of the live services hold a shuffle: as many as it has use for, those beside executors before
- * those elsewhere. Each of them gets as much as any other; so those without room get nothing, unless
+ * Chooses services for a shuffle: as many as it has use for, and first those on hosts with
+ * executors. All chosen services get equal amounts. So services without room get nothing, unless
  * those with room are too few.
  */
 private[driver] object Placement {
 
-  /** A service that gets fewer partitions than this costs more in connections than it helps. */
+  /** A service with fewer partitions costs more connections than it saves time. */
   private val MinPartitionsPerService = 8
 
-  /** Past this a service has little memory left, for now. */
+  /** Beyond this part of its memory a service is short of memory. */
   private val StrainedMemory = 0.85
 
   /**
-   * What a merge leaves of a disk to those who bytesPerService it: a part of a small one. A part of a large
-   * one would be more than most shuffles are.
+   * The space on a disk that a merge leaves to other programs: a part of a small disk. The same
+   * part of a large disk would be more than most shuffles are.
    */
   private val SparedDiskPart = 0.1
   private val SparedDiskBytes = 4L << 30
@@ -42,7 +42,7 @@ private[driver] object Placement {
     (inOrder(roomy) ++ inOrder(missing)).take(wanted(demand))
   }
 
-  /** None of them has room for what it would get. */
+  /** True if no service has room for its part. */
   def allStrained(demand: Demand, live: Seq[Service]): Boolean =
     live.forall(strainedBy(demand, live))
 
@@ -51,7 +51,7 @@ private[driver] object Placement {
       demand.replicas,
       (demand.numPartitions + MinPartitionsPerService - 1) / MinPartitionsPerService)
 
-  /** Neighbouring shuffles begin with different services, so that small ones spread as well. */
+  /** Neighbouring shuffles begin with different services, so that small shuffles spread as well. */
   private def rotated(live: Seq[Service], by: Int): Seq[Service] = {
     val first = if (live.isEmpty) 0 else Math.floorMod(by, live.size)
     live.drop(first) ++ live.take(first)

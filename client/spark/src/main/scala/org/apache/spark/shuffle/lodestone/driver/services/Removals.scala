@@ -11,8 +11,9 @@ import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGenerati
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
 /**
- * Tells services that a shuffle is over. One that cannot be reached is told when it is heard of again:
- * it may have been started anew with all that it had, and would keep it as long as the application lives.
+ * Sends removals of shuffles to services. A service that cannot be reached gets its removals when
+ * it answers again: it may have been restarted with all its data, and would keep it until the
+ * application ends.
  */
 private[driver] final class Removals(client: ServiceClient, loop: EventLoop) {
   import Removals._
@@ -23,16 +24,14 @@ private[driver] final class Removals(client: ServiceClient, loop: EventLoop) {
 
   def apply(service: ServiceLocation, id: ShuffleGeneration): Unit =
     client.removeShuffle(service, id).failed.foreach { failure =>
-      log.debug(s"${service.hostPort} was not told that $id is over: ${failure.getMessage}")
+      log.debug(s"The removal of $id did not reach ${service.hostPort}: ${failure.getMessage}")
       unsent += service -> id
       if (unsent.size > MaxUnsent) unsent -= unsent.head
     }
 
-  /** It has answered. What another life of it had is gone. */
+  /** Sends removals again to a service that has answered. Another incarnation has lost its data. */
   def heardOf(service: ServiceLocation): Unit = {
-    def isThere(known: ServiceLocation): Boolean =
-      known.host == service.host && known.port == service.port
-    val its = unsent.filter { case (location, _) => isThere(location) }.toSeq
+    val its = unsent.filter { case (location, _) => location.address == service.address }.toSeq
     unsent --= its
     its.foreach { case (location, id) => if (location == service) apply(location, id) }
   }
@@ -40,6 +39,6 @@ private[driver] final class Removals(client: ServiceClient, loop: EventLoop) {
 
 private object Removals {
 
-  /** What is beyond that goes with the application. */
+  /** Services remove further shuffles with the application. */
   private val MaxUnsent = 10000
 }

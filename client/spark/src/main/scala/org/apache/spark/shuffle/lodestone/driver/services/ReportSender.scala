@@ -9,15 +9,15 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
-/** What the driver would say now; `changes` grows when that becomes something else. */
+/** The report of the driver. `changes` grows with each change of it. */
 private[driver] trait Reported {
   def changes: Long
   def text: String
 }
 
 /**
- * Tells a few of the services in use what became of the shuffles, for people who ask them
- * (`lodestone explain`). Best effort: nothing waits for it but the end, a moment.
+ * Sends the report to a few of the services in use, where `lodestone explain` finds it. This is
+ * best effort: only the end of the application waits for it, for a moment.
  */
 private[driver] final class ReportSender(
     reported: Reported,
@@ -28,19 +28,19 @@ private[driver] final class ReportSender(
   private val log = LoggerFactory.getLogger(classOf[ReportSender])
   private implicit val events: ExecutionContext = loop.context
 
-  /** What each holder was told: its life then, and our state. */
+  /** The services that keep the report: their incarnation and our state at the last report. */
   private val keepers = mutable.LinkedHashMap.empty[Service, (Long, Long)]
 
   def keeperNames: Seq[String] = keepers.keys.map(_.address.toString).toSeq
 
-  /** The application uses this service. */
+  /** Adds a service that the application uses. */
   def used(service: Service): Unit =
     if (keepers.size < MaxKeepers && !keepers.contains(service)) {
       keepers.put(service, NeverSent)
       if (keepers.size == 1) again()
     }
 
-  /** The last report. Completes when every holder has answered or failed. */
+  /** Sends the last report. Completes when every service has answered or failed. */
   def sendLast(): Future[Unit] = send(keepers.keys.toSeq, ended = true)
 
   private def again(): Unit = loop.later(IntervalMs) {
@@ -61,7 +61,7 @@ private[driver] final class ReportSender(
       val sent = client.reportApplication(service.location, ended, text).map(_ => ())
       sent.recover { case failure =>
         keepers.put(service, NeverSent)
-        log.debug(s"${service.address} was not told the report: ${failure.getMessage}")
+        log.debug(s"The report did not reach ${service.address}: ${failure.getMessage}")
       }
     }
     Future.sequence(sends).map(_ => ())
@@ -70,7 +70,7 @@ private[driver] final class ReportSender(
 
 private[driver] object ReportSender {
 
-  /** Enough that one of them lives; `lodestone explain` tells people this number. */
+  /** Enough that one of them stays alive. The help of `lodestone explain` names this number. */
   private val MaxKeepers = 3
   private val IntervalMs = 5000L
   private val NeverSent = (Service.NoIncarnation, -1L)

@@ -13,19 +13,14 @@ import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
 import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Load, RefusedException}
 
-/** What the driver knows of one service. */
 private[driver] final class Service(val address: HostPort) {
   import Service._
 
   var incarnation: Long = NoIncarnation
   var state: State = Unknown
   var checkedAtMs: Long = Long.MinValue
-
-  /** What it last said of itself. */
   var load: Option[Load] = None
   var failures: Int = 0
-
-  /** A Hello is under way. */
   var asking: Boolean = false
 
   def location: ServiceLocation = ServiceLocation(address.host, address.port, incarnation)
@@ -33,7 +28,7 @@ private[driver] final class Service(val address: HostPort) {
 
 private[driver] object Service {
 
-  /** It never answered. */
+  /** The service never answered. */
   val NoIncarnation = 0L
 
   sealed abstract class State(val name: String)
@@ -44,8 +39,8 @@ private[driver] object Service {
 }
 
 /**
- * The services that can be used now: each is asked before it gets work, and its answer counts for a
- * while; so does its silence.
+ * Knows which services can be used. It asks each service before it gets work. An answer is valid
+ * for some time, and a missing answer too.
  */
 private[driver] final class ServiceDirectory(
     source: AddressSource,
@@ -59,7 +54,7 @@ private[driver] final class ServiceDirectory(
   private val services = mutable.LinkedHashMap.empty[HostPort, Service]
   private val settling = mutable.LinkedHashSet.empty[Settling]
 
-  /** Calls back once with those that serve, in an order that does not change. */
+  /** Calls back once with the services that serve, in a fixed order. */
   def live(found: Seq[Service] => Unit): Unit = source.addresses { addresses =>
     val candidates = addresses.distinct.take(MaxServices).map(known)
     forgetOthers(candidates)
@@ -67,20 +62,21 @@ private[driver] final class ServiceDirectory(
     new Settling(candidates, found).look()
   }
 
-  /** Connects to a service before it is needed: one to which nobody is connected may go away. */
+  /** Connects to a service before it is needed: a daemon without connections may end. */
   def greet(hostPort: String): Unit =
     HostPort.parse(hostPort).map(known).filter(isDue).foreach(hello)
 
   def all: Seq[Service] = services.values.toSeq
 
-  def find(hostPort: String): Option[Service] = HostPort.parse(hostPort).flatMap(services.get)
-
-  /** A request to it failed: whether that says anything of the service, its class knows. */
+  /**
+   * Records that a request to the service failed. The class of the failure shows whether the
+   * service is at fault.
+   */
   def failed(service: Service, failure: Throwable): Unit = {
     service.checkedAtMs = loop.nowMs
     failure match {
       case refused: RefusedException => recordIncarnation(service, refused.refusal.incarnation)
-      case _ => // it said nothing
+      case _ => // no incarnation is known
     }
     val action = FailureClass.of(failure).action
     if (action.penalty) {
@@ -92,19 +88,20 @@ private[driver] final class ServiceDirectory(
     }
   }
 
-  def failed(location: ServiceLocation, failure: Throwable): Unit =
-    find(location.hostPort).foreach(failed(_, failure))
-
-  /** As far as it said when it was last asked. */
-  def isServing(location: ServiceLocation): Boolean = find(location.hostPort).exists { service =>
-    service.state == Service.Serving && service.incarnation == location.incarnation
+  /** True if the service served at its last answer. */
+  def isServing(location: ServiceLocation): Boolean = services.get(location.address).exists {
+    service =>
+      service.state == Service.Serving && service.incarnation == location.incarnation
   }
 
-  /** An executor could not do without it any longer: it is asked again before it gets more work. */
+  /**
+   * Makes the directory ask the service again before it gets work, because an executor had trouble
+   * with it.
+   */
   def doubt(location: ServiceLocation): Unit =
-    find(location.hostPort).foreach(_.state = Service.Unknown)
+    services.get(location.address).foreach(_.state = Service.Unknown)
 
-  /** It answered: with the incarnation we know, or it was started again. */
+  /** Records an answer of the service, which may have restarted. */
   def answered(service: Service, incarnation: Long, load: Load): Unit = {
     recordIncarnation(service, incarnation)
     service.state = if (load.serving) Service.Serving else Service.Unwilling
@@ -115,12 +112,12 @@ private[driver] final class ServiceDirectory(
 
   private def recordIncarnation(service: Service, incarnation: Long): Unit = {
     if (service.incarnation != NoIncarnation && service.incarnation != incarnation) {
-      log.warn(s"${service.address} was restarted: what it had merged is read from the originals")
+      log.warn(s"${service.address} was restarted: readers take originals of its merged blocks")
     }
     service.incarnation = incarnation
   }
 
-  /** Addresses come and go; one that is not offered any more and does not answer is gone. */
+  /** Forgets services that do not answer and whose address is no longer offered. */
   private def forgetOthers(candidates: Seq[Service]): Unit = {
     val offered = candidates.toSet
     val gone = services.values.filter(s => s.state == Service.Suspect && !offered.contains(s))
@@ -150,7 +147,7 @@ private[driver] final class ServiceDirectory(
     }
   }
 
-  /** One who waits until every candidate has answered, or some have and the others are slow. */
+  /** Waits until every candidate has answered, or until some have and the others are slow. */
   private final class Settling(candidates: Seq[Service], found: Seq[Service] => Unit) {
     private var waitsForAll = true
     settling += this
@@ -170,16 +167,16 @@ private[driver] final class ServiceDirectory(
 }
 
 private[driver] object ServiceDirectory {
-
-  /** How long an answer counts. */
   private val TrustMs = 10000L
 
-  /** When some services answered, the others have this long: a plan must not wait for the dead. */
+  /** The time for the others after some services have answered. */
   private val GraceMs = 1000L
 
-  /** Failures in a row after which an address is forgotten where it can be announced again. */
+  /**
+   * After so many failures in a row an embedded address is forgotten. It can be announced again.
+   */
   private val MaxFailures = 3
 
-  /** More than a driver wants to ask before it makes a plan. */
+  /** More services than a driver should ask before it makes a plan. */
   private val MaxServices = 1000
 }

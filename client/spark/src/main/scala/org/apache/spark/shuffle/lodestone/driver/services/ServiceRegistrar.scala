@@ -12,7 +12,7 @@ import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGenerati
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
 
-/** A generation, as services are told of it. */
+/** A generation, as services register it. */
 private[driver] final case class Registration(
     id: ShuffleGeneration,
     mode: ShuffleMode,
@@ -20,8 +20,8 @@ private[driver] final case class Registration(
     numPartitions: Int)
 
 /**
- * Registers a shuffle with services. One that is slow while others have accepted stays out: maps wait
- * for the plan.
+ * Registers a shuffle with services. A service that is slow while others have accepted stays out,
+ * because map tasks wait for the plan.
  */
 private[driver] final class ServiceRegistrar(
     directory: ServiceDirectory,
@@ -34,13 +34,13 @@ private[driver] final class ServiceRegistrar(
   private implicit val events: ExecutionContext = loop.context
 
   /**
-   * `registered` is called once, with those that accepted, in the order of `chosen`.
+   * Calls `registered` once, with the services that accepted, in the order of `chosen`.
    *
    * @param known
-   *   those that accepted before, and are not told again: one that has lost the shuffle since would begin
-   *   it anew, and show readers nothing where there was something
+   *   services that accepted before. They are not asked again: a service that has lost the shuffle
+   *   since would create it again, empty, and show readers nothing instead of an error
    * @param late
-   *   what to do about those that accept when the others were not kept waiting any more
+   *   is called with each service that accepts after `registered` was called
    */
   def apply(
       shuffle: Registration,
@@ -106,6 +106,6 @@ private[driver] final class ServiceRegistrar(
 
 private[driver] object ServiceRegistrar {
 
-  /** When some services accepted, the others have this long. */
+  /** The time for the others after one service has accepted. */
   private val GraceMs = 1000L
 }

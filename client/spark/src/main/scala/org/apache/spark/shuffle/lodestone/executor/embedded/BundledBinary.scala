@@ -9,25 +9,24 @@ import java.nio.file.attribute.PosixFilePermissions
 import java.security.{DigestInputStream, MessageDigest}
 import java.util.Locale
 
-/** A program that can be run, and the SHA-256 of what it is. */
 private[spark] final case class Program(file: Path, digest: String)
 
 private[spark] object Program {
   def of(file: Path): Program = Program(file, BundledBinary.digestOf(file))
 }
 
-/** The daemon's program inside our own jar, and a copy of it that can be run. */
+/** The daemon's program in our jar, and its extracted file. */
 private[spark] object BundledBinary {
   private val BufferBytes = 64 * 1024
   private val Executable = PosixFilePermissions.fromString("rwx------")
 
-  /** Where the build puts the program for this platform; other platforms have none. */
+  /** The resource of the program for a platform. Some platforms have none. */
   def resourceName(os: String, arch: String): String = {
     val machine = if (arch == "amd64") "x86_64" else arch
     s"lodestone/${os.toLowerCase(Locale.ROOT)}-$machine/lodestone"
   }
 
-  /** Opens the resource again on every call; fails with a sentence where there is none. */
+  /** Opens the resource, or fails if the jar has none for this platform. */
   def open(): InputStream = {
     val name = resourceName(System.getProperty("os.name"), System.getProperty("os.arch"))
     val stream = getClass.getClassLoader.getResourceAsStream(name)
@@ -38,8 +37,8 @@ private[spark] object BundledBinary {
   }
 
   /**
-   * Extracts the program to `directory/<sha-256>/lodestone`, once per version: what is there is
-   * taken when it is whole. Any number of processes may do this at once.
+   * Extracts the program to `directory/<sha-256>/lodestone`, once per version, unless it is there
+   * already. Several processes may do this at the same time.
    */
   def extract(directory: Path, program: () => InputStream): Program = {
     val digest = sha256(program())

@@ -9,9 +9,8 @@ import java.util.concurrent.{CompletableFuture, ExecutionException, TimeoutExcep
 
 import scala.annotation.tailrec
 
-import org.apache.spark.shuffle.lodestone.config.DaemonThreads
+import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, HostPort}
 
-/** How a daemon is started on an executor's host. */
 private[spark] final case class DaemonCommand(
     binary: Path,
     host: String,
@@ -41,21 +40,25 @@ private[spark] object DaemonCommand {
 }
 
 /**
- * Starts the daemon as a process of its own, which outlives this one (it leaves our session when it
- * is told to announce itself) and goes away when nobody needs it.
+ * Starts the daemon as a process of its own. It outlives this process, because `--announce` makes
+ * it leave our session, and ends when no application needs it.
  */
 private[spark] object EmbeddedDaemon {
 
-  /** A daemon is up in well under a second; one that is not by now is not worth waiting for. */
+  /**
+   * A daemon starts in much less than a second. After this time the plugin does not wait for it.
+   */
   private val StartTimeoutMs = 10000L
 
-  /** The log of earlier daemons is kept once over when it passes this at a start. */
+  /** At a start a log above this size is renamed, and replaces the last renamed one. */
   private val MaxLogBytes = 1024L * 1024
 
-  /** How much of the log goes into the error when a daemon does not start. */
+  /** The part of the log that the error has when a daemon does not start. */
   private val LogTailBytes = 600
 
-  /** The ready line of the daemon that serves now: the new one, or one that was quicker. */
+  /**
+   * Returns the ready line of the daemon that serves now: the new one, or one that started earlier.
+   */
   def start(command: DaemonCommand, timeoutMs: Long = StartTimeoutMs): ReadyLine = {
     rotate(command.log)
     val logStart = if (Files.exists(command.log)) Files.size(command.log) else 0L
@@ -89,7 +92,7 @@ private[spark] object EmbeddedDaemon {
       Files.move(log, log.resolveSibling(s"${log.getFileName}.1"), REPLACE_EXISTING)
     }
 
-  /** Read on a thread of its own: a pipe cannot be read with a time-out. */
+  /** Reads the line on a thread of its own, because a pipe has no time-out. */
   private def firstLine(stdout: InputStream): CompletableFuture[String] = {
     val line = new CompletableFuture[String]()
     DaemonThreads.start("daemon-start") {
@@ -123,9 +126,46 @@ private[spark] object EmbeddedDaemon {
       channel.position(from)
       while (buffer.hasRemaining && channel.read(buffer) >= 0) {}
       val text = new String(buffer.array(), 0, buffer.position(), UTF_8).trim
-      if (text.isEmpty) s"it said nothing ($log)" else s"$text ($log)"
+      if (text.isEmpty) s"its log has nothing ($log)" else s"$text ($log)"
     } finally {
       channel.close()
     }
   }
+}
+
+/** The line that a daemon prints when it serves, or that names the one which serves already. */
+private[spark] final case class ReadyLine(
+    listen: HostPort,
+    incarnation: Long,
+    pid: Long,
+    version: String,
+    existing: Boolean)
+
+private[spark] object ReadyLine {
+  private val Start = "lodestone ready "
+  val MaxChars = 1024
+
+  def parse(line: String): Option[ReadyLine] =
+    if (!line.startsWith(Start) || line.length > MaxChars) {
+      None
+    } else {
+      val fields = line.stripPrefix(Start).trim.split("\\s+").toSeq.flatMap { field =>
+        field.split("=", 2) match {
+          case Array(name, value) => Some(name -> value)
+          case _ => None
+        }
+      }.toMap
+      for {
+        listen <- fields.get("listen").flatMap(HostPort.parse)
+        hex <- fields.get("incarnation").filter(_.matches("[0-9a-fA-F]{1,16}"))
+        incarnation = java.lang.Long.parseUnsignedLong(hex, 16) if incarnation != 0
+        pid <- fields.get("pid").filter(_.matches("\\d{1,18}")).map(_.toLong)
+        version <- fields.get("version")
+      } yield ReadyLine(
+        listen,
+        incarnation,
+        pid,
+        version,
+        fields.get("existing").contains("true"))
+    }
 }

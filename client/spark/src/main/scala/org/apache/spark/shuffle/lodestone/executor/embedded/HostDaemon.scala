@@ -11,13 +11,13 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf}
 
 /**
- * The one daemon of this host, user, program and set of directories: found where it announces
- * itself, or started. The daemon itself decides who wins when several executors start one at once.
+ * Finds or starts the one daemon of this host, user, program and set of directories. If several
+ * executors start daemons at once, the daemons decide which one serves.
  *
  * @param host
  *   the address at which Spark offers this executor to others, so they can reach it
  * @param incarnationAt
- *   asks the service at an address who it is; or why it does not say so
+ *   asks the service at an address for its incarnation, or returns the error
  */
 private[spark] final class HostDaemon(
     conf: LodestoneConf,
@@ -73,7 +73,10 @@ private[spark] final class HostDaemon(
         Left(failure)
     }
 
-  /** Whom a daemon is shared with: who offers the same address and has the same directories. */
+  /**
+   * The key of executors that share a daemon: they offer the same address and have the same
+   * directories.
+   */
   private def key(homes: Seq[Path]): String =
     MessageDigest
       .getInstance("SHA-256")
@@ -97,20 +100,23 @@ private[spark] final class HostDaemon(
         val how = if (line.existing) "found" else "started"
         log.info(s"$how the shuffle service $address (pid ${line.pid}), version ${line.version}")
         address
-      // The one that was quicker may have been about to leave.
+      // The daemon that started earlier may have been about to end.
       case Left(_) if attempts > 1 => start(command, attempts - 1)
-      case Left(why) =>
-        throw new IOException(s"the daemon with pid ${line.pid} cannot be used: $why")
+      case Left(cause) =>
+        throw new IOException(s"the daemon with pid ${line.pid} cannot be used: $cause")
     }
   }
 
-  /** The line may be a relic, and its port somebody else's by now. */
+  /**
+   * Checks that the daemon of the line is at its address. The line may be old, and the port may
+   * belong to another program.
+   */
   private def verified(line: ReadyLine): Either[String, HostPort] = {
     val address = HostPort(host, line.listen.port)
     incarnationAt(address) match {
       case Right(incarnation) if incarnation == line.incarnation => Right(address)
       case Right(_) => Left(s"$address is another service than the one announced")
-      case Left(why) => Left(why)
+      case Left(cause) => Left(cause)
     }
   }
 }
@@ -119,7 +125,6 @@ private[spark] object HostDaemon {
   private val Attempts = 2
   private val KeyChars = 16
 
-  /** A user name as part of a file name. */
   def safe(user: String): String = {
     val kept = user.filter(c => c.isLetterOrDigit || c == '-' || c == '_').take(64)
     if (kept.isEmpty) "user" else kept

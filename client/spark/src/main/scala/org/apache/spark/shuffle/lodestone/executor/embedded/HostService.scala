@@ -13,14 +13,13 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, HostPort, LodestoneConf}
-import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, PlanAnswer, ServiceFound}
-import org.apache.spark.shuffle.lodestone.plan.{ServiceMissing, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.util.RpcUtils
 
 /**
- * Tells the driver which service serves this executor's host, in embedded mode: when the executor
- * has its first task, and whenever the driver turns out to know of none here.
+ * Announces the service of this executor's host to the driver, in embedded mode: when the executor
+ * has its first task, and when a plan of the driver has no service here.
  */
 private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
   import HostService._
@@ -29,10 +28,16 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
   private val host = env.blockManager.blockManagerId.host
   private val busy = new AtomicBoolean()
 
-  /** None could be had; read and written by whoever is busy. */
+  /**
+   * The time since which no service can be found or started. Only the thread that set `busy` uses
+   * it.
+   */
   private var missingSinceNs: Option[Long] = None
 
-  /** On a thread of its own. While one is at work, or shortly after it found nothing, not again. */
+  /**
+   * Announces the service on a thread of its own, unless another thread does so, or found nothing a
+   * short time ago.
+   */
   def announce(): Unit =
     if (busy.compareAndSet(false, true)) {
       if (missingSinceNs.exists(System.nanoTime() - _ < PauseNs)) {
@@ -42,7 +47,10 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
       }
     }
 
-  /** A plan without this host: its daemon has died, or never was. */
+  /**
+   * Announces the service again if the plan lacks this host: its daemon has ended, or was never
+   * known.
+   */
   def planned(answer: PlanAnswer): Unit = answer match {
     case plan: ShufflePlan if plan.services.exists(_.host == host) => ()
     case _ => announce()
@@ -54,13 +62,14 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
       missingSinceNs = Some(message).collect { case _: ServiceMissing => System.nanoTime() }
       RpcUtils.makeDriverRef(DriverMessage.Endpoint, conf, env.rpcEnv).send(message)
     } catch {
-      // Uncaught, it would end the executor. The driver waits for this host a bounded time.
-      case NonFatal(failure) => log.warn("The driver was not told of this host", failure)
+      // An uncaught exception would end the executor. The driver waits for this host for a limited
+      // time.
+      case NonFatal(failure) => log.warn("This host was not announced to the driver", failure)
     } finally {
       busy.set(false)
     }
 
-  /** The connection is given up again: the driver's own keeps the daemon from being idle. */
+  /** Closes its connection: the driver's own connection prevents the daemon's idle exit. */
   private def announcement(): DriverMessage = {
     val client = ServiceClient(conf, settings)
     try {
@@ -69,7 +78,7 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
       val daemon = new HostDaemon(settings, roots, user, host, incarnationAt(client))
       ServiceFound(env.executorId, host, daemon.findOrStart().toString)
     } catch {
-      // Whatever it was, the driver's plan must not wait for this host.
+      // The driver's plan must not wait for this host, for any failure.
       case NonFatal(failure) =>
         log.warn(s"No shuffle service on $host", failure)
         ServiceMissing(env.executorId, host, String.valueOf(failure.getMessage))
@@ -82,10 +91,10 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
 private[spark] object HostService {
   private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.embedded")
 
-  /** Where a daemon cannot be started now (no space, noexec), it hardly can a moment later. */
+  /** If a daemon cannot start now (no space, noexec), it hardly can a moment later. */
   private val PauseNs = TimeUnit.SECONDS.toNanos(60)
 
-  /** Every request of the client ends within its own time-out. */
+  /** Waits for the answer. Every request of the client ends within its own time-out. */
   private[embedded] def incarnationAt(client: ServiceClient)(
       address: HostPort): Either[String, Long] =
     Await.ready(client.hello(address), Duration.Inf).value match {

@@ -7,13 +7,12 @@ import java.nio.file.LinkOption.NOFOLLOW_LINKS
 import java.nio.file.attribute.PosixFilePermissions
 
 /**
- * A directory that nobody else may have prepared or may look into. We execute what is in it, and it
- * may lie in a place like /tmp where anybody can make names.
+ * A directory that no other user could prepare or can read. It has a program that we execute, and
+ * it may be in a directory like /tmp, where every user can create names.
  */
 private[spark] object PrivateDirectory {
   private val OwnerOnly = PosixFilePermissions.fromString("rwx------")
 
-  /** Makes `parent/name`, or checks the one that is there. */
   def open(parent: Path, name: String): Path = {
     Files.createDirectories(parent)
     val directory = parent.resolve(name)
@@ -22,7 +21,7 @@ private[spark] object PrivateDirectory {
     } catch {
       case _: FileAlreadyExistsException => check(directory)
     }
-    // Once more: the mask of the process may have taken bits away, or an older one be too generous.
+    // Again, because the process' mask may have removed bits, or an older directory may have more.
     Files.setPosixFilePermissions(directory, OwnerOnly)
     directory
   }
@@ -31,7 +30,7 @@ private[spark] object PrivateDirectory {
     if (!Files.isDirectory(directory, NOFOLLOW_LINKS)) {
       throw new IOException(s"$directory is not a directory; remove it or choose another local dir")
     }
-    // Who we are is asked of the file system: names and user.name may differ in containers.
+    // The file system knows our user. Names and user.name may differ in containers.
     val probe = Files.createTempFile(directory, ".owner-", ".tmp")
     try {
       val us = Files.getOwner(probe)

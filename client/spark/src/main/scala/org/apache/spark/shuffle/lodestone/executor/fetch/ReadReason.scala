@@ -14,8 +14,8 @@ private[fetch] object ReadReason {
     case _ =>
       FailureClass.of(failure) match {
         case FailureClass.Silence | FailureClass.Straggler => Reason.FetchTimedOut
-        case FailureClass.ServerDisk => Reason.FetchDiskFailed
-        case FailureClass.ServerBusy => Reason.FetchOverloaded
+        case FailureClass.ServiceDisk => Reason.FetchDiskFailed
+        case FailureClass.ServiceBusy => Reason.FetchOverloaded
         case FailureClass.MissingData => Reason.FetchDataGone
         case FailureClass.Corrupt => Reason.ChunkCorrupt
         case _ => otherwise

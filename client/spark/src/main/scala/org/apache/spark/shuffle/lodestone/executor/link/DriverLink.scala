@@ -12,32 +12,30 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{RpcEndpointRef, RpcTimeout}
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
-import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, DistrustMerged, DriverMessage}
-import org.apache.spark.shuffle.lodestone.plan.{GetCounts, GetReadPlan, GetPlan, OutputsLost}
-import org.apache.spark.shuffle.lodestone.plan.{PlanAnswer, Reason, ShuffleGeneration, TwoCopies}
+import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport.SameThread
 import org.apache.spark.util.RpcUtils
 
-/** What executors want of the driver. */
+/** The questions and reports of executors to the driver. */
 private[lodestone] trait DriverLink {
 
-  /** For map tasks. */
+  /** Asks for the plan of map tasks. */
   def plan(asked: GetPlan): Future[PlanAnswer]
 
-  /** For reduce tasks. */
+  /** Asks for the plan of reduce tasks. */
   def readPlan(asked: GetReadPlan): Future[PlanAnswer]
 
-  /** True when Spark has forgotten the outputs, false when they are there. */
+  /**
+   * Reports lost outputs. The answer is true when Spark has forgotten them, false if they exist.
+   */
   def lost(outputs: OutputsLost): Future[Boolean]
 
-  def distrust(generation: ShuffleGeneration, reduceId: Int, why: Reason): Future[Boolean]
+  def distrust(generation: ShuffleGeneration, reduceId: Int, reason: Reason): Future[Boolean]
 
   def counts(asked: GetCounts): Future[CountedMaps]
-
-  /** One-way. */
   def send(message: DriverMessage): Unit
 
-  /** One-way. A report may be lost, and no task fails for it. */
+  /** Sends a report one-way. A report may be lost, and no task fails because of it. */
   final def report(message: DriverMessage): Unit =
     try {
       send(message)
@@ -49,7 +47,7 @@ private[lodestone] trait DriverLink {
       case NonFatal(failure) => DriverLink.log.warn("A task's report was not sent", failure)
     }
 
-  /** Waits for what the driver says to something, as far as it goes. None: it did not say anything. */
+  /** Waits for the driver's answer. None if the driver did not answer. */
   final def awaitAnswer[T](
       asked: => Future[T],
       what: String,
@@ -60,29 +58,29 @@ private[lodestone] trait DriverLink {
       case _: TimeoutException =>
         DriverLink.log.warn(s"The driver did not answer in time: $what")
         None
-      // Spark's RPC throws, as above. Without the note a stage may fail once more. The caller is
-      // about to throw its own exception. This one in its place could end the application, or give
-      // a wrong answer.
+      // Spark's RPC throws, as above. Without the driver's record a stage may fail once more. The
+      // caller is about to throw its own exception. This one in its place could end the
+      // application, or give a wrong answer.
       case NonFatal(failure) =>
         DriverLink.log.warn(s"The driver did not answer: $what", failure)
         None
     }
 
-  /** The longest that the driver may take for any of these. */
+  /** The longest time that the driver may take for an answer. */
   def answerTimeout: FiniteDuration
 }
 
 private[lodestone] object DriverLink {
 
-  /** One for all: to look a logger up walks the stack. */
+  /** One logger for all links, because the lookup of a logger walks the stack. */
   private val log = LoggerFactory.getLogger(classOf[DriverLink])
 }
 
 /**
- * Over Spark's RPC. The first use looks the endpoint up, which blocks for a moment.
+ * Sends messages over Spark's RPC. The first use looks the endpoint up, which blocks for a moment.
  *
  * @param planned
- *   sees the driver's answer to each [[GetPlan]]
+ *   gets the driver's answer to each [[GetPlan]]
  */
 private[lodestone] final class RpcDriverLink(
     env: SparkEnv,
@@ -94,7 +92,7 @@ private[lodestone] final class RpcDriverLink(
   private lazy val driver: RpcEndpointRef =
     RpcUtils.makeDriverRef(DriverMessage.Endpoint, env.conf, env.rpcEnv)
 
-  /** To find the services and to register with them; or to wait for pushes. */
+  /** The driver finds services and registers with them, or waits for pushes. */
   override val answerTimeout: FiniteDuration =
     (conf.pushTimeoutMs + RequestsInARow * conf.requestTimeoutMs).millis
 
@@ -114,8 +112,8 @@ private[lodestone] final class RpcDriverLink(
   override def distrust(
       generation: ShuffleGeneration,
       reduceId: Int,
-      why: Reason): Future[Boolean] =
-    ask[Boolean](DistrustMerged(generation, reduceId, why.code))
+      reason: Reason): Future[Boolean] =
+    ask[Boolean](DistrustMerged(generation, reduceId, reason.code))
 
   override def counts(asked: GetCounts): Future[CountedMaps] =
     ask[CountedMaps](asked)
@@ -135,6 +133,6 @@ private[lodestone] final class RpcDriverLink(
 
 private[lodestone] object RpcDriverLink {
 
-  /** Hello, then RegisterShuffle; one to spare for the driver's own queue. */
+  /** Hello and RegisterShuffle, and one to spare for the driver's own queue. */
   private val RequestsInARow = 3
 }

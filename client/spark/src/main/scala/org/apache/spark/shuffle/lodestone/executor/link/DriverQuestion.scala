@@ -14,22 +14,22 @@ import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, Reason}
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, TaskWait}
 
 /**
- * Waits on a task's thread for what only the driver knows of a remote shuffle. A driver that is merely
- * busy is asked again; a task that has no answer in the end fails, and Spark runs another attempt.
- * Without an answer it could do only harm: keep an output where nobody protects it, or call outputs lost
- * that are there.
+ * Asks the driver, on a task's thread, for something of a remote shuffle that only the driver
+ * knows. It asks a busy driver again. A task without an answer fails, and Spark runs another
+ * attempt. Without an answer it could only do harm: keep an output where nothing protects it, or
+ * report outputs as lost that exist.
  */
 private[lodestone] object DriverQuestion {
   private val Tries = 3
 
-  /** Between them: a queue that is full is not full for long. */
+  /** The pause between tries. A full queue is not full for long. */
   private val PauseMs = 1000L
 
   private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.driver")
 
   /**
    * @param what
-   *   the driver is to say, such as where something is
+   *   the subject of the question, such as "where a map task pushes to"
    * @param alive
    *   throws when the task was killed
    */
@@ -39,11 +39,11 @@ private[lodestone] object DriverQuestion {
       answered(TaskWait(Future.fromTry(Try(ask)).flatten)(alive())) match {
         case Success(answer) => answer
         case Failure(failure) if left > 1 && mayPass(failure) =>
-          log.info(s"The driver is asked again $what: ${failure.getMessage}")
+          log.info(s"The driver did not answer $what, and is asked again: ${failure.getMessage}")
           TaskWait(RequestTimer.pause(PauseMs))(alive())
           attempt(left - 1)
         case Failure(failure) =>
-          throw new SparkException(s"The driver did not say $what", failure)
+          throw new SparkException(s"The driver did not answer $what", failure)
       }
     attempt(Tries)
   }

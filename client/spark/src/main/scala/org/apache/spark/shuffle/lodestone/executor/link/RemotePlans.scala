@@ -5,45 +5,46 @@ import scala.collection.mutable
 import scala.concurrent.Future
 import scala.util.Success
 
-import org.apache.spark.shuffle.lodestone.plan.{GetReadPlan, GetPlan, PlanAnswer, ServiceTrouble}
-import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
+import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport.SameThread
 
-/** One attempt of a stage. */
 private[lodestone] final case class StageAttempt(stageId: Int, attempt: Int)
 
-/** What an executor knows of where remote shuffles are. Only plans are remembered, no refusals. */
+/** The plans of remote shuffles that an executor knows. It remembers plans, and no refusals. */
 private[lodestone] final class RemotePlans(driver: DriverLink) {
   import RemotePlans._
 
   private val known = mutable.HashMap.empty[Int, Known]
 
   /**
-   * By shuffle, the last question of a reduce task. Its answer is none for map tasks: it may name services
-   * that are avoided by now, or say that there is no plan yet.
+   * By shuffle, the last question of a reduce task. Map tasks do not use its answer: it may name
+   * services that are avoided now, or say that there is no plan yet.
    */
   private val reading = mutable.HashMap.empty[Int, Future[PlanAnswer]]
 
   /**
-   * For a map task: the newest plan that is known, if the driver was asked since the stage began this run.
-   * A run of a stage that failed may be there because all that was pushed by an earlier plan is lost.
+   * Returns the newest known plan for a map task, if the driver was asked since the stage attempt
+   * began. A stage attempt may exist because all pushes by an earlier plan are lost.
    */
   def toPush(shuffleId: Int, shuffleMergeId: Int, stageAttempt: StageAttempt): Future[PlanAnswer] =
     synchronized {
       known.get(shuffleId) match {
-        case Some(Known(plannedFor, stageAttempts, answer))
-            if plannedFor >= shuffleMergeId && stageAttempts(stageAttempt) && isPlan(answer) =>
-          answer
+        case Some(Known(plannedFor, stageAttempts, plan))
+            if plannedFor >= shuffleMergeId && stageAttempts(stageAttempt) && isPlan(plan) =>
+          plan
         case _ =>
           val asked = driver.plan(GetPlan(shuffleId, shuffleMergeId))
           remember(shuffleId, shuffleMergeId, Some(stageAttempt), asked)
       }
     }
 
-  /** For a map task that met trouble. Others may have met it before, and the plan be there. */
+  /**
+   * Returns a plan for a map task that reports trouble with a service. Another task may have
+   * reported it before, so that the plan is known.
+   */
   def after(trouble: ServiceTrouble, shuffleId: Int, shuffleMergeId: Int): Future[PlanAnswer] =
     synchronized {
-      known.get(shuffleId).map(_.answer) match {
+      known.get(shuffleId).map(_.plan) match {
         case Some(answer) if isNewer(answer, trouble.generation, trouble.version) => answer
         case _ =>
           val asked = GetPlan(shuffleId, shuffleMergeId, trouble = Some(trouble))
@@ -52,9 +53,10 @@ private[lodestone] final class RemotePlans(driver: DriverLink) {
     }
 
   /**
-   * For a reduce task, whose map outputs were pushed by this version of the plan, or earlier ones. Tasks
-   * that come while another one's question is under way wait for its answer. It was asked before they
-   * came, and may be of before their version was made: then they ask once more, together.
+   * Returns the plan for a reduce task whose map outputs were pushed by this version of the plan,
+   * or earlier ones. If another task's question is under way, it waits for that answer. The
+   * question was sent earlier, so the answer may be older than the version. Then all waiting tasks
+   * ask once more, together.
    */
   def toRead(shuffleId: Int, generation: Int, version: Int): Future[PlanAnswer] = synchronized {
     newer(shuffleId, generation, version).getOrElse {
@@ -84,7 +86,7 @@ private[lodestone] final class RemotePlans(driver: DriverLink) {
   }
 
   private def newer(shuffleId: Int, generation: Int, version: Int): Option[Future[PlanAnswer]] =
-    (reading.get(shuffleId) ++ known.get(shuffleId).map(_.answer))
+    (reading.get(shuffleId) ++ known.get(shuffleId).map(_.plan))
       .find(isNewer(_, generation, version - 1))
 
   private def askReadPlan(shuffleId: Int, generation: Int): Future[PlanAnswer] = {
@@ -108,7 +110,7 @@ private[lodestone] final class RemotePlans(driver: DriverLink) {
     answer
   }
 
-  /** One that is on its way counts: most answers are plans. */
+  /** A question under way counts as a plan, because most answers are plans. */
   private def isPlan(answer: Future[PlanAnswer]): Boolean = answer.value.forall {
     case Success(_: ShufflePlan) => true
     case _ => false
@@ -124,9 +126,12 @@ private[lodestone] final class RemotePlans(driver: DriverLink) {
 
 private[lodestone] object RemotePlans {
 
-  /** This executor had map tasks of the shuffle with that merge id, and asked for those stageAttempts. */
+  /**
+   * The last answer for map tasks: of the largest `shuffleMergeId` so far, and asked for by these
+   * stage attempts.
+   */
   private final case class Known(
       shuffleMergeId: Int,
       stageAttempts: Set[StageAttempt],
-      answer: Future[PlanAnswer])
+      plan: Future[PlanAnswer])
 }

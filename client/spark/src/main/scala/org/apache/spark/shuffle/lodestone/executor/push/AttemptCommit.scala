@@ -58,10 +58,8 @@ private[push] final class AttemptCommit(
   private def drop(index: Int): Unit = {
     val service = plan.services(index)
     if (!client.isSuspect(service)) {
-      client.abortMap(service, map.generation, map.mapIndex, map.mapId).failed.foreach { cause =>
-        log.debug(
-          s"${service.hostPort} did not drop map ${map.mapIndex} of ${map.generation}: $cause")
-      }(SameThread)
+      client.abortMap(service, map.generation, map.mapIndex, map.mapId)
+      ()
     }
   }
 }

@@ -9,8 +9,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
 /**
- * Reads the rows of one stream after another. As with Spark's own reader a row is only valid until the
- * next one is asked for: all are the same object.
+ * Reads the rows of one stream after another. As with Spark's own reader, a row is valid until the
+ * next call: all rows are the same object.
  */
 private[lodestone] final class RowReader(serializer: SerializerInstance)
     extends (InputStream => Iterator[(Any, Any)]) {
@@ -22,10 +22,13 @@ private[lodestone] final class RowReader(serializer: SerializerInstance)
   private var row: UnsafeRow = _
   private var record: (Any, Any) = _
 
-  /** The stream before must have been read to its end. */
+  /** The caller must have read the last stream to its end. */
   override def apply(in: InputStream): Iterator[(Any, Any)] = new Rows(in)
 
-  /** How many fields a row has is not in it: the serializer knows, and is asked with the first one. */
+  /**
+   * Learns the number of fields from the serializer, with the first row: the row itself does not
+   * have it.
+   */
   private def learn(size: Int): Unit = {
     val head = ByteBuffer.allocate(SqlRows.HeadBytes + size).putInt(size)
     val first = new ByteArrayInputStream(head.put(rowBytes, 0, size).array)
@@ -37,8 +40,6 @@ private[lodestone] final class RowReader(serializer: SerializerInstance)
   private final class Rows(in: InputStream) extends Iterator[(Any, Any)] {
     private var at = 0
     private var end = 0
-
-    /** Of the next row. */
     private var rowSize = nextSize()
 
     override def hasNext: Boolean = rowSize != NoRow
@@ -72,7 +73,7 @@ private[lodestone] final class RowReader(serializer: SerializerInstance)
       size
     }
 
-    /** Until there is a size, or nothing more comes. */
+    /** Reads until a size is complete, or the stream ends. */
     private def refill(): Unit = {
       System.arraycopy(window, at, window, 0, end - at)
       end -= at
@@ -84,7 +85,7 @@ private[lodestone] final class RowReader(serializer: SerializerInstance)
       }
     }
 
-    /** From the window, and what is not there without it. */
+    /** Copies the part in the window, and reads the rest directly. */
     private def copyRow(): Unit = {
       var done = math.min(rowSize, end - at)
       System.arraycopy(window, at, rowBytes, 0, done)
@@ -101,9 +102,7 @@ private[lodestone] final class RowReader(serializer: SerializerInstance)
 private object RowReader {
   private val NoRow = -1
 
-  /** As much as Spark's codecs give at a time. */
+  /** As much as Spark's codecs return at a time. */
   private val WindowBytes = 32 * 1024
-
-  /** It grows with the largest row. */
   private val FirstRowBytes = 1024
 }

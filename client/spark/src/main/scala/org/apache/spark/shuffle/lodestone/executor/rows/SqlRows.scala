@@ -13,34 +13,32 @@ import org.apache.spark.sql.execution.UnsafeRowSerializer
 import org.apache.spark.unsafe.Platform
 
 /**
- * Rows of Spark SQL's exchanges: a size of four bytes, then as many bytes of an `UnsafeRow`. Who knows
- * that can tell where a row ends without asking Spark's streams, which take a lock for each few bytes:
- * on both sides of a shuffle that is as much work as to compress the rows.
+ * Rows of Spark SQL's exchanges: a size of four bytes, then so many bytes of an `UnsafeRow`. By
+ * this format Lodestone finds the end of a row without Spark's streams, which take a lock for each
+ * few bytes. On both sides of a shuffle that takes as much time as the compression.
  */
 private[lodestone] object SqlRows {
   private val SerializerName = "org.apache.spark.sql.execution.UnsafeRowSerializer"
-
-  /** Of a row's size. */
   val HeadBytes = 4
 
-  /** Whether this serializer writes them so. */
+  /** True if this serializer writes this format. */
   def areOf(serializer: Serializer): Boolean =
-    // By name first: an application without SQL may be without its classes.
+    // The name comes first: an application without SQL may lack the classes.
     serializer.getClass.getName == SerializerName && Format.isKnown
 
-  /** Asked once, of this Spark itself. */
+  /** Tests this release of Spark once. */
   private object Format {
     val isKnown: Boolean =
       try {
         writesSizeAndBytes
       } catch {
-        // Another Spark than any that we know: rows are left to its own streams.
+        // An unknown release of Spark: its own streams handle rows.
         case _: LinkageError => false
       }
 
     private def writesSizeAndBytes: Boolean = {
       implicit val any: ClassTag[Any] = ClassTag.Any
-      // One field: eight bytes that say that it is not null, eight of value.
+      // One field: eight bytes for its null bit, eight for its value.
       val bytes = ByteBuffer.allocate(16).putLong(0).putLong(0x0102030405060708L).array
       val row = new UnsafeRow(1)
       row.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET.toLong, bytes.length)

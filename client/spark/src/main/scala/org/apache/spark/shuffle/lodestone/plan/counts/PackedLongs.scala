@@ -2,10 +2,10 @@
 package org.apache.spark.shuffle.lodestone.plan.counts
 
 /**
- * Numbers that are not negative, in as few bytes each as the difference between the largest and the
- * smallest one takes. Blocks of a map have about as many records each: that is one byte or two, and
- * none where all are empty. Unlike numbers of varying length, each can be looked up by its place, so
- * that a column of many rows is read without decoding the rows.
+ * Numbers that are not negative. Each takes as many bytes as the difference between the largest and
+ * the smallest one. The blocks of a map have similar numbers of records: one byte or two each, and
+ * none if all are equal. Unlike a code of variable length, this allows access by index, so that a
+ * reader of one column does not decode the rows.
  */
 private[lodestone] final class PackedLongs private (
     val length: Int,
@@ -28,7 +28,6 @@ private[lodestone] final class PackedLongs private (
     least + value
   }
 
-  /** In memory, but for what every object takes. */
   def bytes: Int = packed.length
 }
 

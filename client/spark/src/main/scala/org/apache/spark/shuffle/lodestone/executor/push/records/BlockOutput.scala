@@ -16,8 +16,6 @@ private[records] final class BlockOutput(out: OutputStream, checksum: Option[Che
   private var spent = 0L
 
   def bytes: Long = written
-
-  /** The time that the writes took. */
   def nanos: Long = spent
 
   override def write(byte: Int): Unit = write(Array(byte.toByte), 0, 1)
@@ -45,7 +43,6 @@ private[records] final class BlockChecksums(conf: SparkConf, numPartitions: Int)
       None
     }
 
-  /** One checksum for each partition, or none at all. */
   val values: Array[Long] = new Array[Long](if (checksum.isDefined) numPartitions else 0)
 
   def begin(): Option[Checksum] = {

@@ -124,7 +124,6 @@ private[records] final class UnclosedStream(out: OutputStream) extends OutputStr
   override def close(): Unit = out.flush()
 }
 
-/** Encodes without compression and encryption. */
 private[records] final class PlainEncoder extends PieceEncoder(PieceEncoder.Bytes) {
   private var out: OutputStream = _
 

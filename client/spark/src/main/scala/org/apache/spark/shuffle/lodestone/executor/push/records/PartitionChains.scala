@@ -26,7 +26,6 @@ private[records] final class PartitionChains(
   /** True if the partition needs nothing but nodes. */
   def hasTable(partition: Int): Boolean = tables(partition >>> TableShift) != null
 
-  /** The memory that `makeTable` takes. */
   def tableBytes(partition: Int): Long = {
     val first = partition & ~TableMask
     math.min(TablePartitions, numPartitions - first).toLong * Fields * java.lang.Long.BYTES
@@ -94,7 +93,6 @@ private[records] final class PartitionChains(
     new PartitionedRecords(this, numPartitions, pages)
   }
 
-  /** Removes all records, and the tables. */
   def clear(): Unit = java.util.Arrays.fill(tables.asInstanceOf[Array[AnyRef]], null)
 
   /** Returns the first partition from `from` on that has records, or `numPartitions`. */
@@ -111,11 +109,9 @@ private[records] final class PartitionChains(
     if (table == null) NoNode else table(rowOf(partition) + First)
   }
 
-  /** The bytes of all records of the partition. */
   private[records] def bytesOf(partition: Int): Long =
     tables(partition >>> TableShift)(rowOf(partition) + Bytes)
 
-  /** Writes the head of the partition's last node. */
   private def end(table: Array[Long], row: Int, next: Long): Unit = {
     val node = table(row + Node)
     val base = baseOf(pages, node)
@@ -146,8 +142,6 @@ private[records] object PartitionChains {
   val HeadBytes = 16L
   private[records] val LengthAt = 8L
   private[records] val RecordsAt = 12L
-
-  /** The head and some short records. */
   private val FirstNodeBytes = 64L
 
   /** As much as an encoder takes at once. */

@@ -19,7 +19,6 @@ private[push] final class PartitionLongs(numPartitions: Int, memory: TaskMemoryM
     tables(partition >>> TableShift)(partition & TableMask) += amount
   }
 
-  /** True if the table of this partition exists. */
   def isMade(partition: Int): Boolean = tables(partition >>> TableShift) != null
 
   /**
@@ -37,7 +36,6 @@ private[push] final class PartitionLongs(numPartitions: Int, memory: TaskMemoryM
     if (table == null) 0 else table(partition & TableMask)
   }
 
-  /** The first partition whose number is not zero, if there is one. */
   def firstNonZero: Option[Int] = {
     val partitions = tables.indices.iterator.filter(tables(_) != null).flatMap { i =>
       (i << TableShift) until math.min((i + 1) << TableShift, numPartitions)

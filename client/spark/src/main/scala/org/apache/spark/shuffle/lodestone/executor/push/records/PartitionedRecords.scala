@@ -20,8 +20,6 @@ private[push] final class PartitionedRecords(
   nextPartition()
 
   def hasNext: Boolean = at < numPartitions
-
-  /** The partition of the next records. */
   def partition: Int = at
 
   /** Gives the records of the next node to a sink. Returns their number. */

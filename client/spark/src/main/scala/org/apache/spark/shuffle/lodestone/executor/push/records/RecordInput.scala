@@ -13,8 +13,6 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 /** Serializes records one by one into pages. */
 private[push] trait RecordInput {
   def add(partition: Int, key: Any, value: Any): Unit
-
-  /** Completes when all records are in the pages. */
   def finish(): Unit
 }
 
@@ -58,7 +56,6 @@ private[push] object RecordInput {
     }
   }
 
-  /** The largest array of the JVM. */
   private val MostBytes = Int.MaxValue - 8L
 }
 

@@ -58,10 +58,7 @@ private[push] final class RecordPages(
     inserted += length
   }
 
-  /** The bytes of all records. */
   def recordBytes: Long = inserted
-
-  /** Gives all records to `relieve`. */
   def giveAll(): Unit = if (count > 0) giveAway()
 
   /** Returns all records. They are valid until the next call of another method. */
@@ -187,8 +184,6 @@ private[push] final class RecordPages(
 }
 
 private[push] object RecordPages {
-
-  /** The limit of Spark's own pages. */
   private val MostPageBytes = 128L << 20
 
   /**
@@ -196,8 +191,6 @@ private[push] object RecordPages {
    * is made for large outputs: to clear such a page is most of the work of a small output.
    */
   private val FirstPageBytes = 1L << 20
-
-  /** As much as the page of our own. */
   private val OwnTableBytes = FirstPageBytes
 
   private val Alignment = 8L

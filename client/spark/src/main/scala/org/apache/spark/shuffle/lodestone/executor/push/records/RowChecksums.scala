@@ -12,8 +12,6 @@ import org.apache.spark.ShuffleDependency
  */
 private[push] trait RowChecksums {
   def add(partition: Int, key: Any, value: Any): Unit
-
-  /** The value for the map status. */
   def value: Long
 }
 

@@ -20,8 +20,6 @@ private[records] trait SpillFile {
 
   /** Does not fail: a file that remains is removed with its executor's directory. */
   def delete(): Unit
-
-  /** The name for errors. */
   def name: String
 }
 
@@ -73,7 +71,6 @@ private[records] object Spill {
     }
   }
 
-  /** Reads the blocks in their order. */
   final class Reader(file: SpillFile, index: SpillIndex) extends AutoCloseable {
     private val in: InputStream = file.read()
     private val copied = new Array[Byte](BufferBytes)
@@ -127,8 +124,6 @@ private[records] final class SpillIndex {
   }
 
   def count: Int = filled
-
-  /** The sum of all lengths. */
   def bytes: Long = end
 
   def partition(i: Int): Int = partitions(i)

@@ -313,12 +313,7 @@ private[remote] final class AttemptPush(
 
   private def abortAt(locations: Iterable[ServiceLocation]): Unit = {
     val id = generation(plan.generation)
-    locations.foreach { location =>
-      means.client.abortMap(location, id, attempt.mapIndex, attempt.mapId).failed.foreach { cause =>
-        // What it has is never read, and goes with the shuffle.
-        log.debug(s"${location.hostPort} did not drop $attempt: ${cause.getMessage}")
-      }(SameThread)
-    }
+    locations.foreach(means.client.abortMap(_, id, attempt.mapIndex, attempt.mapId))
   }
 
   private def counted(): Unit = synchronized(requests += 1)

@@ -101,7 +101,7 @@ private[remote] final class BatchPush(
     case Status.Aborted => Dropped
     case other =>
       FailureClass.of(other) match {
-        case FailureClass.ServerBusy | FailureClass.ServerDisk | FailureClass.ServerLeaving =>
+        case FailureClass.ServiceBusy | FailureClass.ServiceDisk | FailureClass.ServiceDraining =>
           Refused(count, PushReason.of(other))
         case _ => Lost(PushReason.of(other))
       }

@@ -12,37 +12,40 @@ import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGenerati
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
 /**
- * A service that is drained gets no more data of remote shuffles, and is released from those that other
- * services have as well. All calls are events of the loop.
+ * Stops pushes of remote shuffles to a service that is drained, and releases it from shuffles that
+ * other services have completely. All calls are events of the loop.
  */
-private[driver] final class Departures(
+private[driver] final class DrainedServices(
     shuffles: Shuffles,
     outputs: LostOutputs,
     directory: ServiceDirectory,
     client: ServiceClient,
     removals: Removals,
     loop: EventLoop) {
-  private val log = LoggerFactory.getLogger(classOf[Departures])
+  private val log = LoggerFactory.getLogger(classOf[DrainedServices])
   private implicit val events: ExecutionContext = loop.context
 
-  def leaves(service: Service): Unit = {
-    val leaving = service.location
-    for (shuffle <- shuffles.all if !shuffle.keepsOriginals && shuffle.uses(leaving)) {
-      shuffle.avoid(leaving)
+  def drained(service: Service): Unit = {
+    val location = service.location
+    for (shuffle <- shuffles.all if !shuffle.keepsOriginals && shuffle.uses(location)) {
+      shuffle.avoid(location)
       def stays(other: ServiceLocation): Boolean =
-        shuffle.uses(other) && other != leaving && directory.isServing(other)
+        shuffle.uses(other) && other != location && directory.isServing(other)
       val others = shuffle.services.filter(stays)
       if (outputs.isWholeAt(shuffle, others)) {
         val id = shuffle.id
         servicesWith(id, others).foreach { there =>
-          val isSame = !shuffle.removed && shuffle.id == id && shuffle.uses(leaving)
-          if (isSame && outputs.isWholeAt(shuffle, there)) release(shuffle, leaving)
+          val isSame = !shuffle.removed && shuffle.id == id && shuffle.uses(location)
+          if (isSame && outputs.isWholeAt(shuffle, there)) release(shuffle, location)
         }
       }
     }
   }
 
-  /** Asks now: the answer to the last renewal of a lease may be half a minute old. */
+  /**
+   * Returns the services that know the generation. It asks them now, because the last renewal of a
+   * lease may be half a minute old.
+   */
   private def servicesWith(
       id: ShuffleGeneration,
       services: Set[ServiceLocation]): Future[Set[ServiceLocation]] =
@@ -58,9 +61,9 @@ private[driver] final class Departures(
       }
       .map(_.flatten.toSet)
 
-  private def release(shuffle: Shuffle, leaving: ServiceLocation): Unit = {
-    log.info(s"${leaving.hostPort} leaves, and all of ${shuffle.id} is elsewhere as well")
-    shuffle.release(leaving)
-    removals(leaving, shuffle.id)
+  private def release(shuffle: Shuffle, drained: ServiceLocation): Unit = {
+    log.info(s"${drained.hostPort} is drained, and other services have all of ${shuffle.id}")
+    shuffle.release(drained)
+    removals(drained, shuffle.id)
   }
 }
