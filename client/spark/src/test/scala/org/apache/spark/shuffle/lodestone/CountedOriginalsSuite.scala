@@ -22,8 +22,8 @@ import org.apache.spark.shuffle.sort.SortShuffleManager
 import org.apache.spark.sql.SparkSession
 
 /**
- * Map outputs that were never pushed, and that have other records than their map task counted: whole
- * jobs, which would give wrong answers if those were read as they are.
+ * Whole jobs whose map outputs were never pushed, and have other records than their map tasks
+ * counted. Without the check these jobs would give wrong answers.
  */
 final class CountedOriginalsSuite {
   @TempDir var directory: Path = _
@@ -106,7 +106,7 @@ final class CountedOriginalsSuite {
     assertEquals(1L, reasons.getOrElse(Reason.OriginalMismatch.code, 0L), LodestoneReport.json())
   }
 
-  /** Rows that are doubled are found, and without them there is nothing to complain of. */
+  /** The check finds doubled rows, and finds nothing if no row is doubled. */
   private def assertFound(settings: Seq[(String, String)]): Unit = {
     assertRows(expected, withSpark(settings)(shuffled))
     assertTrue(failedReads.isEmpty)
@@ -151,7 +151,7 @@ final class CountedOriginalsSuite {
     new MapRangeRDD(shuffle, ranges).collect().sorted.toSeq
   }
 
-  @Test def `what is fetched as one block of several partitions is counted as well`(): Unit =
+  @Test def `one block of several partitions is counted as well`(): Unit =
     Seq(auto, withoutService).foreach { settings =>
       assertRows(expected, withSpark(settings)(inBatches))
       // Two tasks, and five maps.
@@ -217,7 +217,7 @@ final class CountedOriginalsSuite {
     assertTrue(failure.getMessage.contains("records where"), failure.getMessage)
   }
 
-  @Test def `what combines at the map side is read as it is`(): Unit = {
+  @Test def `outputs that the map side combines are read without a count`(): Unit = {
     def job(spark: SparkContext): Map[Int, Int] =
       rows(spark).reduceByKey(_ max _, 8).collect().toMap
     assertEquals(withSpark(Nil)(job), withSpark(auto)(job))

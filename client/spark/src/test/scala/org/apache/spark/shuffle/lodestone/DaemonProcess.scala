@@ -17,7 +17,7 @@ private[spark] final class DaemonProcess private (process: Process, ready: Map[S
   val port: Int = ready("listen").split(':').last.toInt
   val incarnation: Long = java.lang.Long.parseUnsignedLong(ready("incarnation"), 16)
 
-  /** The daemon and its incarnation, which holds until it is started again. */
+  /** The daemon and its incarnation. The incarnation changes when the daemon is restarted. */
   def location: ServiceLocation = ServiceLocation(host, port, incarnation)
 
   def hostPort: String = s"$host:$port"
@@ -30,10 +30,10 @@ private[spark] final class DaemonProcess private (process: Process, ready: Map[S
     finally metrics.close()
   }
 
-  /** SIGSTOP: connections stay open, and are even accepted, but nobody answers. */
+  /** SIGSTOP: connections stay open, and new ones are accepted, but the daemon does not answer. */
   def freeze(): Unit = {
     signal("STOP")
-    // Each thread stops when it comes to it.
+    // Each thread stops at its own time.
     val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(DaemonProcess.StopTimeoutS.toLong)
     while (!threadStates.forall(_ == 'T')) {
       require(System.nanoTime() < deadline, "the daemon did not stop")
@@ -61,7 +61,7 @@ private[spark] final class DaemonProcess private (process: Process, ready: Map[S
     require(process.waitFor(DaemonProcess.StopTimeoutS, TimeUnit.SECONDS), "the daemon did not die")
   }
 
-  /** SIGTERM; whatever is left after the time-out is killed. */
+  /** SIGTERM, and SIGKILL after the time-out. */
   def stop(): Unit = {
     process.destroy()
     if (!process.waitFor(DaemonProcess.StopTimeoutS, TimeUnit.SECONDS)) {
@@ -74,7 +74,7 @@ private[spark] object DaemonProcess {
   private val StartTimeoutS = 10
   private val StopTimeoutS = 15
 
-  /** Starts a daemon that keeps its data below `directory`; `port` 0 takes a free one. */
+  /** Starts a daemon with its data below `directory`. Port 0 takes a free port. */
   def start(directory: File, port: Int = 0, memory: String = "128MiB"): DaemonProcess = {
     require(directory.isDirectory || directory.mkdirs(), s"cannot make $directory")
     val binary = new File(sys.props("lodestone.binary"))

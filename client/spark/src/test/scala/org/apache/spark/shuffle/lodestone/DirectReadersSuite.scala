@@ -15,7 +15,7 @@ import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.shuffle.lodestone.executor.fetch.DirectReadRDD
 
-/** Who reads map outputs from where Spark says they are, and does not ask the shuffle manager. */
+/** Readers that fetch map outputs from the location that Spark has, without the shuffle manager. */
 final class DirectReadersSuite {
   @TempDir var directory: Path = _
 
@@ -31,7 +31,7 @@ final class DirectReadersSuite {
     val conf = LocalSpark.conf("direct-readers", master = "local[2, 4]")
       .set("spark.local.dir", new File(directory.toFile, "local").getPath)
       .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
-      // A host that does not exist will not exist in five seconds either.
+      // A host that does not exist does not appear within five seconds.
       .set("spark.shuffle.io.maxRetries", "0")
       .set("spark.shuffle.manager", classOf[LodestoneShuffleManager].getName)
       .set("spark.lodestone.mode", mode)

@@ -8,20 +8,20 @@ import org.apache.logging.log4j.core.{LogEvent, Logger}
 import org.apache.logging.log4j.core.appender.AbstractAppender
 import org.apache.logging.log4j.core.config.{Configurator, Property}
 
-/** What people read in the log. */
+/** Captures lines of the log. */
 private[lodestone] object LogCapture {
 
-  /** Warnings of everything of ours, while `body` runs. */
+  /** Returns the warnings of all classes of Lodestone while `body` runs. */
   def warnings(body: => Unit): Seq[String] = lines(Level.WARN, "lodestone")(body)
 
-  /** What this class says at this level, though the log may not have it. */
+  /** Returns the lines of this class at this level, also if the log does not show them. */
   def linesOf(speaker: Class[_], level: Level)(body: => Unit): Seq[String] = {
     Configurator.setLevel(speaker.getName, level)
     try lines(level, speaker.getName)(body)
     finally Configurator.setLevel(speaker.getName, null: Level)
   }
 
-  /** What loggers of such a name say at this level. */
+  /** Returns the lines of loggers with such a name at this level. */
   def lines(level: Level, name: String)(body: => Unit): Seq[String] = {
     val said = new ConcurrentLinkedQueue[String]()
     val appender = new AbstractAppender("capture", null, null, false, Property.EMPTY_ARRAY) {

@@ -124,7 +124,7 @@ final class MergedJobsSuite {
   }
 
   @Test def aSkewSplitReadsItsRangeOfMapsFromTheMergedPartition(): Unit = {
-    // Of six maps.
+    // Six maps.
     val ranges = Seq(ReadRange(0, 2, 3, 4), ReadRange(2, 6, 3, 4), ReadRange(5, 6, 4, 5))
     assertMerged(rangesOf(_, ranges))
     assertTrue(LodestoneReport.json().contains("\"originalsRead\":0"), LodestoneReport.json())
@@ -138,7 +138,7 @@ final class MergedJobsSuite {
     assertTrue(LodestoneReport.json().contains("\"LOCAL_MAP_READ\":48"), LodestoneReport.json())
   }
 
-  @Test def aJobWithoutAnyServiceIsRightAllTheSame(): Unit = {
+  @Test def aJobWithoutAnyServiceIsRight(): Unit = {
     val job = (spark: SparkContext) => pairs(spark).reduceByKey(_ + _, 8).collect().sorted.toSeq
     val settings = merging
     daemon.kill()
@@ -173,14 +173,14 @@ final class MergedJobsSuite {
     assertEquals(48, waited + blocksFor(Reason.FetchSuspect), LodestoneReport.json())
   }
 
-  /** In the totals, which come first. */
+  /** The totals come first. */
   private def blocksFor(reason: Reason): Int =
     s""""${reason.code}":(\\d+)""".r.findFirstMatchIn(LodestoneReport.json()).fold(0)(_.group(
       1).toInt)
 
   @Test def aSerializerThatCannotBeConcatenatedIsLeftToSpark(): Unit = {
     val java = "spark.serializer" -> "org.apache.spark.serializer.JavaSerializer"
-    // For keys and values of primitive types Spark takes Kryo whatever the setting says.
+    // Spark always takes Kryo for keys and values of primitive types.
     val job = (spark: SparkContext) => {
       val boxed = pairs(spark).map { case (key, value) => ((key, key), value) }
       boxed.reduceByKey(_ + _, 8).collect().sorted.toSeq

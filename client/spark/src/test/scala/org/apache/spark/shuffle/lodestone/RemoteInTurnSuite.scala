@@ -12,7 +12,7 @@ import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.sql.SparkSession
 
-/** Segments that are handed over in turn, where Spark limits the blocks that are under way at an address. */
+/** Segments that are read in turn, while Spark limits the blocks in flight per address. */
 final class RemoteInTurnSuite {
   @TempDir var directory: Path = _
 

@@ -30,7 +30,7 @@ import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.{Application, Crc32c, Segment, Status}
 import org.apache.spark.util.{RpcUtils, Utils}
 
-/** Whole jobs whose shuffles are at real daemons, and nowhere else. */
+/** Whole jobs whose shuffles are only at real daemons. */
 final class RemoteJobsSuite {
   @TempDir var directory: Path = _
 
@@ -49,7 +49,7 @@ final class RemoteJobsSuite {
   private def withSpark[T](settings: (String, String)*)(job: SparkContext => T): T = {
     val conf = LocalSpark.conf("remote-jobs", master = "local[2, 4]")
       .set("spark.local.dir", new File(directory.toFile, "local").getPath)
-      // A sixth of what a service is waited for that nobody can do without.
+      // A sixth of the time limit for a service that no other can replace.
       .set("spark.lodestone.request.timeout", "500ms")
       .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
       .setAll(settings)
@@ -141,7 +141,7 @@ final class RemoteJobsSuite {
   @Test def aSerializerWhoseBytesCannotBeMovedIsRemoteAsWell(): Unit = {
     start(1)
     val java = "spark.serializer" -> "org.apache.spark.serializer.JavaSerializer"
-    // For keys and values of primitive types Spark takes Kryo whatever the setting says.
+    // Spark always takes Kryo for keys and values of primitive types.
     def boxed(partitions: Int)(spark: SparkContext) =
       new ShuffledRDD[(Int, Int), Int, Int](
         pairs(spark).map { case (key, value) => ((key, key), value) },
@@ -171,7 +171,7 @@ final class RemoteJobsSuite {
   @Test def aTaskThatHasNoMemoryPushesEarlier(): Unit = {
     start(1)
     assertRemote("spark.shuffle.spill.numElementsForceSpillThreshold" -> "100")(shuffled)
-    // Of six maps and eight partitions.
+    // Six maps and eight partitions.
     assertTrue(report.at("/totals/blocksPushed").asLong > 1000, LodestoneReport.json())
   }
 
@@ -216,7 +216,7 @@ final class RemoteJobsSuite {
 
   @Test def aTaskReadsJustItsRangeOfMapsAndPartitions(): Unit = {
     start(2)
-    // Of six maps: parts of a partition, and whole map outputs.
+    // Six maps: parts of a partition, and whole map outputs.
     val ranges = Seq(ReadRange(0, 2, 3, 4), ReadRange(2, 6, 3, 4), ReadRange(1, 3, 0, 8))
     assertRemote()(rangesOf(_, ranges))
   }
@@ -241,7 +241,10 @@ final class RemoteJobsSuite {
     assertEquals(2, RemoteJobsSuite.failed.get, "the map task did not fail, once for each side")
   }
 
-  /** Each map task goes through the partitions, in small rounds: the last one has rows of one of them. */
+  /**
+   * Each map task passes through the partitions in small rounds. The last round has rows of one of
+   * them.
+   */
   @Test def `blocks of which the last round of a map task has nothing are read whole`(): Unit = {
     start(2)
     val job = (spark: SparkContext) => {
@@ -256,7 +259,7 @@ final class RemoteJobsSuite {
     }
   }
 
-  /** What the service says when more is pushed of an attempt, once it says that. */
+  /** Waits until the service refuses further pushes of the attempt, and returns the status. */
   private def awaitAborted(app: Application, mapIndex: Int, mapId: Long): Unit = {
     val daemon = daemons.head
     val at = daemon.location
@@ -287,7 +290,7 @@ final class RemoteJobsSuite {
         override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
           if (end.reason != Success) failed.add(end.taskInfo)
       })
-      // It has pushed nothing when it fails, so nothing is aborted by the executor.
+      // The attempt has pushed nothing when it fails, so the executor aborts nothing.
       val rows = pairs(spark).mapPartitionsWithIndex { (index, rows) =>
         val first = TaskContext.get().attemptNumber() == 0
         if (index == 3 && first) throw new IllegalStateException("on purpose") else rows
@@ -299,7 +302,7 @@ final class RemoteJobsSuite {
         case remote: LodestoneHandle[_, _, _] => awaitAborted(remote.app, 3, task.taskId)
         case _ => // plain Spark's
       }
-      // Spark removes the shuffle of an RDD that nobody has any more.
+      // Spark removes the shuffle of an RDD without references.
       Reference.reachabilityFence(sums)
       result
     }
@@ -314,7 +317,7 @@ final class RemoteJobsSuite {
     assertEquals("{\"NO_SERVICE\":1}", report.at("/totals/reasons").toString)
   }
 
-  /** What is read after something happened to the first service, when all has been read once. */
+  /** Reads everything once, changes something at the first service, and reads again. */
   private def readAgainAfter(settings: (String, String)*)(happens: DaemonProcess => Unit): Unit = {
     val expected = withSpark()(spark => wide(spark).collect().sorted.toSeq)
     mapTasks.reset()
@@ -364,7 +367,7 @@ final class RemoteJobsSuite {
     assertNothingRunAgain()
   }
 
-  /** It shows nothing of the map's output any more. */
+  /** The service no longer shows the output of the map. */
   private def abortMapAtFirstService(rows: RDD[(Int, Int)], mapIndex: Int): Unit = {
     val dependency = rows.dependencies.head.asInstanceOf[ShuffleDependency[_, _, _]]
     val handle = dependency.shuffleHandle.asInstanceOf[LodestoneHandle[_, _, _]]
@@ -394,7 +397,7 @@ final class RemoteJobsSuite {
       val lost = OutputsLost(shuffle, 0, Nil, Reason.OutputLost.code, "driver", -1, 0)
       assertTrue(driver.askSync[Boolean](lost))
       rows.count()
-      // As of an attempt that had just committed when the driver gave its epoch up.
+      // Like an attempt that commits just when the driver ends its generation.
       val late = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(shuffle)
       val status = MapStatus(late, Array.fill(40)(1L), 2)
       env.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
@@ -420,7 +423,7 @@ final class RemoteJobsSuite {
 
   @Test def aRemoteShuffleIsReadInOneStageWithRowsThatAreCached(): Unit = {
     start(1)
-    // As without configuration: cached rows are at the host that tasks run at.
+    // Without configuration cached rows are at the host that runs the tasks.
     val host = "spark.driver.host" -> Utils.localCanonicalHostName()
     withSpark(remote :+ host: _*) { spark =>
       val cached = spark.parallelize(Seq(1 -> 1), 1).cache()

@@ -15,14 +15,14 @@ import org.apache.spark.sql.functions.expr
 final class RemoteSqlSuite {
   @TempDir var directory: Path = _
 
-  /** The answer, and the plan by which it was found. */
+  /** The answer, and its plan. */
   private def joined(settings: (String, String)*): (Seq[String], String) = {
     val builder = SparkSession
       .builder()
       .config(LocalSpark.conf("remote-sql"))
       .config("spark.sql.shuffle.partitions", "20")
       .config("spark.sql.autoBroadcastJoinThreshold", "-1")
-      // Of the two sides only one is so small: the join becomes a broadcast when that is known.
+      // Only one of the two sides is so small. The join becomes a broadcast when its size is known.
       .config("spark.sql.adaptive.autoBroadcastJoinThreshold", "100k")
     settings.foreach { case (key, value) => builder.config(key, value) }
     val spark = builder.getOrCreate()

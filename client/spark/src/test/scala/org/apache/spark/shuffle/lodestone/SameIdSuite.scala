@@ -14,9 +14,9 @@ import org.apache.spark.{HashPartitioner, SparkContext}
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 
 /**
- * Two drivers whose applications have the same id, as two masters give, or two local modes that begin in
- * the same millisecond; and one service for both. Map ids are the same as well: ledgers find out that
- * rows are not the own ones, but what the other one drops at its end would be lost.
+ * Two drivers with the same application id use one service. Two masters give such ids, and two
+ * local modes that begin in the same millisecond. Map ids are equal as well. The ledgers notice
+ * foreign rows, but data that the other driver removes at its end would be lost.
  */
 final class SameIdSuite {
   @TempDir var directory: Path = _
@@ -28,7 +28,7 @@ final class SameIdSuite {
 
   @AfterEach def stopDaemon(): Unit = daemon.stop()
 
-  /** Runs the same job on other rows, in a JVM of its own; gives what it found, and its reasons. */
+  /** Runs the same job on other rows in a JVM of its own. Returns its result and its reasons. */
   private def otherDriver(mode: String): String = {
     val answer = Files.createTempFile(directory, "answer", ".txt").toFile
     val log = new File(directory.toFile, s"other-$mode.log")
@@ -51,7 +51,7 @@ final class SameIdSuite {
     val spark = SameIdSuite.context(mode, daemon.hostPort)
     try {
       val rows = SameIdSuite.shuffled(spark, factor = 1)
-      // Its map outputs are at the service when the other one comes.
+      // Its map outputs are at the service before the other driver begins.
       assertEquals(SameIdSuite.answer(factor = 1), SameIdSuite.sums(rows))
       assertEquals(SameIdSuite.answer(factor = 3) + "\n{}", otherDriver(mode))
       assertEquals(SameIdSuite.answer(factor = 1), SameIdSuite.sums(rows))
@@ -71,7 +71,7 @@ final class SameIdSuite {
 private object SameIdSuite {
   val MainClass = "org.apache.spark.shuffle.lodestone.SameIdDriver"
 
-  /** What Spark needs of newer JVMs, as this one was given it. */
+  /** The options that Spark needs in newer JVMs, as in this one. */
   def javaOptions: Seq[String] =
     java.lang.management.ManagementFactory.getRuntimeMXBean.getInputArguments
       .toArray(Array.empty[String])
@@ -84,10 +84,10 @@ private object SameIdSuite {
       .set("spark.shuffle.manager", classOf[LodestoneShuffleManager].getName)
       .set("spark.lodestone.mode", mode)
       .set("spark.lodestone.services", service)
-      // However slow the machine is, readers wait for all that is pushed.
+      // Readers wait for all pushes, on a slow machine too.
       .set("spark.lodestone.push.timeout", "60s")
     val spark = new SparkContext(conf)
-    // What the plugin knows the application by, and before it has asked.
+    // The name of the application in the plugin, also before its first question.
     spark.conf.set("spark.app.id", "local-1764000000000")
     spark
   }
@@ -102,7 +102,7 @@ private object SameIdSuite {
       s"$key ${all.length} ${all.map(_._2.toLong).sum}"
     }.sorted.mkString("\n")
 
-  /** Why Lodestone did less than it could have. */
+  /** The reasons in the report. */
   def reasons(): String = {
     LodestoneReport.awaitQuiet(60000)
     new ObjectMapper().readTree(LodestoneReport.json()).at("/totals/reasons").toString

@@ -14,8 +14,8 @@ import org.apache.spark.rdd.ShuffledRDD
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 
 /**
- * A disk that fails for a moment does not say that the file of a partition is there, just when Spark's own
- * writer wants to copy it into the map's output. Spark goes on without the block.
+ * The disk fails for a moment, and does not show the file of a partition just when Spark's own
+ * writer copies it into the map output. Spark continues without the block.
  */
 final class VanishedBlockSuite {
   import VanishedBlockSuite._
@@ -71,7 +71,9 @@ final class VanishedBlockSuite {
 private object VanishedBlockSuite {
   private val armed = new AtomicBoolean
 
-  /** No row: when the writer asks for one it has all others, and one of its files goes. */
+  /**
+   * Adds no row. When the writer asks for it, all other rows are written, and one file disappears.
+   */
   private def ending(local: File): Iterator[((Int, String), Int)] =
     new Iterator[((Int, String), Int)] {
       override def hasNext: Boolean = {

@@ -199,7 +199,7 @@ class LodestoneConfSuite {
     assertEquals(1, said.size, said.toString)
     assertTrue(said.head.contains("spark.lodestone.push.ahead"), said.head)
     assertThrows(classOf[IllegalArgumentException], () => LodestoneConf(conf))
-    // What it does know must make sense.
+    // The known values must be valid.
     val wrong = new SparkConf(false).set("spark.lodestone.request.timeout", "soon")
     assertThrows(classOf[IllegalArgumentException], () => LodestoneConf.onExecutor(wrong))
     ()

@@ -23,8 +23,8 @@ import org.junit.jupiter.api.Assertions._
 import org.roaringbitmap.RoaringBitmap
 
 /**
- * Spark's own `ExternalBlockStoreClient`, unmodified, against the daemon: what an executor of a
- * stock Spark with an external shuffle service does over the wire.
+ * Spark's own unmodified `ExternalBlockStoreClient` against the daemon: the requests of an executor
+ * of plain Spark with an external shuffle service.
  */
 class SparkClientSuite {
 
@@ -117,7 +117,7 @@ class SparkClientSuite {
     push(shuffle = 8, reduce = 0, Map(0 -> bytes(10)))
     finalizeMerge(8)
     assertTrue(client.removeShuffleMerge(daemon.host, daemon.port, 8, -1))
-    // One-way: the next answered request on the same connection comes after it.
+    // One-way: the service handles it before the next request on the same connection.
     assertThrows(classOf[java.util.concurrent.ExecutionException], () => mergedMaps(8, 0))
     val left = new File(root, "a").listFiles() ++ new File(root, "b").listFiles()
     assertEquals(Nil, left.flatMap(filesBelow).filter(_.getName.contains("_8_")).toSeq)
@@ -158,7 +158,7 @@ class SparkClientSuite {
   }
 
   private def register(execId: String, mergeDirs: Boolean): Unit = {
-    // Two braces too many: what Spark's BlockManager really sends.
+    // Spark's BlockManager sends these two extra braces.
     val meta = if (mergeDirs) """:{"mergeDir":"merge_manager_1","attemptId":"1"}}}""" else ""
     val info = new ExecutorShuffleInfo(
       localDirs,
@@ -269,7 +269,7 @@ class SparkClientSuite {
 
   private implicit class Blocks(maps: Seq[Int]) {
 
-    /** Whether `chunk` is some order of the blocks of `maps`, each whole. */
+    /** True if `chunk` has the whole blocks of `maps` in any order. */
     def permutationsContain(chunk: Array[Byte], blocks: Map[Int, Array[Byte]]): Boolean = {
       def rest(left: Set[Int], at: Int): Boolean = left.isEmpty ||
         left.exists { map =>

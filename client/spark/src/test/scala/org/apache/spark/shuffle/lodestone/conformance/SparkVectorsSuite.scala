@@ -13,8 +13,7 @@ import org.apache.spark.network.shuffle.protocol.BlockTransferMessage
 import org.apache.spark.shuffle.lodestone.GoldenVectors
 
 /**
- * The bytes that the daemon's tests take for Spark's are those of the Spark release that this module
- * is compiled against.
+ * Compares the bytes that the daemon's tests use as Spark's with the Spark release of this module.
  */
 class SparkVectorsSuite {
 
@@ -37,7 +36,7 @@ class SparkVectorsSuite {
       val decoded = new JArrayList[AnyRef]()
       val wire = Unpooled.wrappedBuffer(bytes)
       val frameLength = wire.readLong()
-      // What follows the frame is the body of an upload or of a stream.
+      // The body of an upload or a stream follows the frame.
       val frame = wire.readSlice(frameLength.toInt - LengthBytes)
       MessageDecoder.INSTANCE.decode(null, frame.retain(), decoded)
       val message = decoded.get(0).asInstanceOf[Message]

@@ -9,14 +9,14 @@ import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, Reason, Shuff
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.wire.{Hello, HelloReply, RegisterShuffle}
 
-/** A driver that decides for each shuffle, and what executors hear of it. */
+/** A driver that decides for each shuffle, and its answers to executors. */
 class AutoModeSuite extends DriverHarness {
   private val id = ShuffleGeneration(3, 0)
   private val large = MapSample(1, 100, 100 * 100000L, -1)
   private val small = MapSample(2, 200, 200 * 1000L, -1)
   private val leftForNow = NoPlan(Reason.LargeBlocks.code, forNow = true)
 
-  /** A reader that is not answered at once is not answered before the test gives up. */
+  /** A reader without an answer at once gets none before the test ends. */
   private def deciding(used: ScriptedService*): DriverCoordinator = driver(
     used,
     "spark.lodestone.mode" -> "auto",
@@ -43,7 +43,7 @@ class AutoModeSuite extends DriverHarness {
     assertEquals(1L, reasonCount(Reason.LargeBlocks))
   }
 
-  @Test def `a shuffle that is repeated is decided anew`(): Unit = {
+  @Test def `a shuffle that is repeated is decided again`(): Unit = {
     deciding(service(7)).registered(3, numMaps = 100, numPartitions = 100)
     assertEquals(leftForNow, await(askPlan(id, large)))
     assertEquals(noPlan(Reason.LargeBlocks), placesOf(id))

@@ -15,17 +15,17 @@ import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, LaidRun, LaidSegm
 import org.apache.spark.shuffle.lodestone.wire.{PartitionLayout, SegmentLayoutReply, Status}
 import org.apache.spark.storage.BlockManagerId
 
-/** A remote shuffle of which reduce tasks say that they cannot read it. */
+/** A remote shuffle that reduce tasks report as unreadable. */
 private[driver] abstract class ClaimHarness extends DriverHarness {
   protected val shuffleId = 7
 
-  /** Of a task that has ended. */
+  /** The id of a task that has ended. */
   protected val NoTask = -1L
   protected def tracker: MapOutputTrackerMaster =
     SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
   private var executors = 0
 
-  /** Block managers by which the driver knows of executors; the driver's own is one more. */
+  /** The block managers of executors, and the driver's own. */
   protected def haveExecutors(count: Int): Unit = (1 to count).foreach { i =>
     executors += 1
     val env = SparkEnv.get.rpcEnv

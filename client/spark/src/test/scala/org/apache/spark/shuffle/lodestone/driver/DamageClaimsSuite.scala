@@ -16,7 +16,7 @@ import org.apache.spark.shuffle.lodestone.wire.{Crc32c, FetchSegments, LaidRun, 
 import org.apache.spark.shuffle.lodestone.wire.{PartitionLayout, Refused, SegmentLayout}
 import org.apache.spark.shuffle.lodestone.wire.{SegmentLayoutReply, SegmentRun, Status}
 
-/** What becomes of a shuffle of which a segment came damaged to a reader: the driver reads it itself. */
+/** Claims about damaged segments: the driver reads the segment itself. */
 final class DamageClaimsSuite extends ClaimHarness {
   private val bytes = "rows of a map task".getBytes
   private val other = bytes.updated(3, 'X'.toByte)
@@ -39,7 +39,7 @@ final class DamageClaimsSuite extends ClaimHarness {
   private def at(plan: ShufflePlan, services: ScriptedService*): Seq[ServiceLocation] =
     plan.versions.head.toSeq.filter(it => services.exists(_.address.port == it.port))
 
-  /** What came from this service was damaged. */
+  /** This service sent damaged bytes. */
   private def claims(plan: ShufflePlan, from: ScriptedService): Boolean = {
     val damaged = Some(DamagedSegment.of(42, written))
     claim(plan, at(plan, from), Reason.ChunkCorrupt, damaged = damaged)
@@ -142,7 +142,7 @@ final class DamageClaimsSuite extends ClaimHarness {
     }
     assertTrue(laid.await(20, TimeUnit.SECONDS), "not all tasks were heard")
     one.next(classOf[FetchSegments])
-    // The driver has a turn after the answers.
+    // The driver handles an event after the answers.
     planned()
     assertEquals(1, one.seen(classOf[FetchSegments]))
     gate.countDown()

@@ -20,8 +20,8 @@ import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.util.RpcUtils
 
 /**
- * A coordinator in a real SparkContext, asked over Spark's RPC as executors ask, with services that
- * the test scripts.
+ * A coordinator in a real SparkContext. Tests send it the messages of executors over Spark's RPC,
+ * and script the services.
  */
 @TestInstance(Lifecycle.PER_CLASS)
 private[driver] abstract class DriverHarness {
@@ -29,7 +29,7 @@ private[driver] abstract class DriverHarness {
   private var services = List.empty[ScriptedService]
   private var coordinators = List.empty[DriverCoordinator]
 
-  /** By how much the clock of drivers is ahead. */
+  /** The lead of the drivers' clock. */
   @volatile private var aheadNs = 0L
 
   @BeforeAll def startSpark(): Unit = {
@@ -43,7 +43,7 @@ private[driver] abstract class DriverHarness {
 
   def spark: SparkContext = context
 
-  /** Where Spark's scheduler tells what it does. */
+  /** The bus to which Spark's scheduler posts its events. */
   def listeners: LiveListenerBus = context.listenerBus
 
   @AfterAll def stopSpark(): Unit = context.stop()
@@ -61,7 +61,7 @@ private[driver] abstract class DriverHarness {
     started
   }
 
-  /** The service is started again where it was. */
+  /** The service starts again at the same address. */
   def restarted(before: ScriptedService): ScriptedService = {
     before.close()
     val started = new ScriptedService(before.incarnation, before.address.port)
@@ -71,7 +71,7 @@ private[driver] abstract class DriverHarness {
 
   def service(incarnation: Long): ScriptedService = scripted(incarnation)(PartialFunction.empty)
 
-  /** Every shuffle is merged, unless the test wants the choice. */
+  /** Merges every shuffle, unless the test needs the choice. */
   def settings(extra: (String, String)*): SparkConf =
     SparkEnv.get.conf.clone().set("spark.lodestone.mode", "merge").setAll(extra)
 
@@ -88,7 +88,7 @@ private[driver] abstract class DriverHarness {
     coordinator
   }
 
-  /** So much time passes at once, for what looks at the clock. */
+  /** Moves the clock. */
   def pass(minutes: Int): Unit = aheadNs += TimeUnit.MINUTES.toNanos(minutes.toLong)
 
   private def endpoint =
@@ -100,7 +100,7 @@ private[driver] abstract class DriverHarness {
 
   def await[T](future: Future[T]): T = Await.result(future, 20.seconds)
 
-  /** As an executor asks that has seen these of its maps. */
+  /** Asks like an executor with these map outputs. */
   def askPlan(id: ShuffleGeneration, seen: MapSample = MapSample(1, 20, 200, -1))
       : Future[PlanAnswer] = ask[PlanAnswer](GetPlan(id.shuffleId, id.number, Some(seen)))
 
@@ -109,7 +109,7 @@ private[driver] abstract class DriverHarness {
     case other => throw new AssertionError(s"no plan but $other")
   }
 
-  /** As a reader asks. */
+  /** Asks like a reader. */
   def askReadPlan(id: ShuffleGeneration): Future[PlanAnswer] =
     ask[PlanAnswer](GetReadPlan(id.shuffleId, id.number))
 
@@ -121,7 +121,7 @@ private[driver] abstract class DriverHarness {
       blocks: Long = 2): Unit =
     send(MapPushed(id, mapIndex, mapIndex + 1000L, PushCounts(blocks, blocks * 10, 1, Map.empty)))
 
-  /** How often the report has this reason. */
+  /** The count of a reason in the report. */
   def reasonCount(reason: Reason): Long = {
     val reasons = new ObjectMapper().readTree(LodestoneReport.json()).at("/totals/reasons")
     reasons.path(reason.code).asLong
@@ -129,11 +129,11 @@ private[driver] abstract class DriverHarness {
 
   def noPlan(reason: Reason): NoPlan = NoPlan(reason)
 
-  /** The fastest of some tries, for what must not wait on a machine that may be slow. */
+  /** The shortest of several times, because the machine may be slow. */
   def fastestMs(tries: Range)(body: Int => Unit): Long =
     tries.map(attempt => timed(body(attempt))._2).min
 
-  /** How long something took. */
+  /** Measures the time. */
   def timed[T](body: => T): (T, Long) = {
     val start = System.nanoTime()
     val outcome = body

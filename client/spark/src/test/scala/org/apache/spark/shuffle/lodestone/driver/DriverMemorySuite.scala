@@ -9,7 +9,9 @@ import org.apache.spark.shuffle.lodestone.driver.report.ShuffleRecord
 import org.apache.spark.shuffle.lodestone.plan.{PushCounts, ServiceLocation}
 import org.apache.spark.util.SizeEstimator
 
-/** What a shuffle costs the driver beside what Spark itself keeps: nothing grows with M x R. */
+/**
+ * The memory of a shuffle in the driver, without Spark's own: nothing grows with maps x partitions.
+ */
 class DriverMemorySuite {
   private val services = 20
 

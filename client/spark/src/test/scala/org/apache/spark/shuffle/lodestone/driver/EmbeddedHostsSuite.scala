@@ -60,7 +60,7 @@ class EmbeddedHostsSuite extends DriverHarness {
     assertTrue(tookMs < 5000, s"it took $tookMs ms")
   }
 
-  @Test def `a host that says nothing is waited for once and not for ever`(): Unit = {
+  @Test def `a silent host delays one plan and not the next ones`(): Unit = {
     val coordinator = start(settings())
     coordinator.registered(6, 2, 20)
     assertEquals(noPlan(Reason.NoService), await(askPlan(id)))

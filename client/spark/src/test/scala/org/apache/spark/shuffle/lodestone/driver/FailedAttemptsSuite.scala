@@ -16,7 +16,7 @@ import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.wire.{AbortMap, Done}
 import org.apache.spark.storage.BlockManagerId
 
-/** What services hear of attempts that Spark's scheduler gives up, whoever keeps map outputs. */
+/** Aborts of attempts that Spark's scheduler gives up, in all modes. */
 class FailedAttemptsSuite extends DriverHarness {
   private val shuffleId = 7
   private val stageId = 70
@@ -60,7 +60,7 @@ class FailedAttemptsSuite extends DriverHarness {
     listeners.post(SparkListenerStageSubmitted(stage))
   }
 
-  /** The place in the run of the stage is another number than the partition. */
+  /** The index in the stage attempt differs from the partition. */
   private def ended(
       mapIndex: Int,
       mapId: Long,
@@ -91,14 +91,14 @@ class FailedAttemptsSuite extends DriverHarness {
     (abort.shuffle.shuffleId, abort.shuffle.generation, abort.mapIndex, abort.mapId)
   }
 
-  /** After an attempt that has to be told has been: nothing was, of those before. */
+  /** Ends an attempt that must be aborted. Its abort comes first, so no earlier attempt had one. */
   private def assertNoAbort(service: ScriptedService): Unit = {
     ended(3, 999, lost)
     assertEquals((shuffleId, 0, 3, 999L), abortSent(service))
     assertEquals(0, service.count(classOf[AbortMap]))
   }
 
-  @Test def `every service drops what it has of an attempt whose executor was lost`(): Unit = {
+  @Test def `every service drops the segments of an attempt whose executor was lost`(): Unit = {
     val services = Seq(service(1), service(2))
     withShuffle(services: _*) { _ =>
       ended(2, 100, lost)
@@ -121,7 +121,7 @@ class FailedAttemptsSuite extends DriverHarness {
     }
   }
 
-  @Test def `services drop what they have of a merged attempt that failed or was killed`(): Unit = {
+  @Test def `services drop the segments of a merged attempt that failed or was killed`(): Unit = {
     val services = Seq(service(1), service(2))
     withShuffleOf("merge", services) { _ =>
       Seq(killed, lost).zipWithIndex.foreach { case (reason, i) =>
@@ -142,7 +142,7 @@ class FailedAttemptsSuite extends DriverHarness {
     }
   }
 
-  @Test def `a copy that is killed when another one was accepted leaves the other one there`()
+  @Test def `an attempt that is killed after another one was accepted leaves that one alone`()
       : Unit = {
     val one = service(1)
     withShuffle(one) { _ =>
@@ -157,7 +157,7 @@ class FailedAttemptsSuite extends DriverHarness {
     val one = service(1)
     withShuffle(one) { _ =>
       accepted(2, 100)
-      // Of attempts that were accepted, when their executor is lost later.
+      // For accepted attempts, when their executor is lost later.
       ended(2, 100, Resubmitted)
       ended(1, 101, Resubmitted)
       ended(1, 102, Success)
@@ -167,12 +167,12 @@ class FailedAttemptsSuite extends DriverHarness {
     }
   }
 
-  @Test def `what the driver does not know for sure is not dropped`(): Unit = {
+  @Test def `an attempt is not dropped if the driver is not certain`(): Unit = {
     val one = service(1)
     withShuffle(one) { _ =>
       ended(2, 100, UnknownReason)
       ended(2, 101, lost, stageId = 71)
-      // As tasks look that were made without their partition.
+      // Tasks that were made without their partition look like this.
       ended(-1, 102, lost)
       ended(4, 103, lost)
       submitted(72, shuffleId = 8)
@@ -216,7 +216,7 @@ class FailedAttemptsSuite extends DriverHarness {
       val many = 6000
       (1 to many).foreach { mapId =>
         ended(0, mapId.toLong, lost)
-        // The bus drops what it has no room for.
+        // The bus drops events that do not fit.
         if (mapId % 1000 == 0) listeners.waitUntilEmpty()
       }
       planned()
@@ -228,7 +228,8 @@ class FailedAttemptsSuite extends DriverHarness {
     }
   }
 
-  @Test def `a service that does not answer keeps nobody else waiting for long`(): Unit = {
+  @Test def `a service that does not answer does not delay the aborts at others for long`()
+      : Unit = {
     val silent = scripted(1) { case _: AbortMap => HangUp }
     val other = service(2)
     withShuffle(silent, other) { _ =>

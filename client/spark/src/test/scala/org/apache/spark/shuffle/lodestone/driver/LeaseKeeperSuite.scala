@@ -13,7 +13,7 @@ import org.apache.spark.shuffle.lodestone.wire.{RegisterShuffle, RenewLease, Sta
 class LeaseKeeperSuite extends DriverHarness {
   private val id = ShuffleGeneration(5, 0)
 
-  /** Asks the driver for its report until it knows this life of the service. */
+  /** Asks the driver for its report until it knows this incarnation of the service. */
   private def knownLife(incarnation: String): Unit = {
     val deadline = System.nanoTime() + 10000000000L
     while (!LodestoneReport.json().contains("\"incarnation\":\"" + incarnation + "\"")) {
@@ -40,7 +40,7 @@ class LeaseKeeperSuite extends DriverHarness {
     one.next(classOf[RenewLease])
   }
 
-  @Test def `a service that was restarted is noted and planned with in its new life`(): Unit = {
+  @Test def `a restarted service is recorded and planned with its new incarnation`(): Unit = {
     val one = scripted(1) { case _: RenewLease => Answer(LeaseReply(0x22, 10000, Healthy)) }
     val coordinator = driver(Seq(one))
     coordinator.registered(5, 2, 20)

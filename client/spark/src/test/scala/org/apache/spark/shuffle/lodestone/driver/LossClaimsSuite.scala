@@ -12,7 +12,7 @@ import org.apache.spark.shuffle.lodestone.plan.{MissingBlock, OutputsLost, Reaso
 import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, LaidSegment, MapRange, Refused}
 import org.apache.spark.shuffle.lodestone.wire.{SegmentLayout, Status}
 
-/** What becomes of a shuffle of which a reader says that it cannot read it. */
+/** Claims of readers that cannot read a shuffle. */
 final class LossClaimsSuite extends ClaimHarness {
   @Test def `outputs stay that one reader cannot reach and the driver can`(): Unit = {
     haveExecutors(3)
@@ -80,7 +80,7 @@ final class LossClaimsSuite extends ClaimHarness {
       registerShuffle()
     }
 
-  @Test def `a service that is busy for the driver too has what it has`(): Unit = {
+  @Test def `a service that is busy for the driver too keeps its outputs`(): Unit = {
     haveExecutors(3)
     val busy = scripted(1) { case _: SegmentLayout =>
       Answer(Refused(Status.Overloaded, 1, "scripted"))
@@ -139,7 +139,7 @@ final class LossClaimsSuite extends ClaimHarness {
 
   private val wrongRecords = Seq(Reason.RecordsMismatch, Reason.ChunkBroken)
 
-  /** Of a partition whose bytes came as they were pushed. */
+  /** For a partition whose bytes arrived as they were pushed. */
   private def findsWrong(plan: ShufflePlan, why: Reason, executorId: String, reduceId: Int = 42) =
     claim(plan, Nil, why, executorId, reduceId = reduceId)
 
@@ -193,7 +193,7 @@ final class LossClaimsSuite extends ClaimHarness {
     assertFalse(planned().versions.head.exists(_.port == at.port))
   }
 
-  @Test def `a lost copy costs nothing while another copy is whole`(): Unit = {
+  @Test def `a lost replica costs nothing while the other one is whole`(): Unit = {
     haveExecutors(3)
     val gone = service(1)
     val services = Seq(gone, service(2), service(3))
@@ -220,7 +220,7 @@ final class LossClaimsSuite extends ClaimHarness {
           NoTask,
           42))
     }
-    // More than an executor may complain one after another.
+    // More complaints in a row than an executor may have.
     claims.foreach(answer => assertFalse(await(answer)))
     assertKept(plan)
   }
@@ -236,7 +236,7 @@ final class LossClaimsSuite extends ClaimHarness {
         if (context.attemptNumber() == 0) {
           LossClaimsSuite.began.put(context.taskAttemptId())
           while (!context.isInterrupted()) Thread.`yield`()
-          // As those do who save rows. In this master the first failure of a task ends the job.
+          // Like tasks that save rows. In this master the first failure of a task ends the job.
           throw new IllegalStateException("scripted: the task failed while it wrote rows")
         }
         row
@@ -256,7 +256,7 @@ final class LossClaimsSuite extends ClaimHarness {
     val plan = withOutputs(Seq(service(1), service(2)), settings)
     def complains(): Boolean =
       claim(plan, plan.versions.head.take(1).toSeq, Reason.LayoutFailed)
-    // However short its rounds are, another executor has minutes to relieve it.
+    // Even if its rounds are short, another executor has minutes to take the task.
     (1 to 62).foreach(round => assertFalse(complains(), s"round $round"))
     assertKept(plan)
     pass(minutes = 6)

@@ -17,7 +17,7 @@ import org.apache.spark.shuffle.lodestone.plan.{ServiceTrouble, ShuffleGeneratio
 import org.apache.spark.shuffle.lodestone.wire.{Done, LeaseReply, Load, Refused, RegisterShuffle}
 import org.apache.spark.shuffle.lodestone.wire.{RenewLease, SegmentLayout, ShuffleMode, Status}
 
-/** What map tasks that keep nothing are told, from the first version of a plan to the last. */
+/** Plans for map tasks in mode remote, from the first version to the last. */
 class PlanVersionsSuite extends DriverHarness {
 
   private def remote(services: Seq[ScriptedService], extra: (String, String)*): DriverCoordinator =
@@ -52,13 +52,15 @@ class PlanVersionsSuite extends DriverHarness {
     assertEquals((0, 20, 1), (plan.generation, plan.numPartitions, plan.replicas))
     val registration = one.next(classOf[RegisterShuffle])
     assertEquals(ShuffleMode.Remote, registration.mode)
-    assertEquals((10, 20, 0), (registration.numMaps, registration.numPartitions, registration.shuffle.generation))
+    assertEquals(
+      (10, 20, 0),
+      (registration.numMaps, registration.numPartitions, registration.shuffle.generation))
     assertEquals(
       plan.versions.head.toSeq,
       readersPlan().asInstanceOf[ShufflePlan].versions.head.toSeq)
   }
 
-  @Test def `all who ask at once get one plan`(): Unit = {
+  @Test def `all map tasks that ask at once get one plan`(): Unit = {
     val gate = new CountDownLatch(1)
     val slow = scripted(7) { case _: RegisterShuffle => AnswerAfter(gate, Done(7)) }
     remote(Seq(slow)).registered(3, 10, 20)
@@ -90,7 +92,8 @@ class PlanVersionsSuite extends DriverHarness {
     val first = planned()
     val next = planned(trouble = troubleAt(first, first.versions.head(1)))
     assertEquals(2, next.versions.last.length)
-    // One that lost its part would begin the shuffle anew, and readers find nothing where rows were.
+    // A service that lost its part would create the shuffle again, empty, and readers would miss
+    // rows.
     assertEquals(Seq(1, 1, 1), services.map(_.seen(classOf[RegisterShuffle])))
   }
 
@@ -114,8 +117,9 @@ class PlanVersionsSuite extends DriverHarness {
   }
 
   /**
-   * Map tasks have reported two of three services: the second one when a version without the first was
-   * being made, for which the third, slow one is asked. `opens` is when it begins to answer.
+   * Map tasks have reported two of three services. They reported the second one while the driver
+   * made a version without the first, and asked the third, which is slow. `opens` is the time at
+   * which that one answers.
    */
   private def reportedMeanwhile(opens: (ScriptedService, CountDownLatch) => Unit): Unit = {
     val gate = new CountDownLatch(1)
@@ -129,7 +133,7 @@ class PlanVersionsSuite extends DriverHarness {
       if (reported == first.versions.head.head) slow.next(classOf[RegisterShuffle])
       answer
     }
-    // When this is answered the driver has heard of both.
+    // When this has an answer, the driver has both reports.
     readersPlan()
     opens(slow, gate)
     waiting.foreach { answer =>
@@ -138,12 +142,12 @@ class PlanVersionsSuite extends DriverHarness {
     }
   }
 
-  @Test def `who waits for a version is answered also when a service of it is reported meanwhile`()
+  @Test def `a map task gets its version also if one of its services is reported meanwhile`()
       : Unit = reportedMeanwhile((_, gate) => gate.countDown())
 
   @Test def `a version of which all services are reported while it is made is made once more`()
       : Unit = reportedMeanwhile { (slow, gate) =>
-    // The others were not kept waiting for it, and it is asked again without them.
+    // The others did not wait for it. It is asked again without them.
     slow.next(classOf[RegisterShuffle])
     gate.countDown()
   }
@@ -177,7 +181,7 @@ class PlanVersionsSuite extends DriverHarness {
     assertTrue(warning.head.contains("spark.lodestone.services"), warning.head)
   }
 
-  @Test def `lost outputs are forgotten before the answer, and all maps begin anew`(): Unit = {
+  @Test def `lost outputs are forgotten before the answer, and all maps run again`(): Unit = {
     val outputs = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
     val services = (1 to 2).map(i => service(i.toLong))
     val coordinator = remote(services)
@@ -212,7 +216,7 @@ class PlanVersionsSuite extends DriverHarness {
     try {
       asked(shuffleId = 7)
       assertEquals(1, asked(shuffleMergeId = 1, shuffleId = 7).asInstanceOf[ShufflePlan].generation)
-      // A zombie's comes when the others have been forgotten, and a new one beside it.
+      // The output of a zombie comes when the others are forgotten, and a new one beside it.
       outputs.registerMapOutput(7, 0, statusAt(RemoteOutput(0, Nil).location(7), 0))
       outputs.registerMapOutput(7, 1, statusAt(RemoteOutput(1, Nil).location(7), 1))
       assertTrue(await(ask[Boolean](OutputsLost(
@@ -232,18 +236,18 @@ class PlanVersionsSuite extends DriverHarness {
   private def statusAt(location: org.apache.spark.storage.BlockManagerId, mapId: Int): MapStatus =
     MapStatus(location, Array.fill(100)(1L), mapId.toLong)
 
-  @Test def `a stage that Spark rolls back begins anew`(): Unit = {
+  @Test def `a stage that Spark rolls back begins a generation`(): Unit = {
     val one = service(1)
     remote(Seq(one)).registered(3, 10, 100)
     assertEquals(0, planned(shuffleMergeId = 1).generation)
     assertEquals(0, planned(shuffleMergeId = 1).generation)
     assertEquals(1, planned(shuffleMergeId = 2).generation)
-    // Of a task of the earlier attempt, whose output Spark will not take.
+    // Belongs to a task of the old attempt, whose output Spark does not take.
     assertEquals(1, planned(shuffleMergeId = 1).generation)
     assertEquals(0, one.next(classOf[RemoveShuffleMerge]).shuffleMergeId)
   }
 
-  @Test def `a service that was started again since it was asked is used in its new life`()
+  @Test def `a service that was restarted after its answer is used with its new incarnation`()
       : Unit = {
     val one = scripted(1) {
       case lease: RegisterShuffle if lease.shuffle.incarnation == 1 =>
@@ -253,7 +257,7 @@ class PlanVersionsSuite extends DriverHarness {
     assertEquals(Seq(2L), planned().versions.head.toSeq.map(_.incarnation))
   }
 
-  @Test def `a shuffle of few partitions has as many copies as were asked for`(): Unit = {
+  @Test def `a shuffle of few partitions has the configured number of replicas`(): Unit = {
     val services = (1 to 3).map(i => service(i.toLong))
     remote(services, "spark.lodestone.replicas" -> "2").registered(3, 10, numPartitions = 1)
     val plan = planned()
@@ -261,7 +265,7 @@ class PlanVersionsSuite extends DriverHarness {
     assertEquals(0, reasonCount(Reason.ReplicasMissing))
   }
 
-  @Test def `with too few services for the copies the report says so`(): Unit = {
+  @Test def `the report counts missing replicas`(): Unit = {
     remote(Seq(service(1)), "spark.lodestone.replicas" -> "2").registered(3, 10, 100)
     assertEquals(2, planned().replicas)
     assertEquals(1, reasonCount(Reason.ReplicasMissing))
@@ -289,13 +293,13 @@ class PlanVersionsSuite extends DriverHarness {
     }
   }
 
-  @Test def `a drained service is let go when all it has is elsewhere as well`(): Unit =
+  @Test def `a drained service is released if other services have all of its data`(): Unit =
     withOutputs(replicas = 2) { (leaving, _) =>
       assertEquals(7, leaving.next(classOf[RemoveShuffleMerge]).shuffleId)
       assertTrue(leaving.seen(classOf[RenewLease]) > 0)
     }
 
-  @Test def `a drained service is not let go of while the other copy does not answer`(): Unit =
+  @Test def `a drained service is not released while the other replica does not answer`(): Unit =
     withOutputs(
       replicas = 2,
       { case asked: SegmentLayout =>
@@ -308,7 +312,7 @@ class PlanVersionsSuite extends DriverHarness {
       assertEquals(0, leaving.count(classOf[RemoveShuffleMerge]))
     }
 
-  @Test def `a drained service is not let go of what only it has and gets nothing more`(): Unit =
+  @Test def `a drained service keeps data that only it has and gets no more`(): Unit =
     withOutputs(replicas = 1) { (leaving, first) =>
       (1 to 3).foreach(_ => leaving.next(classOf[RenewLease]))
       assertEquals(0, leaving.count(classOf[RemoveShuffleMerge]))
@@ -332,7 +336,7 @@ class PlanVersionsSuite extends DriverHarness {
     coordinator.registered(3, 10, 100)
     planned()
     one.close()
-    // It is known to be away, by one that wants to use it.
+    // A task has found that it cannot be reached.
     coordinator.registered(4, 10, 100)
     assertTrue(asked(shuffleId = 4).isInstanceOf[NoPlan])
     coordinator.removed(3)

@@ -21,7 +21,7 @@ class PlannerSuite extends DriverHarness {
 
   private def hosts(plan: ShufflePlan): Set[String] = plan.services.map(_.hostPort).toSet
 
-  @Test def `a plan names the life of the service that was registered with`(): Unit = {
+  @Test def `a plan names the incarnation of the service that registered`(): Unit = {
     val one = service(77)
     driver(Seq(one)).registered(3, numMaps = 10, numPartitions = 20)
     val plan = planOf(id)
@@ -33,7 +33,7 @@ class PlannerSuite extends DriverHarness {
     assertEquals((3, 0), (sent.shuffle.shuffleId, sent.shuffle.generation))
   }
 
-  @Test def `all who ask wait for one plan and get the same`(): Unit = {
+  @Test def `all map tasks wait for one plan and get the same`(): Unit = {
     val gate = new CountDownLatch(1)
     val slow = scripted(7) { case _: RegisterShuffle => AnswerAfter(gate, Done(7)) }
     driver(Seq(slow)).registered(3, 10, 20)

@@ -77,7 +77,7 @@ class ReadersSuite extends DriverHarness {
     assertEquals(4, one.next(classOf[RemoveShuffleMerge]).shuffleId)
   }
 
-  @Test def `a reader of a shuffle that nobody planned does not wait`(): Unit = {
+  @Test def `a reader of a shuffle without a plan does not wait`(): Unit = {
     val one = service(1)
     driver(Seq(one), longWait).registered(4, 2, 20)
     assertEquals(noPlan(Reason.NothingPushed), placesOf(id))
@@ -97,7 +97,7 @@ class ReadersSuite extends DriverHarness {
     assertEquals(noPlan(Reason.PushTooLate), placesOf(id))
   }
 
-  @Test def `merged data that proved wrong is read by nobody any more`(): Unit = {
+  @Test def `merged data that proved wrong is not read again`(): Unit = {
     val one = service(1)
     driver(Seq(one)).registered(4, 1, 20)
     planOf(id)
@@ -105,7 +105,7 @@ class ReadersSuite extends DriverHarness {
     val read = merged(placesOf(id))
     assertTrue(await(ask[Boolean](DistrustMerged(id, 13, Reason.ChunkBroken.code))))
     assertTrue(await(ask[Boolean](DistrustMerged(id, 14, Reason.RecordsMismatch.code))))
-    // Readers still learn which services know the numbers of records, and check the originals.
+    // Readers still get the services that know the numbers of records, and check the originals.
     val doubted = merged(placesOf(id))
     assertEquals(Some(Reason.ChunkBroken.code), doubted.distrusted)
     assertEquals(read.services.toSeq, doubted.services.toSeq)
@@ -113,7 +113,7 @@ class ReadersSuite extends DriverHarness {
     assertFalse(await(ask[Boolean](unknown)))
   }
 
-  @Test def `who waits for a shuffle that is removed is answered`(): Unit = {
+  @Test def `a reader that waits for a removed shuffle gets an answer`(): Unit = {
     val one = service(1)
     val coordinator = driver(Seq(one), longWait)
     coordinator.registered(4, 2, 20)
@@ -124,7 +124,7 @@ class ReadersSuite extends DriverHarness {
     assertEquals(noPlan(Reason.UnknownShuffle), await(waiting))
   }
 
-  @Test def `who waits for a generation that is run again is answered`(): Unit = {
+  @Test def `a reader that waits for an old generation gets an answer`(): Unit = {
     val again = ShuffleGeneration(4, 1)
     driver(Seq(service(1)), longWait).registered(4, 2, 20)
     planOf(id)

@@ -22,8 +22,8 @@ import org.apache.spark.shuffle.lodestone.wire.{ReportApplication, SegmentLayout
 import org.apache.spark.shuffle.lodestone.wire.{SegmentLayoutReply, Status}
 
 /**
- * A service on a real socket that misbehaves as a test says: a daemon cannot be asked to. What the
- * script does not mention is answered as a daemon with nothing to complain of would.
+ * A service on a real socket that fails as a test demands, which a daemon cannot do. It answers all
+ * other requests like a healthy daemon.
  */
 private[lodestone] final class ScriptedService(val incarnation: Long, port: Int = 0) {
   import ScriptedService._
@@ -43,7 +43,7 @@ private[lodestone] final class ScriptedService(val incarnation: Long, port: Int 
     this
   }
 
-  /** The next request of this kind; others that came before it are passed over. */
+  /** Returns the next request of this kind, and skips others before it. */
   def next[T <: AnyRef](kind: Class[T]): T = {
     val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(WaitS)
     var found: Option[T] = None

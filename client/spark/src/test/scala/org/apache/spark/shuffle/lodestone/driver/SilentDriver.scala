@@ -11,7 +11,7 @@ import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, DriverMessage, GetC
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, OutputsLost, PlanAnswer, Reason}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
 
-/** A driver that a task had better not ask: what it may ask a test answers. */
+/** A driver that fails each question. A test overrides the ones that it expects. */
 private[lodestone] abstract class SilentDriver extends DriverLink {
   override def plan(asked: GetPlan): Future[PlanAnswer] = unexpected
   override def readPlan(asked: GetReadPlan): Future[PlanAnswer] = unexpected
@@ -21,12 +21,12 @@ private[lodestone] abstract class SilentDriver extends DriverLink {
   override def counts(asked: GetCounts): Future[CountedMaps] = unexpected
   override def send(message: DriverMessage): Unit = unexpected
   override def answerTimeout: FiniteDuration = 10.seconds
-  private def unexpected: Nothing = throw new AssertionError("nobody asks that here")
+  private def unexpected: Nothing = throw new AssertionError("no test expects this question")
 }
 
 private[lodestone] object SilentDriver {
 
-  /** A service whose process has just gone: nobody listens on its port. */
+  /** A service whose process has just ended: its port is closed. */
   def goneService(): ServiceLocation = {
     val socket = new ServerSocket(0)
     try ServiceLocation("127.0.0.1", socket.getLocalPort, 7)

@@ -8,7 +8,9 @@ import org.apache.spark.SparkConf
 import org.apache.spark.shuffle.{BaseShuffleHandle, ShuffleHandle}
 import org.apache.spark.shuffle.lodestone.{LodestoneShuffleManager, SecondCopy}
 
-/** A shuffle that was registered by another copy of the classes would give wrong rows: it is refused. */
+/**
+ * A shuffle that another copy of the classes registered would give wrong rows, so it is refused.
+ */
 final class LodestoneHandleSuite {
   private val manager = new LodestoneShuffleManager(new SparkConf(false), isDriver = false)
 
@@ -28,7 +30,8 @@ final class LodestoneHandleSuite {
       classOf[IllegalStateException],
       () => { manager.getReader[Any, Any](handle, 0, 1, 0, 1, null, null); () })
 
-  @Test def `a handle of a second copy of the jar is refused with the places of both`(): Unit = {
+  @Test def `a handle of a second copy of the jar is refused with both jars in the error`()
+      : Unit = {
     val inner = new BaseShuffleHandle[Any, Any, Any](0, null)
     for (handle <- Seq(
         ofSecondCopy(classOf[LocalHandle[_, _, _]].getName, inner, Int.box(2)),

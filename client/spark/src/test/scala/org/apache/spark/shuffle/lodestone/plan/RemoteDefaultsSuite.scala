@@ -17,7 +17,7 @@ final class RemoteDefaultsSuite {
     ()
   }
 
-  @Test def `Spark goes on looking after outputs where no shuffle can be remote`(): Unit = Seq(
+  @Test def `Spark protects outputs if no shuffle can be remote`(): Unit = Seq(
     "spark.authenticate" -> "true",
     "spark.ssl.rpc.enabled" -> "true",
     "spark.shuffle.push.enabled" -> "true",
@@ -33,14 +33,14 @@ final class RemoteDefaultsSuite {
     }
   }
 
-  @Test def `what the user has set stays and the rest is set for outputs that no executor has`()
+  @Test def `values of the user stay and the others are set for mode remote`()
       : Unit = {
     val conf = confWith("spark.dynamicAllocation.shuffleTracking.enabled" -> "true")
     assertEquals(Nil, warningsOf(conf))
     assertEquals("true", conf.get("spark.dynamicAllocation.shuffleTracking.enabled"))
     assertEquals(classOf[RemoteShuffleDataIO].getName, conf.get(RemoteDefaults.IoPlugin))
     assertEquals("false", conf.get("spark.sql.adaptive.localShuffleReader.enabled"))
-    // Spark has read it before there is a shuffle manager: set here, it would say what is not so.
+    // Spark reads it before the shuffle manager exists, so a value set here would be wrong.
     assertFalse(conf.contains("spark.shuffle.reduceLocality.enabled"))
   }
 }

@@ -19,7 +19,7 @@ class StripesSuite {
     for ((services, partitions) <- sizes if partitions >= services) {
       val counts = groups(services, partitions).groupBy(identity).values.map(_.size)
       assertEquals(services, counts.size)
-      // Each of its runs may have one partition more.
+      // Each of its stripes may have one partition more.
       val mean = partitions.toDouble / services
       assertTrue(
         counts.max - counts.min <= math.max(1, mean / 8),

@@ -23,7 +23,7 @@ import org.apache.spark.shuffle.lodestone.wire.{Application, WantedChunk, Crc32c
 import org.apache.spark.shuffle.lodestone.wire.{MapRange, PushBatchReply, Segment, SegmentRun}
 import org.apache.spark.shuffle.lodestone.wire.Status
 
-/** What a real daemon's troubles look like from outside, and what the client does about them. */
+/** Failures of a real daemon, and the client's answers to them. */
 final class DaemonFailuresSuite {
   @TempDir var directory: Path = _
   private val generation = ShuffleGeneration(3, 0)
@@ -70,7 +70,7 @@ final class DaemonFailuresSuite {
     val bytes = ByteBuffer.wrap(block(reduceId))
     val segments = Array(Segment(reduceId, blockBytes, -1, Crc32c.of(bytes.duplicate())))
     val body = new NioManagedBuffer(bytes)
-    // Each block is a request of its own, which has the number of its segment as a name.
+    // Each block is one request, named by the number of its segment.
     client.pushBatch(
       service,
       generation,
@@ -109,7 +109,7 @@ final class DaemonFailuresSuite {
     ((0 until 4).find(id => ByteBuffer.wrap(block(id)) == content).get, files.head)
   }
 
-  /** Reads these partitions, and remembers what came of each. */
+  /** Reads these partitions, and records each outcome. */
   private final class Reads(client: ServiceClient, from: ServiceLocation, partitions: Int)
       extends ChunkReceiver {
     private val arrived = mutable.Map.empty[Int, Int].withDefaultValue(0)
@@ -154,7 +154,7 @@ final class DaemonFailuresSuite {
   private def segmentOf(reduceId: Int): Segment =
     Segment(reduceId, blockBytes, -1, Crc32c.of(ByteBuffer.wrap(block(reduceId))))
 
-  @Test def `what is shown of a merged shuffle is what the client accounts for`(): Unit = {
+  @Test def `services show the blocks of a merged shuffle that the client counted`(): Unit = {
     val client = newClient()
     await(client.registerShuffle(service, generation, numMaps = 2, numPartitions = 1))
     for (mapIndex <- 0 to 1) await(push(client, mapIndex, 0))
@@ -187,7 +187,7 @@ final class DaemonFailuresSuite {
     Files.delete(path)
     val reads = read(client, 4)
     assertEquals((0 until 4).toSet - lost, reads.intact)
-    assertEquals(Map(lost -> FailureClass.ServerDisk), reads.failures)
+    assertEquals(Map(lost -> FailureClass.ServiceDisk), reads.failures)
     assertFalse(isSuspect(client), "the others of its chunks would not be read")
   }
 
@@ -231,7 +231,7 @@ final class DaemonFailuresSuite {
     val client = newClient()
     merge(client, partitions = 1)
     await(client.removeShuffle(service, generation))
-    // It is one-way, so it is over when the service says so.
+    // It is one-way, so the test waits until the service has handled it.
     val gone = Iterator.continually {
       val asked = client.layout(service, generation, MapRange.All, Array(0), 1)
       Await.ready(asked, 30.seconds).value.get.isFailure
@@ -250,7 +250,7 @@ final class DaemonFailuresSuite {
     assertTrue(isSuspect(client))
   }
 
-  /** Reads two partitions through a proxy. Whether the service is suspect then. */
+  /** Reads two partitions through a proxy. Returns whether the service is suspect then. */
   private def readBy(proxy: FlakyProxy): (Reads, Boolean) =
     try {
       val client = newClient()
@@ -263,7 +263,7 @@ final class DaemonFailuresSuite {
   /** The first chunk, and half of the second. */
   private val firstAndHalf = blockBytes * 3L / 2
 
-  @Test def `what was left on a connection that broke is fetched by another one`(): Unit = {
+  @Test def `the rest of a broken connection is fetched by another one`(): Unit = {
     merge(newClient(), partitions = 2)
     val limit = (connection: Int) => if (connection == 0) firstAndHalf else Long.MaxValue
     val proxy = new FlakyProxy(daemon.port, limit, standsStill = false)
@@ -298,7 +298,7 @@ final class DaemonFailuresSuite {
       val address = HostPort(daemon.host, proxy.port)
       val greetings = Iterator.continually(Await.ready(client.hello(address), 30.seconds).value)
       val greeted = greetings.take(5).exists(_.exists(_.isSuccess))
-      assertTrue(greeted, "whoever comes later waits on the dead connection")
+      assertTrue(greeted, "later requests wait on the dead connection")
       assertEquals(Set(0, 1), reads().intact)
     } finally {
       proxy.close()
@@ -316,7 +316,7 @@ final class DaemonFailuresSuite {
     assertEquals(Seq.fill(20)(FailureClass.Silence), asked.map(failureOf))
     assertTrue(isSuspect(client))
     daemon.thaw()
-    // On a new connection: the old one was given up.
+    // On a new connection, because the old one was closed.
     assertEquals(Set(0), read(client, 1).intact)
     assertFalse(isSuspect(client))
   }

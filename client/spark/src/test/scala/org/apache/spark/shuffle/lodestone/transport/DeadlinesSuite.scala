@@ -35,13 +35,13 @@ final class DeadlinesSuite {
     assertEquals(4400L, deadlines.longestMs(Mib))
   }
 
-  @Test def `a service that gives no sign of life has failed and is reported after the request`()
+  @Test def `a silent service has failed and is reported after the request`()
       : Unit = {
     var reportedBefore = false
     val end = begin(service, bytes = 0) { reportedBefore = silent.isDone }
     assertEquals(service, await(silent))
     assertEquals(FailureClass.Silence, await(end))
-    assertFalse(reportedBefore, "its connection was closed before the one who waited was told")
+    assertFalse(reportedBefore, "its connection was closed before the waiting request failed")
   }
 
   @Test def `a small request waits as long as the big one that it stands behind`(): Unit = {
@@ -58,7 +58,7 @@ final class DeadlinesSuite {
     val started = System.nanoTime()
     val late = begin(service, bytes = 0)()
     var signs = 0
-    // On the thread that looks at deadlines, and due before them: how busy it is does not matter.
+    // Runs on the thread of the deadlines, before them, so that its load does not matter.
     def tick(): Unit = {
       RequestTimer.after(BaseMs / 4) {
         signs += 1
@@ -75,7 +75,7 @@ final class DeadlinesSuite {
     assertFalse(silent.isDone, "the connection of others was closed")
   }
 
-  @Test def `a deadline that is met or begins anew does not expire`(): Unit = {
+  @Test def `a deadline that is met or restarted does not expire`(): Unit = {
     val over = new CompletableFuture[String]()
     deadlines.start(service, 0)(_ => over.complete("the met one")).met()
     var early = true
@@ -96,12 +96,12 @@ final class DeadlinesSuite {
       _ => (),
       () => {
         looks += 1
-        // It begins and is armed before the JVM stands still.
+        // It begins before the JVM stands still.
         if (looks <= 2) System.nanoTime() else System.nanoTime() + TimeUnit.MINUTES.toNanos(1)
       })
     val started = System.nanoTime()
     val end = new CompletableFuture[Long]()
     standingStill.start(service, 0) { _ => end.complete((System.nanoTime() - started) / 1000000) }
-    assertTrue(await(end) >= 2 * BaseMs, "its time had not begun anew")
+    assertTrue(await(end) >= 2 * BaseMs, "its time had not restarted")
   }
 }

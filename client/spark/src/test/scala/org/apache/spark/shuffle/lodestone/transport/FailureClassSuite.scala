@@ -64,7 +64,7 @@ class FailureClassSuite {
     assertEquals(Nil, codes.filter(Reason.of(_).isEmpty))
   }
 
-  @Test def `whose failure it is does not depend on what the exception happens to extend`()
+  @Test def `the class of a failure does not depend on the superclass of the exception`()
       : Unit = {
     val refused = new RefusedException(Refused(Status.DiskFull, 1, ""))
     val seen = Seq(
@@ -86,8 +86,8 @@ class FailureClassSuite {
       Network,
       Silence,
       Straggler,
-      ServerDisk,
-      ServerDisk,
+      ServiceDisk,
+      ServiceDisk,
       OwnDisk,
       Corrupt,
       Foreign,

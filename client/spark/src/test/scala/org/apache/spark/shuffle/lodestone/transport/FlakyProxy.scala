@@ -7,8 +7,8 @@ import java.util.concurrent.CountDownLatch
 import java.util.concurrent.atomic.AtomicInteger
 
 /**
- * Stands before a daemon. After so many bytes of the daemon's answers it cuts a connection, or lets
- * it stand still.
+ * A proxy before a daemon. After so many bytes of the daemon's answers it cuts a connection, or
+ * stops it.
  */
 private[lodestone] final class FlakyProxy(
     daemonPort: Int,

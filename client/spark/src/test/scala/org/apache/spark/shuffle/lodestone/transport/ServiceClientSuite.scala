@@ -24,7 +24,7 @@ import org.apache.spark.shuffle.lodestone.wire.{Ledger, Message, OpenStream, Pus
 import org.apache.spark.shuffle.lodestone.wire.{PushBatchReply, Refused, RefusedException, Segment}
 import org.apache.spark.shuffle.lodestone.wire.{SegmentRun, ShuffleAddress, Status}
 
-/** Against a real server of Spark's transport that answers as each test says. */
+/** The client against a real server of Spark's transport, which answers as each test needs. */
 final class ServiceClientSuite {
   private val app = Application("app", -1)
   private val generation = ShuffleGeneration(3, 0)
@@ -148,7 +148,7 @@ final class ServiceClientSuite {
         override def getID: String = "push"
         override def onData(id: String, data: ByteBuffer): Unit = data.position(data.limit())
 
-        /** When the question, which was asked before, has had its time. */
+        /** When the time of the earlier question is over. */
         override def onComplete(id: String): Unit = {
           Await.ready(question, 20.seconds)
           ()
@@ -208,7 +208,7 @@ final class ServiceClientSuite {
     assertTrue(seen.isEmpty)
   }
 
-  @Test def whatWaitsOnAConnectionThatThisJvmHadNoMemoryForIsAskedAgain(): Unit = {
+  @Test def requestsOnAConnectionThatLacksMemoryAreRetried(): Unit = {
     val streams = new OneForOneStreamManager()
     val arrived = new CountDownLatch(1)
     val committed = Done(42)
@@ -241,7 +241,7 @@ final class ServiceClientSuite {
       new ChunkReceiver {
         private var hasMemory = false
 
-        // Where Netty throws it, which is on this thread and for this connection.
+        // Netty throws it here, on this thread and for this connection.
         override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
           if (!hasMemory) {
             hasMemory = true

@@ -26,7 +26,7 @@ final class ServiceHealthSuite {
 
   private def pass(seconds: Long): Unit = nowNs += TimeUnit.SECONDS.toNanos(seconds)
 
-  /** For how many seconds it is left alone from now on. */
+  /** The seconds for which the service is avoided from now on. */
   private def boxed(): Int = {
     val seconds = Iterator.from(0).find { _ =>
       val free = !health.isSuspect(service)
@@ -55,7 +55,7 @@ final class ServiceHealthSuite {
     assertEquals(10, boxed())
   }
 
-  @Test def anAnswerDoesNotMakeThePastUndone(): Unit = {
+  @Test def anAnswerDoesNotResetThePenalty(): Unit = {
     health.failed(service)
     health.answered(service)
     health.failed(service)
@@ -88,7 +88,7 @@ final class ServiceHealthSuite {
     assertEquals(None, health.downSinceNs(service))
   }
 
-  @Test def anOutageThatNobodyFollowedSaysNothingAnyMore(): Unit = {
+  @Test def anOutageWithoutRequestsEnds(): Unit = {
     health.failed(service)
     pass(11)
     assertEquals(None, health.downSinceNs(service))

@@ -19,14 +19,14 @@ final class TurnstileSuite {
   @Test def `as many begin as there is room for, the others in their order`(): Unit = {
     Seq("a" -> 4, "b" -> 6, "c" -> 5, "d" -> 1).foreach { case (name, size) => enter(name, size) }
     assertEquals(Seq("a", "b"), begun.toSeq)
-    // Room for d, whose turn it is not.
+    // Room for d, but it is not d's turn.
     turnstile.left(4)
     assertEquals(Seq("a", "b"), begun.toSeq)
     turnstile.left(6)
     assertEquals(Seq("a", "b", "c", "d"), begun.toSeq)
   }
 
-  @Test def `what is larger than the room is alone there, and is not kept out for ever`(): Unit = {
+  @Test def `a request larger than the room is alone there and gets its turn`(): Unit = {
     enter("small", 1)
     enter("large", 50)
     enter("next", 1)

@@ -9,11 +9,11 @@ import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, GetCounts, MapCount
 import org.apache.spark.shuffle.lodestone.plan.counts.{CountLimits, PackedLongs}
 import org.apache.spark.util.SizeEstimator
 
-/** What the driver keeps of the numbers of records that map tasks told. */
+/** The numbers of records that the driver keeps. */
 final class MapCountsSuite {
   private val partitions = 10
 
-  /** Another number for each map and partition, which tells who has told it. */
+  /** A different number for each map and partition, so that each shows its origin. */
   private def counted(shuffleId: Int, mapIndex: Int, mapId: Long): MapCounted =
     MapCounted(
       shuffleId,
@@ -85,7 +85,7 @@ final class MapCountsSuite {
     assertEquals(ofMaps(Seq(1000L), 0 until partitions), all(counts, 8))
   }
 
-  @Test def `of two copies of a map task both are known and of three the last two`(): Unit = {
+  @Test def `both attempts of a map are known and the last two of three`(): Unit = {
     val counts = filled(new MapCounts, 1, maps = 2)
     counts.counted(counted(1, mapIndex = 0, mapId = 7))
     assertEquals(ofMaps(Seq(7L, 1000L, 1001L), 0 until partitions), all(counts, 1))
@@ -97,7 +97,7 @@ final class MapCountsSuite {
     assertEquals(ofMaps(Seq(7L, 8L, 1001L), 0 until partitions), all(counts, 1))
   }
 
-  @Test def `what cannot be of the shuffle is left out`(): Unit = {
+  @Test def `numbers that do not fit the shuffle are ignored`(): Unit = {
     val counts = filled(new MapCounts, 1, maps = 2)
     val before = all(counts, 1)
     Seq(counted(1, -1, 5), counted(1, 2, 5), counted(9, 0, 5)).foreach(counts.counted)
@@ -114,7 +114,8 @@ final class MapCountsSuite {
     assertEquals(Map.empty, all(counts, 1))
   }
 
-  @Test def `beyond the limit what was idle longest is forgotten and that is said once`(): Unit = {
+  @Test def `beyond the limit the shuffle that was idle longest is forgotten with one warning`()
+      : Unit = {
     val each = filled(new MapCounts, 1, maps = 50).bytesHeld
     val counts = new MapCounts(mostBytes = 3 * each + each / 2)
     val said = LogCapture.warnings {
@@ -127,7 +128,7 @@ final class MapCountsSuite {
     assertEquals(Seq(4, 5, 6), kept)
     // It was asked for after the second and the third.
     assertEquals(Map.empty, all(counts, 2))
-    // What was forgotten does not come back in parts, and drive out what is whole.
+    // Forgotten numbers do not return in parts, and do not drive out complete ones.
     counts.counted(counted(1, 0, 5))
     assertEquals(Map.empty, all(counts, 1))
     assertEquals(1, said.count(_.contains("RECORDS_UNCHECKED")), s"$said")
@@ -164,7 +165,7 @@ final class MapCountsSuite {
     assertTrue(takes <= counts.bytesHeld * 11 / 10, s"$takes, and not ${counts.bytesHeld}")
   }
 
-  @Test def `what is more than fits is not even sent`(): Unit = {
+  @Test def `numbers that cannot fit are not sent`(): Unit = {
     assertTrue(CountLimits.isKept(1000, 1000))
     assertTrue(CountLimits.isKept(100, CountLimits.MostPartitions))
     assertFalse(CountLimits.isKept(100000, 1000))

@@ -47,7 +47,7 @@ final class PackedLongsSuite {
     assertTrue(message.length < 800, s"${message.length} bytes")
   }
 
-  @Test def `what is no number of records is refused and not sent as another one`(): Unit = {
+  @Test def `a negative number of records is refused`(): Unit = {
     assertThrows(classOf[IllegalArgumentException], () => { PackedLongs(Array(3L, -1L)); () })
     val two = PackedLongs(Array(3L, 3L))
     Seq(-1, 2).foreach { index =>

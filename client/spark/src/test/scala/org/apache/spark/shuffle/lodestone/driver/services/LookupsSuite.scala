@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 
-/** A plan is made however long a name service, or Spark's own list of executors, is silent. */
+/** The driver makes plans while a name service, or Spark's own list of executors, is silent. */
 final class LookupsSuite {
   private val loop = new EventLoop
   private val lookups = new Lookups(loop)
@@ -22,7 +22,7 @@ final class LookupsSuite {
   private val asked = new AtomicInteger
   private val address = InetAddress.getByName("127.0.0.1")
 
-  /** Says nothing until it is let. */
+  /** Is silent until the test releases it. */
   private val dns = new DnsAddresses(
     "services.example",
     7337,
@@ -57,11 +57,11 @@ final class LookupsSuite {
     val begunNs = System.nanoTime()
     (1 to 10).foreach(_ => assertEquals(Nil, await(addresses())))
     val tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begunNs)
-    assertTrue(tookMs < 4000, s"$tookMs ms for plans that nobody has to wait for")
+    assertTrue(tookMs < 4000, s"$tookMs ms for plans that need not wait")
     assertEquals(1, asked.get, "a silent name service was asked again and again")
   }
 
-  @Test def `what the name service says in the end counts`(): Unit = {
+  @Test def `a late answer of the name service counts`(): Unit = {
     gate.countDown()
     assertEquals(Seq(HostPort("127.0.0.1", 7337)), await(addresses()))
     assertEquals(Seq(HostPort("127.0.0.1", 7337)), await(addresses()))

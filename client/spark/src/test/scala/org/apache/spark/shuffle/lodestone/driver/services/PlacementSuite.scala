@@ -72,7 +72,7 @@ class PlacementSuite {
     assertFalse(spared(30 * Gib, half ++ half), "each of two services gets half of it")
   }
 
-  @Test def `what has said nothing of its load counts as roomy`(): Unit = {
+  @Test def `a service without a known load counts as roomy`(): Unit = {
     val unknown = new Service(HostPort("a", 1))
     val strained = service("b", roomy.copy(diskFree = 0))
     assertEquals(Seq("a"), chosen(Seq(strained, unknown), 8))

@@ -38,7 +38,7 @@ class BundledBinarySuite {
     assertEquals("rwx------", mode(file.getParent))
   }
 
-  @Test def `a second extraction takes what is there`(@TempDir dir: Path): Unit = {
+  @Test def `a second extraction takes the existing program`(@TempDir dir: Path): Unit = {
     val first = extracted(dir)
     val inode = Files.getAttribute(first, "unix:ino")
     assertEquals(first, extracted(dir))

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf}
 
-/** How programs that are no good daemons are dealt with; the real one is in HostDaemonSuite. */
+/** Programs that are no good daemons. HostDaemonSuite has the real one. */
 class EmbeddedDaemonSuite {
   private val ready =
     "lodestone ready listen=127.0.0.1:4040 incarnation=00000000000000aa pid=7 version=0.1.0"
@@ -88,7 +88,7 @@ class EmbeddedDaemonSuite {
     assertTrue(thrown.getMessage.startsWith(s"$missing cannot be executed"), thrown.getMessage)
   }
 
-  @Test def `a daemon that announces another life than the one that answers is not used`(
+  @Test def `a daemon that announces another incarnation than the one that answers is not used`(
       @TempDir dir: Path): Unit = {
     val starts = dir.resolve("starts")
     val binary = program(dir, s"echo x >> $starts", s"echo $ready existing=true")

@@ -32,7 +32,7 @@ class HostDaemonSuite {
     client
   }
 
-  /** The one announced below this directory, once it serves. */
+  /** The announced daemon below this directory, once it serves. */
   private def announced(dir: Path): ReadyLine = {
     val home = dir.resolve("lodestone-me").toFile
     val files = home.listFiles((_, name) => name.endsWith(".announce"))
@@ -97,7 +97,7 @@ class HostDaemonSuite {
     val out = new BufferedReader(new InputStreamReader(starter.getInputStream, UTF_8))
     val address = HostPort.parse(String.valueOf(out.readLine())).get
     val line = announced(dir)
-    // Connected before the kill: its idle time in this test is shorter than a slow machine's moment.
+    // Connected before the kill, because its idle time in this test is short for a slow machine.
     val client = connected()
     assertEquals(Right(line.incarnation), HostService.incarnationAt(client)(address))
     starter.destroyForcibly()
@@ -109,7 +109,7 @@ class HostDaemonSuite {
     assertEquals(0, leftovers(dir).length, "it left data behind")
   }
 
-  /** What the daemon made for its data. */
+  /** The directories that the daemon made for its data. */
   private def leftovers(dir: Path): Array[File] =
     dir.resolve("lodestone-me").toFile.listFiles { (_: File, name: String) =>
       name.startsWith("lodestone-")
@@ -137,7 +137,7 @@ private[embedded] object HostDaemonSuite {
   }
 }
 
-/** A JVM that starts a daemon, says where it is, and waits to be killed. */
+/** A JVM that starts a daemon, prints its address, and waits for its kill. */
 private[embedded] object DaemonStarter {
   def main(arguments: Array[String]): Unit = {
     val client = HostDaemonSuite.newClient()

@@ -60,7 +60,7 @@ class HostServiceSuite {
     await(driver.ask[PlanAnswer](message))
   }
 
-  /** What the service has of the map then. */
+  /** Returns the segments of the map at the service. */
   private def push(client: ServiceClient, service: ServiceLocation, mapIndex: Int): Ledger = {
     val block = "some bytes".getBytes(UTF_8)
     val checksum = crc32c(block)
@@ -119,7 +119,7 @@ class HostServiceSuite {
     ForeignProcess.awaitEnd(daemon.pid)
   }
 
-  /** What the service says of the shuffle once the removal, which is one-way, has arrived. */
+  /** Returns the answer of the service after the removal, which is one-way, has arrived. */
   private def refusalOf(client: ServiceClient, service: ServiceLocation): Status = {
     val deadline = System.nanoTime() + 10000000000L
     var refusal: Option[Status] = None

@@ -27,7 +27,7 @@ class LocalRootsSuite {
       Seq(new File(System.getProperty("java.io.tmpdir")).getAbsoluteFile.toPath.normalize.toString),
       LocalRoots(new SparkConf(false), Map.empty).map(_.toString))
 
-  @Test def `what a standalone worker makes for one executor is stripped`(): Unit =
+  @Test def `the directories of a standalone worker for one executor are stripped`(): Unit =
     assertEquals(
       Seq("/ssd/1", "/ssd/2"),
       roots(

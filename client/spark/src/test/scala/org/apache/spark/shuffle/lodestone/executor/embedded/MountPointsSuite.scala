@@ -18,7 +18,7 @@ class MountPointsSuite {
     assertFalse(mounts.contains(dir.resolve("not-there")))
   }
 
-  @Test def `a volume of the same device as what is around it is a mount`(@TempDir dir: Path)
+  @Test def `a volume of the same device as its parent is a mount`(@TempDir dir: Path)
       : Unit = {
     val mountInfo = Files.write(
       dir.resolve("mountinfo"),

@@ -41,7 +41,7 @@ final class DriverQuestionSuite {
     assertEquals(3, asked.get)
   }
 
-  @Test def `what the driver knows is not asked again`(): Unit = {
+  @Test def `an answer of the driver is not asked for again`(): Unit = {
     val left: PlanAnswer = NoPlan(Reason.NoService.code)
     assertEquals(left, answer(Future.successful(left)))
   }

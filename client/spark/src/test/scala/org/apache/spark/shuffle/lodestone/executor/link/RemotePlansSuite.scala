@@ -51,7 +51,7 @@ final class RemotePlansSuite {
     assertEquals(2, questions.size)
   }
 
-  @Test def `a question that failed fails nobody who waited for it`(): Unit = {
+  @Test def `a question that failed does not fail the tasks that waited for it`(): Unit = {
     val first = plans.toRead(3, generation = 0, version = 0)
     val second = plans.toRead(3, generation = 0, version = 0)
     questions.head.failure(new IllegalStateException("scripted"))
@@ -60,7 +60,7 @@ final class RemotePlansSuite {
     assertTrue(first.value.exists(_.isFailure))
   }
 
-  @Test def `what a reader asked is no answer for a map task`(): Unit = {
+  @Test def `the answer for a reader is no answer for a map task`(): Unit = {
     val planned = mutable.ArrayBuffer.empty[Promise[PlanAnswer]]
     val both = new RemotePlans(new SilentDriver {
       override def plan(asked: GetPlan): Future[PlanAnswer] = {
@@ -72,12 +72,12 @@ final class RemotePlansSuite {
         questions.last.future
       }
     })
-    // All maps are run again: the first map task of the run asks; a version is being made.
+    // All maps run again. The first map task has asked, and a version is in the making.
     val again = StageAttempt(1, 1)
     val first = both.toPush(3, 0, again)
-    // A reduce task of the run before is still there.
+    // A reduce task of the old generation still runs.
     both.toRead(3, generation = 0, version = 0)
-    // Its question is answered at once: of the new epoch there is no plan yet.
+    // It gets its answer at once: the new generation has no plan yet.
     val second = both.toPush(3, 0, again)
     questions.last.success(NoPlan(Reason.UnknownShuffle.code))
     planned.foreach(_.success(planOf(versions = 1)))

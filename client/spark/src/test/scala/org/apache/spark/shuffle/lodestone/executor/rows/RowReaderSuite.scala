@@ -17,7 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.UnsafeRowSerializer
 import org.apache.spark.unsafe.Platform
 
-/** Rows that are read without Spark's streams are the rows that those give. */
+/** The rows that are read without Spark's streams equal those with them. */
 final class RowReaderSuite {
   private implicit val any: ClassTag[Any] = ClassTag.Any
   private val fields = 3
@@ -29,7 +29,7 @@ final class RowReaderSuite {
     row
   }
 
-  /** As Spark writes them. */
+  /** The bytes that Spark writes. */
   private def written(rows: Seq[Array[Byte]]): Array[Byte] = {
     val out = new ByteArrayOutputStream
     val stream = serializer.serializeStream(out)
@@ -84,7 +84,7 @@ final class RowReaderSuite {
     }
   }
 
-  @Test def `what is no stream of rows is an error`(): Unit = {
+  @Test def `bytes that are no stream of rows are an error`(): Unit = {
     val noise = new ByteArrayInputStream(ByteBuffer.allocate(8).putInt(-2).array)
     val failure =
       assertThrows(classOf[IOException], () => { new RowReader(serializer)(noise); () })
@@ -97,7 +97,7 @@ final class RowReaderSuite {
     assertFalse(SqlRows.areOf(new KryoSerializer(new SparkConf(false))))
   }
 
-  /** Gives as much at a time as chance will have it. */
+  /** Returns a random number of bytes at a time. */
   private final class Pieces(bytes: Array[Byte], random: Random) extends InputStream {
     private val inner = new ByteArrayInputStream(bytes)
     var isClosed = false

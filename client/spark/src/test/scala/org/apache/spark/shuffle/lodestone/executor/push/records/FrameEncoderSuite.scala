@@ -14,7 +14,7 @@ import org.apache.spark.serializer.{JavaSerializer, SerializerManager}
 import org.apache.spark.storage.ShuffleBlockId
 import org.apache.spark.unsafe.Platform
 
-/** What encoders write is what Spark's own streams read. */
+/** Spark's own streams read the output of the encoders. */
 final class FrameEncoderSuite {
   private val seed = System.nanoTime()
   private val random = new Random(seed)
@@ -59,7 +59,7 @@ final class FrameEncoderSuite {
       Seq("1k", "5k", "32k", "1m").map("spark.io.compression.lz4.blockSize" -> _) :+
       ("spark.shuffle.compress" -> "false")
 
-  @Test def `what was left of a block that failed is not in the next one`(): Unit =
+  @Test def `the rest of a failed block is not in the next one`(): Unit =
     for (setting <- settings; isAbandoned <- Seq(false, true)) {
       val now = conf(setting)
       val encoder = FrameEncoder(now, streams(now))

@@ -17,7 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.UnsafeRowSerializer
 import org.apache.spark.unsafe.Platform
 
-/** Records find their partitions, in the order in which they came, each as Spark would have written it. */
+/** Records reach their partitions in order, with the bytes that Spark would write. */
 final class RecordInputSuite {
   private val conf = new SparkConf(false)
   private val partitions = 7
@@ -68,11 +68,11 @@ final class RecordInputSuite {
       (random.nextInt(partitions), bytes)
     }
     val expected = rows.groupBy(_._1).map { case (partition, of) =>
-      partition -> of.map(row => told(row._2)).toList
+      partition -> of.map(row => content(row._2)).toList
     }
     for ((mostRecords, isShort) <- Seq(300 -> true, Int.MaxValue -> false)) {
       val (read, times) = through(new UnsafeRowSerializer(2), mostRecords)(asOneObject(rows)) {
-        value => told(value.asInstanceOf[UnsafeRow].getBytes)
+        value => content(value.asInstanceOf[UnsafeRow].getBytes)
       }
       assertEquals(expected, read, s"seed $seed")
       assertEquals(isShort, times > 1)
@@ -80,7 +80,7 @@ final class RecordInputSuite {
   }
 
   /** Length and hash. */
-  private def told(bytes: Array[Byte]): (Int, Int) = (bytes.length, Arrays.hashCode(bytes))
+  private def content(bytes: Array[Byte]): (Int, Int) = (bytes.length, Arrays.hashCode(bytes))
 
   /** As in an exchange: all rows are the same object. */
   private def asOneObject(rows: Seq[(Int, Array[Byte])]): Iterator[(Int, Any, Any)] = {

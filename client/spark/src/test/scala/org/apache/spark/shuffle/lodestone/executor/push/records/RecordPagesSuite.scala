@@ -16,7 +16,7 @@ import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.shuffle.lodestone.LogCapture
 import org.apache.spark.unsafe.Platform
 
-/** What goes into the pages comes out of them, partition by partition, in its order, and is counted. */
+/** All records come out of the pages by partition, in their order, and are counted. */
 final class RecordPagesSuite {
   private val conf = new SparkConf(false)
   private val manager = UnifiedMemoryManager(conf, 1)
@@ -87,7 +87,7 @@ final class RecordPagesSuite {
     }
   }
 
-  @Test def `records that are larger than a chunk and larger than a page`(): Unit = {
+  @Test def `records that are larger than a node and larger than a page`(): Unit = {
     val seed = System.nanoTime()
     check(5, sizes(500, 100 << 10, seed), Int.MaxValue, seed)
     val some = sizes(200, 300, seed).zipWithIndex.map {
@@ -121,7 +121,9 @@ final class RecordPagesSuite {
     new TaskMemoryManager(UnifiedMemoryManager(little, 1), 0)
   }
 
-  /** What it ends with. Spark's error is an `OutOfMemoryError`, which ends a task and not its JVM. */
+  /**
+   * Returns the error. Spark's error is an `OutOfMemoryError`, which ends a task and not its JVM.
+   */
   private def fill(pages: RecordPages): Throwable =
     assertThrows(
       classOf[SparkOutOfMemoryError],
@@ -165,13 +167,13 @@ final class RecordPagesSuite {
     Seq(0, 1 << 10, (1 << 24) - 1).foreach { partition =>
       pages.insert(new Array[Byte](10), 0, 10, partition)
     }
-    // A page of a megabyte, and what is known of three times 1,024 neighbours.
+    // A page of a megabyte, and tables of three times 1,024 neighbours.
     assertEquals((1L << 20) + 3 * 1024 * 48, pages.getUsed)
     pages.free()
     assertEquals(0L, memory.cleanUpAllAllocatedMemory())
   }
 
-  /** All that is left goes to one that gives nothing back. */
+  /** A consumer takes all remaining memory, and frees none. */
   private def hoard(memory: TaskMemoryManager): MemoryConsumer = {
     val hoarder = new MemoryConsumer(memory, MemoryMode.ON_HEAP) {
       override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
@@ -196,7 +198,7 @@ final class RecordPagesSuite {
       assertThrows(classOf[SparkOutOfMemoryError], () => hoarder.allocateArray(1L << 20))
       ()
     }
-    assertTrue(others.nonEmpty, "nobody would have heard ours")
+    assertTrue(others.nonEmpty, "the capture must also get our lines")
   }
 
   @Test def `with no memory at all records of many partitions are not given away one by one`()

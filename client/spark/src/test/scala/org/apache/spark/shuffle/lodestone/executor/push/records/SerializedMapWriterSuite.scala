@@ -19,7 +19,7 @@ import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.shuffle.lodestone.{DaemonProcess, LocalSpark, LodestoneShuffleManager}
 import org.apache.spark.shuffle.lodestone.plan.LocalHandle
 
-/** Map outputs that are not written by Spark are read by Spark, and leave nothing else behind. */
+/** Spark reads Lodestone's map outputs, and no other file remains. */
 final class SerializedMapWriterSuite {
   @TempDir var directory: Path = _
 
@@ -76,10 +76,10 @@ final class SerializedMapWriterSuite {
     assertEquals(expected, withSpark(lodestone = true, settings: _*)(job), settings.toString)
   }
 
-  @Test def `what is written is what plain Spark writes for few and for many partitions`(): Unit =
+  @Test def `outputs equal those of plain Spark for few and for many partitions`(): Unit =
     Seq(1, 7, 200, 201, 3000).foreach(assertSame(_))
 
-  @Test def `what is written is what plain Spark writes with each codec`(): Unit = {
+  @Test def `outputs equal those of plain Spark with each codec`(): Unit = {
     Seq("lz4", "zstd", "snappy", "lzf").foreach { codec =>
       assertSame(300, "spark.io.compression.codec" -> codec)
     }
@@ -87,7 +87,7 @@ final class SerializedMapWriterSuite {
     assertSame(300, "spark.shuffle.checksum.enabled" -> "false")
   }
 
-  @Test def `what does not fit in memory is spilled and the files of that are gone`(): Unit = {
+  @Test def `records that do not fit in memory are spilled and the spills are removed`(): Unit = {
     val threshold = "spark.shuffle.spill.numElementsForceSpillThreshold" -> "100"
     assertSame(300, threshold)
     withSpark(lodestone = true, threshold) { spark =>
@@ -108,7 +108,7 @@ final class SerializedMapWriterSuite {
       "spark.memory.offHeap.size" -> "64m",
       "spark.shuffle.spill.numElementsForceSpillThreshold" -> "1000")
 
-  @Test def `a task whose memory others have writes all the same`(): Unit = {
+  @Test def `a task writes its output though others have its memory`(): Unit = {
     val job = (partitions: Int) =>
       (spark: SparkContext) =>
         spark
@@ -212,7 +212,7 @@ final class SerializedMapWriterSuite {
   }
 }
 
-/** Takes all the memory that its task can have, and gives none of it away. */
+/** Takes all memory of its task, and frees none. */
 private object Hoarder {
   def take(): Unit = {
     val memory = TaskContext.get().taskMemoryManager()

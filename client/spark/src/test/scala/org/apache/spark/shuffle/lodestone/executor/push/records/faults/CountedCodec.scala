@@ -7,7 +7,7 @@ import java.util.concurrent.atomic.AtomicInteger
 import org.apache.spark.SparkConf
 import org.apache.spark.io.{CompressionCodec, SnappyCompressionCodec}
 
-/** Knows how many streams are open, as one must whose streams have memory that is not the JVM's. */
+/** Counts open streams, because streams may have memory outside the JVM's heap. */
 final class CountedCodec(conf: SparkConf) extends CompressionCodec {
   private val inner = new SnappyCompressionCodec(conf)
 

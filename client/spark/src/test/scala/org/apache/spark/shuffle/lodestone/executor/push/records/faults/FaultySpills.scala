@@ -5,12 +5,12 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, IOExce
 
 import org.apache.spark.shuffle.lodestone.executor.push.records.{SpillFile, SpillFiles}
 
-/** What a disk does to the bytes of one spill. */
+/** A fault of the disk under one spill. */
 private[records] sealed trait SpillFault
 private[records] object SpillFault {
   case object None extends SpillFault
 
-  /** The file cannot be made. */
+  /** The file cannot be created. */
   case object Create extends SpillFault
 
   /** No more than so many bytes can be written. */
@@ -19,7 +19,7 @@ private[records] object SpillFault {
   /** The last bytes stay in a buffer of the system, which cannot write them: only `close` fails. */
   case object Close extends SpillFault
 
-  /** So many bytes at the end are gone, and nobody said so. */
+  /** So many bytes at the end are lost without an error. */
   final case class Short(bytes: Int) extends SpillFault
 
   /** It was written, and cannot be opened. */
@@ -29,15 +29,15 @@ private[records] object SpillFault {
   final case class Unreadable(from: Int) extends SpillFault
 }
 
-/** Spills in memory, each with the fault that its number has. */
+/** Spills in memory. Each has the fault of its number. */
 private[records] final class FaultySpills(faultOf: Int => SpillFault) extends SpillFiles {
   private var created = 0
   private var kept = 0
 
-  /** Faults that came to pass. */
+  /** The faults that occurred. */
   var hit = 0
 
-  /** Files that were made, and those that were not deleted. */
+  /** The files that were created, and those that were not deleted. */
   def count: Int = created
   def left: Int = kept
 

@@ -8,14 +8,14 @@ import org.apache.spark.shuffle.api._
 import org.apache.spark.shuffle.api.metadata.MapOutputCommitMessage
 
 /**
- * Where Spark's `spark.shuffle.sort.io.plugin.class` would write a map output: memory.
+ * A map output in memory, in place of Spark's `spark.shuffle.sort.io.plugin.class`.
  *
  * @param mostBytes
- *   after which writing fails
+ *   writing fails after this number
  * @param failsToCommit
- *   whether the end fails, as a rename on a full disk does
+ *   true if the commit fails, like a rename on a full disk
  * @param forgets
- *   whether it keeps one byte less of each write, and says so only where it is asked how much it has
+ *   true if it drops one byte of each write, and shows this only in its size
  */
 private[records] final class MemoryOutput(
     mostBytes: Long,
@@ -25,7 +25,7 @@ private[records] final class MemoryOutput(
   private var blocks = Array.empty[ByteArrayOutputStream]
   private var taken = 0L
 
-  /** Faults that came to pass. */
+  /** The faults that occurred. */
   var hit = 0
   var isCommitted = false
   var isAborted = false

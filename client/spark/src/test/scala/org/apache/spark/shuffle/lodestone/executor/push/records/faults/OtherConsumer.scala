@@ -5,7 +5,7 @@ import java.io.IOException
 
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
 
-/** What another consumer of the task does when it is asked to spill. */
+/** The reaction of another consumer of the task to a spill request. */
 private[push] sealed trait Manners
 private[push] object Manners {
 
@@ -23,7 +23,7 @@ private[push] object Manners {
 private[push] final class OtherConsumer(memory: TaskMemoryManager, manners: Manners)
     extends MemoryConsumer(memory, memory.pageSizeBytes(), MemoryMode.ON_HEAP) {
 
-  /** Faults that came to pass. */
+  /** The faults that occurred. */
   var hit = 0
 
   /** Takes all but so many bytes. */

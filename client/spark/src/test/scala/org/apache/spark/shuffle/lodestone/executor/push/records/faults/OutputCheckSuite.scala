@@ -15,14 +15,14 @@ import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.shuffle.lodestone.LocalSpark
 import org.apache.spark.shuffle.lodestone.executor.push.records.{RecordCounts, SerializedMapWriter}
 
-/** What a map task commits is what it was given: where anything on the way has lost some, it fails. */
+/** A map task commits all of its records, or fails if a part of the path loses some. */
 final class OutputCheckSuite {
   @TempDir var directory: Path = _
 
   private val partitions = 7
   private val rows = 100
 
-  /** How a map task ended that wrote to this output, and that was given `more` rows which are nowhere. */
+  /** Returns the end of a map task with this output, of which `more` rows are lost. */
   private def write(output: MemoryOutput, more: Seq[Int] = Nil): Try[Unit] = {
     val conf = LocalSpark.conf("output-check", master = "local[1]")
       .set("spark.local.dir", directory.toString)
@@ -54,13 +54,13 @@ final class OutputCheckSuite {
     assertTrue(output.isAborted)
   }
 
-  @Test def `a map task commits what it was given`(): Unit = {
+  @Test def `a map task commits all of its rows`(): Unit = {
     val output = new MemoryOutput(Long.MaxValue, failsToCommit = false)
     write(output).get
     assertTrue(output.isCommitted)
   }
 
-  @Test def `a map task of which a record is nowhere fails`(): Unit = {
+  @Test def `a map task that loses a record fails`(): Unit = {
     val output = new MemoryOutput(Long.MaxValue, failsToCommit = false)
     assertNotCommitted(
       output,

@@ -8,7 +8,7 @@ import org.apache.spark.serializer.{JavaSerializer, KryoSerializer, Serializer}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.UnsafeRowSerializer
 
-/** What the rows of a map task are, and by what they become bytes. */
+/** The rows of a map task, and their serializer. */
 private[push] abstract class RowKind(val name: String) {
   def serializer: Serializer
   def record(partition: Int, bytes: Array[Byte]): Product2[Any, Any] = (partition, bytes)
@@ -16,7 +16,7 @@ private[push] abstract class RowKind(val name: String) {
   def dependency(spark: SparkContext, partitioner: Partitioner): ShuffleDependency[Any, Any, Any] =
     new ShuffleDependency[Any, Any, Any](RowKind.noRows(spark), partitioner, serializer)
 
-  /** What was read of a partition is what these rows are, in their order. */
+  /** Checks that a partition has these rows in their order. */
   def check(rows: Iterator[Array[Byte]], read: Iterator[(Any, Any)], story: String): Unit = {
     rows.zipWithIndex.foreach { case (bytes, i) =>
       assertTrue(read.hasNext, s"rows are missing from the ${i}th on, $story")
@@ -25,7 +25,7 @@ private[push] abstract class RowKind(val name: String) {
     assertFalse(read.hasNext, s"there are more rows, $story")
   }
 
-  /** How many records plain Spark counts, and how many we do. */
+  /** The numbers of records that plain Spark and Lodestone count. */
   def checkCount(plain: Long, ours: Long, story: String): Unit = assertEquals(plain, ours, story)
 
   protected def bytesIn(value: Any): Array[Byte] = value.asInstanceOf[Array[Byte]]
@@ -35,7 +35,7 @@ private[push] object RowKind {
   private[records] def noRows(spark: SparkContext) = spark.parallelize(Seq.empty[(Any, Any)], 1)
 }
 
-/** One row object is used again and again, as SQL does it. What is in it does not matter here. */
+/** All rows are one object, as in SQL. Its content does not matter here. */
 private[push] object RowsOfSql extends RowKind("rows of SQL") {
   private val row = new UnsafeRow(1)
   override val serializer: Serializer = new UnsafeRowSerializer(1)
@@ -83,7 +83,7 @@ private[push] final class CombinedRows(conf: SparkConf) extends RowKind("combine
     assertEquals(expected, read.map(_._2).fold(Nothing)(and), story)
   }
 
-  /** What was pushed to make room is not combined with what comes later: readers do that. */
+  /** Records that were pushed to free memory are not combined with later ones. Readers do that. */
   override def checkCount(plain: Long, ours: Long, story: String): Unit =
     assertTrue(ours >= plain, story)
 }

@@ -8,13 +8,13 @@ import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.storage.ShuffleBlockId
 
-/** What plain Spark's own writer makes of the rows of a map task, with nothing that goes wrong. */
+/** The output of plain Spark's writer for the rows of a map task, without faults. */
 private[records] final class SparksOutput private (
     dependency: ShuffleDependency[Any, Any, Any],
     status: MapStatus,
     val recordsWritten: Long) {
 
-  /** As plain Spark reads them. */
+  /** Reads them like plain Spark. */
   def recordsIn(partition: Int): Iterator[(Any, Any)] =
     if (status.getSizeForBlock(partition) == 0) {
       Iterator.empty

@@ -6,7 +6,7 @@ import scala.util.hashing.byteswap64
 
 import org.apache.spark.TaskKilledException
 
-/** One map task: its rows, and what goes wrong while it writes them. All of it follows from the seed. */
+/** One map task: its rows, and the faults while it writes them. The seed determines everything. */
 private[push] final class WriterCase(val seed: Long) {
 
   /** Without the mixing neighbouring seeds give evenly spaced numbers, which may miss rare faults. */
@@ -65,20 +65,20 @@ private[push] final class WriterCase(val seed: Long) {
     else if (oneIn(2)) Manners.Stubborn
     else Manners.Generous
 
-  /** Rows at which another consumer takes what memory there is, or gives it back. */
+  /** The rows at which another consumer takes all memory, or frees it. */
   private val hoardsAt = Seq.fill(random.nextInt(4))(random.nextInt(count + 1)).toSet
   private val givesBackAt = Seq.fill(random.nextInt(3))(random.nextInt(count + 1)).toSet
   private val leaves = Seq(0L, 1L << 10, 1L << 20)(random.nextInt(3))
   private val killedAt = if (faulty && oneIn(6)) random.nextInt(count + 1) else -1
 
-  /** After how many bytes of a service's answers the first connections to it break. */
+  /** The bytes of a service's answers after which the first connections break. */
   val cuts: Seq[Long] =
     if (oneIn(20)) Seq.fill(1 + random.nextInt(3))(random.nextInt(400).toLong) else Nil
 
-  /** Of a request to a service. */
+  /** The time-out of a request to a service. */
   val bodyBytes: Int = Seq(16, 64, 512)(random.nextInt(3)) << 10
 
-  /** What happens before the task gives its row of this number. */
+  /** The event before the task adds the row of this number. */
   def before(row: Int, other: OtherConsumer): Unit = {
     if (row == killedAt) throw new TaskKilledException("on purpose")
     if (hoardsAt(row)) other.hoard(leaves)
@@ -89,7 +89,7 @@ private[push] final class WriterCase(val seed: Long) {
   def bytesOf(row: Int): Array[Byte] = {
     val bytes = new Array[Byte](rows(row)._2)
     val content = new Random(seed * 31 + row)
-    // Half of each row is zeros, so that codecs have something to do.
+    // Half of each row is zeros, so that codecs can compress it.
     if (bytes.length <= (64 << 10)) {
       val half = new Array[Byte](bytes.length / 2)
       content.nextBytes(half)

@@ -40,7 +40,7 @@ final class WriterFaultsSuite extends WriterHunt {
     Ended(failure, spills.hit + output.hit + task.other.hit, spills.count)
   }
 
-  /** As Spark reads them. */
+  /** Reads them like Spark. */
   private def recordsIn(
       task: WriterTask,
       partition: Int,

@@ -29,7 +29,7 @@ private[push] abstract class WriterHunt {
   private val cases =
     if (base.isDefined) 1 else Integer.getInteger("lodestone.writer.cases", usualCases).intValue
 
-  /** So that all take a quarter of a minute. */
+  /** With this number all cases take a quarter of a minute. */
   protected def usualCases: Int
 
   private val codecs = Seq(
@@ -38,7 +38,10 @@ private[push] abstract class WriterHunt {
     "none" -> Seq("spark.shuffle.compress" -> "false"),
     "snappy" -> Seq("spark.io.compression.codec" -> classOf[CountedCodec].getName))
 
-  /** Runs the cases of each codec and kind; `task` writes and checks one, and says what came of it. */
+  /**
+   * Runs the cases of each codec and kind. `task` writes and checks one case, and returns its
+   * outcome.
+   */
   protected def hunt(kinds: SparkConf => Seq[RowKind])(task: WriterTask => Ended): Unit =
     for (((codec, settings), number) <- codecs.zipWithIndex) withSpark(settings) { spark =>
       val tally = new Tally
@@ -46,7 +49,7 @@ private[push] abstract class WriterHunt {
       val first = if (base.isDefined) firstSeed else firstSeed + number * ofCodec.size * cases
       for ((kind, row) <- ofCodec.zipWithIndex; i <- 0 until cases) {
         val seed = if (base.isDefined) firstSeed else first + row * cases + i
-        // What plain Spark makes of them does not depend on the codec.
+        // The output of plain Spark does not depend on the codec.
         val isCompared = number == 0
         val one = new WriterTask(new WriterCase(seed), kind, spark, isCompared)
         val ended = task(one)
@@ -72,7 +75,7 @@ private[push] abstract class WriterHunt {
     override def toString: String =
       s"$written tasks wrote their rows, $failed failed, $spills spills, $faults faults"
 
-    /** Otherwise the cases would say nothing. */
+    /** Otherwise the cases would prove nothing. */
     def assertMeaning(): Unit = {
       assertTrue(written > cases / 4 && failed > cases / 20, toString)
       assertTrue(spills > cases / 2 && faults > cases / 20, toString)
@@ -90,12 +93,12 @@ private[push] abstract class WriterHunt {
 }
 
 /**
- * What came of a map task.
+ * The outcome of a map task.
  *
  * @param faults
- *   those that came to pass of which each ends a task
+ *   the faults that occurred, of which each ends a task
  * @param mayFail
- *   whether something else happened after which a task may fail, or go on
+ *   true if something else occurred, after which a task may fail or continue
  */
 private[push] final case class Ended(
     failure: Option[Throwable],
@@ -103,7 +106,7 @@ private[push] final case class Ended(
     spills: Int,
     mayFail: Boolean = false)
 
-/** One map task of a hunt: what a writer of its needs, and what its rows are. */
+/** One map task of a hunt: the needs of its writer, and its rows. */
 private[push] final class WriterTask(
     val which: WriterCase,
     val kind: RowKind,
@@ -125,7 +128,7 @@ private[push] final class WriterTask(
   val partitioner = new ByNumber(which.partitions)
   val dependency: ShuffleDependency[Any, Any, Any] = kind.dependency(spark, partitioner)
 
-  /** As the task computes them, with what befalls it meanwhile. */
+  /** The rows as the task computes them, with the events in between. */
   def rows: Iterator[Product2[Any, Any]] = which.rows.indices.iterator.map { row =>
     which.before(row, other)
     record(row)
@@ -134,17 +137,18 @@ private[push] final class WriterTask(
   private def record(row: Int): Product2[Any, Any] =
     kind.record(which.rows(row)._1, which.bytesOf(row))
 
-  /** What ended the task. */
+  /** The error that ended the task. */
   def failureOf(task: => Unit): Option[Throwable] =
     try {
       task
       None
     } catch {
-      // Whatever ends a task, and Spark's want of memory is an error: it is compared with what was done.
+      // Catches everything, because Spark's lack of memory is an error, and compares it with the
+      // events.
       case cause: Throwable => Some(cause)
     }
 
-  /** Compares what is read of each partition with its rows, and with what plain Spark makes of them. */
+  /** Compares the rows of each partition with the task's and with plain Spark's. */
   def check(read: Int => Iterator[(Any, Any)]): Unit = {
     checkRows(read, story)
     if (isCompared) {
@@ -164,7 +168,7 @@ private[push] final class WriterTask(
     }
   }
 
-  /** Whether it should have ended so. */
+  /** True if this outcome is right. */
   def judge(ended: Ended): Unit = {
     val isClean = ended.faults == 0 && !ended.mayFail
     ended.failure match {
@@ -174,7 +178,8 @@ private[push] final class WriterTask(
       case None => assertEquals(0, ended.faults, s"it went on after a fault, $story")
     }
     other.giveBack()
-    // Spark loses count of what it was just granting when anyone's spill fails; the task's end tidies up.
+    // Spark loses count of memory that it was granting when a spill fails. The end of the task
+    // corrects it.
     val left = memory.cleanUpAllAllocatedMemory()
     if (ended.faults == 0) assertEquals(0L, left, s"memory stays, $story")
     assertEquals(0, CountedCodec.open.getAndSet(0), s"streams of a codec stay open, $story")
