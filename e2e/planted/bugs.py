@@ -3,9 +3,9 @@
 
 from dataclasses import dataclass
 
-RECORDS = "push/records"
-REMOTE = "push/remote"
-FETCH = "fetch"
+RECORDS = "executor/push/records"
+REMOTE = "executor/push/remote"
+FETCH = "executor/fetch"
 
 
 @dataclass(frozen=True)
