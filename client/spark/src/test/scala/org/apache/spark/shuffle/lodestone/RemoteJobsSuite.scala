@@ -428,7 +428,8 @@ final class RemoteJobsSuite {
     withSpark(remote :+ host: _*) { spark =>
       val cached = spark.parallelize(Seq(1 -> 1), 1).cache()
       cached.count()
-      // Local mode never starts a task that prefers an unknown host, while others prefer a real one.
+      // Local mode never starts a task that prefers an unknown host, while others prefer a real
+      // one.
       val all = cached.union(wide(spark)).countAsync()
       assertEquals(20001L, Await.result(all, 1.minute))
     }

@@ -13,8 +13,8 @@ import io.netty.buffer.{ByteBuf, Unpooled}
 private[spark] final class MalformedMessageException(detail: String) extends IOException(detail)
 
 /**
- * A message of the extension (docs/protocol.md, section 4). It is written field by field, in the order
- * of its class.
+ * A message of the extension (docs/protocol.md, section 4). Its fields are written in the order of
+ * its class.
  */
 private[spark] abstract class Message(codec: Codec[_ <: Message]) extends Product {
   final def typeId: Int = codec.typeId

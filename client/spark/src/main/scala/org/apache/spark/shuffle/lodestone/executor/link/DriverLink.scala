@@ -40,10 +40,10 @@ private[lodestone] trait DriverLink {
     try {
       send(message)
     } catch {
-      // Spark's RPC throws if it is stopped or the driver is gone, without an exception type for it.
-      // No row is lost or doubled. Without a TaskRead the report lacks numbers. Without a MapPushed
-      // the first reader waits for `push.timeout`. Without a MapCounted a reader takes the originals
-      // of the map unchecked, and counts them.
+      // Spark's RPC throws if it is stopped or the driver is gone, without an exception type for
+      // it. No row is lost or doubled. Without a TaskRead the report lacks numbers. Without a
+      // MapPushed the first reader waits for `push.timeout`. Without a MapCounted a reader takes
+      // the originals of the map unchecked, and counts them.
       case NonFatal(failure) => DriverLink.log.warn("A task's report was not sent", failure)
     }
 
