@@ -68,7 +68,7 @@ def test_repeated_maps_that_give_the_same_rows_leave_the_rest_merged(lose_an_exe
     assert 0 < lost < MAPS, "only lost maps are repeated"
     assert again == 1
     first, second = outcome.report["shuffles"]
-    assert (first["generation"], second["mergeId"]) == (0, 0)
+    assert (first["generation"], second["generation"]) == (0, 0)
     assert_each_block_is_read(first, lost, rereading)
 
 
@@ -79,5 +79,5 @@ def test_repeated_maps_that_give_other_rows_repeat_what_had_read_them(lose_an_ex
     assert 0 < lost < MAPS, "only lost maps are repeated"
     assert (again, rereading) == (1, PARTITIONS)
     first, second = outcome.report["shuffles"]
-    assert (first["generation"], second["mergeId"]) == (0, 1)
+    assert (first["generation"], second["generation"]) == (0, 1)
     assert_each_block_is_read(first, lost, PARTITIONS)
