@@ -202,15 +202,15 @@ BUGS = [
     bug(
         "two segments of a block have the same number",
         PUSHED,
-        (f"{REMOTE}/SegmentWriter.scala", "    numbers.add(reduceId, 1)\n", ""),
+        (f"{REMOTE}/SegmentWriter.scala", "    numbers.add(rank, 1)\n", ""),
     ),
     bug(
         "a block does not say which segment is its last",
         PUSHED,
         (
             f"{REMOTE}/SegmentWriter.scala",
-            "output.isNewestOf(last)) {\n        output.markLast()",
-            "output.isNewestOf(last)) {\n        ()",
+            "newest == last) {\n        output.markLast()",
+            "newest == last) {\n        ()",
         ),
     ),
     bug(
@@ -218,8 +218,8 @@ BUGS = [
         PUSHED,
         (
             f"{REMOTE}/SegmentWriter.scala",
-            "endSegment(reduceId, count).length",
-            "endSegment(reduceId, count + 1).length",
+            "endSegment(rank, count).length",
+            "endSegment(rank, count + 1).length",
         ),
     ),
     bug(
