@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A map attempt: it pushes batch after batch, sends elsewhere what is refused, and commits
-//! (`AttemptPush`).
+//! (`RequiredPush`, `ServiceLedgers`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

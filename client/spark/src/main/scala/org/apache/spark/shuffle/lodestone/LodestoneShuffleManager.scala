@@ -94,7 +94,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
   }
 
   /**
-   * Returns a writer of an output that the executor keeps. As soon as the output is committed, its
+   * Returns a writer of an output that the executor keeps. As soon as the output is written, its
    * numbers of records are reported to the driver.
    */
   private def keepingWriter[K, V](
@@ -110,7 +110,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
         val sparks = super.getWriter[K, V](handle.inner, mapId, context, metrics)
         new CountingShuffleWriter(sparks, records)
       }
-    new CommittingShuffleWriter(
+    new AfterWriteShuffleWriter(
       inner,
       lengths => {
         localSide.counted(handle, context.partitionId(), mapId, records)
@@ -222,11 +222,13 @@ private[spark] object LodestoneShuffleManager {
       new RpcDriverLink(SparkEnv.get, settings, answer => host.foreach(_.planned(answer)))
     private def localDirs = SparkEnv.get.blockManager.diskBlockManager.localDirs.toSeq
     private val disk = new DiskSpeed(() => DiskProbe.readMicros(localDirs))
-    val pusher = new BlockPusher(settings, client, driver, () => disk.readMicros())
+    private val buffers =
+      new SegmentBuffers(settings.pushBatchSizeBytes.toInt, settings.pushMemoryBytes)
+    val pusher = new BlockPusher(settings, client, driver, buffers, () => disk.readMicros())
     val reads = new MergedReads(settings, client, driver, local.written)
     private val plans = new RemotePlans(driver)
     private val retryPolicy = RetryPolicy.of(settings, client)
-    val writes = new RemoteWrites(settings, client, driver, plans, retryPolicy)
+    val writes = new RemoteWrites(settings, client, driver, plans, buffers, retryPolicy)
     val remoteReads = new RemoteReads(client, driver, plans, retryPolicy)
     host.foreach(_.announce())
 

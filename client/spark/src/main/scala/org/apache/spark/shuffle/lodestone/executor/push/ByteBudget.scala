@@ -3,37 +3,40 @@ package org.apache.spark.shuffle.lodestone.executor.push
 
 import org.apache.spark.shuffle.lodestone.transport.TaskWait
 
-/** `spark.lodestone.push.memory`: who wants bytes waits until there are so many. */
+/**
+ * A limit of bytes. More than the limit is granted if nothing else is in use: nobody waits for
+ * ever.
+ */
 private[push] final class ByteBudget(limitBytes: Long) {
   private var usedBytes = 0L
 
-  /** Somebody has more than there was room for. */
+  /** A caller of `extend` has more than there was room for. */
   private var isPassed = false
 
-  /**
-   * More than the limit is granted when nothing else is in use: nobody waits for ever.
-   *
-   * @param alive
-   *   throws when nobody wants the bytes any more
-   */
-  def acquire(bytes: Long)(alive: => Unit): Unit = {
-    def isThere = used == 0 || used + bytes <= limitBytes
-    await(isThere)(alive)(usedBytes += bytes)
+  /** @param alive throws when nobody wants the bytes any more */
+  def acquire(bytes: Long)(alive: => Unit): Unit =
+    await(hasRoom(bytes))(alive)(usedBytes += bytes)
+
+  /** False: there is no room now. */
+  def tryAcquire(bytes: Long): Boolean = synchronized {
+    val isGranted = hasRoom(bytes)
+    if (isGranted) usedBytes += bytes
+    isGranted
   }
 
   /**
-   * For one who holds bytes, and keeps them until it has these too. Several of them could wait for each
-   * other for ever. So one of them does not wait: it goes past the limit.
+   * For a caller that holds bytes, and keeps them until it has these too. Several of them could
+   * wait for each other for ever. So one of them does not wait: it goes past the limit.
    *
    * @param isPast
-   *   it is that one already
+   *   this caller is past the limit already
    * @return
-   *   it is that one now, as [[release]] must be told
+   *   whether it is now: an argument of [[release]]
    */
   def extend(bytes: Long, isPast: Boolean)(alive: => Unit): Boolean = {
-    def isThere = used + bytes <= limitBytes
-    await(isThere || isPast || !isPassed)(alive) {
-      val passes = isPast || !isThere
+    def fits = used + bytes <= limitBytes
+    await(fits || isPast || !isPassed)(alive) {
+      val passes = isPast || !fits
       isPassed ||= passes
       usedBytes += bytes
       passes
@@ -47,6 +50,8 @@ private[push] final class ByteBudget(limitBytes: Long) {
   }
 
   def used: Long = synchronized(usedBytes)
+
+  private def hasRoom(bytes: Long): Boolean = used == 0 || used + bytes <= limitBytes
 
   private def await[T](isGranted: => Boolean)(alive: => Unit)(grant: => T): T = {
     def attempt(): Option[T] = synchronized {

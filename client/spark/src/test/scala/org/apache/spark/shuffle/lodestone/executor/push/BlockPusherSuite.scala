@@ -48,7 +48,7 @@ final class BlockPusherSuite {
       case other => throw new IllegalStateException(s"$other is not for a pusher to send")
     }
 
-    /** Of the next report. */
+    /** Returns the counts of the next report. */
     def counts(): PushCounts = {
       val report = reports.poll(20, TimeUnit.SECONDS)
       assertNotNull(report, "no report came")
@@ -59,7 +59,7 @@ final class BlockPusherSuite {
   private class Setup(
       answer: MapSample => Future[PlanAnswer],
       settings: (String, String)*) {
-    protected def memory: BodyMemory = new BodyMemory
+    protected def pool: PiecePool = new PiecePool
 
     def this(plan: Future[PlanAnswer], settings: (String, String)*) =
       this((_: MapSample) => plan, settings: _*)
@@ -69,7 +69,8 @@ final class BlockPusherSuite {
     val driver = new Driver(answer)
     private val parsed = LodestoneConf(conf)
     val client = new ServiceClient(Application("app", -1), parsed.requestTimeoutMs)
-    val pusher = new BlockPusher(parsed, client, driver, () => 123, new Random(1), memory)
+    val buffers = new SegmentBuffers(parsed.pushBatchSizeBytes.toInt, parsed.pushMemoryBytes, pool)
+    val pusher = new BlockPusher(parsed, client, driver, buffers, () => 123, new Random(1))
     closing ::= { () =>
       pusher.stop()
       client.close()
@@ -114,7 +115,7 @@ final class BlockPusherSuite {
   private val shuffle = ShuffleAddress(Application("app", -1), 7, generation.shuffleId, 0)
   private val abort = AbortMap(shuffle, 4, 1L << 40)
 
-  /** What the service was told of the ends of attempts until now, if it answers. */
+  /** Returns the commits and aborts that the service has received, if it answers. */
   private def endsAt(service: PushTarget, setup: Setup): Seq[Message] = {
     val last = setup.client.abortMap(service.location, generation, 99, 99)
     Await.result(last, 20.seconds)
@@ -142,23 +143,24 @@ final class BlockPusherSuite {
     val checksum = Crc32c.of(ByteBuffer.wrap(body, 10, 300))
     assertEquals(checksum, batch.segments(1).crc32c)
     assertEquals((4, 1L << 40), (batch.mapIndex, batch.mapId))
-    assertEquals(0, setup.pusher.bytesInFlight)
+    assertEquals(0, setup.buffers.usedBytes)
   }
 
   @Test def blocksForWhichTheJvmHasNoDirectMemoryAreReadFromTheOriginals(): Unit = {
     var asked = 0
     val settings = "spark.lodestone.push.batchSize" -> "512k"
     val setup = new Setup(planOf(300, accepting), settings) {
-      override protected def memory: BodyMemory = new BodyMemory(() => {
+      override protected def pool: PiecePool = new PiecePool(() => {
         asked += 1
-        if (asked == 1) throw new OutOfMemoryError("Cannot reserve") else Unpooled.directBuffer()
+        if (asked == 1) throw new OutOfMemoryError("Cannot reserve")
+        else Unpooled.directBuffer(PiecePool.PieceBytes, PiecePool.PieceBytes)
       })
     }
     val lengths = Array.fill(300)(1000L)
     setup.pusher.push(output(lengths))
     val unread = Map("PUSH_READ_FAILED" -> 300L)
     assertEquals(PushCounts(0, 0, 0, unread), setup.driver.counts())
-    assertEquals(0, setup.pusher.bytesInFlight)
+    assertEquals(0, setup.buffers.usedBytes)
     setup.pusher.push(output(lengths, mapIndex = 5))
     assertEquals(PushCounts(300, 300000, 1, Map.empty), setup.driver.counts())
   }
@@ -187,7 +189,7 @@ final class BlockPusherSuite {
     hopeless.pusher.push(output(Array(10)))
     val counts = PushCounts(0, 0, 2, Map("PUSH_CHECKSUM_MISMATCH" -> 1L))
     assertEquals(counts, hopeless.driver.counts())
-    assertEquals(0, hopeless.pusher.bytesInFlight)
+    assertEquals(0, hopeless.buffers.usedBytes)
   }
 
   @Test def aBusyServiceIsAskedOnceMore(): Unit = {
@@ -271,7 +273,7 @@ final class BlockPusherSuite {
       assertEquals(0, map.counts.blocks)
     }
 
-  @Test def `a refusal does not tell what came of the same push before`(): Unit =
+  @Test def `a refusal does not show what the same push did before`(): Unit =
     for (status <- Seq(Status.TooLate, Status.DiskFull)) {
       def after(answer: PushBatch => PushTarget.Reaction) = new TwoBlocks((before, batch) =>
         if (before == 0) PushTarget.HangUp else answer(batch))
@@ -281,7 +283,7 @@ final class BlockPusherSuite {
       assertEquals(answered.commits(2), answered.ends, "this does")
     }
 
-  @Test def `an answer tells which blocks are there, also one that is a refusal`(): Unit =
+  @Test def `an answer shows which blocks are there, also a refusal`(): Unit =
     for (status <- Seq(Status.Ok, Status.DiskFull, Status.Aborted, Status.Overloaded)) {
       val answered = new TwoBlocks((_, batch) => PushTarget.all(status, batch))
       val blocks = if (status.isSuccess) 2 else 1
@@ -339,7 +341,7 @@ final class BlockPusherSuite {
     assertEquals(
       PushCounts(0, 0, 0, Map("PUSH_SERVICE_SUSPECT" -> 1L)),
       setup.driver.counts())
-    assertEquals(0, setup.pusher.bytesInFlight)
+    assertEquals(0, setup.buffers.usedBytes)
   }
 
   @Test def aMapOutputThatVanishedOrIsCutIsReportedAsUnreadable(): Unit = {
@@ -354,7 +356,7 @@ final class BlockPusherSuite {
     assertEquals(
       PushCounts(0, 0, 0, Map("PUSH_READ_FAILED" -> 2L)),
       setup.driver.counts())
-    assertEquals(0, setup.pusher.bytesInFlight)
+    assertEquals(0, setup.buffers.usedBytes)
     setup.pusher.push(whole)
     val pushed = PushCounts(2, 20, 1, Map.empty)
     assertEquals(pushed, setup.driver.counts(), "the service was blamed for our own disk")
@@ -411,7 +413,7 @@ final class BlockPusherSuite {
     val lengths = new Array[Long](partitions)
     lengths(7) = 10
     val map = output(lengths)
-    assertTrue(2L * lengths.length * 16 > WaitingMaps.MaxBytes, "two are too large together")
+    assertTrue(2L * lengths.length * 16 > BlockPusher.MaxWaitingBytes, "two are too large together")
     val maps = 8
     (0 until maps).foreach(index => setup.pusher.push(map.copy(mapIndex = index)))
     plan.completeWith(planOf(partitions, accepting))

@@ -15,7 +15,7 @@ import org.apache.spark.shuffle.lodestone.wire.{PushBatch, PushBatchReply, Statu
 
 /**
  * A service on a real socket that answers pushes as a test says, which a daemon cannot be asked to:
- * `answer` gets how many came before. It does what it is told at the end of attempts.
+ * `answer` gets how many came before. It accepts each commit and abort.
  */
 private[push] final class PushTarget(answer: (Int, PushBatch) => PushTarget.Reaction) {
   import PushTarget._

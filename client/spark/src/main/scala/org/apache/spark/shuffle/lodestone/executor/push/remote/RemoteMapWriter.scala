@@ -4,26 +4,27 @@ package org.apache.spark.shuffle.lodestone.executor.push.remote
 import org.apache.spark.{Aggregator, ShuffleDependency, TaskContext}
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
+import org.apache.spark.shuffle.lodestone.executor.push.SegmentBuffers
 import org.apache.spark.shuffle.lodestone.executor.push.records.{MapStatuses, RowChecksums}
 import org.apache.spark.shuffle.lodestone.plan.{MapPushed, PushCounts, RemoteOutput}
 import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
 
 /**
- * Writes the output of a map task to services, while the task runs. Records are collected in memory;
- * whenever there are enough of them, or memory is short, they are pushed. Nothing is ever written to a
- * disk here.
+ * Writes the output of a map task to services, while the task runs. Records are collected in
+ * memory; whenever there are enough of them, or memory is short, they are pushed. The executor
+ * writes nothing to a disk.
  */
 private[remote] final class RemoteMapWriter[K, V](
     dependency: ShuffleDependency[K, V, _],
-    push: AttemptPush,
-    bodies: Bodies,
+    push: RequiredPush,
+    buffers: SegmentBuffers,
     context: TaskContext,
     metrics: ShuffleWriteMetricsReporter,
     pushed: MapPushed => Unit)
     extends ShuffleWriter[K, V] {
   private val partitioner = dependency.partitioner
   private val memory = context.taskMemoryManager()
-  private val segments = new SegmentWriter(push, bodies, partitioner.numPartitions, memory)
+  private val segments = new SegmentWriter(push, buffers, partitioner.numPartitions, memory)
   private val rowChecksums = RowChecksums(dependency)
   private val collector = RecordCollector(dependency, memory, segments)
   private var records = 0L
@@ -46,7 +47,7 @@ private[remote] final class RemoteMapWriter[K, V](
       val location = output.location(attempt.shuffleId)
       status = Some(MapStatuses(location, lengths, attempt.mapId, rowChecksums))
     } finally {
-      // First, so that streams which are closed next have nothing to wait for.
+      // First, so that streams which are closed next do not wait for memory.
       segments.close()
       try collector.close()
       finally if (!isOver) push.abort()

@@ -8,21 +8,22 @@ import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, DriverQuestion, RemotePlans}
 import org.apache.spark.shuffle.lodestone.executor.link.StageAttempt
+import org.apache.spark.shuffle.lodestone.executor.push.{MapAttempt, SegmentBuffers}
 import org.apache.spark.shuffle.lodestone.plan.{LodestoneHandle, NoPlan, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 
-/** The writing side of remote shuffles on one executor. */
+/** Makes the writers of remote shuffles on one executor. */
 private[lodestone] final class RemoteWrites(
     conf: LodestoneConf,
     client: ServiceClient,
     driver: DriverLink,
     plans: RemotePlans,
-    patience: RetryPolicy) {
+    buffers: SegmentBuffers,
+    retryPolicy: RetryPolicy) {
   import RemoteWrites._
 
   private val means =
-    PushMeans(client, plans, patience, RetryPolicy.whenReplicated(conf, client))
-  private val bodies = new Bodies(conf.pushBatchSizeBytes.toInt, conf.pushMemoryBytes)
+    PushMeans(client, plans, retryPolicy, RetryPolicy.whenReplicated(conf, client))
 
   /** None: the map task keeps its output. */
   def writer[K, V](
@@ -30,22 +31,22 @@ private[lodestone] final class RemoteWrites(
       mapId: Long,
       context: TaskContext,
       metrics: ShuffleWriteMetricsReporter): Option[ShuffleWriter[K, V]] = {
-    val mergeId = handle.dependency.shuffleMergeId
-    val attempt = MapAttempt(handle.shuffleId, mergeId, context.partitionId(), mapId)
-    val run = StageAttempt(context.stageId(), context.stageAttemptNumber())
+    val shuffleMergeId = handle.dependency.shuffleMergeId
+    val attempt = MapAttempt(handle.shuffleId, shuffleMergeId, context.partitionId(), mapId)
+    val stageAttempt = StageAttempt(context.stageId(), context.stageAttemptNumber())
     val alive = () => context.killTaskIfInterrupted()
-    planFor(attempt, run, alive).map { plan =>
-      val push = new AttemptPush(attempt, plan, means, alive)
-      new RemoteMapWriter[K, V](handle.dependency, push, bodies, context, metrics, driver.report)
+    planFor(attempt, stageAttempt, alive).map { plan =>
+      val push = new RequiredPush(attempt, plan, means, alive)
+      new RemoteMapWriter[K, V](handle.dependency, push, buffers, context, metrics, driver.report)
     }
   }
 
   private def planFor(
       attempt: MapAttempt,
-      run: StageAttempt,
+      stageAttempt: StageAttempt,
       alive: () => Unit): Option[ShufflePlan] = {
     val answer = DriverQuestion(s"where $attempt pushes to", alive) {
-      plans.toPush(attempt.shuffleId, attempt.mergeId, run)
+      plans.toPush(attempt.shuffleId, attempt.shuffleMergeId, stageAttempt)
     }
     answer match {
       case plan: ShufflePlan => Some(plan)

@@ -4,66 +4,68 @@ package org.apache.spark.shuffle.lodestone.executor.push.remote
 import java.io.{IOException, OutputStream}
 
 import org.apache.spark.memory.TaskMemoryManager
+import org.apache.spark.shuffle.lodestone.executor.push.{SegmentBuffer, SegmentBuffers}
 import org.apache.spark.shuffle.lodestone.executor.push.records.{OutputCheck, PartitionLongs}
 import org.apache.spark.shuffle.lodestone.wire.{PushBatch, Segment}
 import org.apache.spark.storage.ShuffleBlockId
 
 /**
- * Makes bodies of segments, and pushes those that are full. A task fills one body at a time, and takes the
- * room for it before it begins: who waits for room has none. A large record takes more room later.
+ * Makes buffers of segments, and pushes those that are full. A task fills one buffer at a time, and
+ * reserves its memory before it begins, so that a task that waits has none. A large record takes
+ * more memory later.
  *
- * While a task fills a body it asks Spark for no memory. Spark would let it wait for tasks that have some,
- * and they may wait for the room of its body.
+ * While a task fills a buffer, it does not ask Spark for memory. Spark would let it wait for tasks
+ * that have some, and they may wait for the memory of its buffer.
  *
  * A task adds the segments of one service, and then those of the next one: ranks give this order to
- * partitions. So each service gets few large bodies.
+ * partitions. So each service gets few large batches.
  *
- * Segments come in rounds. In the last one the newest segment of a partition is known to be the last one
- * of its block when one of another partition comes; a block of which that round has nothing gets a segment
- * without bytes, which says so.
+ * Segments come in rounds. In the last round, the newest segment of a partition is the last one of
+ * its block when one of another partition comes. A block that has no segment in the last round gets
+ * one without bytes, which marks its end.
  */
 private[remote] final class SegmentWriter(
-    push: AttemptPush,
-    bodies: Bodies,
+    push: RequiredPush,
+    buffers: SegmentBuffers,
     numPartitions: Int,
     memory: TaskMemoryManager) {
 
-  /** At which a segment is large enough. */
-  val segmentBytes: Int = bodies.sizeBytes / SegmentWriter.SegmentsPerBody
+  /** A segment of this size is large enough. */
+  val segmentBytes: Int = buffers.sizeBytes / SegmentWriter.SegmentsPerBuffer
   private val stripes = push.stripes
 
   // By rank.
   private val written = new PartitionLongs(numPartitions, memory)
 
-  /** Records that were taken and are in no segment yet. */
+  /** Records that the task has added and that are in no segment yet. */
   private val unsent = new PartitionLongs(numPartitions, memory)
-  private var output: SegmentOutput = _
+  private var output: SegmentBuffer = _
   private var group = -1
   private var nextSegment = 0
 
-  /** How many segments there are of a block. */
+  /** The number of segments of a block. */
   private val numbers = new PartitionLongs(numPartitions, memory)
 
-  /** In the last round, the rank that came last. Those before it have their last segments. */
+  /** In the last round, the newest rank. The ranks before it have their last segments. */
   private var last = SegmentWriter.NotYet
   private var waited = 0L
 
-  /** The rank of the newest segment of the body. */
+  /** The rank of the newest segment of the buffer. */
   private var newest = SegmentWriter.None
 
   /** Bytes of each partition, as they are at the services. */
   def lengths: Array[Long] =
     Array.tabulate(numPartitions)(partition => written(stripes.rankOf(partition)))
 
-  /** By which the other methods name the partition. */
+  /** The name of the partition in the other methods. */
   def rankOf(partition: Int): Int = stripes.rankOf(partition)
 
-  /** How long it waited for room. */
+  /** How long it waited for memory. */
   def waitedNanos: Long = waited
 
   def segments: Int = nextSegment
 
-  /** A record of this rank comes in a segment sooner or later. Not to be called inside a round. */
+  /** A record of this rank comes in a later segment. Not to be called inside a round. */
   def expect(rank: Int): Unit = {
     if (!unsent.isMade(rank)) Seq(unsent, written, numbers).foreach(_.make(rank))
     unsent.add(rank, 1)
@@ -87,12 +89,12 @@ private[remote] final class SegmentWriter(
   def blockOf(rank: Int): ShuffleBlockId =
     ShuffleBlockId(push.attempt.shuffleId, push.attempt.mapId, stripes.partitionAt(rank))
 
-  /** The end of a round. All segments are on their way when this returns; those of the last one by [[end]]. */
+  /** Ends a round, and pushes its segments. Those of the last round are pushed by [[end]]. */
   def endRound(): Unit = if (!isLastRound) send()
 
   /**
-   * Nothing comes any more: all segments, and the ends of all blocks, are on their way when this returns.
-   * It fails if a record is in no segment, or in two.
+   * Pushes all segments and the ends of all blocks. It fails if a record is in no segment, or in
+   * two.
    */
   def end(): Unit = {
     checkRecords()
@@ -101,13 +103,13 @@ private[remote] final class SegmentWriter(
     send()
   }
 
-  /** What was not sent is not needed. */
+  /** Drops segments that were not pushed. */
   def close(): Unit = {
     written.free()
     unsent.free()
     numbers.free()
     if (output != null) {
-      output.free()
+      output.release()
       output = null
     }
   }
@@ -137,9 +139,9 @@ private[remote] final class SegmentWriter(
   private def recordsOf(write: OutputStream => Int): Int =
     try write(output)
     catch {
-      // The serializer failed, or the wait for room below it did. Kryo and Java's serializer wrap the
-      // exception of that wait. A task that was killed, or has to be run again, must not count as failed.
-      // Its body is never sent.
+      // The serializer failed, or the wait for memory below it. Kryo and Java's serializer wrap the
+      // exception of that wait. A task that was killed, or has to be run again, must not count as
+      // failed. Its buffer is never sent.
       case failure @ (_: RuntimeException | _: IOException) =>
         push.throwIfOver()
         throw failure
@@ -153,35 +155,32 @@ private[remote] final class SegmentWriter(
   }
 
   private def send(): Unit = if (output != null) {
-    val count = output.count
     waited += output.waitedNanos
-    val body = output.result(nextSegment)
+    output.seal(nextSegment)
+    val buffer = output
     output = null
     newest = SegmentWriter.None
-    nextSegment += count
-    push.push(body)
+    nextSegment += buffer.count
+    push.push(buffer)
   }
 
   private def beginFor(rank: Int): Unit = {
     val next = push.groupOf(stripes.partitionAt(rank))
-    if (output != null && (next != group || isBodyFull)) send()
+    if (output != null && (next != group || isBufferFull)) send()
     if (output == null) {
-      val from = System.nanoTime()
-      val room = bodies.begin(() => push.throwIfOver())
-      waited += System.nanoTime() - from
-      output = new SegmentOutput(room)
+      output = buffers.reserve(() => push.throwIfOver())
       group = next
     }
   }
 
-  private def isBodyFull: Boolean =
-    output.sizeBytes > bodies.sizeBytes - segmentBytes || output.count >= PushBatch.MaxSegments
+  private def isBufferFull: Boolean =
+    output.sizeBytes > buffers.sizeBytes - segmentBytes || output.count >= PushBatch.MaxSegments
 }
 
 private[remote] object SegmentWriter {
 
-  /** A body is full when the next segment might not fit. */
-  private val SegmentsPerBody = 4
+  /** A buffer is full when the next segment might not fit. */
+  private val SegmentsPerBuffer = 4
 
   /** There may be another round. */
   private val NotYet = -1

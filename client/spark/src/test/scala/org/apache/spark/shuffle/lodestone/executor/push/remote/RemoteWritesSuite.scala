@@ -17,12 +17,16 @@ import org.apache.spark.shuffle.lodestone.LocalSpark
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
+import org.apache.spark.shuffle.lodestone.executor.push.SegmentBuffers
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, LodestoneHandle, NoPlan, PlanAnswer}
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.Application
 
-/** Where a map task's output goes, by what the driver says: an executor that keeps one may not leave. */
+/**
+ * Where a map task's output goes, by what the driver says: an executor that keeps one may not
+ * leave.
+ */
 @TestInstance(Lifecycle.PER_CLASS)
 final class RemoteWritesSuite {
   private var spark: SparkContext = _
@@ -53,8 +57,10 @@ final class RemoteWritesSuite {
       val handle = new LodestoneHandle(inner, maps = 2, app, isRemote = true)
       val memory = new TaskMemoryManager(UnifiedMemoryManager(new SparkConf(false), 1), 0)
       val context = new TaskContextImpl(0, 0, 0, 7, 0, 2, memory, new Properties, null)
-      val patience = new RetryPolicy(0, _ => None)
-      val writes = new RemoteWrites(conf, client, driver, new RemotePlans(driver), patience)
+      val retryPolicy = new RetryPolicy(0, _ => None)
+      val buffers = new SegmentBuffers(1 << 20, limitBytes = 1 << 20)
+      val plans = new RemotePlans(driver)
+      val writes = new RemoteWrites(conf, client, driver, plans, buffers, retryPolicy)
       val found = writes.writer[Int, Int](
         handle,
         mapId = 7,

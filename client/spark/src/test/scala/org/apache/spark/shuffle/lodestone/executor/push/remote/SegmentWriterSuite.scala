@@ -17,7 +17,7 @@ import org.apache.spark.memory.{MemoryConsumer, TaskMemoryManager, UnifiedMemory
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
-import org.apache.spark.shuffle.lodestone.executor.push.BodyMemory
+import org.apache.spark.shuffle.lodestone.executor.push.{MapAttempt, PiecePool, SegmentBuffers}
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, PlanAnswer, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
@@ -53,21 +53,24 @@ final class SegmentWriterSuite {
   private def pushTo(
       services: Seq[ServiceLocation],
       alive: () => Unit,
-      partitions: Int = 10): AttemptPush = {
-    val patience = new RetryPolicy(10000, _ => None)
-    val means = PushMeans(client, new RemotePlans(new Driver), patience, patience)
+      partitions: Int = 10): RequiredPush = {
+    val retryPolicy = new RetryPolicy(10000, _ => None)
+    val means = PushMeans(client, new RemotePlans(new Driver), retryPolicy, retryPolicy)
     val plan = ShufflePlan(0, partitions, replicas = 1, Array(services.toArray))
-    new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, alive)
+    new RequiredPush(MapAttempt(3, 0, 0, 100), plan, means, alive)
   }
 
   private def memory =
     new TaskMemoryManager(UnifiedMemoryManager(new SparkConf(false), 1), 0)
 
-  /** Writes what `write` gives, and tells by partition the sequence and the length of what is shown then. */
+  /**
+   * Writes what `write` gives, and tells by partition the sequence and the length of what is shown
+   * then.
+   */
   private def shown(write: SegmentWriter => Unit): Map[Int, Seq[(Int, Int)]] = {
     val services = start()
     val push = pushTo(services, () => ())
-    val writer = new SegmentWriter(push, new Bodies(BodyBytes, 4 * BodyBytes), 10, memory)
+    val writer = new SegmentWriter(push, newBuffers, 10, memory)
     try {
       write(writer)
       writer.end()
@@ -81,7 +84,7 @@ final class SegmentWriterSuite {
       Await.result(layout, 20.seconds).partitions
     }
     layouts.filter(_.runs.nonEmpty).map { layout =>
-      // Bodies may overtake one another on their way.
+      // Batches may overtake one another on their way.
       val segments = layout.runs.toSeq.flatMap(_.segments).map(s => (s.sequence, s.length))
       layout.reduceId -> segments.sorted
     }.toMap
@@ -95,7 +98,8 @@ final class SegmentWriterSuite {
     }
   }
 
-  private val BodyBytes = 64 << 10
+  private val BufferBytes = 64 << 10
+  private def newBuffers = new SegmentBuffers(BufferBytes, 4 * BufferBytes)
 
   @Test def `of one round each segment says whether it is the last of its block`(): Unit = {
     val one = shown { writer =>
@@ -172,7 +176,7 @@ final class SegmentWriterSuite {
     val partitions = 1 << 24
     val spark = memory
     val push = pushTo(Seq(SilentDriver.goneService()), () => (), partitions)
-    val writer = new SegmentWriter(push, new Bodies(BodyBytes, 4 * BodyBytes), partitions, spark)
+    val writer = new SegmentWriter(push, newBuffers, partitions, spark)
     assertEquals(0L, spark.getMemoryConsumptionForThisTask)
     Seq(5, 12345678).foreach(writer.expect)
     // Three numbers for each of two groups of 1,024 neighbours.
@@ -188,43 +192,44 @@ final class SegmentWriterSuite {
     killedWhileItWaits(new IOException(_))
 
   private def killedWhileItWaits(wrapped: Throwable => Exception): Unit = {
-    val bodies = new Bodies(BodyMemory.PieceBytes, 2L * BodyMemory.PieceBytes)
-    val other = bodies.begin(() => ())
+    val buffers = new SegmentBuffers(PiecePool.PieceBytes, 2L * PiecePool.PieceBytes)
+    val other = buffers.reserve(() => ())
     var isKilled = false
     val alive = () => if (isKilled) throw new TaskKilledException("scripted")
     val push = pushTo(Seq(SilentDriver.goneService()), alive)
-    val writer = new SegmentWriter(push, bodies, 10, memory)
+    val writer = new SegmentWriter(push, buffers, 10, memory)
     val ended = Try(writer.add(0) { out =>
-      for (_ <- 1 to 3) other.take()
+      for (_ <- 1 to 3) other.write(new Array[Byte](PiecePool.PieceBytes))
       isKilled = true
-      try out.write(new Array[Byte](BodyMemory.PieceBytes + 1))
+      try out.write(new Array[Byte](PiecePool.PieceBytes + 1))
       catch { case cause: RuntimeException => throw wrapped(cause) }
       1
     })
     writer.close()
-    other.end(Nil)
+    other.release()
     assertEquals(classOf[TaskKilledException], ended.failed.get.getClass)
-    assertEquals(0L, bodies.usedBytes)
+    assertEquals(0L, buffers.usedBytes)
   }
 
   @Test def `a stream that is closed when its task has ended waits for no room`(): Unit = {
-    val bodies = new Bodies(BodyMemory.PieceBytes, 2L * BodyMemory.PieceBytes)
-    val other = bodies.begin(() => ())
+    val buffers = new SegmentBuffers(PiecePool.PieceBytes, 2L * PiecePool.PieceBytes)
+    val other = buffers.reserve(() => ())
     val push = pushTo(Seq(SilentDriver.goneService()), () => fail("it waits"))
-    val writer = new SegmentWriter(push, bodies, 10, memory)
+    val writer = new SegmentWriter(push, buffers, 10, memory)
     var stream: OutputStream = null
     writer.add(0) { out =>
       stream = out
       1
     }
-    for (_ <- 1 to 3) other.take()
+    for (_ <- 1 to 3) other.write(new Array[Byte](PiecePool.PieceBytes))
     writer.close()
-    stream.write(new Array[Byte](2 * BodyMemory.PieceBytes))
-    other.end(Nil)
-    assertEquals(0L, bodies.usedBytes)
+    stream.write(new Array[Byte](2 * PiecePool.PieceBytes))
+    other.release()
+    assertEquals(0L, buffers.usedBytes)
   }
 
-  @Test def `a task asks Spark for no memory while it fills a body that others wait for`(): Unit = {
+  @Test def `a task asks Spark for no memory while it fills a buffer that others wait for`()
+      : Unit = {
     var asked = 0
     val spark = UnifiedMemoryManager(new SparkConf(false), 1)
     val counting = new TaskMemoryManager(spark, 0) {
@@ -235,7 +240,7 @@ final class SegmentWriterSuite {
     }
     val partitions = 3000
     val push = pushTo(Seq(SilentDriver.goneService()), () => (), partitions)
-    val writer = new SegmentWriter(push, new Bodies(BodyBytes, 4 * BodyBytes), partitions, counting)
+    val writer = new SegmentWriter(push, newBuffers, partitions, counting)
     val some = Seq(0, 1, 1500, 2999)
     some.foreach(writer.expect)
     val before = asked
@@ -246,20 +251,20 @@ final class SegmentWriterSuite {
   }
 
   @Test def `a task that has to end ends so though room comes back while Kryo fails`(): Unit = {
-    val bodies = new Bodies(BodyMemory.PieceBytes, 2L * BodyMemory.PieceBytes)
-    val other = bodies.begin(() => ())
+    val buffers = new SegmentBuffers(PiecePool.PieceBytes, 2L * PiecePool.PieceBytes)
+    val other = buffers.reserve(() => ())
     var isOver = false
     val alive = () => if (isOver) throw new TaskKilledException("scripted")
     val push = pushTo(Seq(SilentDriver.goneService()), alive)
-    val writer = new SegmentWriter(push, bodies, 10, memory)
-    val bytes = new Array[Byte](BodyMemory.PieceBytes + 1)
+    val writer = new SegmentWriter(push, buffers, 10, memory)
+    val bytes = new Array[Byte](PiecePool.PieceBytes + 1)
     val ended = Try(writer.add(0) { out =>
-      for (_ <- 1 to 3) other.take()
+      for (_ <- 1 to 3) other.write(new Array[Byte](PiecePool.PieceBytes))
       isOver = true
       try out.write(bytes)
       catch {
         case cause: RuntimeException =>
-          other.end(Nil)
+          other.release()
           // As a codec does when it is closed.
           out.write(bytes)
           throw new IllegalStateException(cause)
@@ -268,6 +273,6 @@ final class SegmentWriterSuite {
     })
     writer.close()
     assertEquals(classOf[TaskKilledException], ended.failed.get.getClass)
-    assertEquals(0L, bodies.usedBytes)
+    assertEquals(0L, buffers.usedBytes)
   }
 }

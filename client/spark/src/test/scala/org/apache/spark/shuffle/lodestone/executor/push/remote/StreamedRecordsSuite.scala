@@ -16,12 +16,14 @@ import org.apache.spark.io.LZ4CompressionCodec
 import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.serializer.{JavaSerializer, SerializerManager}
 import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
-import org.apache.spark.shuffle.lodestone.executor.push.PushTarget
+import org.apache.spark.shuffle.lodestone.executor.push.{MapAttempt, PushTarget, SegmentBuffers}
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, Status}
 
-/** Records in streams that stay open: what becomes of the streams, and of the bytes that they give. */
+/**
+ * Records in streams that stay open: what becomes of the streams, and of the bytes that they give.
+ */
 final class StreamedRecordsSuite {
   private val conf = new SparkConf(false)
     .set("spark.io.compression.codec", classOf[CountedCodec].getName)
@@ -29,8 +31,8 @@ final class StreamedRecordsSuite {
   private val streams = new SerializerManager(new JavaSerializer(conf), conf)
   private val partitions = 8
 
-  private val bodyBytes = 1 << 20
-  private val bodies = new Bodies(bodyBytes, limitBytes = 4L * bodyBytes)
+  private val bufferBytes = 1 << 20
+  private val buffers = new SegmentBuffers(bufferBytes, limitBytes = 4L * bufferBytes)
   private val target = new PushTarget((_, batch) => PushTarget.all(Status.Ok, batch))
   private val client = new ServiceClient(Application("app", -1), 10000)
   @volatile private var isKilled = false
@@ -42,8 +44,8 @@ final class StreamedRecordsSuite {
     // No service fails, so nobody asks for another plan.
     val means = PushMeans(client, new RemotePlans(null), once, once)
     val alive = () => if (isKilled) throw new TaskKilledException("scripted")
-    val push = new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, alive)
-    new SegmentWriter(push, bodies, partitions, memory)
+    val push = new RequiredPush(MapAttempt(3, 0, 0, 100), plan, means, alive)
+    new SegmentWriter(push, buffers, partitions, memory)
   }
   private val records = new StreamedRecords(serializer, streams, partitions, memory, segments)
 
@@ -68,7 +70,7 @@ final class StreamedRecordsSuite {
   @Test def `a task that is killed while it waits to push closes its streams`(): Unit = {
     addToAll()
     // Others have all the room.
-    (1 to 4).foreach(_ => bodies.begin(() => ()))
+    (1 to 4).foreach(_ => buffers.reserve(() => ()))
     isKilled = true
     assertThrows(classOf[TaskKilledException], () => records.finish())
     records.close()
@@ -102,7 +104,7 @@ final class StreamedRecordsSuite {
   private def arrived(count: Int): Seq[(Int, Seq[Byte])] = {
     val rows = ArrayBuffer.empty[(Int, Seq[Byte])]
     // A segment ends with the record, and the block of the codec, that makes it large enough.
-    val mostBytes = bodyBytes + (64 << 10)
+    val mostBytes = bufferBytes + (64 << 10)
     while (rows.size < count) {
       val request = target.arrived.poll(20, TimeUnit.SECONDS)
       assertNotNull(request, "some rows did not arrive")

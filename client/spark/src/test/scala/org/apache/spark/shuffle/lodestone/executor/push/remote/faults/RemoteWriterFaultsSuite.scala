@@ -14,34 +14,37 @@ import org.junit.jupiter.api.io.TempDir
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
-import org.apache.spark.shuffle.lodestone.executor.push.BodyMemory
+import org.apache.spark.shuffle.lodestone.executor.push.{MapAttempt, PiecePool, SegmentBuffers}
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.{CombinedRows, Ended}
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.ObjectsByJava
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.{ObjectsByKryo, RowsOfSql}
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.{WriterCase, WriterHunt}
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.WriterTask
-import org.apache.spark.shuffle.lodestone.executor.push.remote.{AttemptPush, Bodies, MapAttempt}
 import org.apache.spark.shuffle.lodestone.executor.push.remote.{PushMeans, RemoteMapWriter}
+import org.apache.spark.shuffle.lodestone.executor.push.remote.RequiredPush
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, PlanAnswer, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{FlakyProxy, RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
 
-/** The writer of map outputs that services keep, with a real one, and connections that break at any byte. */
+/**
+ * The writer of map outputs that services keep, with a real one, and connections that break at any
+ * byte.
+ */
 final class RemoteWriterFaultsSuite extends WriterHunt {
   import RemoteWriterFaultsSuite._
 
   override protected def usualCases: Int = 25
 
-  @TempDir var place: Path = _
+  @TempDir var dir: Path = _
 
-  /** Of the Spark that runs: each has shuffles of its own. */
+  /** The name of the Spark that runs: each has its own shuffles. */
   private var app: Application = _
   private var reader: ServiceClient = _
   private var daemon: DaemonProcess = _
 
   @BeforeEach def startDaemon(): Unit =
-    daemon = DaemonProcess.start(new File(place.toFile, "daemon"), memory = "256MiB")
+    daemon = DaemonProcess.start(new File(dir.toFile, "daemon"), memory = "256MiB")
 
   @AfterEach def stopDaemon(): Unit = {
     if (reader != null) reader.close()
@@ -86,33 +89,33 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
     val which = task.which
     val plan =
       ShufflePlan(0, which.partitions, replicas = 1, Array(Array(network.service)))
-    val patience = new RetryPolicy(20000, _ => None)
-    val means = PushMeans(network.client, new RemotePlans(NoOther), patience, patience)
+    val retryPolicy = new RetryPolicy(20000, _ => None)
+    val means = PushMeans(network.client, new RemotePlans(NoOther), retryPolicy, retryPolicy)
     val attempt = MapAttempt(task.dependency.shuffleId, 0, 0, which.seed)
     val alive = () => task.context.killTaskIfInterrupted()
-    val push = new AttemptPush(attempt, plan, means, alive)
-    val bodies = new Bodies(which.bodyBytes, BodiesAtATime.toLong * which.bodyBytes)
+    val push = new RequiredPush(attempt, plan, means, alive)
+    val buffers = new SegmentBuffers(which.bodyBytes, BuffersAtATime.toLong * which.bodyBytes)
     val writer = new RemoteMapWriter[Any, Any](
       task.dependency,
       push,
-      bodies,
+      buffers,
       task.context,
       task.context.taskMetrics().shuffleWriteMetrics,
       _ => ())
     val failure = task.failureOf(writer.write(task.rows))
     val status = writer.stop(failure.isEmpty)
     assertEquals(failure.isEmpty, status.isDefined, task.story)
-    awaitRoom(bodies, which.bodyBytes, task.story)
+    awaitRoom(buffers, which.bodyBytes, task.story)
     (failure, push.requestCount.toInt)
   }
 
-  /** The task gives all room for bodies back, also what is still on its way when it ends. */
-  private def awaitRoom(bodies: Bodies, bodyBytes: Int, story: String): Unit = {
+  /** The task gives all room for buffers back, also what is still on its way when it ends. */
+  private def awaitRoom(buffers: SegmentBuffers, bufferBytes: Int, story: String): Unit = {
     val end = System.nanoTime() + TimeUnit.SECONDS.toNanos(60)
-    val alive = () => assertTrue(System.nanoTime() < end, s"room for bodies is lost, $story")
+    val alive = () => assertTrue(System.nanoTime() < end, s"room for buffers is lost, $story")
     // One is begun where nothing else is in use, however little there may be.
-    val all = if (bodyBytes < BodyMemory.PieceBytes) 1 else BodiesAtATime
-    Seq.fill(all)(bodies.begin(alive)).foreach(_.end(Nil))
+    val all = if (bufferBytes < PiecePool.PieceBytes) 1 else BuffersAtATime
+    Seq.fill(all)(buffers.reserve(alive)).foreach(_.release())
   }
 
   private object NoOther extends SilentDriver {
@@ -143,5 +146,5 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
 private object RemoteWriterFaultsSuite {
 
   /** For which there is memory. */
-  private val BodiesAtATime = 3
+  private val BuffersAtATime = 3
 }

@@ -34,7 +34,7 @@ private[remote] final class ShownBlocks(
   private val serializer = dependency.serializer.newInstance()
 
   /** By partition. A segment, and where it is among those of its partition. */
-  private val placed: Map[Int, Seq[(Int, LaidSegment)]] = {
+  private val withSlots: Map[Int, Seq[(Int, LaidSegment)]] = {
     val reduceIds = (0 until dependency.partitioner.numPartitions).toArray
     val asked = client.layout(service, id, MapRange.All, reduceIds, reduceIds.length)
     val layouts = ShownBlocks.await(asked).partitions
@@ -46,25 +46,25 @@ private[remote] final class ShownBlocks(
       layout.reduceId -> all
     }.toMap
   }
-  private val bodies: Map[(Int, Int), Array[Byte]] =
-    placed.toSeq.flatMap { case (reduceId, all) =>
-      all.map { case (place, segment) =>
-        (reduceId, place, segment)
+  private val bytesOf: Map[(Int, Int), Array[Byte]] =
+    withSlots.toSeq.flatMap { case (reduceId, all) =>
+      all.map { case (slot, segment) =>
+        (reduceId, slot, segment)
       }
     }.grouped(ShownBlocks.MostChunks).flatMap(fetched).toMap
 
-  def count: Int = placed.values.map(_.size).sum
+  def count: Int = withSlots.values.map(_.size).sum
 
   def recordsOf(reduceId: Int): Iterator[(Any, Any)] = {
-    val segments = placed(reduceId).sortBy { case (_, segment) =>
+    val segments = withSlots(reduceId).sortBy { case (_, segment) =>
       BlockSequence.numberOf(segment.sequence)
     }
     assertTrue(segments.forall(_._2.mapId == mapId), s"an attempt that was not committed, $story")
     val met = new SeenSegments
     segments.foreach { case (_, segment) => met.add(segment) }
     assertTrue(segments.isEmpty || met.isWhole(0), s"segments of $reduceId are missing, $story")
-    segments.iterator.flatMap { case (place, segment) =>
-      val bytes = bodies((reduceId, place))
+    segments.iterator.flatMap { case (slot, segment) =>
+      val bytes = bytesOf((reduceId, slot))
       assertEquals(segment.length, bytes.length, story)
       val records = recordsIn(reduceId, bytes).toVector
       assertEquals(segment.records, records.size, s"records of a segment of $reduceId, $story")
@@ -99,14 +99,14 @@ private[remote] final class ShownBlocks(
       }
       override def failed(i: Int, cause: Throwable): Unit = over.countDown()
     }
-    val chunks = wanted.map { case (reduceId, place, segment) =>
-      SizedChunk(WantedChunk(reduceId, Array(SegmentRun(place, 1))), segment.length.toLong)
+    val chunks = wanted.map { case (reduceId, slot, segment) =>
+      SizedChunk(WantedChunk(reduceId, Array(SegmentRun(slot, 1))), segment.length.toLong)
     }
     client.fetchChunks(service, id, chunks.toArray, receiver)
     assertTrue(over.await(60, TimeUnit.SECONDS), s"chunks did not come, $story")
-    wanted.zip(came).map { case ((reduceId, place, _), bytes) =>
+    wanted.zip(came).map { case ((reduceId, slot, _), bytes) =>
       assertTrue(bytes != null, s"a chunk failed, $story")
-      (reduceId, place) -> bytes
+      (reduceId, slot) -> bytes
     }
   }
 }

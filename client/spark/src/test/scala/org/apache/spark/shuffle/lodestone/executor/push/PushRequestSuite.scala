@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push
 
-import java.io.EOFException
+import java.io.{EOFException, IOException}
 import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
 import java.nio.file.{Files, Path}
@@ -15,15 +15,15 @@ import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.HashPartitioner
 import org.apache.spark.shuffle.lodestone.executor.push.records.RecordCounts
+import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.wire.Crc32c
 
-class PushBodySuite {
-  import BodyMemory.PieceBytes
+class PushRequestSuite {
+  import PiecePool.PieceBytes
 
   @TempDir var dir: Path = _
 
-  private val memory = new BodyMemory
-  private val uncounted = RecordCounts(new HashPartitioner(3))
+  private val pool = new PiecePool
 
   private def file(bytes: Array[Byte]): FileChannel =
     FileChannel.open(Files.write(dir.resolve("output.data"), bytes))
@@ -34,13 +34,31 @@ class PushBodySuite {
     bytes
   }
 
-  private def request(offset: Long, lengths: Int*): PushRequest =
-    gathered(Seq(FileRange(offset, lengths.map(_.toLong).sum)), lengths: _*)
+  /** Blocks one after another, from this offset of the file on. */
+  private def read(channel: FileChannel, offset: Int, lengths: Int*): SegmentBuffer =
+    read(channel, (offset +: lengths).map(_.toLong), lengths.indices.map(_ + 1): _*)
 
-  private def gathered(ranges: Seq[FileRange], lengths: Int*): PushRequest =
-    PushRequest(0, ranges.toArray, lengths.indices.toArray, lengths.toArray, firstSegment = 0)
+  /** Some of the blocks of a file. */
+  private def read(channel: FileChannel, lengths: Seq[Long], reduceIds: Int*): SegmentBuffer = {
+    val size = reduceIds.map(lengths(_)).sum
+    val budget = new ByteBudget(size)
+    budget.acquire(size)(())
+    val returned = () => assertEquals(0L, budget.used)
+    val now = System.nanoTime()
+    val buffer = new SegmentBuffer(now, size, budget, pool, isRequired = false, () => (), returned)
+    val records = RecordCounts(new HashPartitioner(lengths.size))
+    val map = MapOutput(ShuffleGeneration(3, 0), 4, 5, lengths.toArray, records, () => null)
+    try PushRequest(0, reduceIds.toArray, size.toInt, firstSegment = 0).read(channel, map, buffer)
+    catch {
+      case failure: IOException =>
+        buffer.release()
+        throw failure
+    }
+    buffer
+  }
 
-  private def sent(body: PushBody): ByteBuf = body.buffer.convertToNetty().asInstanceOf[ByteBuf]
+  private def sent(buffer: SegmentBuffer): ByteBuf =
+    buffer.slice(0, buffer.segments.length).convertToNetty().asInstanceOf[ByteBuf]
 
   private def copy(bytes: ByteBuf): Array[Byte] = {
     val copy = new Array[Byte](bytes.readableBytes())
@@ -52,13 +70,13 @@ class PushBodySuite {
     val output = random(3 * PieceBytes)
     val channel = file(output)
     for (size <- Seq(1, PieceBytes - 1, PieceBytes, PieceBytes + 1, 2 * PieceBytes + 77)) {
-      val body = PushBody.read(channel, request(100, 1, size), uncounted, memory)
-      val bytes = sent(body)
+      val buffer = read(channel, 100, 1, size)
+      val bytes = sent(buffer)
       assertArrayEquals(output.slice(100, 101 + size), copy(bytes))
       val crc = Crc32c.of(ByteBuffer.wrap(output, 101, size))
-      assertEquals(crc, body.segments(1).crc32c)
+      assertEquals(crc, buffer.segments(1).crc32c)
       bytes.release()
-      body.free()
+      buffer.release()
     }
     channel.close()
   }
@@ -68,53 +86,55 @@ class PushBodySuite {
     val channel = file(output)
     val far = 2 * PieceBytes
     for (size <- Seq(1, 1000, PieceBytes - 1, PieceBytes)) {
-      val ranges = Seq(FileRange(7, 10), FileRange(100, size.toLong), FileRange(far.toLong, 99))
-      val body = PushBody.read(channel, gathered(ranges, 10, size, 99), uncounted, memory)
-      val bytes = sent(body)
+      val lengths = Seq[Long](7, 10, 83, size.toLong, far - 100L - size, 99)
+      val buffer = read(channel, lengths, 1, 3, 5)
+      val bytes = sent(buffer)
       val expected =
         output.slice(7, 17) ++ output.slice(100, 100 + size) ++ output.slice(far, far + 99)
       assertArrayEquals(expected, copy(bytes), s"size $size")
-      assertEquals(Crc32c.of(ByteBuffer.wrap(output, far, 99)), body.segments(2).crc32c)
+      assertEquals(Crc32c.of(ByteBuffer.wrap(output, far, 99)), buffer.segments(2).crc32c)
       bytes.release()
-      body.free()
+      buffer.release()
     }
     channel.close()
   }
 
   @Test def `memory is used again, but not as long as somebody sends it`(): Unit = {
     val channel = file(random(2 * PieceBytes))
-    val whole = request(0, 2 * PieceBytes)
-    val first = PushBody.read(channel, whole, uncounted, memory)
+    def whole() = read(channel, 0, 2 * PieceBytes)
+    val first = whole()
     val onItsWay = sent(first)
     val before = copy(onItsWay)
-    first.free()
-    assertEquals(0, memory.freeBytes)
-    val second = PushBody.read(channel, whole, uncounted, memory)
-    second.free()
-    assertEquals(2L * PieceBytes, memory.freeBytes)
-    PushBody.read(channel, whole, uncounted, memory).free()
-    assertEquals(2L * PieceBytes, memory.freeBytes)
+    first.release()
+    assertEquals(0, pool.freeBytes)
+    val second = whole()
+    second.release()
+    assertEquals(2L * PieceBytes, pool.freeBytes)
+    whole().release()
+    assertEquals(2L * PieceBytes, pool.freeBytes)
     assertArrayEquals(before, copy(onItsWay))
     onItsWay.release()
-    memory.clear()
-    assertEquals(0, memory.freeBytes)
+    pool.clear()
+    assertEquals(0, pool.freeBytes)
     channel.close()
   }
 
   @Test def `no more memory is kept than the limit`(): Unit = {
-    val pieces = Seq.fill(BodyMemory.MaxFreePieces + 3)(memory.take())
-    pieces.foreach(memory.give)
-    assertEquals(BodyMemory.MaxFreePieces.toLong * PieceBytes, memory.freeBytes)
-    memory.clear()
+    val pieces = Seq.fill(PiecePool.MaxFreePieces + 3)(pool.take())
+    pieces.foreach(pool.give)
+    assertEquals(PiecePool.MaxFreePieces.toLong * PieceBytes, pool.freeBytes)
+    pool.clear()
   }
 
   @Test def `a file that is too short is an error, and no memory is lost`(): Unit = {
     val channel = file(random(PieceBytes + 10))
-    val more = request(0, PieceBytes, 11)
     assertThrows(
       classOf[EOFException],
-      () => PushBody.read(channel, more, uncounted, memory))
-    assertEquals(PieceBytes.toLong, memory.freeBytes)
+      () => {
+        read(channel, 0, PieceBytes, 11)
+        ()
+      })
+    assertEquals(PieceBytes.toLong, pool.freeBytes)
     channel.close()
   }
 }

@@ -17,13 +17,14 @@ import org.apache.spark.{SparkException, TaskKilledException}
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
-import org.apache.spark.shuffle.lodestone.executor.push.{BodyMemory, ByteBudget}
+import org.apache.spark.shuffle.lodestone.executor.push.{ByteBudget, MapAttempt}
+import org.apache.spark.shuffle.lodestone.executor.push.{PiecePool, SegmentBuffer}
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, PlanAnswer, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
 
 /** A map task that pushes when things go wrong: it ends, one way or the other. */
-final class AttemptPushSuite {
+final class RequiredPushSuite {
   @TempDir var directory: Path = _
 
   private val gone = SilentDriver.goneService()
@@ -33,27 +34,29 @@ final class AttemptPushSuite {
     override def plan(asked: GetPlan): Future[PlanAnswer] = answer
   }
 
-  private def body(whenFree: () => Unit = () => ()): SegmentBody = {
-    val size = BodyMemory.PieceBytes.toLong
+  private def buffer(whenFree: () => Unit = () => ()): SegmentBuffer = {
+    val size = PiecePool.PieceBytes.toLong
     val budget = new ByteBudget(size)
     budget.acquire(size)(())
-    val output =
-      new SegmentOutput(new BodyRoom(size, budget, new BodyMemory, () => (), whenFree))
-    output.write(Array[Byte](1, 2, 3))
-    output.endSegment(reduceId = 4, number = 0, records = 1)
-    output.result(0)
+    val (now, pool) = (System.nanoTime(), new PiecePool)
+    val buffer =
+      new SegmentBuffer(now, size, budget, pool, isRequired = true, () => (), whenFree)
+    buffer.write(Array[Byte](1, 2, 3))
+    buffer.endSegment(reduceId = 4, number = 0, records = 1)
+    buffer.seal(firstSegment = 0)
+    buffer
   }
 
-  /** What a task that pushes one segment ends with. Its memory comes back. */
+  /** Returns the failure of a task that pushes one segment. Its memory comes back. */
   private def pushing(answer: => Future[PlanAnswer]): Throwable = {
     val free = new CountDownLatch(1)
     val client = new ServiceClient(Application("app", -1), 1000)
     try {
       val once = new RetryPolicy(0, _ => None)
       val means = PushMeans(client, new RemotePlans(new Driver(answer)), once, once)
-      val push = new AttemptPush(MapAttempt(3, 0, 0, 100), plan, means, () => ())
+      val push = new RequiredPush(MapAttempt(3, 0, 0, 100), plan, means, () => ())
       val task = Future {
-        push.push(body(() => free.countDown()))
+        push.push(buffer(() => free.countDown()))
         push.commit()
       }(scala.concurrent.ExecutionContext.global)
       val ended = Await.ready(task, 20.seconds).value.get.failed.get
@@ -71,7 +74,7 @@ final class AttemptPushSuite {
     assertTrue(pushing(Future.failed(stopped)).isInstanceOf[TaskKilledException])
   }
 
-  @Test def `a bug in what nobody waits for ends the task with it`(): Unit = {
+  @Test def `a bug in a callback that nobody waits for ends the task`(): Unit = {
     val broken = plan.copy(generation = 1, versions = null)
     val ended = pushing(Future.successful(broken))
     assertEquals(classOf[SparkException], ended.getClass)
@@ -79,29 +82,29 @@ final class AttemptPushSuite {
   }
 
   /** How an attempt at a real daemon ends; `act` gets what drops it, as the driver does. */
-  private def droppedByDriver(act: (AttemptPush, () => Unit) => Unit): Throwable = {
+  private def droppedByDriver(act: (RequiredPush, () => Unit) => Unit): Throwable = {
     val daemon = DaemonProcess.start(directory.resolve("daemon").toFile)
     val client = new ServiceClient(Application("app", -1), 10000)
     try {
       val service = daemon.location
       val id = ShuffleGeneration(3, 0)
       Await.result(client.registerShuffle(service, id, 4, 10, ShuffleMode.Remote), 20.seconds)
-      val told = new AtomicInteger
+      val failures = new AtomicInteger
       val plans = new RemotePlans(new Driver({
-        told.incrementAndGet()
+        failures.incrementAndGet()
         Future.failed(new IllegalStateException("scripted"))
       }))
-      val patience = new RetryPolicy(10000, _ => None)
-      val means = PushMeans(client, plans, patience, patience)
+      val retryPolicy = new RetryPolicy(10000, _ => None)
+      val means = PushMeans(client, plans, retryPolicy, retryPolicy)
       val at = plan.copy(versions = Array(Array(service)))
-      val push = new AttemptPush(MapAttempt(3, 0, 0, 100), at, means, () => ())
+      val push = new RequiredPush(MapAttempt(3, 0, 0, 100), at, means, () => ())
       val drop = () => {
         Await.result(client.abortMap(service, id, 0, 100), 20.seconds)
         ()
       }
       val task = Future(act(push, drop))(scala.concurrent.ExecutionContext.global)
       val ended = Await.ready(task, 20.seconds).value.get.failed.get
-      assertEquals(0, told.get, "all other tasks will avoid the service")
+      assertEquals(0, failures.get, "all other tasks will avoid the service")
       ended
     } finally {
       client.close()
@@ -113,7 +116,7 @@ final class AttemptPushSuite {
       : Unit = {
     val ended = droppedByDriver { (push, drop) =>
       drop()
-      push.push(body())
+      push.push(buffer())
       push.commit()
       ()
     }
@@ -124,7 +127,7 @@ final class AttemptPushSuite {
       : Unit = {
     val ended = droppedByDriver { (push, drop) =>
       val taken = new CountDownLatch(1)
-      push.push(body(() => taken.countDown()))
+      push.push(buffer(() => taken.countDown()))
       taken.await(20, TimeUnit.SECONDS)
       drop()
       push.commit()
