@@ -6,10 +6,10 @@ import org.apache.spark.shuffle.ShuffleWriter
 import org.apache.spark.shuffle.lodestone.executor.push.records.{OutputCheck, RecordCounts}
 
 /**
- * One of Spark's own writers. Its records are counted on their way to it, and the map task fails if a
- * partition that got records has no bytes. Spark's writer with a file for each partition leaves a block
- * out, and says nothing, when the file system fails to say that the file is there; and readers never ask
- * for an empty block.
+ * One of Spark's own writers. Its records are counted on their way to it, and the map task fails if
+ * a partition that got records has no bytes. Spark's writer with a file for each partition leaves a
+ * block out, without an error, if the file system does not find the file; and readers never ask for
+ * an empty block.
  */
 private[lodestone] final class CountingShuffleWriter[K, V](
     inner: ShuffleWriter[K, V],

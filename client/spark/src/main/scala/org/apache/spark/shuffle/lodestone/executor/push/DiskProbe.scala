@@ -13,8 +13,8 @@ import com.sun.nio.file.ExtendedOpenOption.DIRECT
 import org.slf4j.LoggerFactory
 
 /**
- * What a small read at random takes on a local disk, past the page cache: a seek, or none. Asked
- * some times per executor, off the task threads; a megabyte is written for it.
+ * Measures a small random read from a local disk, past the page cache: it needs a seek, or none. An
+ * executor does this a few times, off the task threads, and writes a megabyte for it.
  */
 private[lodestone] object DiskProbe {
 
@@ -22,14 +22,14 @@ private[lodestone] object DiskProbe {
 
   private val log = LoggerFactory.getLogger(getClass)
 
-  /** What a seek takes on a disk that turns. */
+  /** A seek on a disk that turns. */
   private val SeekMicros = 8000L
   private val FileBytes = 1 << 20
   private val ReadBytes = 4096
   private val Reads = 64
   private val NanosPerMicro = 1000L
 
-  /** Of the first directory: Spark spreads over disks of one kind. */
+  /** Measures the first directory: Spark spreads over disks of one kind. */
   def readMicros(localDirs: Seq[File]): Long =
     localDirs.headOption.map(dir => readMicros(dir.toPath, Paths.get("/sys"))).getOrElse(Unknown)
 
@@ -66,14 +66,14 @@ private[lodestone] object DiskProbe {
   }
 
   /**
-   * The mean: a disk of which only so much may be had lets a burst of reads through, and makes the next
-   * one wait for all of them. But for the slowest, for on any disk one may have met with an accident.
+   * The mean: a throttled disk lets a burst of reads through, and makes the next read wait for all
+   * of them. The slowest read does not count, as on any disk one read may be slow by accident.
    */
   private[push] def typical(times: Seq[Long]): Long = times.sorted.init.sum / (times.size - 1)
 
   /**
-   * A disk of its own that turns, as the kernel says. Virtual ones say so too, whatever they are:
-   * of those only the measurement counts.
+   * Returns whether the kernel calls it a real disk that turns. Virtual disks are called so
+   * whatever they are: for them only the measurement counts.
    */
   private[push] def turns(dir: Path, sys: Path): Boolean = {
     val device = Files.getAttribute(dir, "unix:dev").asInstanceOf[Long]

@@ -8,9 +8,9 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.plan.MapSample
 
 /**
- * What a small read takes on a local disk that has nothing else to do: the least of some
- * measurements. A disk that is busy writing looks like one that turns, as long as it is busy; one
- * that turns looks so whenever it is asked. So a disk that seems slow is measured again.
+ * The time of a small read from a local disk that has nothing else to do: the least of some
+ * measurements. A disk that writes looks like one that turns, as long as it is busy; one that turns
+ * always looks so. So a disk that seems slow is measured again.
  */
 private[lodestone] final class DiskSpeed(measure: () => Long) {
   import DiskSpeed._
@@ -32,7 +32,7 @@ private[lodestone] final class DiskSpeed(measure: () => Long) {
   private def measured(): Long =
     try measure()
     catch {
-      // Such as that of an executor that is about to end.
+      // For example, the executor is about to end.
       case NonFatal(failure) =>
         log.warn("The speed of the local disk is not known", failure)
         DiskProbe.Unknown

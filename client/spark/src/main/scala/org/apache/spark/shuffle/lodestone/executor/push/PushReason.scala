@@ -5,7 +5,7 @@ import org.apache.spark.shuffle.lodestone.plan.Reason
 import org.apache.spark.shuffle.lodestone.transport.FailureClass
 import org.apache.spark.shuffle.lodestone.wire.{RefusedException, Status}
 
-/** Why a block stays unmerged. What is done about it is [[FailureClass]]'s. */
+/** The reason for which a block is not merged. [[FailureClass]] decides what to do about it. */
 private[push] object PushReason {
 
   def of(failure: Throwable): Reason = failure match {

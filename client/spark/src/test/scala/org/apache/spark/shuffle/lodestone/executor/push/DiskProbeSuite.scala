@@ -53,8 +53,8 @@ class DiskProbeSuite {
     assertFalse(DiskProbe.turns(data, sysfs(sys, data, "sdc", "ATA", "0")))
 
   @Test def `a disk that lets a burst through and then makes others wait is slow`(): Unit = {
-    val shares = Seq.fill(30)(100L) ++ Seq(100000L, 100000L)
-    assertTrue(DiskProbe.typical(shares) >= MapSample.SlowMicros)
+    val readMicros = Seq.fill(30)(100L) ++ Seq(100000L, 100000L)
+    assertTrue(DiskProbe.typical(readMicros) >= MapSample.SlowMicros)
   }
 
   @Test def `one slow read does not make a disk slow`(): Unit =

@@ -6,8 +6,8 @@ import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.util.collection.{PartitionedAppendOnlyMap, Spillable}
 
 /**
- * Combines the values of each key before they are pushed. When memory is short it gives away what there
- * is, and begins anew: reduce tasks combine what comes from several maps in any case.
+ * Combines the values of each key before they are pushed. When memory is short it gives away all
+ * keys, and begins again without any: reduce tasks combine the output of several maps in any case.
  */
 private[remote] final class CombineBuffer[K, V, C](
     memory: TaskMemoryManager,
@@ -41,6 +41,6 @@ private[remote] final class CombineBuffer[K, V, C](
       combined(partition, key, value)
     }
 
-  /** Only for itself: in the middle of another's work is no time for ours. */
+  /** It spills only for itself, and not in the middle of the work of another consumer. */
   override protected def forceSpill(): Boolean = false
 }

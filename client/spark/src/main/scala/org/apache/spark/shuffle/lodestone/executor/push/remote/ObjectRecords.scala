@@ -15,8 +15,8 @@ import org.apache.spark.util.collection.{
 }
 
 /**
- * Records of a serializer whose bytes depend on what was written before: they stay objects until they
- * are sorted. Each segment is a stream of its own.
+ * Records of a serializer whose bytes depend on what was written before: they stay objects until
+ * they are sorted. Each segment is a stream of its own.
  */
 private[remote] final class ObjectRecords(
     serializer: SerializerInstance,
@@ -68,10 +68,10 @@ private[remote] final class ObjectRecords(
     segments.endRound()
   }
 
-  /** Only for itself: in the middle of another's work is no time for ours. */
+  /** It spills only for itself, and not in the middle of the work of another consumer. */
   override protected def forceSpill(): Boolean = false
 
-  /** Says how many records there were. */
+  /** Returns the number of records. */
   private def write(
       sorted: WritablePartitionedIterator[Any, Any],
       partition: Int,

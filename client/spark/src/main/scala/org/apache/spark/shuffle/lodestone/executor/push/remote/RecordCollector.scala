@@ -15,15 +15,16 @@ private[remote] trait RecordCollector {
   /** Gives all memory back, also in the middle. */
   def close(): Unit
 
-  /** The most memory of Spark's that it had. */
+  /** The largest amount of Spark's memory that it had. */
   def peakBytes: Long
 }
 
 private[remote] object RecordCollector {
 
   /**
-   * As Spark chooses among its writers: what holds objects must not be given an object that the
-   * task changes afterwards, and Spark sees to that only where its own would hold it.
+   * Chooses as Spark chooses among its writers. A collector that holds objects must not get an
+   * object that the task changes later, and Spark prevents this only if its own writer would hold
+   * objects.
    */
   def apply(
       dependency: ShuffleDependency[_, _, _],
@@ -42,8 +43,8 @@ private[remote] object RecordCollector {
   }
 
   /**
-   * What is pushed at once, before compression: services begin while maps run, and yet a partition gets
-   * segments of some 64 KiB where there is as much of it.
+   * The bytes that are pushed together, before compression: services begin while maps run, and yet
+   * a partition gets segments of some 64 KiB if it has as much.
    */
   def enoughBytes(numPartitions: Int): Long =
     math.max(EnoughBytes, numPartitions * EnoughBytesPerPartition)

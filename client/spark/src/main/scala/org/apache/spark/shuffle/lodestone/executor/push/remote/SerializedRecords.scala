@@ -8,7 +8,9 @@ import org.apache.spark.serializer.Serializer
 import org.apache.spark.shuffle.lodestone.executor.push.records.{FrameEncoder, PartitionedRecords}
 import org.apache.spark.shuffle.lodestone.executor.push.records.{RecordInput, RecordPages}
 
-/** Records whose bytes may stand in any order: each is serialized once, on its own, and then only copied. */
+/**
+ * Records whose bytes may be in any order: each is serialized once, alone, and then only copied.
+ */
 private[remote] final class SerializedRecords(
     serializer: Serializer,
     numPartitions: Int,

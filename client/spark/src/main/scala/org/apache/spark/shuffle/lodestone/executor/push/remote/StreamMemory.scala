@@ -4,14 +4,14 @@ package org.apache.spark.shuffle.lodestone.executor.push.remote
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
 
 /**
- * Memory of Spark's for bytes in streams on the heap. As with pages of records the first of them are not
- * asked for: with no memory at all a task pushes small segments, and goes on.
+ * Spark's memory for bytes in streams on the heap. As with pages of records, the first bytes are
+ * free: a task without memory pushes small segments, and goes on.
  */
 private[remote] final class StreamMemory(memory: TaskMemoryManager)
     extends MemoryConsumer(memory, memory.pageSizeBytes(), MemoryMode.ON_HEAP) {
   import StreamMemory._
 
-  /** Asks for what is missing for so many bytes. False: memory is short, and they have to go. */
+  /** Asks for the rest of so many bytes. False: memory is short, and they have to be pushed. */
   def isEnoughFor(bytes: Long): Boolean = {
     val missing = bytes - FreeBytes - getUsed
     missing <= 0 || acquireMemory(math.max(missing, StepBytes)) >= missing
@@ -20,13 +20,13 @@ private[remote] final class StreamMemory(memory: TaskMemoryManager)
   /** Gives all back. */
   def free(): Unit = freeMemory(getUsed)
 
-  /** Only for itself, and that is done where it is told that there is no more. */
+  /** It spills only for itself, when [[isEnoughFor]] returns false. */
   override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
 }
 
 private[remote] object StreamMemory {
 
-  /** As much as a task has of its own for records whose bytes can be moved. */
+  /** As much as a task has without asking for records whose bytes can be moved. */
   private val FreeBytes = 1L << 20
 
   /** Spark's memory is shared by all tasks, behind one lock. */

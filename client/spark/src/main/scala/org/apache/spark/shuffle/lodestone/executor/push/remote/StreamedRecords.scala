@@ -11,8 +11,8 @@ import org.apache.spark.serializer.{SerializationStream, SerializerInstance, Ser
 import org.apache.spark.util.Utils
 
 /**
- * Records of such a serializer for few partitions: each partition has a stream that is open, as it has a
- * file in Spark's writer, and no object is held.
+ * Records of a serializer whose bytes depend on those before, for few partitions: each partition
+ * has an open stream, as it has a file in Spark's writer, and no object is held.
  */
 private[remote] final class StreamedRecords(
     serializer: SerializerInstance,
@@ -23,7 +23,7 @@ private[remote] final class StreamedRecords(
     extends RecordCollector {
   private val held = new StreamMemory(memory)
 
-  /** By partition: those that became large enough for a segment, and the one that is open. */
+  /** By partition: streams that are large enough for a segment, and the one that is open. */
   private val filled = new Array[ArrayDeque[PartitionStream]](numPartitions)
   private var buffered = 0L
   private var peak = 0L
@@ -53,7 +53,7 @@ private[remote] final class StreamedRecords(
     for (partition <- filled.indices if filled(partition) != null) {
       while (!filled(partition).isEmpty) {
         segments.add(partition)(filled(partition).peekFirst().writeTo)
-        // Not before: what could not be added is closed with all the others.
+        // Not before: a stream that could not be added is closed with all the others.
         filled(partition).removeFirst()
       }
     }
@@ -82,13 +82,13 @@ private[remote] final class StreamedRecords(
 
     def isOpen: Boolean = !isEnded
 
-    /** How many bytes there are more than before, as far as they have left the codec. */
+    /** Returns the number of bytes that have left the codec. */
     def add(key: Any, value: Any): Long = {
       val before = bytes.size()
       stream.writeKey(key)(ClassTag.Any)
       stream.writeValue(value)(ClassTag.Any)
       records += 1
-      // A larger segment would make a larger body than the one for which room is taken.
+      // A larger segment would not fit into the memory that is reserved for a buffer.
       if (bytes.size() >= segments.segmentBytes) end()
       (bytes.size() - before).toLong
     }
@@ -99,7 +99,7 @@ private[remote] final class StreamedRecords(
       records
     }
 
-    /** Nobody wants the bytes, but a codec may have memory that nothing else gives back. */
+    /** Nobody needs the bytes, but a codec may have memory that nothing else gives back. */
     def abandon(): Unit = if (isOpen) Utils.tryLogNonFatalError {
       try stream.close()
       finally encoded.close()
