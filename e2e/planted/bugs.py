@@ -274,15 +274,15 @@ BUGS = [
     bug(
         "a reader takes the segments of any attempt",
         "WantedSegmentsSuite",
-        (f"{FETCH}/remote/WantedSegments.scala", "if (asked.isFrom(segment) && met", "if (met"),
+        (f"{FETCH}/remote/WantedSegments.scala", "wanted.isFrom(segment) && source", "source"),
     ),
     bug(
         "a reader does not miss a segment",
         "WantedSegmentsSuite",
         (
             f"{FETCH}/remote/WantedSegments.scala",
-            "wanted.mapIndexes.filterNot(met.isWhole)",
-            "wanted.mapIndexes.filterNot(_ => true)",
+            "=> met.isWhole(mapIndex) }",
+            "=> mapIndex >= 0 }",
         ),
     ),
     bug(
@@ -290,8 +290,8 @@ BUGS = [
         "RecordsCheckSuite",
         (
             f"{FETCH}/CheckedRecords.scala",
-            "written != BlockRecords.NotTold && written != read",
-            "written != BlockRecords.NotTold && written < 0",
+            "written != BlockRecords.NotCounted && written != read",
+            "written != BlockRecords.NotCounted && written < 0",
         ),
     ),
     bug(
@@ -308,7 +308,7 @@ BUGS = [
         "WrittenRecordsSuite",
         (
             f"{FETCH}/WrittenRecords.scala",
-            "if (known == BlockRecords.NotTold) toldAgain.in(id) else known",
+            "if (known == BlockRecords.NotCounted) countedAgain.in(id) else known",
             "known",
         ),
     ),
@@ -316,7 +316,7 @@ BUGS = [
         "the number of several partitions' records is that of the first",
         "WrittenRecordsSuite",
         (
-            f"{FETCH}/ToldRecords.scala",
+            f"{FETCH}/BlockRecords.scala",
             "      in(mapId, startReduceId, endReduceId)\n",
             "      in(mapId, startReduceId, startReduceId + math.min(1, endReduceId))\n",
         ),
@@ -341,25 +341,29 @@ BUGS = [
     ),
     bug(
         "a reader takes the merged block of any attempt",
-        "FetchPlanSuite",
+        "ReadSourcesSuite",
         (
-            f"{FETCH}/FetchPlan.scala",
-            "if (attempt != NoAttempt && attempt == segment.mapId) {",
-            "if (attempt != NoAttempt) {",
+            f"{FETCH}/WantedBlocks.scala",
+            "attempt != NoAttempt && attempt == segment.mapId",
+            "attempt != NoAttempt",
         ),
     ),
     bug(
         "a block that two services have is read from both",
-        "FetchPlanSuite",
-        (f"{FETCH}/FetchPlan.scala", "          wanted -= block\n", ""),
+        "ReadSourcesSuite",
+        (
+            f"{FETCH}/WantedBlocks.scala",
+            "if (isWanted) attempts -= segment.mapIndex.toLong\n    else if",
+            "if",
+        ),
     ),
     bug(
         "an original is read beside the chunk that stands for it",
-        "FetchPlanSuite",
+        "ReadSourcesSuite",
         (
-            f"{FETCH}/FetchPlan.scala",
-            "select(originals)(wanted.contains, others = true)",
-            "select(originals)(_ => true, others = true)",
+            f"{FETCH}/ReadSources.scala",
+            "select(originals)(isOriginal)",
+            "select(originals)(_ => true)",
         ),
     ),
 ]

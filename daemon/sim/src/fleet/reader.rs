@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A reader of all partitions: which service it asks, and when it reports a loss (`WantedSegments`,
-//! `SourceLayouts`, `PartitionPick`).
+//! `RemoteSources`, `PartitionPick`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

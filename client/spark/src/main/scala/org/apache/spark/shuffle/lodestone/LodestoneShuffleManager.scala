@@ -9,7 +9,7 @@ import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
 import org.apache.spark.shuffle.lodestone.executor.embedded.HostService
 import org.apache.spark.shuffle.lodestone.executor.fetch._
 import org.apache.spark.shuffle.lodestone.executor.fetch.remote.RemoteReads
-import org.apache.spark.shuffle.lodestone.executor.link.{RemotePlans, RpcDriverLink}
+import org.apache.spark.shuffle.lodestone.executor.link.{PlanCache, RpcDriverLink}
 import org.apache.spark.shuffle.lodestone.executor.push._
 import org.apache.spark.shuffle.lodestone.executor.push.records.{MapWriters, RecordCounts}
 import org.apache.spark.shuffle.lodestone.executor.push.remote.RemoteWrites
@@ -127,6 +127,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       context: TaskContext,
       metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] = {
     val range = ReadRange(startMapIndex, endMapIndex, startPartition, endPartition)
+    val task = ReduceTask(range, context, metrics)
     def plainReader(plain: ShuffleHandle): ShuffleReader[K, C] =
       super.getReader(
         plain,
@@ -138,17 +139,13 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
         metrics)
     handle match {
       case remote: LodestoneHandle[K @unchecked, _, C @unchecked] if remote.isRemote =>
-        executorSide(remote.app).remoteReads
-          .reader[K, C](remote, range, context, metrics)
-          .getOrElse(plainReader(remote.inner))
+        val reads = executorSide(remote.app).remoteReads
+        reads.reader[K, C](remote, task).getOrElse(plainReader(remote.inner))
       case merging: LodestoneHandle[K @unchecked, _, C @unchecked] =>
-        executorSide(merging.app).reads
-          .reader[K, C](merging, range, context, metrics)
-          .getOrElse(plainReader(merging.inner))
+        val reads = executorSide(merging.app).reads
+        reads.reader[K, C](merging, task).getOrElse(plainReader(merging.inner))
       case local: LocalHandle[K @unchecked, _, C @unchecked] =>
-        localSide.reads
-          .reader[K, C](local, range, context, metrics)
-          .getOrElse(plainReader(local.inner))
+        localSide.reads.reader[K, C](local, task).getOrElse(plainReader(local.inner))
       case plain => plainReader(SparkHandle.checked(plain))
     }
   }
@@ -225,8 +222,8 @@ private[spark] object LodestoneShuffleManager {
     private val buffers =
       new SegmentBuffers(settings.pushBatchSizeBytes.toInt, settings.pushMemoryBytes)
     val pusher = new BlockPusher(settings, client, driver, buffers, () => disk.readMicros())
-    val reads = new MergedReads(settings, client, driver, local.written)
-    private val plans = new RemotePlans(driver)
+    private val plans = new PlanCache(driver)
+    val reads = new MergedReads(client, driver, plans, local.written)
     private val retryPolicy = RetryPolicy.of(settings, client)
     val writes = new RemoteWrites(settings, client, driver, plans, buffers, retryPolicy)
     val remoteReads = new RemoteReads(client, driver, plans, retryPolicy)
@@ -234,7 +231,6 @@ private[spark] object LodestoneShuffleManager {
 
     def removed(shuffleId: Int): Unit = {
       pusher.forget(shuffleId)
-      reads.removed(shuffleId)
       plans.forget(shuffleId)
     }
 

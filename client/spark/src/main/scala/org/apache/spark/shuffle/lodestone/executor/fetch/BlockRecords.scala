@@ -3,61 +3,97 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 
 import scala.collection.mutable
 
+import org.apache.spark.shuffle.lodestone.plan.CountedMaps
 import org.apache.spark.shuffle.lodestone.wire.PartitionLayout
-import org.apache.spark.storage.{BlockId, ShuffleBlockId}
+import org.apache.spark.storage.{BlockId, ShuffleBlockBatchId, ShuffleBlockId}
 
 /** How many records map tasks wrote into originals. */
 private[fetch] trait BlockRecords {
 
-  /** Of a block, or of several that are fetched as one; [[BlockRecords.NotTold]] where nobody told. */
+  /** Of a block, or of several that are fetched as one, or [[BlockRecords.NotCounted]]. */
   def in(id: BlockId): Long
 
-  /** What the other one knows counts where this one does not know. */
+  /** The other one is asked for what this one does not know. */
   final def orElse(other: BlockRecords): BlockRecords = id => {
-    val told = in(id)
-    if (told == BlockRecords.NotTold) other.in(id) else told
+    val counted = in(id)
+    if (counted == BlockRecords.NotCounted) other.in(id) else counted
   }
 }
 
 private[fetch] object BlockRecords {
-  val NotTold: Long = -1
-  val Unknown: BlockRecords = _ => NotTold
+  val NotCounted: Long = -1
+  val Unknown: BlockRecords = _ => NotCounted
 }
 
 /**
- * Numbers of records that services got with the pushed blocks, if executors keep the map outputs: then
- * a block is one segment. A layout may show two attempts of a map; only that of the original counts.
+ * Numbers of records that services got with the pushed blocks, if executors keep the map outputs:
+ * then a block is one segment. A layout may show two attempts of a map; only that of the original
+ * counts.
  */
-private[fetch] final class LaidRecords private (
-    originals: FetchPlan.Blocks,
+private[fetch] final case class LaidRecords(
+    originals: ReadSources.BlocksByAddress,
     layouts: Seq[PartitionLayout])
     extends BlockRecords {
 
-  /** Seldom asked for: when merged data has failed, or proved wrong. */
-  private lazy val known: collection.Map[BlockId, Long] = {
-    val wanted = mutable.LongMap.empty[ShuffleBlockId]
-    for ((_, blocks) <- originals; (block, _, mapIndex) <- blocks) block match {
-      case id: ShuffleBlockId => wanted.put(FetchPlan.key(id.reduceId, mapIndex), id)
-      case _ =>
-    }
-    val found = mutable.HashMap.empty[BlockId, Long]
-    for {
-      layout <- layouts
-      run <- layout.runs
-      segment <- run.segments if segment.records >= 0
-      id <- wanted.get(FetchPlan.key(layout.reduceId, segment.mapIndex))
-    } if (segment.mapId == id.mapId) found.put(id, segment.records.toLong)
-    found
+  /** By map id and partition. Seldom needed: when merged data has failed, or proved wrong. */
+  private lazy val known: Map[(Long, Int), Long] = {
+    val wanted = WantedBlocks(originals.map(_._2), _ => 0)
+    val found = for {
+      layout <- layouts.iterator
+      blocks <- wanted.get(layout.reduceId).iterator
+      run <- layout.runs.iterator
+      segment <- run.segments.iterator if segment.records >= 0 && blocks.isFrom(segment)
+    } yield (segment.mapId, layout.reduceId) -> segment.records.toLong
+    found.toMap
   }
 
-  override def in(id: BlockId): Long = known.getOrElse(id, BlockRecords.NotTold)
+  override def in(id: BlockId): Long = id match {
+    case ShuffleBlockId(_, mapId, reduceId) =>
+      known.getOrElse((mapId, reduceId), BlockRecords.NotCounted)
+    case _ => BlockRecords.NotCounted
+  }
 
   def size: Int = known.size
 }
 
-private[fetch] object LaidRecords {
-  val Unknown: LaidRecords = new LaidRecords(Nil, Nil)
+/**
+ * The numbers that map tasks reported to the driver. A block is of the attempt that its name says:
+ * the reports of other attempts of the map do not matter.
+ */
+private[fetch] final class CountedRecords(answers: Seq[CountedMaps]) extends BlockRecords {
 
-  def apply(originals: FetchPlan.Blocks, layouts: Seq[PartitionLayout]): LaidRecords =
-    new LaidRecords(originals, layouts)
+  /** By map id, the answer that has its row. */
+  private val rows = {
+    val byMapId = mutable.LongMap.empty[(CountedMaps, Int)]
+    for (answer <- answers; row <- 0 until answer.mapIds.length) {
+      byMapId.put(answer.mapIds(row), (answer, row))
+    }
+    byMapId
+  }
+
+  /** Its approximate size in memory. */
+  def bytes: Long =
+    answers.iterator.map(_.records.bytes.toLong).sum +
+      (rows.size + 1L) * CountedRecords.BytesAround
+
+  override def in(id: BlockId): Long = id match {
+    case ShuffleBlockId(_, mapId, reduceId) => in(mapId, reduceId, reduceId + 1)
+    case ShuffleBlockBatchId(_, mapId, startReduceId, endReduceId) =>
+      in(mapId, startReduceId, endReduceId)
+    case _ => BlockRecords.NotCounted
+  }
+
+  private def in(mapId: Long, startPartition: Int, endPartition: Int): Long =
+    rows.getOrNull(mapId) match {
+      case (answer, row)
+          if startPartition >= answer.startPartition && endPartition <= answer.endPartition =>
+        answer.in(row, startPartition, endPartition)
+      case _ => BlockRecords.NotCounted
+    }
+}
+
+private object CountedRecords {
+
+  /** Objects around the numbers of one attempt. */
+  private val BytesAround = 64L
 }

@@ -10,9 +10,9 @@ import org.apache.spark.shuffle.{FetchFailedException, ShuffleReadMetricsReporte
 import org.apache.spark.storage.BlockId
 
 /**
- * The records of one stream after another. When a stream is at its end, what came out of it is compared
- * with what was written. Spark has two iterators in the place of this one, of which each costs a call per
- * record: that pays for the comparison.
+ * The records of one stream after another. At the end of a stream their number is compared with the
+ * one that was written. Spark has two iterators here, and each costs a call per record: that pays
+ * for it.
  */
 private[fetch] final class CheckedRecords(
     streams: Iterator[(BlockId, InputStream)],
@@ -22,11 +22,11 @@ private[fetch] final class CheckedRecords(
     extends Iterator[(Any, Any)] {
   private var records: Iterator[(Any, Any)] = Iterator.empty
 
-  /** Of the stream that is being read, if there is one. */
+  /** The stream that is being read. */
   private var block: Option[BlockId] = None
   private var read = 0L
 
-  /** That there is a next record was asked and found, which costs something. */
+  /** The answer of the last `hasNext`, which is expensive. */
   private var hasRecord = false
 
   override def hasNext: Boolean = {
@@ -51,7 +51,6 @@ private[fetch] final class CheckedRecords(
     try records.hasNext
     catch brokenStream
 
-  /** False: there is none. */
   private def nextStream(): Boolean = {
     end()
     while (!hasMore && streams.hasNext) {
@@ -64,12 +63,9 @@ private[fetch] final class CheckedRecords(
     hasMore
   }
 
-  /**
-   * The serializer throws here, and the codec below it, each what it likes, when bytes are not what they
-   * should be. What Spark knows already, as that a block cannot be fetched or that the task is to end, stays.
-   */
+  /** Serializers and codecs throw anything for wrong bytes. Failures of Spark itself stay. */
   private val brokenStream: PartialFunction[Throwable, Nothing] = {
-    // Kryo, Java and zstd have no exception in common. The task always ends: no row is lost or doubled.
+    // Kryo, Java and zstd have no exception in common. The task always ends: no row is lost.
     case NonFatal(cause) if block.isDefined && !isSparks(cause) => check.broken(block.get, cause)
   }
 
@@ -79,6 +75,6 @@ private[fetch] final class CheckedRecords(
   private def end(): Unit = block.foreach { id =>
     block = None
     val written = check.written(id)
-    if (written != BlockRecords.NotTold && written != read) check.wrong(id, read, written)
+    if (written != BlockRecords.NotCounted && written != read) check.wrong(id, read, written)
   }
 }

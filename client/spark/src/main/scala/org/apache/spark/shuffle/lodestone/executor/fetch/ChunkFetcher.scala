@@ -22,47 +22,46 @@ import org.apache.spark.shuffle.lodestone.transport.{SameThread, ServiceClient, 
 import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
 
-/** Whom a task asks, and for which shuffle. */
-private[fetch] final case class MergedSource(client: ServiceClient, generation: ShuffleGeneration)
-
 /**
- * What Spark's fetch iterator of one reduce task fetches with. Merged blocks come from the services:
- * chunk `i` of the iterator is the `i`-th portion of a partition's plan, and is handed over only if the
- * length and the checksum of each segment are right. All else goes the executor's own way.
+ * The client with which Spark's iterator of one reduce task fetches. Merged blocks come from
+ * services: chunk `i` of the iterator is the `i`-th portion of a partition. It is handed over only
+ * if the length and the checksum of each segment are right. The executor's own client fetches all
+ * else.
  */
 private[fetch] final class ChunkFetcher(
-    source: MergedSource,
-    merged: Seq[MergedPartition],
-    own: BlockStoreClient,
-    substitutes: Substitutes,
-    rescue: ChunkRescue,
-    tally: ReadTally)
+    client: ServiceClient,
+    generation: ShuffleGeneration,
+    merged: Seq[FetchPartition],
+    fallback: Fallback,
+    rescue: Option[ChunkRescue],
+    tally: ReadTally,
+    own: BlockStoreClient = SparkEnv.get.blockManager.blockStoreClient)
     extends BlockStoreClient {
   import ChunkFetcher._
 
   private val partitions = merged.map(partition => partition.reduceId -> partition).toMap
   private val turns = merged.filter(_.inTurn).map(_.reduceId -> new Turns).toMap
 
-  /** What this task has under way at each service. */
+  /** The requests of this task that are under way at each service. */
   private val rooms = new ConcurrentHashMap[ServiceLocation, Turnstile]()
 
-  /** Services that this task has met a failure of after which they are not asked any more. */
+  /** Services whose failures end the requests of this task, with the reason. */
   private val left = new ConcurrentHashMap[ServiceLocation, Reason]()
 
-  /** Spark's iterator may or may not have something that was handed over. */
+  /** It is not known whether Spark's iterator has something that was handed over. */
   @volatile private var isInDoubt = false
 
-  /** What is read in the place of these maps' merged blocks. On the task's thread. */
-  def inPlaceOf(reduceId: Int, maps: Int => Boolean): FetchPlan.Blocks = {
+  /** Returns what is read instead of these maps' blocks. Called on the task's thread. */
+  def inPlaceOf(reduceId: Int, maps: Int => Boolean): ReadSources.BlocksByAddress = {
     if (isInDoubt) {
       throw new SparkException(
         "A chunk that had arrived could not be handed over (the executor's log says why), and " +
           "its rows may be read already: another attempt of the task reads all of them once.")
     }
-    substitutes(reduceId, maps)
+    fallback(reduceId, maps)
   }
 
-  /** The layout is in hand already. */
+  /** The task has the layout already. */
   override def getMergedBlockMeta(
       host: String,
       port: Int,
@@ -71,8 +70,8 @@ private[fetch] final class ChunkFetcher(
       reduceId: Int,
       listener: MergedBlocksMetaListener): Unit = {
     val portions = partitions(reduceId).portions
-    val bitmaps = serialized(portions.map(_.bitmap))
-    val meta = new MergedBlockMeta(portions.size, new NioManagedBuffer(bitmaps))
+    val bitmaps = new NioManagedBuffer(serialized(portions.map(_.bitmap)))
+    val meta = new MergedBlockMeta(portions.size, bitmaps)
     listener.onSuccess(shuffleId, shuffleMergeId, reduceId, meta)
   }
 
@@ -102,35 +101,32 @@ private[fetch] final class ChunkFetcher(
       own.fetchBlocks(host, port, execId, blockIds, listener, downloadFileManager)
     }
 
-  /** In requests of bounded size, of which only so many are under way. */
+  /** Fetches in requests of limited size, a limited number at a time. */
   private def fetch(
       service: ServiceLocation,
       chunks: Array[Wanted],
       failedNs: Option[Long]): Unit = {
     val room = rooms.computeIfAbsent(service, _ => new Turnstile(TaskRoom))
-    chunks.grouped(MostChunks).foreach { some =>
+    chunks.grouped(MaxChunks).foreach { some =>
       val receiver = new Receiver(service, some, failedNs, room)
       room.enter(some.length) { () =>
         obstacle(service) match {
           case Some(reason) => receiver.refuseAll(reason)
           case None =>
-            val places = some.map(_.chunk.wanted)
-            source.client.fetchChunks(service, source.generation, places, receiver)
+            client.fetchChunks(service, generation, some.map(_.chunk.wanted), receiver)
         }
       }
     }
   }
 
-  /** Why the service need not be asked: what was met once is not waited for again. */
+  /** Why the service is not asked: a task with originals does not wait for it a second time. */
   private def obstacle(service: ServiceLocation): Option[Reason] =
-    if (rescue.insists) {
-      None
-    } else {
+    if (rescue.isDefined) None
+    else
       Option(left.get(service))
-        .orElse(if (source.client.isSuspect(service)) Some(Reason.FetchSuspect) else None)
-    }
+        .orElse(if (client.isSuspect(service)) Some(Reason.FetchSuspect) else None)
 
-  /** Of one request. */
+  /** Gets the chunks of one request. */
   private final class Receiver(
       service: ServiceLocation,
       chunks: Array[Wanted],
@@ -158,14 +154,12 @@ private[fetch] final class ChunkFetcher(
     }
 
     override def failed(index: Int, cause: Throwable): Unit = {
-      if (rescue.insists) {
+      if (rescue.isEmpty) giveUp(chunks(index), cause)
+      else
         synchronized {
           failedNs = failedNs.orElse(Some(System.nanoTime()))
           broken += chunks(index) -> cause
         }
-      } else {
-        giveUp(chunks(index), cause)
-      }
       settled()
     }
 
@@ -177,21 +171,22 @@ private[fetch] final class ChunkFetcher(
       if (over) {
         room.left(chunks.length)
         val byClass = broken.toArray.groupBy { case (_, cause) => FailureClass.of(cause) }
-        byClass.valuesIterator.foreach(alike => tryAgain(alike.map(_._1), alike.head._2))
+        for (how <- rescue; alike <- byClass.values)
+          tryAgain(how, alike.map(_._1), alike.head._2)
       }
     }
 
-    /** What failed for the same reason, together. */
-    private def tryAgain(failed: Array[Wanted], cause: Throwable): Unit = {
+    /** For chunks that failed for the same reason. */
+    private def tryAgain(how: ChunkRescue, failed: Array[Wanted], cause: Throwable): Unit = {
       val sinceNs = failedNs.getOrElse(System.nanoTime())
-      rescue(failed.map(_.chunk).toSeq, cause, sinceNs).onComplete { outcome =>
+      how(failed.map(_.chunk).toSeq, cause, sinceNs).onComplete { outcome =>
         val found = outcome.getOrElse(failed.map(_ => None).toSeq)
         val again = failed.toSeq.zip(found).flatMap { case (wanted, chunk) =>
           if (chunk.isEmpty) giveUp(wanted, cause)
           chunk.map(one => wanted.copy(chunk = one))
         }
-        again.groupBy(_.chunk.service).foreach { case (holder, ofHolder) =>
-          fetch(holder, ofHolder.toArray, Some(sinceNs))
+        again.groupBy(_.chunk.service).foreach { case (replica, ofReplica) =>
+          fetch(replica, ofReplica.toArray, Some(sinceNs))
         }
       }(SameThread)
     }
@@ -210,7 +205,7 @@ private[fetch] final class ChunkFetcher(
     }
   }
 
-  /** One portion on its way: it is handed over when all of its chunks are there. */
+  /** One portion on its way: it is handed over when all its chunks have arrived. */
   private final class Arrival(
       blockId: String,
       reduceId: Int,
@@ -221,10 +216,9 @@ private[fetch] final class ChunkFetcher(
     private val parts = new Array[ByteBuf](chunks.length)
     private var missing = chunks.length
 
-    /** It was handed over, or given up: the iterator hears of it once. */
+    /** It was handed over, or given up: the iterator gets one of both, once. */
     private var isOver = false
 
-    /** The bytes stay the caller's. */
     def received(wanted: Wanted, bytes: ByteBuf): Unit = {
       val isWhole = synchronized {
         if (!isOver && parts(wanted.at) == null) {
@@ -241,9 +235,9 @@ private[fetch] final class ChunkFetcher(
     }
 
     /**
-     * Spark's iterator may throw here, and the JVM that has no memory. Whether the iterator has the
-     * portion is not known then: to give it again, or to read originals in its place, could double its
-     * rows. So the iterator is woken by a failure, and the task fails when it asks what to read instead.
+     * Spark's iterator may throw here, as may a JVM without memory. Then the iterator may have the
+     * portion or not: to give it again, or to read originals instead, could double its rows. So a
+     * failure wakes the iterator, and the task fails when it asks what to read instead.
      */
     private def handOver(): Unit = {
       var isTaken = false
@@ -262,8 +256,8 @@ private[fetch] final class ChunkFetcher(
       } finally {
         if (!isTaken) {
           isInDoubt = true
-          val said = new IOException(s"$blockId arrived and could not be handed over")
-          listener.onBlockFetchFailure(blockId, said)
+          val failure = new IOException(s"$blockId arrived and could not be handed over")
+          listener.onBlockFetchFailure(blockId, failure)
         }
       }
     }
@@ -276,7 +270,7 @@ private[fetch] final class ChunkFetcher(
         first
       }
       if (isFirst) {
-        substitutes.chunkFailed(reduceId, service, reason, cause)
+        fallback.chunkFailed(reduceId, service, reason, cause)
         turn(() => listener.onBlockFetchFailure(blockId, cause))
       }
     }
@@ -293,34 +287,23 @@ private[fetch] final class ChunkFetcher(
       algorithm: String): Cause =
     own.diagnoseCorruption(host, port, execId, shuffleId, mapId, reduceId, checksum, algorithm)
 
-  /** Neither the services' connections nor the executor's own are this task's. */
+  /** No connection belongs to this task alone. */
   override def close(): Unit = ()
 
-  /** A chunk, and what it is a part of. */
-  private case class Wanted(arrival: Arrival, at: Int, chunk: MergedChunk)
+  /** A chunk, and the portion to which it belongs. */
+  private case class Wanted(arrival: Arrival, at: Int, chunk: FetchChunk)
 }
 
 private[fetch] object ChunkFetcher {
 
-  /** Chunks of one request: a service refuses several times as many, and holds the list in memory. */
-  private val MostChunks = 4096
+  /** Chunks of one request: a service keeps their list, and refuses several times as many. */
+  private val MaxChunks = 4096
 
-  /** Chunks that a task has under way at one service, so that it keeps no other task waiting for long. */
-  private val TaskRoom = 4 * MostChunks
+  /** Chunks that a task has under way at one service: other tasks do not wait long for theirs. */
+  private val TaskRoom = 4 * MaxChunks
 
-  /** Of a task of this executor. */
-  def apply(
-      source: MergedSource,
-      merged: Seq[MergedPartition],
-      substitutes: Substitutes,
-      rescue: ChunkRescue,
-      tally: ReadTally): ChunkFetcher = {
-    val own = SparkEnv.get.blockManager.blockStoreClient
-    new ChunkFetcher(source, merged, own, substitutes, rescue, tally)
-  }
-
-  /** What is wrong with the bytes of a chunk, if anything is: the first segment that is not there. */
-  def damage(chunk: MergedChunk, bytes: ByteBuf): Option[DamagedChunkException] = {
+  /** Returns what is wrong with the bytes of a chunk: the first segment that differs. */
+  def damage(chunk: FetchChunk, bytes: ByteBuf): Option[DamagedChunkException] = {
     val crc = new Crc32c(bytes.nioBuffers())
     var left = bytes.readableBytes()
     val broken = chunk.segments.find { segment =>
@@ -338,7 +321,7 @@ private[fetch] object ChunkFetcher {
   }
 
   private def damaged(
-      chunk: MergedChunk,
+      chunk: FetchChunk,
       segment: LaidSegment,
       what: String): DamagedChunkException =
     new DamagedChunkException(what, DamagedSegment.of(chunk.reduceId, segment))

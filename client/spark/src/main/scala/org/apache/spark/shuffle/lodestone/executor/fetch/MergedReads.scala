@@ -8,181 +8,137 @@ import scala.util.control.NonFatal
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.{SparkEnv, TaskContext}
-import org.apache.spark.shuffle._
-import org.apache.spark.shuffle.lodestone.config.LodestoneConf
-import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
-import org.apache.spark.shuffle.lodestone.plan.{GetCounts, NoPlan, OwnHandle, Reason}
-import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan, TaskRead}
+import org.apache.spark.SparkEnv
+import org.apache.spark.shuffle.ShuffleReader
+import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, PlanCache}
+import org.apache.spark.shuffle.lodestone.executor.rows.SqlRows
+import org.apache.spark.shuffle.lodestone.plan.{NoPlan, OwnHandle, Reason, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
-import org.apache.spark.shuffle.lodestone.wire.MapRange
 
 /**
- * The part of a shuffle that one task reads: all maps of some partitions, a range of maps of one
- * partition (a skew split), or a range of maps of all partitions (a local read).
- */
-private[lodestone] final case class ReadRange(
-    startMapIndex: Int,
-    endMapIndex: Int,
-    startPartition: Int,
-    endPartition: Int) {
-  val maps: MapRange = MapRange(startMapIndex, endMapIndex)
-
-  /** As Spark knows them, by where they are. */
-  private[fetch] def blocksOf(shuffleId: Int): FetchPlan.Blocks =
-    SparkEnv.get.mapOutputTracker
-      .getMapSizesByExecutorId(
-        shuffleId,
-        startMapIndex,
-        endMapIndex,
-        startPartition,
-        endPartition)
-      .toSeq
-
-  /** What the driver is asked of it. */
-  private[fetch] def countsOf(shuffleId: Int): GetCounts =
-    GetCounts(shuffleId, startMapIndex, endMapIndex, startPartition, endPartition)
-
-  /** Merged data is ordered by partition, map outputs by map: these are sequential already. */
-  def isLocalRead: Boolean = maps != MapRange.All && endPartition - startPartition > 1
-}
-
-/**
- * The reading side of one executor. For each reduce task it finds out what is merged, and gives a
- * reader for it, or none if the task had better be left to Spark.
+ * Reads merged shuffles on one executor. For each reduce task it finds out which blocks are merged.
+ * Without a reader of its own the task is Spark's.
  */
 private[lodestone] final class MergedReads(
-    conf: LodestoneConf,
     client: ServiceClient,
     driver: DriverLink,
+    plans: PlanCache,
     written: WrittenRecords) {
-
   import MergedReads._
-
-  private val results = new MergeResults(driver)
-  private val layouts = new LayoutRequest(client)
 
   def reader[K, C](
       handle: OwnHandle[K, _, C],
-      range: ReadRange,
-      context: TaskContext,
-      metrics: ShuffleReadMetricsReporter): Option[ShuffleReader[K, C]] = {
-    val generation = ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
-    val originals = range.blocksOf(handle.shuffleId)
-    val tally = new ReadTally
-    val plan = FetchWait(metrics)(planOf(generation, range, context, originals, tally))
-    tally.originals(FetchPlan.countOf(plan.originals))
-    context.addTaskCompletionListener[Unit](_ => driver.report(TaskRead(generation, tally.counts)))
-    val told = written.of(handle, range, context, metrics)
-    val isCounted = !handle.dependency.mapSideCombine || plan.isDistrusted
-    val counting = if (isCounted) Some(tally) else None
-    val check = new OriginalsCheck(told.orElse(plan.counted), originals, counting)
-    val inner = handle.inner
-    if (plan.merged.isEmpty || plan.originals.nonEmpty) told.begin()
-    if (plan.merged.nonEmpty) {
-      val source = MergedSource(client, generation)
-      val substitutes = new Originals(plan.merged, plan.replaced, tally)
-      val failures = new MergedFailure(new DistrustedMerge(generation, driver))
-      val fetcher = ChunkFetcher(source, plan.merged, substitutes, ChunkRescue.Never, tally)
-      Some(new MergedShuffleReader(inner, plan, fetcher, failures, check, context, metrics))
-    } else if (isCounted || OriginalsReader.gains(inner)) {
-      val mayBatch = plan.counted.size == 0
-      Some(new OriginalsReader(inner, range, originals, check, mayBatch, context, metrics))
-    } else {
-      None
-    }
-  }
+      task: ReduceTask): Option[ShuffleReader[K, C]] = new MergedRead(handle, task).reader()
 
-  /** Nothing of the shuffle is remembered. */
-  def removed(shuffleId: Int): Unit = results.forget(shuffleId)
+  /** What one task reads. */
+  private final class MergedRead[K, C](handle: OwnHandle[K, _, C], task: ReduceTask) {
+    private val generation =
+      ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
+    private val originals = task.range.blocksOf(handle.shuffleId)
+    private val blocks = ReadSources.countOf(originals)
+    private val tally = new ReadTally
 
-  private def planOf(
-      generation: ShuffleGeneration,
-      range: ReadRange,
-      context: TaskContext,
-      originals: FetchPlan.Blocks,
-      tally: ReadTally): FetchPlan = {
-    def allOriginal(reason: Reason): FetchPlan = {
-      tally.fallback(reason, FetchPlan.countOf(originals))
-      FetchPlan(Nil, originals, Nil, 0)
+    def reader(): Option[ShuffleReader[K, C]] = {
+      val sources = task.waiting(sourcesOf())
+      tally.originals(ReadSources.countOf(sources.originals))
+      task.reportTo(driver, generation, tally)
+      val counted = written.of(handle, task)
+      val isCounted = !handle.dependency.mapSideCombine || sources.isDistrusted
+      val counting = if (isCounted) Some(tally) else None
+      val check = new OriginalsCheck(counted.orElse(sources.counted), originals, counting)
+      val inner = handle.inner
+      if (sources.merged.isEmpty || sources.originals.nonEmpty) counted.begin()
+      if (sources.merged.nonEmpty) {
+        val fallback = new Originals(sources, generation, driver, tally)
+        val fetcher = new ChunkFetcher(client, generation, sources.merged, fallback, None, tally)
+        val all = new ChunkCheck(sources.merged, check, fallback)
+        Some(new ServiceShuffleReader(inner, sources, fetcher, all, task))
+      } else if (isCounted || SqlRows.areOf(inner.dependency.serializer)) {
+        // To parse rows of exchanges without Spark's streams is faster than Spark's reader.
+        val mayBatch = sources.counted.size == 0
+        Some(new OriginalsReader(inner, originals, check, mayBatch, task))
+      } else {
+        None
+      }
     }
-    if (originals.isEmpty) {
-      FetchPlan(Nil, originals, Nil, 0)
-    } else if (range.isLocalRead) {
-      allOriginal(Reason.LocalMapRead)
-    } else {
-      resultOf(generation, context) match {
-        case Left(reason) => allOriginal(reason)
-        case Right(merged) =>
-          val partitions = FetchPlan.partitionsOf(originals)
-          val blocks = FetchPlan.countOf(originals)
-          val found = layouts.ask(generation, merged, range.maps, partitions, blocks)
-          merged.distrusted match {
-            case Some(code) =>
-              val counted = LaidRecords(originals, found.known.map(_._2))
-              allOriginal(Reason.of(code).getOrElse(Reason.RecordsMismatch))
-                .copy(counted = counted, isDistrusted = true)
-            case None => merge(originals, found, tally)
+
+    private def sourcesOf(): ReadSources =
+      if (originals.isEmpty) ReadSources(Nil, originals)
+      else if (task.range.isLocalRead) allOriginal(Reason.LocalMapRead)
+      else
+        planOf() match {
+          case Left(reason) => allOriginal(reason)
+          case Right(plan) =>
+            val answers = layoutsOf(plan)
+            val layouts = for (one <- answers; layout <- one.layouts.toSeq.flatten)
+              yield one.service -> layout
+            plan.distrusted match {
+              case Some(code) =>
+                val counted = LaidRecords(originals, layouts.map(_._2))
+                allOriginal(Reason.of(code).getOrElse(Reason.RecordsMismatch))
+                  .copy(counted = counted, isDistrusted = true)
+              case None =>
+                val missing = for (one <- answers; reason <- one.layouts.left.toSeq)
+                  yield one.reduceIds.map(_ -> reason)
+                counting(ReadSources(originals, layouts), missing.flatten.toMap)
+            }
+        }
+
+    private def allOriginal(reason: Reason): ReadSources = {
+      tally.fallback(reason, blocks)
+      ReadSources(Nil, originals)
+    }
+
+    /** @param missing by partition, why its layout is not known */
+    private def counting(found: ReadSources, missing: Map[Int, Reason]): ReadSources =
+      if (found.merged.nonEmpty && found.originals.nonEmpty && isCheaperLocal) {
+        allOriginal(Reason.LocalMapRead).copy(counted = found.counted)
+      } else {
+        tally.fallback(Reason.AttemptNotAccepted, found.rejectedBlocks)
+        if (missing.nonEmpty) {
+          for ((_, list) <- found.originals; (id, _, _) <- list) {
+            ReadSources.partitionOf(id).flatMap(missing.get).foreach(tally.fallback(_, 1))
           }
+        }
+        found
       }
+
+    /**
+     * Whether all blocks are this executor's own, and cheap to read. It then reads them in the
+     * order of plain Spark. Merged data with holes, which differ from run to run, could not keep
+     * that order.
+     */
+    private def isCheaperLocal: Boolean = {
+      val own = SparkEnv.get.blockManager.blockManagerId
+      originals.forall(_._1 == own) &&
+      blocks <= MaxLocalOriginals &&
+      originals.iterator.flatMap(_._2.iterator).map(_._2).sum <= ReadOrder.MostBytes
     }
-  }
 
-  private def merge(
-      originals: FetchPlan.Blocks,
-      found: Layouts,
-      tally: ReadTally): FetchPlan = {
-    val plan = FetchPlan(originals, found.known)
-    if (plan.merged.nonEmpty && plan.originals.nonEmpty && isBetterInPlace(originals)) {
-      tally.fallback(Reason.LocalMapRead, FetchPlan.countOf(originals))
-      FetchPlan(Nil, originals, Nil, 0, plan.counted)
-    } else {
-      tally.fallback(Reason.AttemptNotAccepted, plan.rejectedBlocks)
-      count(plan.originals, found.missing, tally)
-      plan
-    }
-  }
-
-  /**
-   * What this executor has itself, and is read in the order of plain Spark where it is: with holes in
-   * the merged data, which are not the same in every run, that order could not be kept. A few small
-   * blocks cost next to nothing.
-   */
-  private def isBetterInPlace(originals: FetchPlan.Blocks): Boolean = {
-    val own = SparkEnv.get.blockManager.blockManagerId
-    originals.forall(_._1 == own) &&
-    FetchPlan.countOf(originals) <= MostInPlace &&
-    originals.iterator.flatMap(_._2.iterator).map(_._2).sum <= ReadOrder.MostBytes
-  }
-
-  /** Originals of partitions whose layout is not known, by the reason why. */
-  private def count(
-      originals: FetchPlan.Blocks,
-      missing: Map[Int, Reason],
-      tally: ReadTally): Unit = if (missing.nonEmpty) {
-    val partitions =
-      originals.iterator.flatMap(_._2.iterator).flatMap(b => FetchPlan.partitionOf(b._1))
-    partitions.flatMap(missing.get).foreach(tally.fallback(_, 1))
-  }
-
-  private def resultOf(
-      generation: ShuffleGeneration,
-      context: TaskContext): Either[Reason, ShufflePlan] =
-    try {
-      // The first one looks the driver's endpoint up, which may fail at once.
-      val asked = results.of(generation, context.stageId(), context.stageAttemptNumber())
-      Await.result(asked, driver.answerTimeout) match {
-        case plan: ShufflePlan => Right(plan)
-        case none: NoPlan => Left(none.reason.getOrElse(Reason.DriverUnreachable))
+    private def planOf(): Either[Reason, ShufflePlan] =
+      try {
+        // The first question looks the driver's endpoint up, which may fail at once.
+        Await.result(plans.toRead(generation, task.stage), driver.answerTimeout) match {
+          case plan: ShufflePlan => Right(plan)
+          case none: NoPlan => Left(none.reason.getOrElse(Reason.DriverUnreachable))
+        }
+      } catch {
+        case _: TimeoutException => Left(Reason.DriverUnreachable)
+        // Spark's RPC reports a driver that cannot be reached by exceptions of many kinds; the
+        // originals can still be read. An interrupt is not among them: the task was killed.
+        case NonFatal(failure) =>
+          log.warn(s"The driver did not answer where $generation is", failure)
+          Left(Reason.DriverUnreachable)
       }
-    } catch {
-      case _: TimeoutException => Left(Reason.DriverUnreachable)
-      // Spark's RPC reports a driver that cannot be reached by exceptions of many kinds; the
-      // originals can be read all the same. An interrupt is not among them: the task was killed.
-      case NonFatal(failure) =>
-        log.warn(s"The driver did not tell what came of $generation", failure)
-        Left(Reason.DriverUnreachable)
+
+    private def layoutsOf(plan: ShufflePlan): Seq[LayoutAnswer] = {
+      val partitions = ReadSources.partitionsOf(originals.map(_._2))
+      val perPartition = blocks / math.max(1, partitions.size)
+      val sources = partitions.groupBy(id => plan.services(plan.groupOf(plan.newest, id)))
+      new LayoutReader(client, generation, task.range.maps).askOnce(sources)(_ => perPartition)
     }
+  }
 }
 
 private[fetch] object MergedReads {
@@ -190,6 +146,6 @@ private[fetch] object MergedReads {
   /** One for all: to look a logger up walks the stack. */
   private val log = LoggerFactory.getLogger(classOf[MergedReads])
 
-  /** Blocks that are read one by one rather than out of order: some tens of milliseconds. */
-  private val MostInPlace = 2048
+  /** Reading so many blocks one by one takes some tens of milliseconds. */
+  private val MaxLocalOriginals = 2048
 }

@@ -1,52 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
-import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.shuffle._
-import org.apache.spark.shuffle.lodestone.executor.rows.SqlRows
-import org.apache.spark.shuffle.lodestone.plan.ShuffleEligibility
+import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
+import org.apache.spark.shuffle.lodestone.plan.{LocalHandle, ShuffleEligibility, ShuffleGeneration}
 import org.apache.spark.shuffle.sort.SortShuffleManager
 
 /**
- * Reads originals alone, with Spark's own client. It fetches as Spark's `BlockStoreShuffleReader` does,
- * and makes records of the streams in our way.
+ * Reads originals alone, with Spark's own client. It fetches as Spark's `BlockStoreShuffleReader`
+ * does, and makes records of the streams in our way.
  *
  * @param mayBatch
- *   whether blocks of one map may be fetched as one: not where those who know how many records are in them
- *   know it of each block only
+ *   whether blocks of one map may be fetched as one. They may not if the number of records is known
+ *   of single blocks only
  */
 private[fetch] final class OriginalsReader[K, C](
     handle: BaseShuffleHandle[K, _, C],
-    range: ReadRange,
-    originals: FetchPlan.Blocks,
+    originals: ReadSources.BlocksByAddress,
     check: OriginalsCheck,
     mayBatch: Boolean,
-    context: TaskContext,
-    metrics: ShuffleReadMetricsReporter)
-    extends ShuffleReader[K, C] {
+    task: ReduceTask)
+    extends RecordReader[K, C](handle, task) {
 
   override def read(): Iterator[Product2[K, C]] = {
-    val env = SparkEnv.get
-    val records = new ShuffleRecords(handle, context, metrics)
     val client = env.blockManager.blockStoreClient
     val tracker = env.mapOutputTracker
-    val blocks =
-      BlockFetch(client, tracker, originals, inBatches, hasOriginals = true, context, metrics)
-    records.asked(records.of(blocks, check))
+    val streams =
+      RecordReader.fetch(client, tracker, originals, inBatches, hasOriginals = true, task)
+    asked(records(streams, check))
   }
 
-  /** What Spark asks for it. */
+  /** Spark's reader fetches in batches under the same conditions. */
   private def inBatches: Boolean =
     mayBatch && SortShuffleManager.canUseBatchFetch(
-      range.startPartition,
-      range.endPartition,
-      context) &&
-      ShuffleEligibility.concatenationObstacle(SparkEnv.get.conf, handle.dependency).isEmpty
+      task.range.startPartition,
+      task.range.endPartition,
+      task.context) &&
+      ShuffleEligibility.concatenationObstacle(env.conf, handle.dependency).isEmpty
 }
 
-private[fetch] object OriginalsReader {
+/** Reads shuffles that use no service. */
+private[lodestone] final class LocalReads(written: WrittenRecords, driver: DriverLink) {
 
-  /** Whether it takes less than Spark's own: of rows of exchanges, whose ends are told apart here. */
-  def gains(handle: BaseShuffleHandle[_, _, _]): Boolean =
-    SqlRows.areOf(handle.dependency.serializer)
+  /** None: nobody has counted the records, and Spark's own reader is as good. */
+  def reader[K, C](
+      handle: LocalHandle[K, _, C],
+      task: ReduceTask): Option[ShuffleReader[K, C]] =
+    if (!handle.isCounted) None
+    else {
+      val generation = ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
+      val originals = task.range.blocksOf(handle.shuffleId)
+      val tally = new ReadTally
+      val check = new OriginalsCheck(written.of(handle, task).begin(), originals, Some(tally))
+      // The shuffle is Spark's own: the report says only what was wrong.
+      task.reportTo(driver, generation, tally, always = false)
+      Some(new OriginalsReader(handle.inner, originals, check, mayBatch = true, task))
+    }
 }

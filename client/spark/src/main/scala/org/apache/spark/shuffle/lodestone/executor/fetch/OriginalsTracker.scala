@@ -9,24 +9,24 @@ import org.apache.spark.{MapOutputTracker, MapSizesByExecutorId, SparkConf}
 import org.apache.spark.storage.BlockManagerId
 
 /**
- * Tells Spark's fetch iterator what to read in the place of a chunk that failed. Everything else that a
- * tracker knows is asked of the executor's own.
+ * Answers Spark's fetch iterator which blocks to read instead of a chunk that failed. The
+ * executor's own tracker answers all other questions.
  */
 private[fetch] final class OriginalsTracker(
     conf: SparkConf,
     own: MapOutputTracker,
-    inPlaceOf: (Int, Int => Boolean) => FetchPlan.Blocks)
+    inPlaceOf: (Int, Int => Boolean) => ReadSources.BlocksByAddress)
     extends MapOutputTracker(conf) {
 
   override def getMapSizesForMergeResult(
       shuffleId: Int,
-      partitionId: Int): Iterator[(BlockManagerId, FetchPlan.BlockList)] =
+      partitionId: Int): Iterator[(BlockManagerId, ReadSources.BlockList)] =
     inPlaceOf(partitionId, _ => true).iterator
 
   override def getMapSizesForMergeResult(
       shuffleId: Int,
       partitionId: Int,
-      chunkBitmap: RoaringBitmap): Iterator[(BlockManagerId, FetchPlan.BlockList)] =
+      chunkBitmap: RoaringBitmap): Iterator[(BlockManagerId, ReadSources.BlockList)] =
     inPlaceOf(partitionId, chunkBitmap.contains).iterator
 
   override def getMapSizesByExecutorId(
@@ -34,7 +34,7 @@ private[fetch] final class OriginalsTracker(
       startMapIndex: Int,
       endMapIndex: Int,
       startPartition: Int,
-      endPartition: Int): Iterator[(BlockManagerId, FetchPlan.BlockList)] =
+      endPartition: Int): Iterator[(BlockManagerId, ReadSources.BlockList)] =
     own.getMapSizesByExecutorId(
       shuffleId,
       startMapIndex,
@@ -57,10 +57,7 @@ private[fetch] final class OriginalsTracker(
 
   override def getShufflePushMergerLocations(shuffleId: Int): Seq[BlockManagerId] = Nil
 
-  /**
-   * Abstract in Spark 4.3, unknown before, hence no `override`. None: an accepted chunk holds only
-   * attempts that Spark accepted.
-   */
+  /** Abstract in Spark 4.3, unknown before: no `override`. Chunks have accepted attempts only. */
   def getStaleMapIndexes(shuffleId: Int): mutable.Set[Int] = mutable.Set.empty
 
   override def unregisterShuffle(shuffleId: Int): Unit = ()

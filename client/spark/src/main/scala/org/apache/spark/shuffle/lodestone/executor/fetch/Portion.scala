@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
+import java.io.InputStream
 import java.util.{Arrays, Comparator}
 
 import scala.collection.mutable.ArrayBuffer
 
+import io.netty.buffer.{ByteBuf, ByteBufInputStream, Unpooled}
 import org.roaringbitmap.RoaringBitmap
 
+import org.apache.spark.network.buffer.NettyManagedBuffer
 import org.apache.spark.shuffle.lodestone.wire.LaidSegment
 
 /**
- * What Spark's fetch iterator gets in one piece, and takes for one chunk of a merged block: the segments
- * of one chunk or of several, of whatever partitions and services, in the order of plain Spark.
+ * What Spark's fetch iterator takes for one chunk of a merged block: the segments of one or several
+ * of our chunks, of any partitions and services, in the order of plain Spark.
  */
-private[fetch] final case class Portion(chunks: IndexedSeq[MergedChunk]) {
+private[fetch] final case class Portion(chunks: IndexedSeq[FetchChunk]) {
   val sizeBytes: Long = chunks.iterator.map(_.sizeBytes).sum
 
-  /** Records in it, where each of its map tasks counted them. */
+  /** The number of its records, if each of its map tasks has counted them. */
   def records: Option[Long] =
     if (segments.exists(_.records < 0)) None else Some(segments.foldLeft(0L)(_ + _.records))
 
-  /** Which maps are in it, if it is of one partition; else it is only as large as it has blocks. */
+  /** The map indexes of one partition; of several partitions, as many bits as there are blocks. */
   def bitmap: RoaringBitmap = {
     val bitmap = new RoaringBitmap
     if (chunks.forall(_.reduceId == chunks.head.reduceId)) {
@@ -35,30 +38,22 @@ private[fetch] final case class Portion(chunks: IndexedSeq[MergedChunk]) {
   private def segments: Iterator[LaidSegment] = chunks.iterator.flatMap(_.segments.iterator)
 }
 
-/** Bytes that stay together. */
+/** A range of bytes. */
 private[fetch] final case class Slice(offset: Int, length: Int)
 
 private[fetch] object Portion {
 
-  /** One segment, where it is, and its place in plain Spark's order. */
+  /** One segment, and where its bytes are. */
   private final class Laid(val segment: LaidSegment, val reduceId: Int, val slice: Slice)
 
-  /**
-   * Map after map, of each map partition after partition, of each of those what was pushed first: this
-   * is how an executor of plain Spark reads its own disk.
-   */
-  private val order: Comparator[Laid] = (one, other) => {
-    val byMap = Integer.compare(one.segment.mapIndex, other.segment.mapIndex)
-    if (byMap != 0) byMap
-    else {
-      val byPartition = Integer.compare(one.reduceId, other.reduceId)
-      if (byPartition != 0) byPartition
-      else Integer.compare(one.segment.sequence, other.segment.sequence)
-    }
-  }
+  /** As an executor of plain Spark reads its own disk: by map, partition and offset. */
+  private val order: Comparator[Laid] = Comparator
+    .comparingInt[Laid](_.segment.mapIndex)
+    .thenComparingInt(_.reduceId)
+    .thenComparingInt(_.segment.sequence)
 
-  /** In which order the bytes of these chunks are read, if they come one after another. */
-  def inOrder(chunks: IndexedSeq[MergedChunk]): Array[Slice] = {
+  /** Returns the order in which the bytes of these chunks are read. */
+  def inOrder(chunks: IndexedSeq[FetchChunk]): Array[Slice] = {
     val all = Array.newBuilder[Laid]
     var offset = 0
     for (chunk <- chunks; segment <- chunk.segments) {
@@ -82,4 +77,35 @@ private[fetch] object Portion {
     }
     slices.toArray
   }
+}
+
+/** The bytes of some chunks. The task itself puts them in order: network threads are few. */
+private[fetch] final class PortionBuffer(chunks: IndexedSeq[FetchChunk], bytes: ByteBuf)
+    extends NettyManagedBuffer(bytes) {
+  import PortionBuffer._
+
+  override def createInputStream(): InputStream = {
+    val slices = Portion.inOrder(chunks)
+    if (slices.length == 1) super.createInputStream()
+    else new ByteBufInputStream(inOrder(slices))
+  }
+
+  /** Returns a buffer that lives as long as this one, and needs no release. */
+  private def inOrder(slices: Array[Slice]): ByteBuf = {
+    val start = bytes.readerIndex()
+    if (bytes.readableBytes() / slices.length >= MinMeanBytes) {
+      val views = slices.map(slice => bytes.slice(start + slice.offset, slice.length))
+      Unpooled.wrappedBuffer(views.length, views: _*)
+    } else {
+      val copied = Unpooled.buffer(bytes.readableBytes())
+      slices.foreach(slice => copied.writeBytes(bytes, start + slice.offset, slice.length))
+      copied
+    }
+  }
+}
+
+private object PortionBuffer {
+
+  /** Smaller slices are copied: a view of each would take as much memory as its bytes. */
+  private val MinMeanBytes = 1024
 }

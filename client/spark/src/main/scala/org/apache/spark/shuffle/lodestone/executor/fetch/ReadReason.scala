@@ -5,7 +5,7 @@ import org.apache.spark.shuffle.lodestone.plan.Reason
 import org.apache.spark.shuffle.lodestone.transport.FailureClass
 import org.apache.spark.shuffle.lodestone.wire.{RefusedException, Status}
 
-/** Why merged data is not read. What is done about it is [[FailureClass]]'s. */
+/** The reason under which a failed read is counted. [[FailureClass]] decides what a task does. */
 private[fetch] object ReadReason {
 
   def of(failure: Throwable, otherwise: Reason): Reason = failure match {

@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.LongAdder
 
 import org.apache.spark.shuffle.lodestone.plan.{ReadCounts, Reason}
 
-/** What one reduce task reads, counted by network threads and by the task's own. */
+/** Counts what one reduce task reads, on network threads and on the task's own. */
 private[fetch] final class ReadTally {
   private val chunks = new LongAdder
   private val chunkBytes = new LongAdder
@@ -15,7 +15,7 @@ private[fetch] final class ReadTally {
   private val originals = new LongAdder
   private val fallbacks = new ConcurrentHashMap[Reason, LongAdder]()
 
-  /** @param isLocal whether it came from a service of this host */
+  /** @param isLocal whether the service is on this host */
   def chunk(sizeBytes: Long, blocks: Int, isLocal: Boolean): Unit = {
     chunks.increment()
     chunkBytes.add(sizeBytes)
@@ -23,10 +23,10 @@ private[fetch] final class ReadTally {
     mergedBlocks.add(blocks.toLong)
   }
 
-  /** Blocks that are read from where their map task wrote them. */
+  /** Counts blocks that are read from executors. */
   def originals(blocks: Int): Unit = originals.add(blocks.toLong)
 
-  /** Why blocks, which are counted as originals elsewhere, are not read merged. */
+  /** Counts the reason why blocks, which are counted as originals too, are not read merged. */
   def fallback(reason: Reason, blocks: Int): Unit =
     if (blocks > 0) fallbacks.computeIfAbsent(reason, _ => new LongAdder).add(blocks.toLong)
 

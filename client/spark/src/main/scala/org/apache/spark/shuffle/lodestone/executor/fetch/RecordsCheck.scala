@@ -5,53 +5,40 @@ import org.apache.spark.shuffle.FetchFailedException
 import org.apache.spark.shuffle.lodestone.plan.Reason
 import org.apache.spark.storage._
 
-/** With how many records each stream that a task reads is compared. */
+/** Compares each stream that a task reads with the number of records that were written. */
 private[fetch] trait RecordsCheck {
 
-  /**
-   * How many map tasks wrote into the stream; [[BlockRecords.NotTold]] where that is not known. It is asked
-   * once for each stream, when all of it has been read.
-   */
+  /** The number for a stream that was read to its end, or [[BlockRecords.NotCounted]]. */
   def written(id: BlockId): Long
 
-  /** It gave another number. */
+  /** For a stream that had another number. */
   def wrong(id: BlockId, read: Long, written: Long): Nothing
 
-  /** Its bytes are not those of records. */
+  /** For a stream whose bytes are no records. */
   def broken(id: BlockId, cause: Throwable): Nothing
 }
 
-/**
- * The check of originals.
- *
- * @param places
- *   where they are
- * @param tally
- *   counts originals whose number should be known and is not
- */
+/** The check of originals. `tally` counts those whose number should be known and is not. */
 private[fetch] final class OriginalsCheck(
     counted: BlockRecords,
-    places: FetchPlan.Blocks,
+    originals: ReadSources.BlocksByAddress,
     tally: Option[ReadTally])
     extends RecordsCheck {
 
   override def written(id: BlockId): Long = {
-    val told = counted.in(id)
-    if (told == BlockRecords.NotTold) {
+    val number = counted.in(id)
+    if (number == BlockRecords.NotCounted) {
       tally.foreach(_.fallback(Reason.RecordsUnchecked, OriginalsCheck.blocksIn(id)))
     }
-    told
+    number
   }
 
-  /**
-   * A map output that has not what its map task wrote: Spark has the map run again, as if the block
-   * could not be read. Constructing the exception marks the task.
-   */
+  /** Spark runs the map again, as if nobody could read the block. The exception marks the task. */
   override def wrong(id: BlockId, read: Long, written: Long): Nothing = {
     tally.foreach(_.fallback(Reason.OriginalMismatch, 1))
     val (shuffleId, mapId, reduceId) = OriginalsCheck.mapOf(id)
     val found = for {
-      (address, blocks) <- places.iterator
+      (address, blocks) <- originals.iterator
       (ShuffleBlockId(_, `mapId`, _), _, mapIndex) <- blocks.iterator
     } yield (address, mapIndex)
     val (address, mapIndex) = found.next()
@@ -64,7 +51,7 @@ private[fetch] final class OriginalsCheck(
       s"The original $id gave $read records where $written were written; its map is run again.")
   }
 
-  /** As on plain Spark: it may be an object that nobody can read. */
+  /** As in plain Spark: it may be an object that nobody can read. */
   override def broken(id: BlockId, cause: Throwable): Nothing = throw cause
 }
 
@@ -75,37 +62,11 @@ private[fetch] object OriginalsCheck {
     case _ => 1
   }
 
-  /** Of several partitions it is the first, as where Spark itself cannot read them. */
+  /** Of several partitions the first one, as Spark names them. */
   private def mapOf(id: BlockId): (Int, Long, Int) = id match {
     case ShuffleBlockId(shuffleId, mapId, reduceId) => (shuffleId, mapId, reduceId)
     case ShuffleBlockBatchId(shuffleId, mapId, startReduceId, _) =>
       (shuffleId, mapId, startReduceId)
     case other => throw new IllegalStateException(s"$other is not an original")
-  }
-}
-
-/** Of merged chunks, and of originals that are read in their place. */
-private[fetch] final class MergedCheck(
-    merged: Seq[MergedPartition],
-    originals: OriginalsCheck,
-    failure: MergedFailure)
-    extends RecordsCheck {
-  private val portions =
-    merged.map(partition => partition.reduceId -> partition.portions).toMap
-
-  override def written(id: BlockId): Long = id match {
-    case chunk: ShuffleBlockChunkId =>
-      portions(chunk.reduceId)(chunk.chunkId).records.getOrElse(BlockRecords.NotTold)
-    case _ => originals.written(id)
-  }
-
-  override def wrong(id: BlockId, read: Long, written: Long): Nothing = id match {
-    case chunk: ShuffleBlockChunkId => failure.miscounted(chunk.reduceId, read, written)
-    case _ => originals.wrong(id, read, written)
-  }
-
-  override def broken(id: BlockId, cause: Throwable): Nothing = id match {
-    case chunk: ShuffleBlockChunkId => failure.broken(chunk.reduceId, cause)
-    case _ => originals.broken(id, cause)
   }
 }

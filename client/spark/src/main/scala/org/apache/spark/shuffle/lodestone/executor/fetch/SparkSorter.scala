@@ -9,14 +9,14 @@ import org.apache.spark.util.collection.ExternalSorter
 
 /**
  * Spark's sorter. From 4.1 on its constructor has one more parameter (checksums that only map tasks
- * need), and one jar serves 4.0 as well: so the constructor is looked up instead of linked.
+ * need). One jar serves 4.0 too, so it looks the constructor up.
  */
 private[fetch] object SparkSorter {
   private val LinkedParameters = 5
 
   private val constructor = classOf[ExternalSorter[_, _, _]].getConstructors.head
 
-  /** What later releases added are arrays, empty by default. */
+  /** Later releases have added arrays, which are empty by default. */
   private val added: Seq[AnyRef] = constructor.getParameterTypes.toSeq
     .drop(LinkedParameters)
     .map(parameter => JavaArray.newInstance(parameter.getComponentType, 0))

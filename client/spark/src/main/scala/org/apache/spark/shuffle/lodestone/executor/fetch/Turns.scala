@@ -5,8 +5,8 @@ import scala.annotation.tailrec
 import scala.collection.mutable
 
 /**
- * Hands things over in the order of their numbers, whatever the order in which they come. Each number
- * must come without a later one being handed over first; one that comes again goes through at once.
+ * Hands things over in the order of their numbers, in whatever order they arrive. No number may
+ * depend on a later one. A number that arrives again is handed over at once.
  */
 private[fetch] final class Turns {
   import Turns.Turn
@@ -14,16 +14,15 @@ private[fetch] final class Turns {
   private val early = mutable.LongMap.empty[() => Unit]
   private var next = 0L
 
-  def turnOf(number: Int): Turn = take(number, _)
-
-  private def take(number: Int, handOver: () => Unit): Unit = synchronized {
-    if (number < next) {
-      handOver()
-    } else {
-      early(number.toLong) = handOver
-      goOn()
+  def turnOf(number: Int): Turn = handOver =>
+    synchronized {
+      if (number < next) {
+        handOver()
+      } else {
+        early(number.toLong) = handOver
+        goOn()
+      }
     }
-  }
 
   @tailrec
   private def goOn(): Unit = early.remove(next) match {
@@ -37,7 +36,7 @@ private[fetch] final class Turns {
 
 private[fetch] object Turns {
 
-  /** Runs what hands over, which is short, and takes no lock that is held by who comes here. */
+  /** Runs the function that hands over. It is short, and takes no lock that its callers hold. */
   type Turn = (() => Unit) => Unit
 
   val AtOnce: Turn = handOver => handOver()

@@ -8,18 +8,16 @@ import scala.concurrent.Future
 import scala.concurrent.duration.DurationLong
 import scala.util.{Failure, Success, Try}
 
-import org.apache.spark.TaskContext
-import org.apache.spark.shuffle.ShuffleReadMetricsReporter
-import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
+import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, StageAttempt}
 import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, GetCounts, OwnHandle}
 import org.apache.spark.shuffle.lodestone.plan.counts.CountLimits
 import org.apache.spark.shuffle.lodestone.transport.SameThread
 import org.apache.spark.storage.BlockId
 
 /**
- * How many records map tasks wrote, as the driver knows it. There is one for the executor. Of a small
- * shuffle it asks once for each stage attempt, and once more where a map was run again meanwhile. Of others
- * each task asks for what it reads. No answer fails a task.
+ * Asks the driver how many records map tasks wrote; one for the executor. For a small shuffle it
+ * asks once in each attempt of a stage, and again if a map has run again since. For others each
+ * task asks for what it reads. A missing answer fails no task.
  */
 private[lodestone] final class WrittenRecords(
     driver: DriverLink,
@@ -27,37 +25,32 @@ private[lodestone] final class WrittenRecords(
     clockNs: () => Long = () => System.nanoTime()) {
   import WrittenRecords._
 
-  /** The one that was idle longest comes first. */
-  private val answers = new LinkedHashMap[Key, Future[ToldRecords]](16, 0.75f, true)
+  /** The least recently used one comes first. */
+  private val answers = new LinkedHashMap[Key, Future[CountedRecords]](16, 0.75f, true)
 
-  /** When the driver last let a task wait for nothing. */
+  /** When a task last waited for the driver in vain. */
   @volatile private var silentSinceNs: Option[Long] = None
 
-  /** Of what the task reads. Nothing is asked before the first number is needed. */
-  private[fetch] def of(
-      handle: OwnHandle[_, _, _],
-      range: ReadRange,
-      context: TaskContext,
-      metrics: ShuffleReadMetricsReporter): Asked = {
+  /** Returns the numbers for what the task reads. It asks when the first number is needed. */
+  private[fetch] def of(handle: OwnHandle[_, _, _], task: ReduceTask): Asked = {
     val numPartitions = handle.dependency.partitioner.numPartitions
-    def own = if (isSilent) Nobody else ask(range.countsOf(handle.shuffleId))
+    def own = if (isSilent) Nobody else ask(task.range.countsOf(handle.shuffleId))
     if (!handle.isCounted) {
-      new Asked(metrics, Nobody, Nobody)
+      new Asked(task, Nobody, Nobody)
     } else if (CountLimits.isAskedWhole(handle.numMaps, numPartitions)) {
-      val key = Key(handle.shuffleId, context.stageId(), context.stageAttemptNumber())
-      new Asked(metrics, whole(key), own)
+      val key = Key(handle.shuffleId, task.stage)
+      new Asked(task, whole(key), own)
     } else {
-      new Asked(metrics, own, Nobody)
+      new Asked(task, own, Nobody)
     }
   }
 
-  /** Nothing of the shuffle is remembered. */
   def removed(shuffleId: Int): Unit = answers.synchronized {
     answers.keySet().removeIf(_.shuffleId == shuffleId)
     ()
   }
 
-  private def whole(key: Key): Future[ToldRecords] = answers.synchronized {
+  private def whole(key: Key): Future[CountedRecords] = answers.synchronized {
     Option(answers.get(key)).getOrElse {
       if (isSilent) {
         Nobody
@@ -65,16 +58,11 @@ private[lodestone] final class WrittenRecords(
         val asked = ask(GetCounts(key.shuffleId, 0, Int.MaxValue, 0, Int.MaxValue))
         answers.put(key, asked)
         asked.andThen {
-          case Failure(_) => forget(key)
+          case Failure(_) => answers.synchronized(answers.remove(key))
           case Success(_) => makeRoom()
         }(SameThread)
       }
     }
-  }
-
-  private def forget(key: Key): Unit = answers.synchronized {
-    answers.remove(key)
-    ()
   }
 
   private def makeRoom(): Unit = answers.synchronized {
@@ -87,11 +75,11 @@ private[lodestone] final class WrittenRecords(
     }
   }
 
-  private def bytesOf(answer: Future[ToldRecords]): Long =
+  private def bytesOf(answer: Future[CountedRecords]): Long =
     answer.value.flatMap(_.toOption).fold(0L)(_.bytes)
 
-  private def ask(asked: GetCounts): Future[ToldRecords] =
-    askAll(asked).map(new ToldRecords(_))(SameThread)
+  private def ask(asked: GetCounts): Future[CountedRecords] =
+    askAll(asked).map(new CountedRecords(_))(SameThread)
 
   /** The first question looks the driver's endpoint up, which may fail at once. */
   private def askAll(asked: GetCounts): Future[List[CountedMaps]] =
@@ -105,34 +93,33 @@ private[lodestone] final class WrittenRecords(
     silentSinceNs.exists(since => clockNs() - since < SilentNs)
 
   /**
-   * What one task asks for.
+   * The numbers for one task.
    *
    * @param again
-   *   what it asks where others had asked before it: a map may have been run again since
+   *   the question if another task's answer lacks a number: a map may have run again since
    */
   private[fetch] final class Asked(
-      metrics: ShuffleReadMetricsReporter,
-      ask: => Future[ToldRecords],
-      again: => Future[ToldRecords])
+      task: ReduceTask,
+      ask: => Future[CountedRecords],
+      again: => Future[CountedRecords])
       extends BlockRecords {
     private lazy val asked = ask
-    private lazy val told = FetchWait(metrics)(answer(asked))
-    private lazy val toldAgain = FetchWait(metrics)(answer(again))
+    private lazy val counted = task.waiting(answer(asked))
+    private lazy val countedAgain = task.waiting(answer(again))
 
-    /** The answer comes while the task fetches. */
+    /** Asks now: the answer comes while the task fetches. */
     def begin(): this.type = {
       asked
       this
     }
 
     override def in(id: BlockId): Long = {
-      val known = told.in(id)
-      if (known == BlockRecords.NotTold) toldAgain.in(id) else known
+      val known = counted.in(id)
+      if (known == BlockRecords.NotCounted) countedAgain.in(id) else known
     }
 
-    private def answer(awaited: Future[ToldRecords]): BlockRecords =
+    private def answer(awaited: Future[CountedRecords]): BlockRecords =
       if (awaited.isCompleted || !isSilent) {
-        // A future that is complete has its value: nobody waits.
         driver.awaitAnswer(awaited, "how many records maps wrote", waitMs.millis).getOrElse {
           silentSinceNs = Some(clockNs())
           BlockRecords.Unknown
@@ -145,16 +132,16 @@ private[lodestone] final class WrittenRecords(
 
 private[fetch] object WrittenRecords {
 
-  /** Of all answers: mostly each has some ten KB. */
+  /** For all answers: most of them have some ten KB. */
   private val MaxBytes = 16L << 20
 
   /** Stage attempts of small shuffles. */
   private val MaxEntries = 1024
 
-  /** No other task waits for a driver that did not answer one, for so long. */
+  /** If one task got no answer, no other one waits for so long. */
   private val SilentNs = TimeUnit.SECONDS.toNanos(30)
 
-  private val Nobody: Future[ToldRecords] = Future.successful(new ToldRecords(Nil))
+  private val Nobody: Future[CountedRecords] = Future.successful(new CountedRecords(Nil))
 
-  private final case class Key(shuffleId: Int, stageId: Int, stageAttempt: Int)
+  private final case class Key(shuffleId: Int, stage: StageAttempt)
 }

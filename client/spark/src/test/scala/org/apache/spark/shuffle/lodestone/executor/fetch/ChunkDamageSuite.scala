@@ -14,7 +14,7 @@ import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment, SegmentRun}
 class ChunkDamageSuite {
 
   private val blocks = Seq("first block", "second", "the third block").map(_.getBytes)
-  private val chunk = MergedChunk(
+  private val chunk = FetchChunk(
     ServiceLocation("127.0.0.1", 1, 7),
     0,
     Array(SegmentRun(4, 3)),
@@ -24,7 +24,7 @@ class ChunkDamageSuite {
 
   private def bytes: Array[Byte] = blocks.reduce(_ ++ _)
 
-  private def damage(chunk: MergedChunk, bytes: Array[Byte]): Option[DamagedChunkException] =
+  private def damage(chunk: FetchChunk, bytes: Array[Byte]): Option[DamagedChunkException] =
     ChunkFetcher.damage(chunk, Unpooled.wrappedBuffer(bytes))
 
   /** As a network brings them. */
@@ -66,10 +66,10 @@ class ChunkDamageSuite {
     assertTrue(damage(chunk, bytes :+ 0.toByte).isDefined)
   }
 
-  private def namedIn(chunk: MergedChunk, bytes: Array[Byte]): Option[Int] =
+  private def namedIn(chunk: FetchChunk, bytes: Array[Byte]): Option[Int] =
     damage(chunk, bytes).map(_.segment.mapIndex)
 
-  @Test def `the driver is told which segment is not as its layout says`(): Unit = {
+  @Test def `the driver gets the segment that differs from its layout`(): Unit = {
     val damaged = bytes
     damaged(blocks.head.length) = '!'
     assertEquals(Some(1), namedIn(chunk, damaged))

@@ -19,17 +19,17 @@ private[lodestone] final class DirectReadRDD(shuffle: ShuffleDependency[Int, Int
   override def compute(split: Partition, context: TaskContext): Iterator[(Int, Int)] = {
     val env = SparkEnv.get
     val read = dependencies.head.asInstanceOf[ShuffleDependency[Int, Int, Int]]
-    val blocks = env.mapOutputTracker
-      .getMapSizesByExecutorId(read.shuffleId, 0, Int.MaxValue, split.index, split.index + 1)
+    val range = ReadRange(0, Int.MaxValue, split.index, split.index + 1)
+    val task = ReduceTask(range, context, context.taskMetrics().createTempShuffleReadMetrics())
     val serializer = read.serializer.newInstance()
-    BlockFetch(
+    val streams = RecordReader.fetch(
       env.blockManager.blockStoreClient,
       env.mapOutputTracker,
-      blocks.toSeq,
+      range.blocksOf(read.shuffleId),
       inBatches = false,
       hasOriginals = true,
-      context,
-      context.taskMetrics().createTempShuffleReadMetrics()).flatMap { case (_, stream) =>
+      task)
+    streams.flatMap { case (_, stream) =>
       serializer.deserializeStream(stream).asKeyValueIterator.map { case (key, value) =>
         (key.asInstanceOf[Int], value.asInstanceOf[Int])
       }

@@ -8,8 +8,8 @@ import org.apache.spark.SparkConf
 import org.apache.spark.io.LZ4CompressionCodec
 
 /**
- * Once armed with the size of a row, the next stream begins with its first row twice: a map output of
- * SQL rows with more than its task knows of.
+ * Once armed with the size of a row, the next stream begins with its first row twice: a map output
+ * of SQL rows with more than its task knows of.
  */
 final class DoublingRowsCodec(conf: SparkConf) extends LZ4CompressionCodec(conf) {
   override def compressedOutputStream(stream: OutputStream): OutputStream = {

@@ -23,7 +23,7 @@ import org.apache.spark.shuffle.lodestone.wire.{Application, BlockSequence, Crc3
 import org.apache.spark.shuffle.lodestone.wire.{MapRange, Segment, ShuffleMode}
 import org.apache.spark.storage.{BlockManagerId, ShuffleBlockChunkId}
 
-/** Segments that cannot be read as one stream, each a chunk of its own, in numbers that no service takes. */
+/** Segments that are each a chunk of its own, in numbers that no service takes. */
 final class ManySegmentsSuite {
   @TempDir var directory: Path = _
 
@@ -33,7 +33,7 @@ final class ManySegmentsSuite {
   private val batches = 2
   private var daemon: DaemonProcess = _
   private var service: ServiceLocation = _
-  private var chunks: IndexedSeq[MergedChunk] = _
+  private var chunks: IndexedSeq[FetchChunk] = _
 
   private def await[T](answer: Future[T]): T = Await.result(answer, 60.seconds)
 
@@ -43,12 +43,9 @@ final class ManySegmentsSuite {
     await(client.registerShuffle(service, generation, 1, 1, ShuffleMode.Remote))
     val pushed = (0 until batches).map(pushBatch).reduce(_.and(_))
     await(client.commitMap(service, generation, 0, 100, pushed))
-    val told = await(client.layout(service, generation, MapRange.All, Array(0), batches * batch))
+    val layout = await(client.layout(service, generation, MapRange.All, Array(0), batches * batch))
     val cut = new ChunkCut(service, 0, ChunkCut.OneSegment)
-    for (run <- told.partitions.head.runs; i <- run.segments.indices) {
-      cut.add(run.first + i, run.segments(i))
-    }
-    chunks = cut.result()
+    chunks = cut.addFrom(layout.partitions.head)(_ => true).result()
     assertEquals(batches * batch, chunks.size)
   }
 
@@ -79,17 +76,16 @@ final class ManySegmentsSuite {
 
   /** Asks for all of these at once, as Spark's iterator does: what came, in its order. */
   private final class Task(
-      wanted: IndexedSeq[MergedChunk],
-      rescue: ChunkRescue = ChunkRescue.Never) {
+      wanted: IndexedSeq[FetchChunk],
+      rescue: Option[ChunkRescue] = None) {
     private val came = new ConcurrentLinkedQueue[Int]()
     private val failures = new ConcurrentLinkedQueue[Throwable]()
     private val over = new CountDownLatch(wanted.size)
     private val merged = ReadOrder(wanted, concatenable = false)
     private val tally = new ReadTally
-    private val substitutes = new Originals(merged, Nil, tally)
-    private val source = MergedSource(client, generation)
+    private val fallback = new Originals(ReadSources(merged, Nil), generation, null, tally)
     private val fetcher =
-      new ChunkFetcher(source, merged, null, substitutes, rescue, tally)
+      new ChunkFetcher(client, generation, merged, fallback, rescue, tally, own = null)
     private val listener = new BlockFetchingListener {
       override def onBlockFetchSuccess(id: String, data: ManagedBuffer): Unit = {
         val in = data.createInputStream()
@@ -133,12 +129,10 @@ final class ManySegmentsSuite {
   /** Finds at the daemon what was asked for elsewhere. */
   private final class Elsewhere extends ChunkRescue {
     val groups = new ConcurrentLinkedQueue[Int]()
-    override val insists: Boolean = true
-
     override def apply(
-        chunks: Seq[MergedChunk],
+        chunks: Seq[FetchChunk],
         cause: Throwable,
-        failedNs: Long): Future[Seq[Option[MergedChunk]]] = {
+        failedNs: Long): Future[Seq[Option[FetchChunk]]] = {
       groups.add(chunks.size)
       Future.successful(chunks.map(chunk => Some(chunk.copy(service = service))))
     }
@@ -147,7 +141,7 @@ final class ManySegmentsSuite {
   @Test def `chunks that fail together are sought together, and not one by one`(): Unit = {
     val gone = SilentDriver.goneService()
     val rescue = new Elsewhere
-    val task = new Task(chunks.map(_.copy(service = gone)), rescue)
+    val task = new Task(chunks.map(_.copy(service = gone)), Some(rescue))
     task.start()
     task.assertAllInOrder()
     val groups = rescue.groups.toArray.toSeq

@@ -12,7 +12,7 @@ import org.apache.spark.shuffle.lodestone.{LocalSpark, LodestoneShuffleManager}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.functions.expr
 
-/** SQL shuffles of which nothing is merged give plain Spark's rows, and are fetched as plain Spark does. */
+/** SQL shuffles without merged blocks give plain Spark's rows, and are fetched as there. */
 final class OriginalsReaderSuite {
 
   /** The answer, the blocks that were fetched for it, and the rows that came out of them. */

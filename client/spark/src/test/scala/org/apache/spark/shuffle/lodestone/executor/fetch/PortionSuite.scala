@@ -8,14 +8,14 @@ import org.junit.jupiter.api.Test
 import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire.LaidSegment
 
-/** Segments as they arrived at services, which a task reads as plain Spark would read their blocks. */
+/** Segments in the order of their arrival, which a task reads as plain Spark reads blocks. */
 final class PortionSuite {
   private val mib = 1 << 20
 
   /** Map, partition, sequence: the bytes of a segment say which one it is. */
   private type Name = (Int, Int, Int)
 
-  private def chunk(length: Int, names: Name*): MergedChunk = {
+  private def chunk(length: Int, names: Name*): FetchChunk = {
     val service = ServiceLocation("127.0.0.1", 1, 7)
     val cut = new ChunkCut(service, names.head._2, Long.MaxValue)
     names.zipWithIndex.foreach { case ((map, _, sequence), place) =>
@@ -58,11 +58,11 @@ final class PortionSuite {
     assertEquals(names.map(numberOf), read(10, names))
   }
 
-  private def segmentsOf(partition: Int, count: Int, length: Int): MergedChunk =
+  private def segmentsOf(partition: Int, count: Int, length: Int): FetchChunk =
     chunk(length, (0 until count).map(map => (map, partition, 0)): _*)
 
   @Test def `a small task gets all in one piece, a larger one its partitions`(): Unit = {
-    def pieces(chunks: MergedChunk*): Seq[Int] =
+    def pieces(chunks: FetchChunk*): Seq[Int] =
       ReadOrder(chunks, concatenable = true).map(_.portions.size)
     assertEquals(Nil, pieces())
     assertEquals(Seq(1), pieces(segmentsOf(0, 2, mib), segmentsOf(1, 2, mib)))

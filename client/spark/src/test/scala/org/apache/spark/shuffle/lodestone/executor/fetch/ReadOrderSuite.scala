@@ -19,8 +19,9 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.functions.expr
 
 /**
- * What depends on the order of the rows, though no order was asked for, is the same in every run, and as
- * plain Spark has it where one executor does all: the expectations of users' own tests are such.
+ * What depends on the order of the rows, though no order was asked for, is the same in every run,
+ * and as plain Spark has it where one executor does all: the expectations of users' own tests are
+ * such.
  */
 final class ReadOrderSuite {
   @TempDir var directory: Path = _
@@ -152,9 +153,9 @@ final class ReadOrderSuite {
       }
       Seq(pairs.groupByKey(8).mapValues(_.toSeq).collect().toSeq)
     }
-    val told = LodestoneReport.json()
+    val report = LodestoneReport.json()
     for (reason <- Seq(Reason.BlockTooLarge, Reason.LocalMapRead)) {
-      assertTrue(told.contains(s""""${reason.code}""""), s"${reason.code} is not in $told")
+      assertTrue(report.contains(s""""${reason.code}""""), s"${reason.code} is not in $report")
     }
   }
 }

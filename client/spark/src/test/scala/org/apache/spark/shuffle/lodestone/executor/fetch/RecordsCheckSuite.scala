@@ -9,14 +9,14 @@ import org.junit.jupiter.api.Test
 import org.apache.spark.FetchFailed
 import org.apache.spark.executor.TempShuffleReadMetrics
 import org.apache.spark.shuffle.{FetchFailedException, MetadataFetchFailedException}
-import org.apache.spark.shuffle.lodestone.plan.Reason
+import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Status}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId, ShuffleBlockId}
 
-/** Originals whose number of records a service was told, read because merged data is not. */
+/** Originals whose number of records a service has, read because merged data is not. */
 final class RecordsCheckSuite {
   private val executor = BlockManagerId("7", "host", 7000)
-  private val originals: FetchPlan.Blocks = Seq(executor -> (0 to 2).map { map =>
+  private val originals: ReadSources.BlocksByAddress = Seq(executor -> (0 to 2).map { map =>
     (ShuffleBlockId(1, 100L + map, 3), 10L, map)
   })
 
@@ -89,35 +89,37 @@ final class RecordsCheckSuite {
     new CheckedRecords(streams, _ => records, check, new TempShuffleReadMetrics).size
   }
 
-  /** Who has to know of wrong data. */
-  private final class Told(override val hasOther: Boolean) extends WrongData {
+  /** Records why it ends its task. */
+  private final class Recorded(override val hasOther: Boolean) extends Fallback {
     var reasons = Seq.empty[Reason]
-    override def end(reduceId: Int, why: Reason, what: String): Nothing = {
-      reasons :+= why
+    override def apply(reduceId: Int, maps: Int => Boolean): ReadSources.BlocksByAddress = Nil
+    override def chunkFailed(id: Int, at: ServiceLocation, why: Reason, cause: Throwable): Unit = ()
+    override def end(reduceId: Int, reason: Reason, what: String): Nothing = {
+      reasons :+= reason
       throw new MetadataFetchFailedException(1, reduceId, what)
     }
   }
 
-  private def thrownBy(id: BlockId, told: Told): Throwable = {
-    val ofMerged = new MergedCheck(Nil, check, new MergedFailure(told))
+  private def thrownBy(id: BlockId, recorded: Recorded): Throwable = {
+    val ofMerged = new ChunkCheck(Nil, check, recorded)
     // What Kryo and Java say of such bytes is no IOException.
     val failure = new IndexOutOfBoundsException("no class has this number")
     assertThrows(classOf[Exception], () => { readingBroken(id, failure, ofMerged); () })
   }
 
   @Test def `merged bytes that are no records have the originals read`(): Unit = {
-    val told = new Told(hasOther = true)
-    val thrown = thrownBy(ShuffleBlockChunkId(1, 0, 3, 0), told)
+    val recorded = new Recorded(hasOther = true)
+    val thrown = thrownBy(ShuffleBlockChunkId(1, 0, 3, 0), recorded)
     assertEquals(classOf[MetadataFetchFailedException], thrown.getClass)
-    assertEquals(Seq(Reason.ChunkBroken), told.reasons)
+    assertEquals(Seq(Reason.ChunkBroken), recorded.reasons)
   }
 
   @Test def `an object that nobody can read fails its task as on plain Spark`(): Unit =
     Seq[(BlockId, Boolean)](good -> true, ShuffleBlockChunkId(1, 0, 3, 0) -> false).foreach {
       case (id, hasOther) =>
-        val told = new Told(hasOther)
-        assertEquals(classOf[IndexOutOfBoundsException], thrownBy(id, told).getClass)
-        assertEquals(Nil, told.reasons)
+        val recorded = new Recorded(hasOther)
+        assertEquals(classOf[IndexOutOfBoundsException], thrownBy(id, recorded).getClass)
+        assertEquals(Nil, recorded.reasons)
     }
 
   @Test def `records come to those who do not ask whether there are any`(): Unit = {

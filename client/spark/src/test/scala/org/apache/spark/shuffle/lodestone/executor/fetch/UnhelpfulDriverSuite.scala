@@ -20,6 +20,7 @@ import org.apache.spark.shuffle.BaseShuffleHandle
 import org.apache.spark.shuffle.lodestone.LocalSpark
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
+import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, DriverMessage, GetCounts, GetReadPlan}
 import org.apache.spark.shuffle.lodestone.plan.{LocalHandle, PlanAnswer, Reason, TaskRead}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
@@ -49,7 +50,8 @@ final class UnhelpfulDriverSuite {
     }
   }
 
-  @Test def `a reducer that nobody told how many records there are says so and reads them`(): Unit =
+  @Test def `a reducer without record counts reads the records and counts them as unchecked`()
+      : Unit =
     withShuffle { (spark, handle) =>
       UnhelpfulDriverSuite.reports.clear()
       val tasks = spark.parallelize(0 until 4, 4)
@@ -78,31 +80,27 @@ private object UnhelpfulDriverSuite {
   /** In local mode tasks and tests have one JVM. */
   private val reports = new ConcurrentLinkedQueue[TaskRead]()
 
-  private def readLocally(handle: LocalHandle[Int, Int, Int], partition: Int): Seq[(Int, Int)] = {
+  private def task(partition: Int): ReduceTask = {
     val context = TaskContext.get()
+    val metrics = context.taskMetrics().createTempShuffleReadMetrics()
+    ReduceTask(ReadRange(0, Int.MaxValue, partition, partition + 1), context, metrics)
+  }
+
+  private def readLocally(handle: LocalHandle[Int, Int, Int], partition: Int): Seq[(Int, Int)] = {
     val driver = new Unfindable
     new LocalReads(new WrittenRecords(driver, waitMs = 1000), driver)
-      .reader[Int, Int](
-        handle,
-        ReadRange(0, Int.MaxValue, partition, partition + 1),
-        context,
-        context.taskMetrics().createTempShuffleReadMetrics())
+      .reader[Int, Int](handle, task(partition))
       .fold(Seq.empty[(Int, Int)])(_.read().map(pair => (pair._1, pair._2)).toVector)
   }
 
   private def read(handle: LocalHandle[Int, Int, Int], partition: Int): Seq[(Int, Int)] = {
     val conf = LodestoneConf(new SparkConf(false).set("spark.app.id", "app"))
     val client = ServiceClient(new SparkConf(false).set("spark.app.id", "app"), conf)
-    val context = TaskContext.get()
-    val range = ReadRange(0, Int.MaxValue, partition, partition + 1)
     val driver = new Unfindable
     try {
-      new MergedReads(conf, client, driver, new WrittenRecords(driver, waitMs = 1000))
-        .reader[Int, Int](
-          handle,
-          range,
-          context,
-          context.taskMetrics().createTempShuffleReadMetrics())
+      val written = new WrittenRecords(driver, waitMs = 1000)
+      new MergedReads(client, driver, new PlanCache(driver), written)
+        .reader[Int, Int](handle, task(partition))
         .fold(Seq.empty[(Int, Int)])(_.read().map(pair => (pair._1, pair._2)).toVector)
     } finally {
       client.close()

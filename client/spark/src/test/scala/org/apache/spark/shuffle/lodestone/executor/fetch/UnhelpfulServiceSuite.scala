@@ -19,7 +19,6 @@ import org.apache.spark.network.shuffle.BlockFetchingListener
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, SameThread, ServiceClient}
 import org.apache.spark.shuffle.lodestone.transport.ServiceHealth
 import org.apache.spark.shuffle.lodestone.wire.{Application, FetchSegments, Hello, HelloReply}
@@ -29,7 +28,8 @@ import org.apache.spark.storage.{BlockManagerId, ShuffleBlockChunkId, ShuffleBlo
 
 /**
  * What a reader costs itself and a service that takes its requests and does not answer them, as one
- * that is frozen does, or refuses them: counted in requests, since time on a busy machine says little.
+ * that is frozen does, or refuses them: counted in requests, since time on a busy machine says
+ * little.
  */
 final class UnhelpfulServiceSuite {
   private val generation = ShuffleGeneration(3, 0)
@@ -40,13 +40,12 @@ final class UnhelpfulServiceSuite {
   private val address = HostPort("127.0.0.1", server.getPort)
   private val service = ServiceLocation(address.host, address.port, 7)
   private val partitions = 20
-  private val allMaps = MapRange(0, Int.MaxValue)
 
   /** Beside the real time, for what is remembered of services. */
   @volatile private var laterNs = 0L
   private val health = new ServiceHealth(() => System.nanoTime() + laterNs)
   private val client = clientWith(timeoutMs = 1000)
-  private val patient = clientWith(timeoutMs = 500)
+  private val shortTimeoutClient = clientWith(timeoutMs = 500)
 
   private def clientWith(timeoutMs: Long): ServiceClient =
     new ServiceClient(Application("app", -1), timeoutMs, health)
@@ -69,14 +68,14 @@ final class UnhelpfulServiceSuite {
   }
 
   /** On a slow machine the first connection takes its time. */
-  @BeforeEach def connect(): Unit = Seq(client, patient).foreach { one =>
+  @BeforeEach def connect(): Unit = Seq(client, shortTimeoutClient).foreach { one =>
     val tries = Iterator.continually(Await.ready(one.hello(address), 20.seconds).value)
     assertTrue(tries.take(20).exists(_.exists(_.isSuccess)), "the service was not even greeted")
   }
 
   @AfterEach def close(): Unit = {
     client.close()
-    patient.close()
+    shortTimeoutClient.close()
     server.close()
     context.close()
   }
@@ -91,18 +90,18 @@ final class UnhelpfulServiceSuite {
   private final class Task(client: ServiceClient = client) {
     private val tally = new ReadTally
     private val failures = new LinkedBlockingQueue[String]()
-    private val originals: FetchPlan.Blocks = Seq(
+    private val originals: ReadSources.BlocksByAddress = Seq(
       BlockManagerId("a", "a", 1) ->
         (0 until partitions).map(reduceId => (ShuffleBlockId(3, 100, reduceId), 10L, 0)))
     private val merged = (0 until partitions).map { reduceId =>
       val segments = Array(LaidSegment(0, 100, 0, 10, -1, 0))
-      val chunk = MergedChunk(service, reduceId, Array(SegmentRun(0, 1)), segments)
-      MergedPartition(reduceId, IndexedSeq(Portion(IndexedSeq(chunk))))
+      val chunk = FetchChunk(service, reduceId, Array(SegmentRun(0, 1)), segments)
+      FetchPartition(reduceId, IndexedSeq(Portion(IndexedSeq(chunk))))
     }
-    private val substitutes = new Originals(merged, originals, tally)
-    private val source = MergedSource(client, generation)
+    private val sources = ReadSources(merged, Nil, replaced = originals)
+    private val fallback = new Originals(sources, generation, null, tally)
     private val fetcher =
-      new ChunkFetcher(source, merged, null, substitutes, ChunkRescue.Never, tally)
+      new ChunkFetcher(client, generation, merged, fallback, None, tally, own = null)
     private val tracker = new OriginalsTracker(new SparkConf(false), null, fetcher.inPlaceOf)
     private val listener = new BlockFetchingListener {
       override def onBlockFetchSuccess(id: String, data: ManagedBuffer): Unit =
@@ -150,28 +149,32 @@ final class UnhelpfulServiceSuite {
     assertAtMost(1, FetchSegments.typeId)
   }
 
+  /** Why there are no layouts, and of how many partitions. */
+  private def withoutLayout(): (Set[Reason], Int) = {
+    val reader = new LayoutReader(client, generation, MapRange.All)
+    val answers = reader.askOnce(Seq(service -> (0 until partitions)))(_ => 1)
+    val missing = for (one <- answers; reason <- one.layouts.left.toSeq; id <- one.reduceIds)
+      yield id -> reason
+    (missing.map(_._2).toSet, missing.map(_._1).distinct.size)
+  }
+
   @Test def `the layout is asked for once by a task, and not by the next`(): Unit = {
-    val plan = ShufflePlan(0, partitions, replicas = 1, Array(Array(service)))
-    val ask = () =>
-      new LayoutRequest(client).ask(generation, plan, allMaps, 0 until partitions, partitions)
-    val first = ask()
-    assertEquals(Set(Reason.FetchTimedOut), first.missing.values.toSet)
-    assertEquals(partitions, first.missing.size)
-    assertEquals(Set(Reason.FetchSuspect), ask().missing.values.toSet)
+    assertEquals((Set(Reason.FetchTimedOut), partitions), withoutLayout())
+    assertEquals((Set(Reason.FetchSuspect), partitions), withoutLayout())
     assertAtMost(1, SegmentLayout.typeId)
   }
 
   @Test def `a chunk that does not come from a service that lives is given up too`(): Unit = {
-    val task = new Task(patient)
+    val task = new Task(shortTimeoutClient)
     val over = new CountDownLatch(1)
-    def greet(): Unit = patient
+    def greet(): Unit = shortTimeoutClient
       .hello(address)
       .onComplete(_ => if (over.getCount > 0) RequestTimer.after(50)(greet()))(SameThread)
     greet()
     task.ask(0)
     assertEquals(Map("FETCH_TIMED_OUT" -> 1L), task.fallBack(1))
     over.countDown()
-    assertFalse(patient.isSuspect(service), "it answered others all the time")
+    assertFalse(shortTimeoutClient.isSuspect(service), "it answered others all the time")
     assertAtMost(1, FetchSegments.typeId)
     assertTrue(requests(Hello.typeId) > 4, "it showed no sign of life")
   }
@@ -189,10 +192,7 @@ final class UnhelpfulServiceSuite {
 
   @Test def `a service that has no memory for a layout is not waited for`(): Unit = {
     refusal = Some(Refused(Status.Overloaded, 7, "no memory"))
-    val plan = ShufflePlan(0, partitions, replicas = 1, Array(Array(service)))
-    val told =
-      new LayoutRequest(client).ask(generation, plan, allMaps, 0 until partitions, partitions)
-    assertEquals(Set(Reason.FetchOverloaded), told.missing.values.toSet)
+    assertEquals((Set(Reason.FetchOverloaded), partitions), withoutLayout())
     assertEquals(2, requests(SegmentLayout.typeId))
   }
 }

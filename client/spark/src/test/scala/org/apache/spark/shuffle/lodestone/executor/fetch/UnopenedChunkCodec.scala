@@ -10,8 +10,8 @@ import org.apache.spark.SparkConf
 import org.apache.spark.io.LZ4CompressionCodec
 
 /**
- * As a codec that reads the head of a stream when it is opened, as snappy does: once armed, the next
- * stream of a merged chunk cannot be opened. (Other streams are not of Netty's buffers.)
+ * As a codec that reads the head of a stream when it is opened, as snappy does: once armed, the
+ * next stream of a merged chunk cannot be opened. (Other streams are not of Netty's buffers.)
  */
 final class UnopenedChunkCodec(conf: SparkConf) extends LZ4CompressionCodec(conf) {
   override def compressedInputStream(stream: InputStream): InputStream = stream match {

@@ -23,13 +23,13 @@ import org.apache.spark.shuffle.lodestone.wire.{Application, Crc32c, Ledger, Map
 import org.apache.spark.shuffle.lodestone.wire.{ShuffleMode, Status}
 import org.apache.spark.storage.{BlockManagerId, ShuffleBlockChunkId, ShuffleBlockId}
 
-/** Spark's iterator, or the JVM for want of memory, throws while it is given a chunk that has arrived. */
+/** Spark's iterator, or a JVM without memory, throws when it gets a chunk that has arrived. */
 final class UntakenChunkSuite {
   @TempDir var directory: Path = _
 
   private val generation = ShuffleGeneration(3, 0)
   private val client = new ServiceClient(Application("app", -1), 20000)
-  private val original: FetchPlan.Blocks =
+  private val original: ReadSources.BlocksByAddress =
     Seq(BlockManagerId("a", "a", 1) -> Seq((ShuffleBlockId(3, 100, 0), 4L, 0)))
   private var daemon: DaemonProcess = _
   private var service: ServiceLocation = _
@@ -54,36 +54,36 @@ final class UntakenChunkSuite {
     daemon.stop()
   }
 
-  private def merged(inTurn: Boolean): Seq[MergedPartition] = {
-    val told = await(client.layout(service, generation, MapRange.All, Array(0), 1)).partitions
-    FetchPlan(original, Seq(service -> told.head)).merged.map(_.copy(inTurn = inTurn))
+  private def merged(inTurn: Boolean): Seq[FetchPartition] = {
+    val layouts = await(client.layout(service, generation, MapRange.All, Array(0), 1)).partitions
+    ReadSources(original, Seq(service -> layouts.head)).merged.map(_.copy(inTurn = inTurn))
   }
 
   @Test def `its task fails, and neither waits for ever nor reads the rows once more`(): Unit =
     for (inTurn <- Seq(false, true)) {
       val tally = new ReadTally
       val partitions = merged(inTurn)
-      val substitutes = new Originals(partitions, original, tally)
-      val source = MergedSource(client, generation)
+      val sources = ReadSources(partitions, Nil, replaced = original)
+      val fallback = new Originals(sources, generation, null, tally)
       val fetcher =
-        new ChunkFetcher(source, partitions, null, substitutes, ChunkRescue.Never, tally)
-      val told = new LinkedBlockingQueue[String]()
+        new ChunkFetcher(client, generation, partitions, fallback, None, tally, own = null)
+      val events = new LinkedBlockingQueue[String]()
       val listener = new BlockFetchingListener {
         override def onBlockFetchSuccess(id: String, data: ManagedBuffer): Unit = {
-          told.add("arrived")
+          events.add("arrived")
           throw new OutOfMemoryError("scripted: no memory for what arrives")
         }
-        override def onBlockFetchFailure(id: String, cause: Throwable): Unit = told.add("failed")
+        override def onBlockFetchFailure(id: String, cause: Throwable): Unit = events.add("failed")
       }
       val id = ShuffleBlockChunkId(3, 0, 0, 0).name
       val merger = BlockManagerId.SHUFFLE_MERGER_IDENTIFIER
       fetcher.fetchBlocks(service.host, service.port, merger, Array(id), listener, null)
-      assertEquals("arrived", told.poll(10, TimeUnit.SECONDS))
-      assertEquals("failed", told.poll(10, TimeUnit.SECONDS), "the task's iterator is not woken")
+      assertEquals("arrived", events.poll(10, TimeUnit.SECONDS))
+      assertEquals("failed", events.poll(10, TimeUnit.SECONDS), "the task's iterator is not woken")
       val tracker = new OriginalsTracker(new SparkConf(false), null, fetcher.inPlaceOf)
       assertThrows(
         classOf[SparkException],
         () => { tracker.getMapSizesForMergeResult(3, 0); () })
-      assertEquals(0, told.size, "the chunk was handed over once more")
+      assertEquals(0, events.size, "the chunk was handed over once more")
     }
 }

@@ -23,7 +23,7 @@ import org.apache.spark.storage.{ShuffleBlockBatchId, ShuffleBlockId}
 /** What an executor asks the driver of the records that maps wrote. */
 @TestInstance(Lifecycle.PER_CLASS)
 final class WrittenRecordsSuite {
-  import BlockRecords.NotTold
+  import BlockRecords.NotCounted
 
   private var spark: SparkContext = _
   private var nowNs = 0L
@@ -64,8 +64,10 @@ final class WrittenRecordsSuite {
   private def asking(
       records: WrittenRecords,
       handle: LocalHandle[Int, Int, Int],
-      range: ReadRange = everything): BlockRecords =
-    records.of(handle, range, TaskContext.empty(), new TempShuffleReadMetrics).begin()
+      range: ReadRange = everything): BlockRecords = {
+    val task = ReduceTask(range, TaskContext.empty(), new TempShuffleReadMetrics)
+    records.of(handle, task).begin()
+  }
 
   private def block(mapId: Long, reduceId: Int) = ShuffleBlockId(0, mapId, reduceId)
 
@@ -115,11 +117,11 @@ final class WrittenRecordsSuite {
         if (asked.startMapIndex == 0) answer(0 until 3, 5 until 7, next = 3)
         else answer(3 until 5, 5 until 7)))
     val large = shuffle(5, 100000)
-    val told = asking(written(driver), large, ReadRange(0, Int.MaxValue, 5, 7))
-    assertEquals(Seq(12L, 13L), Seq(5, 6).map(p => told.in(block(104, p))))
-    assertEquals(25L, told.in(ShuffleBlockBatchId(0, 100, 5, 7)))
-    assertEquals(Seq(NotTold, NotTold), Seq(4, 7).map(p => told.in(block(104, p))))
-    assertEquals(NotTold, told.in(ShuffleBlockBatchId(0, 100, 5, 8)))
+    val counted = asking(written(driver), large, ReadRange(0, Int.MaxValue, 5, 7))
+    assertEquals(Seq(12L, 13L), Seq(5, 6).map(p => counted.in(block(104, p))))
+    assertEquals(25L, counted.in(ShuffleBlockBatchId(0, 100, 5, 7)))
+    assertEquals(Seq(NotCounted, NotCounted), Seq(4, 7).map(p => counted.in(block(104, p))))
+    assertEquals(NotCounted, counted.in(ShuffleBlockBatchId(0, 100, 5, 8)))
     val parts = driver.asked.toArray(Array.empty[GetCounts]).toSeq
     val first = GetCounts(large.shuffleId, 0, Int.MaxValue, 5, 7)
     assertEquals(Seq(first, first.copy(startMapIndex = 3)), parts)
@@ -127,8 +129,8 @@ final class WrittenRecordsSuite {
 
   @Test def `what another attempt of the map wrote says nothing of this one`(): Unit = {
     val driver = new Driver(_ => Future.successful(answer(0 until 2, 0 until 4)))
-    val told = asking(written(driver), shuffle(2, 4))
-    assertEquals(Seq(7L, NotTold), Seq(101L, 102L).map(mapId => told.in(block(mapId, 0))))
+    val counted = asking(written(driver), shuffle(2, 4))
+    assertEquals(Seq(7L, NotCounted), Seq(101L, 102L).map(mapId => counted.in(block(mapId, 0))))
   }
 
   @Test def `a map that was run again after others had asked is asked for once more`(): Unit = {
@@ -140,9 +142,9 @@ final class WrittenRecordsSuite {
     val small = shuffle(2, 4)
     assertEquals(7L, asking(records, small).in(block(101, 0)))
     maps = 0 until 3
-    val told = asking(records, small, ReadRange(0, Int.MaxValue, 1, 2))
-    assertEquals(Seq(8L, 8L), Seq(101L, 102L).map(mapId => told.in(block(mapId, 1))))
-    (1 to 2).foreach(_ => assertEquals(NotTold, told.in(block(103, 1))))
+    val counted = asking(records, small, ReadRange(0, Int.MaxValue, 1, 2))
+    assertEquals(Seq(8L, 8L), Seq(101L, 102L).map(mapId => counted.in(block(mapId, 1))))
+    (1 to 2).foreach(_ => assertEquals(NotCounted, counted.in(block(103, 1))))
     val again = GetCounts(small.shuffleId, 0, Int.MaxValue, 1, 2)
     val whole = GetCounts(small.shuffleId, 0, Int.MaxValue, 0, Int.MaxValue)
     assertEquals(Seq(whole, again), driver.asked.toArray.toSeq)
@@ -151,12 +153,12 @@ final class WrittenRecordsSuite {
   @Test def `nobody asks for what nobody counts or keeps`(): Unit = {
     val driver = new Driver(_ => Future.successful(answer(0 until 2, 0 until 4)))
     val records = written(driver)
-    assertEquals(NotTold, asking(records, shuffle(1 << 20, 1000)).in(block(100, 0)))
+    assertEquals(NotCounted, asking(records, shuffle(1 << 20, 1000)).in(block(100, 0)))
     val rows = spark.parallelize(0 until 2, 2).map(x => (x, x))
     val combined = rows.reduceByKey(_ + _, 4).dependencies.head
       .asInstanceOf[ShuffleDependency[Int, Int, Int]]
     val handle = new LocalHandle(new BaseShuffleHandle(combined.shuffleId, combined), 2)
-    assertEquals(NotTold, asking(records, handle).in(block(100, 0)))
+    assertEquals(NotCounted, asking(records, handle).in(block(100, 0)))
     assertEquals(0, driver.asked.size)
   }
 
@@ -165,9 +167,9 @@ final class WrittenRecordsSuite {
       val late = Promise[CountedMaps]()
       val driver = new Driver(_ => late.future)
       val records = written(driver, waitMs = 100)
-      assertEquals(NotTold, asking(records, handle).in(block(100, 0)))
+      assertEquals(NotCounted, asking(records, handle).in(block(100, 0)))
       assertEquals(1, driver.asked.size)
-      (1 to 3).foreach(_ => assertEquals(NotTold, asking(records, handle).in(block(100, 0))))
+      (1 to 3).foreach(_ => assertEquals(NotCounted, asking(records, handle).in(block(100, 0))))
       assertEquals(1, driver.asked.size)
       nowNs += SECONDS.toNanos(31)
       late.success(answer(0 until 2, 0 until 4))
@@ -188,7 +190,7 @@ final class WrittenRecordsSuite {
     val records = written(driver)
     val small = shuffle(2, 4)
     (1 to 2).foreach { _ =>
-      assertEquals(NotTold, asking(records, small).in(block(100, 0)))
+      assertEquals(NotCounted, asking(records, small).in(block(100, 0)))
       nowNs += SECONDS.toNanos(31)
     }
     assertEquals(7L, asking(records, small).in(block(100, 0)))

@@ -5,39 +5,43 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import org.apache.spark.{BarrierTaskContext, SparkException, TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.MetadataFetchFailedException
-import org.apache.spark.shuffle.lodestone.executor.fetch.{FetchPlan, Substitutes, WrongData}
+import org.apache.spark.shuffle.lodestone.executor.fetch.{Fallback, ReadSources}
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
 import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, MissingBlock, OutputsLost, Reason}
 import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
 import org.apache.spark.shuffle.lodestone.transport.DamagedChunkException
 
 /**
- * Services of which a task found out that they have not, or not any more, what was pushed to them.
- * `missing`: a block that they do not show, though they answer; `damaged`: what came with other bytes.
+ * Services that do not have what was pushed to them, as a task found.
+ *
+ * @param missing
+ *   a block that they do not show, though they answer
+ * @param damaged
+ *   a segment that came with other bytes
  */
 private[remote] final case class LostAt(
     services: Seq[ServiceLocation],
-    why: Reason,
+    reason: Reason,
     missing: Option[MissingBlock] = None,
     damaged: Option[DamagedSegment] = None)
 
 /**
- * The end of a reduce task that cannot read its map outputs. First the driver is told. If it finds that
- * they are lost it makes Spark forget them, and then the task fails, which makes Spark run their maps
- * again; the other way round it would run the reduce task alone, to fail again. If it finds that they are
- * there this executor is in trouble, and the task is run again by itself. That must not count as a failure
- * of the task: Spark may well give it to the same executor again, and ends the job after a few failures. So
- * the driver has Spark kill the attempt: who reads the rows may wrap what is thrown here, as those do who
- * save files, and a wrapped exception counts unless the task was killed.
+ * The end of a reduce task that cannot read its map outputs. First the task asks the driver. If the
+ * outputs are lost, the driver makes Spark forget them, and then the task fails, so that Spark runs
+ * the maps again. In the other order Spark would run the reduce task alone, to fail again. If the
+ * outputs are there, this executor is in trouble, and only the task runs again. That must not count
+ * as a failure of the task: Spark may give it to the same executor again, and ends the job after a
+ * few failures. So the driver has Spark kill the attempt. The code that reads the rows may wrap
+ * what is thrown here, as writers of files do, and a wrapped exception counts unless the task was
+ * killed.
  */
 private[remote] final class OutputLoss(
     shuffleId: Int,
-    epoch: Int,
+    generation: Int,
     driver: DriverLink,
     executorId: String,
     context: TaskContext)
-    extends Substitutes
-    with WrongData {
+    extends Fallback {
   import OutputLoss._
 
   /** Which service failed the last chunk of a partition. */
@@ -50,13 +54,24 @@ private[remote] final class OutputLoss(
       reduceId,
       lost,
       s"Executor $executorId cannot read map outputs for partition $reduceId$where " +
-        s"(${lost.why.code})")
+        s"(${lost.reason.code})")
   }
 
   private def fail(reduceId: Int, lost: LostAt, what: String): Nothing = {
-    // One that was killed has not looked for long enough to have all maps run again.
+    // A killed task has not searched for long enough to have all maps run again.
     context.killTaskIfInterrupted()
-    tell(reduceId, lost) match {
+    val report = OutputsLost(
+      shuffleId,
+      generation,
+      lost.services,
+      lost.reason.code,
+      executorId,
+      context.taskAttemptId(),
+      reduceId,
+      lost.missing,
+      lost.damaged,
+      context.isInstanceOf[BarrierTaskContext])
+    driver.awaitAnswer(driver.lost(report), s"shuffle $shuffleId has lost outputs") match {
       // Constructing it marks the task.
       case Some(true) =>
         throw new MetadataFetchFailedException(
@@ -66,14 +81,14 @@ private[remote] final class OutputLoss(
       case Some(false) =>
         awaitKill()
         throw new TaskKilledException(
-          s"$what. As far as the driver can tell they are there: executor $executorId seems to " +
-            "be in trouble, and the task is run again.")
+          s"$what. As far as the driver knows they are there: executor $executorId seems to be " +
+            "in trouble, and the task is run again.")
       case None =>
         throw new SparkException(s"$what, and the driver did not say whether they are lost.")
     }
   }
 
-  /** For a while: the driver may have gone meanwhile. Spark has no event for it. */
+  /** Waits for a limited time, since the driver may be gone. Spark has no event for a kill. */
   private def awaitKill(): Unit = {
     val endNs = System.nanoTime() + LongestKillNs
     while (System.nanoTime() < endNs) {
@@ -84,8 +99,8 @@ private[remote] final class OutputLoss(
 
   override val hasOther: Boolean = false
 
-  override def end(reduceId: Int, why: Reason, what: String): Nothing =
-    fail(reduceId, LostAt(NoService, why), what)
+  override def end(reduceId: Int, reason: Reason, what: String): Nothing =
+    fail(reduceId, LostAt(Nil, reason), what)
 
   override def chunkFailed(
       reduceId: Int,
@@ -101,33 +116,16 @@ private[remote] final class OutputLoss(
   }
 
   /**
-   * There is nothing to read in its place. Where no chunk failed, one came whole, and Spark could not open
-   * it: with some codecs it reads the first bytes there and then.
+   * There is nothing to read instead. If no chunk failed, one came whole, and Spark could not open
+   * it: with some codecs it reads the first bytes at once.
    */
-  override def apply(reduceId: Int, maps: Int => Boolean): FetchPlan.Blocks =
+  override def apply(reduceId: Int, maps: Int => Boolean): ReadSources.BlocksByAddress =
     fail(
       reduceId,
-      Option(failed.get(reduceId)).getOrElse(LostAt(NoService, Reason.ChunkBroken)))
-
-  private def tell(reduceId: Int, lost: LostAt): Option[Boolean] = {
-    val message =
-      OutputsLost(
-        shuffleId,
-        epoch,
-        lost.services,
-        lost.why.code,
-        executorId,
-        context.taskAttemptId(),
-        reduceId,
-        lost.missing,
-        lost.damaged,
-        context.isInstanceOf[BarrierTaskContext])
-    driver.awaitAnswer(driver.lost(message), s"shuffle $shuffleId has lost outputs")
-  }
+      Option(failed.get(reduceId)).getOrElse(LostAt(Nil, Reason.ChunkBroken)))
 }
 
 private[remote] object OutputLoss {
-  private val NoService: Seq[ServiceLocation] = Nil
 
   /** Until the driver's kill arrives, which is a message to this executor. */
   private val LongestKillNs = TimeUnit.SECONDS.toNanos(5)

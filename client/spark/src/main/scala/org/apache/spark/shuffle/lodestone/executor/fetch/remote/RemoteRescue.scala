@@ -6,41 +6,40 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import scala.collection.mutable
 import scala.concurrent.Future
 
-import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, ChunkRescue, MergedChunk}
+import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, ChunkRescue, FetchChunk}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{FailureClass, RetryPolicy, RequestTimer}
 import org.apache.spark.shuffle.lodestone.transport.{SameThread, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, MapRange, PartitionLayout}
 
 /**
- * A chunk that cannot be had from one service is read from another one that has the same segments; if
+ * Reads a chunk that one service does not send from another one that has the same segments. If
  * there is none, the first one is asked again for a while.
  */
 private[remote] final class RemoteRescue(
     client: ServiceClient,
     generation: ShuffleGeneration,
     plan: ShufflePlan,
-    patience: RetryPolicy)
+    retryPolicy: RetryPolicy)
     extends ChunkRescue {
   import RemoteRescue._
 
-  override val insists: Boolean = true
-
-  /** When a copy of a chunk came damaged for the first time. */
-  private val damagedNs = new ConcurrentHashMap[Copy, java.lang.Long]()
+  /** When a replica of a chunk came damaged for the first time. */
+  private val damagedNs = new ConcurrentHashMap[Replica, java.lang.Long]()
 
   override def apply(
-      chunks: Seq[MergedChunk],
+      chunks: Seq[FetchChunk],
       cause: Throwable,
-      failedNs: Long): Future[Seq[Option[MergedChunk]]] = {
-    if (isDamage(cause)) {
-      chunks.foreach(chunk => damagedNs.putIfAbsent(copyOf(chunk), System.nanoTime()))
+      failedNs: Long): Future[Seq[Option[FetchChunk]]] = {
+    val isDamage = FailureClass.of(cause) == FailureClass.Corrupt
+    if (isDamage) {
+      chunks.foreach(chunk => damagedNs.putIfAbsent(replicaOf(chunk), System.nanoTime()))
     }
-    if (patience.hasTime(failedNs)) {
-      copiesOf(chunks).flatMap { copies =>
-        val isAgain = mayPass(chunks.head.service, cause, failedNs)
-        val found = copies.zip(chunks).map { case (copy, chunk) =>
-          copy.orElse(Some(chunk).filter(_ => isAgain && !isDamagedForGood(chunk)))
+    if (retryPolicy.hasTime(failedNs)) {
+      replicasOf(chunks).flatMap { replicas =>
+        val isAgain = isDamage || retryPolicy.mayRetry(chunks.head.service, cause, failedNs)
+        val found = chunks.map { chunk =>
+          replicas.get(chunk).orElse(Some(chunk).filter(_ => isAgain && !isDamagedForGood(chunk)))
         }
         if (found.flatten.exists(next => chunks.contains(next) || cameDamaged(next))) {
           RequestTimer.pause(PauseMs).map(_ => found)(SameThread)
@@ -53,49 +52,39 @@ private[remote] final class RemoteRescue(
     }
   }
 
-  private def cameDamaged(chunk: MergedChunk): Boolean = damagedNs.containsKey(copyOf(chunk))
+  private def cameDamaged(chunk: FetchChunk): Boolean = damagedNs.containsKey(replicaOf(chunk))
 
-  /** What was damaged on the way is whole the next time; what is damaged where it lies is not. */
-  private def isDamagedForGood(chunk: MergedChunk): Boolean =
-    Option(damagedNs.get(copyOf(chunk))).exists(firstNs => System.nanoTime() - firstNs >= DamageNs)
+  /** What was damaged on its way is whole the next time; what is damaged on a disk is not. */
+  private def isDamagedForGood(chunk: FetchChunk): Boolean =
+    Option(damagedNs.get(replicaOf(chunk)))
+      .exists(firstNs => System.nanoTime() - firstNs >= DamageNs)
 
-  private def copyOf(chunk: MergedChunk): Copy = {
-    // Copies may have their segments in another order.
-    val (mapIndex, sequence) = chunk.segments.map(one => (one.mapIndex, one.sequence)).min
-    Copy(chunk.service, chunk.reduceId, mapIndex, sequence)
-  }
+  /** Replicas may have their segments in another order. */
+  private def replicaOf(chunk: FetchChunk): Replica =
+    (chunk.service, chunk.reduceId, chunk.segments.map(one => (one.mapIndex, one.sequence)).min)
 
-  private def isDamage(cause: Throwable): Boolean =
-    FailureClass.of(cause) == FailureClass.Corrupt
-
-  private def mayPass(service: ServiceLocation, cause: Throwable, failedNs: Long): Boolean =
-    isDamage(cause) || patience.mayRetry(service, cause, failedNs)
-
-  /** Those that may have copies at the same services are looked for together. */
-  private def copiesOf(chunks: Seq[MergedChunk]): Future[Seq[Option[MergedChunk]]] = {
+  /** Chunks that may have replicas at the same services are looked for together. */
+  private def replicasOf(chunks: Seq[FetchChunk]): Future[Map[FetchChunk, FetchChunk]] = {
     implicit val sameThread: SameThread.type = SameThread
     val failed = chunks.head.service
-    val byHolders = chunks.distinct.groupBy(chunk => others(chunk.reduceId, failed))
-    val found = byHolders.toSeq.map { case (holders, some) => copiesAt(some, holders) }
-    Future.sequence(found).map { all =>
-      val copies = all.flatten.toMap
-      chunks.map(copies.get)
-    }
+    val byServices = chunks.distinct.groupBy(chunk => others(chunk.reduceId, failed))
+    val found = byServices.toSeq.map { case (services, some) => replicasAt(some, services) }
+    Future.sequence(found).map(_.flatten.toMap)
   }
 
   /** One service after another, until each chunk is found: all of it at one of them. */
-  private def copiesAt(
-      chunks: Seq[MergedChunk],
-      services: List[ServiceLocation]): Future[Map[MergedChunk, MergedChunk]] = services match {
+  private def replicasAt(
+      chunks: Seq[FetchChunk],
+      services: List[ServiceLocation]): Future[Map[FetchChunk, FetchChunk]] = services match {
     case service :: rest if chunks.nonEmpty =>
       val segments = chunks.map(_.segments.length).sum
       val reduceIds = chunks.map(_.reduceId).distinct.toArray
       client
         .layout(service, generation, mapsOf(chunks), reduceIds, segments)
         .map(reply => sameSegments(service, reply.partitions.toSeq, chunks))(SameThread)
-        .recover { case _ => Map.empty[MergedChunk, MergedChunk] }(SameThread)
+        .recover { case _ => Map.empty[FetchChunk, FetchChunk] }(SameThread)
         .flatMap { found =>
-          copiesAt(chunks.filterNot(found.contains), rest).map(found ++ _)(SameThread)
+          replicasAt(chunks.filterNot(found.contains), rest).map(found ++ _)(SameThread)
         }(SameThread)
     case _ => Future.successful(Map.empty)
   }
@@ -104,31 +93,20 @@ private[remote] final class RemoteRescue(
   private def sameSegments(
       service: ServiceLocation,
       layouts: Seq[PartitionLayout],
-      chunks: Seq[MergedChunk]): Map[MergedChunk, MergedChunk] =
+      chunks: Seq[FetchChunk]): Map[FetchChunk, FetchChunk] =
     layouts.flatMap { layout =>
-      val places = mutable.HashMap.empty[LaidSegment, Int]
+      val slots = mutable.HashMap.empty[LaidSegment, Int]
       for (run <- layout.runs; i <- run.segments.indices) {
-        places.getOrElseUpdate(run.segments(i), run.first + i)
+        slots.getOrElseUpdate(run.segments(i), run.first + i)
       }
       for {
-        chunk <- chunks if chunk.reduceId == layout.reduceId
-        copy <- copyAt(service, chunk, places) if !isDamagedForGood(copy)
-      } yield chunk -> copy
+        chunk <- chunks
+        if chunk.reduceId == layout.reduceId && chunk.segments.forall(slots.contains)
+        cut = new ChunkCut(service, chunk.reduceId, Long.MaxValue)
+        _ = chunk.segments.sortBy(slots).foreach(segment => cut.add(slots(segment), segment))
+        replica <- cut.result() if !isDamagedForGood(replica)
+      } yield chunk -> replica
     }.toMap
-
-  private def copyAt(
-      service: ServiceLocation,
-      chunk: MergedChunk,
-      places: collection.Map[LaidSegment, Int]): Option[MergedChunk] = {
-    val found = chunk.segments.flatMap(segment => places.get(segment).map(_ -> segment))
-    if (found.length == chunk.segments.length) {
-      val cut = new ChunkCut(service, chunk.reduceId, Long.MaxValue)
-      found.sortBy(_._1).foreach { case (place, segment) => cut.add(place, segment) }
-      cut.result().headOption
-    } else {
-      None
-    }
-  }
 
   private def others(reduceId: Int, failed: ServiceLocation): List[ServiceLocation] =
     plan
@@ -136,7 +114,7 @@ private[remote] final class RemoteRescue(
       .filterNot(service => service == failed || client.isSuspect(service))
       .toList
 
-  private def mapsOf(chunks: Seq[MergedChunk]): MapRange = {
+  private def mapsOf(chunks: Seq[FetchChunk]): MapRange = {
     val indexes = chunks.flatMap(_.segments.iterator.map(_.mapIndex))
     MapRange(indexes.min, indexes.max + 1)
   }
@@ -145,12 +123,9 @@ private[remote] final class RemoteRescue(
 private[remote] object RemoteRescue {
   private val PauseMs = 500L
 
-  /** Some looks, where these are quick. */
+  /** Time for several requests, if these are quick. */
   private val DamageNs = TimeUnit.SECONDS.toNanos(2)
 
-  private final case class Copy(
-      service: ServiceLocation,
-      reduceId: Int,
-      mapIndex: Int,
-      sequence: Int)
+  /** Where a chunk is, and the first name of its segments. */
+  private type Replica = (ServiceLocation, Int, (Int, Int))
 }

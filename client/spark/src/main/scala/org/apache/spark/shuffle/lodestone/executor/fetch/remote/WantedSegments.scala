@@ -1,173 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch.remote
 
-import scala.collection.mutable
-
-import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, FetchPlan, MergedChunk}
+import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, FetchChunk, ReadSources}
+import org.apache.spark.shuffle.lodestone.executor.fetch.WantedBlocks
 import org.apache.spark.shuffle.lodestone.plan.{RemoteOutput, ServiceLocation, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.OwnHost
-import org.apache.spark.shuffle.lodestone.wire.{SeenSegments, LaidSegment, PartitionLayout}
-import org.apache.spark.storage.ShuffleBlockId
+import org.apache.spark.shuffle.lodestone.wire.{SeenSegments, PartitionLayout}
 
-/** Blocks of one partition that a task reads, by map index the attempt that Spark accepted. */
-private[remote] final class WantedBlocks {
-  private val attempts = mutable.LongMap.empty[Long]
-
-  /** By map index, which of the outputs it is of; only where it is not the first one. */
-  private val outputs = mutable.LongMap.empty[Int]
-
-  def add(mapIndex: Int, mapId: Long, output: Int): Unit = {
-    attempts.put(mapIndex.toLong, mapId)
-    if (output != 0) outputs.put(mapIndex.toLong, output)
-  }
-
-  /** All of both. */
-  def and(other: WantedBlocks): WantedBlocks = {
-    val both = new WantedBlocks
-    both.attempts ++= attempts
-    both.attempts ++= other.attempts
-    both.outputs ++= outputs
-    both.outputs ++= other.outputs
-    both
-  }
-
-  /** Segments of one output are at the same services; those of [[WantedBlocks.Mixed]] one by one. */
-  def outputOf(segment: LaidSegment): Int =
-    if (outputs.isEmpty) 0 else outputs.getOrElse(segment.mapIndex.toLong, 0)
-
-  def size: Int = attempts.size
-
-  def isFrom(segment: LaidSegment): Boolean =
-    attempts.getOrElse(segment.mapIndex.toLong, WantedBlocks.NoAttempt) == segment.mapId
-
-  def mapIndexes: Iterator[Int] = attempts.keysIterator.map(_.toInt)
-
-  def attemptOf(mapIndex: Int): Long = attempts(mapIndex.toLong)
-}
-
-private[remote] object WantedBlocks {
-
-  /** Spark counts attempts from 0. */
-  private val NoAttempt = -1L
-
-  /** What was pushed by several versions of the plan: its segments have not all the same copies. */
-  val Mixed: Int = -1
-}
-
-/** Which service is asked for which blocks of which partitions. */
+/** Decides which service is asked for the blocks of which partitions and outputs. */
 private[remote] final class WantedSegments(
-    outputs: Seq[(RemoteOutput, FetchPlan.BlockList)],
+    outputs: Seq[(RemoteOutput, ReadSources.BlockList)],
     plan: ShufflePlan) {
 
-  private val ofOutputs = outputs.zipWithIndex.map { case ((output, list), i) =>
-    output -> wantedOf(list, kindOf(output, i))
+  /** All that the task reads, by partition. */
+  val blocks: collection.Map[Int, WantedBlocks] = WantedBlocks(outputs.map(_._2))
+
+  if (blocks.valuesIterator.map(_.size).sum != outputs.map(_._2.size).sum) {
+    throw new IllegalStateException("a map output has something that is no block of a shuffle")
   }
 
-  /** All that the task reads, by partition. */
-  val blocks: Map[Int, WantedBlocks] =
-    ofOutputs.map(_._2).reduce((some, more) => more.foldLeft(some)(adding))
+  private val partitions = outputs.map { case (_, list) => ReadSources.partitionsOf(Seq(list)) }
 
   /**
-   * Of each group one service that has all of it. None of those that cannot be asked; where no other is
-   * left, the partition for which that is so.
+   * Returns for each group of partitions one service that has all of it, and by partition the
+   * numbers of the outputs for which it is asked. Left: a partition for which only unreachable
+   * services are left.
    */
-  def sources(
-      unreachable: Set[ServiceLocation])
-      : Either[Int, Map[ServiceLocation, Map[Int, WantedBlocks]]] = {
-    var found = Map.empty[ServiceLocation, Map[Int, WantedBlocks]]
+  def sources(unreachable: Set[ServiceLocation])
+      : Either[Int, Map[ServiceLocation, Map[Int, Set[Int]]]] = {
+    var found = Map.empty[ServiceLocation, Map[Int, Set[Int]]]
     var orphan: Option[Int] = None
     for {
-      (output, byPartition) <- ofOutputs
+      ((output, _), number) <- outputs.zipWithIndex
       part <- output.parts
-      (reduceId, blocks) <- byPartition
+      reduceId <- partitions(number)
     } {
-      val holders = part.servicesOf(plan, plan.groupOf(part.version, reduceId))
-      val reachable = nearest(holders.filterNot(unreachable.contains))
+      val replicas = part.servicesOf(plan, plan.groupOf(part.version, reduceId))
+      val reachable = nearest(replicas.filterNot(unreachable.contains))
       if (reachable.nonEmpty) {
-        // Readers of several partitions share the copies.
+        // Readers of several partitions share the replicas.
         val source = reachable(reduceId % reachable.size)
-        val ofSource = found.getOrElse(source, Map.empty[Int, WantedBlocks])
-        found += source -> adding(ofSource, reduceId -> blocks)
-      } else if (holders.nonEmpty) {
+        val ofSource = found.getOrElse(source, Map.empty[Int, Set[Int]])
+        val numbers = ofSource.getOrElse(reduceId, Set.empty[Int]) + number
+        found = found.updated(source, ofSource.updated(reduceId, numbers))
+      } else if (replicas.nonEmpty) {
         orphan = Some(reduceId)
       }
     }
     orphan.toLeft(found)
   }
 
-  /** A copy on the reader's own host crosses no network. */
+  /** A replica on the reader's own host crosses no network. */
   private def nearest(services: Seq[ServiceLocation]): Seq[ServiceLocation] = {
     val own = services.filter(OwnHost.has)
     if (own.isEmpty) services else own
   }
 
-  private def adding(
-      some: Map[Int, WantedBlocks],
-      more: (Int, WantedBlocks)): Map[Int, WantedBlocks] = {
-    val (reduceId, blocks) = more
-    some.updated(reduceId, some.get(reduceId).fold(blocks)(_.and(blocks)))
-  }
-
-  /** Where there are no copies it does not matter which other service has them. */
-  private def kindOf(output: RemoteOutput, index: Int): Int =
-    if (plan.replicas == 1) 0
-    else if (output.parts.size > 1) WantedBlocks.Mixed
-    else index
-
-  private def wantedOf(list: FetchPlan.BlockList, output: Int): Map[Int, WantedBlocks] = {
-    val wanted = mutable.HashMap.empty[Int, WantedBlocks]
-    list.foreach {
-      case (ShuffleBlockId(_, mapId, reduceId), _, mapIndex) =>
-        wanted.getOrElseUpdate(reduceId, new WantedBlocks).add(mapIndex, mapId, output)
-      case (other, _, _) => throw new IllegalStateException(s"$other is no block of a shuffle")
-    }
-    wanted.toMap
-  }
+  /**
+   * Whether segments of these two outputs, one after another, may be in one chunk: another service
+   * must have all of a chunk. Segments of an output that several versions of the plan pushed have
+   * different replicas.
+   */
+  def mayJoin(before: Int, output: Int): Boolean =
+    plan.replicas == 1 || (before == output && outputs(output)._1.parts.size == 1)
 }
 
+/** What one service has of one partition, and the numbers of the outputs for which it was asked. */
+private[remote] final case class SourceLayout(
+    service: ServiceLocation,
+    layout: PartitionLayout,
+    outputs: Set[Int])
+
 /**
- * Makes chunks of one partition from what its services say that they have.
+ * Makes chunks of one partition from the layouts of its services.
  *
- * @param chunkBytes
- *   at which a chunk is large enough
+ * @param mayJoin
+ *   whether segments of these two outputs may be in one chunk
  */
 private[remote] final class PartitionPick(
     reduceId: Int,
     wanted: WantedBlocks,
-    chunkBytes: Long) {
-  private val chunks = IndexedSeq.newBuilder[MergedChunk]
+    chunkBytes: Long,
+    mayJoin: (Int, Int) => Boolean = (_, _) => true) {
+  private val chunks = IndexedSeq.newBuilder[FetchChunk]
   private val met = new SeenSegments
 
-  /**
-   * What is in one chunk is at the same services, so that another one can give all of it.
-   *
-   * @param asked
-   *   the blocks for which this service was asked
-   */
-  def add(service: ServiceLocation, layout: PartitionLayout, asked: WantedBlocks): Unit = {
-    val cut = new ChunkCut(service, reduceId, chunkBytes)
+  def add(source: SourceLayout): Unit = {
+    val cut = new ChunkCut(source.service, reduceId, chunkBytes)
     var last = 0
     met.nextService()
-    layout.runs.foreach { run =>
-      var i = 0
-      while (i < run.segments.length) {
-        val segment = run.segments(i)
-        // One without bytes only says where its block ends.
-        if (asked.isFrom(segment) && met.add(segment) && segment.length > 0) {
-          val output = asked.outputOf(segment)
-          if (output != last || output == WantedBlocks.Mixed) cut.close()
-          last = output
-          cut.add(run.first + i, segment)
-        }
-        i += 1
+    cut.addFrom(source.layout) { segment =>
+      val output = wanted.listOf(segment)
+      // A segment without bytes only says where its block ends.
+      val takes = wanted.isFrom(segment) && source.outputs(output) &&
+        met.add(segment) && segment.length > 0
+      if (takes) {
+        if (!mayJoin(last, output)) cut.close()
+        last = output
       }
+      takes
     }
     chunks ++= cut.result()
   }
 
-  /** Map index and map id of each block of which not all segments are there. */
+  /** Map index and map id of each block that is not whole. */
   def missing: Seq[(Int, Long)] =
-    wanted.mapIndexes.filterNot(met.isWhole).map(i => i -> wanted.attemptOf(i)).toSeq
+    wanted.blocks.filterNot { case (mapIndex, _) => met.isWhole(mapIndex) }.toSeq
 
-  def result(): IndexedSeq[MergedChunk] = chunks.result()
+  def result(): IndexedSeq[FetchChunk] = chunks.result()
 }

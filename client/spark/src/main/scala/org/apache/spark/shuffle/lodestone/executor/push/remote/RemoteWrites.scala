@@ -6,7 +6,7 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
-import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, DriverQuestion, RemotePlans}
+import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, DriverQuestion, PlanCache}
 import org.apache.spark.shuffle.lodestone.executor.link.StageAttempt
 import org.apache.spark.shuffle.lodestone.executor.push.{MapAttempt, SegmentBuffers}
 import org.apache.spark.shuffle.lodestone.plan.{LodestoneHandle, NoPlan, ShufflePlan}
@@ -17,7 +17,7 @@ private[lodestone] final class RemoteWrites(
     conf: LodestoneConf,
     client: ServiceClient,
     driver: DriverLink,
-    plans: RemotePlans,
+    plans: PlanCache,
     buffers: SegmentBuffers,
     retryPolicy: RetryPolicy) {
   import RemoteWrites._

@@ -7,7 +7,7 @@ import scala.util.{Failure, Success, Try}
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkException, TaskKilledException}
-import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
+import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.{AttemptPush, BatchAnswer, MapAttempt}
 import org.apache.spark.shuffle.lodestone.executor.push.PushReason
 import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, Reason, RemoteOutput}
@@ -20,7 +20,7 @@ import org.apache.spark.shuffle.lodestone.wire.{RefusedException, Status}
 /** The parts of an executor that the pushes of an attempt use. */
 private[remote] final case class PushMeans(
     client: ServiceClient,
-    plans: RemotePlans,
+    plans: PlanCache,
     retryPolicy: RetryPolicy,
     retryPolicyWhenReplicated: RetryPolicy)
 

@@ -10,13 +10,13 @@ import org.junit.jupiter.api.Assertions.assertEquals
 import org.apache.spark.{FetchFailed, SparkException, TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.{FetchFailedException, MetadataFetchFailedException}
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
-import org.apache.spark.shuffle.lodestone.executor.fetch.MergedFailure
+import org.apache.spark.shuffle.lodestone.executor.fetch.{BlockRecords, ChunkCheck, OriginalsCheck}
 import org.apache.spark.shuffle.lodestone.plan.OutputsLost
 import org.apache.spark.storage.BlockManagerId
 
 /**
- * A chunk breaks while it is read. Spark's exception marks the task as failed by the merger: if that mark
- * reached the scheduler, its assertion would end the application.
+ * A chunk breaks while it is read. Spark's exception marks the task as failed by the merger: if
+ * that mark reached the scheduler, its assertion would end the application.
  */
 final class BrokenChunkSuite {
   private val context = TaskContext.empty()
@@ -25,7 +25,7 @@ final class BrokenChunkSuite {
 
   @AfterEach def end(): Unit = TaskContext.unset()
 
-  /** What the task ends with if the driver says so of its claim, and what Spark is told. */
+  /** What the task ends with if the driver says so of its claim, and what Spark gets. */
   private def endedBy(answer: => Future[Boolean]): (Class[_], Option[Class[_]]) = {
     val driver = new SilentDriver {
       override def lost(outputs: OutputsLost): Future[Boolean] = answer
@@ -37,8 +37,9 @@ final class BrokenChunkSuite {
         throw new FetchFailedException(merger, 3, -1L, -1, 0, "the stream is corrupted")
       override def next(): Int = throw new NoSuchElementException
     }
+    val none = new OriginalsCheck(BlockRecords.Unknown, Nil, None)
     val loss = new OutputLoss(3, 0, driver, "executor-1", context)
-    val thrown = Try(new MergedFailure(loss).guard(broken).hasNext).failed.get
+    val thrown = Try(new ChunkCheck(Nil, none, loss).guard(broken).hasNext).failed.get
     (thrown.getClass, context.fetchFailed.map(_.getClass))
   }
 
@@ -47,7 +48,7 @@ final class BrokenChunkSuite {
       (classOf[SparkException], None),
       endedBy(Future.failed(new IllegalStateException("100,000 events wait"))))
 
-  @Test def `a task that is killed for it is not told of as a failed fetch`(): Unit = {
+  @Test def `a task that is killed for it does not report a failed fetch`(): Unit = {
     val ended = endedBy {
       context.markInterrupted("by the driver")
       Future.successful(false)
@@ -58,7 +59,7 @@ final class BrokenChunkSuite {
   @Test def `outputs that are lost are a failed fetch that names nobody`(): Unit = {
     val lost = classOf[MetadataFetchFailedException]
     assertEquals((lost, Some(lost)), endedBy(Future.successful(true)))
-    val told = context.fetchFailed.get.toTaskFailedReason.asInstanceOf[FetchFailed]
-    assertEquals(null, told.bmAddress)
+    val failure = context.fetchFailed.get.toTaskFailedReason.asInstanceOf[FetchFailed]
+    assertEquals(null, failure.bmAddress)
   }
 }

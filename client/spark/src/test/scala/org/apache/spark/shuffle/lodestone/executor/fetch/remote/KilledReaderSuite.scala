@@ -10,6 +10,7 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.{TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
+import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, LayoutReader}
 import org.apache.spark.shuffle.lodestone.plan.{OutputsLost, Reason, RemoteOutput, RemotePart}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
@@ -45,17 +46,18 @@ final class KilledReaderSuite {
     val context = TaskContext.empty()
     val client = new ServiceClient(Application("app", -1), 1000)
     // Killed after the first attempt, so that the second one, which comes soon, is the last.
-    val patience = new RetryPolicy(
+    val retryPolicy = new RetryPolicy(
       60000,
       { _ =>
         context.markInterrupted("scripted")
         None
       })
     try {
-      val layouts =
-        new SourceLayouts(client, ShuffleGeneration(3, 0), plan, MapRange(0, 1), patience, context)
+      val reader = new LayoutReader(client, ShuffleGeneration(3, 0), MapRange(0, 1))
+      val sources =
+        new RemoteSources(client, reader, plan, wanted, ChunkCut.ChunkBytes, retryPolicy, context)
       assertKilled {
-        layouts(wanted, without = Nil)
+        sources.chunks()
         ()
       }
     } finally {
@@ -80,7 +82,7 @@ final class KilledReaderSuite {
     assertEquals("by the driver", killed.reason)
   }
 
-  @Test def `a task that was killed does not tell the driver of a loss`(): Unit = {
+  @Test def `a killed task does not report a loss`(): Unit = {
     val context = TaskContext.empty()
     val loss = new OutputLoss(3, 0, driver, "executor-1", context)
     context.markInterrupted("scripted")

@@ -11,9 +11,9 @@ import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.network.shuffle.BlockFetchingListener
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkFetcher, FetchPlan, MergedChunk}
-import org.apache.spark.shuffle.lodestone.executor.fetch.{MergedPartition, MergedSource, Portion}
-import org.apache.spark.shuffle.lodestone.executor.fetch.{ReadTally, Substitutes}
+import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkFetcher, Fallback, FetchChunk}
+import org.apache.spark.shuffle.lodestone.executor.fetch.{FetchPartition, Portion, ReadSources}
+import org.apache.spark.shuffle.lodestone.executor.fetch.ReadTally
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
@@ -23,7 +23,7 @@ import org.apache.spark.shuffle.lodestone.wire.{SegmentLayout, SegmentLayoutRepl
 import org.apache.spark.shuffle.lodestone.wire.Status
 import org.apache.spark.storage.{BlockManagerId, ShuffleBlockChunkId}
 
-/** A chunk that services have copies of, some of them damaged where they lie. */
+/** A chunk with replicas, some of them damaged on the disks of their services. */
 final class RemoteRescueSuite {
   private val generation = ShuffleGeneration(3, 0)
   private val client = new ServiceClient(Application("app", -1), 5000)
@@ -70,30 +70,40 @@ final class RemoteRescueSuite {
     val plan = ShufflePlan(0, 1, services.size, Array(at.toArray))
     val rescue =
       new RemoteRescue(client, generation, plan, new RetryPolicy(30000, client.downSinceNs))
-    val chunk = MergedChunk(at.head, 0, Array(SegmentRun(7, 1)), Array(written))
-    val partitions = Seq(MergedPartition(0, Vector(Portion(Vector(chunk)))))
-    val told = new LinkedBlockingQueue[String]()
-    val substitutes = new Substitutes {
+    val chunk = FetchChunk(at.head, 0, Array(SegmentRun(7, 1)), Array(written))
+    val partitions = Seq(FetchPartition(0, Vector(Portion(Vector(chunk)))))
+    val events = new LinkedBlockingQueue[String]()
+    val fallback = new Fallback {
       override def chunkFailed(
           reduceId: Int,
           service: ServiceLocation,
           reason: Reason,
           cause: Throwable): Unit = {
-        told.add(reason.code)
+        events.add(reason.code)
         ()
       }
-      override def apply(reduceId: Int, maps: Int => Boolean): FetchPlan.Blocks = Nil
+      override val hasOther: Boolean = false
+      override def end(reduceId: Int, reason: Reason, what: String): Nothing =
+        throw new AssertionError(what)
+      override def apply(reduceId: Int, maps: Int => Boolean): ReadSources.BlocksByAddress = Nil
     }
-    val source = MergedSource(client, generation)
-    val fetcher = new ChunkFetcher(source, partitions, null, substitutes, rescue, new ReadTally)
+    val fetcher = new ChunkFetcher(
+      client,
+      generation,
+      partitions,
+      fallback,
+      Some(rescue),
+      new ReadTally,
+      own = null)
     val listener = new BlockFetchingListener {
-      override def onBlockFetchSuccess(id: String, data: ManagedBuffer): Unit = told.add("arrived")
+      override def onBlockFetchSuccess(id: String, data: ManagedBuffer): Unit =
+        events.add("arrived")
       override def onBlockFetchFailure(id: String, cause: Throwable): Unit = ()
     }
     val id = ShuffleBlockChunkId(3, 0, 0, 0).name
     val merger = BlockManagerId.SHUFFLE_MERGER_IDENTIFIER
     fetcher.fetchBlocks("here", 1, merger, Array(id), listener, null)
-    told.poll(45, TimeUnit.SECONDS)
+    events.poll(45, TimeUnit.SECONDS)
   }
 
   private def times(one: ScriptedService): Int = one.seen(classOf[FetchSegments])
@@ -106,7 +116,7 @@ final class RemoteRescueSuite {
     assertEquals((2, 1), (times(one), times(two)))
   }
 
-  @Test def `a chunk of which all copies are damaged is given up after a few looks`(): Unit = {
+  @Test def `a chunk of which all replicas are damaged is given up after a few looks`(): Unit = {
     val both = Seq(damaged(), damaged())
     assertEquals(Reason.ChunkCorrupt.code, read())
     both.foreach(one => assertTrue(times(one) <= 12, s"asked ${times(one)} times"))

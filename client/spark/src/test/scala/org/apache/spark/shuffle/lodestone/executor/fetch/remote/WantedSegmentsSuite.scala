@@ -4,13 +4,13 @@ package org.apache.spark.shuffle.lodestone.executor.fetch.remote
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.executor.fetch.ChunkCut
+import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, WantedBlocks}
 import org.apache.spark.shuffle.lodestone.plan.{RemoteOutput, RemotePart, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Status}
 import org.apache.spark.storage.ShuffleBlockId
 
-/** Outputs of one partition that were pushed by two versions of a plan, of which service `a` has all. */
+/** Outputs of one partition, pushed by two versions of a plan. Service `a` has all. */
 final class WantedSegmentsSuite {
   private val a = ServiceLocation("host", 1, 7)
   private val b = a.copy(port = 2)
@@ -40,28 +40,28 @@ final class WantedSegmentsSuite {
   /** The maps of each chunk that is read from `a`. */
   private def chunks(replicas: Int): Seq[Seq[Int]] = {
     val wanted = new WantedSegments(outputs, plan(replicas))
-    val pick = new PartitionPick(0, wanted.blocks(0), ChunkCut.ChunkBytes)
-    pick.add(a, layout, wanted.blocks(0))
+    val pick = new PartitionPick(0, wanted.blocks(0), ChunkCut.ChunkBytes, wanted.mayJoin)
+    pick.add(SourceLayout(a, layout, outputs.indices.toSet))
     assertEquals(Nil, pick.missing)
     pick.result().map(_.segments.map(_.mapIndex).toSeq)
   }
 
-  @Test def `all of a chunk has its copies at the same service`(): Unit =
+  @Test def `all of a chunk has its replicas at the same service`(): Unit =
     assertEquals(Seq(Seq(0, 1, 0), Seq(2, 3), Seq(4), Seq(4)), chunks(replicas = 2))
 
-  @Test def `where there are no copies a chunk is as large as it may be`(): Unit =
+  @Test def `a chunk without replicas is as large as it may be`(): Unit =
     assertEquals(Seq(Seq(0, 1, 0, 2, 3, 4, 4)), chunks(replicas = 1))
 
-  /** How many of the blocks of map 4 and 5 are lost if services show these, and what is read otherwise. */
+  /** How many blocks of maps 4 and 5 are lost if services show these, and what is read. */
   private def read(shown: Seq[LaidSegment]*): (Int, Seq[Seq[LaidSegment]]) = {
     val wanted = new WantedBlocks
-    wanted.add(4, 104, 0)
-    wanted.add(5, 105, 0)
+    wanted.add(4, 104)
+    wanted.add(5, 105)
     val pick = new PartitionPick(0, wanted, ChunkCut.ChunkBytes)
     Seq(a, b, c).zip(shown).foreach { case (service, segments) =>
       // Anything may be there of an attempt that is not wanted.
       val other = segment(4, 0).copy(mapId = 204)
-      pick.add(service, laid(other +: segments :+ other: _*), wanted)
+      pick.add(SourceLayout(service, laid(other +: segments :+ other: _*), Set(0)))
     }
     (pick.missing.size, pick.result().map(_.segments.toSeq))
   }
@@ -94,8 +94,8 @@ final class WantedSegmentsSuite {
   }
 
   @Test def `a segment that two services have is read once`(): Unit = {
-    val copies = read(whole ++ three, three :+ whole.head)
-    assertEquals((0, Seq(whole ++ three)), copies)
+    val replicas = read(whole ++ three, three :+ whole.head)
+    assertEquals((0, Seq(whole ++ three)), replicas)
     assertEquals(
       (0, Seq(whole ++ three.take(2), three.drop(2))),
       read(whole ++ three.take(2), three))

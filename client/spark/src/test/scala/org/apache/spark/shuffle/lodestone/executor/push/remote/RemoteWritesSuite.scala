@@ -16,7 +16,7 @@ import org.apache.spark.shuffle.{BaseShuffleHandle, ShuffleWriter}
 import org.apache.spark.shuffle.lodestone.LocalSpark
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
-import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
+import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.SegmentBuffers
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, LodestoneHandle, NoPlan, PlanAnswer}
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ShufflePlan}
@@ -59,7 +59,7 @@ final class RemoteWritesSuite {
       val context = new TaskContextImpl(0, 0, 0, 7, 0, 2, memory, new Properties, null)
       val retryPolicy = new RetryPolicy(0, _ => None)
       val buffers = new SegmentBuffers(1 << 20, limitBytes = 1 << 20)
-      val plans = new RemotePlans(driver)
+      val plans = new PlanCache(driver)
       val writes = new RemoteWrites(conf, client, driver, plans, buffers, retryPolicy)
       val found = writes.writer[Int, Int](
         handle,

@@ -16,7 +16,7 @@ import org.junit.jupiter.api.io.TempDir
 import org.apache.spark.{SparkException, TaskKilledException}
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
-import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
+import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.{ByteBudget, MapAttempt}
 import org.apache.spark.shuffle.lodestone.executor.push.{PiecePool, SegmentBuffer}
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, PlanAnswer, ShuffleGeneration, ShufflePlan}
@@ -53,7 +53,7 @@ final class RequiredPushSuite {
     val client = new ServiceClient(Application("app", -1), 1000)
     try {
       val once = new RetryPolicy(0, _ => None)
-      val means = PushMeans(client, new RemotePlans(new Driver(answer)), once, once)
+      val means = PushMeans(client, new PlanCache(new Driver(answer)), once, once)
       val push = new RequiredPush(MapAttempt(3, 0, 0, 100), plan, means, () => ())
       val task = Future {
         push.push(buffer(() => free.countDown()))
@@ -90,7 +90,7 @@ final class RequiredPushSuite {
       val id = ShuffleGeneration(3, 0)
       Await.result(client.registerShuffle(service, id, 4, 10, ShuffleMode.Remote), 20.seconds)
       val failures = new AtomicInteger
-      val plans = new RemotePlans(new Driver({
+      val plans = new PlanCache(new Driver({
         failures.incrementAndGet()
         Future.failed(new IllegalStateException("scripted"))
       }))

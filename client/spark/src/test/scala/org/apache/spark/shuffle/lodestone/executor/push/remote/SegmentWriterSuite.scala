@@ -16,7 +16,7 @@ import org.apache.spark.{SparkConf, TaskKilledException}
 import org.apache.spark.memory.{MemoryConsumer, TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
-import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
+import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.{MapAttempt, PiecePool, SegmentBuffers}
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, PlanAnswer, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
@@ -55,7 +55,7 @@ final class SegmentWriterSuite {
       alive: () => Unit,
       partitions: Int = 10): RequiredPush = {
     val retryPolicy = new RetryPolicy(10000, _ => None)
-    val means = PushMeans(client, new RemotePlans(new Driver), retryPolicy, retryPolicy)
+    val means = PushMeans(client, new PlanCache(new Driver), retryPolicy, retryPolicy)
     val plan = ShufflePlan(0, partitions, replicas = 1, Array(services.toArray))
     new RequiredPush(MapAttempt(3, 0, 0, 100), plan, means, alive)
   }

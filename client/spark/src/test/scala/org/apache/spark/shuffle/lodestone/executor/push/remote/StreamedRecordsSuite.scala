@@ -15,7 +15,7 @@ import org.apache.spark.{SparkConf, TaskKilledException}
 import org.apache.spark.io.LZ4CompressionCodec
 import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.serializer.{JavaSerializer, SerializerManager}
-import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
+import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.{MapAttempt, PushTarget, SegmentBuffers}
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
@@ -42,7 +42,7 @@ final class StreamedRecordsSuite {
     val plan = ShufflePlan(0, partitions, replicas = 1, Array(Array(target.location)))
     val once = new RetryPolicy(0, _ => None)
     // No service fails, so nobody asks for another plan.
-    val means = PushMeans(client, new RemotePlans(null), once, once)
+    val means = PushMeans(client, new PlanCache(null), once, once)
     val alive = () => if (isKilled) throw new TaskKilledException("scripted")
     val push = new RequiredPush(MapAttempt(3, 0, 0, 100), plan, means, alive)
     new SegmentWriter(push, buffers, partitions, memory)

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
-import org.apache.spark.shuffle.lodestone.executor.link.RemotePlans
+import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.{MapAttempt, PiecePool, SegmentBuffers}
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.{CombinedRows, Ended}
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.ObjectsByJava
@@ -90,7 +90,7 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
     val plan =
       ShufflePlan(0, which.partitions, replicas = 1, Array(Array(network.service)))
     val retryPolicy = new RetryPolicy(20000, _ => None)
-    val means = PushMeans(network.client, new RemotePlans(NoOther), retryPolicy, retryPolicy)
+    val means = PushMeans(network.client, new PlanCache(NoOther), retryPolicy, retryPolicy)
     val attempt = MapAttempt(task.dependency.shuffleId, 0, 0, which.seed)
     val alive = () => task.context.killTaskIfInterrupted()
     val push = new RequiredPush(attempt, plan, means, alive)

@@ -10,7 +10,7 @@ import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Status}
 import org.apache.spark.storage.{BlockId, BlockManagerId, RDDBlockId, ShuffleBlockId}
 
-class FetchPlanSuite {
+class ReadSourcesSuite {
 
   private val service = ServiceLocation("127.0.0.1", 7337, 1L)
   private val hosts = Vector("a", "b").map(host => BlockManagerId(host, host, 7000))
@@ -21,7 +21,7 @@ class FetchPlanSuite {
   private def block(reduce: Int, map: Int): (BlockId, Long, Int) =
     (ShuffleBlockId(1, attempt(map), reduce), 10L, map)
 
-  private def originals(blocks: (Int, Int)*): FetchPlan.Blocks =
+  private def originals(blocks: (Int, Int)*): ReadSources.BlocksByAddress =
     blocks
       .groupBy { case (_, map) => hosts(map % 2) }
       .toSeq
@@ -29,48 +29,48 @@ class FetchPlanSuite {
 
   private def segment(map: Int): LaidSegment = LaidSegment(map, attempt(map), 0, 10, -1, 0)
 
-  /** One run of places after the other, with a gap of ten places between them. */
+  /** One run of slots after the other, with a gap of ten slots between them. */
   private def layout(reduce: Int, runs: Seq[LaidSegment]*): (ServiceLocation, PartitionLayout) = {
     val starts = runs.scanLeft(0)((first, run) => first + run.size + 10)
     val laid = starts.zip(runs).map { case (first, run) => LaidRun(first, run.toArray) }
     service -> PartitionLayout(reduce, Status.Ok, laid.toArray)
   }
 
-  private def placesOf(chunk: MergedChunk): Seq[(Int, Int)] =
+  private def slotsOf(chunk: FetchChunk): Seq[(Int, Int)] =
     chunk.runs.toSeq.map(run => (run.first, run.count))
 
-  private def blocksOf(blocks: FetchPlan.Blocks): Set[(BlockId, Int)] =
+  private def blocksOf(blocks: ReadSources.BlocksByAddress): Set[(BlockId, Int)] =
     blocks.flatMap { case (_, list) => list.map { case (id, _, map) => (id, map) } }.toSet
 
-  private def mapsOf(plan: FetchPlan): Seq[Seq[Int]] =
-    plan.merged.flatMap(_.chunks.map(_.segments.map(_.mapIndex).toSeq).toSeq)
+  private def mapsOf(sources: ReadSources): Seq[Seq[Int]] =
+    sources.merged.flatMap(_.chunks.map(_.segments.map(_.mapIndex).toSeq).toSeq)
 
   @Test def `a chunk of accepted attempts stands for its originals and holes stay originals`()
       : Unit = {
-    val plan =
-      FetchPlan(originals((0, 0), (0, 1), (0, 2)), Seq(layout(0, Seq(segment(2), segment(0)))))
-    assertEquals(Seq(Seq(2, 0)), mapsOf(plan))
-    assertEquals(Set((ShuffleBlockId(1, 101, 0), 1)), blocksOf(plan.originals))
-    assertEquals(2, FetchPlan.countOf(plan.replaced))
-    assertEquals(0, plan.rejectedBlocks)
+    val sources =
+      ReadSources(originals((0, 0), (0, 1), (0, 2)), Seq(layout(0, Seq(segment(2), segment(0)))))
+    assertEquals(Seq(Seq(2, 0)), mapsOf(sources))
+    assertEquals(Set((ShuffleBlockId(1, 101, 0), 1)), blocksOf(sources.originals))
+    assertEquals(2, ReadSources.countOf(sources.replaced))
+    assertEquals(0, sources.rejectedBlocks)
   }
 
   @Test def `layouts are asked for of the partitions alone that have blocks`(): Unit = {
     val blocks = originals((16777216, 0), (3, 1), (3, 0), (7, 1))
-    assertEquals(Seq(3, 7, 16777216), FetchPlan.partitionsOf(blocks))
+    assertEquals(Seq(3, 7, 16777216), ReadSources.partitionsOf(blocks.map(_._2)))
   }
 
   @Test def `an attempt that Spark did not accept is not fetched`(): Unit = {
     val stale = segment(1).copy(mapId = 999L)
-    val plan = FetchPlan(
+    val sources = ReadSources(
       originals((0, 0), (0, 1), (0, 2), (0, 3)),
       Seq(layout(0, Seq(stale, segment(0), stale, segment(2)), Seq(segment(3), stale))))
-    assertEquals(Seq(Seq(0, 2, 3)), mapsOf(plan))
-    val chunk = plan.merged.head.chunks.next()
-    assertEquals(Seq((1, 1), (3, 1), (14, 1)), placesOf(chunk))
+    assertEquals(Seq(Seq(0, 2, 3)), mapsOf(sources))
+    val chunk = sources.merged.head.chunks.next()
+    assertEquals(Seq((1, 1), (3, 1), (14, 1)), slotsOf(chunk))
     assertEquals(30L, chunk.sizeBytes)
-    assertEquals(Set((ShuffleBlockId(1, 101, 0), 1)), blocksOf(plan.originals))
-    assertEquals(1, plan.rejectedBlocks)
+    assertEquals(Set((ShuffleBlockId(1, 101, 0), 1)), blocksOf(sources.originals))
+    assertEquals(1, sources.rejectedBlocks)
   }
 
   @Test def `a chunk ends with the segment that brings it to two mebibytes`(): Unit = {
@@ -79,41 +79,41 @@ class FetchPlanSuite {
     val segments = lengths.zipWithIndex.map { case (length, map) =>
       segment(map).copy(length = length)
     }
-    val plan = FetchPlan(originals(lengths.indices.map((0, _)): _*), Seq(layout(0, segments)))
-    assertEquals(Seq(Seq(0, 1, 2), Seq(3), Seq(4, 5), Seq(6)), mapsOf(plan))
-    val places = plan.merged.head.chunks.map(placesOf).toSeq
-    assertEquals(Seq(Seq((0, 3)), Seq((3, 1)), Seq((4, 2)), Seq((6, 1))), places)
+    val sources = ReadSources(originals(lengths.indices.map((0, _)): _*), Seq(layout(0, segments)))
+    assertEquals(Seq(Seq(0, 1, 2), Seq(3), Seq(4, 5), Seq(6)), mapsOf(sources))
+    val slots = sources.merged.head.chunks.map(slotsOf).toSeq
+    assertEquals(Seq(Seq((0, 3)), Seq((3, 1)), Seq((4, 2)), Seq((6, 1))), slots)
   }
 
   @Test def `a map that Spark knows nothing of is left out`(): Unit = {
     for (attempt <- Seq(attempt(7), -1L, Long.MinValue)) {
       val unknown = segment(7).copy(mapId = attempt)
-      val plan = FetchPlan(originals((0, 0)), Seq(layout(0, Seq(segment(0), unknown))))
-      assertEquals(Seq(Seq(0)), mapsOf(plan))
-      assertEquals(0, FetchPlan.countOf(plan.originals))
-      assertEquals(0, plan.rejectedBlocks)
+      val sources = ReadSources(originals((0, 0)), Seq(layout(0, Seq(segment(0), unknown))))
+      assertEquals(Seq(Seq(0)), mapsOf(sources))
+      assertEquals(0, ReadSources.countOf(sources.originals))
+      assertEquals(0, sources.rejectedBlocks)
     }
   }
 
-  @Test def `a segment that is told twice is read once`(): Unit = {
-    val twice = FetchPlan(
+  @Test def `a segment that is in the layout twice is read once`(): Unit = {
+    val twice = ReadSources(
       originals((0, 0), (0, 1)),
       Seq(layout(0, Seq(segment(0)), Seq(segment(0), segment(1)))))
     assertEquals(Seq(Seq(0, 1)), mapsOf(twice))
-    assertEquals(Seq((0, 1), (12, 1)), placesOf(twice.merged.head.chunks.next()))
+    assertEquals(Seq((0, 1), (12, 1)), slotsOf(twice.merged.head.chunks.next()))
     assertEquals(Nil, twice.originals)
-    val within = FetchPlan(originals((0, 0)), Seq(layout(0, Seq(segment(0), segment(0)))))
+    val within = ReadSources(originals((0, 0)), Seq(layout(0, Seq(segment(0), segment(0)))))
     assertEquals(Seq(Seq(0)), mapsOf(within))
   }
 
   @Test def `a layout without segments is no chunk`(): Unit =
-    assertEquals(Nil, mapsOf(FetchPlan(originals((0, 0)), Seq(layout(0, Nil)))))
+    assertEquals(Nil, mapsOf(ReadSources(originals((0, 0)), Seq(layout(0, Nil)))))
 
   @Test def `blocks of another kind stay as they are`(): Unit = {
-    val foreign: FetchPlan.Blocks = Seq(hosts.head -> Seq((RDDBlockId(1, 2), 5L, -1)))
-    val plan = FetchPlan(foreign ++ originals((0, 0)), Seq(layout(0, Seq(segment(0)))))
-    assertEquals(Set((RDDBlockId(1, 2), -1)), blocksOf(plan.originals))
-    assertEquals(1, FetchPlan.countOf(plan.replaced))
+    val foreign: ReadSources.BlocksByAddress = Seq(hosts.head -> Seq((RDDBlockId(1, 2), 5L, -1)))
+    val sources = ReadSources(foreign ++ originals((0, 0)), Seq(layout(0, Seq(segment(0)))))
+    assertEquals(Set((RDDBlockId(1, 2), -1)), blocksOf(sources.originals))
+    assertEquals(1, ReadSources.countOf(sources.replaced))
   }
 
   @Test def `whatever the services claim, every original is read exactly once`(): Unit = {
@@ -128,13 +128,13 @@ class FetchPlanSuite {
         }
         layout(reduce, segments.grouped(1 + random.nextInt(4)).toSeq: _*)
       }
-      val plan = FetchPlan(originals(all: _*), claimed)
+      val sources = ReadSources(originals(all: _*), claimed)
       val merged =
-        plan.merged.flatMap(_.chunks.flatMap(c => c.segments.map(s => (c.reduceId, s))).toSeq)
+        sources.merged.flatMap(_.chunks.flatMap(c => c.segments.map(s => (c.reduceId, s))).toSeq)
       val read = merged.map { case (reduce, s) =>
         (ShuffleBlockId(1, s.mapId, reduce), s.mapIndex)
       } ++
-        plan.originals.flatMap(_._2.map(b => (b._1, b._3)))
+        sources.originals.flatMap(_._2.map(b => (b._1, b._3)))
       val expected = all.map { case (r, m) => (ShuffleBlockId(1, attempt(m), r), m) }
       assertEquals(expected.size, read.size, s"seed $seed, round $round")
       assertEquals(expected.toSet[Any], read.toSet[Any], s"seed $seed, round $round")

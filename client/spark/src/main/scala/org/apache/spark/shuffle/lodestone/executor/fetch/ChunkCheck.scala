@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch
+
+import org.apache.spark.{FetchFailed, TaskContext}
+import org.apache.spark.shuffle.FetchFailedException
+import org.apache.spark.shuffle.lodestone.plan.Reason
+import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
+
+/**
+ * Chunks that prove wrong while their records are read: one breaks (its checksum was right, so the
+ * blocks were bad before they were pushed), or has another number of records than was written.
+ * Originals that are read beside them, or instead of them, have a check of their own.
+ */
+private[fetch] final class ChunkCheck(
+    merged: Seq[FetchPartition],
+    originals: OriginalsCheck,
+    fallback: Fallback)
+    extends RecordsCheck {
+  private val portions = merged.map(one => one.reduceId -> one.portions).toMap
+
+  override def written(id: BlockId): Long = id match {
+    case chunk: ShuffleBlockChunkId =>
+      portions(chunk.reduceId)(chunk.chunkId).records.getOrElse(BlockRecords.NotCounted)
+    case _ => originals.written(id)
+  }
+
+  override def wrong(id: BlockId, read: Long, written: Long): Nothing = id match {
+    case ShuffleBlockChunkId(_, _, reduceId, _) =>
+      val what =
+        s"A merged chunk of partition $reduceId gave $read records where $written were written"
+      fallback.end(reduceId, Reason.RecordsMismatch, what)
+    case _ => originals.wrong(id, read, written)
+  }
+
+  override def broken(id: BlockId, cause: Throwable): Nothing = id match {
+    case ShuffleBlockChunkId(_, _, reduceId, _) if fallback.hasOther =>
+      broken(reduceId, cause.toString)
+    case _: ShuffleBlockChunkId => throw cause
+    case _ => originals.broken(id, cause)
+  }
+
+  /**
+   * Returns the records. Spark's iterator blames the merger for a broken chunk. With Spark's own
+   * push-based shuffle off, the DAG scheduler asserts on that and ends the whole application: so
+   * that failure is translated. No closures: this runs per record.
+   */
+  def guard[T](records: Iterator[T]): Iterator[T] = new Iterator[T] {
+    override def hasNext: Boolean =
+      try records.hasNext
+      catch translated
+
+    override def next(): T =
+      try records.next()
+      catch translated
+  }
+
+  private val translated: PartialFunction[Throwable, Nothing] = {
+    case failure: FetchFailedException =>
+      failure.toTaskFailedReason match {
+        case FetchFailed(address, _, _, _, reduceId, message) if isMerger(address) =>
+          // Spark's exception has marked the task. Spark reports the mark, however the task ends.
+          Option(TaskContext.get()).foreach(_.setFetchFailed(null))
+          broken(reduceId, message)
+        case _ => throw failure
+      }
+  }
+
+  private def isMerger(address: BlockManagerId): Boolean =
+    address != null && address.executorId == BlockManagerId.SHUFFLE_MERGER_IDENTIFIER
+
+  private def broken(reduceId: Int, how: String): Nothing = {
+    val what = s"A merged chunk of partition $reduceId broke while it was read ($how)"
+    fallback.end(reduceId, Reason.ChunkBroken, what)
+  }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch
+
+import java.io.IOException
+
+import scala.concurrent.{Await, Future, TimeoutException}
+import scala.concurrent.duration.DurationLong
+import scala.util.{Failure, Success, Try}
+
+import org.slf4j.LoggerFactory
+
+import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.shuffle.lodestone.wire.{MapRange, PartitionLayout}
+
+/** When a task sends a request for layouts again, and how long it waits for the answer. */
+private[fetch] trait LayoutRules {
+  def send[T](service: ServiceLocation)(request: () => Future[T]): Future[T]
+  def await[T](answer: Future[T]): Try[T]
+}
+
+/** The answer to one request: the layouts of these partitions, or why there are none. */
+private[fetch] final case class LayoutAnswer(
+    service: ServiceLocation,
+    reduceIds: Seq[Int],
+    layouts: Either[Reason, Seq[PartitionLayout]])
+
+/** Asks services for the layouts of partitions, all at the same time. */
+private[fetch] final class LayoutReader(
+    client: ServiceClient,
+    val generation: ShuffleGeneration,
+    maps: MapRange) {
+  import LayoutReader._
+
+  /**
+   * @param sources
+   *   each service with the partitions for which it is asked
+   * @param blocksIn
+   *   about how many blocks of a partition the task reads
+   */
+  def ask(sources: Iterable[(ServiceLocation, Iterable[Int])], rules: LayoutRules)(
+      blocksIn: Int => Int): Seq[LayoutAnswer] = {
+    val asked = for {
+      (service, reduceIds) <- sources.toSeq
+      perPartition = math.max(1, reduceIds.iterator.map(blocksIn).max)
+      part <- reduceIds.toArray.sorted.grouped(math.max(1, MaxSegments / perPartition))
+    } yield {
+      val answer = rules.send(service) { () =>
+        client.layout(service, generation, maps, part, part.length * perPartition)
+      }
+      (service, part, answer)
+    }
+    asked.map { case (service, part, answer) =>
+      val layouts = rules.await(answer) match {
+        case Success(reply) => Right(reply.partitions.toSeq)
+        case Failure(failure) =>
+          log.warn(s"${service.hostPort} sent no layout of $generation: ${failure.getMessage}")
+          Left(ReadReason.of(failure, otherwise = Reason.LayoutFailed))
+      }
+      LayoutAnswer(service, part.toSeq, layouts)
+    }
+  }
+
+  /** For a task that reads originals instead: no request is sent again. */
+  def askOnce(sources: Iterable[(ServiceLocation, Iterable[Int])])(
+      blocksIn: Int => Int): Seq[LayoutAnswer] = {
+    val end = (client.longestLayoutMs(MaxSegments) + GraceMs).millis.fromNow
+    val once = new LayoutRules {
+      override def send[T](service: ServiceLocation)(request: () => Future[T]): Future[T] =
+        request()
+      // Each request has its own time-out; the wait here ends if the timer is late.
+      override def await[T](answer: Future[T]): Try[T] =
+        try Await.ready(answer, end.timeLeft).value.get
+        catch {
+          case _: TimeoutException => Failure(new IOException("no answer in time"))
+        }
+    }
+    val (suspects, others) = sources.partition { case (service, _) => client.isSuspect(service) }
+    ask(others, once)(blocksIn) ++ suspects.map { case (service, reduceIds) =>
+      LayoutAnswer(service, reduceIds.toSeq, Left(Reason.FetchSuspect))
+    }
+  }
+}
+
+private[fetch] object LayoutReader {
+
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[LayoutReader])
+
+  /** About so many segments in one answer, some MB; a service refuses several times as many. */
+  private val MaxSegments = 100000
+
+  private val GraceMs = 1000L
+}

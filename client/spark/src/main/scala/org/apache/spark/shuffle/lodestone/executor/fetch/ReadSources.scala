@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch
+
+import scala.collection.mutable
+
+import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
+import org.apache.spark.shuffle.lodestone.wire.PartitionLayout
+import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
+
+/**
+ * Where a reduce task reads each block. The blocks are those of `MapOutputTracker`, no more and no
+ * fewer: a chunk stands for exactly the blocks of its segments.
+ *
+ * @param replaced
+ *   the originals that the chunks stand for, to be read if a chunk fails
+ * @param rejectedBlocks
+ *   originals that are read although a service has a block of their map, of another attempt
+ * @param counted
+ *   the numbers of records that services have of the originals, whether these are read or replaced
+ * @param isDistrusted
+ *   merged data proved wrong
+ */
+private[fetch] final case class ReadSources(
+    merged: Seq[FetchPartition],
+    originals: ReadSources.BlocksByAddress,
+    replaced: ReadSources.BlocksByAddress = Nil,
+    rejectedBlocks: Int = 0,
+    counted: LaidRecords = LaidRecords(Nil, Nil),
+    isDistrusted: Boolean = false)
+
+private[fetch] object ReadSources {
+
+  /** As Spark has it: a block with its size and map index. */
+  type Block = (BlockId, Long, Int)
+  type BlockList = collection.Seq[Block]
+
+  /** Blocks by the address that serves them. */
+  type BlocksByAddress = Seq[(BlockManagerId, BlockList)]
+
+  def countOf(blocks: BlocksByAddress): Int = blocks.iterator.map(_._2.size).sum
+
+  /** The partitions that have blocks, in order. */
+  def partitionsOf(lists: Seq[BlockList]): Seq[Int] = {
+    val found = mutable.BitSet.empty
+    for (list <- lists; (id, _, _) <- list) found ++= partitionOf(id)
+    found.toSeq
+  }
+
+  def partitionOf(id: BlockId): Option[Int] = id match {
+    case ShuffleBlockId(_, _, reduceId) => Some(reduceId)
+    case _ => None
+  }
+
+  def select(blocks: BlocksByAddress)(which: Block => Boolean): BlocksByAddress =
+    blocks.map { case (address, list) => address -> list.filter(which) }.filter(_._2.nonEmpty)
+
+  /**
+   * Of a merged shuffle. A segment is read if it is a whole block: an original of this task, of the
+   * same map attempt, that was not found before. Segments are whole frames: those of a chunk are a
+   * stream, whatever lay between them. Blocks of another kind stay where they are.
+   */
+  def apply(
+      originals: BlocksByAddress,
+      layouts: Seq[(ServiceLocation, PartitionLayout)]): ReadSources = {
+    val wanted = WantedBlocks(originals.map(_._2), _ => 0)
+    val blocksLeft = () => wanted.valuesIterator.map(_.size).sum
+    val allOurs = blocksLeft() == countOf(originals)
+    val chunks = layouts.flatMap { case (service, layout) =>
+      val cut = new ChunkCut(service, layout.reduceId)
+      wanted.get(layout.reduceId).foreach(blocks => cut.addFrom(layout)(blocks.take))
+      cut.result()
+    }
+    val merged = ReadOrder(chunks, concatenable = true)
+    val counted = LaidRecords(originals, layouts.map(_._2))
+    // In the usual case all blocks are merged, and none has to be selected.
+    if (allOurs && blocksLeft() == 0) {
+      ReadSources(merged, Nil, originals, counted = counted)
+    } else {
+      val isOriginal: Block => Boolean = {
+        case (ShuffleBlockId(_, _, reduceId), _, mapIndex) => wanted(reduceId).has(mapIndex)
+        case _ => true
+      }
+      val left = select(originals)(isOriginal)
+      val replaced = select(originals)(!isOriginal(_))
+      ReadSources(merged, left, replaced, wanted.valuesIterator.map(_.rejected).sum, counted)
+    }
+  }
+}

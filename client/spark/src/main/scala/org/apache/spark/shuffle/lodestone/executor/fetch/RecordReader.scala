@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.fetch
+
+import java.io.InputStream
+
+import org.apache.spark._
+import org.apache.spark.internal.config
+import org.apache.spark.network.shuffle.BlockStoreClient
+import org.apache.spark.shuffle.{BaseShuffleHandle, ShuffleReader}
+import org.apache.spark.shuffle.lodestone.executor.rows.{RowReader, SqlRows}
+import org.apache.spark.storage.{BlockId, ShuffleBlockFetcherIterator}
+import org.apache.spark.util.CompletionIterator
+
+/** Makes of streams of blocks what a reduce task asks for: combined and sorted as Spark does it. */
+private[fetch] abstract class RecordReader[K, C](
+    handle: BaseShuffleHandle[K, _, C],
+    task: ReduceTask)
+    extends ShuffleReader[K, C] {
+  private val dependency = handle.dependency
+  private val context = task.context
+  protected val env: SparkEnv = SparkEnv.get
+
+  private val recordsIn: InputStream => Iterator[(Any, Any)] = {
+    val instance = dependency.serializer.newInstance()
+    if (SqlRows.areOf(dependency.serializer)) new RowReader(instance)
+    else instance.deserializeStream(_).asKeyValueIterator
+  }
+
+  /** The records of one stream after another, each stream compared with what was written. */
+  protected def records(
+      streams: Iterator[(BlockId, InputStream)],
+      check: RecordsCheck): Iterator[(Any, Any)] =
+    new CheckedRecords(streams, recordsIn, check, task.metrics)
+
+  /** Makes what is asked for of all records. */
+  protected def asked(all: Iterator[(Any, Any)]): Iterator[Product2[K, C]] = {
+    val completed = CompletionIterator[(Any, Any), Iterator[(Any, Any)]](
+      all,
+      context.taskMetrics().mergeShuffleReadMetrics())
+    sort(combine(new InterruptibleIterator(context, completed))) match {
+      case same: InterruptibleIterator[Product2[K, C]] => same
+      case made => new InterruptibleIterator(context, made)
+    }
+  }
+
+  /** The values are already combined if the map side did it. */
+  private def combine(records: Iterator[(Any, Any)]): Iterator[Product2[K, C]] =
+    dependency.aggregator match {
+      case Some(aggregator) if dependency.mapSideCombine =>
+        aggregator.combineCombinersByKey(records.asInstanceOf[Iterator[(K, C)]], context)
+      case Some(aggregator) =>
+        aggregator
+          .asInstanceOf[Aggregator[K, Any, C]]
+          .combineValuesByKey(records.asInstanceOf[Iterator[(K, Any)]], context)
+      case None => records.asInstanceOf[Iterator[Product2[K, C]]]
+    }
+
+  private def sort(records: Iterator[Product2[K, C]]): Iterator[Product2[K, C]] =
+    dependency.keyOrdering match {
+      case Some(ordering) =>
+        val sorter = SparkSorter[K, C](context, ordering, dependency.serializer)
+        sorter.insertAllAndUpdateMetrics(records)
+      case None => records
+    }
+}
+
+private[fetch] object RecordReader {
+
+  /**
+   * Returns the streams of blocks, in the order in which they arrive.
+   *
+   * @param inBatches
+   *   whether blocks of one map that follow each other are fetched as one
+   * @param hasOriginals
+   *   whether original blocks may be among what is fetched: Spark computes a checksum of all bytes
+   *   then, to find out where an original was damaged, and does nothing with those of chunks
+   */
+  def fetch(
+      client: BlockStoreClient,
+      tracker: MapOutputTracker,
+      blocks: ReadSources.BlocksByAddress,
+      inBatches: Boolean,
+      hasOriginals: Boolean,
+      task: ReduceTask): Iterator[(BlockId, InputStream)] = {
+    val env = SparkEnv.get
+    val conf = env.conf
+    new ShuffleBlockFetcherIterator(
+      task.context,
+      client,
+      env.blockManager,
+      tracker,
+      blocks.iterator,
+      env.serializerManager.wrapStream,
+      conf.get(config.REDUCER_MAX_SIZE_IN_FLIGHT) << 20,
+      conf.get(config.REDUCER_MAX_REQS_IN_FLIGHT),
+      conf.get(config.REDUCER_MAX_BLOCKS_IN_FLIGHT_PER_ADDRESS),
+      conf.get(config.MAX_REMOTE_BLOCK_SIZE_FETCH_TO_MEM),
+      conf.get(config.SHUFFLE_MAX_ATTEMPTS_ON_NETTY_OOM),
+      conf.get(config.SHUFFLE_DETECT_CORRUPT),
+      conf.get(config.SHUFFLE_DETECT_CORRUPT_MEMORY),
+      hasOriginals && conf.get(config.SHUFFLE_CHECKSUM_ENABLED),
+      conf.get(config.SHUFFLE_CHECKSUM_ALGORITHM),
+      task.metrics,
+      inBatches).toCompletionIterator
+  }
+}
