@@ -53,7 +53,7 @@ final class PlanCacheSuite {
     assertEquals(2, questions.size)
   }
 
-  @Test def `a question that failed fails nobody who waited for it`(): Unit = {
+  @Test def `a question that failed does not fail the tasks that waited for it`(): Unit = {
     val first = plans.toRead(generation, version = 0)
     val second = plans.toRead(generation, version = 0)
     questions.head.failure(new IllegalStateException("scripted"))
@@ -74,12 +74,12 @@ final class PlanCacheSuite {
         questions.last.future
       }
     })
-    // All maps are run again: the first map task of the run asks; a version is being made.
+    // All maps run again. The first map task has asked, and a version is in the making.
     val again = StageAttempt(1, 1)
     val first = both.toPush(3, 0, again)
-    // A reduce task of the run before is still there.
+    // A reduce task of the old generation still runs.
     both.toRead(generation, version = 0)
-    // Its question is answered at once: there is no plan of the new generation yet.
+    // It gets its answer at once: the new generation has no plan yet.
     val second = both.toPush(3, 0, again)
     questions.last.success(NoPlan(Reason.UnknownShuffle.code))
     planned.foreach(_.success(planOf(versions = 1)))
