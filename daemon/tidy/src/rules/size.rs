@@ -13,8 +13,7 @@ const TEST_FILE_LINES: usize = 900;
 const FUNCTION_LINES: usize = 70;
 /// Code and comments.
 const CODE_COLUMNS: usize = 100;
-/// Markdown, texts that take whole lines (such as the expected output of a test), and comments of
-/// Scala.
+/// Markdown, and texts that take whole lines, such as the expected output of a test.
 const PROSE_COLUMNS: usize = 140;
 const ROOT_ENTRIES: usize = 12;
 
@@ -83,20 +82,15 @@ fn long_lines(file: &File) -> Vec<Breach> {
     found
 }
 
-/// Returns true for a line of text, and in Scala also for a comment. In Python the texts that take
-/// whole lines are comments too.
+/// Returns true for a line of text that is not a comment. In Python the texts that take whole lines
+/// are comments too.
 fn may_be_long(source: &Source, at: usize) -> bool {
     let is_prose = source.is_prose.get(at).copied().unwrap_or(false);
     let is_comment = || {
         let comment = source.comments.lines().nth(at).unwrap_or_default();
         !comment.trim().is_empty()
     };
-    is_prose
-        && match source.language {
-            Language::Scala => true,
-            Language::Python => false,
-            Language::Rust | Language::Java => !is_comment(),
-        }
+    is_prose && source.language != Language::Python && !is_comment()
 }
 
 /// A row of a markdown table, and a line that is one link.

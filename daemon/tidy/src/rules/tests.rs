@@ -63,8 +63,8 @@ fn code_and_comments_may_have_100_columns_and_texts_and_pages_140() {
     breaks(size::lines, PRODUCTION, &comment(101), 1);
     keeps(size::lines, "e2e/A.java", &comment(100));
     breaks(size::lines, "e2e/A.java", &comment(101), 1);
-    keeps(size::lines, PLUGIN, &comment(140));
-    breaks(size::lines, PLUGIN, &comment(141), 1);
+    keeps(size::lines, PLUGIN, &comment(100));
+    breaks(size::lines, PLUGIN, &comment(101), 1);
     let text = |columns: usize| format!("const A: &str = \"\n{}\n\";", "a".repeat(columns));
     keeps(size::lines, PRODUCTION, &text(140));
     breaks(size::lines, PRODUCTION, &text(141), 2);

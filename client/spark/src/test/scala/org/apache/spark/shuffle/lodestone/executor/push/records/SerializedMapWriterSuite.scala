@@ -25,7 +25,7 @@ final class SerializedMapWriterSuite {
 
   private var daemon: DaemonProcess = _
   private val metrics = new ConcurrentLinkedQueue[TaskMetrics]()
-  // Each reads many partitions, one after the other: a task for each partition would take most of the time.
+  // Each reads many partitions, one after another: a task for each would take most of the time.
   private val readers = 8
 
   @BeforeEach def startDaemon(): Unit =

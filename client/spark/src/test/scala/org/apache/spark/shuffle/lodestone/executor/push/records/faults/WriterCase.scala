@@ -9,7 +9,7 @@ import org.apache.spark.TaskKilledException
 /** One map task: its rows, and the faults while it writes them. The seed determines everything. */
 private[push] final class WriterCase(val seed: Long) {
 
-  /** Without the mixing neighbouring seeds give evenly spaced numbers, which may miss rare faults. */
+  /** Without the mix neighbouring seeds give evenly spaced numbers, which may miss rare faults. */
   private val random = new Random(byteswap64(seed))
 
   private def oneIn(n: Int): Boolean = random.nextInt(n) == 0
@@ -27,7 +27,7 @@ private[push] final class WriterCase(val seed: Long) {
     else if (most > 5000) random.nextInt(400)
     else random.nextInt(4000)
 
-  /** The partition and the length of each row: a few partitions have most of them, or all the same. */
+  /** The partition and length of each row: a few partitions have most rows, or all as many. */
   val rows: Seq[(Int, Int)] = {
     val few = if (oneIn(3)) math.max(1, partitions / 50) else partitions
     Seq.fill(count) {

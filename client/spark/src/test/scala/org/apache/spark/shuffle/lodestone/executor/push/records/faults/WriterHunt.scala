@@ -13,11 +13,12 @@ import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.shuffle.lodestone.LocalSpark
 
 /**
- * Map tasks whose disks, memory, network and neighbours fail at any point. Each either writes exactly the
- * rows that it was given, in their order, or fails. Never anything else.
+ * Map tasks whose disks, memory, network and neighbours fail at any point. Each either writes
+ * exactly the rows that it was given, in their order, or fails. Never anything else.
  *
- * Cases follow from seeds. `-Dlodestone.writer.seed=N` repeats one of them, `-Dlodestone.writer.first=N`
- * begins with it; `-Dlodestone.writer.cases=N` says how many there are for each codec and kind of rows.
+ * Cases follow from seeds. `-Dlodestone.writer.seed=N` repeats one of them,
+ * `-Dlodestone.writer.first=N` begins with it; `-Dlodestone.writer.cases=N` sets their number for
+ * each codec and kind of rows.
  */
 private[push] abstract class WriterHunt {
   @TempDir var directory: Path = _

@@ -23,7 +23,10 @@ import org.apache.spark.shuffle.lodestone.wire.{
 import org.apache.spark.shuffle.lodestone.wire.{MapRange, SegmentRun}
 import org.apache.spark.storage.ShuffleBlockId
 
-/** What a service shows to readers of one map attempt, segment by segment, in the order in which they were made. */
+/**
+ * The segments of one map attempt that a service shows to readers, in the order in which they were
+ * made.
+ */
 private[remote] final class ShownBlocks(
     client: ServiceClient,
     service: ServiceLocation,
