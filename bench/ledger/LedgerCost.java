@@ -21,7 +21,7 @@ import scala.Tuple2;
 public final class LedgerCost {
   private static final int ROUNDS = 9;
   private static final int RECORDS = 4_000_000;
-  private static final int BLOCK_BYTES = 10_000;
+  private static final int SEGMENT_BYTES = 10_000;
   private static final int BLOCKS = 20_000;
   private static final int RECORD_BYTES = 100;
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
@@ -34,9 +34,9 @@ public final class LedgerCost {
     String what = "records through an iterator, without and with counting";
     double perRecord = compare(what, records, counted, RECORDS);
 
-    byte[] block = new byte[BLOCK_BYTES];
+    byte[] block = new byte[SEGMENT_BYTES];
     new Random(1).nextBytes(block);
-    ByteBuffer direct = ByteBuffer.allocateDirect(BLOCK_BYTES).put(block);
+    ByteBuffer direct = ByteBuffer.allocateDirect(SEGMENT_BYTES).put(block);
     LongSupplier nothing = () -> blocks(direct, false);
     LongSupplier checked = () -> blocks(direct, true);
     double perBlock = compare("blocks of 10 kB, without and with crc32c", nothing, checked, BLOCKS);
@@ -46,8 +46,8 @@ public final class LedgerCost {
     double perSegment = compare("segments, without and with their hash", loop, hashed, RECORDS);
 
     double records1Gb = perRecord * (1e9 / RECORD_BYTES) / 1e9;
-    double crc1Gb = 2 * perBlock * (1e9 / BLOCK_BYTES) / 1e9;
-    double segments1Gb = perSegment * (1e9 / BLOCK_BYTES) / 1e9;
+    double crc1Gb = 2 * perBlock * (1e9 / SEGMENT_BYTES) / 1e9;
+    double segments1Gb = perSegment * (1e9 / SEGMENT_BYTES) / 1e9;
     System.out.printf(
         "per GB of 100-byte records in 10 kB blocks: counting %.3f, crc32c twice %.3f, "
             + "hashes %.5f CPU s%n",
@@ -94,7 +94,7 @@ public final class LedgerCost {
     long sum = 0;
     for (int i = 0; i < BLOCKS; i++) {
       ByteBuffer bytes = block.duplicate().clear();
-      sum += check ? Crc32c.of(bytes) : bytes.get(i % BLOCK_BYTES);
+      sum += check ? Crc32c.of(bytes) : bytes.get(i % SEGMENT_BYTES);
     }
     return sum;
   }

@@ -41,9 +41,9 @@ def measured(asked: argparse.Namespace) -> int:
     made = tables.make(asked.scale_factor)
     setting = setting_of(asked, made, asked.reads == "network", asked.before)
     jobs = [workloads.BY_NAME[name] for name in asked.jobs]
-    told = result.begun(setting, command("matrix"), asked.rounds, asked.changed)
-    keeping.warn(told)
-    matrix = Matrix(told, results_at(asked.out, "matrix"), asked.set)
+    matrix_result = result.begun(setting, command("matrix"), asked.rounds, asked.changed)
+    keeping.warn(matrix_result)
+    matrix = Matrix(matrix_result, results_at(asked.out, "matrix"), asked.set)
     try:
         for name in disks:
             # Each disk has its own applications: an executor measures only once how fast its disk
@@ -54,14 +54,14 @@ def measured(asked: argparse.Namespace) -> int:
     finally:
         matrix.end()
         throttle.close()
-    return 1 if any(run["failure"] for run in told["runs"]) else 0
+    return 1 if any(run["failure"] for run in matrix_result["runs"]) else 0
 
 
 class Matrix:
     """Runs, and writes down what came of them after each one."""
 
-    def __init__(self, told: dict, path: Path, changed: list):
-        self._told = told
+    def __init__(self, matrix_result: dict, path: Path, changed: list):
+        self._result = matrix_result
         self._path = path
         self._changed = changed
         self._answers = Answers()
@@ -87,15 +87,15 @@ class Matrix:
     def _round(self, sessions: Sessions, number: int, disk_name: str, job, turn: list[str]) -> None:
         """One job on one disk, each side once."""
         sizes = {**job.sizes(disk_name), **self._changes(job.name)}
-        self._told["sizes"][f"{disk_name} {job.name}"] = sizes
+        self._result["sizes"][f"{disk_name} {job.name}"] = sizes
         progress(f"   round {number}, {disk_name} disk, {job.name}:")
         for side in turn:
             run = {"round": number, "disk": disk_name, "job": job.name, "side": side}
-            self._told["runs"].append(run | self._run(sessions, side, job.name, sizes))
-            latest = self._told["runs"][-1]
+            self._result["runs"].append(run | self._run(sessions, side, job.name, sizes))
+            latest = self._result["runs"][-1]
             took = latest["figures"].get("seconds")
             progress(f"  {side} FAILED" if took is None else f"  {side} {took:.1f} s")
-            result.write(self._path.with_suffix(".json"), self._told)
+            result.write(self._path.with_suffix(".json"), self._result)
         say("")
 
     def _changes(self, job: str) -> dict:
@@ -106,26 +106,26 @@ class Matrix:
         # What others wrote is not written out meanwhile.
         os.sync()
         try:
-            told = sessions.run(side, job, sizes)
+            run_result = sessions.run(side, job, sizes)
         except TROUBLES as failed:
             return {"failure": str(failed), "figures": {}}
         return {
-            "failure": self._answers.difference(side, job, sizes, told["answer"]),
-            "figures": figures.of_run(told),
-            "details": told["details"],
-            "report": told["report"],
-            "clean": told["clean"],
+            "failure": self._answers.difference(side, job, sizes, run_result["answer"]),
+            "figures": figures.of_run(run_result),
+            "details": run_result["details"],
+            "report": run_result["report"],
+            "clean": run_result["clean"],
         }
 
     def end(self) -> None:
-        if not self._told["runs"]:
+        if not self._result["runs"]:
             return
-        page = table.page(self._told)
+        page = table.page(self._result)
         self._path.with_suffix(".txt").write_text(page)
         say("\n" + page)
         say(f"Every run: {self._path.with_suffix('.json')}")
         draw("matrix", self._path)
-        keeping.keep_matrix(self._told, table.page)
+        keeping.keep_matrix(self._result, table.page)
 
 
 def arguments() -> argparse.Namespace:
@@ -166,8 +166,8 @@ def checkout(text: str) -> Path:
 def change(text: str) -> tuple[str, str, object]:
     """`job.size=value`"""
     try:
-        place, value = text.split("=", 1)
-        job, name = place.split(".", 1)
+        position, value = text.split("=", 1)
+        job, name = position.split(".", 1)
         known = workloads.BY_NAME[job].plain[name]
         return job, name, type(known)(value)
     except (ValueError, KeyError):

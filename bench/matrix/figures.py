@@ -6,18 +6,18 @@ MS = 1000.0
 MB = 1e6
 
 
-def of_run(told: dict) -> dict[str, float]:
+def of_run(result: dict) -> dict[str, float]:
     """Phases go by tasks: a map stage is over when its last task is, whatever the driver does
     before the next one begins."""
-    stages = told["stages"]
+    stages = result["stages"]
     mapping = [one for one in stages if writes(one) and not reads(one)]
     reducing = [one for one in stages if reads(one)]
-    report = told["report"]
+    report = result["report"]
     return {
-        "seconds": told["seconds"],
+        "seconds": result["seconds"],
         "mapSeconds": covered(mapping),
         "reduceSeconds": covered(reducing),
-        "gapSeconds": idle(stages, told["paused"]) + waited(report),
+        "gapSeconds": idle(stages, result["paused"]) + waited(report),
         "fetchWaitSeconds": total(reducing, "fetchWaitMs") / MS,
         "writtenMb": total(stages, "writtenBytes") / MB,
         "readMb": total(stages, "readBytes") / MB,
@@ -29,9 +29,9 @@ def of_run(told: dict) -> dict[str, float]:
         "taskCpuSeconds": total(stages, "cpuMs") / MS,
         "mapCpuSeconds": total(mapping, "cpuMs") / MS,
         "reduceCpuSeconds": total(reducing, "cpuMs") / MS,
-        **processes(told["used"]),
-        **service(told["used"], report),
-        **disturbed(told["used"], told["machine"]),
+        **processes(result["used"]),
+        **service(result["used"], report),
+        **disturbed(result["used"], result["machine"]),
     }
 
 

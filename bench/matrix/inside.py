@@ -25,10 +25,10 @@ def sort(spark: SparkSession, before: BeforeReduce, maps: int, records: int, par
     job = spark._jvm.io.lodestone.e2e.RecordSort
     shuffled = job.sorted(spark.sparkContext._jsc, SEED, maps, records, partitions)
     before(shuffled)
-    told = job.check(shuffled)
-    if '"inOrder": true' not in told:
-        raise ValueError(f"not sorted: {told}")
-    return told, {}
+    answer = job.check(shuffled)
+    if '"inOrder": true' not in answer:
+        raise ValueError(f"not sorted: {answer}")
+    return answer, {}
 
 
 def tiny(spark: SparkSession, before: BeforeReduce, maps: int, records: int, partitions: int):

@@ -33,8 +33,8 @@ PANEL_INCHES = (3.2, 2.6)
 
 def main() -> None:
     path = Path(sys.argv[1])
-    told = json.loads(path.with_suffix(".json").read_text())
-    rows = sections(told["runs"])
+    result = json.loads(path.with_suffix(".json").read_text())
+    rows = sections(result["runs"])
     width, height = PANEL_INCHES
     size = (width * len(PANELS), height * len(rows) + 0.6)
     page, axes = pyplot.subplots(
@@ -42,13 +42,13 @@ def main() -> None:
     )
     for line, (disk, job) in zip(axes, rows, strict=True):
         for axis, (figure, title) in zip(line, PANELS, strict=True):
-            panel(axis, told["runs"], disk, job, figure)
+            panel(axis, result["runs"], disk, job, figure)
             axis.set_title(title, fontsize=9)
         line[0].set_ylabel(f"{BY_NAME[job].title}\n{disk} disk", fontsize=9)
-    machine = told["machine"]
+    machine = result["machine"]
     page.suptitle(
-        f"Spark {told['setting']['spark']}, {told['setting']['master']}, {machine['cpus']} x "
-        f"{machine['cpu']}, {told['rounds']} rounds, {told['date']}, commit {told['commit']}",
+        f"Spark {result['setting']['spark']}, {result['setting']['master']}, {machine['cpus']} x "
+        f"{machine['cpu']}, {result['rounds']} rounds, {result['date']}, commit {result['commit']}",
         fontsize=9,
     )
     page.savefig(path.with_suffix(".svg"))

@@ -72,14 +72,14 @@ class Session:
         self._process = self._start(setting, conf)
         throttle.add(self._process.pid)
         try:
-            self._told("ready", START_TIMEOUT_S)
+            self._next_event("ready", START_TIMEOUT_S)
         except Failed:
             self.stop()
             raise
 
     def _start(self, setting: Setting, conf: dict[str, str]) -> subprocess.Popen:
-        places = {"tables": str(setting.tables), "ended": str(self._ended)}
-        specification = json.dumps({"conf": conf, **places})
+        paths = {"tables": str(setting.tables), "ended": str(self._ended)}
+        specification = json.dumps({"conf": conf, **paths})
         env = environment(setting.spark)
         env["PYTHONPATH"] = f"{ROOT / 'e2e'}:{BENCH}"
         env["SPARK_HOME"] = str(home(self.side, setting.spark))
@@ -100,10 +100,10 @@ class Session:
         with ExitStack() as cold:
             if is_cold:
                 cold.enter_context(disk.ColdBetweenStages(self._data, self._ended))
-            answered = self._told("answered", self._job_timeout_s)
+            answered = self._next_event("answered", self._job_timeout_s)
             used, machine = meter.read(), meter.others()
         self._say({})
-        done = self._told("done", self._job_timeout_s)
+        done = self._next_event("done", self._job_timeout_s)
         return {**answered, **done, "used": used, "machine": machine}
 
     def stop(self) -> None:
@@ -136,7 +136,7 @@ class Session:
         except BrokenPipeError:
             raise Failed(self._reason()) from None
 
-    def _told(self, event: str, timeout_s: float) -> dict:
+    def _next_event(self, event: str, timeout_s: float) -> dict:
         """The next thing it tells, which is this event. Between the stages of a job on the slow
         disk nothing is left in memory."""
         line = self._line(timeout_s)
@@ -171,6 +171,6 @@ class Session:
     def _reason(self) -> str:
         """The sentence of the log that says most: the last cause, or the last exception."""
         tail = self._log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
-        told = re.findall(r"^(?:Caused by: |[\w.]*(?:Exception|Error): ).*$", tail, re.MULTILINE)
-        sentence = told[-1] if told else f"it ended with {self._process.returncode}"
+        causes = re.findall(r"^(?:Caused by: |[\w.]*(?:Exception|Error): ).*$", tail, re.MULTILINE)
+        sentence = causes[-1] if causes else f"it ended with {self._process.returncode}"
         return f"{sentence[:REASON_CHARACTERS]} ({self._log})"

@@ -205,6 +205,6 @@ def home(side: Side, spark: str) -> Path:
     return without
 
 
-def link(place: Path, target: Path) -> None:
-    if not os.path.lexists(place):
-        place.symlink_to(target)
+def link(link_path: Path, target: Path) -> None:
+    if not os.path.lexists(link_path):
+        link_path.symlink_to(target)

@@ -41,7 +41,7 @@ class Pause:
             dependency = shuffled.rdd().dependencies().head()
             self._spark.sparkContext._jsc.sc().submitMapStage(dependency).get()
             began = time.monotonic()
-            tell("mapped")
+            emit("mapped")
             sys.stdin.readline()
             self.seconds = time.monotonic() - began
 
@@ -53,7 +53,7 @@ def main() -> None:
     local = Path(specification["conf"]["spark.local.dir"])
     meters = spark._jvm.io.lodestone.e2e.StageMeter
     meter = meters.of(spark.sparkContext._jsc, specification["ended"])
-    tell("ready")
+    emit("ready")
     for line in sys.stdin:
         run(spark, meter, local, json.loads(line))
     spark.stop()
@@ -79,10 +79,10 @@ def run(spark: SparkSession, meter, local: Path, asked: dict) -> None:
     began = time.monotonic()
     answer, details = inside.BY_NAME[asked["job"]](spark, pause, **asked["sizes"])
     seconds = time.monotonic() - began - pause.seconds
-    tell("answered", seconds=seconds, paused=pause.seconds, answer=answer, details=details)
+    emit("answered", seconds=seconds, paused=pause.seconds, answer=answer, details=details)
     sys.stdin.readline()
     stages, report = json.loads(meter.take()), difference(report_of(spark), before)
-    tell("done", stages=stages, report=report, clean=put_away(spark, local))
+    emit("done", stages=stages, report=report, clean=put_away(spark, local))
 
 
 def put_away(spark: SparkSession, local: Path) -> bool:
@@ -102,8 +102,8 @@ def put_away(spark: SparkSession, local: Path) -> bool:
         time.sleep(CLEAN_POLL_S)
 
 
-def tell(event: str, **told) -> None:
-    print(json.dumps({"event": event, **told}), flush=True)
+def emit(event: str, **fields) -> None:
+    print(json.dumps({"event": event, **fields}), flush=True)
 
 
 if __name__ == "__main__":

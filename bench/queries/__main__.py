@@ -35,12 +35,12 @@ def main() -> int:
 
 def measured(asked: argparse.Namespace) -> int:
     setting = setting_of(asked, tables.make(asked.scale))
-    told = result.begun(setting, command("queries"), asked.rounds, asked.changed)
-    told |= {"scale": asked.scale, "sides": asked.sides, "notes": asked.note}
+    suite_result = result.begun(setting, command("queries"), asked.rounds, asked.changed)
+    suite_result |= {"scale": asked.scale, "sides": asked.sides, "notes": asked.note}
     if asked.resume and RUNS.exists():
-        told |= resumed(told, json.loads(RUNS.read_text()))
-    keeping.warn(told)
-    suite = Suite(told, asked.out)
+        suite_result |= resumed(suite_result, json.loads(RUNS.read_text()))
+    keeping.warn(suite_result)
+    suite = Suite(suite_result, asked.out)
     throttle = disk.Throttle(sides.CACHE)
     try:
         with Sessions(setting, throttle, {JOB: WARM_UP}, asked.timeout, DISK) as sessions:
@@ -50,36 +50,38 @@ def measured(asked: argparse.Namespace) -> int:
                         suite.once(sessions, number, name)
     finally:
         throttle.close()
-    say("\n" + page.of(told))
-    keep(told)
-    return 1 if any(run["failure"] for run in told["runs"]) else 0
+    say("\n" + page.of(suite_result))
+    keep(suite_result)
+    return 1 if any(run["failure"] for run in suite_result["runs"]) else 0
 
 
-def keep(told: dict, folder: Path = keeping.RESULTS) -> None:
+def keep(suite_result: dict, folder: Path = keeping.RESULTS) -> None:
     """Keeps the page and the sums, if every query succeeded on all sides at the usual scale."""
-    succeeded = {run["job"] for run in told["runs"]} - {
-        run["job"] for run in told["runs"] if run["failure"]
+    succeeded = {run["job"] for run in suite_result["runs"]} - {
+        run["job"] for run in suite_result["runs"] if run["failure"]
     }
     is_whole = set(query.names()) == succeeded
-    if not is_whole or not set(SIDES) <= set(told["sides"]):
+    if not is_whole or not set(SIDES) <= set(suite_result["sides"]):
         say("== Not kept in bench/results: not all queries succeeded on all of the usual sides.")
         return
-    keeper = keeping.Keeper(told, folder)
-    if not told["changed"]:
-        keeper.text("tpcds", page.of(told), summary.ratios_of(told))
-    keeper.history(summary.history_of(told))
+    keeper = keeping.Keeper(suite_result, folder)
+    if not suite_result["changed"]:
+        keeper.text("tpcds", page.of(suite_result), summary.ratios_of(suite_result))
+    keeper.history(summary.history_of(suite_result))
 
 
-def resumed(told: dict, before: dict) -> dict:
+def resumed(suite_result: dict, before: dict) -> dict:
     """The runs that are there already, and under which names. Only runs of the same kind stand on
     one page."""
     for same in ("setting", "scale", "sides", "machine", "changed"):
-        if told[same] != before.get(same):
-            raise SystemExit(f"{RUNS} has another {same}: {before.get(same)}, not {told[same]}")
-    both = {key: [before[key], told[key]] for key in ("date", "commit", "command")}
+        if suite_result[same] != before.get(same):
+            raise SystemExit(
+                f"{RUNS} has another {same}: {before.get(same)}, not {suite_result[same]}"
+            )
+    both = {key: [before[key], suite_result[key]] for key in ("date", "commit", "command")}
     return {
         **{key: "; ".join(dict.fromkeys(values)) for key, values in both.items()},
-        "notes": list(dict.fromkeys([*before["notes"], *told["notes"]])),
+        "notes": list(dict.fromkeys([*before["notes"], *suite_result["notes"]])),
         "runs": before["runs"],
     }
 
@@ -87,8 +89,8 @@ def resumed(told: dict, before: dict) -> dict:
 class Suite:
     """Runs, and writes down what came of them after each query."""
 
-    def __init__(self, told: dict, path: Path):
-        self._told = told
+    def __init__(self, suite_result: dict, path: Path):
+        self._result = suite_result
         self._path = path
         # To each query, the first answer of the first side that had one.
         self._expected: dict[str, list] = {}
@@ -96,39 +98,39 @@ class Suite:
 
     def has(self, number: int, name: str) -> bool:
         """From before, if this is resumed."""
-        return any((r["round"], r["job"]) == (number, name) for r in self._told["runs"])
+        return any((r["round"], r["job"]) == (number, name) for r in self._result["runs"])
 
     def once(self, sessions: Sessions, number: int, name: str) -> None:
         """One query, each side once."""
         progress(f"   round {number}, {name}:")
-        told, answers = {}, {}
+        outcomes, answers = {}, {}
         self._turns += 1
-        for side in order(self._told["sides"], self._turns):
-            told[side], answers[side] = self._run(sessions, side, name)
-            seconds = told[side]["figures"].get("querySeconds")
+        for side in order(self._result["sides"], self._turns):
+            outcomes[side], answers[side] = self._run(sessions, side, name)
+            seconds = outcomes[side]["figures"].get("querySeconds")
             progress(f"  {side} FAILED" if seconds is None else f"  {side} {seconds:.1f} s")
-        for side in self._told["sides"]:
-            run = {"round": number, "disk": DISK, "job": name, "side": side, **told[side]}
+        for side in self._result["sides"]:
+            run = {"round": number, "disk": DISK, "job": name, "side": side, **outcomes[side]}
             run["failure"] = run["failure"] or self.difference(name, side, answers[side])
-            self._told["runs"].append(run)
+            self._result["runs"].append(run)
             if run["failure"]:
                 progress(f"\n   {side} FAILED: {run['failure']}")
         say("")
-        result.write(RUNS, self._told)
-        self._path.write_text(page.of(self._told))
+        result.write(RUNS, self._result)
+        self._path.write_text(page.of(self._result))
 
     def _run(self, sessions: Sessions, side: str, name: str) -> tuple[dict, list]:
         """A failure is a result too."""
         began = time.monotonic()
         try:
-            told = sessions.run(side, JOB, {"queries": name})
+            run_result = sessions.run(side, JOB, {"queries": name})
         except TROUBLES as failed:
             return {"failure": str(failed), "figures": {}, "report": {}, "rows": 0}, []
-        rows = told["answer"][name]
-        of_run = figures.of_run(told) | {"querySeconds": told["details"][name]}
+        rows = run_result["answer"][name]
+        of_run = figures.of_run(run_result) | {"querySeconds": run_result["details"][name]}
         of_run["turnSeconds"] = round(time.monotonic() - began, 3)
-        run = {"failure": "", "figures": of_run, "report": told["report"], "rows": len(rows)}
-        return run | {"clean": told["clean"]}, rows
+        run = {"failure": "", "figures": of_run, "report": run_result["report"], "rows": len(rows)}
+        return run | {"clean": run_result["clean"]}, rows
 
     def difference(self, name: str, side: str, rows: list) -> str:
         expected = self._expected.setdefault(name, rows)

@@ -18,42 +18,49 @@ SUMS = [
 ]
 
 
-def of(told: dict) -> str:
-    queries = sorted({run["job"] for run in told["runs"]}, key=query.in_order)
-    base = opponent(told)
+def of(result: dict) -> str:
+    queries = sorted({run["job"] for run in result["runs"]}, key=query.in_order)
+    base = opponent(result)
     cells = {
-        name: {side: cell(told["runs"], "plain", name, side, base) for side in told["sides"]}
+        name: {side: cell(result["runs"], "plain", name, side, base) for side in result["sides"]}
         for name in queries
     }
-    parts = [heading(told, base), sums(told, cells, base), slower(cells, base), failures(told)]
-    parts += [each(told, cells), decisions(told, queries)]
+    parts = [
+        heading(result, base),
+        sums(result, cells, base),
+        slower(cells, base),
+        failures(result),
+    ]
+    parts += [each(result, cells), decisions(result, queries)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def heading(told: dict, base: str) -> str:
-    machine, setting = told["machine"], told["setting"]
+def heading(result: dict, base: str) -> str:
+    machine, setting = result["machine"], result["setting"]
     lines = [
-        f"{told['date']}, commit {told['commit']}: {told['command']}",
+        f"{result['date']}, commit {result['commit']}: {result['command']}",
         f"{machine['cpus']} x {machine['cpu']}, {machine['memoryGb']} GB, {machine['system']}",
-        f"Spark {setting['spark']}, {setting['master']}; TPC-DS at scale factor {told['scale']}; "
-        f"rounds: {told['rounds']}, each query on all sides in turn",
+        f"Spark {setting['spark']}, {setting['master']}; TPC-DS at scale factor {result['scale']}; "
+        f"rounds: {result['rounds']}, each query on all sides in turn",
         "Each query without its LIMIT and in a total order, so that it has one answer only, and "
         "that is compared with plain Spark's, row by row (bench/README.md).",
         "Medians of the rounds; x: the median of the rounds' ratios to the better of plain and "
         f"tuned, by the sum of their seconds: {base}.",
     ]
-    missing = sorted(set(query.names()) - {run["job"] for run in told["runs"]}, key=query.in_order)
+    missing = sorted(
+        set(query.names()) - {run["job"] for run in result["runs"]}, key=query.in_order
+    )
     left = [f"Not run: {', '.join(missing)}."] if missing else []
-    return "\n".join([*lines, *left, *told["notes"]])
+    return "\n".join([*lines, *left, *result["notes"]])
 
 
-def sums(told: dict, cells: dict[str, dict[str, Cell]], base: str) -> str:
+def sums(result: dict, cells: dict[str, dict[str, Cell]], base: str) -> str:
     """Over the queries that all sides have done: what one side failed at is in nobody's sum."""
     whole = [of_sides for of_sides in cells.values() if all(c.rounds for c in of_sides.values())]
     heads = ["", *(head for head, _ in SUMS), f"x {base}", f"x > {SLOWER}", "failed"]
-    ratios = ratios_of_sums(told, base)
+    ratios = ratios_of_sums(result, base)
     rows = []
-    for side in told["sides"]:
+    for side in result["sides"]:
         totals = [total(whole, side, figure) for _, figure in SUMS]
         ratio = f"{ratios[side]:.2f}" if side in ratios else "-"
         late = sum(is_slower(of_sides[side]) for of_sides in whole)
@@ -87,19 +94,19 @@ def seconds(of: Cell) -> str:
     return number(of.figures["querySeconds"].median)
 
 
-def failures(told: dict) -> str:
-    failed = [run for run in told["runs"] if run["failure"]]
+def failures(result: dict) -> str:
+    failed = [run for run in result["runs"] if run["failure"]]
     lines = [f"{r['job']}, {r['side']}, round {r['round']}: {r['failure']}" for r in failed]
-    compared = len(told["runs"]) - len(failed)
+    compared = len(result["runs"]) - len(failed)
     title = f"Failures: {len(failed)} of {len(failed) + compared} runs"
     return "\n".join([title, "", *lines]) if lines else f"{title}. All answers were the same."
 
 
-def each(told: dict, cells: dict[str, dict[str, Cell]]) -> str:
+def each(result: dict, cells: dict[str, dict[str, Cell]]) -> str:
     """Seconds, CPU seconds of tasks, and what was written to shuffles, of each side."""
-    rows_of = {run["job"]: run["rows"] for run in told["runs"] if not run["failure"]}
+    rows_of = {run["job"]: run["rows"] for run in result["runs"] if not run["failure"]}
     heads = ["", "rows"]
-    for side in told["sides"]:
+    for side in result["sides"]:
         heads += [f"{side} s", "x", "CPU s", "MB"]
     rows = []
     for name, of_sides in cells.items():
@@ -119,23 +126,23 @@ def shown(of: Cell) -> list[str]:
     return [seconds(of), ratio, *rest]
 
 
-def decisions(told: dict, queries: list[str]) -> str:
+def decisions(result: dict, queries: list[str]) -> str:
     """By the driver's report: what became of each side's shuffles, in one round, and why."""
-    ours = [side for side in told["sides"] if any(reports(told, side).values())]
+    ours = [side for side in result["sides"] if any(reports(result, side).values())]
     rows = []
     for name in queries:
-        told_of = [fate(reports(told, side).get(name, {})) for side in ours]
-        rows.append([name, *told_of])
+        outcomes = [outcome(reports(result, side).get(name, {})) for side in ours]
+        rows.append([name, *outcomes])
     if not ours:
         return ""
-    summed = [fate(added(reports(told, side).values())) for side in ours]
+    summed = [outcome(added(reports(result, side).values())) for side in ours]
     title = "What became of the shuffles (of how many: reason for what was not merged or remote)"
     return "\n".join([title, "", *table(["", *ours], [*rows, ["all", *summed]], left=True)])
 
 
-def reports(told: dict, side: str) -> dict[str, dict]:
+def reports(result: dict, side: str) -> dict[str, dict]:
     """Of the last round of each query."""
-    return {run["job"]: run["report"] for run in told["runs"] if run["side"] == side}
+    return {run["job"]: run["report"] for run in result["runs"] if run["side"] == side}
 
 
 def added(all_reports) -> dict:
@@ -146,12 +153,12 @@ def added(all_reports) -> dict:
     return {**whole, "reasons": dict(reasons)}
 
 
-def fate(report: dict) -> str:
+def outcome(report: dict) -> str:
     """As `3 merged, 1 remote, 4 plain: FEW_BLOCKS 4`."""
     kinds = [f"{report[kind]} {kind}" for kind in ("merged", "remote", "plain") if report.get(kind)]
     reasons = [f"{code} {count}" for code, count in sorted(report.get("reasons", {}).items())]
-    told = ", ".join(kinds) or "-"
-    return f"{told}: {', '.join(reasons)}" if reasons else told
+    kinds_text = ", ".join(kinds) or "-"
+    return f"{kinds_text}: {', '.join(reasons)}" if reasons else kinds_text
 
 
 def table(heads: list[str], rows: list[list[str]], left: bool = False) -> list[str]:

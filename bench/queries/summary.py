@@ -15,12 +15,12 @@ SLOWER = 1.2
 MUCH = f"more than {SLOWER - 1:.0%}"
 
 
-def opponent(told: dict) -> str:
+def opponent(result: dict) -> str:
     """The base of all ratios of the page: of plain and tuned the one with less seconds in all.
 
     One query in one round says little about which of the two is faster.
     """
-    plain, tuned = (seconds_of(told, side) for side in OPPONENTS)
+    plain, tuned = (seconds_of(result, side) for side in OPPONENTS)
     both = plain.keys() & tuned.keys()
     if not both:
         return OPPONENTS[0] if plain or not tuned else OPPONENTS[1]
@@ -28,15 +28,15 @@ def opponent(told: dict) -> str:
     return OPPONENTS[is_tuned_faster]
 
 
-def seconds_of(told: dict, side: str) -> dict[tuple, float]:
+def seconds_of(result: dict, side: str) -> dict[tuple, float]:
     """One side's seconds of each query in each round."""
-    done = [run for run in told["runs"] if run["side"] == side and not run["failure"]]
+    done = [run for run in result["runs"] if run["side"] == side and not run["failure"]]
     return {(run["round"], run["job"]): run["figures"]["querySeconds"] for run in done}
 
 
-def sums_of(told: dict) -> dict[str, list[float]]:
+def sums_of(result: dict) -> dict[str, list[float]]:
     """Each side's seconds in each round, over the queries that all sides did in this round."""
-    seconds = {side: seconds_of(told, side) for side in told["sides"]}
+    seconds = {side: seconds_of(result, side) for side in result["sides"]}
     done = set.intersection(*(set(of_side) for of_side in seconds.values()))
     rounds = sorted({number for number, _ in done})
     return {
@@ -45,9 +45,9 @@ def sums_of(told: dict) -> dict[str, list[float]]:
     }
 
 
-def ratios_of_sums(told: dict, base: str) -> dict[str, float]:
+def ratios_of_sums(result: dict, base: str) -> dict[str, float]:
     """For each side the median of the rounds' ratios of these sums to those of the base."""
-    sums = sums_of(told)
+    sums = sums_of(result)
     if not sums.get(base):
         return {}
     return {
@@ -56,23 +56,23 @@ def ratios_of_sums(told: dict, base: str) -> dict[str, float]:
     }
 
 
-def history_of(told: dict) -> list[Row]:
-    return [history.row(told, JOB, side, sums) for side, sums in sums_of(told).items() if sums]
+def history_of(result: dict) -> list[Row]:
+    return [history.row(result, JOB, side, sums) for side, sums in sums_of(result).items() if sums]
 
 
-def ratios_of(told: dict) -> list[Ratio]:
-    base = opponent(told)
+def ratios_of(result: dict) -> list[Ratio]:
+    base = opponent(result)
     return [
-        Ratio(JOB, side, base, f"{ratio:.2f}", JOB, told["commit"], remark(told, side, base))
-        for side, ratio in ratios_of_sums(told, base).items()
+        Ratio(JOB, side, base, f"{ratio:.2f}", JOB, result["commit"], remark(result, side, base))
+        for side, ratio in ratios_of_sums(result, base).items()
         if side != base
     ]
 
 
-def remark(told: dict, side: str, base: str) -> str:
+def remark(result: dict, side: str, base: str) -> str:
     """Returns the number of queries in which a side was slower."""
-    names = {run["job"] for run in told["runs"]}
-    late = sum(is_slower(cell(told["runs"], "plain", name, side, base)) for name in names)
+    names = {run["job"] for run in result["runs"]}
+    late = sum(is_slower(cell(result["runs"], "plain", name, side, base)) for name in names)
     return f"was {MUCH} slower in {late} of {len(names)} queries"
 
 

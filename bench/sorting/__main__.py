@@ -40,21 +40,21 @@ def main() -> int:
     folder.mkdir(parents=True)
     setting = setting_of(asked, folder)
     sort = Sort(setting, folder, asked.disks)
-    told = {
+    sort_result = {
         **result.begun(setting, command("sorting"), asked.rounds, asked.changed),
         "disks": asked.disks,
         "minute": asked.minute,
     }
-    keeping.warn(told)
+    keeping.warn(sort_result)
     try:
         if asked.minute:
-            told["runs"] += largest(sort, asked.sides[0], room(folder))
+            sort_result["runs"] += largest(sort, asked.sides[0], room(folder))
         else:
             refuse_too_large(asked.mb, folder)
-            told["runs"] += in_turn(sort, asked)
+            sort_result["runs"] += in_turn(sort, asked)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    keep(told, results_at(asked.out, "sort"))
+    keep(sort_result, results_at(asked.out, "sort"))
     return 0
 
 
@@ -72,36 +72,38 @@ def in_turn(sort: Sort, asked: argparse.Namespace) -> list[dict]:
     return runs
 
 
-def keep(told: dict, path: Path) -> None:
-    result.write(path.with_suffix(".json"), told)
-    text = page.of(told)
+def keep(sort_result: dict, path: Path) -> None:
+    result.write(path.with_suffix(".json"), sort_result)
+    text = page.of(sort_result)
     path.with_suffix(".txt").write_text(text)
     say("\n" + text)
     draw("sorting", path)
-    keep_answer(told, text)
+    keep_answer(sort_result, text)
 
 
-def keep_answer(told: dict, text: str, folder: Path = keeping.RESULTS) -> None:
+def keep_answer(sort_result: dict, text: str, folder: Path = keeping.RESULTS) -> None:
     """Keeps the page, if it answers one of the two questions; and a line of history for each
     side."""
-    of_sides = {run["side"] for run in told["runs"]} >= set(SIDES)
-    is_whole = told["minute"] or (of_sides and told["rounds"] >= MIN_ROUNDS)
-    question = "minute-sort" if told["minute"] else "sort-benchmark"
-    keeper = keeping.Keeper(told, folder)
-    if is_whole and not told["changed"]:
+    of_sides = {run["side"] for run in sort_result["runs"]} >= set(SIDES)
+    is_whole = sort_result["minute"] or (of_sides and sort_result["rounds"] >= MIN_ROUNDS)
+    question = "minute-sort" if sort_result["minute"] else "sort-benchmark"
+    keeper = keeping.Keeper(sort_result, folder)
+    if is_whole and not sort_result["changed"]:
         keeper.text(question, text, [])
-    keeper.history(rows(told, question))
+    keeper.history(rows(sort_result, question))
 
 
-def rows(told: dict, question: str) -> list[history.Row]:
+def rows(sort_result: dict, question: str) -> list[history.Row]:
     """Seconds of each side; of MinuteSort the MB that were in time."""
-    if told["minute"]:
-        best = page.fitting(told["runs"])
-        return [history.row(told, question, run["side"], [run["bytes"] / MB]) for run in best]
+    if sort_result["minute"]:
+        best = page.fitting(sort_result["runs"])
+        return [
+            history.row(sort_result, question, run["side"], [run["bytes"] / MB]) for run in best
+        ]
     seconds: dict[str, list[float]] = {}
-    for run in told["runs"]:
+    for run in sort_result["runs"]:
         seconds.setdefault(run["side"], []).append(run["seconds"]["sort"])
-    return [history.row(told, question, side, of_side) for side, of_side in seconds.items()]
+    return [history.row(sort_result, question, side, of_side) for side, of_side in seconds.items()]
 
 
 def room(folder: Path) -> int:

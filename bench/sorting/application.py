@@ -20,16 +20,16 @@ def main() -> None:
     meter = spark._jvm.io.lodestone.e2e.StageMeter.of(context, asked["ended"])
     began_ms = time.time() * 1000
     files = spark._jvm.io.lodestone.sort.SortFiles
-    told = json.loads(
+    result = json.loads(
         files.run(
             context, asked["source"], asked["target"], asked["splitBytes"], asked["partitions"]
         )
     )
-    told |= {"beganMs": round(began_ms), "stages": json.loads(meter.take())}
+    result |= {"beganMs": round(began_ms), "stages": json.loads(meter.take())}
     sorted_at = time.monotonic()
-    told |= {"report": report_of(spark), "reportSeconds": time.monotonic() - sorted_at}
+    result |= {"report": report_of(spark), "reportSeconds": time.monotonic() - sorted_at}
     spark.stop()
-    print(json.dumps(told), flush=True)
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

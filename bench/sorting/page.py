@@ -22,16 +22,16 @@ NAMES = {
 }
 
 
-def of(told: dict) -> str:
-    setting, machine = told["setting"], told["machine"]
+def of(result: dict) -> str:
+    setting, machine = result["setting"], result["machine"]
     lines = [
         f"Spark {setting['spark']}, {setting['master']}, {machine['cpus']} x {machine['cpu']}, "
-        f"{machine['memoryGb']} GB, {told['date']}, commit {told['commit']}",
-        told["command"],
+        f"{machine['memoryGb']} GB, {result['date']}, commit {result['commit']}",
+        result["command"],
         "",
     ]
-    runs = told["runs"]
-    if told["minute"]:
+    runs = result["runs"]
+    if result["minute"]:
         runs = fitting(runs)
         lines += minute(runs)
     for side in dict.fromkeys(run["side"] for run in runs):

@@ -25,8 +25,8 @@ INCHES_PER_RUN = 0.35
 
 def main() -> None:
     path = Path(sys.argv[1])
-    told = json.loads(path.with_suffix(".json").read_text())
-    runs = told["runs"]
+    result = json.loads(path.with_suffix(".json").read_text())
+    runs = result["runs"]
     page, axis = pyplot.subplots(
         figsize=(9, 1.6 + INCHES_PER_RUN * len(runs)), layout="constrained"
     )
@@ -44,7 +44,8 @@ def main() -> None:
     axis.set_xlabel("seconds")
     axis.legend(ncols=len(PHASES), fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.25))
     page.suptitle(
-        f"Spark {told['setting']['spark']}, {told['setting']['master']}, {told['date']}", fontsize=9
+        f"Spark {result['setting']['spark']}, {result['setting']['master']}, {result['date']}",
+        fontsize=9,
     )
     page.savefig(path.with_suffix(".svg"))
 

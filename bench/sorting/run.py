@@ -44,10 +44,10 @@ class Sort:
         output = self._folder / "output"
         shutil.rmtree(output, ignore_errors=True)
         began = time.monotonic()
-        told = self._application(side, output)
+        result = self._application(side, output)
         sorted_at = time.monotonic()
         # What the bench asks for besides is no part of the sort.
-        began += told["reportSeconds"]
+        began += result["reportSeconds"]
         judged = lodestone_sort("validate", output)
         ended = time.monotonic()
         if (judged["Records"], judged["Checksum"]) != (str(self._records), self._checksum):
@@ -60,16 +60,16 @@ class Sort:
             "bytes": self._records * RECORD_BYTES,
             "cores": self._setting.executors * self._setting.cores,
             "disks": self._disks,
-            "maps": told["maps"],
-            "partitions": told["partitions"],
+            "maps": result["maps"],
+            "partitions": result["partitions"],
             "seconds": {
-                **phases(told),
+                **phases(result),
                 "application": round(sorted_at - began, 2),
                 "validate": round(ended - sorted_at, 2),
                 "whole": round(ended - began, 2),
             },
-            "stages": told["stages"],
-            "report": told["report"],
+            "stages": result["stages"],
+            "report": result["report"],
         }
 
     def _application(self, side: str, output: Path) -> dict:
@@ -99,12 +99,12 @@ class Sort:
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def phases(told: dict) -> dict[str, float]:
+def phases(result: dict) -> dict[str, float]:
     """Of the job: before the first map task (the sample of keys), the map stage, no task at all,
     the reduce stage."""
-    maps, reduces = told["stages"]
+    maps, reduces = result["stages"]
     marks = [
-        told["beganMs"],
+        result["beganMs"],
         maps["beganMs"],
         maps["endedMs"],
         reduces["beganMs"],

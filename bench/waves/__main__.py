@@ -110,8 +110,8 @@ def measured(asked: argparse.Namespace, disk: str, waves: int, out: Path) -> dic
         ],
         check=True,
     )  # fmt: skip
-    told = out.with_suffix(".json")
-    return json.loads(told.read_text()) if told.exists() else None
+    written = out.with_suffix(".json")
+    return json.loads(written.read_text()) if written.exists() else None
 
 
 def summed(of_matrix: dict, disk: str, waves: int) -> dict:

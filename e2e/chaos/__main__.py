@@ -74,7 +74,7 @@ def main() -> int:
 
         try:
             if given.disks:
-                failed = run_all(seeds, given.spark, expected, tell, given.plain)
+                failed = run_all(seeds, given.spark, expected, log_line, given.plain)
             else:
                 sizes = sizes_of(given)
                 failed = sum(not one_round(seed, given, expected, sizes) for seed in seeds)
@@ -84,7 +84,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def tell(line: str) -> None:
+def log_line(line: str) -> None:
     print(f"  {line}", flush=True)
 
 
@@ -97,8 +97,10 @@ def sizes_of(given) -> dict:
 def one_round(seed: int, given, expected: Expected, sizes: dict) -> bool:
     """Whether nothing came of it that must not be."""
     plan = plan_of(seed)
-    told = {key.rsplit(".", 1)[1]: value.rsplit(".", 1)[-1] for key, value in plan.conf.items()}
-    print(f"round with --seed {seed}: {plan.services} services, {plan.memory}, {told}", flush=True)
+    fields = {key.rsplit(".", 1)[1]: value.rsplit(".", 1)[-1] for key, value in plan.conf.items()}
+    print(
+        f"round with --seed {seed}: {plan.services} services, {plan.memory}, {fields}", flush=True
+    )
     if given.plain:
         plan.conf["spark.shuffle.manager"] = "sort"
     # Before, so that it has the machine for itself.
@@ -106,12 +108,12 @@ def one_round(seed: int, given, expected: Expected, sizes: dict) -> bool:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lodestone-chaos-") as folder:
         try:
-            _, done = run_round(plan, given.spark, Path(folder), sizes, tell)
+            _, done = run_round(plan, given.spark, Path(folder), sizes, log_line)
         except Exception as failure:
             print(f"  FAILED: {failure}", flush=True)
             return False
     faults = done.faults(plan, right)
-    tell(f"{time.monotonic() - began:.0f} s, {summary_of(plan, done)}")
+    log_line(f"{time.monotonic() - began:.0f} s, {summary_of(plan, done)}")
     for fault in faults:
         print(f"  FAILED: {fault[:FAULT_CHARACTERS]}", flush=True)
     return not faults

@@ -96,7 +96,7 @@ def run_mode(mode, runs: list[Run], spark: str, right: list, say: Say, is_plain:
         ]
         daemon = Daemon(folder / "service")
         put_away.callback(daemon.stop)
-        cluster = Cluster(spark, folder / "cluster", local_dirs=[disk.place for disk in disks])
+        cluster = Cluster(spark, folder / "cluster", local_dirs=[disk.directory for disk in disks])
         put_away.callback(cluster.stop)
         conf["spark.lodestone.services"] = daemon.host_port
         gates = Gates()
@@ -160,8 +160,10 @@ def judged(runs: list[Run], answers: list, right: list, say: Say) -> int:
     wrong = 0
     counts = Counter()
     for run, answer, expected in zip(runs, answers, right, strict=True):
-        told = isinstance(answer, str) and run.is_lasting and is_explained(answer)
-        outcome = "right" if answer == expected else "failed and said why" if told else "WRONG"
+        has_reason = isinstance(answer, str) and run.is_lasting and is_explained(answer)
+        outcome = (
+            "right" if answer == expected else "failed and said why" if has_reason else "WRONG"
+        )
         counts[f"{run.fault}: {outcome}"] += 1
         if outcome == "WRONG":
             wrong += 1

@@ -41,7 +41,7 @@ def fill_for_a_while(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str
         pause(seconds)
     finally:
         disk.make_room()
-    return f"{disk.place.name} but for {room >> 10} KiB, for {seconds:.1f} s"
+    return f"{disk.directory.name} but for {room >> 10} KiB, for {seconds:.1f} s"
 
 
 def fail_for_a_while(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str:
@@ -52,7 +52,7 @@ def fail_for_a_while(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str
         pause(seconds)
     finally:
         disk.mend()
-    return f"{disk.place.name}, for {seconds:.1f} s, {disk.failures - before} calls"
+    return f"{disk.directory.name}, for {seconds:.1f} s, {disk.failures - before} calls"
 
 
 def fail_some_calls(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str:
@@ -65,7 +65,7 @@ def fail_some_calls(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str:
         pause(seconds)
     finally:
         disk.mend()
-    return f"{disk.place.name}, {disk.failures - before} of {times}: {' or '.join(calls)}"
+    return f"{disk.directory.name}, {disk.failures - before} of {times}: {' or '.join(calls)}"
 
 
 def hang_for_a_while(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str:
@@ -75,18 +75,18 @@ def hang_for_a_while(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str
         pause(seconds)
     finally:
         disk.thaw()
-    return f"{disk.place.name}, for {seconds:.1f} s"
+    return f"{disk.directory.name}, for {seconds:.1f} s"
 
 
 def fill_for_good(disk: FaultyDisk, luck: random.Random, _pause: Pause) -> str:
     room = luck.randrange(8 << 20)
     disk.leave_room(room)
-    return f"{disk.place.name} but for {room >> 10} KiB"
+    return f"{disk.directory.name} but for {room >> 10} KiB"
 
 
 def fail_for_good(disk: FaultyDisk, _luck: random.Random, _pause: Pause) -> str:
     disk.fail()
-    return disk.place.name
+    return disk.directory.name
 
 
 LOCAL_ACTS = {

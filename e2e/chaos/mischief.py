@@ -24,7 +24,7 @@ from .plan import LASTING, Act
 
 Deed = Callable[[Daemon], object]
 # What is done to one service is over before the next act, but for what other threads undo.
-UNDO_PATIENCE_S = 20
+UNDO_TIMEOUT_S = 20
 
 
 @dataclass
@@ -153,7 +153,7 @@ class Mischief:
             self._pause(seconds)
         finally:
             disk.thaw()
-        return f"{disk.place.name}, for {seconds:.1f} s"
+        return f"{disk.directory.name}, for {seconds:.1f} s"
 
     def _damage(self, _job: SparkProcess) -> str:
         service = self._service()
@@ -168,13 +168,13 @@ class Mischief:
         service = self._service()
         drained_s = self._luck.uniform(0.5, 5)
         drain = service.drain("--timeout", f"{int(drained_s * 1000)}ms")
-        code = drain.wait(drained_s + UNDO_PATIENCE_S)
+        code = drain.wait(drained_s + UNDO_TIMEOUT_S)
         if code == 0:
-            service.process.wait(UNDO_PATIENCE_S)
+            service.process.wait(UNDO_TIMEOUT_S)
             service.start()
             return f"{service.host_port}: it held nothing, and ended"
         cancel = service.drain("--cancel")
-        assert cancel.wait(UNDO_PATIENCE_S) == 0, cancel.stderr.read()
+        assert cancel.wait(UNDO_TIMEOUT_S) == 0, cancel.stderr.read()
         return f"{service.host_port}, for {drained_s:.1f} s"
 
 

@@ -62,18 +62,18 @@ def main() -> None:
         plain.stop()
         for number, scene in enumerate(SCENES):
             print(f"== {scene[0]}", flush=True)
-            place = Path(folder) / str(number)
-            place.mkdir()
-            print("\n".join(run(scene, spark, place, expected)) + "\n", flush=True)
+            directory = Path(folder) / str(number)
+            directory.mkdir()
+            print("\n".join(run(scene, spark, directory, expected)) + "\n", flush=True)
 
 
-def run(scene: tuple, spark: str, place: Path, expected: object) -> list[str]:
+def run(scene: tuple, spark: str, directory: Path, expected: object) -> list[str]:
     """The lines of one scene, in the order of time."""
     _, services, copies, trouble, segments = scene
-    daemons = [Daemon(place / f"service{number}") for number in range(services)]
+    daemons = [Daemon(directory / f"service{number}") for number in range(services)]
     events: list[tuple[float, str]] = []
     say = lambda line: events.append((time.time(), line))  # noqa: E731
-    log = place / "events"
+    log = directory / "events"
     log.mkdir()
     conf = {
         "spark.lodestone.mode": "remote",

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from . import explained, outcomes, table
-from .explained import Place
+from .explained import TestCase
 from .install import Installed, build_agent, install
 from .run import EVERY_JVM, JVM_OPTIONS, PROPERTIES, Ran, run
 from .suites import MODES, RELEASES, SUITES, Suite
@@ -104,7 +104,7 @@ def all_passed(ran: Ran) -> dict[str, outcomes.Outcome]:
 def needs_no_plain(suite: Suite, mode: str, line: str, ran: Ran, reasons) -> bool:
     """Whether all tests ran, and passed, or are listed as different."""
     return ran.is_complete and all(
-        one.what in (outcomes.PASSED, *UNHEARD) or Place(suite.name, test, mode, line) in reasons
+        one.what in (outcomes.PASSED, *UNHEARD) or TestCase(suite.name, test, mode, line) in reasons
         for test, one in ran.outcomes.items()
     )
 

@@ -12,7 +12,7 @@ FIELDS = ["suite", "test", "modes", "lines", "why"]
 
 
 @dataclass(frozen=True)
-class Place:
+class TestCase:
     """One test on one side."""
 
     suite: str
@@ -24,20 +24,20 @@ class Place:
         return f"{self.suite}, {self.mode}, Spark {self.line}: {self.test}"
 
 
-def read(file: Path = FILE) -> dict[Place, str]:
+def read(file: Path = FILE) -> dict[TestCase, str]:
     """The reason by test and side."""
     explained = {}
     for paragraph in file.read_text().split("\n\n"):
         lines = [line for line in paragraph.splitlines() if line and not line.startswith("#")]
         if lines:
-            for place, why in _places(lines):
-                if place in explained:
-                    raise ValueError(f"{file}: explained twice: {place}")
-                explained[place] = why
+            for test_case, why in _test_cases(lines):
+                if test_case in explained:
+                    raise ValueError(f"{file}: explained twice: {test_case}")
+                explained[test_case] = why
     return explained
 
 
-def _places(lines: list[str]):
+def _test_cases(lines: list[str]):
     fields = [line.split(": ", 1) for line in lines]
     names = [field[0] for field in fields]
     # There may be several tests.
@@ -54,4 +54,4 @@ def _places(lines: list[str]):
         if word not in choice:
             raise ValueError(f"{word!r} is none of {', '.join(choice)}")
     for test, mode, line in product(tests, modes.split(", "), spark_lines.split(", ")):
-        yield Place(suite, test, mode, line), why
+        yield TestCase(suite, test, mode, line), why

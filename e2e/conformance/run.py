@@ -93,10 +93,10 @@ def run(suite: Suite, mode: str | None, spark: Installed, limit_s: float, tests=
     try:
         for turn in range(MOST_JVMS):
             left = [test for test in tests if test not in ran.outcomes] if turn > 0 else []
-            place = folder / f"jvm-{turn}"
-            jvm = _Jvm(suite, spark, place, _keys(mode, daemon), left)
+            directory = folder / f"jvm-{turn}"
+            jvm = _Jvm(suite, spark, directory, _keys(mode, daemon), left)
             _take(ran, jvm.wait(limit_s, deadline))
-            ran.count(place / "driver.log")
+            ran.count(directory / "driver.log")
             has_all = all(test in ran.outcomes for test in tests)
             if jvm.has_ended_well or has_all or time.monotonic() > deadline:
                 break

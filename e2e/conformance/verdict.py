@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .explained import Place
+from .explained import TestCase
 from .outcomes import MISSING, PASSED, Outcome
 from .run import Ran
 from .suites import Suite
@@ -51,7 +51,7 @@ def judge(
     line: str,
     plain: Mapping[str, Outcome],
     ran: Ran,
-    explained: Mapping[Place, str],
+    explained: Mapping[TestCase, str],
 ) -> Verdict:
     verdict = Verdict(suite, mode, line, ran)
     ours = {test: one for test, one in ran.outcomes.items() if one.what not in UNHEARD}
@@ -63,26 +63,26 @@ def judge(
             continue
         verdict.tests += 1
         is_equal = before is not None and after.what == PASSED
-        _count(verdict, Place(suite.name, test, mode, line), after, is_equal, explained)
-    for place in explained:
-        if (place.suite, place.mode, place.line) == (suite.name, mode, line):
-            if place.test not in theirs:
-                verdict.outdated.append(f"{place} (there is no such test)")
+        _count(verdict, TestCase(suite.name, test, mode, line), after, is_equal, explained)
+    for test_case in explained:
+        if (test_case.suite, test_case.mode, test_case.line) == (suite.name, mode, line):
+            if test_case.test not in theirs:
+                verdict.outdated.append(f"{test_case} (there is no such test)")
     return verdict
 
 
 def _count(
     verdict: Verdict,
-    place: Place,
+    test_case: TestCase,
     after: Outcome,
     is_equal: bool,
-    explained: Mapping[Place, str],
+    explained: Mapping[TestCase, str],
 ) -> None:
     if is_equal:
         verdict.equal += 1
-        if place in explained:
-            verdict.outdated.append(str(place))
-    elif place in explained:
+        if test_case in explained:
+            verdict.outdated.append(str(test_case))
+    elif test_case in explained:
         verdict.explained += 1
     else:
-        verdict.different.append(f"{place}\n      {after.what}: {after.message[:300]}")
+        verdict.different.append(f"{test_case}\n      {after.what}: {after.message[:300]}")

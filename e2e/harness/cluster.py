@@ -57,7 +57,7 @@ class Cluster:
     def _start(self, name: str, host: Host, main: str, *arguments: str) -> subprocess.Popen:
         home = spark_home(self._version)
         start = [*host.enter, home / "bin" / "spark-class", f"org.apache.spark.deploy.{main}"]
-        place = ["--host", host.address, "--webui-port", "0"]
+        options = ["--host", host.address, "--webui-port", "0"]
         local_dirs = self._local_dirs or [self.folder / f"local-{name}"]
         environment = {
             **os.environ,
@@ -71,7 +71,7 @@ class Cluster:
         environment.pop("SPARK_LOCAL_IP", None)
         with (self.folder / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
-                [*start, *place, *arguments],
+                [*start, *options, *arguments],
                 cwd=self.folder, env=environment, stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
 

@@ -27,14 +27,14 @@ OPERATIONS = {
 FORGETS = ("forget", "batch_forget")
 # What the kernel does for itself, or asks nobody else about: a broken disk has no say in it.
 NEVER_FAIL = (*FORGETS, "init", "release", "releasedir", "flush")
-STOP_PATIENCE_S = 10
+STOP_TIMEOUT_S = 10
 
 
 class FaultyDisk:
-    """A file system at `place`, whose files are on a disk in memory at `behind`."""
+    """A file system at `directory`, whose files are on a disk in memory at `behind`."""
 
-    def __init__(self, place: Path, behind: Path):
-        self.place = place
+    def __init__(self, directory: Path, behind: Path):
+        self.directory = directory
         self.behind = behind
         # Calls that got EIO or found no room.
         self.failures = 0
@@ -86,16 +86,16 @@ class FaultyDisk:
 
     def mount(self) -> None:
         options = f"fd={self._device},rootmode=40000,user_id=0,group_id=0,allow_other"
-        command = ["mount", "-i", "-t", "fuse", "-o", options, "faulty", self.place]
+        command = ["mount", "-i", "-t", "fuse", "-o", options, "faulty", self.directory]
         subprocess.run(command, check=True, pass_fds=[self._device])
         self._thread.start()
 
     def unmount(self) -> None:
         """Who still has files open here gets errors from now on."""
         self.thaw()
-        subprocess.run(["umount", "--lazy", self.place], check=True)
+        subprocess.run(["umount", "--lazy", self.directory], check=True)
         os.write(self._stop_write, b"\0")
-        self._thread.join(STOP_PATIENCE_S)
+        self._thread.join(STOP_TIMEOUT_S)
         assert not self._thread.is_alive(), "the disk still works on something"
         for descriptor in (self._device, self._stop_read, self._stop_write):
             os.close(descriptor)
@@ -148,11 +148,11 @@ class FaultyDisk:
 
 
 @contextmanager
-def faulty_disk(place: Path, megabytes: int) -> Iterator[FaultyDisk]:
-    """Mounted at `place`. Needs root, and /dev/fuse."""
-    place.mkdir(parents=True)
-    with small_disk(place.with_name(f"{place.name}-behind"), megabytes) as behind:
-        disk = FaultyDisk(place, behind)
+def faulty_disk(directory: Path, megabytes: int) -> Iterator[FaultyDisk]:
+    """Mounted at `directory`. Needs root, and /dev/fuse."""
+    directory.mkdir(parents=True)
+    with small_disk(directory.with_name(f"{directory.name}-behind"), megabytes) as behind:
+        disk = FaultyDisk(directory, behind)
         disk.mount()
         try:
             yield disk

@@ -11,15 +11,15 @@ MOST_BYTES = 1 << 30
 
 
 @contextmanager
-def small_disk(place: Path, megabytes: int) -> Iterator[Path]:
-    """A file system of its own at `place`, in memory. Needs root."""
-    place.mkdir(parents=True)
+def small_disk(directory: Path, megabytes: int) -> Iterator[Path]:
+    """A file system of its own at `directory`, in memory. Needs root."""
+    directory.mkdir(parents=True)
     size = f"size={megabytes}m"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", place], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", directory], check=True)
     try:
-        yield place
+        yield directory
     finally:
-        subprocess.run(["umount", "--lazy", place], check=True)
+        subprocess.run(["umount", "--lazy", directory], check=True)
 
 
 def fill(path: Path) -> int:

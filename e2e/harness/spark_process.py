@@ -113,9 +113,9 @@ class SparkProcess:
         if not succeeded:
             code = self.process.wait()
             raise AssertionError(f"the job failed with exit code {code}:\n{self.log()[-8000:]}")
-        told = json.loads((self._folder / "result.json").read_text())
-        stages = [(attempt, tasks) for attempt, tasks in told["stages"]]
-        outcome = Outcome(told["answer"], told["report"], self.log(), stages)
+        result = json.loads((self._folder / "result.json").read_text())
+        stages = [(attempt, tasks) for attempt, tasks in result["stages"]]
+        outcome = Outcome(result["answer"], result["report"], self.log(), stages)
         driver.give_back(self._driver)
         return outcome
 

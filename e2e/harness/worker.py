@@ -36,22 +36,22 @@ def run(gateway: JavaGateway, specification: dict) -> None:
     context.setLogLevel("INFO")
     spark = SparkSession(context)
     answer = getattr(jobs, specification["job"])(spark, **specification["arguments"])
-    told = {"answer": answer, "report": report_of(spark), "stages": stages_of(spark)}
+    result = {"answer": answer, "report": report_of(spark), "stages": stages_of(spark)}
     spark.stop()
     # Workers of a local cluster would give the next application's executors the directories of this
     # one.
     utils = getattr(gateway.jvm.org.apache.spark.util, "Utils$")
     getattr(utils, "MODULE$").clearLocalRootDirs()
     with open(specification["result"], "w", encoding="utf-8") as out:
-        json.dump(told, out)
+        json.dump(result, out)
 
 
 def report_of(spark: SparkSession):
     """Lodestone's report; none of an application before this one."""
     report = spark.sparkContext._jvm.org.apache.spark.shuffle.lodestone.LodestoneReport
     report.awaitQuiet(REPORT_QUIET_MS)
-    told = json.loads(report.json())
-    return told if told.get("application") == spark.sparkContext.applicationId else {}
+    fields = json.loads(report.json())
+    return fields if fields.get("application") == spark.sparkContext.applicationId else {}
 
 
 def stages_of(spark: SparkSession):

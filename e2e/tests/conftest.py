@@ -19,7 +19,7 @@ from harness.spark_process import Job, SparkProcess
 from harness.stuck import story_of
 
 # By line, how many processes share its tests.
-SHARES = {"3.5": 2, "4.1": 4}
+PROCESSES = {"3.5": 2, "4.1": 4}
 JOBS = pytest.StashKey[list[SparkProcess]]()
 
 
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         line = getattr(item, "callspec", None) and item.callspec.params.get("spark")
         if line:
-            parts = SHARES.get(line, 1)
+            parts = PROCESSES.get(line, 1)
             part = sum(item.path.stem.encode()) % parts
             item.add_marker(pytest.mark.xdist_group(f"{line}-{part}"))
 
@@ -95,8 +95,8 @@ def start_daemon(tmp_path):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of one megabyte."""
-    with harness.small_disk.small_disk(tmp_path / "small", megabytes=1) as place:
-        yield place
+    with harness.small_disk.small_disk(tmp_path / "small", megabytes=1) as directory:
+        yield directory
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 
 from conformance import __main__ as conformance
 from conformance import explained, outcomes, table
-from conformance.explained import Place
 from conformance.install import Installed
 from conformance.outcomes import Outcome
 from conformance.run import Ran
@@ -22,8 +21,10 @@ FAILED = Outcome("failed", "1 did not equal 2")
 
 def verdict_of(plain, ours, reasons=(), remote=1):
     ran = Ran(ours, shuffles=1, remote=remote)
-    places = {Place(SUITE.name, test, "remote", "4.1"): "It is so." for test in reasons}
-    return judge(SUITE, "remote", "4.1", plain, ran, places)
+    test_cases = {
+        explained.TestCase(SUITE.name, test, "remote", "4.1"): "It is so." for test in reasons
+    }
+    return judge(SUITE, "remote", "4.1", plain, ran, test_cases)
 
 
 def test_the_same_outcome_is_good():
@@ -97,8 +98,8 @@ def test_several_tests_may_have_the_same_explanation(tmp_path):
     file.write_text(
         f"suite: {SUITE.name}\ntest: a\ntest: b: c\nmodes: merge\nlines: 4.1\nwhy: So.\n"
     )
-    places = [Place(SUITE.name, test, "merge", "4.1") for test in ("a", "b: c")]
-    assert explained.read(file) == dict.fromkeys(places, "So.")
+    test_cases = [explained.TestCase(SUITE.name, test, "merge", "4.1") for test in ("a", "b: c")]
+    assert explained.read(file) == dict.fromkeys(test_cases, "So.")
 
 
 @pytest.mark.parametrize("fields", ["test: a", "suite: {0}\nsuite: {0}\ntest: a"])

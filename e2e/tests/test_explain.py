@@ -24,9 +24,9 @@ def test_what_became_of_an_application_and_why_is_told_after_its_end(start_daemo
     outcome = start_job(Job("keyed_rows", conf={"spark.lodestone.services": services})).wait()
     application, state = explain(daemon).split(": ", 1)
     assert state.startswith("ended ")
-    told = json.loads(explain(daemon, application, "--json"))
-    assert told["totals"] == outcome.report["totals"]
-    assert told["totals"]["mergedBlocksRead"] > 0
+    report = json.loads(explain(daemon, application, "--json"))
+    assert report["totals"] == outcome.report["totals"]
+    assert report["totals"]["mergedBlocksRead"] > 0
     # As Spark shows it: what a driver adds, to be told apart from others, need not be known.
     page = explain(daemon, application.split("~")[0])
     assert "~" in application

@@ -22,7 +22,7 @@ def disk(tmp_path):
 
 
 def test_a_disk_that_is_well_keeps_what_is_written_renamed_cut_and_appended(disk):
-    first, folder = disk.place / "first", disk.place / "folder"
+    first, folder = disk.directory / "first", disk.directory / "folder"
     first.write_bytes(CONTENT)
     folder.mkdir()
     first.rename(folder / "second")
@@ -30,18 +30,18 @@ def test_a_disk_that_is_well_keeps_what_is_written_renamed_cut_and_appended(disk
     with (folder / "second").open("ab") as file:
         file.write(b"end")
     assert (folder / "second").read_bytes() == CONTENT[:1000] + b"end"
-    assert sorted(path.name for path in disk.place.rglob("*")) == ["folder", "second"]
+    assert sorted(path.name for path in disk.directory.rglob("*")) == ["folder", "second"]
     (folder / "second").unlink()
     folder.rmdir()
-    assert list(disk.place.iterdir()) == []
+    assert list(disk.directory.iterdir()) == []
 
 
 def test_a_disk_serves_also_where_its_process_has_a_thousand_files_open(tmp_path):
     many = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     try:
         with faulty_disk(tmp_path / "disk", megabytes=4) as mounted:
-            (mounted.place / "rows").write_bytes(CONTENT)
-            assert (mounted.place / "rows").read_bytes() == CONTENT
+            (mounted.directory / "rows").write_bytes(CONTENT)
+            assert (mounted.directory / "rows").read_bytes() == CONTENT
     finally:
         for descriptor in many:
             os.close(descriptor)
@@ -50,38 +50,38 @@ def test_a_disk_serves_also_where_its_process_has_a_thousand_files_open(tmp_path
 def test_a_full_disk_takes_nothing_until_there_is_room_again(disk):
     disk.leave_room(8192)
     with pytest.raises(OSError) as full:
-        (disk.place / "rows").write_bytes(CONTENT)
+        (disk.directory / "rows").write_bytes(CONTENT)
     assert full.value.errno == errno.ENOSPC
     disk.heal()
-    (disk.place / "rows").write_bytes(CONTENT)
-    assert (disk.place / "rows").read_bytes() == CONTENT
+    (disk.directory / "rows").write_bytes(CONTENT)
+    assert (disk.directory / "rows").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("call", [os.stat, os.listdir, os.remove, lambda path: open(path, "rb")])
 def test_a_broken_disk_gives_an_error_and_afterwards_what_it_had(disk, call):
-    place = disk.place / "folder"
-    place.mkdir()
+    directory = disk.directory / "folder"
+    directory.mkdir()
     disk.fail()
     with pytest.raises(OSError) as broken:
-        call(place)
+        call(directory)
     assert broken.value.errno == errno.EIO
     disk.mend()
-    assert place.is_dir()
+    assert directory.is_dir()
 
 
 def test_calls_fail_as_often_as_they_are_asked_to(disk):
     disk.fail(frozenset(["write"]), times=2)
-    with (disk.place / "rows").open("wb", buffering=0) as file:
+    with (disk.directory / "rows").open("wb", buffering=0) as file:
         for _ in range(2):
             with pytest.raises(OSError, match="Input/output error"):
                 file.write(b"lost")
         file.write(b"kept")
-    assert (disk.place / "rows").read_bytes() == b"kept"
+    assert (disk.directory / "rows").read_bytes() == b"kept"
     assert disk.failures == 2
 
 
 def test_whoever_asks_a_hanging_disk_waits_until_it_goes_on(disk):
-    path = disk.place / "rows"
+    path = disk.directory / "rows"
     disk.hang()
     asked = threading.Event()
 

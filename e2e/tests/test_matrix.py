@@ -28,7 +28,7 @@ def reducing(began_s: float, ended_s: float) -> dict:
     return stage(began_s, ended_s, readRecords=5, readBytes=2_000_000, fetchWaitMs=500)
 
 
-def told(stages: list[dict], paused: float = 0.0, report: dict | None = None) -> dict:
+def run_result(stages: list[dict], paused: float = 0.0, report: dict | None = None) -> dict:
     measured = {"used": USED, "machine": {"machineCpu": 4.5, "stolen": 0.1}}
     return {"seconds": 9.0, "paused": paused, "stages": stages, "report": report or {}, **measured}
 
@@ -53,7 +53,7 @@ def result_of(runs: list[dict], sizes: dict, **options) -> dict:
 
 def test_phases_are_the_seconds_in_which_their_stages_have_tasks():
     overlapping = [mapping(0, 4), mapping(3, 5), reducing(7, 9)]
-    found = figures.of_run(told(overlapping))
+    found = figures.of_run(run_result(overlapping))
     assert found["mapSeconds"] == pytest.approx(5)
     assert found["reduceSeconds"] == pytest.approx(2)
     assert found["gapSeconds"] == pytest.approx(2)
@@ -63,21 +63,21 @@ def test_phases_are_the_seconds_in_which_their_stages_have_tasks():
 
 def test_a_pause_that_the_bench_made_is_no_gap_but_waiting_for_the_merge_is():
     found = figures.of_run(
-        told([mapping(0, 2), reducing(5, 6)], paused=2.5, report={"readersWaitedMillis": 250})
+        run_result([mapping(0, 2), reducing(5, 6)], paused=2.5, report={"readersWaitedMillis": 250})
     )
     assert found["gapSeconds"] == pytest.approx(0.75)
 
 
 def test_the_cpu_of_a_daemon_is_set_against_what_went_in_and_came_out():
     found = figures.of_run(
-        told([mapping(0, 1)], report={"bytesPushed": 300_000_000, "chunkBytes": 200_000_000})
+        run_result([mapping(0, 1)], report={"bytesPushed": 300_000_000, "chunkBytes": 200_000_000})
     )
     assert found["serviceCpuPerGb"] == pytest.approx(2)
-    assert "serviceCpuPerGb" not in figures.of_run(told([mapping(0, 1)]))
+    assert "serviceCpuPerGb" not in figures.of_run(run_result([mapping(0, 1)]))
 
 
 def test_what_other_processes_of_the_machine_did_meanwhile_is_told():
-    assert figures.of_run(told([mapping(0, 1)]))["othersCpuSeconds"] == pytest.approx(1.5)
+    assert figures.of_run(run_result([mapping(0, 1)]))["othersCpuSeconds"] == pytest.approx(1.5)
 
 
 def test_ratios_compare_within_a_round_and_not_across():
@@ -211,8 +211,8 @@ def test_bars_are_judged_at_their_own_sizes_only():
 )
 def test_auto_is_never_slower_than_plain_spark_on_either_disk(disk, job, seconds, verdict):
     runs = [run(1, "plain", 1, disk=disk, job=job), run(1, "auto", seconds, disk=disk, job=job)]
-    place = job if disk == "plain" else f"{disk} {job}"
-    (line,) = lines_of(runs, f"auto, {place}: wall, x plain")
+    title = job if disk == "plain" else f"{disk} {job}"
+    (line,) = lines_of(runs, f"auto, {title}: wall, x plain")
     assert line.startswith(verdict)
 
 

@@ -49,15 +49,15 @@ def run(network, start_job, plain_answer):
     return start
 
 
-def local_share(outcome: Outcome) -> float:
+def local_fraction(outcome: Outcome) -> float:
     totals = outcome.report["totals"]
     return totals["localChunkBytes"] / totals["chunkBytes"]
 
 
 def test_with_a_copy_on_each_host_no_reader_needs_the_network(run):
-    assert local_share(run(copies=2)) == 1
+    assert local_fraction(run(copies=2)) == 1
 
 
 def test_with_one_copy_a_reader_finds_its_part_of_the_partitions_on_its_host(run):
-    share = local_share(run(copies=1))
-    assert 0.25 < share < 0.75, share
+    fraction = local_fraction(run(copies=1))
+    assert 0.25 < fraction < 0.75, fraction

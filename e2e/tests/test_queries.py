@@ -18,7 +18,7 @@ def run(job: str, side: str, seconds: float, failure: str = "", report: dict | N
     return {**where, "figures": figures, "report": report or {}}
 
 
-def told(runs: list[dict]) -> dict:
+def result_of(runs: list[dict]) -> dict:
     kept = {"date": "then", "commit": "c0ffee", "command": "queries", "machine": result.machine()}
     setting = {"spark": "4.1.4", "master": "local-cluster[2,1,1024]"}
     return {**kept, "setting": setting, "rounds": 1, "scale": "1", "sides": SIDES, "notes": [],
@@ -32,7 +32,7 @@ def line_of(text: str, begin: str) -> str:
 def test_a_query_that_one_side_failed_at_is_in_no_sum_and_named():
     runs = [run("q1", side, 2) for side in SIDES]
     runs += [run("q2", "plain", 9), run("q2", "auto", 9), run("q2", "remote", 0, "no space left")]
-    shown = page.of(told(runs))
+    shown = page.of(result_of(runs))
     assert "Sums over 1 of 2 queries" in shown
     assert line_of(shown, "plain ").split()[1] == "2.00"
     assert "q2, remote, round 1: no space left" in shown
@@ -41,7 +41,7 @@ def test_a_query_that_one_side_failed_at_is_in_no_sum_and_named():
 
 def test_queries_a_fifth_slower_than_plain_spark_are_counted_and_named():
     runs = [run("q1", "plain", 10), run("q1", "auto", 12), run("q1", "remote", 12.1)]
-    shown = page.of(told(runs))
+    shown = page.of(result_of(runs))
     assert "More than 20% slower than plain: 1 queries" in shown
     assert line_of(shown, "q1 ").split()[1:4] == ["remote", "x", "1.21"]
 
@@ -54,7 +54,7 @@ def test_queries_are_compared_with_the_side_of_plain_spark_that_took_less_time_i
         for name, of_query in seconds.items()
         for side, one in zip(sides, of_query, strict=True)
     ]
-    shown = page.of(told(runs) | {"sides": sides})
+    shown = page.of(result_of(runs) | {"sides": sides})
     assert "x tuned" in line_of(shown, "    ")
     assert line_of(shown, "auto ").split()[5] == f"{17.5 / 15:.2f}"
     assert line_of(shown, "q2 ").split()[1:4] == ["plain", "x", "2.00"]
@@ -63,7 +63,7 @@ def test_queries_are_compared_with_the_side_of_plain_spark_that_took_less_time_i
 
 def test_the_page_names_the_queries_that_were_not_run():
     names = query.names()
-    shown = page.of(told([run(name, side, 1) for name in names[:-2] for side in SIDES]))
+    shown = page.of(result_of([run(name, side, 1) for name in names[:-2] for side in SIDES]))
     assert f"Not run: {names[-2]}, {names[-1]}." in shown
     assert "All answers were the same." in shown
 
@@ -71,12 +71,12 @@ def test_the_page_names_the_queries_that_were_not_run():
 def test_the_page_says_what_became_of_shuffles_and_why():
     report = {"merged": 1, "plain": 2, "remote": 0, "reasons": {"FEW_BLOCKS": 2}}
     runs = [run("q1", "plain", 1), run("q1", "auto", 1, report=report), run("q1", "remote", 1)]
-    assert "1 merged, 2 plain: FEW_BLOCKS 2" in page.of(told(runs))
+    assert "1 merged, 2 plain: FEW_BLOCKS 2" in page.of(result_of(runs))
 
 
 def test_an_answer_that_differs_from_plain_sparks_is_a_failure(tmp_path, monkeypatch):
     monkeypatch.setattr("queries.__main__.DIFFERENT", tmp_path)
-    suite = Suite(told([]), tmp_path / "page.txt")
+    suite = Suite(result_of([]), tmp_path / "page.txt")
     assert suite.difference("q1", "plain", [["a"]]) == ""
     assert suite.difference("q1", "auto", [["a"]]) == ""
     assert "WRONG ANSWER" in suite.difference("q1", "remote", [["b"]])
@@ -84,7 +84,7 @@ def test_an_answer_that_differs_from_plain_sparks_is_a_failure(tmp_path, monkeyp
 
 
 def test_runs_of_another_kind_are_not_gone_on_with():
-    before = told([run("q1", side, 1) for side in SIDES])
-    assert Suite(told([]) | resumed(told([]), before), None).has(1, "q1")
+    before = result_of([run("q1", side, 1) for side in SIDES])
+    assert Suite(result_of([]) | resumed(result_of([]), before), None).has(1, "q1")
     with pytest.raises(SystemExit, match="another scale"):
-        resumed(told([]), before | {"scale": "10"})
+        resumed(result_of([]), before | {"scale": "10"})

@@ -309,7 +309,7 @@ def test_what_a_full_service_does_not_take_goes_to_another_one(
 def test_a_disk_that_hangs_costs_a_job_time_and_nothing_else(
     start_daemon, freezable_disk, start_job, plain_answer, thaws
 ):
-    hanging = start_daemon(directory=freezable_disk.place / "service", memory="32MiB")
+    hanging = start_daemon(directory=freezable_disk.directory / "service", memory="32MiB")
     other = start_daemon("other")
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": 240000, "value_bytes": 1600}
     services = f"{hanging.host_port},{other.host_port}"

@@ -18,7 +18,7 @@ RECORDS = 200_000
 UNCOMPRESSED = {"spark.shuffle.compress": "false"}
 
 
-def told(*arguments) -> dict[str, str]:
+def fields(*arguments) -> dict[str, str]:
     """What `lodestone-sort` prints, line by line. It fails where records are not in order."""
     done = subprocess.run([SORT, *map(str, arguments)], check=True, capture_output=True, text=True)
     return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
@@ -33,10 +33,10 @@ def sorting(source, target) -> Job:
 
 def test_generated_records_are_all_there_and_in_order(start_job, tmp_path):
     source, target = tmp_path / "source", tmp_path / "target"
-    made = told("generate", RECORDS, source, "--files", 3)
+    made = fields("generate", RECORDS, source, "--files", 3)
     outcome = start_job(sorting(source, target)).wait()
     assert outcome.answer == {"records": RECORDS, "maps": 9, "partitions": 12}
-    judged = told("validate", target)
+    judged = fields("validate", target)
     assert (judged["Records"], judged["Checksum"]) == (str(RECORDS), made["Checksum"])
     totals = outcome.report["totals"]
     assert (totals["mergedBlocksRead"], totals["originalsRead"]) == (9 * 12, 0)

@@ -51,8 +51,8 @@ def test_ten_queries_of_tpcds_have_plain_sparks_answers(
     mode, start_daemon, start_job, plain_answer
 ):
     conf = {"spark.lodestone.mode": mode, "spark.lodestone.services": start_daemon().host_port}
-    places = {"tables": str(tables.make(SCALE, PIECE)), "queries": list(QUERIES)}
-    job = Job("decisions", places, conf=CONF | conf)
+    arguments = {"tables": str(tables.make(SCALE, PIECE)), "queries": list(QUERIES)}
+    job = Job("decisions", arguments, conf=CONF | conf)
     outcome = start_job(job).wait()
     for name, wanted, found in zip(QUERIES, plain_answer(job), outcome.answer, strict=True):
         assert wanted, f"{name} asks nothing of these tables"

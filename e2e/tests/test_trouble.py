@@ -176,14 +176,14 @@ def test_a_file_of_the_daemon_that_is_cut_costs_the_blocks_in_it_and_the_disk_is
     assert outcome.reasons() == {"FETCH_DISK_FAILED": MAPS}
 
 
-@pytest.mark.parametrize("place", ["map", "reduce"])
+@pytest.mark.parametrize("stage", ["map", "reduce"])
 def test_a_daemon_frozen_for_ten_seconds_delays_the_job_by_seconds(
-    place, start_daemon, start_job, gates, plain_answer
+    stage, start_daemon, start_job, gates, plain_answer
 ):
     daemon = start_daemon()
     job = keyed_rows(gates, services=daemon.host_port, request_timeout="3s")
     running = start_job(job)
-    if place == "map":
+    if stage == "map":
         open_all(gates, "map", but=["map-4"])
         gates.wait_reached("map-4")
     else:

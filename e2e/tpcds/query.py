@@ -34,12 +34,12 @@ def folder() -> Path:
 
 
 def fetch(target: Path) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        options = [f"-Dartifact={JAR}", f"-DoutputDirectory={place}"]
+    with tempfile.TemporaryDirectory() as directory:
+        options = [f"-Dartifact={JAR}", f"-DoutputDirectory={directory}"]
         subprocess.run(
-            ["mvn", "-q", "-B", "-Dstyle.color=never", COPY, *options], cwd=place, check=True
+            ["mvn", "-q", "-B", "-Dstyle.color=never", COPY, *options], cwd=directory, check=True
         )
-        (jar,) = Path(place).glob("*.jar")
+        (jar,) = Path(directory).glob("*.jar")
         with zipfile.ZipFile(jar) as archive:
             for name in filter(IN_JAR.fullmatch, archive.namelist()):
                 (target / IN_JAR.fullmatch(name)[1]).write_bytes(archive.read(name))

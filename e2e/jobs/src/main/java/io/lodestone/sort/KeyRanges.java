@@ -47,8 +47,8 @@ final class KeyRanges extends Partitioner {
 
   private static int read(Split split, Random random, long[] keys, int at) throws IOException {
     int records = (int) Math.min(RECORDS_PER_READ, split.length / Record.BYTES);
-    long places = split.length / Record.BYTES - records + 1;
-    long position = split.offset + Math.floorMod(random.nextLong(), places) * Record.BYTES;
+    long starts = split.length / Record.BYTES - records + 1;
+    long position = split.offset + Math.floorMod(random.nextLong(), starts) * Record.BYTES;
     ByteBuffer buffer = ByteBuffer.allocate(records * Record.BYTES);
     try (FileChannel file = FileChannel.open(split.path(), StandardOpenOption.READ)) {
       while (buffer.hasRemaining() && file.read(buffer, position + buffer.position()) >= 0) {

@@ -17,7 +17,7 @@ import org.apache.spark.unsafe.memory.MemoryBlock;
 import org.apache.spark.util.collection.unsafe.sort.RadixSort;
 import scala.Tuple2;
 
-/** The records of one partition, copied to pages, sorted by their places, and written to a file. */
+/** The records of one partition, copied to pages, sorted by their indexes, and written to a file. */
 final class SortedPartition {
   private static final int PAGE_RECORDS = 10_000;
   private static final int WRITE_BYTES = 1 << 20;
@@ -54,21 +54,21 @@ final class SortedPartition {
     records++;
   }
 
-  private byte[] pageOf(long place) {
-    return pages.get((int) (place / PAGE_RECORDS));
+  private byte[] pageOf(long index) {
+    return pages.get((int) (index / PAGE_RECORDS));
   }
 
-  private static int offsetOf(long place) {
-    return (int) (place % PAGE_RECORDS) * Record.BYTES;
+  private static int offsetOf(long index) {
+    return (int) (index % PAGE_RECORDS) * Record.BYTES;
   }
 
-  /** Pairs of a record's place and its key's prefix, as Spark's radix sort wants them. */
+  /** Pairs of a record's index and its key's prefix, as Spark's radix sort wants them. */
   private long[] pairs() {
     // Twice as long as the pairs: the sort moves between its halves.
     long[] pairs = new long[4 * records];
-    for (int place = 0; place < records; place++) {
-      pairs[2 * place] = place;
-      pairs[2 * place + 1] = Record.prefix(pageOf(place), offsetOf(place));
+    for (int index = 0; index < records; index++) {
+      pairs[2 * index] = index;
+      pairs[2 * index + 1] = Record.prefix(pageOf(index), offsetOf(index));
     }
     return pairs;
   }
@@ -80,8 +80,8 @@ final class SortedPartition {
     orderEqualPrefixes(pairs, start);
     ByteBuffer buffer = ByteBuffer.allocate(WRITE_BYTES / Record.BYTES * Record.BYTES);
     for (int i = 0; i < records; i++) {
-      long place = pairs[start + 2 * i];
-      buffer.put(pageOf(place), offsetOf(place), Record.BYTES);
+      long index = pairs[start + 2 * i];
+      buffer.put(pageOf(index), offsetOf(index), Record.BYTES);
       if (!buffer.hasRemaining() || i == records - 1) {
         buffer.flip();
         while (buffer.hasRemaining()) {
@@ -110,9 +110,9 @@ final class SortedPartition {
   private void orderByRest(long[] pairs, int start, int count) {
     long[] run = new long[count];
     for (int i = 0; i < count; i++) {
-      long place = pairs[start + 2 * i];
-      long rest = Record.rest(pageOf(place), offsetOf(place));
-      run[i] = rest << Integer.SIZE | place;
+      long index = pairs[start + 2 * i];
+      long rest = Record.rest(pageOf(index), offsetOf(index));
+      run[i] = rest << Integer.SIZE | index;
     }
     Arrays.sort(run);
     for (int i = 0; i < count; i++) {
