@@ -33,12 +33,14 @@ def arguments():
     parser = argparse.ArgumentParser(prog="chaos", description=__doc__)
     parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seed", type=int, help="of the first round; the next ones follow it")
+    parser.add_argument("--seed", type=int, help="seed of the first round; each next round adds 1")
     parser.add_argument("--turns", type=int, default=2, help="how often a round runs all jobs")
     parser.add_argument(
-        "--queries", default="q03,q09,q13,q18,q21", help="of TPC-H, at scale factor 1; none: ''"
+        "--queries",
+        default="q03,q09,q13,q18,q21",
+        help="queries of TPC-H, at scale factor 1; '': none",
     )
-    parser.add_argument("--kinds", default=",".join(KINDS), help="of jobs that a turn runs")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of jobs in a turn")
     parser.add_argument(
         "--disks",
         action="store_true",
@@ -47,18 +49,18 @@ def arguments():
     parser.add_argument(
         "--plain",
         action="store_true",
-        help="does the same to Spark's own shuffle: what a plan does to any Spark",
+        help="runs plain Spark under the same plan, which shows its effect on any Spark",
     )
     given = parser.parse_args()
     if os.geteuid() != 0:
-        parser.error("disks are filled, and made to fail: only root can mount such disks")
+        parser.error("this needs root: it mounts disks that become full or fail")
     return given
 
 
 def main() -> int:
     given = arguments()
-    # What is mounted is unmounted, whatever ends this.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
+    # An exit by exception unmounts the disks.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     first = random.SystemRandom().getrandbits(32) if given.seed is None else given.seed
     seeds = range(first, first + given.rounds)
     with tempfile.TemporaryDirectory(prefix="lodestone-chaos-") as folder:
@@ -95,7 +97,7 @@ def sizes_of(given) -> dict:
 
 
 def one_round(seed: int, given, expected: Expected, sizes: dict) -> bool:
-    """Whether nothing came of it that must not be."""
+    """Runs the round of a seed. Returns whether it had no fault."""
     plan = plan_of(seed)
     fields = {key.rsplit(".", 1)[1]: value.rsplit(".", 1)[-1] for key, value in plan.conf.items()}
     print(
@@ -103,7 +105,7 @@ def one_round(seed: int, given, expected: Expected, sizes: dict) -> bool:
     )
     if given.plain:
         plan.conf["spark.shuffle.manager"] = "sort"
-    # Before, so that it has the machine for itself.
+    # Plain Spark answers first: at this time nothing else uses the machine.
     right = expected(Job("many_shuffles", sizes, conf=plan.conf))["answers"]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lodestone-chaos-") as folder:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a service has on its disks."""
+"""The data files of a service."""
 
 import os
 from pathlib import Path
 
 
 def data_files(directory: Path) -> list[Path]:
-    """In order. A service removes directories while they are looked through: what is gone then is
-    not there."""
+    """Returns the files in order. A service may remove directories during the walk, which skips
+    them."""
     found = (
         Path(folder, name)
         for folder, _, names in os.walk(directory)

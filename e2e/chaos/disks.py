@@ -22,14 +22,14 @@ from .plan import MODES, MOST_ROWS, spilling
 
 Say = Callable[[str], None]
 DISK_MB = 300
-# How often each is drawn.
+# The weight of each in the draw.
 FAULTS = {"full": 12, "full for a while": 2, "broken": 2, "some calls fail": 3, "hangs": 1}
 LASTING = ("full", "broken")
 
 
 @dataclass(frozen=True)
 class Run:
-    """One job, and what is done to one of the disks meanwhile."""
+    """One job, and the fault of one of the disks during it."""
 
     seed: int
     kind: str
@@ -56,13 +56,14 @@ def run_of(seed: int) -> Run:
 
 
 def run_all(seeds: Iterable[int], spark: str, expected, say: Say, is_plain: bool) -> int:
-    """How many went wrong. The same seeds in one call are the same applications again."""
+    """Returns the number of wrong outcomes. The same seeds in one call make the same
+    applications."""
     runs = [run_of(seed) for seed in seeds]
     wrong = 0
     for mode in MODES:
         mine = [run for run in runs if MODES[run.seed % len(MODES)] == mode]
         if mine:
-            # Before, so that it has the machine for itself.
+            # Plain Spark answers first: at this time nothing else uses the machine.
             right = [expected(job_of([run]))["answers"][0] for run in mine]
             wrong += run_mode(mode, mine, spark, right, say, is_plain)
     return wrong
@@ -78,7 +79,7 @@ def run_mode(mode, runs: list[Run], spark: str, right: list, say: Say, is_plain:
     dice = random.Random(runs[0].seed)
     conf = spilling(dice) | {
         "spark.lodestone.mode": mode,
-        # Each task of a job spills some times.
+        # Each task of a job spills several times.
         MOST_ROWS: dice.choice(["2000", "5000", "15000"]),
         "spark.task.maxFailures": "20",
         "spark.stage.maxConsecutiveAttempts": "40",
@@ -113,8 +114,8 @@ def run_mode(mode, runs: list[Run], spark: str, right: list, say: Say, is_plain:
 
 
 def attack(run: Run, disks: list[FaultyDisk], gates: Gates) -> int:
-    """Breaks a disk, lets the job run, and mends the disk when the job is over; says how many calls
-    failed."""
+    """Breaks a disk, lets the job run, and mends the disk when the job is over. Returns how many
+    calls failed."""
     luck = random.Random(run.luck)
     disk = luck.choice(disks)
     before = disk.failures
@@ -139,10 +140,10 @@ def attack(run: Run, disks: list[FaultyDisk], gates: Gates) -> int:
 
 
 def do_harm(run: Run, disk: FaultyDisk, luck: random.Random, over: threading.Event) -> None:
-    """Until the fault has passed, or the job is over."""
+    """Keeps up the fault until its time has passed, or the job is over."""
     over.wait(luck.choice([0, luck.uniform(0, 1.5)]))
     if run.fault.startswith("full"):
-        # What a job spills is some 10 MB.
+        # A job spills some 10 MB.
         disk.leave_room(luck.choice([luck.randrange(1 << 19), luck.randrange(6 << 20)]))
     elif run.fault == "hangs":
         disk.hang()

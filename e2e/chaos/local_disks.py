@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done to the disks of an executor, and what a job may say that fails for it."""
+"""The acts that harm disks of executors, and the messages of jobs that may fail because of them."""
 
 import random
 from collections.abc import Callable
 
 from harness.faulty_disk import FaultyDisk
 
-# Calls that fail together, as with a disk of which some blocks are bad, or whose directory is.
+# Calls that fail together, as on a disk with bad blocks in its data or in a directory.
 CALLS = [
     ("write",),
     ("write",),
@@ -17,8 +17,8 @@ CALLS = [
     ("rename", "rename2"),
     ("unlink", "setattr"),
 ]
-# A job that fails for a broken disk names it in one of these ways. The last ones are Spark's, which
-# looks for a directory and does not ask why it is not there.
+# A job that fails because of a broken disk has one of these messages. The last two are Spark's: it
+# looks for a directory, and does not report why it is missing.
 EXPLAINED = (
     "No space left on device",
     "Input/output error",

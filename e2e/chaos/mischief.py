@@ -23,7 +23,7 @@ from .local_disks import LOCAL_ACTS
 from .plan import LASTING, Act
 
 Deed = Callable[[Daemon], object]
-# What is done to one service is over before the next act, but for what other threads undo.
+# An act on a service ends before the next act begins, except for what other threads undo.
 UNDO_TIMEOUT_S = 20
 
 
@@ -40,7 +40,7 @@ class Victims:
 
 
 class Mischief:
-    """Acts one after another. What it breaks it mends, sooner or later, but for what a plan breaks
+    """Does one act after another. It mends each fault after a while, except those that a plan makes
     for good."""
 
     def __init__(self, victims: Victims, say: Callable[[str], None]):
@@ -50,7 +50,7 @@ class Mischief:
         self._local_disks = victims.local_disks
         self._kills = victims.kills
         self._say = say
-        # One disk alone is broken for good: without any disk nobody could work.
+        # At most one disk is broken for good: without any disk no executor could work.
         self._broken: FaultyDisk | None = None
         self._over = threading.Event()
         self._luck = random.Random()
@@ -70,7 +70,7 @@ class Mischief:
         self.counts: dict[str, int] = {}
 
     def run(self, acts: list[Act], job: SparkProcess) -> None:
-        """Until the plan or the job ends. Raises what an act raised."""
+        """Does acts until the plan or the job ends. Raises the error of an act."""
         for act in acts:
             if self._pause(act.after_s) or not job.runs():
                 break
@@ -81,7 +81,7 @@ class Mischief:
                 self._say(f"{act.what}: {done}")
 
     def stop(self) -> None:
-        """The job is over."""
+        """Ends the acts, because the job is over."""
         self._over.set()
 
     def _pause(self, seconds: float) -> bool:

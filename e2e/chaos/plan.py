@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a seed decides: how a round's application is set up, and what is done to it when."""
+"""The plan of a round, which its seed decides: the settings of the application, and the acts with
+their times."""
 
 import random
 from dataclasses import dataclass, field
 
-# How often each is drawn, and how many times at most in a round. A cluster in which everything is
-# killed all the time would run no job to its end, Lodestone or not.
+# The weight of each act in the draw, and its maximum number in a round. In a cluster where
+# everything is killed all the time no job ends, with Lodestone or without.
 TO_EXECUTORS = {
     "kill an executor": (3, 4),
     "kill a task": (6, 12),
@@ -23,14 +24,14 @@ TO_SERVICES = {
     "damage what is on a disk": (2, 3),
     "drain a service for a while": (2, 3),
 }
-# What stays broken until the round is over.
+# Acts after which a disk stays broken until the end of the round.
 LASTING = ("fill a local directory for good", "fail a local directory for good")
 LONGEST_PAUSE_S = 4.0
 SERVICES = 3
 MODES = ("auto", "merge", "remote")
 MOST_ROWS = "spark.shuffle.spill.numElementsForceSpillThreshold"
-# The share of an executor's memory that rows may take, of which there are 724 MB, and after how
-# many rows a task spills in any case.
+# The fraction of an executor's memory (724 MB) that rows may take, and the number of rows after
+# which a task always spills.
 MEMORY = [
     ("0.02", "2147483647"),
     ("0.02", "20000"),
@@ -43,7 +44,7 @@ MEMORY = [
 
 @dataclass(frozen=True)
 class Act:
-    """One thing that is done: after so many seconds, with so much luck of its own."""
+    """One act: what it does, the pause before it in seconds, and the seed of its random choices."""
 
     what: str
     after_s: float
@@ -52,7 +53,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Plan:
-    """One round. With no services each host's is started by the plugin."""
+    """One round. If it has no services, the plugin starts a daemon on each host."""
 
     seed: int
     conf: dict[str, str]
@@ -66,12 +67,12 @@ class Plan:
 
     @property
     def is_lasting(self) -> bool:
-        """A disk stays broken, and jobs may fail for it."""
+        """True if a disk stays broken, so that jobs may fail."""
         return any(act.what in LASTING for act in self.acts)
 
 
 def plan_of(seed: int) -> Plan:
-    """The round of a seed."""
+    """Returns the round of a seed."""
     dice = random.Random(seed)
     mode = dice.choice(MODES)
     services = SERVICES if mode == "remote" else dice.choice([SERVICES, SERVICES, 0])
@@ -86,8 +87,8 @@ def plan_of(seed: int) -> Plan:
         **spilling(dice),
         # Each loss costs a run of the stage, in plain Spark as well.
         "spark.stage.maxConsecutiveAttempts": "40",
-        # What is broken for a moment fails many tasks at once, which are tried again at once. What
-        # stays broken may fail a task for ever.
+        # A short fault fails many tasks at once, and Spark tries them again at once. A fault that
+        # stays may fail a task every time.
         "spark.task.maxFailures": "20" if lasting else "1000",
     }
     memory = dice.choice(["24MiB", "64MiB", "256MiB"])
@@ -96,7 +97,7 @@ def plan_of(seed: int) -> Plan:
 
 
 def spilling(dice: random.Random) -> dict[str, str]:
-    """How rows are written, and how few of them fit into memory."""
+    """Returns settings that decide how rows are written, and how few of them fit into memory."""
     fraction, most_rows = dice.choice(MEMORY)
     return {
         "spark.io.compression.codec": dice.choice(["lz4", "zstd", "snappy"]),
@@ -105,7 +106,7 @@ def spilling(dice: random.Random) -> dict[str, str]:
         + dice.choice(["KryoSerializer", "KryoSerializer", "JavaSerializer"]),
         "spark.memory.fraction": fraction,
         MOST_ROWS: most_rows,
-        # Files of shuffles that are over go when the driver's garbage collector has seen it.
+        # Spark removes the files of a shuffle when the driver's garbage collector finds it unused.
         "spark.cleaner.periodicGC.interval": "5s",
     }
 
@@ -121,7 +122,7 @@ def acts_of(dice: random.Random, mischief: dict, lasting: str | None) -> list[Ac
         if left[what] == 0:
             del left[what]
     if lasting:
-        # Before most jobs of the round are over.
+        # It comes before most jobs of the round are over.
         acts.insert(dice.randrange(6), act_of(dice, lasting))
     return acts
 

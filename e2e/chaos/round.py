@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One round: services, an application, mischief, and a look at what is left."""
+"""One round: services, an application, mischief, and a check that nothing is left."""
 
 import os
 import threading
@@ -20,31 +20,31 @@ from .local_disks import is_explained
 from .mischief import Mischief, Victims
 from .plan import Plan
 
-# Small enough to be filled by what the jobs shuffle, or nearly.
+# Small enough that the shuffles of the jobs fill it, or nearly.
 DISK_MB = 96
-# Enough for what executors write, with attempts that were in vain.
+# Enough for the files of executors, including those of failed attempts.
 LOCAL_DISK_MB = 400
 LOCAL_DISKS = 2
-# A service that was down when the application ended learns of it from the lease that its start
-# gave: 120 s, and a little.
+# A service that was down when the application ended waits for the end of the lease that its own
+# start gave: 120 s, and a little more.
 LEASE_S = 150
 
 
 @dataclass
 class Round:
-    """What came of it."""
+    """The outcome of a round."""
 
     outcome: Outcome
     counts: dict[str, int]
 
     @property
     def answers(self) -> list:
-        """Of each job of the round its answer, or why it failed."""
+        """The answer of each job of the round, or the reason of its failure."""
         return self.outcome.answer["answers"]
 
     def faults(self, plan: Plan, expected: list) -> list[str]:
-        """What must not be: another answer than plain Spark's, or a job that failed and does not
-        say that a disk stayed broken."""
+        """Returns a line for each fault: an answer that differs from plain Spark's, or a failed job
+        whose message does not name a disk that stayed broken."""
         return [
             f"job {number}: {answer}"
             for number, (answer, right) in enumerate(zip(self.answers, expected, strict=True))
@@ -52,7 +52,7 @@ class Round:
         ]
 
     def failed(self) -> int:
-        """How many jobs did."""
+        """Returns how many jobs failed."""
         return sum(map(failed, self.answers))
 
 
@@ -71,8 +71,8 @@ def run_round(
     plan: Plan, spark: str, folder: Path, arguments: dict, say: Callable[[str], None]
 ) -> tuple[Job, Round]:
     """Runs the job to its end. Each service has a disk of its own, below `folder`; the executors
-    have two together, and the driver none of these: without its disk it cannot begin a stage,
-    whoever shuffles."""
+    share two. The driver uses none of these: without its disk it cannot begin a stage, with
+    Lodestone or without."""
     with ExitStack() as put_away:
         victims = _victims(plan, spark, folder, put_away)
         job = job_of(plan, victims, arguments)
@@ -128,7 +128,7 @@ def _under_attack(plan, running, mischief) -> tuple[Outcome, dict[str, int]]:
 
 
 def _check_services_are_empty(daemons: list[Daemon]) -> None:
-    """The application is over: nothing of it stays, in no memory and on no disk."""
+    """Checks that no service keeps data of the application, which is over, in memory or on disk."""
     for daemon in daemons:
         wait_until(lambda of=daemon: of.status()["shuffles"] == 0, "its shuffles' end", LEASE_S)
         wait_until(lambda of=daemon: not data_files(of.directory), "its files' end")

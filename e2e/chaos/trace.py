@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m chaos.trace`: one trouble at a time, and second by second what became of the job's
-tasks."""
+"""`python -m chaos.trace`: one fault at a time, and the outcomes of the job's tasks second by
+second."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ def restart_all(daemons: list[Daemon], say: Say) -> None:
         say(f"service {number} is stopped (SIGTERM)")
         daemon.stop()
         daemon.start()
-        say(f"service {number} is there again, as {daemon.ready['incarnation']}")
+        say(f"service {number} serves again, as {daemon.ready['incarnation']}")
 
 
 def kill_one(daemons: list[Daemon], say: Say) -> None:
@@ -40,15 +40,15 @@ def drain_one(daemons: list[Daemon], say: Say) -> None:
     say(f"  drain: exit code {drain.wait()}")
 
 
-# Services, copies, what happens, and when: after so many segments were pushed to the first service
-# (of 640 in all, or 1,280).
+# Title, services, replicas, the fault, and its moment: the number of segments that the first
+# service has then (of 640 in all, or 1,280).
 SCENES = [
-    ("rolling restart, one copy", 2, 1, restart_all, 40),
-    ("rolling restart, two copies", 3, 2, restart_all, 80),
-    ("drain, one copy", 2, 1, drain_one, 40),
-    ("drain, two copies", 3, 2, drain_one, 250),
-    ("kill -9, one copy", 2, 1, kill_one, 250),
-    ("kill -9, two copies", 3, 2, kill_one, 250),
+    ("rolling restart, one replica", 2, 1, restart_all, 40),
+    ("rolling restart, two replicas", 3, 2, restart_all, 80),
+    ("drain, one replica", 2, 1, drain_one, 40),
+    ("drain, two replicas", 3, 2, drain_one, 250),
+    ("kill -9, one replica", 2, 1, kill_one, 250),
+    ("kill -9, two replicas", 3, 2, kill_one, 250),
 ]
 
 
@@ -68,8 +68,8 @@ def main() -> None:
 
 
 def run(scene: tuple, spark: str, directory: Path, expected: object) -> list[str]:
-    """The lines of one scene, in the order of time."""
-    _, services, copies, trouble, segments = scene
+    """Returns the lines of one scene, in the order of time."""
+    _, services, replicas, trouble, segments = scene
     daemons = [Daemon(directory / f"service{number}") for number in range(services)]
     events: list[tuple[float, str]] = []
     say = lambda line: events.append((time.time(), line))  # noqa: E731
@@ -78,7 +78,7 @@ def run(scene: tuple, spark: str, directory: Path, expected: object) -> list[str
     conf = {
         "spark.lodestone.mode": "remote",
         "spark.lodestone.services": services_of(daemons),
-        "spark.lodestone.replicas": str(copies),
+        "spark.lodestone.replicas": str(replicas),
         "spark.lodestone.lease.ttl": "10s",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": str(log),
@@ -108,8 +108,8 @@ def run(scene: tuple, spark: str, directory: Path, expected: object) -> list[str
 
 
 def tasks(log: Path) -> list[tuple[float, str]]:
-    """Of each stage attempt, when its first task began, how many tasks ended in each second, and
-    how."""
+    """Returns for each stage attempt the begin of its first task, and the number of tasks that
+    ended in each second, by the kind of their end."""
     begun, ended = {}, Counter()
     (file,) = [path for path in log.rglob("*") if path.is_file()]
     for line in file.read_text().splitlines():

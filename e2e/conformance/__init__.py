@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark's own test suites, on plain Spark and on Lodestone: each test must come out the same."""
+"""Spark's own test suites, on plain Spark and on Lodestone: each test must have the same
+outcome."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make conformance`: Spark's own suites, whose tests must come out on Lodestone as on plain
-Spark."""
+"""`make conformance`: Spark's own suites, whose tests must have the same outcome on Lodestone as on
+plain Spark."""
 
 import argparse
 import hashlib
@@ -17,7 +17,7 @@ from .verdict import UNHEARD, WHOLE_SUITE, Verdict, judge
 
 
 class DoesNotRun(Exception):
-    """There is nothing to compare with."""
+    """A suite does not run on plain Spark: its tests cannot be compared."""
 
 
 def arguments():
@@ -29,7 +29,7 @@ def arguments():
     parser.add_argument(
         "--quick", action="store_true", help="the suites of `make test`, mostly without plain Spark"
     )
-    parser.add_argument("--again", action="store_true", help="also what plain Spark gave before")
+    parser.add_argument("--again", action="store_true", help="run plain Spark again")
     parser.add_argument("--jobs", type=int, default=2, help="how many suites at a time")
     parser.add_argument("--limit", type=float, default=400, help="seconds that a test may take")
     parser.add_argument("--out", type=Path, help="a file for the report")
@@ -37,7 +37,7 @@ def arguments():
 
 
 def words(known):
-    """A list with commas, of known words."""
+    """Returns a parser of lists with commas, of known words."""
 
     def parse(text: str) -> list[str]:
         unknown = set(text.split(",")) - set(known)
@@ -78,8 +78,8 @@ def main() -> int:
 
 
 def verdicts_of(suite: Suite, line: str, spark: Installed, given, reasons) -> list[Verdict]:
-    """Of one suite, in each mode. With `quick`, plain Spark is asked only where a test did not
-    pass: what passes on Lodestone cannot be worse than on plain Spark."""
+    """Returns the verdicts of one suite, in each mode. With `quick` it runs plain Spark only if a
+    test did not pass: a test that passes on Lodestone is not worse than on plain Spark."""
     plain = None if given.quick else outcomes_on_plain(suite, spark, given)
     verdicts = []
     for mode in given.modes:
@@ -102,7 +102,7 @@ def all_passed(ran: Ran) -> dict[str, outcomes.Outcome]:
 
 
 def needs_no_plain(suite: Suite, mode: str, line: str, ran: Ran, reasons) -> bool:
-    """Whether all tests ran, and passed, or are listed as different."""
+    """Returns whether all tests ran, and passed or are listed as different."""
     return ran.is_complete and all(
         one.what in (outcomes.PASSED, *UNHEARD) or TestCase(suite.name, test, mode, line) in reasons
         for test, one in ran.outcomes.items()
@@ -110,13 +110,14 @@ def needs_no_plain(suite: Suite, mode: str, line: str, ran: Ran, reasons) -> boo
 
 
 def outcomes_on_plain(suite: Suite, spark: Installed, given):
-    """Kept from run to run, as long as JVMs are started in the same way."""
+    """Returns the outcomes on plain Spark. They are kept from run to run, as long as JVMs are
+    started in the same way."""
     ways = hashlib.sha256(repr((JVM_OPTIONS, EVERY_JVM, PROPERTIES)).encode()).hexdigest()[:8]
     kept = spark.folder / f"plain-{ways}" / f"{suite.name}.txt"
     if given.again or not kept.exists():
         ran = run(suite, None, spark, given.limit)
         if ran.aborted or not ran.is_complete or not ran.outcomes:
-            # What is kept decides what is compared from now on: half of a suite will not do.
+            # Later runs compare with the kept outcomes: half of a suite must not be kept.
             reason = ran.aborted or "its JVM was killed, or ended in the middle of a test"
             raise DoesNotRun(f"{suite.name} does not run on plain Spark {spark.release}: {reason}")
         kept.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that may come out otherwise than on plain Spark, each with the reason: `explained.txt`."""
+"""Tests that may have another outcome than on plain Spark, each with the reason:
+`explained.txt`."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -25,7 +26,7 @@ class TestCase:
 
 
 def read(file: Path = FILE) -> dict[TestCase, str]:
-    """The reason by test and side."""
+    """Returns the reason of each test on each side."""
     explained = {}
     for paragraph in file.read_text().split("\n\n"):
         lines = [line for line in paragraph.splitlines() if line and not line.startswith("#")]
@@ -40,11 +41,11 @@ def read(file: Path = FILE) -> dict[TestCase, str]:
 def _test_cases(lines: list[str]):
     fields = [line.split(": ", 1) for line in lines]
     names = [field[0] for field in fields]
-    # There may be several tests.
+    # A paragraph may name several tests.
     if list(dict.fromkeys(names)) != FIELDS or len(names) - names.count("test") != len(FIELDS) - 1:
-        raise ValueError(f"{FIELDS} are wanted, with one test or more, instead of {lines}")
+        raise ValueError(f"the fields must be {FIELDS}, with one test or more, not {lines}")
     if any(len(field) != 2 for field in fields):
-        raise ValueError(f"each of {FIELDS} wants a value, in {lines}")
+        raise ValueError(f"each of {FIELDS} needs a value, in {lines}")
     tests = [value for name, value in fields if name == "test"]
     suite, modes, spark_lines, why = (value for name, value in fields if name != "test")
     known = [(suite, [one.name for one in SUITES])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a suite needs to run, fetched and built once: through Maven, offline afterwards."""
+"""Fetches and builds once, through Maven, everything that a suite needs. Later runs are offline."""
 
 import os
 import subprocess
@@ -45,8 +45,8 @@ def build_agent() -> None:
 
 
 def _resolved(release: str, folder: Path) -> str:
-    """A class path. Asked of Maven once for each state of the pom, since that takes half a
-    minute."""
+    """Returns a class path. Maven computes it once for each state of the pom, because that takes
+    half a minute."""
     pom = HERE / "classpath" / "pom.xml"
     answer = folder / "classpath.txt"
     if answer.exists() and answer.stat().st_mtime > pom.stat().st_mtime:
@@ -58,7 +58,7 @@ def _resolved(release: str, folder: Path) -> str:
 
 
 def _unpacked(jar: Path, folder: Path) -> Path:
-    """Suites open their files as files, so a jar will not do."""
+    """Unpacks a jar once: suites open their files as files, which a jar does not allow."""
     target = folder / jar.stem
     done = folder / f"{jar.stem}.unpacked"
     if not done.exists():

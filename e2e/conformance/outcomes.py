@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of each test of a suite, as the agent's reporter writes it down."""
+"""The outcome of each test of a suite, as the agent's reporter writes it down."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 PASSED = "passed"
-# What the JVM could not write down itself: it was killed, or ended, in the middle of a test.
+# Outcomes that the JVM cannot write down: it was killed, or ended, in the middle of a test.
 HUNG = "hung"
 CRASHED = "crashed"
 MISSING = "not run"
@@ -20,13 +20,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Events:
-    """What one JVM wrote down."""
+    """The events that one JVM wrote down."""
 
     ended: dict[str, Outcome]
     # The test that has begun and not ended, and when that was (seconds of the epoch).
     running: str | None
     since: float
-    # What the suite as a whole failed with.
+    # The failure of the suite as a whole.
     aborted: str | None
     is_complete: bool
 
@@ -50,7 +50,7 @@ def events_of(file: Path) -> Events:
 
 
 def _whole_lines(file: Path) -> list[str]:
-    """Without one that is being written."""
+    """Returns all lines except one that is still being written."""
     text = file.read_text(errors="replace") if file.exists() else ""
     return text[: text.rfind("\n") + 1].splitlines() if text else []
 

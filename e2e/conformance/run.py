@@ -20,7 +20,7 @@ from .suites import Suite
 
 # As much as the greediest of these tests needs on plain Spark.
 HEAP = "2g"
-# What Spark opens to run on JDK 17 (JavaModuleOptions).
+# The packages that Spark opens to run on JDK 17 (JavaModuleOptions).
 OPENED = (
     "lang lang.invoke lang.reflect io net nio util util.concurrent util.concurrent.atomic".split()
 )
@@ -34,9 +34,9 @@ JVM_OPTIONS = [
     "-Dio.netty.tryReflectionSetAccessible=true",
     f"-Xmx{HEAP}", "-Xss4m",
 ]  # fmt: skip
-# Of the suite's JVM, and of the executors that it starts.
+# Options of the suite's JVM, and of the executors that it starts.
 EVERY_JVM = " ".join(SHORT_LIVED)
-# As in the pom of Spark's own build.
+# The properties of the pom of Spark's own build.
 PROPERTIES = {
     "spark.testing": "1",
     "spark.ui.enabled": "false",
@@ -48,7 +48,7 @@ PROPERTIES = {
     "java.awt.headless": "true",
 }
 SUITE_LIMIT_S = 3600
-# A suite with more tests than this that end their JVM is not to be helped.
+# A suite is given up when this many of its JVMs have ended too soon.
 MOST_JVMS = 8
 FAREWELL = re.compile(
     r"lodestone: ([\d,.]+) of ([\d,.]+) shuffles merged, "
@@ -58,11 +58,11 @@ FAREWELL = re.compile(
 
 @dataclass
 class Ran:
-    """What became of a suite's tests, and of the shuffles of its applications."""
+    """The outcomes of a suite's tests, and the counts of its applications' shuffles."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     aborted: str | None = None
-    # Whether the last JVM came to its end by itself.
+    # Whether the last JVM ended by itself.
     is_complete: bool = False
     shuffles: int = 0
     merged: int = 0
@@ -82,8 +82,8 @@ class Ran:
 
 
 def run(suite: Suite, mode: str | None, spark: Installed, limit_s: float, tests=()) -> Ran:
-    """All of the suite, on Lodestone in a mode or, without one, on plain Spark. A test has
-    `limit_s`. What a JVM that ended too soon has left of `tests` is run in the next one."""
+    """Runs the suite, on Lodestone in a mode or, without one, on plain Spark. Each test may take
+    `limit_s`. If a JVM ends too soon, the next one runs the rest of `tests`."""
     folder = spark.folder / "runs" / (mode or "plain") / suite.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -126,7 +126,7 @@ def _keys(mode: str | None, daemon: Daemon | None) -> dict[str, str]:
 
 
 class _Jvm:
-    """ScalaTest's runner at work, below a folder of its own."""
+    """A process of ScalaTest's runner, with a folder of its own."""
 
     def __init__(self, suite: Suite, spark: Installed, folder: Path, keys: dict, tests: list[str]):
         self._folder = folder
@@ -142,7 +142,7 @@ class _Jvm:
             )  # fmt: skip
 
     def wait(self, limit_s: float, deadline: float) -> Events:
-        """Until it ends, or a test has run for too long (`limit_s`), or the suite has
+        """Waits until it ends, or a test has run for too long (`limit_s`), or the suite has
         (`deadline`)."""
         verdict = CRASHED
         try:
@@ -174,10 +174,10 @@ class _Jvm:
             try:
                 subprocess.run(command, stdout=dump, stderr=dump, timeout=60, check=False)
             except subprocess.TimeoutExpired:
-                dump.write(b"the JVM did not say within 60 s\n")
+                dump.write(b"the JVM did not answer within 60 s\n")
 
     def _kill(self) -> None:
-        """With its executors: they are of the JVM's process group, which is theirs alone."""
+        """Kills the JVM with its executors, which have a process group of their own together."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:

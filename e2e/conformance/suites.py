@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of Spark's suites are run, and on which releases."""
+"""The suites of Spark that run, and the releases on which they run."""
 
 from dataclasses import dataclass
 
-# By line: the newest release whose tests are published in a repository of Maven's.
+# For each line the newest release whose tests are in a Maven repository.
 RELEASES = {"4.1": "4.1.2", "3.5": "3.5.9"}
 MODES = ("merge", "remote")
 
@@ -21,7 +21,7 @@ class Suite:
         return self.class_name.rsplit(".", 1)[1]
 
 
-# The longest first, lest one be alone at the end.
+# The longest come first, so that none of them runs alone at the end.
 SUITES = [
     Suite("org.apache.spark.sql.execution.adaptive.AdaptiveQueryExecSuite"),
     Suite("org.apache.spark.sql.SQLQuerySuite"),

@@ -20,7 +20,7 @@ def row(one: Verdict) -> str:
 
 
 def findings(verdicts: list[Verdict]) -> list[str]:
-    """What fails the run, and what was left out of it."""
+    """Returns the tests and suites that fail the run, and the tests that are not counted."""
     silent = [f"{v.suite.name}, {v.mode}, Spark {v.line}" for v in verdicts if v.is_silently_plain]
     sections = [
         ("Different, and not explained", [t for v in verdicts for t in v.different]),
@@ -39,7 +39,7 @@ def findings(verdicts: list[Verdict]) -> list[str]:
 
 
 def summary(verdicts: list[Verdict]) -> list[str]:
-    """All of it, ordered: rows come in the order in which suites end."""
+    """Returns the whole report in a fixed order: rows come in the order in which suites end."""
     ordered = sorted(verdicts, key=lambda v: (v.line, v.mode, v.suite.name))
     tests, equal, explained = (
         sum(getattr(v, name) for v in ordered) for name in ("tests", "equal", "explained")

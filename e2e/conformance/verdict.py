@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcomes of a suite on Lodestone, held against those on plain Spark."""
+"""The outcomes of a suite on Lodestone, compared with those on plain Spark."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from .outcomes import MISSING, PASSED, Outcome
 from .run import Ran
 from .suites import Suite
 
-# A test that did not run on plain Spark says nothing, however it came out.
+# A test that did not run on plain Spark proves nothing, whatever its outcome.
 UNHEARD = ("ignored", "canceled", "pending")
 WHOLE_SUITE = "(the suite)"
 
 
 @dataclass
 class Verdict:
-    """One row of the table, and what there is to say about it."""
+    """One row of the table, and the remarks on it."""
 
     suite: Suite
     mode: str
@@ -26,7 +26,7 @@ class Verdict:
     equal: int = 0
     explained: int = 0
     different: list[str] = field(default_factory=list)
-    # What is explained and does not differ.
+    # Tests that are explained and do not differ.
     outdated: list[str] = field(default_factory=list)
     fails_on_plain: list[str] = field(default_factory=list)
 
@@ -36,7 +36,7 @@ class Verdict:
         if self.mode == "remote":
             is_plain = ran.remote == 0
         else:
-            # Where there are some, and each has one map, the service has nothing to merge.
+            # If there are shuffles, and each has one map, the service has nothing to merge.
             is_plain = ran.merged == 0 and (ran.shuffles == 0 or ran.single < ran.shuffles)
         return self.suite.shuffles and is_plain
 

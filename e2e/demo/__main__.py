@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def report(result: dict, folder: Path, seconds: float) -> int:
-    """Says what was gained, and writes the page. The exit code is 1 after a fault."""
+    """Prints the gains, and writes the page. Returns the exit code: 1 after a fault."""
     comparisons = result["comparisons"]
     for comparison in comparisons:
         say(f"\n{summary.of(comparison)}")
@@ -50,7 +50,7 @@ def report(result: dict, folder: Path, seconds: float) -> int:
 
 
 def result_of(comparisons: list[dict]) -> dict:
-    """Everything that the page shows."""
+    """Returns everything that the page shows."""
     return {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": {"cores": os.cpu_count(), "system": f"Linux {platform.release()}"},
@@ -59,7 +59,7 @@ def result_of(comparisons: list[dict]) -> dict:
 
 
 def write(result: dict, folder: Path) -> Path:
-    """The figures as JSON, and the page."""
+    """Writes the figures as JSON, and the page. Returns the path of the page."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "demo.json").write_text(json.dumps(result, indent=1) + "\n")
     path = folder / "demo.html"

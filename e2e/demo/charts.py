@@ -15,7 +15,7 @@ MAX_WIDTH_PERCENT = 72
 
 
 def bars(comparison: dict, figure: str, title: str, unit: str) -> str:
-    """A figure of all jobs: two bars for each."""
+    """Draws a figure of all jobs: two bars for each."""
     jobs = comparison["jobs"]
     longest = max(job[side][figure] for job in jobs for side in BAR_TOPS) or 1
     name = f"{figure}-{comparison['spark'].replace('.', '-')}"

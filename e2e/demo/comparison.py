@@ -14,9 +14,8 @@ SIDES = ("plain", "lodestone")
 
 
 def compare(setting: Setting, jobs: Sequence[Job] = ALL) -> dict:
-    """Each job on one side and then on the other. Both applications stay up meanwhile, so that a
-    disturbance that lasts slows both.
-    """
+    """Runs each job on one side and then on the other. Both applications stay up, so that a
+    disturbance that lasts slows both."""
     say(f"\n== Spark {setting.spark}")
     progress("   starting two applications")
     began = time.monotonic()
@@ -41,7 +40,8 @@ def compare(setting: Setting, jobs: Sequence[Job] = ALL) -> dict:
 
 
 def side_by_side(job: Job, sessions: Sequence[Session], turn: int) -> dict:
-    """Another side is first at each turn: what one leaves in memory may help the other."""
+    """Runs a job on both sides. The sides take turns in being first: data that one leaves in memory
+    may help the other."""
     progress(f"   {job.title:<14}")
     done: dict[str, Done] = {}
     in_turn = list(zip(SIDES, sessions, strict=True))

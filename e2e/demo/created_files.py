@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the files that are created below a directory, with Linux's inotify.
 
-It counts files that exist for a moment only as well.
+Files that exist for a moment only count too.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class CreatedFiles:
-    """Counts from its making to `close`. Directories that appear later are counted in as well."""
+    """Counts files from its creation to `close`, also in directories that appear later."""
 
     def __init__(self, root: Path):
         self._notify = LIBC.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -42,14 +42,15 @@ class CreatedFiles:
         self._thread.start()
 
     def count(self) -> int:
-        """Files that were created so far. Renamed files count once, as they were created once."""
+        """Returns how many files were created so far. Renamed files count once, as they were
+        created once."""
         with self._lock:
             self._take_all()
             return self._count
 
     @property
     def is_exact(self) -> bool:
-        """False: the kernel dropped events, and there were more files."""
+        """False if the kernel dropped events: there were more files."""
         return self._is_exact
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mode auto decided about the shuffles of a job, and why, from the plugin's report."""
+"""The decisions of mode auto about the shuffles of a job, with their reasons, from the plugin's
+report."""
 
 from dataclasses import dataclass
 
@@ -18,7 +19,8 @@ class Decision:
 
 
 def of(comparison: dict) -> list[Decision]:
-    """In the order of the jobs. Shuffles of a job that have the same reason share a row."""
+    """Returns decisions in the order of the jobs. Shuffles of a job that have the same reason share
+    a row."""
     found = []
     for job in comparison["jobs"]:
         alike: dict[tuple[str, str], list[dict]] = {}
@@ -31,7 +33,7 @@ def of(comparison: dict) -> list[Decision]:
 
 
 def reason_of(shuffle: dict) -> tuple[str, str]:
-    """The decision, and the code of its reason."""
+    """Returns the decision, and the code of its reason."""
     if is_merged(shuffle):
         return "merged", ""
     codes = sorted(shuffle["reasons"])
@@ -39,7 +41,7 @@ def reason_of(shuffle: dict) -> tuple[str, str]:
 
 
 def blocks(shuffles: list[dict]) -> str:
-    """How many shuffles, and how many blocks they have."""
+    """Returns how many shuffles there are, and how many blocks they have."""
     sizes = sorted({one["maps"] * one["partitions"] for one in shuffles})
     if len(shuffles) == 1:
         (one,) = shuffles
@@ -57,7 +59,7 @@ def explained(code: str, comparison: dict) -> str:
 
 
 def why_merged(shuffle: dict) -> str:
-    """The figures that decided, as the driver's log has them."""
+    """Returns the figures that decided, as the driver's log has them."""
     sample = shuffle.get("sample", {})
     if not sample.get("blocks"):
         return "its blocks are many and small"

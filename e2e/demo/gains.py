@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures of a comparison say. The terminal and the page show the same."""
+"""The gains in the figures of a comparison. The terminal and the page show the same."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from . import numbers
 
 FIGURES = ("seconds", "cpuSeconds", "filesCreated", "reads")
-# Each job runs once on each side: what differs by less is no gain and no loss.
+# Each job runs once on each side: a smaller difference is neither a gain nor a loss.
 NOISE = 0.1
-# What explains a smaller number, in a sentence.
+# Sentences that explain a smaller number.
 WHY_FILES = (
     "Up to 200 partitions, the writer of plain Spark makes one file for each partition in each "
     "map task, and then joins them. Lodestone's writer makes one data file."
@@ -45,7 +45,7 @@ class Gain:
 
 
 def of(comparison: dict) -> list[Gain]:
-    """Time, CPU, files and reads over all jobs."""
+    """Returns time, CPU, files and reads over all jobs."""
     plain, lodestone = (totals(comparison["jobs"], side) for side in ("plain", "lodestone"))
 
     def gain(name: str, figure: str, unit: str, text, why: str) -> Gain:
@@ -66,7 +66,7 @@ def totals(jobs: list[dict], side: str) -> dict:
 
 
 def why_time(comparison: dict) -> str:
-    """Which job changed most."""
+    """Returns a sentence about the job that changed most, and about all jobs."""
     most = max(comparison["jobs"], key=lambda job: abs(saved(job)))
     verb = "saves" if saved(most) > 0 else "loses"
     total = sum(saved(job) for job in comparison["jobs"])
@@ -93,7 +93,7 @@ def why_reads(comparison: dict) -> str:
 
 
 def saved(job: dict) -> float:
-    """Seconds; below zero where Lodestone takes longer."""
+    """Returns seconds, which are below zero if Lodestone takes longer."""
     return job["plain"]["seconds"] - job["lodestone"]["seconds"]
 
 
@@ -119,7 +119,7 @@ def with_more_reads(comparison: dict) -> list[dict]:
 
 
 def named(jobs: list[dict]) -> str:
-    """Titles with their ratios of time."""
+    """Returns titles with their ratios of time."""
     return ", ".join(f"{job['title']} ({numbers.ratio(ratio(job))})" for job in jobs)
 
 

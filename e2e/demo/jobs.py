@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs of the demo: what each is for people, and how it runs inside PySpark.
+"""The jobs of the demo: a description of each, and its code inside PySpark.
 
-Each gives an exact answer that JSON can carry.
+Each returns an exact answer that JSON can carry.
 """
 
 import json
@@ -42,7 +42,7 @@ ALL = [
 
 
 def run(spark, name: str, sizes: dict) -> list[list[str]]:
-    """The answer of one job."""
+    """Runs one job, and returns its answer."""
     if name == "sort":
         return sorted_records(spark, **sizes)
     if name in ("large", "small"):
@@ -51,7 +51,7 @@ def run(spark, name: str, sizes: dict) -> list[list[str]]:
 
 
 def sorted_records(spark, maps: int, records: int, partitions: int) -> list[list[str]]:
-    """The number of records, whether they are in order, and a checksum."""
+    """Returns the number of records, whether they are in order, and a checksum."""
     job = spark._jvm.io.lodestone.e2e.RecordSort
     answer = job.run(spark.sparkContext._jsc, SEED, maps, records, partitions)
     assert json.loads(answer)["inOrder"], f"not sorted: {answer}"
@@ -59,7 +59,7 @@ def sorted_records(spark, maps: int, records: int, partitions: int) -> list[list
 
 
 def exchanged_records(spark, maps: int, records: int, partitions: int) -> list[list[str]]:
-    """The number of records, and a checksum that does not depend on their order."""
+    """Returns the number of records, and a checksum that does not depend on their order."""
     job = spark._jvm.io.lodestone.e2e.RecordExchange
     exchanged = job.exchanged(spark.sparkContext._jsc, SEED, maps, records, partitions)
     return [[job.check(exchanged)]]

@@ -13,7 +13,7 @@ def seconds(value: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """Of Lodestone to plain Spark."""
+    """Returns the text of a ratio of Lodestone to plain Spark."""
     return f"x {value:.2f}"
 
 

@@ -52,7 +52,7 @@ def filled(template: str, **values) -> str:
 
 
 def embedded(result: dict) -> str:
-    """Inside a script element, nothing may look like its end."""
+    """Returns JSON for a script element, in which no text may look like the element's end."""
     return json.dumps(result).replace("<", "\\u003c")
 
 
@@ -69,7 +69,7 @@ def answers(comparisons: list[dict]) -> str:
 
 
 def cards(comparisons: list[dict]) -> str:
-    """A card for each figure, with all releases, and the reason on the newest one."""
+    """Returns a card for each figure, with all releases, and the reason on the newest one."""
     by_release = [gains.of(comparison) for comparison in comparisons]
     shown = []
     for index, newest in enumerate(by_release[-1]):
@@ -98,7 +98,7 @@ def gain_row(spark: str, gain: gains.Gain) -> str:
 
 
 def small_blocks(comparison: dict) -> str:
-    """The picture, with the largest shuffle that was merged."""
+    """Returns the picture of the largest shuffle that was merged."""
     merged = [
         (shuffle["mergedBlocksRead"], shuffle, job)
         for job in comparison["jobs"]
@@ -118,7 +118,7 @@ def small_blocks(comparison: dict) -> str:
 
 
 def section(comparison: dict) -> str:
-    """All about one Spark release."""
+    """Returns the section of one Spark release."""
     spark, jobs = comparison["spark"], comparison["jobs"]
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("plain", "Lodestone", "ratio"))
     sums = {side: gains.totals(jobs, side) for side in NAMES}
@@ -166,7 +166,7 @@ def decision_row(one: decisions.Decision) -> str:
 
 
 def unchanged(comparison: dict) -> str:
-    """Jobs that differ by less than the noise, that take longer, or that read more often."""
+    """Lists jobs that differ by less than the noise, that take longer, or that read more often."""
     noise = f"{gains.NOISE:.0%}"
     same, slower = gains.unchanged(comparison), gains.slower(comparison)
     lines = []

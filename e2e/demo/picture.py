@@ -6,7 +6,7 @@ from html import escape
 from . import numbers
 
 WIDTH, HEIGHT = 400, 244
-# So many of the maps and of the partitions are drawn, and the last one stands for the rest.
+# The numbers of maps and partitions in the drawing. The last one stands for the rest.
 MAPS_DRAWN, PARTITIONS_DRAWN = 6, 6
 LEFT, TOP = 98, 34
 CELL_WIDTH, CELL_HEIGHT, GAP = 26, 24, 8
@@ -18,7 +18,7 @@ TASK_X, TASK_WIDTH, TASK_HEIGHT = 316, 80, 54
 
 
 def pair(shuffle: dict, plain_reads: int, chunks: int) -> str:
-    """Two figures of a shuffle that was merged."""
+    """Draws two figures of a shuffle that was merged."""
     maps, partitions = numbers.count(shuffle["maps"]), numbers.count(shuffle["partitions"])
     blocks = numbers.count(shuffle["maps"] * shuffle["partitions"])
     unmerged = figure(
@@ -59,7 +59,7 @@ def figure(name: str, title: str, description: str, drawing: str, text: str) -> 
 
 
 def unmerged_drawing(shuffle: dict) -> str:
-    """A row is the file of a map task."""
+    """Draws a row for the file of each map task."""
     rows, ways = [], []
     for index in range(MAPS_DRAWN):
         y = TOP + index * STEP_Y
@@ -79,7 +79,7 @@ def unmerged_drawing(shuffle: dict) -> str:
 
 
 def merged_drawing(shuffle: dict) -> str:
-    """A row is a merged partition; its blocks have no gaps."""
+    """Draws a row for each merged partition; its blocks have no gaps."""
     rows = []
     for index in range(PARTITIONS_DRAWN):
         y = TOP + index * STEP_Y
@@ -99,7 +99,8 @@ def merged_drawing(shuffle: dict) -> str:
 
 
 def number_of(index: int, drawn: int, total: int) -> int:
-    """What the drawn row is the number of: the last one is that of the last."""
+    """Returns the number of a drawn row: the last one has the number of the last map or
+    partition."""
     return total if index == drawn - 1 else index + 1
 
 
@@ -119,7 +120,7 @@ def cell(column: int, y: int, kind: str, step: int) -> str:
 
 
 def way(begin: tuple[float, float], index: int, of: int, kind: str) -> str:
-    """From a block to the reduce task."""
+    """Draws a line from a block to the reduce task."""
     x, y = begin
     end_y = task_top() + TASK_HEIGHT * (index + 0.5) / of
     return f'<path class="{kind}" d="M{x:.0f} {y:.0f} L{TASK_X} {end_y:.0f}"/>\n'

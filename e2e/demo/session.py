@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One PySpark process of the demo: it runs jobs on request, and says what each took."""
+"""One PySpark process of the demo: it runs jobs on request, and returns the figures of each."""
 
 import json
 import re
@@ -27,7 +27,7 @@ LAST_LINE = re.compile(r"lodestone: [\d,]+ of [\d,]+ shuffles merged.*")
 
 @dataclass(frozen=True)
 class Setting:
-    """What both sides of a comparison share."""
+    """The settings that both sides of a comparison share."""
 
     spark: str
     tables: Path
@@ -38,7 +38,7 @@ class Setting:
 
 @dataclass
 class Done:
-    """One job: the exact answer, what it took, and what Lodestone counted and decided.
+    """One job: the exact answer, its figures, and the counts and decisions of Lodestone.
 
     On plain Spark there are no counts and no shuffles.
     """
@@ -50,7 +50,7 @@ class Done:
 
 
 class Session:
-    """A Spark application that stays up between its jobs. Starts at once, and in the background."""
+    """A Spark application that stays up between its jobs. It starts at once, in the background."""
 
     def __init__(self, setting: Setting, lodestone: bool):
         self.name = "Lodestone" if lodestone else "plain Spark"
@@ -78,7 +78,7 @@ class Session:
             )  # fmt: skip
 
     def await_ready(self) -> None:
-        """Executors are up and have worked once."""
+        """Waits until executors are up and have worked once."""
         self._report = self._next_event()["report"]
 
     def run(self, job: str) -> Done:
@@ -114,14 +114,14 @@ class Session:
         return found[-1] if found else ""
 
     def begin_stop(self) -> None:
-        """It puts everything away; the end of the context waits for that."""
+        """Begins to stop the application; the end of the context waits for it."""
         self._process.stdin.close()
 
     def __enter__(self) -> "Session":
         return self
 
     def __exit__(self, failure, *_) -> None:
-        """It has put everything away; or is killed, because the demo failed."""
+        """Waits until the application has stopped, or kills it if the demo failed."""
         try:
             if failure is None:
                 self._await_stop()
@@ -154,7 +154,8 @@ class Session:
 
 
 def settings(version: str, lodestone: bool, folder: Path) -> dict[str, str]:
-    """Both sides get the same, except for the one key that switches Lodestone on."""
+    """Returns the settings: the same for both sides, except for the one key that switches Lodestone
+    on."""
     switch = {"spark.shuffle.manager": MANAGER} if lodestone else {}
     # Many maps and many partitions: small blocks, as a large cluster has them.
     return configuration(version, folder, lodestone=False) | switch | {
@@ -167,20 +168,20 @@ def settings(version: str, lodestone: bool, folder: Path) -> dict[str, str]:
 
 
 def reads(stages: list[dict], counts: dict) -> int:
-    """Byte ranges that reduce tasks asked for. Spark counts the blocks, also those inside
-    chunks."""
+    """Returns how many byte ranges reduce tasks asked for. Spark counts the blocks, also those
+    inside chunks."""
     blocks = sum(stage["readBlocks"] for stage in stages)
     return blocks - counts.get("mergedBlocksRead", 0) + counts.get("chunksRead", 0)
 
 
 def new_shuffles(now: dict, before: dict) -> list[dict]:
-    """The shuffles of a report that an earlier one did not have."""
+    """Returns the shuffles of a report that an earlier one did not have."""
     known = {shuffle["shuffleId"] for shuffle in before.get("shuffles", [])}
     return [one for one in now.get("shuffles", []) if one["shuffleId"] not in known]
 
 
 def difference(now: dict, before: dict) -> dict:
-    """The counts since the earlier totals; reasons by code."""
+    """Returns the counts since the earlier totals; reasons by code."""
     then = before.get("reasons", {})
     counted = {k: v - before.get(k, 0) for k, v in now.items() if k != "reasons"}
     reasons = {code: n - then.get(code, 0) for code, n in now.get("reasons", {}).items()}

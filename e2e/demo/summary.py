@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last lines of the demo: a table for each Spark release, and what a newcomer gained."""
+"""The last lines of the demo: a table for each Spark release, and the gains."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ NAME_WIDTH = 15
 
 
 def of(comparison: dict) -> str:
-    """Title, table and gains of one Spark release."""
+    """Returns title, table and gains of one Spark release."""
     jobs = comparison["jobs"]
     all_jobs = {
         "title": "all",
@@ -46,7 +46,7 @@ def row(job: dict) -> list[str]:
 
 
 def gained(comparison: dict) -> list[str]:
-    """What changed over all jobs, why, and where nothing did."""
+    """Lists the changes over all jobs, their reasons, and the jobs that did not change."""
     lines = []
     for gain in gains.of(comparison):
         lines += paragraph(gain.name, f"{gain}. {gain.why}")
@@ -65,7 +65,8 @@ def paragraph(name: str, text: str) -> list[str]:
 
 
 def render(rows: list[list[str]]) -> list[str]:
-    """Two lines of heads, a rule, the rows, a rule above the last one. Groups stand apart."""
+    """Returns two lines of heads, a rule, the rows, and a rule above the last one. Groups have more
+    space between them."""
     heads = [head for _, group in HEADS for head in group]
     widths = [max(len(line[i]) for line in [heads, *rows]) for i in range(len(heads))]
     spans, at = [], 0
@@ -86,7 +87,7 @@ def width_of(span: tuple, widths: list[int]) -> int:
 
 
 def joined(line: list[str], widths: list[int], spans: list[tuple]) -> str:
-    """Words to the left, numbers to the right."""
+    """Aligns words to the left, numbers to the right."""
     padded = [
         text.ljust(width) if i == 0 else text.rjust(width)
         for i, (text, width) in enumerate(zip(line, widths, strict=True))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would make the demo a failure."""
+"""The faults that make the demo fail."""
 
 
 def faults(comparison: dict) -> list[str]:
-    """A sentence for each fault: an answer that differs, or no merged chunk at all."""
+    """Returns a sentence for each fault: an answer that differs, or no merged chunk at all."""
     spark = comparison["spark"]
     found = [
         f"Spark {spark}, {job['title']}: {job['difference']}"
@@ -16,7 +16,7 @@ def faults(comparison: dict) -> list[str]:
 
 
 def difference(plain: list, lodestone: list) -> str:
-    """The first row that only one side has; nothing if there is none."""
+    """Returns the first row that only one side has; nothing if there is none."""
     if plain == lodestone:
         return ""
     only_plain = [row for row in plain if row not in lodestone]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inside one PySpark process: runs the demo's jobs as their names arrive on stdin.
 
-Each job gives two lines of JSON on stdout: seconds and answer as soon as it has ended, then what
-Spark and Lodestone have counted.
+Each job prints two lines of JSON on stdout: seconds and answer as soon as it has ended, then the
+counts of Spark and Lodestone.
 """
 
 import json
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def log_decisions(spark: SparkSession) -> None:
-    """Lodestone's lines in the driver's log, which PySpark shows warnings of only."""
+    """Shows Lodestone's decisions in the driver's log: by default PySpark logs warnings only."""
     log4j = spark._jvm.org.apache.logging.log4j
     log4j.core.config.Configurator.setLevel(PLUGIN_PACKAGE, log4j.Level.INFO)
 
@@ -61,12 +61,13 @@ def warm_up(spark: SparkSession) -> None:
 
 
 def report_of(spark: SparkSession) -> dict:
-    """Lodestone's totals so far; nothing on plain Spark."""
+    """Returns Lodestone's totals so far; nothing on plain Spark."""
     return full_report_of(spark).get("totals", {})
 
 
 def full_report_of(spark: SparkSession) -> dict:
-    """What Lodestone has counted so far, also for each shuffle; nothing on plain Spark."""
+    """Returns everything that Lodestone has counted so far, also for each shuffle; nothing on plain
+    Spark."""
     if "lodestone" not in spark.sparkContext.getConf().get("spark.shuffle.manager", "sort"):
         return {}
     report = spark._jvm.org.apache.spark.shuffle.lodestone.LodestoneReport

@@ -68,7 +68,7 @@ LOCAL = {
     ],
     ids=["skew", "coalesced", "local"],
 )
-def test_what_adaptive_execution_makes_of_a_remote_shuffle_is_read_from_services_alone(
+def test_adaptive_reads_of_a_remote_shuffle_are_served_by_services_alone(
     name, arguments, conf, what, start_daemon, start_job, plain_answer
 ):
     remote = {

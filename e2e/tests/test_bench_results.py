@@ -211,7 +211,7 @@ def decision_support(sides=None, rounds=1) -> dict:
     }  # fmt: skip
 
 
-def test_all_queries_of_tpcds_are_one_job_of_the_history_and_some_of_them_are_none(tmp_path):
+def test_all_queries_of_tpcds_are_one_job_of_the_history_and_a_part_of_them_is_not_kept(tmp_path):
     keep_tpcds(decision_support() | {"runs": decision_support()["runs"][:-5]}, tmp_path)
     keep_tpcds(decision_support(sides=["plain", "auto"]), tmp_path)
     first, *others = decision_support()["runs"]

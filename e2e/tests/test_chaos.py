@@ -15,7 +15,7 @@ SIZES = {"turns": 1, "kinds": ["rows", "numbers", "aggregate", "spilled", "join"
 # services and disks are hit in both.
 @pytest.mark.lines("4.1")
 @pytest.mark.parametrize("seed", [7, 17])
-def test_whatever_is_killed_frozen_filled_or_damaged_the_answer_is_right(
+def test_kills_freezes_full_disks_and_damage_do_not_change_the_answer(
     seed, spark, plain_answer, tmp_path
 ):
     plan = plan_of(seed)

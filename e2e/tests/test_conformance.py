@@ -70,7 +70,7 @@ def test_a_suite_whose_shuffles_go_past_lodestone_fails_the_run(mode, counts, is
 
 
 @pytest.mark.parametrize("test", ["a", "a test that nobody has"])
-def test_an_explanation_of_what_does_not_differ_fails_the_run(test):
+def test_an_explanation_of_a_test_that_does_not_differ_fails_the_run(test):
     verdict = verdict_of({"a": PASSED}, {"a": PASSED}, reasons=[test])
     assert not verdict.is_good
     assert "to be taken out" in "\n".join(table.findings([verdict]))
@@ -89,7 +89,7 @@ def test_a_test_that_fails_on_plain_spark_too_is_named_and_not_counted():
     assert "Spark 4.1: b" in "\n".join(table.findings([verdict]))
 
 
-def test_the_explanations_are_in_order():
+def test_every_explanation_is_valid_and_is_a_sentence():
     assert all(why.endswith(".") for why in explained.read().values())
 
 

@@ -27,7 +27,7 @@ def has_read_twice(cluster: Cluster) -> bool:
     return any("in stage 5.0" in log.read_text(errors="replace") for log in logs)
 
 
-def test_a_reader_that_cannot_reach_a_healthy_service_has_no_map_run_again(
+def test_a_reader_that_cannot_reach_a_healthy_service_runs_no_map_again(
     spark, network, start_daemon, start_job, plain_answer, tmp_path
 ):
     driver, *workers, apart = network

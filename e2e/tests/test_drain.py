@@ -45,7 +45,7 @@ def test_a_service_that_is_drained_under_a_job_ends_with_its_shuffles_and_costs_
 
 
 @pytest.mark.lines("4.1")
-def test_with_two_copies_a_drained_service_leaves_while_its_shuffles_are_still_needed(
+def test_with_two_replicas_a_drained_service_ends_while_its_shuffles_are_still_needed(
     start_daemon, start_job, gates, plain_answer
 ):
     daemons = [start_daemon(f"service{i}") for i in range(3)]

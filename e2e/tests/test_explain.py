@@ -18,7 +18,7 @@ def explain(daemon: Daemon, *arguments: str) -> str:
     ).stdout
 
 
-def test_what_became_of_an_application_and_why_is_told_after_its_end(start_daemon, start_job):
+def test_explain_reports_an_application_after_its_end(start_daemon, start_job):
     daemon = start_daemon()
     services = f"{daemon.host_port},127.0.0.1:{free_port()}"
     outcome = start_job(Job("keyed_rows", conf={"spark.lodestone.services": services})).wait()

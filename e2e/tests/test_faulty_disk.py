@@ -69,7 +69,7 @@ def test_a_broken_disk_gives_an_error_and_afterwards_what_it_had(disk, call):
     assert directory.is_dir()
 
 
-def test_calls_fail_as_often_as_they_are_asked_to(disk):
+def test_only_the_requested_number_of_calls_fails(disk):
     disk.fail(frozenset(["write"]), times=2)
     with (disk.directory / "rows").open("wb", buffering=0) as file:
         for _ in range(2):
@@ -80,7 +80,7 @@ def test_calls_fail_as_often_as_they_are_asked_to(disk):
     assert disk.failures == 2
 
 
-def test_whoever_asks_a_hanging_disk_waits_until_it_goes_on(disk):
+def test_a_call_on_a_hanging_disk_waits_until_the_disk_continues(disk):
     path = disk.directory / "rows"
     disk.hang()
     asked = threading.Event()

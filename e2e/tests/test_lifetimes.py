@@ -19,7 +19,7 @@ LEASE_S, LEASE_GRACE_S = 10, 20
 
 
 @pytest.mark.lines("4.1")
-def test_of_a_killed_application_nothing_is_left_after_its_lease_but_what_others_put_there(
+def test_a_killed_application_leaves_only_foreign_files_after_its_lease(
     start_daemon, start_job, gates
 ):
     daemon = start_daemon(memory="32MiB")
@@ -65,7 +65,7 @@ def test_an_exchange_that_two_branches_and_two_queries_use_is_merged_once_and_re
     assert outcome.report["totals"]["originalsRead"] == 0
 
 
-def test_a_shuffle_that_nobody_reads_holds_up_nobody_and_goes_away_with_its_query(
+def test_a_shuffle_that_no_task_reads_delays_no_job_and_is_removed_with_its_query(
     start_daemon, start_job, gates, plain_answer
 ):
     daemon = start_daemon()

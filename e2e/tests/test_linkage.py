@@ -45,7 +45,7 @@ def test_every_class_of_the_jar_passes_the_verifier(line):
 
 # From 4.1 on Spark makes a checksum of a map task's rows, and has it in the map status.
 @pytest.mark.parametrize("line", EVERY_LINE)
-def test_what_the_jar_looks_up_in_spark_is_there_and_does_what_it_should(line, tmp_path):
+def test_classes_that_the_jar_looks_up_in_spark_exist_and_work(line, tmp_path):
     classpath = f"{plugin_jar(line)}:{spark_home(SPARK_LINES[line])}/jars/*"
     javac = ["javac", *(f"-J{option}" for option in SHORT_LIVED), "-proc:none"]
     subprocess.run([*javac, "-nowarn", "-cp", classpath, "-d", tmp_path, CALL_ALL], check=True)

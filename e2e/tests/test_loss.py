@@ -147,7 +147,7 @@ def test_blocks_that_a_decommissioned_executor_gave_away_are_found(
 
 
 @pytest.mark.lines("4.1")
-def test_what_one_of_two_services_merged_is_read_when_the_other_dies(
+def test_blocks_that_one_of_two_services_merged_are_read_when_the_other_dies(
     start_daemon, start_job, gates, plain_answer
 ):
     daemons = [start_daemon(name) for name in ("one", "other")]

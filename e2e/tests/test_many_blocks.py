@@ -9,9 +9,7 @@ MAPS, PARTITIONS = 100, 1000
 
 
 @pytest.mark.lines("4.1")
-def test_a_hundred_thousand_tiny_blocks_are_pushed_and_read_together_without_being_told_to(
-    start_daemon, start_job, plain_answer
-):
+def test_mode_auto_merges_a_hundred_thousand_tiny_blocks(start_daemon, start_job, plain_answer):
     daemon = start_daemon()
     job = Job(
         "many_tiny_blocks",

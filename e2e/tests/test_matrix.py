@@ -68,7 +68,7 @@ def test_a_pause_that_the_bench_made_is_no_gap_but_waiting_for_the_merge_is():
     assert found["gapSeconds"] == pytest.approx(0.75)
 
 
-def test_the_cpu_of_a_daemon_is_set_against_what_went_in_and_came_out():
+def test_the_cpu_of_a_daemon_is_divided_by_its_bytes_in_and_out():
     found = figures.of_run(
         run_result([mapping(0, 1)], report={"bytesPushed": 300_000_000, "chunkBytes": 200_000_000})
     )
@@ -76,7 +76,7 @@ def test_the_cpu_of_a_daemon_is_set_against_what_went_in_and_came_out():
     assert "serviceCpuPerGb" not in figures.of_run(run_result([mapping(0, 1)]))
 
 
-def test_what_other_processes_of_the_machine_did_meanwhile_is_told():
+def test_the_page_reports_the_cpu_of_other_processes():
     assert figures.of_run(run_result([mapping(0, 1)]))["othersCpuSeconds"] == pytest.approx(1.5)
 
 
@@ -269,7 +269,7 @@ def test_small_daemons_are_smaller_than_the_small_jobs_of_the_throttled_disk():
     assert sides.BY_NAME["remote"].daemons_on("throttled") == ()
 
 
-def test_what_daemons_wrote_is_taken_out_of_memory_as_what_executors_wrote(tmp_path):
+def test_files_of_daemons_leave_memory_like_files_of_executors(tmp_path):
     files = [tmp_path / "local" / "a" / "shuffle_0.data", tmp_path / "service0" / "b" / "0.seg"]
     for file in files:
         file.parent.mkdir(parents=True)

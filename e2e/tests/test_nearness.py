@@ -54,10 +54,10 @@ def local_fraction(outcome: Outcome) -> float:
     return totals["localChunkBytes"] / totals["chunkBytes"]
 
 
-def test_with_a_copy_on_each_host_no_reader_needs_the_network(run):
+def test_with_a_replica_on_each_host_no_reader_uses_the_network(run):
     assert local_fraction(run(copies=2)) == 1
 
 
-def test_with_one_copy_a_reader_finds_its_part_of_the_partitions_on_its_host(run):
+def test_with_one_replica_readers_find_a_part_of_the_partitions_on_their_host(run):
     fraction = local_fraction(run(copies=1))
     assert 0.25 < fraction < 0.75, fraction

@@ -68,7 +68,7 @@ def test_the_page_names_the_queries_that_were_not_run():
     assert "All answers were the same." in shown
 
 
-def test_the_page_says_what_became_of_shuffles_and_why():
+def test_the_page_counts_the_outcomes_of_shuffles_and_their_reasons():
     report = {"merged": 1, "plain": 2, "remote": 0, "reasons": {"FEW_BLOCKS": 2}}
     runs = [run("q1", "plain", 1), run("q1", "auto", 1, report=report), run("q1", "remote", 1)]
     assert "1 merged, 2 plain: FEW_BLOCKS 2" in page.of(result_of(runs))
@@ -83,7 +83,7 @@ def test_an_answer_that_differs_from_plain_sparks_is_a_failure(tmp_path, monkeyp
     assert (tmp_path / "q1-remote.json").exists()
 
 
-def test_runs_of_another_kind_are_not_gone_on_with():
+def test_runs_of_another_kind_cannot_be_resumed():
     before = result_of([run("q1", side, 1) for side in SIDES])
     assert Suite(result_of([]) | resumed(result_of([]), before), None).has(1, "q1")
     with pytest.raises(SystemExit, match="another scale"):

@@ -104,7 +104,7 @@ def test_an_executor_that_is_killed_while_others_still_map_costs_no_finished_map
 
 
 @pytest.mark.lines("3.5", "4.1", "4.3")
-def test_dynamic_allocation_lets_every_executor_go_between_two_stages(
+def test_dynamic_allocation_releases_every_executor_between_two_stages(
     start_daemon, start_job, gates, finish
 ):
     conf = {
@@ -219,7 +219,7 @@ def test_a_service_that_is_restarted_again_and_again_loses_nothing(
 
 
 @pytest.mark.lines("4.1")
-def test_with_two_copies_a_service_that_is_killed_costs_no_run(
+def test_with_two_replicas_a_service_that_is_killed_costs_no_run(
     start_daemon, start_job, gates, finish
 ):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
@@ -290,7 +290,7 @@ def test_bytes_that_were_damaged_on_a_services_disk_are_in_no_answer(
 
 
 @pytest.mark.lines("4.1")
-def test_what_a_full_service_does_not_take_goes_to_another_one(
+def test_segments_that_a_full_service_refuses_go_to_another_one(
     start_daemon, start_job, plain_answer, small_disk
 ):
     small = start_daemon(directory=small_disk / "service", memory="32MiB")

@@ -73,7 +73,7 @@ def test_repeated_maps_that_give_the_same_rows_leave_the_rest_merged(lose_an_exe
 
 
 @pytest.mark.lines("4.2", "4.3")
-def test_repeated_maps_that_give_other_rows_repeat_what_had_read_them(lose_an_executor):
+def test_repeated_maps_that_give_other_rows_repeat_the_tasks_that_read_them(lose_an_executor):
     outcome = lose_an_executor(fickle=True)
     (_, lost), (again, rereading), _ = outcome.stages
     assert 0 < lost < MAPS, "only lost maps are repeated"

@@ -57,7 +57,7 @@ def test_a_copy_that_wins_while_the_slow_task_is_killed_is_read_merged(
 
 
 @pytest.mark.lines(*EVERY_LINE)
-def test_a_stage_that_gives_other_rows_when_it_is_repeated_is_merged_anew(
+def test_a_stage_that_gives_other_rows_when_it_is_repeated_is_merged_again(
     spark, start_daemon, start_job, gates, plain_answer
 ):
     daemon = start_daemon()

@@ -63,7 +63,7 @@ def test_keys_that_differ_in_their_last_bytes_only_are_in_order(start_job, tmp_p
 
 
 @pytest.mark.lines("4.1")
-def test_what_make_sort_measures_is_sorted_and_judged_on_every_side(spark, tmp_path, monkeypatch):
+def test_make_sort_sorts_and_judges_on_every_side(spark, tmp_path, monkeypatch):
     # The bench starts its JVMs for long jobs; here they are short.
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", jvm.options(spark))
     sizes = {"executors": 1, "cores": 2, "memory_mb": 1024}
@@ -77,13 +77,13 @@ def test_what_make_sort_measures_is_sorted_and_judged_on_every_side(spark, tmp_p
         assert all(run["seconds"][phase] > 0 for phase in ("map", "reduce", "sort", "whole"))
 
 
-def test_make_sort_compares_all_modes_with_plain_spark_and_its_minute_is_of_lodestone_as_it_comes():
+def test_make_sort_compares_all_modes_with_plain_spark_and_its_minute_is_of_mode_auto():
     assert arguments([]).sides == ["plain", "tuned", "auto", "lodestone", "remote"]
     assert arguments(["--minute"]).sides == ["auto"]
     assert arguments(["--minute", "--sides", "remote,plain"]).sides == ["remote", "plain"]
 
 
-def test_minute_sort_tells_the_phases_of_the_largest_input_that_was_in_time():
+def test_minute_sort_prints_the_phases_of_the_largest_input_in_time():
     tries = [
         {"bytes": size, "fits": fits}
         for size, fits in ((1, True), (9, False), (7, True), (5, True))

@@ -11,9 +11,9 @@ import org.apache.xbean.asm9.MethodVisitor;
 import org.apache.xbean.asm9.Opcodes;
 
 /**
- * The suites make their own {@code SparkConf}, many without what system properties say, and one
- * names Spark's own shuffle manager. So the constructor of {@code SparkContext} is changed: the
- * first that it does is to ask {@link Keys} for the configuration to go on with.
+ * Suites create their own {@code SparkConf}, many of them without system properties, and one sets
+ * Spark's shuffle manager. The agent therefore changes the constructor of {@code SparkContext}: it
+ * first asks {@link Keys} for the configuration to use.
  */
 public final class Agent {
   private static final String CONTEXT = "org/apache/spark/SparkContext";
@@ -22,7 +22,7 @@ public final class Agent {
   private Agent() {}
 
   /**
-   * @param file keys and values as of {@code java.util.Properties}
+   * @param file keys and values in the format of {@code java.util.Properties}
    */
   public static void premain(String file, Instrumentation instrumentation) {
     Keys.readFrom(file);
@@ -37,7 +37,7 @@ public final class Agent {
         return null;
       }
       ClassReader reader = new ClassReader(bytes);
-      // The frames stay as they are: a configuration takes the place of a configuration.
+      // The stack frames do not change: one configuration replaces another.
       ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
       reader.accept(new ContextVisitor(writer), 0);
       return writer.toByteArray();

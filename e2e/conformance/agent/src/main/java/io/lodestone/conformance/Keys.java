@@ -9,7 +9,7 @@ import java.nio.file.Path;
 import java.util.Properties;
 import org.apache.spark.SparkConf;
 
-/** What each application is configured with, whatever its suite has set. */
+/** The configuration of each application, which overrides the settings of its suite. */
 public final class Keys {
   private static final Properties KEYS = new Properties();
 
@@ -19,12 +19,13 @@ public final class Keys {
     try (Reader reader = Files.newBufferedReader(Path.of(file))) {
       KEYS.load(reader);
     } catch (IOException unreadable) {
-      // The file is not there, or is none of ours: the JVM ends, rather than run the suite plain.
+      // The file is missing or unreadable: end the JVM, so that the suite does not run on plain
+      // Spark.
       throw new UncheckedIOException(unreadable);
     }
   }
 
-  /** A copy: what the suite holds stays as it was made. */
+  /** Returns a copy with our keys: the suite's own configuration does not change. */
   public static SparkConf putInto(SparkConf conf) {
     if (conf == null) {
       return null;

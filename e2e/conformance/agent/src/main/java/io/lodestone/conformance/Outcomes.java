@@ -20,25 +20,25 @@ import org.scalatest.events.TestStarting;
 import org.scalatest.events.TestSucceeded;
 
 /**
- * One line for each event of a test: when, what, the test's name, and how a failure is worded, with
- * tabs between them. Each line is written at once: a JVM that hangs is killed, and what it was at
- * must be known then.
+ * Writes one line for each event of a test: time, kind, the test's name, and the message of a
+ * failure, with tabs between them. It writes each line at once: when a JVM hangs and is killed, the
+ * file must show the test that was running.
  */
 public final class Outcomes implements Reporter {
-  /** Where the lines go to: this system property names a file. */
+  /** The system property that names the file. */
   private static final String FILE = "conformance.outcomes";
 
   private static final int LONGEST_MESSAGE = 2000;
 
   private final Writer out;
 
-  /** ScalaTest makes it. */
+  /** ScalaTest calls this constructor. */
   public Outcomes() {
     try {
       Path file = Path.of(System.getProperty(FILE));
       out = Files.newBufferedWriter(file, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     } catch (IOException unwritable) {
-      // The directory is not there, or the disk is full.
+      // The directory is missing, or the disk is full.
       throw new UncheckedIOException(unwritable);
     }
   }
@@ -64,7 +64,7 @@ public final class Outcomes implements Reporter {
     }
   }
 
-  /** What is said of a suite as a whole, before or after its tests. */
+  /** Writes the events of a suite as a whole, before or after its tests. */
   private void applyToRun(Event event) {
     if (event instanceof SuiteAborted) {
       write("aborted", "", ((SuiteAborted) event).message());
