@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m harness.archive VERSION`: archives the classes that Spark and the plugin load, so that
-later JVMs are there in half the time.
+later JVMs start in half the time.
 
-A JVM takes an archive only if it would load the same jars in the same order, and does without it
-otherwise.
+A JVM uses an archive only if it would load the same jars in the same order.
 """
 
 import sys

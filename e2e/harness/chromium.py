@@ -18,7 +18,7 @@ class NoBrowser(Exception):
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser that ends with the context."""
+    """Starts a browser that ends with the context."""
     if not (FOLDER.parent / ".ready").exists():
         raise NoBrowser(
             f"{FOLDER} has no headless Chromium: `make browser` fetches it, or says why not"

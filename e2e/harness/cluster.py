@@ -19,8 +19,8 @@ STOP_TIMEOUT_S = 20
 
 
 class Cluster:
-    """One master, and on each host a worker with one core. `master` is the URL for a job; all files
-    are below `folder`, but for those of executors if they are given local directories."""
+    """One master, and on each host a worker with one core. `master` is the URL for a job. All files
+    are below `folder`, except those of executors with other local directories."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class Cluster:
         self._wait_for("master", "Registering worker", times=len(workers))
 
     def executors(self) -> list[int]:
-        """The process ids of the executors of all applications."""
+        """Returns the process ids of the executors of all applications."""
         return [pid for process in self._processes for pid in executors_of(process.pid)]
 
     def stop(self) -> None:
-        """Workers end their executors."""
+        """Stops all processes; workers end their executors."""
         for process in reversed(self._processes):
             process.terminate()
             process.wait(STOP_TIMEOUT_S)

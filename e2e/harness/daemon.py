@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real daemon under the test's thumb: started, paused, killed and restarted by its process id."""
+"""A real daemon that a test starts, pauses, kills and restarts by its process id."""
 
 import json
 import os
@@ -66,27 +66,26 @@ class Daemon:
         self.admin_port = int(self.ready["admin"].rsplit(":", 1)[1])
 
     def kill(self) -> None:
-        """SIGKILL: what a crashed machine looks like."""
+        """Sends SIGKILL, as if the machine had crashed."""
         self.process.kill()
         self.process.wait(STOP_TIMEOUT_S)
 
     def restart(self) -> None:
-        """Dies at once and comes back on the same port, as another incarnation."""
+        """Kills the daemon, and starts it on the same port as another incarnation."""
         before = self.ready["incarnation"]
         self.kill()
         self.start()
         assert self.ready["incarnation"] != before
 
     def restart_in_order(self) -> None:
-        """Is told to stop, leaves what it has to the next start, and comes back on the same
-        port."""
+        """Stops the daemon, which hands its shuffles over, and starts it again on the same port."""
         before = self.ready["incarnation"]
         assert self.stop() == 0
         self.start()
         assert self.ready["incarnation"] == before, self.log.read_text()[-3000:]
 
     def drain(self, *arguments: str) -> subprocess.Popen:
-        """`lodestone drain` at work; it ends when the daemon has."""
+        """Starts `lodestone drain`, which ends when the daemon has ended."""
         return subprocess.Popen(
             [DAEMON, "drain", "--service", self.host_port, *arguments],
             stdout=subprocess.PIPE,
@@ -95,28 +94,28 @@ class Daemon:
         )
 
     def pause(self) -> None:
-        """SIGSTOP: it is there, and does nothing."""
+        """Sends SIGSTOP: the daemon exists, and does nothing."""
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def pause_for(self, seconds: float) -> None:
-        """Pauses now and resumes later, while the caller goes on."""
+        """Pauses now and resumes later, while the caller continues."""
         self.pause()
         self._resume_timer = threading.Timer(seconds, self.resume)
         self._resume_timer.start()
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Sends SIGCONT."""
         if self.process.poll() is None:
             os.kill(self.process.pid, signal.SIGCONT)
 
     def status(self) -> dict:
-        """What the admin endpoint says."""
+        """Returns the answer of the admin endpoint."""
         url = f"http://127.0.0.1:{self.admin_port}/status"
         with urllib.request.urlopen(url, timeout=5) as reply:
             return json.load(reply)
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code."""
+        """Sends SIGTERM, and returns the exit code."""
         if self._resume_timer is not None:
             self._resume_timer.cancel()
         self.resume()
@@ -126,18 +125,18 @@ class Daemon:
 
 
 def services_of(daemons: Iterable[Daemon]) -> str:
-    """What `spark.lodestone.services` is for them."""
+    """Returns the value of `spark.lodestone.services` for these daemons."""
     return ",".join(daemon.host_port for daemon in daemons)
 
 
 def free_port() -> int:
-    """A port of loopback on which nobody listens."""
+    """Returns a port of loopback on which no process listens."""
     with socket.create_server(("127.0.0.1", 0)) as unused:
         return unused.getsockname()[1]
 
 
 def read_line(process: subprocess.Popen, timeout_s: float, log: Path) -> str:
-    """The first line on stdout, or an error that shows the log."""
+    """Returns the first line on stdout, or raises an error that shows the log."""
     line = process.stdout.readline() if readable([process.stdout], timeout_s) else ""
     if not line:
         process.kill()
@@ -147,7 +146,7 @@ def read_line(process: subprocess.Popen, timeout_s: float, log: Path) -> str:
 
 
 def parse_ready(line: str) -> dict[str, str]:
-    """`lodestone ready listen=127.0.0.1:7337 incarnation=… pid=…` as a dict."""
+    """Returns `lodestone ready listen=127.0.0.1:7337 incarnation=… pid=…` as a dict."""
     assert line.startswith("lodestone ready "), line
     return dict(word.split("=", 1) for word in line.split()[2:])
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PySpark processes that run one job after another, each in an application of its own.
 
-To start Python and a JVM, and to load Spark, takes longer than most jobs. An application shares
-nothing else with the one before.
+The start of Python and a JVM, and the loading of Spark, take longer than most jobs. An application
+shares nothing else with the one before.
 """
 
 import atexit
@@ -18,7 +18,7 @@ from .paths import ROOT, python_of
 from .readable import readable
 
 STOP_TIMEOUT_S = 60
-# What is decided when the JVM starts: a driver with other settings is another process.
+# Settings that apply when the JVM starts: a driver with other ones is another process.
 OF_THE_JVM = (
     "spark.driver.memory",
     "spark.driver.extraJavaOptions",
@@ -27,7 +27,7 @@ OF_THE_JVM = (
 
 
 class Driver:
-    """One process. `taken` finds one; whoever has it gives it back when its job has succeeded, or
+    """One process. `taken` returns one; the caller gives it back when its job has succeeded, or
     kills it."""
 
     def __init__(self, spark_version: str, host: Host, settings: dict[str, str]):
@@ -48,15 +48,15 @@ class Driver:
         self.process.stdin.flush()
 
     def has_said(self) -> bool:
-        """Whether the job has ended, or the process has."""
+        """Returns whether the job has ended, or the process has."""
         return bool(readable([self.process.stdout], 0))
 
     def said(self) -> bool:
-        """Waits for the end of the job; false if it failed, and the process ends with it."""
+        """Waits for the end of the job. Returns false if it failed, which also ends the process."""
         return bool(self.process.stdout.readline())
 
     def logged(self) -> int:
-        """Bytes of the log, up to now."""
+        """Returns the current size of the log in bytes."""
         return self._log.stat().st_size
 
     def log(self, since: int) -> str:
@@ -73,12 +73,12 @@ class Driver:
         self.process.wait()
 
 
-# One is enough: tests run one job at a time, and the tests of a line stand together.
+# One is enough: tests run one job at a time, and the tests of a line follow one another.
 _idle: list[Driver] = []
 
 
 def taken(spark_version: str, host: Host, conf: dict[str, str]) -> Driver:
-    """A driver for a job with this configuration."""
+    """Returns a driver for a job with this configuration."""
     kind = (spark_version, host, {key: conf[key] for key in OF_THE_JVM})
     if _idle and _idle[0].kind == kind and _idle[0].process.poll() is None:
         return _idle.pop()
@@ -98,7 +98,7 @@ def stop_idle(timeout_s: float = STOP_TIMEOUT_S) -> None:
 
 
 def environment(spark_version: str, host: Host = LOOPBACK) -> dict[str, str]:
-    """This process's environment, without what would lead to another Spark."""
+    """Returns this process's environment, without variables that lead to another Spark."""
     kept = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "SPARK_CONF_DIR")}
     ours = {"PYTHONPATH": str(ROOT / "e2e"), "SPARK_LOCAL_IP": host.address}
     return {**kept, **ours, "PYSPARK_PYTHON": str(python_of(spark_version))}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small disk that fills, fails with EIO, or hangs when it is asked to, and is well again
+"""A small disk that becomes full, fails with EIO, or hangs when a test wants it, and works again
 afterwards.
 
-Device-mapper could do this to a real disk, where the kernel has it; a file system that this process
-serves can do it anywhere, to single operations, and leaves what is on the disk as it is.
+Device-mapper does this to a real disk, if the kernel has it. A file system that this process serves
+does it everywhere, to single operations, and keeps the data on the disk.
 """
 
 import errno
@@ -25,7 +25,7 @@ OPERATIONS = {
     35: "create", 42: "batch_forget", 45: "rename2",
 }  # fmt: skip
 FORGETS = ("forget", "batch_forget")
-# What the kernel does for itself, or asks nobody else about: a broken disk has no say in it.
+# Operations that the kernel does alone, without a disk: a broken disk does not make them fail.
 NEVER_FAIL = (*FORGETS, "init", "release", "releasedir", "flush")
 STOP_TIMEOUT_S = 10
 
@@ -48,38 +48,38 @@ class FaultyDisk:
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def fill(self) -> int:
-        """Until there is no room; says how many bytes that took."""
+        """Fills the disk. Returns how many bytes that took."""
         return fill(self.behind / "filler")
 
     def leave_room(self, room: int) -> None:
-        """Full but for so many bytes."""
+        """Fills the disk except for `room` bytes."""
         size = max(0, self.fill() - room)
         os.truncate(self.behind / "filler", size)
 
     def make_room(self) -> None:
-        """Takes back what `fill` did."""
+        """Undoes `fill`."""
         (self.behind / "filler").unlink(missing_ok=True)
 
     def fail(self, operations: frozenset[str] | None = None, times: int | None = None) -> None:
-        """Answers EIO: to these operations or to all, so many times or until `mend`."""
+        """Answers EIO to these operations or to all, `times` times or until `mend`."""
         self._fails_left = times
         every = frozenset(OPERATIONS.values()) - frozenset(NEVER_FAIL)
         self._fails_at = every if operations is None else operations
 
     def mend(self) -> None:
-        """Fails no more."""
+        """Ends `fail`."""
         self._fails_at = frozenset()
 
     def hang(self) -> None:
-        """Answers nothing. Who asks cannot be interrupted."""
+        """Answers no request. The processes that wait cannot be interrupted."""
         self._moves.clear()
 
     def thaw(self) -> None:
-        """Answers what was asked meanwhile, and goes on."""
+        """Ends `hang`, and answers the requests that wait."""
         self._moves.set()
 
     def heal(self) -> None:
-        """All is well."""
+        """Ends every fault."""
         self.make_room()
         self.mend()
         self.thaw()
@@ -91,12 +91,12 @@ class FaultyDisk:
         self._thread.start()
 
     def unmount(self) -> None:
-        """Who still has files open here gets errors from now on."""
+        """Unmounts the disk. Processes with open files on it get errors from now on."""
         self.thaw()
         subprocess.run(["umount", "--lazy", self.directory], check=True)
         os.write(self._stop_write, b"\0")
         self._thread.join(STOP_TIMEOUT_S)
-        assert not self._thread.is_alive(), "the disk still works on something"
+        assert not self._thread.is_alive(), "the disk still handles a request"
         for descriptor in (self._device, self._stop_read, self._stop_write):
             os.close(descriptor)
         self._files.close()
@@ -105,12 +105,12 @@ class FaultyDisk:
         while True:
             if self._stop_read in readable([self._device, self._stop_read]):
                 return
-            # Before a request is taken: who waits for one that was not taken can be killed.
+            # Wait before reading a request: as long as it is not read, its process can be killed.
             self._moves.wait()
             try:
                 request = os.read(self._device, MAX_REQUEST)
             except OSError as gone:
-                # Whoever asked was killed, or nobody has a file open here any more.
+                # The caller was killed, or the disk is unmounted and no file on it is open.
                 if gone.errno == errno.ENODEV:
                     return
                 continue
@@ -137,7 +137,7 @@ class FaultyDisk:
         try:
             os.write(self._device, head + unique.to_bytes(8, "little") + answer)
         except OSError:
-            pass  # who asked was killed meanwhile
+            pass  # the caller was killed meanwhile
 
     def _is_to_fail(self, operation: str) -> bool:
         if operation not in self._fails_at or self._fails_left == 0:
@@ -149,7 +149,7 @@ class FaultyDisk:
 
 @contextmanager
 def faulty_disk(directory: Path, megabytes: int) -> Iterator[FaultyDisk]:
-    """Mounted at `directory`. Needs root, and /dev/fuse."""
+    """Mounts a disk at `directory`. Needs root, and /dev/fuse."""
     directory.mkdir(parents=True)
     with small_disk(directory.with_name(f"{directory.name}-behind"), megabytes) as behind:
         disk = FaultyDisk(directory, behind)

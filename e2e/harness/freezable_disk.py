@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk that can be made to hang: who writes to it waits, in a call that nothing can end, until it
-thaws."""
+"""A disk that a test can freeze. A process that writes to it waits until it thaws, in a call that
+nothing can interrupt."""
 
 import subprocess
 from collections.abc import Iterator
@@ -27,7 +27,8 @@ class FreezableDisk:
 
 @contextmanager
 def freezable_disk(directory: Path, megabytes: int) -> Iterator[FreezableDisk]:
-    """Mounted at `directory`, and thawed in the end: nobody who hangs can be ended before."""
+    """Mounts a disk at `directory`, and thaws it in the end: a process that hangs on it cannot end
+    before."""
     directory.mkdir(parents=True)
     image = directory.with_suffix(".image")
     with image.open("wb") as file:

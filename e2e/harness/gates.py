@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gates: a task of a running job stops at a named place until the test lets it pass.
+"""Gates: a task of a running job stops at a named gate until the test opens it.
 
 The task connects, writes the gate's name, its process id and a newline, and reads one byte. The
-test learns that the place was reached, does its mischief, and opens the gate. Nobody sleeps.
+test learns that the task is at the gate, causes a fault, and opens the gate. Neither of them
+sleeps.
 """
 
 import os
@@ -41,7 +42,7 @@ class Gates:
     def _arrive(self, connection: socket.socket) -> None:
         arrival = connection.makefile("r").readline().split()
         if not arrival:
-            # Its process was killed before it could say where it stands.
+            # Its process was killed before it could send the name of the gate.
             connection.close()
             return
         name, pid = arrival
@@ -54,7 +55,7 @@ class Gates:
             self._changed.notify_all()
 
     def wait_reached(self, name: str) -> int:
-        """Until a task stands before the gate; the process id of the first that did."""
+        """Waits until a task is at the gate. Returns the process id of the first one."""
         with self._changed:
             reached = self._changed.wait_for(lambda: self._arrivals[name], REACH_TIMEOUT_S)
         assert reached, f"no task reached gate {name} within {REACH_TIMEOUT_S} s"
@@ -70,28 +71,30 @@ class Gates:
             self.open(*pair)
 
     def run_first_pass(self, maps: int) -> None:
-        """Until all is read once, and the executors stand still before `between-0`."""
+        """Runs the job until all is read once, and executors have no work before `between-0`
+        opens."""
         self.run_maps(maps)
         self.open_all(but=("between-0",))
         self.wait_reached("between-0")
 
     def map_runs(self, count: int) -> list[int]:
-        """How often each map task has come to its gate."""
+        """Returns how often each map task has come to its gate."""
         return [self.arrivals(f"map-{index}") for index in range(count)]
 
     def arrivals(self, name: str) -> int:
-        """How often a task has come to the gate: more than once, and the task was repeated."""
+        """Returns how often a task has come to the gate: more than once if the task was
+        repeated."""
         with self._changed:
             return len(self._arrivals[name])
 
     def open(self, *names: str) -> None:
-        """Lets pass who waits there and who comes later."""
+        """Opens gates, for tasks that wait there and for tasks that come later."""
         with self._changed:
             self._open.update(names)
             self._let_pass_where_open()
 
     def open_all(self, but: tuple[str, ...] = ()) -> None:
-        """Every gate is open from now on, but for these."""
+        """Opens every gate from now on, except these."""
         with self._changed:
             self._all_open_but = set(but)
             self._let_pass_where_open()

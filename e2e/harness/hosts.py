@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts: addresses of loopback, which are all one host to whoever asks the kernel, or networks of
-their own, which are not."""
+"""Hosts: addresses of loopback, which are one host for the kernel, or networks of their own, which
+are separate hosts."""
 
 import itertools
 import os
@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-# Seen by nobody outside: the bridge that joins them is in a network of its own as well.
+# Invisible from outside: the bridge that joins them is in a network of its own too.
 SUBNET = "10.213.77"
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
 class Host:
-    """Where a process runs: its address, and what is put before its command."""
+    """A host for processes: its address, and the words before the command of a process."""
 
     address: str = "127.0.0.1"
     enter: tuple[str, ...] = ()
@@ -27,8 +27,8 @@ LOOPBACK = Host()
 
 @contextmanager
 def separate_hosts(count: int) -> Iterator[list[Host]]:
-    """Hosts that reach each other by a bridge, and nothing else. Needs root. The first has the
-    bridge, and is one more than `count`."""
+    """Creates hosts that reach each other by a bridge, and nothing else. Needs root. The first one
+    has the bridge, and comes in addition to `count`."""
     with ExitStack() as networks:
         names = [networks.enter_context(network()) for _ in range(count + 1)]
         hub = names[0]
@@ -49,7 +49,7 @@ def separate_hosts(count: int) -> Iterator[list[Host]]:
 
 @contextmanager
 def network() -> Iterator[str]:
-    """A network that knows its own loopback only."""
+    """Creates a network that has only its own loopback."""
     name = f"lodestone-{os.getpid()}-{next(_numbers)}"
     ip("netns", "add", name)
     try:

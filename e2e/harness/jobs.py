@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs of the end-to-end tests. Each returns something that JSON can carry and that is exact.
+"""The jobs of the end-to-end tests. Each returns an exact answer that JSON can carry.
 
-`gates` is the address of the test's gates: who stands before one waits until the test opens it, or
-not at all if there is no address.
+`gates` is the address of the test's gates. A task waits at a gate until the test opens it; without
+an address it does not wait.
 """
 
 import gc
@@ -30,12 +30,12 @@ KILLS_OVER = "over\n"
 
 
 def one_after_another(spark, jobs):
-    """The answers of several jobs, each given by its name and arguments."""
+    """Returns the answers of several jobs, each given by its name and arguments."""
     return [globals()[name](spark, **arguments) for name, arguments in jobs]
 
 
 def word_count(spark, maps=6, partitions=8, rows=20000):
-    """An RDD shuffle with exact counts per key."""
+    """Returns exact counts per key, from an RDD shuffle."""
     pairs = spark.sparkContext.parallelize(range(rows), maps).map(lambda n: (n % 499, 1))
     return sorted(pairs.reduceByKey(lambda a, b: a + b, partitions).collect())
 
@@ -43,7 +43,8 @@ def word_count(spark, maps=6, partitions=8, rows=20000):
 def keyed_rows(
     spark, maps=6, partitions=8, rows=12000, value_bytes=200, wide=(), gates=None, passes=1, tasks=0
 ):
-    """All rows of a shuffle, exactly: per partition their number and an order-independent checksum.
+    """Summarizes all rows of a shuffle: per partition their number and an order-independent
+    checksum.
 
     `wide` are maps whose values are ten times as long. Gates: `map-<i>` before map i gives its
     rows, `reduce-<r>` after partition r was read, `between-<n>` on the driver after pass n. With
@@ -66,7 +67,8 @@ def keyed_rows(
 
 
 def rows_by_key(spark, maps, partitions, rows, value_bytes=200, wide=(), gates=None):
-    """A shuffle of rows with distinct keys. Gates: `map-<i>` before map i gives its rows."""
+    """Returns a shuffle of rows with distinct keys. Gates: `map-<i>` before map i gives its
+    rows."""
 
     def make(index, numbers):
         stand_before(gates, f"map-{index}")
@@ -79,8 +81,8 @@ def rows_by_key(spark, maps, partitions, rows, value_bytes=200, wide=(), gates=N
 
 
 def rows_in_order(spark, maps=6, partitions=4, rows=12000, gates=None):
-    """The keys of each partition, and what aggregates make of rows, both in the order in which they
-    come. Gates: as `rows_by_key`."""
+    """Returns the keys of each partition, and aggregates of rows, both in the order of arrival.
+    Gates: as `rows_by_key`."""
     shuffled = rows_by_key(spark, maps, partitions, rows, gates=gates)
     keys = shuffled.mapPartitionsWithIndex(lambda i, found: [(i, [key for key, _ in found])])
     groups = spark.range(0, rows, 1, maps).groupBy((col("id") % 7).alias("k"))
@@ -89,10 +91,10 @@ def rows_in_order(spark, maps=6, partitions=4, rows=12000, gates=None):
 
 
 def repeated_after_cancel(spark, maps=6, partitions=8, rows=12000, gates=None):
-    """The rows of a shuffle whose first job was cancelled, and those of another one.
+    """Returns the rows of a shuffle whose first job was cancelled, and those of another one.
 
     Gates: `map-<i>` before map i of the first gives its rows; on the driver, `cancel` before and
-    `cancelled` after its first job is.
+    `cancelled` after the first job is cancelled.
     """
     shuffled = rows_by_key(spark, maps, partitions, rows, gates=gates)
     if gates:
@@ -101,7 +103,7 @@ def repeated_after_cancel(spark, maps=6, partitions=8, rows=12000, gates=None):
 
 
 def cancel_at_gate(context, rdd, gates):
-    """Begins to compute it, and cancels that. Gates: `cancel` before, `cancelled` after."""
+    """Begins to compute an RDD, and cancels the job. Gates: `cancel` before, `cancelled` after."""
     cancelled = []
 
     def compute():
@@ -121,20 +123,19 @@ def cancel_at_gate(context, rdd, gates):
 
 
 def many_tiny_blocks(spark, maps, partitions):
-    """One record in each of `maps * partitions` blocks."""
+    """Shuffles one record in each of `maps * partitions` blocks."""
     blocks = spark._jvm.io.lodestone.e2e.ManyTinyBlocks
     return json.loads(blocks.run(spark.sparkContext._jsc, maps, partitions))
 
 
 def sort_files(spark, source, target, partitions, split_bytes):
-    """The records of the Sort Benchmark in `source`, sorted into files in `target`."""
+    """Sorts the records of the Sort Benchmark in `source` into files in `target`."""
     files = spark._jvm.io.lodestone.sort.SortFiles
     return json.loads(files.run(spark.sparkContext._jsc, source, target, split_bytes, partitions))
 
 
 def exchange_used_twice(spark, rows=60000, maps=6, partitions=16):
-    """Two aggregates over one exchange, joined; and the same once more, of the shuffle that is
-    there already."""
+    """Joins two aggregates over one exchange, twice: the second time on the same shuffle."""
     spread = spark.range(0, rows, 1, maps).selectExpr("id % 1009 as k", "id as v")
     spread = spread.repartition(partitions, "k")
     sums = spread.groupBy("k").agg({"v": "sum"}).withColumnRenamed("sum(v)", "s")
@@ -145,11 +146,11 @@ def exchange_used_twice(spark, rows=60000, maps=6, partitions=16):
 
 
 def dropped_side(spark, rows=60000, maps=6, gates=None):
-    """A join with a side that turns out to be empty: adaptive execution drops the other one, whose
+    """Joins with a side that turns out to be empty: adaptive execution drops the other one, whose
     map tasks have run.
 
-    Gates: `answered` on the driver when the answer is there, `forgotten` when nothing refers to the
-    query any more.
+    Gates: `answered` on the driver when the answer is complete, `forgotten` when no object refers
+    to the query any more.
     """
     fact = spark.range(0, rows, 1, maps).selectExpr("id % 1000 as k", "id")
     # No square is 3 modulo 7.
@@ -165,8 +166,8 @@ def dropped_side(spark, rows=60000, maps=6, gates=None):
 
 
 def skewed_join(spark, rows=120000, maps=12):
-    """A join in which one key has half of the rows. Adaptive execution splits that partition by
-    ranges of maps."""
+    """Joins by a key of which one value has half of the rows. Adaptive execution splits that
+    partition by ranges of maps."""
     fact = spark.range(0, rows, 1, maps).selectExpr(
         "if(id % 2 = 0, 7, id % 1000) as k", "id", "sha2(cast(id as string), 256) as filler"
     )
@@ -178,8 +179,8 @@ def skewed_join(spark, rows=120000, maps=12):
 
 
 def local_read(spark, rows=60000, maps=6):
-    """A join whose small side turns out to be small: adaptive execution broadcasts it, and reads
-    the other side's map outputs in place."""
+    """Joins with a side that turns out to be small: adaptive execution broadcasts it, and reads the
+    other side's map outputs in place."""
     fact = spark.range(0, rows, 1, maps).selectExpr("id % 1000 as k", "id")
     few = spark.range(0, 100000, 1, 4).selectExpr("id as k", "id * 3 as v").where("v % 9973 = 0")
     answer = fact.join(few, "k").selectExpr("count(*)", "sum(id)", "sum(v)")
@@ -187,7 +188,7 @@ def local_read(spark, rows=60000, maps=6):
 
 
 def plan_of(frame) -> dict[str, bool]:
-    """What adaptive execution did to the plan."""
+    """Returns what adaptive execution did to the plan."""
     plan = frame._jdf.queryExecution().executedPlan().toString()
     return {
         "skew": "skew=true" in plan,
@@ -199,8 +200,8 @@ def plan_of(frame) -> dict[str, bool]:
 
 
 def spilled_shuffles(spark, seeds=(1,), at_least=None, rows=700000, maps=2, partitions=4):
-    """For each seed a shuffle of rows that do not fit into memory: its number of rows, sums and
-    checksum, or why it failed.
+    """Shuffles, for each seed, rows that do not fit into memory. Returns for each the number of
+    rows, sums and checksum, or the reason of its failure.
 
     With `at_least`, no further seed follows after that many once a task has failed.
     """
@@ -214,19 +215,19 @@ def spilled_shuffles(spark, seeds=(1,), at_least=None, rows=700000, maps=2, part
 
 
 def has_failed_tasks(spark):
-    """Whether a task of any stage has failed in this application."""
+    """Returns whether a task of any stage has failed in this application."""
     return any(stage.numFailedTasks for stage in stages_of(spark))
 
 
 def stages_of(spark):
-    """The last attempt of each stage of this application."""
+    """Returns the last attempt of each stage of this application."""
     tracker = spark.sparkContext.statusTracker()
     stages = map(tracker.getStageInfo, itertools.count())
     return itertools.takewhile(lambda stage: stage is not None, stages)
 
 
 def spilled_shuffle(spark, seed, rows, maps=2, partitions=4):
-    """A shuffle of rows that do not fit into memory: their number, sums and checksum."""
+    """Shuffles rows that do not fit into memory. Returns their number, sums and checksum."""
     made = spark.range(0, rows, 1, maps).selectExpr(
         "id", f"{filler(f'id * {seed}')} as filler", f"id * {seed} as product"
     )
@@ -237,8 +238,8 @@ def spilled_shuffle(spark, seed, rows, maps=2, partitions=4):
 
 
 def shuffles_in_a_row(spark, turns=4, gates=None, **sizes):
-    """The rows of several shuffles, one after the other. Gates: `turn-<n>` on the driver after
-    shuffle n."""
+    """Returns the rows of several shuffles, one after the other. Gates: `turn-<n>` on the driver
+    after shuffle n."""
     answers = []
     for turn in range(turns):
         answers += keyed_rows(spark, **sizes)
@@ -247,7 +248,8 @@ def shuffles_in_a_row(spark, turns=4, gates=None, **sizes):
 
 
 def two_attempts_of_a_map(spark, maps=6, partitions=8, rows=12000, gates=None):
-    """As `keyed_rows`. Gates: `map-0-<n>` before attempt n of map 0 gives its rows."""
+    """Summarizes rows as `keyed_rows`. Gates: `map-0-<n>` before attempt n of map 0 gives its
+    rows."""
 
     def make(index, numbers):
         if index == 0:
@@ -261,7 +263,7 @@ def two_attempts_of_a_map(spark, maps=6, partitions=8, rows=12000, gates=None):
 
 
 def reshuffled_at_random(spark, rows=12000, gates=None):
-    """Each row once, through a shuffle that sends it elsewhere when it is repeated. Gates:
+    """Returns each row once, through a shuffle that sends it elsewhere when it is repeated. Gates:
     `reread-<i>` in its reduce task i."""
 
     def reread(index, records):
@@ -277,12 +279,12 @@ def reshuffled_at_random(spark, rows=12000, gates=None):
 
 
 def summaries(rows):
-    """Per partition: its index, the number of its rows, and their checksum."""
+    """Returns per partition its index, the number of its rows, and their checksum."""
     return sorted(rows.mapPartitionsWithIndex(lambda i, rs: [(i, *summary_of(rs))]).collect())
 
 
 def summary_of(records):
-    """The number of rows, and a checksum that does not depend on their order."""
+    """Returns the number of rows, and a checksum that does not depend on their order."""
     count, total = 0, 0
     for number, value in records:
         count += 1
@@ -292,32 +294,33 @@ def summary_of(records):
 
 
 def value_of(number: int, length: int) -> str:
-    """A value that looks random, so that compression does not shrink the blocks to nothing."""
+    """Returns a value that looks random, so that compression does not shrink the blocks to
+    nothing."""
     block = hashlib.sha256(str(number).encode()).hexdigest()
     return (block * (length // len(block) + 1))[:length]
 
 
 def filler(number: str) -> str:
-    """The same of some 64 characters, in SQL: for a tenth of what SHA-2 costs where tasks are run
-    many times."""
+    """Returns such a value of some 64 characters as SQL, for a tenth of the cost of SHA-2: jobs
+    that spill make it for many rows."""
     return f"concat({', '.join(f'hex(xxhash64({number}, {part}))' for part in range(4))})"
 
 
 def sql_aggregate(spark, rows=200000, partitions=32):
-    """A SQL shuffle with exact sums."""
+    """Returns exact sums, from a SQL shuffle."""
     frame = spark.range(0, rows, 1, 6).selectExpr("id % 1009 as k", "id as v")
     grouped = frame.repartition(partitions, "k").groupBy("k").agg({"v": "sum", "*": "count"})
     return sorted([list(row) for row in grouped.collect()])
 
 
 def decisions(spark, tables, queries):
-    """The rows of queries of TPC-DS."""
+    """Returns the rows of queries of TPC-DS."""
     query.name_tables(spark, tables)
     return [tpcds.rows_of(spark, tpcds.prepared(spark, name)) for name in queries]
 
 
 def sorted_numbers(spark, rows=100000, maps=8, partitions=12):
-    """A sort by sampled ranges: the order is checked, and all rows are summed up."""
+    """Sorts by sampled ranges. Returns whether rows are in order, and sums over all of them."""
     scattered = spark.sparkContext.parallelize(range(rows), maps)
     ordered = scattered.map(lambda n: (n * 7919 % rows, n)).sortByKey(numPartitions=partitions)
 
@@ -329,11 +332,10 @@ def sorted_numbers(spark, rows=100000, maps=8, partitions=12):
 
 
 def many_shuffles(spark, turns=2, kinds=(), tables=None, queries=(), kills=None):
-    """Shuffles of these kinds, or of all, one after another, many of which spill where memory is
-    short: of each its answer, or why it failed; and what tasks have spilled.
+    """Runs shuffles of these kinds, or of all, one after another; many spill if memory is short.
+    Returns the answer of each, or the reason of its failure, and the bytes that tasks have spilled.
 
-    `kills` is a pipe: each number that is written to it, in a line, is the luck with which a
-    running task is killed.
+    `kills` is a pipe: for each number in a line, a running task is killed; the number selects it.
     """
     killer = spark._jvm.io.lodestone.e2e.TaskKiller.of(spark.sparkContext._jsc)
     if tables:
@@ -347,7 +349,7 @@ def many_shuffles(spark, turns=2, kinds=(), tables=None, queries=(), kills=None)
 
 @contextmanager
 def tasks_killed_by(killer, kills):
-    """Kills tasks as the pipe says."""
+    """Kills tasks as the lines of the pipe demand."""
     if not kills:
         yield
         return
@@ -358,7 +360,7 @@ def tasks_killed_by(killer, kills):
                 return
             killer.kill(int(line))
 
-    # For both, so that to open it waits for nobody, and its end is not the end of a writer.
+    # Open it for both, so that opening does not wait, and the end of a writer is not its end.
     with os.fdopen(os.open(kills, os.O_RDWR), encoding="utf-8") as pipe:
         thread = threading.Thread(target=kill_until_over, args=(pipe,), daemon=True)
         thread.start()
@@ -369,7 +371,7 @@ def tasks_killed_by(killer, kills):
 
 
 def answer_or_failure(spark, job):
-    """What a job answers or, where it fails, a string that says why."""
+    """Returns the answer of a job or, if it fails, a string with the reason."""
     try:
         return job(spark)
     except Py4JJavaError as failed:
@@ -379,7 +381,7 @@ def answer_or_failure(spark, job):
 
 
 def spilled_join(spark, rows=150000, maps=4, partitions=4, seed=7):
-    """A join of two sides that are both sorted, and an aggregate with a group for each row."""
+    """Joins two sides that are both sorted, and aggregates with a group for each row."""
     wide = filler(f"id * {seed}")
     left = spark.range(0, rows, 1, maps).selectExpr("id as k", f"{wide} as filler")
     right = spark.range(0, rows, 1, maps).selectExpr(f"{rows - 1} - id as k", "id as v")
@@ -390,19 +392,19 @@ def spilled_join(spark, rows=150000, maps=4, partitions=4, seed=7):
 
 
 def grouped_and_reduced(spark, maps=4, records=30000, keys=40000, partitions=4):
-    """RDDs of the JVM that combine, group and join: their maps and their readers both spill."""
+    """Combines, groups and joins RDDs of the JVM: their maps and their readers both spill."""
     sums = spark._jvm.io.lodestone.e2e.GroupAndReduce
     return json.loads(sums.run(spark.sparkContext._jsc, maps, records, keys, partitions))
 
 
 def sorted_records(spark, maps=4, records=60000, partitions=4, seed=1):
-    """RDDs of the JVM that are sorted where they are read."""
+    """Sorts RDDs of the JVM where they are read."""
     sort = spark._jvm.io.lodestone.e2e.RecordSort
     return json.loads(sort.run(spark.sparkContext._jsc, seed, maps, records, partitions))
 
 
 def skewed_rows(spark):
-    """Without what adaptive execution did: where tasks fail it need not do the same."""
+    """Returns the rows without the plan: if tasks fail, adaptive execution may plan otherwise."""
     return skewed_join(spark)[0]
 
 
@@ -423,8 +425,8 @@ KINDS = {
 
 
 def seeded_spills(spark, runs, gates=None):
-    """One job after another, each with what it was drawn: its answer, or why it failed; and what
-    tasks have spilled.
+    """Runs one job after another, each as it was drawn. Returns the answer of each, or the reason
+    of its failure, and the bytes that tasks have spilled.
 
     Gates: on the driver, `run-<name>` before a job and `over-<name>` after it.
     """
@@ -441,7 +443,7 @@ SPILLING = {"shuffle": spilled_shuffle, "join": spilled_join, "sort": sorted_rec
 
 
 def read_in_pieces(spark, maps=12, partitions=2, gates=None):
-    """A shuffle in which each block is a chunk of its own. Gates: `reading-<r>` after the first
+    """Shuffles rows so that each block is a chunk of its own. Gates: `reading-<r>` after the first
     record of partition r."""
     rows = maps * partitions * 72
 
@@ -463,8 +465,8 @@ WIDE = "cast(repeat(lpad(cast(id as string), 8, '0'), 512) as binary)"
 
 
 def repeated_in_part(spark, fickle=False, maps=6, partitions=4, gates=None):
-    """Each row once, through a SQL shuffle in which each block is a chunk of its own. A map task
-    that is repeated sends its rows where they went before or, if `fickle`, anywhere. Gates:
+    """Returns each row once, through a SQL shuffle in which each block is a chunk of its own. A map
+    task that is repeated sends its rows where they went before or, if `fickle`, anywhere. Gates:
     `first-<r>` after the first row of partition r, `again-<r>` when the task is repeated."""
     target = "java_method('java.lang.System', 'nanoTime')" if fickle else "cast(id as string)"
     made = spark.range(0, maps * partitions * 640, 1, maps)
@@ -482,8 +484,8 @@ def repeated_in_part(spark, fickle=False, maps=6, partitions=4, gates=None):
 
 
 def tour_of_classes(spark):
-    """Loads what most jobs load: shuffles of RDDs and of tables, with Python workers; a join,
-    aggregates and a sort of files."""
+    """Loads the classes that most jobs load: shuffles of RDDs and of tables, with Python workers; a
+    join, aggregates and a sort of files."""
     with tempfile.TemporaryDirectory() as folder:
         kinds = "id as k", "cast(id as decimal(15,2)) as d", "cast(id as string) as s"
         spark.range(0, 1000, 1, 4).selectExpr(*kinds).write.parquet(f"{folder}/numbers")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made once and kept in `.cache`."""
+"""Folders that are made once and kept in `.cache`."""
 
 import fcntl
 import shutil
@@ -8,8 +8,8 @@ from pathlib import Path
 
 
 def kept(folder: Path, fill: Callable[[Path], None]) -> Path:
-    """The folder as `fill` makes it. It appears whole or not at all, and who asks for it at the
-    same time waits for it."""
+    """Returns the folder as `fill` makes it. It appears whole or not at all, and processes that
+    need it at the same time wait for it."""
     if folder.exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)

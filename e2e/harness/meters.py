@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU seconds and resident memory of processes, by what they are for, from /proc."""
+"""CPU seconds and resident memory of processes, by their purpose, from /proc."""
 
 import os
 from pathlib import Path
@@ -9,13 +9,13 @@ from .processes import command_line, daemons_below, descendants
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 KINDS = ("executors", "services", "driver")
-# To /proc/PID/clear_refs: the peak starts anew from what is resident now.
+# For /proc/PID/clear_refs: the peak starts again from what is resident now.
 RESET_PEAK = "5"
 
 
 class Meter:
-    """From its making to `read`: CPU seconds and peak memory of an application and of the services
-    that it uses."""
+    """Measures from its creation to `read`: CPU seconds and peak memory of an application and of
+    the services that it uses."""
 
     def __init__(self, application: int, local: Path, services: list[int]):
         self._application = application
@@ -29,14 +29,14 @@ class Meter:
         self._machine_before = machine_seconds()
 
     def others(self) -> dict[str, float]:
-        """What disturbed: CPU seconds of all processes of the machine, ours among them, and those
-        that the host gave to other guests."""
+        """Returns the disturbances: CPU seconds of all processes of the machine, ours among them,
+        and those that the host gave to other guests."""
         now = machine_seconds()
         return {name: round(now[name] - self._machine_before[name], 2) for name in now}
 
     def read(self) -> dict[str, dict[str, float]]:
-        """By kind: CPU seconds used, and the sum of what each process held at its peak, in MB. What
-        is new since counts from zero."""
+        """Returns by kind the CPU seconds used, and the sum of the peaks of the processes in MB.
+        New processes count from zero."""
         used = {}
         for kind, pids in self._by_kind().items():
             cpu = sum(cpu_seconds(pid) - self._before.get(pid, 0.0) for pid in pids)
@@ -59,13 +59,13 @@ def machine_seconds() -> dict[str, float]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of all threads; zero when the process is gone. Children count for
-    themselves."""
+    """Returns user and system time of all threads; zero when the process is gone. Children count
+    for themselves."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return 0.0
-    # The name in field 2 may hold blanks: what follows its closing bracket is regular.
+    # The name in field 2 may hold blanks: the fields after its closing bracket are regular.
     user, system = stat.rsplit(")", 1)[1].split()[11:13]
     return (int(user) + int(system)) / TICKS_PER_SECOND
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file system in this process: the kernel's questions about files (FUSE, protocol 7.31) are
-answered out of another directory.
+"""A file system in this process: it answers the kernel's requests for files (FUSE, protocol 7.31)
+from another directory.
 
-What Spark and Lodestone do to their files is in it: regular files and directories, no links, no
-extended attributes.
+It has what Spark and Lodestone need: regular files and directories, no links, no extended
+attributes.
 """
 
 import errno
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 HEADER = struct.Struct("<IIQQIIIHH")
 MAX_WRITE = 1 << 20
-# A request is what is written, and two headers.
+# A request has the data to be written, and two headers.
 MAX_REQUEST = MAX_WRITE + 4096
 ROOT = 1
 ATOMIC_O_TRUNC, BIG_WRITES, MAX_PAGES = 1 << 3, 1 << 5, 1 << 22
@@ -28,8 +28,8 @@ class Errno(OSError):
 
 @dataclass
 class Node:
-    """A file or directory that the kernel knows. `handle` keeps its inode, and with that its
-    number, from another's use."""
+    """A file or directory that the kernel knows. `handle` keeps its inode, and so its number, from
+    reuse."""
 
     handle: int
     lookups: int = 0
@@ -56,7 +56,7 @@ class Passthrough:
             os.close(node.handle)
 
     def answer(self, operation: str, node: int, body: bytes) -> bytes:
-        """What the kernel asked for. Raises OSError."""
+        """Returns the answer to a request of the kernel. Raises OSError."""
         return getattr(self, operation)(node, body)
 
     def init(self, _node: int, body: bytes) -> bytes:
@@ -142,7 +142,7 @@ class Passthrough:
 
     def write(self, _node: int, body: bytes) -> bytes:
         handle, offset, size = struct.unpack_from("<QQI", body)
-        # The kernel has found the offset of what is appended.
+        # The kernel finds the offset of appended data itself.
         return struct.pack("<II", os.pwrite(handle, memoryview(body)[40 : 40 + size], offset), 0)
 
     def release(self, _node: int, body: bytes) -> bytes:
@@ -192,7 +192,7 @@ class Passthrough:
         else:
             self.nodes[found.st_ino] = Node(handle)
         self.nodes[found.st_ino].lookups += 1
-        # No time in which the kernel may answer by itself.
+        # Zero seconds: the kernel may not answer from its own cache.
         return struct.pack("<QQQQII", found.st_ino, 0, 0, 0, 0, 0) + attributes(found.st_ino, found)
 
     def _forget(self, number: int, lookups: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things are in a built checkout."""
+"""The paths of a built checkout."""
 
 from pathlib import Path
 
@@ -20,17 +20,17 @@ PLUGIN_LINES = ["3.5.9", "4.3.0"]
 
 
 def plugin_jar(spark_version: str) -> Path:
-    """The plugin jar for a Spark release."""
+    """Returns the plugin jar for a Spark release."""
     name = "3.5_2.12" if spark_version.startswith("3.5") else "4_2.13"
     return ROOT / "dist" / "jars" / f"lodestone-spark-{name}.jar"
 
 
 def python_of(spark_version: str) -> Path:
-    """The interpreter of the virtual environment that holds this PySpark."""
+    """Returns the interpreter of the virtual environment that holds this PySpark."""
     return ROOT / f".venv-{spark_version}" / "bin" / "python"
 
 
 def spark_home(spark_version: str) -> Path:
-    """The installed PySpark: Spark's scripts and jars."""
+    """Returns the folder of the installed PySpark: Spark's scripts and jars."""
     (home,) = python_of(spark_version).parents[1].glob("lib/python3*/site-packages/pyspark")
     return home

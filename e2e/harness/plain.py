@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain Spark that stays up and answers jobs: what Lodestone's answers are compared with."""
+"""A plain Spark that stays up and answers jobs, for comparison with Lodestone's answers."""
 
 import json
 import subprocess
@@ -11,15 +11,15 @@ from .paths import python_of
 from .spark_process import JOB_TIMEOUT_S, Job, configuration
 
 STOP_TIMEOUT_S = 30
-# What may change the plan, and with that the answer. Nothing else of a job's configuration does.
+# Settings that may change the plan, and so the answer. No other setting of a job does.
 PLANNING = "spark.sql."
 # Arguments by which a test reaches into a job.
 HANDLES = ("gates", "kills")
 
 
 def question(job: Job) -> dict:
-    """What plain Spark is asked: the job that nobody reaches into, without what only concerns a
-    cluster."""
+    """Returns the question for plain Spark: the job without the test's handles, and without
+    settings that only concern a cluster."""
     arguments = {k: v for k, v in job.arguments.items() if k not in HANDLES}
     conf = {k: v for k, v in job.conf.items() if k.startswith(PLANNING)}
     return {"job": job.name, "arguments": arguments, "conf": conf}
@@ -39,7 +39,7 @@ class PlainSpark:
             )  # fmt: skip
 
     def answer(self, asked: dict) -> object:
-        """The answer to a `question`."""
+        """Returns the answer to a `question`."""
         watchdog = threading.Timer(JOB_TIMEOUT_S, self._process.kill)
         watchdog.start()
         print(json.dumps(asked), file=self._process.stdin, flush=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def command_line(pid: int) -> list[str]:
-    """The arguments of a process, empty if it is gone."""
+    """Returns the arguments of a process, empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     except OSError:
@@ -16,7 +16,7 @@ def command_line(pid: int) -> list[str]:
 
 def _parent(pid: int) -> int:
     try:
-        # The name in field 2 may hold blanks: what follows its closing bracket is regular.
+        # The name in field 2 may hold blanks: the fields after its closing bracket are regular.
         return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
     except OSError:
         return 0
@@ -27,7 +27,7 @@ def all_pids() -> list[int]:
 
 
 def daemons_below(directory: Path) -> list[int]:
-    """Daemons that keep their data somewhere below a directory."""
+    """Returns daemons that keep their data somewhere below a directory."""
 
     def serves(arguments: list[str]) -> bool:
         return "serve" in arguments and any(str(directory) in word for word in arguments)
@@ -43,7 +43,8 @@ def is_zombie(pid: int) -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """Everything that a process started, directly or not, and that is still its descendant."""
+    """Returns everything that a process started, directly or not, and that is still its
+    descendant."""
     parents = {one: _parent(one) for one in all_pids()}
     found, frontier = [], {pid}
     while frontier:
@@ -53,20 +54,20 @@ def descendants(pid: int) -> list[int]:
 
 
 def executors_of(pid: int) -> list[int]:
-    """The executor JVMs of a local-cluster application."""
+    """Returns the executor JVMs of a local-cluster application."""
     backend = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
     return [one for one in descendants(pid) if backend in command_line(one)]
 
 
 def other_executor(pid: int, task: int) -> int:
-    """Of an application with two executors, the one that a Python task does not run on."""
+    """Returns the executor of two on which a Python task does not run."""
     (other,) = [one for one in executors_of(pid) if task not in descendants(one)]
     return other
 
 
 def kill_tree(pid: int) -> None:
-    """SIGKILL for a process and its descendants; daemons in a session of their own are left
-    alone."""
+    """Sends SIGKILL to a process and its descendants, but not to daemons in a session of their
+    own."""
     for one in [pid, *descendants(pid)]:
         if "serve" not in command_line(one):
             os.kill(one, signal.SIGKILL)

@@ -5,9 +5,8 @@ import selectors
 
 
 def readable(files: list, timeout_s: float | None = None) -> list:
-    """Those of the files that can be read, or have ended. Unlike `select.select` it takes
-    descriptors above 1,023: the disks of tests have that many files open.
-    """
+    """Returns the files that can be read, or have ended. Unlike `select.select` it takes
+    descriptors above 1,023: the disks of tests have that many files open."""
     with selectors.PollSelector() as selector:
         for file in files:
             selector.register(file, selectors.EVENT_READ)

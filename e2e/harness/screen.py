@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people see while something takes its time."""
+"""Progress on the terminal."""
 
 
 def say(text: str) -> None:
@@ -7,5 +7,5 @@ def say(text: str) -> None:
 
 
 def progress(text: str) -> None:
-    """Grows the line."""
+    """Prints without an end of the line."""
     print(text, end="", flush=True)

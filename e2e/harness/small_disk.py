@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disks that may be filled: nobody else's bytes are on them."""
+"""Disks that may be filled: they hold no other data."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ MOST_BYTES = 1 << 30
 
 @contextmanager
 def small_disk(directory: Path, megabytes: int) -> Iterator[Path]:
-    """A file system of its own at `directory`, in memory. Needs root."""
+    """Mounts a file system of its own at `directory`, in memory. Needs root."""
     directory.mkdir(parents=True)
     size = f"size={megabytes}m"
     subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", directory], check=True)
@@ -23,8 +23,8 @@ def small_disk(directory: Path, megabytes: int) -> Iterator[Path]:
 
 
 def fill(path: Path) -> int:
-    """Writes until there is no room; says how much. Never on a disk of the machine's: all of it
-    would stand still."""
+    """Writes until there is no room; returns how much. It refuses a disk of the machine, which
+    would stop working."""
     found = os.statvfs(path.parent)
     size = found.f_blocks * found.f_frsize
     assert size <= MOST_BYTES, f"{path.parent} is on a disk of {size} bytes, which is not small"

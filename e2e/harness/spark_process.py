@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a job on Lodestone in an application of its own, and brings its answer and its report
-back."""
+"""Runs a job on Lodestone in an application of its own, and returns its answer and its report."""
 
 import json
 import tempfile
@@ -31,7 +30,7 @@ BOTH_EXECUTORS = {
 
 @dataclass
 class Outcome:
-    """What a job said: its answer, Lodestone's report, its log, and number and tasks of each
+    """The outcome of a job: its answer, Lodestone's report, its log, and number and tasks of each
     stage's last attempt."""
 
     answer: object
@@ -40,7 +39,7 @@ class Outcome:
     stages: list[tuple[int, int]]
 
     def reasons(self) -> dict[str, int]:
-        """Counts by reason code over all shuffles."""
+        """Returns counts by reason code over all shuffles."""
         return self.report.get("totals", {}).get("reasons", {})
 
 
@@ -56,7 +55,8 @@ class Job:
 
 
 class SparkProcess:
-    """A job under way. `wait` gives the outcome; a failed job raises with the end of its log."""
+    """A job in progress. `wait` returns the outcome, or raises with the end of the log if the job
+    failed."""
 
     def __init__(self, spark_version: str, job: Job):
         self._folder = Path(tempfile.mkdtemp(prefix="lodestone-e2e-"))
@@ -83,18 +83,18 @@ class SparkProcess:
         return self._driver.log(self._log_begin)
 
     def runs(self) -> bool:
-        """Neither the job nor its process has ended."""
+        """Returns whether neither the job nor its process has ended."""
         return not self._is_over and not self._driver.has_said()
 
     def kill(self) -> None:
-        """Of a job that nobody waits for any more; one that was waited for is over."""
+        """Kills a job whose outcome is not needed; after `wait` it does nothing."""
         if not self._is_over:
             self._is_over = True
             self._driver.kill()
 
     def wait_until(self, condition, what: str):
-        """Polls for what the job brings about, as long as it runs. A machine that is slow to start
-        a job is no error."""
+        """Polls for an effect of the job, as long as it runs. A machine that is slow to start a job
+        is no error."""
 
         def has_come() -> bool:
             if condition():
@@ -123,8 +123,8 @@ class SparkProcess:
 def configuration(
     spark_version: str, folder: Path, lodestone: bool, host: Host = LOOPBACK
 ) -> dict[str, str]:
-    """Both sides get the same, but for the key that turns Lodestone on. Shuffles as small as here
-    are merged in mode `merge` only."""
+    """Returns the same for both sides, except for the key that switches Lodestone on. Mode `merge`,
+    because mode auto does not merge shuffles as small as here."""
     options, classpath = jvm.options(spark_version), jvm.classpath(spark_version)
     conf = {
         "spark.ui.enabled": "false",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of a job whose test failed: the end of its log, and the stacks of its JVMs if it
-still runs."""
+"""The state of a job whose test failed: the end of its log, and the stacks of its JVMs if it still
+runs."""
 
 import subprocess
 
@@ -13,7 +13,7 @@ JSTACK_TIMEOUT_S = 30
 
 
 def story_of(job: SparkProcess) -> str:
-    """For a reader of the test's report."""
+    """Returns this state for a reader of the test's report."""
     code = job.process.poll()
     state = "still runs" if code is None else f"has ended with exit code {code}"
     jvms = [pid for pid in descendants(job.process.pid) if _is_jvm(pid)]
@@ -27,7 +27,7 @@ def _is_jvm(pid: int) -> bool:
 
 
 def _stacks(pid: int) -> str:
-    """Of all threads; a JVM that does not answer is a finding too."""
+    """Returns the stacks of all threads. If the JVM does not answer, it says so."""
     try:
         command = ["jstack", str(pid)]
         done = subprocess.run(command, capture_output=True, timeout=JSTACK_TIMEOUT_S, text=True)

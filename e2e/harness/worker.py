@@ -18,7 +18,7 @@ REPORT_QUIET_MS = 5000
 
 def main() -> None:
     replies = os.fdopen(os.dup(1), "w")
-    # The JVM, and whoever prints, writes to the log.
+    # The JVM, and every print, writes to the log.
     os.dup2(2, 1)
     gateway = launch_gateway()
     for line in sys.stdin:
@@ -38,8 +38,8 @@ def run(gateway: JavaGateway, specification: dict) -> None:
     answer = getattr(jobs, specification["job"])(spark, **specification["arguments"])
     result = {"answer": answer, "report": report_of(spark), "stages": stages_of(spark)}
     spark.stop()
-    # Workers of a local cluster would give the next application's executors the directories of this
-    # one.
+    # Otherwise workers of a local cluster give the next application's executors the directories of
+    # this one.
     utils = getattr(gateway.jvm.org.apache.spark.util, "Utils$")
     getattr(utils, "MODULE$").clearLocalRootDirs()
     with open(specification["result"], "w", encoding="utf-8") as out:
@@ -47,7 +47,7 @@ def run(gateway: JavaGateway, specification: dict) -> None:
 
 
 def report_of(spark: SparkSession):
-    """Lodestone's report; none of an application before this one."""
+    """Returns Lodestone's report, but not that of an earlier application."""
     report = spark.sparkContext._jvm.org.apache.spark.shuffle.lodestone.LodestoneReport
     report.awaitQuiet(REPORT_QUIET_MS)
     fields = json.loads(report.json())
@@ -55,7 +55,7 @@ def report_of(spark: SparkSession):
 
 
 def stages_of(spark: SparkSession):
-    """The last attempt of each stage: its number and how many tasks it had."""
+    """Returns the last attempt of each stage: its number and how many tasks it had."""
     return [[stage.currentAttemptId, stage.numTasks] for stage in jobs.stages_of(spark)]
 
 

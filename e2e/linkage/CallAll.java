@@ -25,8 +25,8 @@ import scala.Tuple2;
 import scala.collection.JavaConverters;
 
 /**
- * Calls what the jar finds in Spark by looking for it, and not by a reference that can be checked:
- * whether it is there shows when it is called. Says for each what came out.
+ * Calls the classes that the jar looks up in Spark. They have no reference that can be checked:
+ * only a call shows whether they exist. Prints the result of each call.
  */
 final class CallAll {
   public static void main(String[] arguments) throws Exception {
@@ -38,7 +38,7 @@ final class CallAll {
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.sql.adaptive.enabled", "false")
-            // Releases that know neither key take no notice.
+            // Releases without these keys ignore them.
             .config("spark.sql.shuffle.orderIndependentChecksum.enabled", "true")
             .config("spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch", "true")
             .getOrCreate();
@@ -52,7 +52,7 @@ final class CallAll {
     }
   }
 
-  /** Of two rows of a shuffle of SQL, by partition; 0 where Spark makes none. */
+  /** Returns the checksum of two rows of a SQL shuffle, by partition; 0 if Spark makes none. */
   private static long rowChecksum(SparkSession spark) {
     ShuffleDependency<?, ?, ?> dependency = exchange(spark);
     RowChecksums rows = RowChecksums$.MODULE$.apply(dependency);
@@ -97,7 +97,7 @@ final class CallAll {
         || status.mapId() != 42
         || status.getSizeForBlock(1) != 0
         || Math.abs(status.getSizeForBlock(2) - 300) > 30) {
-      throw new IllegalStateException("the map status says something else: " + status);
+      throw new IllegalStateException("the map status has other content: " + status);
     }
     for (var method : status.getClass().getMethods()) {
       if (method.getName().equals("checksumValue")) {
@@ -107,7 +107,7 @@ final class CallAll {
     return false;
   }
 
-  /** In a task, as a reduce task does it. */
+  /** Sorts in a task, as a reduce task does. */
   private static List<Integer> sorted(SparkSession spark) {
     JavaSparkContext context = JavaSparkContext.fromSparkContext(spark.sparkContext());
     return context.parallelize(Arrays.asList(3, 1, 2), 1).mapPartitions(CallAll::sort).collect();

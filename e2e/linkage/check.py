@@ -22,9 +22,9 @@ OURS = "org/apache/spark/shuffle/lodestone/"
 SPARK = "org/apache/spark/"
 SUFFIX = ".class"
 
-# Classes outside Spark that nearly every class inherits from, with all that they offer. A method
-# that is not among these is not found there. Other classes outside Spark are not looked into: those
-# do not change under us.
+# Classes outside Spark that nearly every class inherits from, with all their methods. Any other
+# method is not found there. The check skips other classes outside Spark: they do not change with
+# Spark's releases.
 OBJECT = set("getClass hashCode equals toString notify notifyAll wait clone finalize".split())
 OUTSIDE = {
     "java/lang/Object": OBJECT,
@@ -39,7 +39,7 @@ OUTSIDE = {
 
 
 class Classes(Mapping[str, ClassFile]):
-    """The classes of some jars by internal name. Each is read when it is asked for: of Spark's few
+    """The classes of some jars by internal name. Each is read when it is needed: few of Spark's
     are."""
 
     def __init__(self, jars: list[Path], below: str = ""):
@@ -66,7 +66,7 @@ class Classes(Mapping[str, ClassFile]):
 
 
 def breaches(plugin: Mapping[str, ClassFile], spark: Mapping[str, ClassFile]) -> list[str]:
-    """What would fail to link, one sentence each."""
+    """Returns a sentence for each reference that would fail to link."""
     universe = ChainMap(plugin, spark)
     return sorted(set(_unresolved(plugin, universe)) | set(_bodiless(plugin, universe)))
 
@@ -122,7 +122,7 @@ def _parents(one: ClassFile) -> list[str]:
 
 
 def check(plugin_jar: Path, spark_jars: list[Path]) -> list[str]:
-    """Breaches of one plugin jar against the jars of one Spark release."""
+    """Returns the breaches of one plugin jar against the jars of one Spark release."""
     spark = Classes(spark_jars, below=SPARK)
     if not spark:
         raise ValueError(f"no Spark classes in {[str(jar) for jar in spark_jars]}")
@@ -130,7 +130,7 @@ def check(plugin_jar: Path, spark_jars: list[Path]) -> list[str]:
 
 
 def spark_jars(folder: Path) -> list[Path]:
-    """The Spark jars that the plugin touches, in a pyspark/jars folder."""
+    """Returns the Spark jars that the plugin touches, in a pyspark/jars folder."""
     patterns = [
         "spark-core_*",
         "spark-network-*",

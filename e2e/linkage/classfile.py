@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Just enough of the class file format (JVMS chapter 4) to see what a class needs and what it
-offers."""
+"""A part of the class file format (JVMS chapter 4): what a class needs and what it offers."""
 
 import struct
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ UTF8, LONG, DOUBLE, CLASS, FIELD_REF, METHOD_REF, INTERFACE_METHOD_REF, NAME_AND
 
 @dataclass
 class ClassFile:
-    """What one class declares, and the members of other classes that its code names."""
+    """The declarations of one class, and the members of other classes that its code names."""
 
     name: str
     access: int

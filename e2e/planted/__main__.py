@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make planted`: plants each of the bugs in a copy of the plugin, and says which suite notices it,
-and how."""
+"""`make planted`: plants each of the bugs in a copy of the plugin, and prints the suite that
+notices it, with the message."""
 
 import argparse
 import re
@@ -24,13 +24,13 @@ SOURCES = Path("client/spark/src/main/scala/org/apache/spark/shuffle/lodestone")
 MAVEN = ["mvn", "-q", "-B", "-f", "client/pom.xml", "-Dspotless.check.skip=true"]
 LONGEST_S = 1800
 SEED = 4711
-# What a planted bug leaves unused must not be what notices it.
+# Unused code after a bug must not be what notices the bug.
 FATAL_WARNINGS = "-Xfatal-warnings"
 
 
 def main() -> int:
     asked = arguments()
-    # As an interrupt: the copy is put away.
+    # Ends as an interrupt does, so that the copy is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     chosen = [bug for bug in BUGS if any(words in bug.what for words in asked.only)]
     missed = []
@@ -53,7 +53,7 @@ def main() -> int:
 
 @dataclass(frozen=True)
 class Found:
-    """How a bug was noticed, and after how long; empty: it was not."""
+    """The message that noticed a bug, empty if none did, and the seconds until then."""
 
     by: str
     seconds: float
@@ -61,8 +61,8 @@ class Found:
 
 @contextmanager
 def copy_of_the_project() -> Iterator[Path]:
-    """What is committed, in a folder of its own. It is built once; each bug then compiles what it
-    changes."""
+    """Makes a copy of the commit, in a folder of its own. It is built once; each bug then compiles
+    what it changes."""
     with tempfile.TemporaryDirectory(prefix="lodestone-planted-") as folder:
         copy = Path(folder) / "project"
         subprocess.run(
@@ -95,7 +95,7 @@ def planted(copy: Path, bug: Bug) -> Found:
 
 
 def tested(copy: Path, suites: str) -> subprocess.CompletedProcess:
-    """With the same seeds each time. The tests themselves are as they were compiled for the clean
+    """Runs suites, with the same seeds each time. The tests are as they were compiled for the clean
     run."""
     command = [
         *MAVEN,
@@ -112,14 +112,14 @@ def tested(copy: Path, suites: str) -> subprocess.CompletedProcess:
 def replaced(text: str, before: str, after: str, bug: Bug) -> str:
     if text.count(before) != 1:
         times = f"{text.count(before)} times, and not once"
-        raise SystemExit(f"{bug.what}: {before!r} stands {times}: mend e2e/planted/bugs.py")
+        raise SystemExit(f"{bug.what}: {before!r} occurs {times}: correct e2e/planted/bugs.py")
     return text.replace(before, after)
 
 
 def noticed(output: str) -> str:
-    """What the first test that failed said."""
-    # The suite, the places in the code without a blank, the kind of error if it is none of an
-    # assertion, and what it says.
+    """Returns the message of the first test that failed."""
+    # The line has the suite, the positions in the code without a blank, the kind of error unless it
+    # is an assertion, and the message.
     failures = re.findall(r"^\[ERROR\] +\w+Suite\.\S+ +(?:» )?(.+)$", output, re.MULTILINE)
     if not failures:
         raise SystemExit(f"no test failed, but the build did:\n{output[-4000:]}")
