@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: daemons that are gone after the test, gates, and plain Spark's answers (asked once per
-job)."""
+"""Fixtures: daemons that end with the test, gates, and plain Spark's answers (one for each job)."""
 
 import hashlib
 import json
@@ -18,16 +17,16 @@ from harness.plain import PlainSpark, question
 from harness.spark_process import Job, SparkProcess
 from harness.stuck import story_of
 
-# By line, how many processes share its tests.
+# The number of processes that share the tests of a line.
 PROCESSES = {"3.5": 2, "4.1": 4}
 JOBS = pytest.StashKey[list[SparkProcess]]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """One process runs the tests of a line, so that its driver is used again, and its plain Spark
-    is started once; several share those of a line with most tests, by file. First, as pytest-xdist
-    looks at the marks in this hook as well."""
+    """Makes one process run the tests of a line, so that it uses its driver again, and starts its
+    plain Spark once. Several share the lines with most tests, by file. This hook comes first,
+    because pytest-xdist looks at the marks in the same hook."""
     for item in items:
         line = getattr(item, "callspec", None) and item.callspec.params.get("spark")
         if line:
@@ -37,8 +36,8 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish(session):
-    """The groups are names in the ids of tests: without these each test would start Spark anew, and
-    only the clock would tell."""
+    """Checks that the ids of tests name their groups: without groups each test would start Spark
+    again, which nothing but the time would show."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
@@ -46,12 +45,12 @@ def pytest_collection_finish(session):
 
 
 def pytest_addoption(parser):
-    help_text = "tests that name no line run on all usual ones, not on one of them"
+    help_text = "run tests that name no line on all usual lines, not only on one"
     parser.addoption("--usual-lines", action="store_true", help=help_text)
 
 
 def pytest_generate_tests(metafunc):
-    """A test of Spark runs once on each line that its mark `lines` names. A test without the mark
+    """Runs a test of Spark once on each line that its mark `lines` names. A test without the mark
     runs on one of the usual lines, by its name, so that `make test` has about as many of them on
     each line."""
     if "spark" in metafunc.fixturenames:
@@ -66,9 +65,9 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_exception_interact(node, report):
-    """A test that fails tells what its jobs are doing."""
+    """Adds the state of its jobs to the report of a test that fails."""
     for job in node.stash.get(JOBS, []):
-        report.sections.append(("what became of a job", story_of(job)))
+        report.sections.append(("the state of a job", story_of(job)))
 
 
 @pytest.fixture(scope="session")
@@ -94,29 +93,29 @@ def start_daemon(tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of one megabyte."""
+    """Mounts a file system of one megabyte."""
     with harness.small_disk.small_disk(tmp_path / "small", megabytes=1) as directory:
         yield directory
 
 
 @pytest.fixture
 def freezable_disk(tmp_path):
-    """A disk that can be made to hang."""
+    """Mounts a disk that the test can freeze."""
     with harness.freezable_disk.freezable_disk(tmp_path / "freezable", megabytes=1024) as disk:
         yield disk
 
 
 @pytest.fixture
 def two_hosts(shared_cluster):
-    """A cluster with workers on two hosts: Spark starts no copy of a task beside the task itself.
-    No other job is on it."""
+    """Returns a cluster with workers on two hosts: Spark starts no copy of a task beside the task
+    itself. No other job is on it."""
     wait_until(lambda: not shared_cluster.executors(), "the end of the job before", timeout_s=60)
     return shared_cluster
 
 
 @pytest.fixture(scope="session")
 def shared_cluster(spark, tmp_path_factory):
-    """A cluster takes longer to start than most jobs take to run."""
+    """Starts a cluster for many tests: it takes longer to start than most jobs take to run."""
     cluster = Cluster(spark, tmp_path_factory.mktemp("two-hosts") / "cluster")
     yield cluster
     cluster.stop()
@@ -124,7 +123,7 @@ def shared_cluster(spark, tmp_path_factory):
 
 @pytest.fixture
 def gates():
-    """Places where tasks wait for the test."""
+    """Gates at which tasks wait for the test."""
     opened = Gates()
     yield opened
     opened.close()
@@ -132,7 +131,7 @@ def gates():
 
 @pytest.fixture
 def start_job(spark, request):
-    """Starts a job on Lodestone; one that is still running at the end of the test is killed."""
+    """Starts a job on Lodestone, and kills it if it still runs at the end of the test."""
     started = request.node.stash[JOBS] = []
 
     def start(job: Job) -> SparkProcess:
@@ -147,7 +146,7 @@ def start_job(spark, request):
 
 @pytest.fixture(scope="session")
 def plain_answers(tmp_path_factory):
-    """A folder that the processes of one test run share."""
+    """Returns a folder that the processes of one test run share."""
     shared = tmp_path_factory.getbasetemp()
     shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
     folder = shared / "plain-answers"
@@ -157,8 +156,8 @@ def plain_answers(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def plain_spark(tmp_path_factory):
-    """A plain Spark of each release that was asked for; they stay up until this process has run its
-    last test."""
+    """Starts a plain Spark of each release when a test needs it; they stay up until this process
+    has run its last test."""
     started: dict[str, PlainSpark] = {}
 
     def of(version: str) -> PlainSpark:
@@ -173,7 +172,7 @@ def plain_spark(tmp_path_factory):
 
 @pytest.fixture
 def plain_answer(spark, plain_spark, plain_answers, tmp_path):
-    """Plain Spark's answer to the same job."""
+    """Returns plain Spark's answer to the same job."""
 
     def answer(job: Job):
         asked = question(job)

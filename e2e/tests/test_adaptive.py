@@ -23,7 +23,7 @@ SKEW = {
 
 @pytest.mark.lines(*EVERY_LINE)
 def test_skew_splits_read_their_maps_from_the_merged_partition(start_job, plain_answer):
-    # On each release an executor starts the daemon here.
+    # Here an executor starts the daemon, on each release.
     job = Job("skewed_join", master=ONE_EXECUTOR, conf={**ADAPTIVE, **SKEW})
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)
@@ -52,7 +52,7 @@ def test_a_local_read_takes_whole_map_outputs_and_says_so(start_job, plain_answe
     assert outcome.report["totals"]["originalsRead"] == outcome.reasons()["LOCAL_MAP_READ"]
 
 
-# Mode remote asks for no local reads; who sets the key gets them.
+# Mode remote switches local reads off, but a user can set the key.
 LOCAL = {
     "spark.sql.adaptive.autoBroadcastJoinThreshold": "1m",
     "spark.sql.adaptive.localShuffleReader.enabled": "true",

@@ -14,7 +14,8 @@ MORE = [("word_count", {}), ("sql_aggregate", {"partitions": 250})]
 
 @pytest.fixture
 def assert_merged(start_daemon, start_job, plain_answer):
-    """The answers are plain Spark's, and every block of each shuffle was read merged."""
+    """Checks that the answers are plain Spark's, and that every block of each shuffle was read
+    merged."""
 
     def check(jobs: list, master: str) -> None:
         services = {"spark.lodestone.services": start_daemon().host_port}
@@ -79,7 +80,7 @@ def test_a_shuffle_that_spark_would_send_over_tls_is_not_sent_in_the_clear(
 
 
 def tls_between_processes(folder) -> dict[str, str]:
-    """Spark's settings, with a certificate made for this test."""
+    """Returns Spark's settings, with a certificate made for this test."""
     store, password = folder / "store.p12", "not-a-secret"
     subprocess.run(
         ["keytool", "-genkeypair", "-keyalg", "RSA", "-alias", "spark", "-dname", "CN=localhost",

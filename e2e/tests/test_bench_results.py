@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which results the benches keep in `bench/results`, and the numbers that README.md takes from
+"""The results that the benches keep in `bench/results`, and the numbers that README.md takes from
 there."""
 
 import argparse
@@ -29,7 +29,7 @@ FAILED = {"failure": "another answer", "figures": {}}
 
 
 def measured(jobs=JOBS, rounds=MIN_ROUNDS, disk="plain", commit="c0ffee1", **options) -> dict:
-    """A run of the matrix. Round n takes n tenths of a second longer."""
+    """Returns a run of the matrix. Round n takes n tenths of a second longer."""
     runs = [
         {
             "round": number, "disk": disk, "job": job, "side": side, "failure": "", "details": {},
@@ -52,7 +52,7 @@ def kept(folder, matrix_result: dict) -> list[str]:
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A repository with one commit."""
+    """Creates a repository with one commit."""
     identity = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
     (tmp_path / "bench" / "results").mkdir(parents=True)
     (tmp_path / "file").write_text("committed")
@@ -188,7 +188,7 @@ def test_a_ratio_comes_with_the_part_of_the_shuffle_that_was_merged(mb, shown):
 
 
 def decision_support(sides=None, rounds=1) -> dict:
-    """A run of all queries; in round n each takes n times as long."""
+    """Returns a run of all queries; in round n each takes n times as long."""
     names = query.names()
     runs = [
         {

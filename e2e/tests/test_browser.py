@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Without a browser, only the tests that need one fail, and they say how to get it."""
+"""Without a browser, only the tests that need one fail, and their message says how to get it."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def test_a_browser_that_cannot_be_fetched_is_reported_and_does_not_stop_make(tmp
         "npm_config_fetch_retries": "0",
         "npm_config_cache": str(tmp_path / "cache"),
     }
-    # This test may itself run below a make, which is none of the other one's business.
+    # This test may itself run below a make, whose settings the other one must not get.
     ours = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     words = ["make", "--no-print-directory", "browser", f"CHROMIUM={ready}"]
     done = subprocess.run(

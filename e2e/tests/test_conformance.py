@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of the outcomes of Spark's own suites: what fails the run, and what does not."""
+"""The outcomes of Spark's own suites that fail the run, and those that do not."""
 
 import argparse
 from dataclasses import replace

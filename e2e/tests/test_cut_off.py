@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts with an executor each, and a service on a third: one of the executors loses its way to
-the service, the driver does not."""
+"""Two hosts have an executor each, and a third host has a service: one of the executors can no
+longer reach the service, the driver can."""
 
 import subprocess
 
@@ -16,13 +16,13 @@ PORT = 7337
 
 @pytest.fixture
 def network():
-    """The driver's host, two for executors, and one for the service."""
+    """Creates the driver's host, two hosts for executors, and one for the service."""
     with separate_hosts(3) as hosts:
         yield hosts
 
 
 def has_read_twice(cluster: Cluster) -> bool:
-    """The stages 1, 3 and 5 read: the maps are run in stage 0, and never again."""
+    """Returns whether the stages 1 and 3 have read: the maps run in stage 0, and never again."""
     logs = cluster.folder.glob("worker-*/app-*/*/stderr")
     return any("in stage 5.0" in log.read_text(errors="replace") for log in logs)
 
@@ -37,7 +37,7 @@ def test_a_reader_that_cannot_reach_a_healthy_service_runs_no_map_again(
         conf = {
             "spark.lodestone.mode": "remote",
             "spark.lodestone.services": f"{apart.address}:{PORT}",
-            # It is waited for six times as long.
+            # Readers wait for the service six times as long.
             "spark.lodestone.request.timeout": "500ms",
         }
         arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": PASSES}
@@ -50,6 +50,6 @@ def test_a_reader_that_cannot_reach_a_healthy_service_runs_no_map_again(
     finally:
         cluster.stop()
     assert outcome.answer == plain_answer(job)
-    # With the outputs lost there would be a reason for that as well, and one for each run.
+    # If the outputs were lost, there would be a reason for that too, and one for each run.
     assert list(outcome.reasons()) == ["READER_CUT_OFF"], outcome.reasons()
     assert "the task is run again" in outcome.log

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make demo`: what it says, and the page that it writes, as a person finds it in a browser."""
+"""`make demo`: its output, and its page as a person finds it in a browser."""
 
 import copy
 import re
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.lines("4.1")
 
 @pytest.fixture(scope="module")
 def result(spark, tmp_path_factory):
-    """The demo's own code on real Spark, once for all tests."""
+    """Runs the demo's own code on real Spark, once for all tests."""
     folder = tmp_path_factory.mktemp("demo")
     (folder / "no-tables").mkdir()
     setting = Setting(spark, folder / "no-tables", SIZES, IN_THE_DRIVER, folder)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service is taken away, in good order, from under a job: nothing is lost, and nothing is run
-again."""
+"""An operator drains a service under a job: nothing is lost, and nothing is run again."""
 
 import pytest
 
@@ -55,7 +54,7 @@ def test_with_two_replicas_a_drained_service_ends_while_its_shuffles_are_still_n
     gates.open_all(but=("between-0",))
     gates.wait_reached("between-0")
     drain = daemons[0].drain()
-    # The job stands still: it will read all of it once more.
+    # The job waits at a gate: it will read all of it once more.
     assert drain.wait(60) == 0, drain.stderr.read()
     assert daemons[0].process.wait(30) == 0
     gates.open_all()
@@ -81,7 +80,7 @@ def test_when_the_only_service_is_drained_the_next_maps_keep_their_outputs(
     gates.open_all()
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
-    # What was pushed is read from the service, and the rest from the executors.
+    # Pushed blocks are read from the service, and the rest from the executors.
     totals = outcome.report["totals"]
     assert totals["mergedBlocksRead"] > 0 and totals["originalsRead"] > 0, totals
     assert gates.map_runs(MAPS)[:2] == [1] * 2

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that share a driver process are applications of their own, or tests of directories would
-look at the wrong ones."""
+"""Jobs that share a driver process are applications of their own. Otherwise tests of directories
+would look at the wrong ones."""
 
 import pytest
 

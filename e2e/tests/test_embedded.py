@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With nothing configured the plugin brings its own daemon: one per host, in the right place, and
-gone when nobody needs it."""
+"""With nothing configured the plugin starts its own daemon: one per host, below the local
+directories, which ends when no client needs it."""
 
 import os
 import signal

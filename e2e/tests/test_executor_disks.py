@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A local directory of the executor that is full: a job gives plain Spark's answer, or fails and
-says why."""
+"""A local directory of the executor is full: a job gives plain Spark's answer, or fails with the
+reason."""
 
 import pytest
 
@@ -8,8 +8,8 @@ import harness.small_disk
 from harness.paths import USUAL_LINES
 from harness.spark_process import Job
 
-# A map of mode remote has one file, and each directory gets every second one: shuffles follow until
-# a task met the full one.
+# A map of mode remote has one file, and each directory gets every second one: the job continues
+# with more shuffles until a task met the full one.
 SEEDS = list(range(3, 43, 2))
 AT_LEAST = 2
 # Two maps, each with some 10 MB.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people are told of an application, by the daemons that it used."""
+"""The report of an application, from the daemons that it used."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ def test_explain_reports_an_application_after_its_end(start_daemon, start_job):
     report = json.loads(explain(daemon, application, "--json"))
     assert report["totals"] == outcome.report["totals"]
     assert report["totals"]["mergedBlocksRead"] > 0
-    # As Spark shows it: what a driver adds, to be told apart from others, need not be known.
+    # The id may be as Spark shows it, without the suffix that a driver adds to distinguish it.
     page = explain(daemon, application.split("~")[0])
     assert "~" in application
     assert "1 shuffles: 1 merged, 0 left to plain Spark" in page

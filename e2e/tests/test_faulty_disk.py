@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk that `make chaos` breaks: what it is asked to do it does, or nothing would be tested on
-it."""
+"""The disk that `make chaos` breaks really fails as demanded: otherwise `make chaos` would test
+nothing."""
 
 import errno
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a shuffle is kept: as long as anything may read it, however often, and not longer."""
+"""A shuffle is kept as long as anything may read it, however often, and not longer."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_a_killed_application_leaves_only_foreign_files_after_its_lease(
         "spark.lodestone.services": daemon.host_port,
         "spark.lodestone.lease.ttl": f"{LEASE_S}s",
     }
-    # More than stays in memory.
+    # More data than fits into the daemon's memory.
     sizes = {"partitions": 16, "rows": 240000, "value_bytes": 64}
     running = start_job(Job("keyed_rows", {"gates": gates.address, **sizes}, conf=conf))
     gates.open_all(but=("reduce-0",))
@@ -45,7 +45,8 @@ def test_a_killed_application_leaves_only_foreign_files_after_its_lease(
 
 
 def merged_files(daemon) -> list[Path]:
-    """The file that partitions share, and those of large ones, which are named by numbers."""
+    """Returns the file that partitions share, and those of large ones, which have numbers as
+    names."""
     files = daemon.directory.rglob("*.data")
     return [path for path in files if path.stem == "spill" or path.stem.isdigit()]
 

@@ -12,7 +12,7 @@ from linkage.check import Classes, breaches, check, spark_jars
 VERIFY_ALL = ROOT / "e2e" / "linkage" / "VerifyAll.java"
 CALL_ALL = ROOT / "e2e" / "linkage" / "CallAll.java"
 
-# What Spark's own launcher opens to a driver, as far as a job in local mode needs it.
+# The packages that Spark's own launcher opens to a driver and that a job in local mode needs.
 OPENED = [
     "java.lang",
     "java.lang.invoke",
@@ -43,7 +43,7 @@ def test_every_class_of_the_jar_passes_the_verifier(line):
     assert int(verified.stdout) == len(Classes([jar]))
 
 
-# From 4.1 on Spark makes a checksum of a map task's rows, and has it in the map status.
+# From 4.1 on Spark computes a checksum of a map task's rows, and puts it into the map status.
 @pytest.mark.parametrize("line", EVERY_LINE)
 def test_classes_that_the_jar_looks_up_in_spark_exist_and_work(line, tmp_path):
     classpath = f"{plugin_jar(line)}:{spark_home(SPARK_LINES[line])}/jars/*"

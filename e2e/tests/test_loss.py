@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cluster takes away while a job runs: executors, tasks, one service of several. The answer
-stays, and what was merged is used.
+"""A cluster loses executors, tasks and one service of several while a job runs. The answer stays
+right, and merged blocks are used.
 
 The blocks of the maps 0 and 1 are too large to be merged. Each of two executors with one core runs
 one of these, and two of the others, so that a reader needs merged blocks of both, and originals of
@@ -46,8 +46,8 @@ def assert_both_passes_read_all_but_the_large_merged(outcome):
 
 
 def still_good(outcome, maps: int) -> int:
-    """Blocks that were read merged, and those of so many maps in partitions that a task read in
-    place, beside what was merged of them."""
+    """Returns the number of blocks that were read merged, plus those of so many maps in partitions
+    that a task read in place although they were merged."""
     in_place = outcome.reasons().get("LOCAL_MAP_READ", 0)
     return outcome.report["totals"]["mergedBlocksRead"] + in_place * maps // MAPS
 
@@ -63,15 +63,15 @@ def test_maps_of_a_killed_executor_are_run_again_and_read(
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     assert sorted(gates.map_runs(MAPS)) == [1, 1, 1, 2, 2, 2]
-    # What the other executor's two small maps had pushed is still good: it is read, or in its place
-    # the originals by a task beside them.
+    # The merged blocks of the other executor's two small maps are still good: a reader takes them
+    # or, on the same host, their originals.
     assert still_good(outcome, maps=2) >= MERGED + 2 * PARTITIONS, outcome.report["totals"]
 
 
 @pytest.fixture
 def daemons(start_daemon, two_hosts):
-    """One on each host, on the same port: each is what stock Spark takes for the external shuffle
-    service of its host."""
+    """Starts one daemon on each host, on the same port: stock Spark takes each for the external
+    shuffle service of its host."""
     port = free_port()
     roots = ("--executor-root", str(two_hosts.folder))
     return [
@@ -82,8 +82,8 @@ def daemons(start_daemon, two_hosts):
 
 @pytest.fixture
 def start_external(daemons, start_job, two_hosts, gates):
-    """Starts a job with external shuffle services, until all is read once and one of two executors
-    was killed."""
+    """Starts a job with external shuffle services, and kills one of two executors when all is read
+    once."""
 
     def start():
         services = services_of(daemons)
@@ -140,7 +140,7 @@ def test_blocks_that_a_decommissioned_executor_gave_away_are_found(
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     assert gates.map_runs(MAPS) == [1] * MAPS
-    # The executor that is left has all originals now, and a task reads few in place, in their
+    # The remaining executor has all originals now. A task reads a few of them in place, in their
     # order.
     assert still_good(outcome, maps=MAPS - len(WIDE)) == 2 * MERGED, outcome.reasons()
     assert set(outcome.reasons()) == {"BLOCK_TOO_LARGE", "LOCAL_MAP_READ"}
@@ -179,7 +179,7 @@ def start_pushing(start_daemon, start_job, gates):
         daemon = start_daemon()
         conf = {
             "spark.lodestone.services": daemon.host_port,
-            # Longer than a test needs for its mischief.
+            # Longer than the fault of a test lasts.
             "spark.lodestone.request.timeout": "60s",
         }
         arguments = {"maps": MAPS, "partitions": PARTITIONS, "gates": gates.address}
@@ -192,7 +192,7 @@ def start_pushing(start_daemon, start_job, gates):
 
 
 def stop_among_pushes(daemon, gates):
-    # With one map done the plan is made.
+    # When one map has ended the plan exists.
     gates.open("map-0")
     gates.wait_reached("map-2")
     holds_segments(daemon, PARTITIONS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shuffles with very many blocks, which is what merging is for."""
+"""Shuffles with very many blocks, for which merging exists."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make bench` makes of what it measured."""
+"""The figures, bars and tables of `make bench`."""
 
 import pytest
 from matrix import disk, figures, sides, table
@@ -42,7 +42,7 @@ def run(
 
 
 def lines_of(runs: list[dict], about: str) -> list[str]:
-    """What bars say of runs at full size."""
+    """Returns the verdicts of bars on runs at full size."""
     sizes = {f"{disk} {job}": dict(BY_NAME[job].sizes(disk)) for disk, job in sections(runs)}
     return [line for line in judged(result_of(runs, sizes)) if about in line]
 
@@ -143,7 +143,7 @@ def test_a_tuned_side_is_plain_spark_without_a_file_for_each_partition():
 
 
 class FakeSession:
-    """An application that only counts."""
+    """An application that only counts its runs."""
 
     started: list[str] = []
     stopped: list[str] = []
@@ -227,7 +227,7 @@ def test_auto_is_judged_by_the_best_mode_that_it_could_have_chosen():
     assert "auto, throttled tiny: wall, x the best fixed mode (lodestone)" in line
     assert line.startswith("kept") and "1.00" in line
     (line,) = lines_of(runs, "x remote")
-    assert line.startswith("told") and line.endswith("2.00"), "auto never chooses it: no verdict"
+    assert line.startswith("info") and line.endswith("2.00"), "auto never chooses it: no verdict"
 
 
 def test_auto_that_is_slower_than_the_best_mode_misses_its_bar():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts, each with an executor and a service: how much of what is read in mode remote stays on
-its host."""
+"""Two hosts have an executor and a service each: the fraction of bytes that a reader in mode remote
+gets from its own host."""
 
 from contextlib import ExitStack
 
@@ -17,7 +17,7 @@ PORT = 7337
 
 @pytest.fixture(scope="module")
 def network(spark, tmp_path_factory):
-    """The driver's host, a cluster, and the services beside its executors."""
+    """Creates the driver's host, a cluster, and the services beside its executors."""
     folder = tmp_path_factory.mktemp("nearness")
     with separate_hosts(2) as (driver, *hosts), ExitStack() as started:
         daemons = []
@@ -31,14 +31,14 @@ def network(spark, tmp_path_factory):
 
 @pytest.fixture
 def run(network, start_job, plain_answer):
-    """Runs a job with so many copies on two hosts; the answer is plain Spark's."""
+    """Runs a job with one replica or two on two hosts; checks that the answer is plain Spark's."""
     driver, cluster, daemons = network
 
-    def start(copies: int) -> Outcome:
+    def start(replicas: int) -> Outcome:
         conf = {
             "spark.lodestone.mode": "remote",
             "spark.lodestone.services": services_of(daemons),
-            "spark.lodestone.replicas": str(copies),
+            "spark.lodestone.replicas": str(replicas),
         }
         arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": ROWS}
         job = Job("keyed_rows", arguments, cluster.master, conf | BOTH_EXECUTORS, driver)
@@ -55,9 +55,9 @@ def local_fraction(outcome: Outcome) -> float:
 
 
 def test_with_a_replica_on_each_host_no_reader_uses_the_network(run):
-    assert local_fraction(run(copies=2)) == 1
+    assert local_fraction(run(replicas=2)) == 1
 
 
 def test_with_one_replica_readers_find_a_part_of_the_partitions_on_their_host(run):
-    fraction = local_fraction(run(copies=1))
+    fraction = local_fraction(run(replicas=1))
     assert 0.25 < fraction < 0.75, fraction

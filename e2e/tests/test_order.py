@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A reduce task gets its rows in the order in which plain Spark with one executor gives them,
-whatever map ends first."""
+whichever map ends first."""
 
 import pytest
 

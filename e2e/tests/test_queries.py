@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make tpcds` makes of what it measured."""
+"""The page of `make tpcds`, and the comparison of answers."""
 
 import pytest
 from matrix import result

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executors that keep nothing: they, and services, are killed at the worst places, and the answer
-is plain Spark's.
+"""Executors keep no shuffle data. Tests kill them, and services, at the worst moments, and the
+answer is plain Spark's.
 
-Maps and readers stand before gates, so that the trouble comes at the same place every time. Where
+Maps and readers wait at gates, so that the fault comes at the same moment every time. Where
 executors are killed there are two, with one core each.
 """
 
@@ -20,7 +20,7 @@ from harness.spark_process import IN_THE_DRIVER, TWO_EXECUTORS, Job
 MAPS, PARTITIONS = 6, 16
 REMOTE = {
     "spark.lodestone.mode": "remote",
-    # A service without copy is waited for six times as long.
+    # Clients wait six times as long for the only replica.
     "spark.lodestone.request.timeout": "1s",
 }
 
@@ -36,14 +36,14 @@ def keyed_rows(gates, services, master=IN_THE_DRIVER, **conf) -> Job:
 
 
 def shuffle_files(running) -> list[str]:
-    """What executors have on their disks of shuffles."""
+    """Returns the shuffle files on the disks of executors."""
     names = (path.name for path in running.local_dirs.rglob("*"))
     return [name for name in names if name.startswith(("shuffle_", "temp_shuffle_"))]
 
 
 @pytest.fixture
 def finish(gates, plain_answer):
-    """Lets a job go on to its end, and compares what it says with plain Spark's answer."""
+    """Opens all gates, waits for the end of a job, and compares its answer with plain Spark's."""
 
     def to_the_end(running, job):
         gates.open_all()
@@ -96,7 +96,8 @@ def test_an_executor_that_is_killed_while_others_still_map_costs_no_finished_map
     gates.run_maps(4)
     gates.wait_reached("map-4")
     gates.wait_reached("map-5")
-    # Both stand before their last map: one of these is run again, and none of those that are done.
+    # Both executors are at their last map: one of these is run again, and none of the finished
+    # ones.
     os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
     finish(running, job)
     assert gates.map_runs(MAPS)[:4] == [1] * 4
@@ -202,7 +203,7 @@ def test_a_service_that_is_restarted_again_and_again_loses_nothing(
     running.wait_until(lambda: daemon.status()["segments"] > 0, "the first push")
     restarts = 0
     while running.runs():
-        # When the job has just ended there is nothing to go on with.
+        # When the job has just ended there is nothing to take over.
         assert daemon.stop() == 0
         daemon.start()
         restarts += 1
@@ -259,21 +260,21 @@ def test_a_frozen_service_is_waited_for(start_daemon, start_job, gates, finish):
 
 @pytest.mark.lines("4.1")
 @pytest.mark.parametrize(
-    ("copies", "damaged", "runs", "reasons"),
+    ("replicas", "damaged", "runs", "reasons"),
     [
         (1, 1, 2, {"CHUNK_CHECKSUM_MISMATCH"}),
         (2, 1, 1, set()),
-        # Neither is used for the second run.
+        # Neither service is used for the second run.
         (2, 2, 2, {"CHUNK_CHECKSUM_MISMATCH", "NO_SERVICE"}),
     ],
 )
 def test_bytes_that_were_damaged_on_a_services_disk_are_in_no_answer(
-    copies, damaged, runs, reasons, start_daemon, start_job, gates, finish
+    replicas, damaged, runs, reasons, start_daemon, start_job, gates, finish
 ):
     daemons = [start_daemon(f"service{i}") for i in range(2)]
     services = services_of(daemons)
-    replicas = {"spark.lodestone.replicas": str(copies)}
-    job = keyed_rows(gates, services, TWO_EXECUTORS, **replicas)
+    conf = {"spark.lodestone.replicas": str(replicas)}
+    job = keyed_rows(gates, services, TWO_EXECUTORS, **conf)
     running = start_job(job)
     gates.run_first_pass(MAPS)
     for daemon in daemons[:damaged]:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark repeats the map tasks whose output it lost, and only those: no block of an attempt that was
-replaced is read merged.
+"""Spark repeats the map tasks whose output it lost, and only those: readers take no merged block of
+an attempt that was replaced.
 
-What the repeated map tasks push is merged beside it. A task that reads before it is shown takes
-originals.
+The daemon also merges the blocks of the repeated map tasks. A task that reads before they are shown
+takes originals.
 
 Shuffle 0 of the job has 6 maps and 4 partitions, and each of its blocks is a chunk of its own. One
-executor is lost while a task on the other has read the first row of a partition; the rest of it is
-read when the lost maps have been repeated.
+executor is lost while a task on the other has read the first row of a partition; the task reads the
+rest when the lost maps have been repeated.
 """
 
 import os
@@ -24,7 +24,7 @@ CHECKSUM = "spark.sql.shuffle.orderIndependentChecksum"
 
 @pytest.fixture
 def lose_an_executor(start_daemon, start_job, gates, plain_answer):
-    """Runs the job with this trouble; the answer is right."""
+    """Runs the job with this fault, and checks that the answer is right."""
 
     def lose(**arguments):
         conf = {
@@ -33,7 +33,8 @@ def lose_an_executor(start_daemon, start_job, gates, plain_answer):
             "spark.lodestone.push.maxBlockSize": "4m",
             "spark.reducer.maxSizeInFlight": "1m",
             "spark.shuffle.compress": "false",
-            # Lost outputs are repeated only, and all of what reads them only if they differ.
+            # Spark repeats only lost outputs. It repeats all readers of them only if the outputs
+            # differ.
             f"{CHECKSUM}.enabled": "true",
             f"{CHECKSUM}.enableFullRetryOnMismatch": "true",
         }
@@ -53,7 +54,8 @@ def lose_an_executor(start_daemon, start_job, gates, plain_answer):
 
 
 def assert_each_block_is_read(shuffle, lost, rereading):
-    """Blocks of repeated maps from the new attempt, merged or not; all others merged."""
+    """Checks that blocks of repeated maps come from the new attempt, merged or not, and all others
+    are read merged."""
     originals = shuffle["originalsRead"]
     assert originals <= lost * rereading
     # In place of the attempt that was replaced, which the daemon has as well.

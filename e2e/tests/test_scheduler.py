@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Spark's schedulers do to a shuffle: copies of slow tasks, and stages that are repeated and
-give other rows."""
+"""Spark's schedulers copy slow tasks, and repeat stages that give other rows."""
 
 import os
 import signal
@@ -68,8 +67,8 @@ def test_a_stage_that_gives_other_rows_when_it_is_repeated_is_merged_again(
         if index != 5:
             gates.open(f"reread-{index}")
     reader = gates.wait_reached("reread-5")
-    # The executor of the reader knows where all blocks are, and could read them merged: it is kept
-    # busy.
+    # The reader keeps its executor busy: this one knows where all blocks are, and could read them
+    # merged.
     os.kill(other_executor(running.process.pid, reader), signal.SIGKILL)
     wait_until(lambda: gates.arrivals("reread-5") > 1, "the task is repeated", 120)
     gates.open("reread-5")

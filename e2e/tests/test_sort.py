@@ -19,7 +19,7 @@ UNCOMPRESSED = {"spark.shuffle.compress": "false"}
 
 
 def fields(*arguments) -> dict[str, str]:
-    """What `lodestone-sort` prints, line by line. It fails where records are not in order."""
+    """Returns the lines that `lodestone-sort` prints. It fails if records are not in order."""
     done = subprocess.run([SORT, *map(str, arguments)], check=True, capture_output=True, text=True)
     return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
 
@@ -48,7 +48,7 @@ def test_keys_that_differ_in_their_last_bytes_only_are_in_order(start_job, tmp_p
     dice = random.Random(seed)
     source, target = tmp_path / "source", tmp_path / "target"
     source.mkdir()
-    # One prefix of eight bytes has half of the records, and many keys are there twice.
+    # One prefix of eight bytes has half of the records, and many keys occur twice.
     prefixes = [b"\xff" * 8, *(dice.randbytes(8) for _ in range(20))]
     records = [
         dice.choice(prefixes[: dice.choice((1, 21))]) + dice.randbytes(2) + dice.randbytes(90)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the plots of `lodestone-bench` show."""
+"""The bars in the plots of `lodestone-bench`."""
 
 import pytest
 from stress.figures import FIGURES, bars

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries of TPC-DS have plain Spark's answers in every mode, by shuffles that are not left to
+"""Queries of TPC-DS have plain Spark's answers in every mode, and their shuffles are not left to
 Spark."""
 
 import pytest
@@ -27,7 +27,7 @@ CONF = {
     # in one task.
     "spark.sql.shuffle.partitions": "640",
     "spark.sql.adaptive.enabled": "true",
-    # Otherwise nearly all joins of such small tables are done without a shuffle,
+    # Otherwise nearly all joins of such small tables need no shuffle,
     "spark.sql.autoBroadcastJoinThreshold": "64k",
     # or read one side of it where it was written.
     "spark.sql.adaptive.localShuffleReader.enabled": "false",

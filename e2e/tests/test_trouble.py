@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever happens to the daemon, the job finishes with plain Spark's answer, and the report says
-why it had to do without.
+"""If the daemon fails, the job ends with plain Spark's answer, and the report has the reason.
 
-Each job has 6 maps and 8 partitions; its tasks stand before gates, so that the trouble comes at the
-same place every time.
+Each job has 6 maps and 8 partitions; its tasks wait at gates, so that the fault comes at the same
+moment every time.
 """
 
 import os
@@ -105,7 +104,7 @@ def test_a_daemon_that_dies_in_the_middle_of_a_partition_costs_no_row(
         "spark.lodestone.push.maxBlockSize": "4m",
         "spark.reducer.maxSizeInFlight": "1m",
     }
-    # In one process the first reader would tell the second one that the daemon is gone.
+    # In one process the first reader would inform the second one that the daemon is gone.
     job = Job("read_in_pieces", {"gates": gates.address}, TWO_EXECUTORS, conf)
     running = start_job(job)
     gates.wait_reached("reading-0")
@@ -159,8 +158,8 @@ def test_a_daemon_restarted_while_maps_run_is_not_mistaken_for_the_old_one(
 def test_a_file_of_the_daemon_that_is_cut_costs_the_blocks_in_it_and_the_disk_is_blamed(
     start_daemon, start_job, gates, plain_answer
 ):
-    # More than stays in memory. A partition is so large that it has a file of its own, and small
-    # enough for one chunk.
+    # More data than fits into the daemon's memory. A partition is so large that it has a file of
+    # its own, and small enough for one chunk.
     daemon = start_daemon(memory="32MiB")
     job = keyed_rows(gates, services=daemon.host_port, passes=2)
     job.arguments["value_bytes"] = 1300

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jar in two places: its classes may be there twice, and what one copy makes the other does not
-know."""
+"""The jar is in two class paths: its classes may exist twice, and a copy does not know the objects
+of the other one."""
 
 import pytest
 
@@ -18,8 +18,9 @@ def job_with_two_jars(daemon, spark, mode) -> Job:
     return Job("sql_aggregate", {"rows": 1000, "partitions": 4}, ONE_EXECUTOR, conf)
 
 
-# On 3.5 an executor's shuffle manager is of its own class path and a shuffle's handle of the user's
-# jars; on 4.x both are of the user's jars, and the driver's messages of the class path.
+# On 3.5 an executor's shuffle manager comes from its own class path, and a shuffle's handle from
+# the user's jars. On 4.x both come from the user's jars, and the driver's messages from the class
+# path.
 @pytest.mark.lines(*USUAL_LINES)
 @pytest.mark.parametrize("mode", ["merge", "remote"])
 def test_a_second_copy_of_the_jar_never_makes_a_wrong_answer_and_the_log_says_where_both_are(
@@ -28,7 +29,7 @@ def test_a_second_copy_of_the_jar_never_makes_a_wrong_answer_and_the_log_says_wh
     job = job_with_two_jars(start_daemon(), spark, mode)
     process = start_job(job)
     if mode == "merge" and not spark.startswith("3.5"):
-        # It goes on without services.
+        # The job continues without services.
         plain = Job(job.name, job.arguments, ONE_EXECUTOR)
         assert process.wait().answer == plain_answer(plain)
     else:

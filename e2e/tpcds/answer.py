@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Are two answers to a query the same? Row by row, each value exactly."""
+"""Compares two answers to a query row by row, each value exactly."""
 
 import math
 
-# Relative. The order in which the same doubles are added up moves the 13th digit or a later one. A
-# row that is lost from n moves a mean or a deviation by about 1/n of it, and groups have millions
-# of rows at most.
+# Relative. The order in which the same doubles are added up changes the 13th digit or a later one.
+# A row that is lost from n changes a mean or a deviation by about 1/n of it, and groups have
+# millions of rows at most.
 TOLERANCE = 1e-11
 
 
 def difference(expected: list[list], found: list[list], is_exact: bool) -> str:
-    """Nothing if they are the same. `is_exact`: also the last digit of doubles."""
+    """Returns nothing if they are the same. `is_exact`: also to the last digit of doubles."""
     if len(expected) != len(found):
         return f"{len(found):,} rows instead of {len(expected):,}"
     for number, (wanted, row) in enumerate(zip(expected, found, strict=True), start=1):
@@ -25,7 +25,7 @@ def same_row(wanted: list, row: list, is_exact: bool) -> bool:
 
 
 def same_exactly(wanted, value) -> bool:
-    """1 is not 1.0, and what is no number is the same as itself."""
+    """Returns whether values are the same: 1 is not 1.0, and NaN is the same as NaN."""
     return repr(wanted) == repr(value)
 
 

@@ -13,8 +13,8 @@ ROW_GROUP = "7MiB"
 
 
 def make(scale_factor: str = "1", row_group: str = ROW_GROUP) -> Path:
-    """The folder with the tables. No map task reads less than a row group: small ones let a small
-    table have many."""
+    """Returns the folder with the tables. No map task reads less than a row group: small ones give
+    a small table many map tasks."""
     scale = ["--scale-factor", scale_factor, "--row-group-bytes", row_group]
 
     def fill(folder: Path) -> None:

@@ -9,12 +9,12 @@ NAMES = sorted(file.stem for file in FOLDER.glob("*.sql"))
 
 
 def rows_of(spark, name: str) -> list[list[str]]:
-    """The rows of a query, exactly: decimals and dates as text, in sorted order."""
+    """Returns the rows of a query, exactly: decimals and dates as text, in sorted order."""
     rows = spark.sql((FOLDER / f"{name}.sql").read_text(encoding="utf-8")).collect()
     return sorted([str(value) for value in row] for row in rows)
 
 
 def name_tables(spark, tables: str) -> None:
-    """Each table of the folder gets a view."""
+    """Creates a view for each table of the folder."""
     for table in sorted(Path(tables).glob("*.parquet")):
         spark.read.parquet(str(table)).createOrReplaceTempView(table.stem)

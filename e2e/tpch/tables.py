@@ -11,7 +11,7 @@ GENERATOR = ROOT / ".venv-demo" / "bin" / "tpchgen-cli"
 
 
 def make(scale_factor: int = 1) -> Path:
-    """The folder with the tables."""
+    """Returns the folder with the tables."""
     scale = ["--scale-factor", str(scale_factor)]
 
     def fill(folder: Path) -> None:

@@ -7,11 +7,13 @@ import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import scala.Tuple2;
 
-/** The same sums per key, once by grouping all values and once by combining them on the way. */
+/**
+ * Computes the same sums per key twice: by grouping all values, and by combining them on the way.
+ */
 public final class GroupAndReduce {
   private GroupAndReduce() {}
 
-  /** Answers as JSON: how many keys, the keys on which the two ways differ, a checksum. */
+  /** Returns as JSON: how many keys, the keys on which the two ways differ, a checksum. */
   public static String run(
       JavaSparkContext context, int maps, int recordsPerMap, int keys, int partitions) {
     JavaPairRDD<Integer, Long> pairs =

@@ -7,11 +7,11 @@ import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import scala.Tuple2;
 
-/** The shuffle that hurts most: every map has one small record for every partition. */
+/** The worst shuffle for Spark: every map has one small record for every partition. */
 public final class ManyTinyBlocks {
   private ManyTinyBlocks() {}
 
-  /** {@code maps * partitions} blocks of one record each; answers as JSON. */
+  /** Shuffles {@code maps * partitions} blocks of one record each; answers as JSON. */
   public static String run(JavaSparkContext context, int maps, int partitions) {
     JavaPairRDD<Integer, Long> blocks =
         Numbers.upTo(context, maps)

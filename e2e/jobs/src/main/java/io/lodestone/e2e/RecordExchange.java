@@ -7,20 +7,20 @@ import org.apache.spark.api.java.JavaSparkContext;
 import scala.Tuple2;
 
 /**
- * Records of 100 bytes change places and nothing is done with them: what such a job takes is the
+ * Shuffles records of 100 bytes and does nothing with them: the time of such a job is that of the
  * shuffle. Keys are random, so that the blocks of a map are of about one size.
  */
 public final class RecordExchange {
   private RecordExchange() {}
 
-  /** The records, in {@code partitions} once somebody reads them. */
+  /** Returns the records, which a read shuffles into {@code partitions}. */
   public static JavaPairRDD<byte[], byte[]> exchanged(
       JavaSparkContext context, long seed, int maps, int recordsPerMap, int partitions) {
     return Records.generate(context, seed, maps, recordsPerMap)
         .partitionBy(new RecordSort.KeyRanges(partitions));
   }
 
-  /** Reads all records: their number and a checksum that does not depend on the order, as JSON. */
+  /** Reads all records; returns their number and an order-independent checksum as JSON. */
   public static String check(JavaPairRDD<byte[], byte[]> exchanged) {
     Tuple2<Long, Long> total =
         exchanged

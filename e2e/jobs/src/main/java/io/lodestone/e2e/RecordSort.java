@@ -23,7 +23,7 @@ public final class RecordSort {
     return check(sorted(context, seed, maps, recordsPerMap, partitions));
   }
 
-  /** The records, sorted once somebody reads them. */
+  /** Returns the records, which a read sorts. */
   public static JavaPairRDD<byte[], byte[]> sorted(
       JavaSparkContext context, long seed, int maps, int recordsPerMap, int partitions) {
     return Records.generate(context, seed, maps, recordsPerMap)
@@ -37,7 +37,7 @@ public final class RecordSort {
     return new SortedAnswer(runs).toJson();
   }
 
-  /** Keys are random, so that equal ranges of the first two bytes are equal shares. */
+  /** Equal ranges of the first two bytes, which have about as many records: keys are random. */
   static final class KeyRanges extends Partitioner {
     private static final long serialVersionUID = 1L;
     private final int partitions;
@@ -75,7 +75,7 @@ public final class RecordSort {
     }
   }
 
-  /** What is left of one sorted partition: enough to check it and its place among the others. */
+  /** The summary of one sorted partition: enough to check it and its order among the others. */
   static final class Run implements Serializable {
     private static final long serialVersionUID = 1L;
     private byte[] first;

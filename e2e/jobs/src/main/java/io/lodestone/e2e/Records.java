@@ -17,7 +17,7 @@ final class Records {
 
   private Records() {}
 
-  /** {@code perMap} records in each of {@code maps} partitions. */
+  /** Generates {@code perMap} records in each of {@code maps} partitions. */
   static JavaPairRDD<byte[], byte[]> generate(
       JavaSparkContext context, long seed, int maps, int perMap) {
     return Numbers.upTo(context, maps)
@@ -43,7 +43,7 @@ final class Records {
     return bytes;
   }
 
-  /** 64 bits that change with every bit of the record (FNV-1a). */
+  /** Returns 64 bits that change with every bit of the record (FNV-1a). */
   static long checksum(byte[] key, byte[] value) {
     return mix(mix(0xcbf29ce484222325L, key), value);
   }

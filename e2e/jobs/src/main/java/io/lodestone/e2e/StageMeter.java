@@ -19,8 +19,8 @@ import org.apache.spark.scheduler.SparkListenerStageCompleted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 
 /**
- * For benchmarks: sums what tasks measured, by stage, and lets another process know when a stage
- * has ended, by an empty file in a folder.
+ * For benchmarks: sums the metrics of tasks by stage, and creates an empty file in a folder when a
+ * stage has ended, as a signal for another process.
  */
 public final class StageMeter extends SparkListener {
   private static final long EVENTS_TIMEOUT_MS = 30_000;
@@ -57,7 +57,7 @@ public final class StageMeter extends SparkListener {
     }
   }
 
-  /** A JSON array of the stages that had tasks since it was last asked for. */
+  /** Returns a JSON array of the stages that had tasks since the last call. */
   public String take() throws TimeoutException {
     // The events of tasks that have ended may still be on their way.
     context.sc().listenerBus().waitUntilEmpty(EVENTS_TIMEOUT_MS);
@@ -96,7 +96,7 @@ public final class StageMeter extends SparkListener {
       failed += task.taskInfo().successful() ? 0 : 1;
       began = Math.min(began, task.taskInfo().launchTime());
       ended = Math.max(ended, task.taskInfo().finishTime());
-      // There are none of a task whose executor was lost.
+      // A task whose executor was lost has none.
       if (task.taskMetrics() != null) {
         add(task.taskMetrics());
       }

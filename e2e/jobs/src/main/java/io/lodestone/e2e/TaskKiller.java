@@ -9,7 +9,7 @@ import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
 
-/** Kills tasks that are under way, and knows what all tasks have spilled to disk. */
+/** Kills tasks that are running, and counts the bytes that all tasks have spilled to disk. */
 public final class TaskKiller extends SparkListener {
   private final JavaSparkContext context;
   private final Set<Long> running = new TreeSet<>();
@@ -36,7 +36,7 @@ public final class TaskKiller extends SparkListener {
   public synchronized void onTaskEnd(SparkListenerTaskEnd task) {
     running.remove(task.taskInfo().taskId());
     TaskMetrics metrics = task.taskMetrics();
-    // There are none of a task whose executor was lost.
+    // A task whose executor was lost has none.
     if (metrics != null) {
       spilledBytes += metrics.diskBytesSpilled();
     }
@@ -59,12 +59,12 @@ public final class TaskKiller extends SparkListener {
     killed++;
   }
 
-  /** Bytes on disk, of tasks that have ended in whatever way. */
+  /** Returns the bytes on disk of all tasks that have ended, in any way. */
   public synchronized long spilledBytes() {
     return spilledBytes;
   }
 
-  /** Tasks that were still there to be killed. */
+  /** Returns the number of tasks that were killed. */
   public synchronized int killed() {
     return killed;
   }

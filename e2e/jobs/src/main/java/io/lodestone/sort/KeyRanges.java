@@ -11,14 +11,14 @@ import java.util.Random;
 import org.apache.spark.Partitioner;
 
 /**
- * Ranges of keys of about equal shares, by a sample of the input. Bounds are prefixes of eight
- * bytes: records that share one go to one partition.
+ * Ranges of keys with about as many records each, from a sample of the input. Bounds are prefixes
+ * of eight bytes: records with the same prefix go to one partition.
  */
 final class KeyRanges extends Partitioner {
   private static final long serialVersionUID = 1L;
   private static final int SAMPLES_PER_PARTITION = 200;
 
-  /** Records that stand together are read together: a seek each. */
+  /** Adjacent records are read together, with one seek. */
   private static final int RECORDS_PER_READ = 50;
 
   /** Partition p has the keys from bound p-1, included, to bound p, excluded. */
@@ -28,7 +28,7 @@ final class KeyRanges extends Partitioner {
     this.bounds = bounds;
   }
 
-  /** Reads some records at random places, the same ones for the same seed. */
+  /** Reads some records at random positions, the same ones for the same seed. */
   static KeyRanges sampled(List<Split> splits, int partitions, long seed) throws IOException {
     int reads = Math.max(1, partitions * SAMPLES_PER_PARTITION / RECORDS_PER_READ);
     Random random = new Random(seed);

@@ -23,7 +23,7 @@ final class Record {
     return prefix(bytes, offset);
   }
 
-  /** What the prefix lacks. */
+  /** The rest of the key, after the prefix. */
   int rest() {
     return rest(bytes, offset);
   }

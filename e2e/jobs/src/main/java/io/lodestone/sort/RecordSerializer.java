@@ -15,8 +15,8 @@ import org.apache.spark.serializer.SerializerInstance;
 import scala.reflect.ClassTag;
 
 /**
- * In a shuffle a record is its hundred bytes, and nothing else: the key is the record, the value is
- * nothing.
+ * Writes a record to a shuffle as its hundred bytes, and nothing else: the key is the record, the
+ * value is empty.
  */
 final class RecordSerializer extends Serializer implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -110,7 +110,7 @@ final class RecordSerializer extends Serializer implements Serializable {
     }
   }
 
-  /** Shows every record by the same object: who reads takes what he wants of it before the next. */
+  /** Shows every record by the same object: a reader copies what it needs before the next one. */
   private static final class Reading extends DeserializationStream {
     private static final int BUFFER_BYTES = 640 * Record.BYTES;
 

@@ -18,14 +18,14 @@ import scala.reflect.ClassTag$;
 
 /**
  * Sorts the records of the Sort Benchmark in files part-* of one folder into files part-* of
- * another, which must be empty. Any shuffle manager of Spark will do.
+ * another, which must be empty. It works with any shuffle manager of Spark.
  */
 public final class SortFiles {
   private static final long SAMPLE_SEED = 1;
 
   private SortFiles() {}
 
-  /** Says how many records were written, as JSON. */
+  /** Returns as JSON how many records it wrote. */
   public static String run(
       JavaSparkContext context, String input, String output, long splitBytes, int partitions)
       throws IOException {

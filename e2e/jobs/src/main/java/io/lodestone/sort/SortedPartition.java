@@ -17,7 +17,7 @@ import org.apache.spark.unsafe.memory.MemoryBlock;
 import org.apache.spark.util.collection.unsafe.sort.RadixSort;
 import scala.Tuple2;
 
-/** The records of one partition, copied to pages, sorted by their indexes, and written to a file. */
+/** Copies the records of one partition to pages, sorts their indexes, and writes them to a file. */
 final class SortedPartition {
   private static final int PAGE_RECORDS = 10_000;
   private static final int WRITE_BYTES = 1 << 20;
@@ -28,7 +28,9 @@ final class SortedPartition {
 
   private SortedPartition() {}
 
-  /** Reads all, and writes them in order; the file appears whole or not at all. Says how many. */
+  /**
+   * Reads all, and writes them in order; the file appears whole or not at all. Returns how many.
+   */
   static long write(Iterator<Tuple2<Record, Record>> records, Path file, long attempt)
       throws IOException {
     SortedPartition partition = new SortedPartition();
@@ -64,7 +66,7 @@ final class SortedPartition {
 
   /** Pairs of a record's index and its key's prefix, as Spark's radix sort wants them. */
   private long[] pairs() {
-    // Twice as long as the pairs: the sort moves between its halves.
+    // The array is twice as long as the pairs: the sort moves between its halves.
     long[] pairs = new long[4 * records];
     for (int index = 0; index < records; index++) {
       pairs[2 * index] = index;
@@ -92,7 +94,7 @@ final class SortedPartition {
     }
   }
 
-  /** Records with equal prefixes go by the rest of their keys. */
+  /** Orders records with equal prefixes by the rest of their keys. */
   private void orderEqualPrefixes(long[] pairs, int start) {
     int from = 0;
     while (from < records) {

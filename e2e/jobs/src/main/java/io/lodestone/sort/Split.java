@@ -11,7 +11,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 
-/** Whole records of one file: what one map task reads. */
+/** Whole records of one file, which one map task reads. */
 final class Split implements Serializable {
   private static final long serialVersionUID = 1L;
 
@@ -29,7 +29,7 @@ final class Split implements Serializable {
     return Paths.get(file);
   }
 
-  /** The files part-* of a folder, cut into pieces of about so many bytes. */
+  /** Cuts the files part-* of a folder into pieces of about so many bytes. */
   static List<Split> of(Path folder, long bytes) throws IOException {
     List<Path> files = new ArrayList<>();
     try (DirectoryStream<Path> parts = Files.newDirectoryStream(folder, "part-*")) {
@@ -49,7 +49,7 @@ final class Split implements Serializable {
   private static void cut(Path file, long bytes, List<Split> splits) throws IOException {
     long size = Files.size(file);
     if (size % Record.BYTES != 0) {
-      throw new IOException(file + " has " + size + " bytes, which are no whole records of 100");
+      throw new IOException(file + " has " + size + " bytes, which is not a multiple of 100");
     }
     long pieces = Math.max(1, (size + bytes / 2) / bytes);
     long records = size / Record.BYTES;

@@ -13,7 +13,7 @@ import scala.Tuple2;
 
 /**
  * The records of a split, each shown by the same two objects: Spark's writers that serialize a
- * record as it comes do not hold on to it.
+ * record at once do not keep a reference to it.
  */
 final class SplitReader implements Iterator<Tuple2<Record, Record>> {
   private static final int BUFFER_BYTES = 10_000 * Record.BYTES;
@@ -51,7 +51,7 @@ final class SplitReader implements Iterator<Tuple2<Record, Record>> {
     return shown;
   }
 
-  /** False at the end, when the file is closed too. */
+  /** Reads more. Returns false at the end, and closes the file. */
   private boolean fill() {
     try {
       if (position == end) {
