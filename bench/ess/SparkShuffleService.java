@@ -11,8 +11,8 @@ import org.apache.spark.network.util.TransportConf;
 
 /**
  * Spark's external shuffle service with push-merge, as YARN's NodeManager runs it, on loopback and
- * without YARN: what `lodestone-bench push --server spark=JARS` measures. Says in one line where it
- * listens, and ends when its stdin is closed.
+ * without YARN, for `lodestone-bench push --server spark=JARS`. It prints one line with its
+ * address, and ends when its stdin is closed.
  */
 public final class SparkShuffleService {
   public static void main(String[] arguments) throws Exception {
@@ -25,7 +25,7 @@ public final class SparkShuffleService {
         TransportServer server = context.createServer("127.0.0.1", 0, new ArrayList<>())) {
       System.out.println("spark ready listen=127.0.0.1:" + server.getPort());
       while (System.in.read() >= 0) {
-        // Nothing is said on stdin: it only ends.
+        // Stdin carries no data: only its end matters.
       }
     }
     System.exit(0);

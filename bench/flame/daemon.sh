@@ -10,12 +10,12 @@ commit=$(git describe --always --dirty)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# With frame pointers and names, or stacks end where they begin.
+# Without frame pointers and names stacks would end where they begin.
 CARGO_TARGET_DIR=$folder/target RUSTFLAGS="-C force-frame-pointers=yes" CARGO_PROFILE_RELEASE_DEBUG=1 CARGO_PROFILE_RELEASE_STRIP=false \
     cargo build --release --quiet --manifest-path daemon/Cargo.toml -p lodestone-server -p lodestone-bench
 lodestone=$folder/target/release/lodestone
 
-# A fetch is recorded from the end of the pushes before it, which the bench tells with a line.
+# Records a fetch from the end of the pushes before it, for which the bench prints a line.
 record_from() {
     verb=$1
     [ "$verb" = fetch ] || echo enable >&3
@@ -25,7 +25,7 @@ record_from() {
     done
 }
 
-# A daemon of its own for each, and what it did while the bench was at work.
+# Draws one verb and block size: starts a daemon for it, and records the daemon while the bench works.
 draw() {
     verb=$1
     block=$2

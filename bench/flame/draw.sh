@@ -5,13 +5,13 @@
 set -euo pipefail
 version=0.12.8
 bin=.cache/inferno-$version/bin
-# A program of its own, and not a library in our lock file: the licence of inferno is the CDDL.
+# inferno is a program of its own, and not a library in our lock file: its licence is the CDDL.
 [ -x "$bin/inferno-flamegraph" ] ||
     cargo install --quiet --locked --version "$version" --root "${bin%/bin}" inferno >&2
 
 stacks() {
     case ${1:-} in
-        # Without the hashes in the names of Rust functions, which differ between generic instances.
+        # Removes the hashes in the names of Rust functions, which differ between generic instances.
         perf) "$bin/inferno-collapse-perf" | sed -E 's/::h[0-9a-f]{16}//g' ;;
         *) cat ;;
     esac

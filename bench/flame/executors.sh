@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Flame graphs of what Spark's tasks do in a job of `make bench`, by async-profiler.
+# Flame graphs of Spark's tasks in a job of `make bench`, by async-profiler.
 # usage: bench/flame/executors.sh OUT SIDE JOB   from the project's folder, after `make bench`; makes OUT-SIDE-JOB.svg
 set -euo pipefail
 out=$1

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Whether a gigabyte costs the same when there is more of everything: connections, partitions, shuffles.
+# Does a gigabyte cost the same with more connections, partitions or shuffles?
 # usage: bench/growth/growth.sh [lodestone [bytes [rounds]]]; from the project's folder, after `make build bench-tools`
 set -euo pipefail
 lodestone=${1:-dist/lodestone}
@@ -16,7 +16,7 @@ measure() {
     done
 }
 
-# Of the table the row, behind what was different; seconds and CPU seconds per GB are in it.
+# Prints the row of the table, after a name for the difference; it has the seconds and the CPU seconds per GB.
 row() {
     grep -E '^ *[0-9]+(b|[KM]iB) ' | sed "s/^/$(printf '%-34s' "$1")/"
 }

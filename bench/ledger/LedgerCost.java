@@ -14,9 +14,10 @@ import scala.Product2;
 import scala.Tuple2;
 
 /**
- * What the ledger costs in CPU: counting records at the map task, the checksum of a block's bytes
- * (paid twice in the plugin: before the push, after the fetch), the hash of a segment. Each against
- * the same loop without it, in turn, on one thread; medians of the rounds with the spread.
+ * The CPU cost of the ledger: counting records at the map task, the checksum of a block's bytes
+ * (the plugin computes it twice: before the push, after the fetch), the hash of a segment. Each is
+ * compared with the same loop without it, in turn, on one thread; medians of the rounds with the
+ * spread.
  */
 public final class LedgerCost {
   private static final int ROUNDS = 9;
@@ -55,7 +56,7 @@ public final class LedgerCost {
     System.out.println("(" + sink + ")");
   }
 
-  /** Nanoseconds of CPU per item that the second takes longer. */
+  /** Returns the nanoseconds of CPU per item by which the second one is slower. */
   private static double compare(String what, LongSupplier without, LongSupplier with, int items) {
     double[] base = new double[ROUNDS];
     double[] more = new double[ROUNDS];
@@ -108,7 +109,7 @@ public final class LedgerCost {
     return sum;
   }
 
-  /** Pairs as a map task has them: made one after the other. */
+  /** Pairs as a map task has them, made one after the other. */
   private static final class Pairs
       extends scala.collection.AbstractIterator<Product2<Integer, Integer>> {
     private int made;

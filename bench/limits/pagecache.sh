@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Whether merged files push other files out of the page cache: a file that is in use is read again and again beside a shuffle that is
-# several times larger than the memory that both have, and what of it had to come from the disk again is counted.
+# Do merged files push other files out of the page cache? The script reads a file again and again beside a shuffle that is several
+# times larger than the memory that both have, and counts the pages of the file that had to come from the disk again.
 # usage: bench/limits/pagecache.sh [lodestone [bytes]]; from the project's folder, after `make build bench-tools`; needs root and control groups
 set -euo pipefail
 lodestone=${1:-dist/lodestone}

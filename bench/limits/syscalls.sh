@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What io_uring could save at most: how many system calls the daemon makes for each gigabyte, times what entering the kernel and
-# leaving it costs here, beside the CPU seconds that the gigabyte takes. (What io_uring does inside of the kernel - the copies, the
-# checks, the locks - is the same work.)
+# The most that io_uring could save: the system calls that the daemon makes for each gigabyte, times the cost of entering and leaving
+# the kernel here, beside the CPU seconds of the gigabyte. (The work of io_uring inside of the kernel - the copies, the
+# checks, the locks - is the same.)
 # usage: bench/limits/syscalls.sh [lodestone [bytes]]; from the project's folder, after `make build bench-tools`; needs strace and a C compiler
 set -euo pipefail
 lodestone=${1:-dist/lodestone}
@@ -30,7 +30,7 @@ cc -O2 -o "$work/empty" "$work/empty.c"
 empty_ns=$("$work/empty")
 echo "an empty system call: $empty_ns ns"
 
-# The daemon says on stdout when it is ready, and where.
+# Starts a daemon, which prints its address on stdout when it is ready.
 start_daemon() {
     mkdir -p "$work/data"
     exec 3< <(exec "$lodestone" serve --dir "$work/data" --listen 127.0.0.1:0 --memory "$1" 2>"$work/log")
@@ -53,7 +53,7 @@ measure() {
     cpu=$(dist/lodestone-bench "$@" --server "$port" --pid "$daemon" --total "$total" --rounds 3 | grep -E '^ *[0-9]+(b|[KM]iB) ')
     exec 4< <(exec strace -c -f -o "$work/calls" -p "$daemon" 2>&1)
     tracer=$!
-    # It says so when it has attached to the daemon.
+    # It prints a line when it has attached to the daemon.
     read -r _ <&4
     dist/lodestone-bench "$@" --server "$port" --pid "$daemon" --total "$total" --rounds 1 --warmup 0 >/dev/null
     kill -INT "$tracer"

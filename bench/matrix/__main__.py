@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench`: the same jobs on plain Spark, on what Spark has of its own, and on Lodestone, in
+"""`make bench`: the same jobs on plain Spark, on Spark's own shuffle services, and on Lodestone, in
 turn, round after round."""
 
 import argparse
@@ -46,8 +46,8 @@ def measured(asked: argparse.Namespace) -> int:
     matrix = Matrix(matrix_result, results_at(asked.out, "matrix"), asked.set)
     try:
         for name in disks:
-            # Each disk has its own applications: an executor measures only once how fast its disk
-            # is.
+            # Each disk has its own applications: an executor measures the speed of its disk only
+            # once.
             warm_up = None if asked.cold else {job.name: job.warm_up_sizes(name) for job in jobs}
             with Sessions(setting, throttle, warm_up, asked.timeout, name) as sessions:
                 matrix.rounds(sessions, name, jobs, asked)
@@ -58,7 +58,7 @@ def measured(asked: argparse.Namespace) -> int:
 
 
 class Matrix:
-    """Runs, and writes down what came of them after each one."""
+    """Makes runs, and writes down the results after each one."""
 
     def __init__(self, matrix_result: dict, path: Path, changed: list):
         self._result = matrix_result
@@ -67,7 +67,7 @@ class Matrix:
         self._answers = Answers()
 
     def rounds(self, sessions: Sessions, disk_name: str, jobs: list, asked) -> None:
-        """All of one disk."""
+        """Makes all runs on one disk."""
         for side in [] if asked.cold else asked.sides:
             self._warm(sessions, disk_name, side)
         for number in range(1, asked.rounds + 1):
@@ -85,7 +85,7 @@ class Matrix:
             say(f": FAILED, {failed}")
 
     def _round(self, sessions: Sessions, number: int, disk_name: str, job, turn: list[str]) -> None:
-        """One job on one disk, each side once."""
+        """Runs one job on one disk, once on each side."""
         sizes = {**job.sizes(disk_name), **self._changes(job.name)}
         self._result["sizes"][f"{disk_name} {job.name}"] = sizes
         progress(f"   round {number}, {disk_name} disk, {job.name}:")
@@ -102,8 +102,8 @@ class Matrix:
         return {name: value for of, name, value in self._changed if of == job}
 
     def _run(self, sessions: Sessions, side: str, job: str, sizes: dict) -> dict:
-        """A failure is a result too."""
-        # What others wrote is not written out meanwhile.
+        """Runs a job once. A failure is a result too."""
+        # Earlier writes must not be pending during the run.
         os.sync()
         try:
             run_result = sessions.run(side, job, sizes)
@@ -131,15 +131,19 @@ class Matrix:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="matrix", description=__doc__)
     names = [side.name for side in sides.ALL]
-    parser.add_argument("--sides", type=listed(names), default=sides.USUAL, help=f"of {names}")
+    parser.add_argument("--sides", type=listed(names), default=sides.USUAL, help=f"some of {names}")
     jobs = [job.name for job in workloads.ALL]
-    parser.add_argument("--jobs", type=listed(jobs), default=workloads.USUAL, help=f"of {jobs}")
-    parser.add_argument("--disks", type=listed(DISKS), default=DISKS, help=f"of {DISKS}")
+    parser.add_argument(
+        "--jobs", type=listed(jobs), default=workloads.USUAL, help=f"some of {jobs}"
+    )
+    parser.add_argument("--disks", type=listed(DISKS), default=DISKS, help=f"some of {DISKS}")
     parser.add_argument("--rounds", type=int, default=5)
     add_cluster(parser)
-    reads_help = "network: nobody opens another executor's files, as if each had its own host"
+    reads_help = "network: no executor opens another one's files, as if each had its own host"
     parser.add_argument("--reads", choices=["local", "network"], default="local", help=reads_help)
-    parser.add_argument("--scale-factor", type=int, default=1, help="of the TPC-H tables")
+    parser.add_argument(
+        "--scale-factor", type=int, default=1, help="scale factor of the TPC-H tables"
+    )
     set_help = "a size: sort.maps=8, tpch.queries=q05+q09; on every disk; may be repeated"
     parser.add_argument("--set", type=change, action="append", default=[], help=set_help)
     cold_help = "a new application for each run, without warm-up; its start is not measured"
@@ -156,7 +160,7 @@ def arguments() -> argparse.Namespace:
 
 
 def checkout(text: str) -> Path:
-    """A folder in which `make build` has run."""
+    """Returns a folder in which `make build` has run."""
     folder = Path(text).resolve()
     if not list((folder / "dist" / "jars").glob("lodestone-spark-*.jar")):
         raise argparse.ArgumentTypeError(f"there is no plugin in {folder}/dist: run `make build`")
@@ -164,7 +168,7 @@ def checkout(text: str) -> Path:
 
 
 def change(text: str) -> tuple[str, str, object]:
-    """`job.size=value`"""
+    """Parses `job.size=value`."""
     try:
         position, value = text.split("=", 1)
         job, name = position.split(".", 1)

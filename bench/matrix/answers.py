@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fast wrong answer is no result: each is compared with the first one to the same question."""
+"""A fast wrong answer is no result: the bench compares each answer with the first one to the same
+question."""
 
 import hashlib
 import json
@@ -10,7 +11,7 @@ class Answers:
         self._first: dict[str, tuple[str, str]] = {}
 
     def difference(self, side: str, job: str, sizes: dict, answer) -> str:
-        """Nothing if it is the answer that the first side gave."""
+        """Returns nothing if it is the answer that the first side gave."""
         question = json.dumps([job, sizes], sort_keys=True)
         digest = hashlib.sha256(json.dumps(answer, sort_keys=True).encode()).hexdigest()
         first, whose = self._first.setdefault(question, (digest, side))

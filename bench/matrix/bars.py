@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Lodestone has to keep, and whether it did in these runs."""
+"""The limits that Lodestone has to keep, and the verdicts on them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from .summary import Cell, cell, opponent, sections, title_of
 from .workloads import BY_NAME
 
-# The limit of auto's wall seconds, relative to the best mode that a user could have named in its
-# place: what auto does not know when it begins may cost so much.
+# The limit of auto's wall seconds, relative to the best mode that a user could have selected: at
+# its begin auto does not know everything, and this may cost so much.
 AUTO_LIMIT = 1.02
 # A change that is not about speed may take this many times the CPU seconds of the other checkout.
 BEFORE_LIMIT = 1.02
@@ -72,12 +72,12 @@ ALL = [
         for job in ("sort", "tiny", "groups")
     ),
     Bar("remote", "sort", "wall, x {base}", 0.33, WALL, disk="throttled"),
-    Bar("copies", "sort", "wall, x one copy on as many services", 1.25, WALL, "two"),
+    Bar("copies", "sort", "wall, x one replica on as many services", 1.25, WALL, "two"),
 ]
 
 
 def judged(result: dict) -> list[str]:
-    """A line for each bar that these runs have figures for. Bars are for warm JVMs and full
+    """Returns a line for each bar that these runs have figures for. Bars are for warm JVMs and full
     sizes."""
     runs, lines = result["runs"], []
     if "cold" in result["changed"]:
@@ -95,12 +95,12 @@ def judged(result: dict) -> list[str]:
 
 
 def is_full_size(result: dict, disk: str, job: str) -> bool:
-    """Bars are for the sizes that jobs have by themselves, not for what `--set` makes of them."""
+    """Returns whether a job had its default sizes, without `--set`: bars are for those only."""
     return result["sizes"].get(f"{disk} {job}") == dict(BY_NAME[job].sizes(disk))
 
 
 def beside_fixed(runs: list[dict], disk: str, job: str) -> list[str]:
-    """Compares auto with the best mode that a user could have named, if all were run; and with
+    """Compares auto with the best mode that a user could have selected, if all were run; and with
     remote.
 
     Remote gets no verdict, because auto keeps originals (docs/decisions/0011).
@@ -115,7 +115,7 @@ def beside_fixed(runs: list[dict], disk: str, job: str) -> list[str]:
         what = titled("auto", disk, job, f"wall, x the best fixed mode ({best})")
         lines.append(verdict(what, ratios[best], AUTO_LIMIT))
     if remote is not None:
-        lines.append(line("told", titled("auto", disk, job, "wall, x remote"), remote))
+        lines.append(line("info", titled("auto", disk, job, "wall, x remote"), remote))
     return lines
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benches' command lines have in common, and where their results go."""
+"""Common parts of the benches' command lines, and the paths of their results."""
 
 import argparse
 import fcntl
@@ -23,8 +23,8 @@ PLOTTER = ROOT / ".venv-bench" / "bin" / "python"
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Nobody else measures meanwhile."""
-    # As an interrupt: what was started is put away.
+    """Makes sure that no other bench measures at the same time."""
+    # Ends as an interrupt does, so that all processes are stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     CACHE.mkdir(parents=True, exist_ok=True)
     with open(CACHE / "lock", "w") as lock:
@@ -36,7 +36,7 @@ def alone() -> Iterator[None]:
 
 
 def listed(known: list[str]):
-    """`a,b` of names that are known."""
+    """Returns a parser of `a,b` with known names."""
 
     def parse(text: str) -> list[str]:
         names = [name for name in text.split(",") if name]
@@ -49,11 +49,13 @@ def listed(known: list[str]):
 
 
 def add_cluster(parser: argparse.ArgumentParser, memory_mb: int = 1024) -> None:
-    """The options that `setting_of` reads."""
+    """Adds the options that `setting_of` reads."""
     parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
     parser.add_argument("--executors", type=int, default=2)
-    parser.add_argument("--cores", type=int, default=1, help="of each executor")
-    parser.add_argument("--memory", type=int, default=memory_mb, help="of each executor, in MB")
+    parser.add_argument("--cores", type=int, default=1, help="cores of each executor")
+    parser.add_argument(
+        "--memory", type=int, default=memory_mb, help="memory of each executor, in MB"
+    )
 
 
 def setting_of(
@@ -74,18 +76,19 @@ def setting_of(
 
 
 def command(bench: str) -> str:
-    """The one that is running."""
+    """Returns the command that is running."""
     return shlex.join(["PYTHONPATH=e2e:bench", "python3", "-m", bench, *sys.argv[1:]])
 
 
 def changed(asked: argparse.Namespace, parser: argparse.ArgumentParser, names: list[str]) -> dict:
-    """The options of these names that do not have their default value."""
+    """Returns the options of these names that do not have their default value."""
     values = {name: getattr(asked, name) for name in names}
     return {name: value for name, value in values.items() if value != parser.get_default(name)}
 
 
 def results_at(asked: Path | None, bench: str) -> Path:
-    """A new file of today, unless one was named. It is not in the repository: see `keeping`."""
+    """Returns a new path of today, unless one was named. It is not in the repository: see
+    `keeping`."""
     if asked:
         return asked
     folder = CACHE / "results"
@@ -96,7 +99,7 @@ def results_at(asked: Path | None, bench: str) -> Path:
 
 
 def draw(bench: str, path: Path) -> None:
-    """PATH.json as PATH.svg."""
+    """Draws PATH.json as PATH.svg."""
     if PLOTTER.exists():
         subprocess.run([PLOTTER, "-m", f"{bench}.plots", path], check=True)
         say(f"Plots: {path.with_suffix('.svg')}")

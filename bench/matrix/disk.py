@@ -11,13 +11,15 @@ from harness.daemon import wait_until
 V1 = Path("/sys/fs/cgroup/blkio")
 V2 = Path("/sys/fs/cgroup")
 HDD_READS_PER_SECOND = 150
-# How often it is looked whether a stage has ended, and what has been read leaves memory.
+# The period of the checks for the end of a stage, and of the removal of data that was read from
+# memory.
 LOOK_EVERY_S = 0.02
 EMPTY_TIMEOUT_S = 10
 
 
 class Throttle:
-    """A cgroup of our own whose reads can be limited. `obstacle` says why there is none."""
+    """A cgroup of our own whose reads can be limited. `obstacle` has the reason if there is
+    none."""
 
     def __init__(self, folder: Path):
         self.obstacle = ""
@@ -37,7 +39,7 @@ class Throttle:
             self.obstacle = f"reads cannot be limited here ({error})"
 
     def add(self, pid: int) -> None:
-        """The process, and all that it starts from now on."""
+        """Adds a process, and all that it starts from now on."""
         if not self.obstacle:
             (self._group / "cgroup.procs").write_text(str(pid))
 
@@ -48,8 +50,8 @@ class Throttle:
         self._limit.write_text(self._off.format(self._device))
 
     def close(self) -> None:
-        """Who is still there, as a daemon that has just been told to end, goes back to where all
-        are."""
+        """Moves processes that still run (such as a daemon that is ending) to the parent group, and
+        removes the group."""
         if self.obstacle:
             return
         for pid in (self._group / "cgroup.procs").read_text().split():
@@ -60,7 +62,7 @@ class Throttle:
         wait_until(self._is_removed, f"{self._group} is empty", EMPTY_TIMEOUT_S)
 
     def _is_removed(self) -> bool:
-        """A group is busy for a moment after its last process has ended."""
+        """Removes the group, which is busy for a moment after its last process has ended."""
         try:
             self._group.rmdir()
             return True
@@ -69,7 +71,8 @@ class Throttle:
 
 
 def disk_of(folder: Path) -> str:
-    """`major:minor` of the whole disk that a folder is on: limits are not taken for partitions."""
+    """Returns `major:minor` of the whole disk that a folder is on: limits do not apply to
+    partitions."""
     device = folder.stat().st_dev
     numbers = f"{os.major(device)}:{os.minor(device)}"
     block = Path(f"/sys/dev/block/{numbers}").resolve(strict=True)
@@ -78,9 +81,9 @@ def disk_of(folder: Path) -> str:
 
 
 def drop(folders: list[Path]) -> list[Path]:
-    """Takes the files below folders out of memory, and tells which."""
+    """Takes the files below folders out of memory. Returns them."""
     dropped = []
-    # Whose walk goes on where a folder is deleted meanwhile.
+    # The walk continues if a folder is deleted meanwhile.
     walks = (step for folder in folders for step in os.walk(folder))
     for file in (Path(root, name) for root, _, names in walks for name in names):
         try:
@@ -93,7 +96,7 @@ def drop(folders: list[Path]) -> list[Path]:
 
 
 def take_out(file: Path, is_dirty: bool) -> None:
-    """Dirty pages stay in memory whatever the advice: they are written first."""
+    """Takes a file out of memory. Dirty pages ignore the advice, so they are written first."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         if is_dirty:
@@ -104,10 +107,9 @@ def take_out(file: Path, is_dirty: bool) -> None:
 
 
 class ColdBetweenStages:
-    """While a job runs: what stages have written leaves memory when they end, which a new file in
-    `ended` says, and does not stay there when it is read, as on a host whose memory is small
-    against what it shuffles. The kernel may still read ahead.
-    """
+    """Keeps the data of a job out of memory while the job runs, as on a host whose memory is small
+    compared with its shuffles. When a stage ends (a new file in `ended` is the signal) its data
+    leaves memory, and again after it was read. The kernel may still read ahead."""
 
     def __init__(self, data: list[Path], ended: Path):
         self._data = data
@@ -133,7 +135,7 @@ class ColdBetweenStages:
 
 
 def still_cold(files: list[Path]) -> list[Path]:
-    """Those of the files that are still there, out of memory again."""
+    """Takes files out of memory again. Returns those that still exist."""
     there = []
     for file in files:
         try:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a run told to the figures of the table: seconds by phase, bytes, CPU, memory. All of
-one run, as a flat dict."""
+"""Converts the result of a run to the figures of the table: seconds by phase, bytes, CPU, memory.
+All of one run, as a flat dict."""
 
 MS = 1000.0
 MB = 1e6
 
 
 def of_run(result: dict) -> dict[str, float]:
-    """Phases go by tasks: a map stage is over when its last task is, whatever the driver does
-    before the next one begins."""
+    """Returns the figures of a run. Tasks define the phases: a map stage is over when its last task
+    is, whatever the driver does before the next one begins."""
     stages = result["stages"]
     mapping = [one for one in stages if writes(one) and not reads(one)]
     reducing = [one for one in stages if reads(one)]
@@ -44,14 +44,14 @@ def processes(used: dict) -> dict[str, float]:
 
 
 def disturbed(used: dict, machine: dict) -> dict[str, float]:
-    """CPU seconds of processes that are none of ours, and of other guests of the host."""
+    """Returns CPU seconds of processes other than ours, and of other guests of the host."""
     ours = sum(kind["cpu"] for kind in used.values())
     others = max(0.0, machine["machineCpu"] - ours)
     return {"othersCpuSeconds": others, "stolenSeconds": machine["stolen"]}
 
 
 def service(used: dict, report: dict) -> dict[str, float]:
-    """CPU of Lodestone's daemon for each GB that went into it and each that came out."""
+    """Returns CPU seconds of Lodestone's daemon for each GB in and out."""
     moved = report.get("bytesPushed", 0) + report.get("chunkBytes", 0)
     return {"serviceCpuPerGb": used["services"]["cpu"] / (moved / 1e9)} if moved else {}
 
@@ -69,7 +69,7 @@ def total(stages: list[dict], what: str) -> float:
 
 
 def covered(stages: list[dict]) -> float:
-    """Seconds in which at least one of these stages was under way."""
+    """Returns the seconds in which at least one of these stages ran."""
     seconds, end = 0.0, 0
     for began, ended in sorted((stage["beganMs"], stage["endedMs"]) for stage in stages):
         seconds += max(0, ended - max(began, end)) / MS
@@ -78,8 +78,8 @@ def covered(stages: list[dict]) -> float:
 
 
 def idle(stages: list[dict], paused: float) -> float:
-    """Seconds between the first task and the last in which there was none, but for the pause that
-    the bench made itself."""
+    """Returns the seconds without tasks between the first task and the last, except for the pause
+    of the bench itself."""
     if not stages:
         return 0.0
     began = min(stage["beganMs"] for stage in stages)
@@ -88,5 +88,6 @@ def idle(stages: list[dict], paused: float) -> float:
 
 
 def waited(report: dict) -> float:
-    """Readers of Lodestone's wait in their tasks for the end of the merge."""
+    """Returns the seconds that readers of Lodestone waited in their tasks for the end of the
+    merge."""
     return report.get("readersWaitedMillis", 0) / MS

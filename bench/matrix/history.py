@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`bench/results/history.csv`: a line for each job and side of each result that was kept. Lines are
-appended, never changed."""
+"""`bench/results/history.csv`: a line for each job and side of each result that was kept. The bench
+appends lines, and never changes one."""
 
 import csv
 from collections.abc import Iterable
@@ -43,14 +43,14 @@ def row(result: dict, job: str, side: str, values: Iterable[float]) -> Row:
 
 
 def titled(job: str, changed: dict) -> str:
-    """The job with each option that differs from the default: `sort, cold`, `tpch, scale_factor
-    5`."""
+    """Returns the job with each option that differs from the default: `sort, cold`, `tpch,
+    scale_factor 5`."""
     options = [name if value is True else f"{name} {value}" for name, value in changed.items()]
     return ", ".join([job, *options])
 
 
 def rows_of_matrix(result: dict) -> list[Row]:
-    """Seconds of each job that had its full size, on each side with enough rounds."""
+    """Returns the seconds of each job that had its full size, on each side with enough rounds."""
     rows = []
     for disk, job in sections(result["runs"]):
         if not is_full_size(result, disk, job):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs, inside PySpark. Each gives an answer that JSON can carry and that is exact, and details
-of what took how long."""
+"""The jobs, inside PySpark. Each returns an exact answer that JSON can carry, and the seconds of
+its parts."""
 
 import time
 from collections.abc import Callable
@@ -15,13 +15,13 @@ WIDE_COLUMNS = 16
 DIMENSION_COLUMNS = 8
 JOIN_PARTITIONS = 32
 
-# Called with the RDD of a shuffle before anybody reads it.
+# Called with the RDD of a shuffle before a task reads it.
 BeforeReduce = Callable[[object], None]
 
 
 def sort(spark: SparkSession, before: BeforeReduce, maps: int, records: int, partitions: int):
-    """`records` of 100 bytes in each map; checked for order, counted and summed where they
-    arrive."""
+    """Sorts `records` of 100 bytes of each map; the reduce tasks check their order, count them and
+    sum them."""
     job = spark._jvm.io.lodestone.e2e.RecordSort
     shuffled = job.sorted(spark.sparkContext._jsc, SEED, maps, records, partitions)
     before(shuffled)
@@ -32,7 +32,7 @@ def sort(spark: SparkSession, before: BeforeReduce, maps: int, records: int, par
 
 
 def tiny(spark: SparkSession, before: BeforeReduce, maps: int, records: int, partitions: int):
-    """`records` of 100 bytes in each map, counted and summed where they arrive."""
+    """Shuffles `records` of 100 bytes of each map; the reduce tasks count them and sum them."""
     job = spark._jvm.io.lodestone.e2e.RecordExchange
     shuffled = job.exchanged(spark.sparkContext._jsc, SEED, maps, records, partitions)
     before(shuffled)
@@ -40,8 +40,8 @@ def tiny(spark: SparkSession, before: BeforeReduce, maps: int, records: int, par
 
 
 def sql(spark: SparkSession, _before: BeforeReduce, rows: int, keys: int, maps: int):
-    """Many aggregates of many groups, joined with a table of as many rows. Nothing can be
-    compressed or summed up before the shuffle."""
+    """Joins many aggregates of many groups with a table of as many rows. Nothing can be compressed
+    or summed up before the shuffle."""
     wide = [f"xxhash64(id, {i}) as c{i}" for i in range(WIDE_COLUMNS)]
     facts = spark.range(0, rows, 1, maps).selectExpr(f"id * 7919 % {keys} as k", *wide)
     largest = [f"max(c{i}) as m{i}" for i in range(WIDE_COLUMNS)]
@@ -57,7 +57,7 @@ def sql(spark: SparkSession, _before: BeforeReduce, rows: int, keys: int, maps: 
 
 
 def groups(spark: SparkSession, _before: BeforeReduce, rows: int, keys: int, maps: int):
-    """A few aggregates of many rows to a group, joined with a table of the groups."""
+    """Joins a few aggregates, of many rows to a group, with a table of the groups."""
     facts = spark.range(0, rows, 1, maps).selectExpr(
         f"id * 7919 % {keys} as k", "id as v", "xxhash64(id) as w"
     )
@@ -72,19 +72,19 @@ def groups(spark: SparkSession, _before: BeforeReduce, rows: int, keys: int, map
 
 
 def tpch(spark: SparkSession, _before: BeforeReduce, queries: str):
-    """TPC-H queries, one after the other."""
+    """Runs TPC-H queries, one after the other."""
     chosen = query.NAMES if queries == "all" else queries.split("+")
     return one_by_one(chosen, lambda name: query.rows_of(spark, name))
 
 
 def tpcds(spark: SparkSession, _before: BeforeReduce, queries: str):
-    """TPC-DS queries, one after the other."""
+    """Runs TPC-DS queries, one after the other."""
     texts = {name: decisions.prepared(spark, name) for name in queries.split("+")}
     return one_by_one(texts, lambda name: decisions.rows_of(spark, texts[name]))
 
 
 def one_by_one(names, rows_of: Callable[[str], list]):
-    """The answer to each, and its seconds."""
+    """Returns the answer to each, and its seconds."""
     answers, seconds = {}, {}
     for name in names:
         began = time.monotonic()

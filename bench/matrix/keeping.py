@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stays in `bench/results`: results of a commit, so that they can be measured again.
+"""Keeps results in `bench/results` if they belong to a commit, so that they can be measured again.
 Everything else is only printed."""
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ RESULTS = BENCH / "results"
 
 
 def obstacle(result: dict) -> str:
-    """The reason why nothing of this result is kept, if there is one."""
+    """Returns the reason why nothing of this result is kept, if there is one."""
     commit = result["commit"]
     if commit == UNKNOWN:
         return "git cannot name the commit that was measured"
@@ -34,7 +34,8 @@ def obstacle(result: dict) -> str:
 
 
 def warn(result: dict) -> None:
-    """Before the first run, so that nobody waits an hour for a result that is not kept."""
+    """Prints this reason before the first run, so that users do not wait an hour for a result that
+    is not kept."""
     reason = obstacle(result)
     if reason:
         say(f"== The results will not be kept in bench/results: {reason}.")
@@ -65,8 +66,8 @@ class Keeper:
 
 
 def keep_matrix(result: dict, page: Callable[[dict], str], folder: Path = RESULTS) -> None:
-    """A run of the matrix: each question that it answers has a text, each job with its full size a
-    line of history."""
+    """Keeps a run of the matrix: a text for each question that it answers, a line of history for
+    each job with its full size."""
     keeper = Keeper(result, folder)
     answered = questions.answered(result)
     if not answered:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m matrix.plots RESULT`: RESULT.json as one page of plots, RESULT.svg. A bar is a median,
-its whisker the spread."""
+"""`python -m matrix.plots RESULT`: draws RESULT.json as one page of plots, RESULT.svg. A bar is a
+median, its whisker the spread."""
 
 import json
 import sys

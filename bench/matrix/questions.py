@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The questions that have a text in `bench/results`, and which of them a run of the matrix
-answers."""
+"""The questions that have a text in `bench/results`, and the choice of those that a run of the
+matrix answers."""
 
 from dataclasses import dataclass
 
 from .bars import is_full_size
 from .sides import OPPONENTS
 
-# Fewer say nothing about the spread.
+# Fewer rounds show nothing about the spread.
 MIN_ROUNDS = 3
 MODES = (*OPPONENTS, "auto", "lodestone", "remote")
 
 
 @dataclass(frozen=True)
 class Question:
-    """A run answers it if it has all `jobs` on all `sides`. `more_jobs` are in the text if they
-    were run."""
+    """A question. A run answers it if it has all `jobs` on all `sides`. `more_jobs` are in the text
+    if they were run."""
 
     name: str
     disk: str
@@ -45,8 +45,8 @@ NAMES = [*(question.name for question in OF_MATRIX), *OTHERS]
 
 
 def answered(result: dict) -> dict[str, dict]:
-    """For each question that this run answers, by name: the part of the result that belongs to
-    it."""
+    """Returns for each question that this run answers, by name, the part of the result that belongs
+    to it."""
     if result["changed"]:
         return {}
     return {
@@ -57,8 +57,8 @@ def answered(result: dict) -> dict[str, dict]:
 
 
 def is_answered(result: dict, question: Question) -> bool:
-    """Every job succeeded on every side, in each of enough rounds, with the sizes that it has by
-    default."""
+    """Returns whether every job succeeded on every side, in each of enough rounds, with its default
+    sizes."""
     runs = {
         (run["disk"], run["job"], run["side"], run["round"])
         for run in result["runs"]

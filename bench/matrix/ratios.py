@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`bench/results/ratios.csv`: the latest ratios of seconds to plain Spark, from which the table in
-README.md is made."""
+"""`bench/results/ratios.csv`: the latest ratios of seconds to plain Spark, which are the source of
+the table in README.md."""
 
 import csv
 from dataclasses import astuple, dataclass, fields
@@ -29,7 +29,7 @@ class Ratio:
 
 
 def of_matrix(question: str, part: dict) -> list[Ratio]:
-    """All of one question."""
+    """Returns all ratios of one question."""
     (disk,) = {known.disk for known in OF_MATRIX if known.name == question}
     found = []
     for _, job in sections(part["runs"]):
@@ -61,7 +61,7 @@ def read(path: Path) -> list[Ratio]:
 
 
 def replace(path: Path, result: str, found: list[Ratio]) -> None:
-    """The ratios of one text, in place of those that the file has of it."""
+    """Writes the ratios of one text, in place of those that the file has of it."""
     others = [ratio for ratio in read(path) if ratio.result != result]
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -14,7 +14,7 @@ README = ROOT / "README.md"
 RATIOS = RESULTS / "ratios.csv"
 MODES = {"auto": "auto", "lodestone": "merge", "remote": "remote"}
 HEADS = ["job", "ratio to", *MODES.values(), "result file"]
-# Job, question, and how the job is set up. Results come from the file: the remark on auto, and
+# Job, question, and a description of the job. Results come from the file: the remark on auto, and
 # {push}, the ratio of Spark's push-based shuffle.
 JOBS = [
     (
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def table(found: list[ratios.Ratio]) -> list[str]:
-    """The lines of the table."""
+    """Returns the lines of the table."""
     rows = [HEADS, *(row(found, *job) for job in JOBS)]
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
     return [lines[0], "|---" * len(HEADS) + "|", *lines[1:]]
@@ -68,7 +68,7 @@ def row(found: list[ratios.Ratio], job: str, question: str, text: str) -> list[s
 
 
 def with_table(text: str, lines: list[str]) -> str:
-    """The text with these lines in place of the table that begins with the same columns."""
+    """Returns the text with these lines in place of the table that begins with the same columns."""
     old = text.splitlines()
     begin = next((at for at, line in enumerate(old) if line.startswith("| job |")), None)
     if begin is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written down of a run of the bench: where, with what, and every single run."""
+"""The result of a bench: the machine, the settings, and every single run."""
 
 import json
 import os
@@ -17,8 +17,8 @@ UNKNOWN = "unknown"
 
 
 def begun(setting: Setting, command: str, rounds: int, changed: dict) -> dict:
-    """A result without runs. `changed`: the options that make it another measurement than the usual
-    one."""
+    """Returns a result without runs. `changed`: the options that make it another measurement than
+    the usual one."""
     shared = asdict(setting)
     shared.pop("tables")
     if shared.pop("before"):
@@ -54,7 +54,8 @@ def machine() -> dict:
 
 
 def commit(checkout: Path = ROOT) -> str:
-    """With a plus sign if the tree has changes, also new files, outside of `bench/results`.
+    """Returns the commit, with a plus sign if the tree has changes, also new files, outside of
+    `bench/results`.
 
     The texts there come from the bench itself, and one command after another may write some.
     """
@@ -66,7 +67,7 @@ def commit(checkout: Path = ROOT) -> str:
 
 
 def git(checkout: Path, *words: str) -> str | None:
-    """What git prints; None if it fails."""
+    """Returns the output of git; None if it fails."""
     done = subprocess.run(
         ["git", *words], cwd=checkout, capture_output=True, text=True, check=False
     )
@@ -74,7 +75,7 @@ def git(checkout: Path, *words: str) -> str | None:
 
 
 def write(path: Path, content: dict) -> None:
-    """Whole or not at all."""
+    """Writes a file as a whole or not at all."""
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(json.dumps(content, indent=1) + "\n")
     unfinished.rename(path)

@@ -14,7 +14,7 @@ STOP_TIMEOUT_S = 20
 
 
 class ShuffleService:
-    """On loopback, on a port of its own choice."""
+    """A service on loopback, on a port of its own choice."""
 
     def __init__(self, spark: str, log: Path):
         jars = f"{spark_home(spark)}/jars/*"

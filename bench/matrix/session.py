@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One side's application as the bench sees it: up for the whole run, so that its JVMs are warm when
-they are measured."""
+"""One side's application as the bench sees it: it stays up for the whole run, so that its JVMs are
+warm when they are measured."""
 
 import json
 import os
@@ -30,12 +30,12 @@ REASON_CHARACTERS = 300
 
 
 class Failed(Exception):
-    """The side could not do the job, and why."""
+    """A side could not do the job; the message has the reason."""
 
 
 class Session:
-    """Starts at once. After `Failed` it is dead: stop it, and start another one. `daemons`: the
-    memory of each that it has besides."""
+    """An application, which starts at once. After `Failed` it is dead: stop it, and start another
+    one. `daemons`: the memory of each daemon that the bench starts for it."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Session:
             Daemon(self._folder / f"service{number}", memory=memory)
             for number, memory in enumerate(daemons)
         ]
-        # What is shuffled is in these.
+        # The data of shuffles is in these.
         self._data = [self._local, *(daemon.directory for daemon in self._daemons)]
         for daemon in self._daemons:
             throttle.add(daemon.process.pid)
@@ -91,8 +91,8 @@ class Session:
             )  # fmt: skip
 
     def run(self, job: str, sizes: Mapping[str, object], is_cold: bool) -> dict:
-        """What the worker told of one job, and what its processes used. Cold: what stages wrote is
-        not in memory when it is read."""
+        """Runs one job. Returns the worker's result, and the figures of the side's processes. Cold:
+        data that stages wrote is not in memory when it is read."""
         services = [self._service.pid] if self._service else []
         services += [daemon.process.pid for daemon in self._daemons]
         meter = Meter(self._process.pid, self._local, services)
@@ -107,7 +107,8 @@ class Session:
         return {**answered, **done, "used": used, "machine": machine}
 
     def stop(self) -> None:
-        """It has put itself away, or is killed; with it the daemons that it started."""
+        """Waits until the application has ended, or kills it; also ends the daemons that it
+        started."""
         if not self._process.stdin.closed:
             self._process.stdin.close()
         try:
@@ -124,7 +125,7 @@ class Session:
         shutil.rmtree(self._local, ignore_errors=True)
 
     def _kill(self) -> None:
-        """Its JVMs too: they hold the pipe that is read from."""
+        """Kills its JVMs too: they hold the pipe that is read from."""
         try:
             kill_tree(self._process.pid)
         except ProcessLookupError:
@@ -137,8 +138,8 @@ class Session:
             raise Failed(self._reason()) from None
 
     def _next_event(self, event: str, timeout_s: float) -> dict:
-        """The next thing it tells, which is this event. Between the stages of a job on the slow
-        disk nothing is left in memory."""
+        """Returns the next event, which must be this one. Between the stages of a job on the slow
+        disk nothing stays in memory."""
         line = self._line(timeout_s)
         if line.get("event") == "mapped":
             disk.drop(self._data)
@@ -160,8 +161,8 @@ class Session:
         try:
             line = self._process.stdout.readline()
         finally:
-            # Also where the bench is interrupted: it would stay until the time is over, and kill
-            # whoever has that number then.
+            # Cancel it also when the bench is interrupted. Otherwise it would stay until its time
+            # is over, and kill the process that has this number then.
             watchdog.cancel()
         if not line:
             self._process.wait()
@@ -169,7 +170,7 @@ class Session:
         return json.loads(line)
 
     def _reason(self) -> str:
-        """The sentence of the log that says most: the last cause, or the last exception."""
+        """Returns the most useful sentence of the log: the last cause, or the last exception."""
         tail = self._log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
         causes = re.findall(r"^(?:Caused by: |[\w.]*(?:Exception|Error): ).*$", tail, re.MULTILINE)
         sentence = causes[-1] if causes else f"it ended with {self._process.returncode}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The applications of all sides: started when first needed, and warm before they are measured; a
-new one after a failure.
+"""The applications of all sides. They start when they are first needed, and are warm before they
+are measured; after a failure there is a new one.
 
 Cold ones are new for each run.
 """
@@ -13,15 +13,15 @@ from .session import Failed, Session
 from .sides import BY_NAME, Setting
 from .workloads import Sizes
 
-# A side that does not even start is not tried for ever.
+# A side that fails to start this often is not tried again.
 MOST_FAILED_STARTS = 2
-# What may come of a run besides its answer.
+# Errors that a run may raise.
 TROUBLES = (Failed, OSError, RuntimeError, subprocess.CalledProcessError)
 
 
 class Sessions:
-    """On one disk. `warm_up`: the jobs and sizes that an application does once before it is
-    measured.
+    """The applications on one disk. `warm_up`: the jobs and sizes that an application does once
+    before it is measured.
 
     None: each run has a new application, which does nothing before.
     """
@@ -52,14 +52,15 @@ class Sessions:
             self._end(side)
 
     def _throttled(self, wanted: bool) -> None:
-        """Whatever JVMs read when they end is not what is measured: full speed for that."""
+        """Switches the throttle. The end of JVMs is not measured, so they may read at full speed
+        then."""
         if self._is_throttled and wanted:
             self._throttle.on()
         elif self._is_throttled:
             self._throttle.off()
 
     def run(self, side: str, job: str, sizes: dict) -> dict:
-        """Raises `Failed`; the next run is in a new application."""
+        """Runs a job. After `Failed` the next run is in a new application."""
         session = self.warm(side)
         self._throttled(True)
         is_last = self._warm_up is None
@@ -73,13 +74,14 @@ class Sessions:
                 self._end(side)
 
     def warm(self, side: str) -> Session:
-        """Has run each job once, so that its classes are loaded and compiled."""
+        """Returns an application that has run each job once, so that its classes are loaded and
+        compiled."""
         if side in self._running:
             return self._running[side]
         failures = self._failed_starts.setdefault(side, [])
         if len(failures) >= MOST_FAILED_STARTS:
             raise Failed(failures[-1])
-        # Before the first executor starts: each looks what kind of disk it has.
+        # Throttle before the first executor starts: each measures its disk.
         self._throttled(True)
         try:
             memory = BY_NAME[side].daemons_on(self._disk_name)
@@ -101,7 +103,7 @@ class Sessions:
 
 
 def order(names: list[str], number: int) -> list[str]:
-    """By chance, and in every other round the last one backwards: no side always has the same one
-    before it."""
+    """Returns a random order, which is reversed in every other round: no side always has the same
+    one before it."""
     turn = random.Random(number // 2).sample(names, len(names))
     return turn[::-1] if number % 2 else turn

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is compared: plain Spark, and what is to be better. A side is a row of the table; all else
-is the same for all."""
+"""The sides that are compared: plain Spark, and its competitors. A side is a row of the table;
+everything else is the same for all."""
 
 import os
 import re
@@ -13,12 +13,12 @@ from harness.paths import ROOT, plugin_jar, spark_home
 from harness.spark_process import BOTH_EXECUTORS, MANAGER, configuration
 
 BENCH = ROOT / "bench"
-# By its one name, as daemons say it of their directories.
+# The resolved path, because daemons use it for their directories.
 CACHE = (ROOT / ".cache" / "bench").resolve()
 # A container with one core gets this collector from the JVM, and it has no threads of its own that
 # blur the CPU seconds.
 JVM_OPTIONS = "-XX:+UseSerialGC"
-# An environment variable: more of them for executors, such as a profiler.
+# An environment variable with more options for executors, such as a profiler.
 EXECUTOR_OPTIONS = "BENCH_EXECUTOR_OPTIONS"
 YARN_JAR = "spark-yarn_"
 CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
@@ -26,11 +26,13 @@ CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 
 @dataclass(frozen=True)
 class Side:
-    """`service`: Spark's own shuffle service runs beside it. `pushes`: through the harness that
-    lets stock Spark push. `daemons`: the memory of each of Lodestone's that is started for it;
-    without, the plugin starts one. `throttled_daemons`: theirs on the throttled disk, where jobs
-    are small, if it is another one. `is_before`: with the plugin of the checkout that `--before`
-    names.
+    """One side.
+
+    `service`: Spark's own shuffle service runs beside it. `pushes`: it uses the harness that lets
+    stock Spark push. `daemons`: the memory of each daemon of Lodestone's that the bench starts for
+    it; without any, the plugin starts one. `throttled_daemons`: their memory on the throttled disk,
+    where jobs are small, if it differs. `is_before`: it has the plugin of the checkout that
+    `--before` names.
     """
 
     name: str
@@ -43,12 +45,12 @@ class Side:
     is_before: bool = False
 
     def daemons_on(self, disk: str) -> tuple[str, ...]:
-        """The memory of each that is started there."""
+        """Returns the memory of each daemon that the bench starts on this disk."""
         is_other = disk == "throttled" and self.throttled_daemons
         return self.throttled_daemons if is_other else self.daemons
 
 
-# On either disk less than the sort shuffles: a daemon that has to write.
+# On both disks less than the data of the sort, so that the daemon has to write.
 LITTLE = {"daemons": ("1g",), "throttled_daemons": ("32m",)}
 LODESTONE = {"spark.shuffle.manager": MANAGER}
 MERGE = LODESTONE | {"spark.lodestone.mode": "merge"}
@@ -72,13 +74,13 @@ ALL = [
     Side("two", "Lodestone, remote, two services", REMOTE, daemons=("3g", "3g")),
     Side(
         "copies",
-        "Lodestone, remote, two copies",
+        "Lodestone, remote, two replicas",
         REMOTE | {"spark.lodestone.replicas": "2"},
         daemons=("3g", "3g"),
     ),
     Side("tight", "Lodestone, remote, little memory", REMOTE, **LITTLE),
     Side("little", "Lodestone, every shuffle, little memory", MERGE, **LITTLE),
-    # No block is so small that it is worth a push: what its writer and its reader do without any
+    # No block is small enough to be pushed: this measures the writer and the reader without
     # merging.
     Side(
         "unmerged", "Lodestone, nothing merged", MERGE | {"spark.lodestone.push.maxBlockSize": "1b"}
@@ -95,13 +97,14 @@ BY_NAME = {side.name: side for side in ALL}
 
 @dataclass(frozen=True)
 class Setting:
-    """What all sides share: the Spark release, its executors, and how their blocks are read."""
+    """The settings that all sides share: the Spark release, its executors, and how their blocks are
+    read."""
 
     spark: str
     executors: int
     cores: int
     memory_mb: int
-    # As if each executor were a host of its own: nobody opens another one's files.
+    # As if each executor were a host of its own: none opens another one's files.
     network_reads: bool
     tables: Path
     # A built checkout of another commit.
@@ -115,7 +118,7 @@ class Setting:
 def settings(
     side: Side, setting: Setting, folder: Path, service_port: int = 0, daemons: Sequence[str] = ()
 ) -> dict[str, str]:
-    """The configuration of a side's application."""
+    """Returns the configuration of a side's application."""
     more_options = os.environ.get(EXECUTOR_OPTIONS, "").split()
     conf = configuration(setting.spark, folder, lodestone=False) | BOTH_EXECUTORS
     conf |= {
@@ -148,20 +151,20 @@ def settings(
 
 
 def of_before(conf: dict[str, str], setting: Setting) -> dict[str, str]:
-    """Puts the other checkout's plugin on the class paths, in place of this one's."""
+    """Returns the class paths with the other checkout's plugin in place of this one's."""
     here = plugin_jar(setting.spark)
     there = setting.before / here.relative_to(ROOT)
     return {path: conf[path].replace(str(here), str(there)) for path in CLASS_PATHS}
 
 
 def pushing(conf: dict[str, str], setting: Setting) -> dict[str, str]:
-    """Through `bench/push`."""
+    """Returns the settings with which stock Spark pushes through `bench/push`."""
     classes = push_classes(setting.spark)
     more = {
         "spark.master": "yarn",
         "spark.shuffle.push.enabled": "true",
-        # By default it does not wait for the pushes of a shuffle below 500 MB, and then merges next
-        # to nothing.
+        # By default Spark does not wait for the pushes of a shuffle below 500 MB, and then merges
+        # next to nothing.
         "spark.shuffle.push.minShuffleSizeToWait": "0",
         "spark.bench.workers": str(setting.executors),
         "spark.bench.workerCores": str(setting.cores),
@@ -174,7 +177,7 @@ def pushing(conf: dict[str, str], setting: Setting) -> dict[str, str]:
 
 
 def push_classes(spark: str) -> Path:
-    """The harness, compiled for this Spark release."""
+    """Compiles the harness for this Spark release, and returns its classes."""
     classes = CACHE / f"push-{spark}"
     registered = classes / "META-INF" / "services"
     registered.mkdir(parents=True, exist_ok=True)
@@ -188,8 +191,8 @@ def push_classes(spark: str) -> Path:
 
 
 def home(side: Side, spark: str) -> Path:
-    """Spark's installation. The pushing side's has no YARN in it, which would answer to its own
-    name."""
+    """Returns Spark's installation. For the side that pushes it is one without YARN, whose own
+    cluster manager would take the master `yarn`."""
     installed = spark_home(spark)
     if not side.pushes:
         return installed

@@ -9,7 +9,7 @@ from .sides import OPPONENTS
 
 @dataclass(frozen=True)
 class Spread:
-    """Of one figure over the rounds."""
+    """The spread of one figure over the rounds."""
 
     median: float
     least: float
@@ -20,7 +20,8 @@ class Spread:
 class Cell:
     """One side at one job on one disk.
 
-    `ratios` are medians of the rounds' ratios to the side `base`: what slowed a round slowed both.
+    `ratios` are medians of the rounds' ratios to the side `base`: a disturbance of a round slows
+    both.
     """
 
     figures: dict[str, Spread]
@@ -31,9 +32,10 @@ class Cell:
 
 
 def opponent(runs: list[dict], disk: str, job: str) -> str:
-    """The base of all ratios of a table: the side of plain Spark that took less time.
+    """Returns the base of all ratios of a table: the side of plain Spark that took less time.
 
-    One side for all figures, because a user can have one of the two, not the best figure of both.
+    It is one side for all figures, because a user can have one of the two, not the best figure of
+    both.
     """
     plain, tuned = OPPONENTS
     ratio = cell(runs, disk, job, tuned, plain).ratios.get("seconds")
@@ -48,7 +50,7 @@ def has_done(runs: list[dict], disk: str, job: str, side: str) -> bool:
 
 
 def cell(runs: list[dict], disk: str, job: str, side: str, base: str | None = None) -> Cell:
-    """Ratios are to `base`, by default to the opponent."""
+    """Returns the figures of a side. Ratios are to `base`, by default to the opponent."""
     base = base or opponent(runs, disk, job)
     of_job = [run for run in runs if (run["disk"], run["job"]) == (disk, job)]
     ours = [run for run in of_job if run["side"] == side]
@@ -71,12 +73,12 @@ def cell(runs: list[dict], disk: str, job: str, side: str, base: str | None = No
 
 
 def title_of(disk: str, job: str) -> str:
-    """A job on a disk, as `sort` or `throttled sort`."""
+    """Returns a job on a disk, as `sort` or `throttled sort`."""
     return job if disk == "plain" else f"{disk} {job}"
 
 
 def sections(runs: list[dict]) -> list[tuple[str, str]]:
-    """Disk and job of each table, in the order of the first runs."""
+    """Returns disk and job of each table, in the order of the first runs."""
     return list(dict.fromkeys((run["disk"], run["job"]) for run in runs))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result as text: a table for each job and disk, what bars say, and what failed."""
+"""The result as text: a table for each job and disk, the verdicts of bars, and failures."""
 
 from statistics import median
 
@@ -26,7 +26,7 @@ COLUMNS = [
 
 
 def page(result: dict) -> str:
-    """Everything, for eyes."""
+    """Returns the whole result as text."""
     runs = result["runs"]
     parts = [heading(result)]
     for disk, job in sections(runs):
@@ -74,7 +74,8 @@ def render(cells: dict[str, Cell]) -> list[str]:
 
 
 def details_of(runs: list[dict], disk: str, job: str) -> list[str]:
-    """Medians of the parts that a job has, as the queries of TPC-H; nothing for the others."""
+    """Returns medians of the parts that a job has, as the queries of TPC-H; nothing for the
+    others."""
     done = [run for run in runs if (run["disk"], run["job"]) == (disk, job) and not run["failure"]]
     names = sorted({name for run in done for name in run["details"]})
     sides = [side for side in sides_of(runs) if any(run["side"] == side for run in done)]
@@ -85,7 +86,7 @@ def details_of(runs: list[dict], disk: str, job: str) -> list[str]:
 
 
 def detail(done: list[dict], name: str, side: str, base: str) -> str:
-    """Seconds of one part on one side, and the median of the rounds' ratios."""
+    """Returns seconds of one part on one side, and the median of the rounds' ratios."""
     ours, others = (
         {run["round"]: run["details"][name] for run in done if run["side"] == one}
         for one in (side, base)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One side's Spark application. Asked on stdin, tells on stdout, a line of JSON each:
+"""One side's Spark application. It reads requests on stdin and prints events, a line of JSON each:
 
-{"job": …, "sizes": …, "pause": …}  ->  "ready" when it may be asked
+{"job": …, "sizes": …, "pause": …}  ->  "ready" when it takes requests
                                     ->  "mapped" (if it is to pause there), and waits for a line
                                     ->  "answered", and waits for a line
-                                    ->  "done" when it has put the job's shuffles away
+                                    ->  "done" when the job's shuffles are removed
 """
 
 import gc
@@ -28,7 +28,7 @@ CLEAN_POLL_S = 0.1
 
 
 class Pause:
-    """Stands between map and reduce stage if that was asked for, and knows for how long."""
+    """Pauses between map and reduce stage if the bench asked for it, and measures the pause."""
 
     def __init__(self, spark: SparkSession, wanted: bool):
         self._spark = spark
@@ -60,7 +60,8 @@ def main() -> None:
 
 
 def session(settings: dict[str, str]) -> SparkSession:
-    """`spark-submit` has its own ideas of a master that is called yarn: it is not told of any."""
+    """Starts the application. `spark-submit` treats a master that is called yarn in its own way, so
+    it gets no master."""
     conf = SparkConf(loadDefaults=False)
     for key, value in settings.items():
         if key != "spark.master":
@@ -86,10 +87,10 @@ def run(spark: SparkSession, meter, local: Path, asked: dict) -> None:
 
 
 def put_away(spark: SparkSession, local: Path) -> bool:
-    """Nothing refers to the job's shuffles any more: Spark deletes them when it finds that out.
-    False: not all of them, so far.
+    """Waits until Spark has removed the job's shuffles, which it does when no object refers to
+    them. Returns false if some remain.
 
-    Executors may have no files of them, and services memory that the next job is to have.
+    Executors may have no files of them, and services memory that the next job needs.
     """
     deadline = time.monotonic() + CLEAN_TIMEOUT_S
     shuffles = spark._jvm.org.apache.spark.SparkEnv.get().mapOutputTracker().shuffleStatuses()

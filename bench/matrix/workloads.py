@@ -29,8 +29,8 @@ def sized(**sizes) -> Sizes:
     return MappingProxyType(sizes)
 
 
-# At 150 reads a second, plain Spark takes half a minute for some 2,000 blocks: sizes for the
-# throttled disk are such.
+# At 150 reads a second, plain Spark takes half a minute for some 2,000 blocks, which limits the
+# sizes for the throttled disk.
 ALL = [
     Workload(
         "sort",
@@ -48,8 +48,8 @@ ALL = [
         plain=sized(maps=1000, records=10_000, partitions=1000),
         # 2.5 MB in 50 x 50 blocks.
         throttled=sized(maps=50, records=500, partitions=50),
-        # All of it: what most of these tasks' time goes to runs once a task, and is compiled after
-        # thousands of them.
+        # All of it: the code in which these tasks spend most time runs once a task, and is compiled
+        # after thousands of them.
         warm_up=sized(maps=1000, records=10_000, partitions=1000),
     ),
     Workload(
@@ -74,6 +74,6 @@ ALL = [
         warm_up=sized(queries="all"),
     ),
 ]
-# Where nothing else is asked for.
+# The default.
 USUAL = ["sort", "tiny", "sql", "tpch"]
 BY_NAME = {workload.name: workload for workload in ALL}

@@ -12,9 +12,9 @@ import org.apache.spark.storage.BlockManagerId;
 import scala.Option;
 
 /**
- * Lets stock Spark push without YARN. Push-based shuffle asks for a master named {@code yarn} and
- * for a backend that knows where mergers are: this one answers to the name, is Spark's own local
- * cluster of executor processes, and takes the external shuffle service of this host for merger.
+ * Lets stock Spark push without YARN. Push-based shuffle requires a master named {@code yarn} and a
+ * backend that knows the mergers. This one accepts the name, is Spark's own local cluster of
+ * executor processes, and uses the external shuffle service of this host as the merger.
  */
 public final class StockPushCluster implements ExternalClusterManager {
   private static final String WORKERS = "spark.bench.workers";
@@ -62,7 +62,7 @@ public final class StockPushCluster implements ExternalClusterManager {
       this.cluster = cluster;
     }
 
-    // Spark 3.5 and Spark 4 mean two kinds of Seq: a List is both.
+    // Spark 3.5 and Spark 4 use two kinds of Seq: a List is both.
     @Override
     @SuppressWarnings("unchecked")
     public scala.collection.immutable.Seq<BlockManagerId> getShufflePushMergerLocations(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make tpcds`: every query of TPC-DS on plain Spark and on Lodestone, in turn, query by query;
-answers are compared row by row."""
+"""`make tpcds`: every query of TPC-DS on plain Spark and on Lodestone, in turn, query by query. It
+compares answers row by row."""
 
 import argparse
 import json
@@ -71,8 +71,8 @@ def keep(suite_result: dict, folder: Path = keeping.RESULTS) -> None:
 
 
 def resumed(suite_result: dict, before: dict) -> dict:
-    """The runs that are there already, and under which names. Only runs of the same kind stand on
-    one page."""
+    """Returns the runs of before, and the names under which they were made. Only runs of the same
+    kind may be on one page."""
     for same in ("setting", "scale", "sides", "machine", "changed"):
         if suite_result[same] != before.get(same):
             raise SystemExit(
@@ -87,21 +87,21 @@ def resumed(suite_result: dict, before: dict) -> dict:
 
 
 class Suite:
-    """Runs, and writes down what came of them after each query."""
+    """Makes runs, and writes down the results after each query."""
 
     def __init__(self, suite_result: dict, path: Path):
         self._result = suite_result
         self._path = path
-        # To each query, the first answer of the first side that had one.
+        # For each query, the first answer of the first side that had one.
         self._expected: dict[str, list] = {}
         self._turns = 0
 
     def has(self, number: int, name: str) -> bool:
-        """From before, if this is resumed."""
+        """Returns whether a query was run before, if this is resumed."""
         return any((r["round"], r["job"]) == (number, name) for r in self._result["runs"])
 
     def once(self, sessions: Sessions, number: int, name: str) -> None:
-        """One query, each side once."""
+        """Runs one query, once on each side."""
         progress(f"   round {number}, {name}:")
         outcomes, answers = {}, {}
         self._turns += 1
@@ -120,7 +120,7 @@ class Suite:
         self._path.write_text(page.of(self._result))
 
     def _run(self, sessions: Sessions, side: str, name: str) -> tuple[dict, list]:
-        """A failure is a result too."""
+        """Runs a query once. A failure is a result too."""
         began = time.monotonic()
         try:
             run_result = sessions.run(side, JOB, {"queries": name})
@@ -146,18 +146,18 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="queries", description=__doc__)
     names = [side.name for side in sides.ALL]
     known = query.names()
-    parser.add_argument("--sides", type=listed(names), default=SIDES, help=f"of {names}")
+    parser.add_argument("--sides", type=listed(names), default=SIDES, help=f"some of {names}")
     parser.add_argument("--queries", type=listed(known), default=known, help="q1 to q99")
     parser.add_argument("--rounds", type=int, default=1)
     resume_help = (
-        f"go on with the runs in {RUNS}, if there are any: their queries are not run again"
+        f"continue with the runs in {RUNS}, if there are any: their queries are not run again"
     )
     parser.add_argument("--resume", action="store_true", help=resume_help)
     parser.add_argument("--scale", default="1", help="the scale factor: 1 is 400 MB of Parquet")
     add_cluster(parser)
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one run")
     parser.add_argument("--out", type=Path, default=PAGE, help=f"the page, by default {PAGE}")
-    note_help = "a sentence for the page, as on what else the machine did; may be repeated"
+    note_help = "a sentence for the page, such as on other load of the machine; may be repeated"
     parser.add_argument("--note", action="append", default=[], help=note_help)
     asked = parser.parse_args()
     asked.changed = changed(asked, parser, [*CLUSTER, "scale"])

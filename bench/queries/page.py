@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result as one page of text: the sums, then query by query, then what auto decided."""
+"""The result as one page of text: the sums, then query by query, then the decisions of auto."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from tpcds import query
 
 from .summary import MUCH, SLOWER, is_slower, opponent, ratios_of_sums
 
-# Heading and figure of what is told of each side.
+# Heading and figure of the sums of each side.
 SUMS = [
     ("seconds", "querySeconds"),
     ("tasks' CPU s", "taskCpuSeconds"),
@@ -55,7 +55,8 @@ def heading(result: dict, base: str) -> str:
 
 
 def sums(result: dict, cells: dict[str, dict[str, Cell]], base: str) -> str:
-    """Over the queries that all sides have done: what one side failed at is in nobody's sum."""
+    """Returns sums over the queries that all sides have done: a query that one side failed at is in
+    no sum."""
     whole = [of_sides for of_sides in cells.values() if all(c.rounds for c in of_sides.values())]
     heads = ["", *(head for head, _ in SUMS), f"x {base}", f"x > {SLOWER}", "failed"]
     ratios = ratios_of_sums(result, base)
@@ -103,7 +104,7 @@ def failures(result: dict) -> str:
 
 
 def each(result: dict, cells: dict[str, dict[str, Cell]]) -> str:
-    """Seconds, CPU seconds of tasks, and what was written to shuffles, of each side."""
+    """Returns seconds, CPU seconds of tasks, and MB written to shuffles, of each side."""
     rows_of = {run["job"]: run["rows"] for run in result["runs"] if not run["failure"]}
     heads = ["", "rows"]
     for side in result["sides"]:
@@ -127,7 +128,8 @@ def shown(of: Cell) -> list[str]:
 
 
 def decisions(result: dict, queries: list[str]) -> str:
-    """By the driver's report: what became of each side's shuffles, in one round, and why."""
+    """Returns the outcomes of each side's shuffles in one round, with reasons, from the driver's
+    report."""
     ours = [side for side in result["sides"] if any(reports(result, side).values())]
     rows = []
     for name in queries:
@@ -136,12 +138,12 @@ def decisions(result: dict, queries: list[str]) -> str:
     if not ours:
         return ""
     summed = [outcome(added(reports(result, side).values())) for side in ours]
-    title = "What became of the shuffles (of how many: reason for what was not merged or remote)"
+    title = "Outcomes of the shuffles, and reasons of those that were not merged or remote"
     return "\n".join([title, "", *table(["", *ours], [*rows, ["all", *summed]], left=True)])
 
 
 def reports(result: dict, side: str) -> dict[str, dict]:
-    """Of the last round of each query."""
+    """Returns the reports of the last round of each query."""
     return {run["job"]: run["report"] for run in result["runs"] if run["side"] == side}
 
 
@@ -154,7 +156,7 @@ def added(all_reports) -> dict:
 
 
 def outcome(report: dict) -> str:
-    """As `3 merged, 1 remote, 4 plain: FEW_BLOCKS 4`."""
+    """Returns text such as `3 merged, 1 remote, 4 plain: FEW_BLOCKS 4`."""
     kinds = [f"{report[kind]} {kind}" for kind in ("merged", "remote", "plain") if report.get(kind)]
     reasons = [f"{code} {count}" for code, count in sorted(report.get("reasons", {}).items())]
     kinds_text = ", ".join(kinds) or "-"

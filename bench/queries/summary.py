@@ -16,7 +16,8 @@ MUCH = f"more than {SLOWER - 1:.0%}"
 
 
 def opponent(result: dict) -> str:
-    """The base of all ratios of the page: of plain and tuned the one with less seconds in all.
+    """Returns the base of all ratios of the page: the one of plain and tuned with less seconds in
+    all.
 
     One query in one round says little about which of the two is faster.
     """
@@ -29,13 +30,14 @@ def opponent(result: dict) -> str:
 
 
 def seconds_of(result: dict, side: str) -> dict[tuple, float]:
-    """One side's seconds of each query in each round."""
+    """Returns one side's seconds of each query in each round."""
     done = [run for run in result["runs"] if run["side"] == side and not run["failure"]]
     return {(run["round"], run["job"]): run["figures"]["querySeconds"] for run in done}
 
 
 def sums_of(result: dict) -> dict[str, list[float]]:
-    """Each side's seconds in each round, over the queries that all sides did in this round."""
+    """Returns each side's seconds in each round, over the queries that all sides did in this
+    round."""
     seconds = {side: seconds_of(result, side) for side in result["sides"]}
     done = set.intersection(*(set(of_side) for of_side in seconds.values()))
     rounds = sorted({number for number, _ in done})
@@ -46,7 +48,7 @@ def sums_of(result: dict) -> dict[str, list[float]]:
 
 
 def ratios_of_sums(result: dict, base: str) -> dict[str, float]:
-    """For each side the median of the rounds' ratios of these sums to those of the base."""
+    """Returns for each side the median of the rounds' ratios of these sums to those of the base."""
     sums = sums_of(result)
     if not sums.get(base):
         return {}

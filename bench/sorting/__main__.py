@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make sort`: the records of the Sort Benchmark, generated, sorted by Spark through Lodestone, and
-judged; seconds of each phase."""
+"""`make sort`: generates the records of the Sort Benchmark, sorts them by Spark through Lodestone,
+and judges them; seconds of each phase."""
 
 import argparse
 import shutil
@@ -25,11 +25,11 @@ from . import page
 from .minute import largest
 from .run import MB, RECORD_BYTES, Sort
 
-# Input, map outputs, merged partitions and output are there together.
+# Input, map outputs, merged partitions and output exist at the same time.
 COPIES = 4
 SPARE = 1.1
 SIDES = [*sides.OPPONENTS, "auto", "lodestone", "remote"]
-# One side only: it is about how much, not about which. As it comes.
+# One side only, with default settings: the question is how much, not which side.
 MINUTE_SIDES = ["auto"]
 
 
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def in_turn(sort: Sort, asked: argparse.Namespace) -> list[dict]:
-    """Each side once a round, over one input."""
+    """Runs each side once a round, over one input."""
     records = asked.mb * MB // RECORD_BYTES
     say(f"== {asked.mb:,} MB in {records:,} records: generated")
     sort.generate(records)
@@ -94,7 +94,7 @@ def keep_answer(sort_result: dict, text: str, folder: Path = keeping.RESULTS) ->
 
 
 def rows(sort_result: dict, question: str) -> list[history.Row]:
-    """Seconds of each side; of MinuteSort the MB that were in time."""
+    """Returns seconds of each side; for MinuteSort the MB that were in time."""
     if sort_result["minute"]:
         best = page.fitting(sort_result["runs"])
         return [
@@ -107,7 +107,7 @@ def rows(sort_result: dict, question: str) -> list[history.Row]:
 
 
 def room(folder: Path) -> int:
-    """MB of records that the disk has room to sort."""
+    """Returns the MB of records that the disk has room to sort."""
     return int(shutil.disk_usage(folder).free / COPIES / SPARE / MB)
 
 
@@ -118,16 +118,18 @@ def refuse_too_large(mb: int, folder: Path) -> None:
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """Of the command line, unless other words are given."""
+    """Parses the command line, unless other words are given."""
     parser = argparse.ArgumentParser(prog="sorting", description=__doc__)
-    parser.add_argument("--mb", type=int, default=2000, help="of records, in millions of bytes")
+    parser.add_argument(
+        "--mb", type=int, default=2000, help="size of all records, in millions of bytes"
+    )
     minute_help = "MinuteSort: the most that is sorted and judged within 60 s, by the first side"
     parser.add_argument("--minute", action="store_true", help=minute_help)
-    sides_help = f"of {SIDES}, which is the default; of --minute it is {MINUTE_SIDES}"
+    sides_help = f"some of {SIDES} (all by default; with --minute {MINUTE_SIDES})"
     parser.add_argument("--sides", type=listed(SIDES), help=sides_help)
     parser.add_argument("--rounds", type=int, default=3)
     add_cluster(parser, memory_mb=2048)
-    parser.add_argument("--disks", type=int, default=1, help="that the folder is spread over")
+    parser.add_argument("--disks", type=int, default=1, help="number of disks below the folder")
     parser.add_argument("--out", type=Path, help="results are OUT.json, OUT.txt and OUT.svg")
     asked = parser.parse_args(words)
     asked.sides = asked.sides or (MINUTE_SIDES if asked.minute else SIDES)

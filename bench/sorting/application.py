@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Spark application: sorts files once, and tells of it in a line of JSON."""
+"""The Spark application: sorts files once, and prints the result as a line of JSON."""
 
 import json
 import sys

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MinuteSort: the most records that are sorted and judged within a minute, the start of Spark
-included."""
+"""MinuteSort: the most records that are sorted and judged within a minute, including the start of
+Spark."""
 
 from harness.screen import say
 
@@ -9,15 +9,15 @@ from .run import MB, RECORD_BYTES, Sort
 BUDGET_S = 60
 FIRST_MB = 500
 TRIES = 5
-# Aim a little below the limit, and be content that near to it.
+# Aim a little below the limit, and accept a result this near to it.
 AIM_S = 57
 NEAR_S = 54
-# A small sort is mostly Spark's start: do not believe it without limit.
+# A small sort is mostly Spark's start: limit its extrapolation.
 MAX_GROWTH = 6.0
 
 
 def largest(sort: Sort, side: str, room_mb: int) -> list[dict]:
-    """All tries; `fits` tells which were in time."""
+    """Returns all tries; `fits` marks those that were in time."""
     runs, mb = [], min(FIRST_MB, room_mb)
     for _ in range(TRIES):
         sort.generate(mb * MB // RECORD_BYTES)
@@ -32,7 +32,7 @@ def largest(sort: Sort, side: str, room_mb: int) -> list[dict]:
 
 
 def next_mb(runs: list[dict]) -> int:
-    """By the last two tries a straight line: seconds to start, and seconds per MB."""
+    """Extrapolates the last two tries by a straight line: seconds to start, and seconds per MB."""
     points = [(run["bytes"] / MB, run["seconds"]["whole"]) for run in runs[-2:]]
     (mb, seconds) = points[-1]
     start = 0.0

@@ -6,7 +6,7 @@ from statistics import median
 from .run import MB
 
 PHASES = ("sample", "map", "gap", "reduce", "sort", "validate", "whole")
-# MB a second and core: Sort Benchmark entries and papers, of clusters with networks and disks.
+# MB per second and core: Sort Benchmark entries and papers, for clusters with networks and disks.
 PUBLISHED = (
     ("Typhoon (Tencent), 2012", 2.5),
     ("Spark (Databricks), 100 TB, 2014", 10.8),
@@ -40,7 +40,7 @@ def of(result: dict) -> str:
 
 
 def fitting(tries: list[dict]) -> list[dict]:
-    """The largest one that was in time, if any was."""
+    """Returns the largest one that was in time, if any was."""
     in_time = (run for run in tries if run["fits"])
     return sorted(in_time, key=lambda run: run["bytes"])[-1:]
 
@@ -52,7 +52,7 @@ def minute(best: list[dict]) -> list[str]:
 
 
 def table(runs: list[dict]) -> list[str]:
-    """Of runs of one side: medians, least and most."""
+    """Returns the table of one side's runs: medians, least and most."""
     first = runs[0]
     mb = first["bytes"] / MB
     heads = ("phase", "seconds", "least-most", "MB/s", "per core", "per disk")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m sorting.plots RESULT`: the phases of the sorts of RESULT.json, one under the other, as
-RESULT.svg."""
+"""`python -m sorting.plots RESULT`: draws the phases of the sorts of RESULT.json, one below the
+other, as RESULT.svg."""
 
 import json
 import sys

@@ -18,12 +18,12 @@ MIN_PARTITIONS = 8
 FILES = 16
 APPLICATION_TIMEOUT_S = 3600
 LOG_TAIL = 3000
-# Keys are random: their bytes do not become fewer.
+# Keys are random, and cannot be compressed.
 UNCOMPRESSED = {"spark.shuffle.compress": "false", "spark.shuffle.spill.compress": "false"}
 
 
 class Sort:
-    """An input, sorted as often as asked for."""
+    """An input, which can be sorted several times."""
 
     def __init__(self, setting: Setting, folder: Path, disks: int):
         self._setting = setting
@@ -34,19 +34,19 @@ class Sort:
         self._checksum = ""
 
     def generate(self, records: int) -> None:
-        """The records 0, 1, 2, … of gensort, in binary."""
+        """Generates the records 0, 1, 2, … of gensort, in binary."""
         shutil.rmtree(self._input, ignore_errors=True)
         made = lodestone_sort("generate", records, self._input, "--files", FILES)
         self._records, self._checksum = records, made["Checksum"]
 
     def once(self, side: str) -> dict:
-        """Seconds by phase. Raises if what comes out is not what went in, in order."""
+        """Sorts once. Returns seconds by phase. Raises if the output is not the input, in order."""
         output = self._folder / "output"
         shutil.rmtree(output, ignore_errors=True)
         began = time.monotonic()
         result = self._application(side, output)
         sorted_at = time.monotonic()
-        # What the bench asks for besides is no part of the sort.
+        # The bench's request for the report is no part of the sort.
         began += result["reportSeconds"]
         judged = lodestone_sort("validate", output)
         ended = time.monotonic()
@@ -100,8 +100,8 @@ class Sort:
 
 
 def phases(result: dict) -> dict[str, float]:
-    """Of the job: before the first map task (the sample of keys), the map stage, no task at all,
-    the reduce stage."""
+    """Returns the phases of the job: before the first map task (the sample of keys), the map stage,
+    no task at all, the reduce stage."""
     maps, reduces = result["stages"]
     marks = [
         result["beganMs"],
@@ -119,7 +119,8 @@ def phases(result: dict) -> dict[str, float]:
 
 
 def lodestone_sort(*arguments) -> dict[str, str]:
-    """What it prints, line by line. Records that are not in order end the bench."""
+    """Runs the tool, and returns its output line by line. Records that are not in order end the
+    bench."""
     command = [SORT, *map(str, arguments)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)

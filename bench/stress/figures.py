@@ -33,8 +33,8 @@ FIGURES = [
 
 
 def bars(figure: Figure, summary: list[dict]) -> dict[str, dict[str, float]]:
-    """Heights of bars by group and server. A group is a block size, with its phase if a panel has
-    several."""
+    """Returns heights of bars by group and server. A group is a block size, with its phase if a
+    panel has several."""
     groups: dict[str, dict[str, float]] = {}
     for line in summary:
         height = figure.value(line)

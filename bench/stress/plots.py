@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m stress.plots REPORT`: REPORT.json of `lodestone-bench --json` as one page of plots,
-REPORT.svg."""
+"""`python -m stress.plots REPORT`: draws REPORT.json of `lodestone-bench --json` as one page of
+plots, REPORT.svg."""
 
 import json
 import sys
@@ -50,7 +50,7 @@ def panel(axis, figure: Figure, summary: list[dict], servers: list[str]) -> None
             [at + left for at, _ in heights], [height for _, height in heights], width * 0.92,
             color=COLORS[number % len(COLORS)], label=server,
         )  # fmt: skip
-        # Readers can read a bar that is much smaller than another one by its number.
+        # The number shows bars that are much smaller than others.
         axis.bar_label(drawn, fmt="{:.3g}", fontsize=7)
     axis.set_xticks(range(len(groups)), list(groups), fontsize=8)
     axis.set_title(f"{figure.title}, {figure.unit}", fontsize=9)

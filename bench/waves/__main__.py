@@ -2,7 +2,7 @@
 """The experiment of OPS's figures: the same data in more and more waves of map tasks, on plain
 Spark and in mode remote.
 
-More waves are more, smaller blocks: what plain Spark reads one by one, and what services merge
+More waves give more and smaller blocks. Plain Spark reads them one by one; services merge them
 while later waves still run.
 """
 
@@ -74,7 +74,7 @@ def keep(waves_result: dict, page: str, is_whole: bool) -> None:
 
 
 def begun(of_matrix: dict, asked: argparse.Namespace) -> dict:
-    """A result without rows."""
+    """Returns a result without rows."""
     shared = {key: of_matrix[key] for key in ("date", "commit", "machine", "setting")}
     mine = {"command": command("waves"), "rounds": asked.rounds, "changed": asked.changed}
     return {**shared, **mine, "rows": []}
@@ -85,7 +85,7 @@ def arguments() -> argparse.Namespace:
     numbers = lambda text: [int(number) for number in text.split(",")]  # noqa: E731
     parser.add_argument("--waves", type=numbers, default=WAVES)
     disks = list(SIZES)
-    parser.add_argument("--disks", type=listed(disks), default=disks, help=f"of {disks}")
+    parser.add_argument("--disks", type=listed(disks), default=disks, help=f"some of {disks}")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--spark", default="4.1.4", help="the release in .venv-RELEASE")
     parser.add_argument("--out", type=Path, help="results are OUT.json, OUT.txt and OUT.svg")
@@ -95,8 +95,8 @@ def arguments() -> argparse.Namespace:
 
 
 def measured(asked: argparse.Namespace, disk: str, waves: int, out: Path) -> dict | None:
-    """One run of the matrix, with the sort cut into this number of waves. None: the matrix cannot
-    use the disk here, and said why."""
+    """Makes one run of the matrix, with the sort cut into this number of waves. Returns None if the
+    matrix cannot use the disk here, and printed the reason."""
     megabytes, partitions = SIZES[disk]
     maps = waves * SLOTS
     records = megabytes * MB // RECORD_BYTES // maps
@@ -115,7 +115,7 @@ def measured(asked: argparse.Namespace, disk: str, waves: int, out: Path) -> dic
 
 
 def summed(of_matrix: dict, disk: str, waves: int) -> dict:
-    """Medians, spread and ratios of one number of waves on one disk."""
+    """Returns medians, spread and ratios of one number of waves on one disk."""
     row = {"disk": disk, "waves": waves, "sides": {}}
     for side in SIDES:
         of = cell(of_matrix["runs"], disk, "sort", side)
@@ -132,7 +132,7 @@ def summed(of_matrix: dict, disk: str, waves: int) -> dict:
 
 
 def text(waves_result: dict) -> str:
-    """The result as a person reads it."""
+    """Returns the result as a person reads it."""
     lines = [
         f"{waves_result['date']}, commit {waves_result['commit']}: {waves_result['command']}",
         f"{waves_result['rounds']} rounds each, all sides in turn; medians, in brackets least to "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m waves.plots RESULT`: total and reduce time over the number of waves, a row for each
-disk, as RESULT.svg."""
+"""`python -m waves.plots RESULT`: draws total and reduce time over the number of waves, a row for
+each disk, as RESULT.svg."""
 
 import json
 import sys

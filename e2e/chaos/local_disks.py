@@ -41,7 +41,7 @@ def fill_for_a_while(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str
         pause(seconds)
     finally:
         disk.make_room()
-    return f"{disk.directory.name} but for {room >> 10} KiB, for {seconds:.1f} s"
+    return f"{disk.directory.name} except {room >> 10} KiB, for {seconds:.1f} s"
 
 
 def fail_for_a_while(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str:
@@ -81,7 +81,7 @@ def hang_for_a_while(disk: FaultyDisk, luck: random.Random, pause: Pause) -> str
 def fill_for_good(disk: FaultyDisk, luck: random.Random, _pause: Pause) -> str:
     room = luck.randrange(8 << 20)
     disk.leave_room(room)
-    return f"{disk.directory.name} but for {room >> 10} KiB"
+    return f"{disk.directory.name} except {room >> 10} KiB"
 
 
 def fail_for_good(disk: FaultyDisk, _luck: random.Random, _pause: Pause) -> str:

@@ -102,8 +102,8 @@ class Mischief:
         luck = self._luck.getrandbits(30)
         try:
             pipe = os.open(self._kills, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError as nobody:
-            assert nobody.errno == errno.ENXIO
+        except OSError as no_reader:
+            assert no_reader.errno == errno.ENXIO
             return ""
         with os.fdopen(pipe, "w") as kills:
             kills.write(f"{luck}\n")

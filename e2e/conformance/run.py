@@ -18,7 +18,7 @@ from .install import AGENT, HERE, Installed
 from .outcomes import CRASHED, HUNG, MISSING, Events, Outcome, events_of
 from .suites import Suite
 
-# As much as the greediest of these tests needs on plain Spark.
+# The heap that the largest of these tests needs on plain Spark.
 HEAP = "2g"
 # The packages that Spark opens to run on JDK 17 (JavaModuleOptions).
 OPENED = (

@@ -69,7 +69,7 @@ def test_a_suite_whose_shuffles_go_past_lodestone_fails_the_run(mode, counts, is
     assert verdict.is_good != is_plain
 
 
-@pytest.mark.parametrize("test", ["a", "a test that nobody has"])
+@pytest.mark.parametrize("test", ["a", "a test that does not exist"])
 def test_an_explanation_of_a_test_that_does_not_differ_fails_the_run(test):
     verdict = verdict_of({"a": PASSED}, {"a": PASSED}, reasons=[test])
     assert not verdict.is_good

@@ -71,12 +71,12 @@ def test_a_shuffle_that_no_task_reads_delays_no_job_and_is_removed_with_its_quer
 ):
     daemon = start_daemon()
     conf = {**ADAPTIVE, "spark.lodestone.services": daemon.host_port}
-    # The driver's garbage collection tells Spark which shuffles are over.
+    # Spark learns from the driver's garbage collection which shuffles are over.
     conf["spark.cleaner.periodicGC.interval"] = "1s"
     job = Job("dropped_side", {"gates": gates.address}, conf=conf)
     running = start_job(job)
     gates.wait_reached("answered")
-    wait_until(lambda: daemon.status()["segments"] > 0, "the merge of what nobody reads")
+    wait_until(lambda: daemon.status()["segments"] > 0, "the merge of the side that no task reads")
     assert daemon.status()["shuffles"] > 0
     gates.open("answered")
     gates.wait_reached("forgotten")

@@ -58,7 +58,7 @@ def assert_each_block_is_read(shuffle, lost, rereading):
     are read merged."""
     originals = shuffle["originalsRead"]
     assert originals <= lost * rereading
-    # In place of the attempt that was replaced, which the daemon has as well.
+    # They replace blocks of the old attempt, which the daemon has as well.
     assert shuffle["reasons"].get("ATTEMPT_NOT_ACCEPTED", 0) == originals
     assert shuffle["mergedBlocksRead"] >= MAPS * rereading - originals
 

@@ -26,7 +26,7 @@ final class RecordSerializer extends Serializer implements Serializable {
     return new Instance();
   }
 
-  /** Records are whole frames: they may stand in any order, and one stream after another. */
+  /** Records are whole frames: they can be reordered, and streams can be concatenated. */
   @Override
   public boolean supportsRelocationOfSerializedObjects() {
     return true;
