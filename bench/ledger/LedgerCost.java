@@ -7,6 +7,7 @@ import java.util.Random;
 import java.util.function.LongSupplier;
 import org.apache.spark.HashPartitioner;
 import org.apache.spark.shuffle.lodestone.executor.push.records.RecordCounts;
+import org.apache.spark.shuffle.lodestone.wire.BlockSequence;
 import org.apache.spark.shuffle.lodestone.wire.Crc32c;
 import org.apache.spark.shuffle.lodestone.wire.Ledger;
 import org.apache.spark.shuffle.lodestone.wire.Segment;
@@ -103,8 +104,8 @@ public final class LedgerCost {
   private static long segments(boolean hash) {
     long sum = 0;
     for (int i = 0; i < RECORDS; i++) {
-      Segment segment = new Segment(i & 1023, 10_000, 100, i);
-      sum += hash ? Ledger.of(i >> 10, i, 0, segment).checksum() : segment.crc32c();
+      Segment segment = new Segment(i & 1023, 10_000, 100, i, BlockSequence.Only());
+      sum += hash ? Ledger.of(i >> 10, i, segment).checksum() : segment.crc32c();
     }
     return sum;
   }
