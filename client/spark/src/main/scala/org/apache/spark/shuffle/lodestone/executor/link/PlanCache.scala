@@ -5,10 +5,10 @@ import java.util.{LinkedHashMap, Map => JMap}
 
 import scala.collection.mutable
 import scala.concurrent.Future
-import scala.util.Success
+import scala.util.{Success, Try}
 
-import org.apache.spark.shuffle.lodestone.plan.{GetReadPlan, GetPlan, PlanAnswer, ServiceTrouble}
-import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.plan.{GetPlan, GetReadPlan, NoPlan, PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{ServiceTrouble, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.SameThread
 
 /** One attempt of a stage. */
@@ -45,8 +45,8 @@ private[lodestone] final class PlanCache(driver: DriverLink) {
     }
 
   /**
-   * For a reduce task of a merged shuffle. Each attempt of a stage asks once, and keeps any answer:
-   * the merged data may have proved wrong since the attempt before.
+   * For a reduce task of a merged shuffle. Each attempt of a stage asks until it has an answer, and
+   * keeps that: the merged data may have proved wrong since the attempt before.
    */
   def toRead(generation: ShuffleGeneration, stage: StageAttempt): Future[PlanAnswer] =
     synchronized {
@@ -87,8 +87,15 @@ private[lodestone] final class PlanCache(driver: DriverLink) {
   private def ask(key: Reading, generation: ShuffleGeneration): Future[PlanAnswer] = {
     val asked = driver.readPlan(GetReadPlan(generation.shuffleId, generation.number))
     reading.put(key, asked)
-    asked.failed.foreach(_ => synchronized(reading.remove(key, asked)))(SameThread)
+    asked.onComplete { outcome =>
+      if (!isAnswered(outcome)) synchronized(reading.remove(key, asked))
+    }(SameThread)
     asked
+  }
+
+  private def isAnswered(outcome: Try[PlanAnswer]): Boolean = outcome match {
+    case Success(NoPlan(Reason.DriverUnreachable.code, _)) => false
+    case other => other.isSuccess
   }
 
   private def push(question: GetPlan, stage: Option[StageAttempt])(

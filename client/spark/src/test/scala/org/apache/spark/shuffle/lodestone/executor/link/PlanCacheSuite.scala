@@ -118,4 +118,12 @@ final class PlanCacheSuite {
     (1 to 2).foreach(_ => unreachable.toRead(generation, stage))
     assertEquals(2, asked)
   }
+
+  @Test def `a driver that was too busy to answer is asked again`(): Unit = {
+    val stage = StageAttempt(1, 0)
+    plans.toRead(generation, stage)
+    questions.head.success(NoPlan(Reason.DriverUnreachable))
+    plans.toRead(generation, stage)
+    assertEquals(2, questions.size)
+  }
 }
