@@ -12,15 +12,21 @@ private[fetch] final class WantedBlocks {
 
   private val attempts = mutable.LongMap.empty[Long]
 
-  /** By map index, the number of the list that names the block, if it is not the first one. */
-  private val lists = mutable.LongMap.empty[Int]
+  /**
+   * By map index, the number of the list that names the block, if it is not the first one. Few
+   * partitions need it, and a task may read many of them.
+   */
+  private var lists: Option[mutable.LongMap[Int]] = None
 
   /** Map indexes of segments of other attempts. */
-  private val others = mutable.BitSet.empty
+  private lazy val others = mutable.BitSet.empty
 
   def add(mapIndex: Int, mapId: Long, list: Int = 0): Unit = {
     attempts.put(mapIndex.toLong, mapId)
-    if (list != 0) lists.put(mapIndex.toLong, list)
+    if (list != 0) {
+      if (lists.isEmpty) lists = Some(mutable.LongMap.empty)
+      lists.foreach(_.put(mapIndex.toLong, list))
+    }
   }
 
   def size: Int = attempts.size
@@ -43,8 +49,10 @@ private[fetch] final class WantedBlocks {
   /** How many blocks were not taken, although there is one of another attempt of their map. */
   def rejected: Int = others.count(has)
 
-  def listOf(segment: LaidSegment): Int =
-    if (lists.isEmpty) 0 else lists.getOrElse(segment.mapIndex.toLong, 0)
+  def listOf(segment: LaidSegment): Int = lists match {
+    case Some(numbers) => numbers.getOrElse(segment.mapIndex.toLong, 0)
+    case None => 0
+  }
 
   /** Map index and map id of each block. */
   def blocks: Iterator[(Int, Long)] = attempts.iterator.map { case (map, id) => (map.toInt, id) }

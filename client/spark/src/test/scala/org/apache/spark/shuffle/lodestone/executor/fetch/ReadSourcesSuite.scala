@@ -9,6 +9,7 @@ import org.junit.jupiter.api.Assertions._
 import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
 import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Status}
 import org.apache.spark.storage.{BlockId, BlockManagerId, RDDBlockId, ShuffleBlockId}
+import org.apache.spark.util.SizeEstimator
 
 class ReadSourcesSuite {
 
@@ -58,6 +59,13 @@ class ReadSourcesSuite {
   @Test def `layouts are asked for of the partitions alone that have blocks`(): Unit = {
     val blocks = originals((16777216, 0), (3, 1), (3, 0), (7, 1))
     assertEquals(Seq(3, 7, 16777216), ReadSources.partitionsOf(blocks.map(_._2)))
+  }
+
+  @Test def `a task may read very many partitions of a few blocks`(): Unit = {
+    val partitions = 10000
+    val list = (0 until partitions).map(block(_, 0))
+    val bytes = SizeEstimator.estimate(WantedBlocks(Seq(list), _ => 0))
+    assertTrue(bytes / partitions < 512, s"$bytes bytes for $partitions blocks")
   }
 
   @Test def `an attempt that Spark did not accept is not fetched`(): Unit = {
