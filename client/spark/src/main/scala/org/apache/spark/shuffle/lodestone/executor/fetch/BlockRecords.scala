@@ -10,7 +10,7 @@ import org.apache.spark.storage.{BlockId, ShuffleBlockBatchId, ShuffleBlockId}
 /** How many records map tasks wrote into originals. */
 private[fetch] trait BlockRecords {
 
-  /** Of a block, or of several that are fetched as one, or [[BlockRecords.NotCounted]]. */
+  /** Returns the number of a block, or of several that are fetched as one, or `NotCounted`. */
   def in(id: BlockId): Long
 
   /** The other one is asked for what this one does not know. */

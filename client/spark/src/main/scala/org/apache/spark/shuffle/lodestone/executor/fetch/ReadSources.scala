@@ -55,9 +55,10 @@ private[fetch] object ReadSources {
     blocks.map { case (address, list) => address -> list.filter(which) }.filter(_._2.nonEmpty)
 
   /**
-   * Of a merged shuffle. A segment is read if it is a whole block: an original of this task, of the
-   * same map attempt, that was not found before. Segments are whole frames: those of a chunk are a
-   * stream, whatever lay between them. Blocks of another kind stay where they are.
+   * Returns the sources of a merged shuffle. A segment is read if it is a whole block: an original
+   * of this task, of the same map attempt, that was not found before. Segments are whole frames:
+   * those of a chunk are a stream, whatever lay between them. Blocks of another kind stay where
+   * they are.
    */
   def apply(
       originals: BlocksByAddress,

@@ -62,7 +62,7 @@ private[fetch] object OriginalsCheck {
     case _ => 1
   }
 
-  /** Of several partitions the first one, as Spark names them. */
+  /** Names the first one of several partitions, as Spark does. */
   private def mapOf(id: BlockId): (Int, Long, Int) = id match {
     case ShuffleBlockId(shuffleId, mapId, reduceId) => (shuffleId, mapId, reduceId)
     case ShuffleBlockBatchId(shuffleId, mapId, startReduceId, _) =>
