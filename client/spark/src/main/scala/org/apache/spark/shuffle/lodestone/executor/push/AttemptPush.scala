@@ -8,8 +8,6 @@ import scala.collection.mutable.ArrayBuffer
 import scala.concurrent.Future
 import scala.util.{Success, Try}
 
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{SameThread, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Done, Segment}
@@ -62,8 +60,6 @@ private[push] abstract class AttemptPush(
     first: ShufflePlan,
     client: ServiceClient)
     extends PushPolicy {
-  import AttemptPush.log
-
   private[push] val ledgers = new ServiceLedgers(attempt)
 
   /** With the newest version that is known. */
@@ -109,11 +105,9 @@ private[push] abstract class AttemptPush(
   /** The services give the memory back. One that does not answer does so when the shuffle ends. */
   protected final def abortAt(services: Seq[ServiceLocation]): Unit = {
     val id = generation
-    services.filter(abortsAtSuspects || !client.isSuspect(_)).foreach { service =>
-      client.abortMap(service, id, attempt.mapIndex, attempt.mapId).failed.foreach { cause =>
-        log.debug(s"${service.hostPort} did not drop map ${attempt.mapIndex} of $id: $cause")
-      }(SameThread)
-    }
+    services
+      .filter(abortsAtSuspects || !client.isSuspect(_))
+      .foreach(client.abortMap(_, id, attempt.mapIndex, attempt.mapId))
   }
 
   protected final def generation: ShuffleGeneration = generationOf(synchronized(plan))
@@ -221,10 +215,4 @@ private[push] abstract class AttemptPush(
       next.foreach(_.apply())
     }
   }
-}
-
-private[push] object AttemptPush {
-
-  /** One for all attempts: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[AttemptPush])
 }
