@@ -44,7 +44,7 @@ pub struct Plan {
     pub cold: bool,
     /// True if reads are limited to those of a disk with a head.
     pub hdd: bool,
-    /// Patience, trouble, Ctrl-C.
+    /// Time without progress, trouble, Ctrl-C.
     pub conduct: Conduct,
 }
 

@@ -12,6 +12,7 @@ mod names;
 mod size;
 mod spdx;
 mod test_quality;
+mod words;
 
 use crate::breach::Breach;
 use crate::repository::Repository;
@@ -47,6 +48,7 @@ pub const ALL: &[Rule] = &[
     test_quality::bare_matches,
     test_quality::names,
     test_quality::sleeps,
+    words::plain,
 ];
 
 #[cfg(test)]

@@ -77,6 +77,20 @@ fn code_and_comments_may_have_100_columns_and_texts_and_pages_140() {
 }
 
 #[test]
+fn words_with_several_meanings_are_found_in_prose_and_names() {
+    keeps(words::plain, PRODUCTION, "// The toldest anewt: nothing.\n");
+    breaks(words::plain, PRODUCTION, "\n// The driver is told.\n", 2);
+    breaks(words::plain, TEST, "fn a_reader_is_told() {}\n", 1);
+    breaks(
+        words::plain,
+        "docs/a.md",
+        "Services go on all the same.\n",
+        1,
+    );
+    keeps(words::plain, "STYLE.md", "Do not use \"told\".\n");
+}
+
+#[test]
 fn a_source_root_may_have_twelve_entries() {
     let paths = |count: usize| (0..count).map(|n| format!("daemon/wire/src/m{n}.rs"));
     let crowded = |count| Repository::of(paths(count).map(|path| (path, Some(String::new()))));

@@ -64,8 +64,8 @@ final class SegmentWriterSuite {
     new TaskMemoryManager(UnifiedMemoryManager(new SparkConf(false), 1), 0)
 
   /**
-   * Writes what `write` gives, and tells by partition the sequence and the length of what is shown
-   * then.
+   * Writes the output of `write`, and returns the sequence and the length of each segment that is
+   * shown then, by partition.
    */
   private def shown(write: SegmentWriter => Unit): Map[Int, Seq[(Int, Int)]] = {
     val services = start()

@@ -76,7 +76,7 @@ private[push] final class WriterCase(val seed: Long) {
     if (oneIn(20)) Seq.fill(1 + random.nextInt(3))(random.nextInt(400).toLong) else Nil
 
   /** The time-out of a request to a service. */
-  val bodyBytes: Int = Seq(16, 64, 512)(random.nextInt(3)) << 10
+  val bufferBytes: Int = Seq(16, 64, 512)(random.nextInt(3)) << 10
 
   /** The event before the task adds the row of this number. */
   def before(row: Int, other: OtherConsumer): Unit = {

@@ -94,7 +94,7 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
     val attempt = MapAttempt(task.dependency.shuffleId, 0, 0, which.seed)
     val alive = () => task.context.killTaskIfInterrupted()
     val push = new RequiredPush(attempt, plan, means, alive)
-    val buffers = new SegmentBuffers(which.bodyBytes, BuffersAtATime.toLong * which.bodyBytes)
+    val buffers = new SegmentBuffers(which.bufferBytes, BuffersAtATime.toLong * which.bufferBytes)
     val writer = new RemoteMapWriter[Any, Any](
       task.dependency,
       push,
@@ -105,7 +105,7 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
     val failure = task.failureOf(writer.write(task.rows))
     val status = writer.stop(failure.isEmpty)
     assertEquals(failure.isEmpty, status.isDefined, task.story)
-    awaitRoom(buffers, which.bodyBytes, task.story)
+    awaitRoom(buffers, which.bufferBytes, task.story)
     (failure, push.requestCount.toInt)
   }
 
