@@ -266,7 +266,7 @@ BUGS = [
         "nobody notices a block that Spark's own writer has lost",
         "VanishedBlockSuite",
         (
-            "executor/push/CountingShuffleWriter.scala",
+            "executor/push/WrappedShuffleWriter.scala",
             "OutputCheck.block(partition, lengths(partition))",
             "lengths(partition)",
         ),
