@@ -207,13 +207,14 @@ private[remote] final class RequiredPush(
   override protected def abortsAtSuspects: Boolean = true
 
   private def awaitPushes(): Unit = {
-    throwIfOver()
     while (hasOpen) {
+      throwIfOver()
       synchronized {
         if (hasOpen && failure.isEmpty) wait(TaskWait.LookMs)
       }
-      throwIfOver()
     }
+    // A batch that fails is not open any more.
+    throwIfOver()
   }
 
   private def awaitTask[T](future: Future[T]): Try[T] = TaskWait(future)(alive())

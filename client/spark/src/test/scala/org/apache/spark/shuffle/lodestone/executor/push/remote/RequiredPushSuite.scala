@@ -5,7 +5,7 @@ import java.nio.file.Path
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.concurrent.atomic.AtomicInteger
 
-import scala.concurrent.{Await, Future}
+import scala.concurrent.{Await, Future, Promise}
 import scala.concurrent.duration.DurationInt
 import scala.util.Try
 
@@ -18,10 +18,11 @@ import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.{ByteBudget, MapAttempt}
-import org.apache.spark.shuffle.lodestone.executor.push.{PiecePool, SegmentBuffer}
-import org.apache.spark.shuffle.lodestone.plan.{GetPlan, PlanAnswer, ShuffleGeneration, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.executor.push.{PiecePool, PushTarget, SegmentBuffer}
+import org.apache.spark.shuffle.lodestone.plan.{GetPlan, NoPlan, PlanAnswer, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
-import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
+import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode, Status}
 
 /** A map task that pushes when things go wrong: it ends, one way or the other. */
 final class RequiredPushSuite {
@@ -34,7 +35,10 @@ final class RequiredPushSuite {
     override def plan(asked: GetPlan): Future[PlanAnswer] = answer
   }
 
-  private def buffer(whenFree: () => Unit = () => ()): SegmentBuffer = {
+  private def buffer(
+      whenFree: () => Unit = () => (),
+      reduceId: Int = 4,
+      firstSegment: Int = 0): SegmentBuffer = {
     val size = PiecePool.PieceBytes.toLong
     val budget = new ByteBudget(size)
     budget.acquire(size)(())
@@ -42,8 +46,8 @@ final class RequiredPushSuite {
     val buffer =
       new SegmentBuffer(now, size, budget, pool, isRequired = true, () => (), whenFree)
     buffer.write(Array[Byte](1, 2, 3))
-    buffer.endSegment(reduceId = 4, number = 0, records = 1)
-    buffer.seal(firstSegment = 0)
+    buffer.endSegment(reduceId, number = 0, records = 1)
+    buffer.seal(firstSegment)
     buffer
   }
 
@@ -134,6 +138,38 @@ final class RequiredPushSuite {
       ()
     }
     assertEquals(classOf[TaskKilledException], ended.getClass, ended.toString)
+  }
+
+  @Test def `an attempt that fails at its last look commits nowhere`(): Unit = {
+    val taking = new PushTarget((_, batch) => PushTarget.all(Status.Ok, batch))
+    val full = new PushTarget((_, batch) => PushTarget.all(Status.DiskFull, batch))
+    val client = new ServiceClient(Application("app", -1), 10000)
+    try {
+      val (asked, taken) = (new CountDownLatch(1), new CountDownLatch(1))
+      val next = Promise[PlanAnswer]()
+      val driver = new Driver({
+        asked.countDown()
+        next.future
+      })
+      val once = new RetryPolicy(0, _ => None)
+      val means = PushMeans(client, new PlanCache(driver), once, once)
+      val both = plan.copy(versions = Array(Array(taking.location, full.location)))
+      // The task looks whether it was killed. At this moment the driver answers.
+      def alive(): Unit = {
+        next.trySuccess(NoPlan("NO_SERVICE"))
+        ()
+      }
+      val push = new RequiredPush(MapAttempt(3, 0, 0, 100), both, means, () => alive())
+      push.push(buffer(() => taken.countDown(), reduceId = 0))
+      push.push(buffer(reduceId = 9, firstSegment = 1))
+      assertTrue(taken.await(20, TimeUnit.SECONDS) && asked.await(20, TimeUnit.SECONDS))
+      val ended = Try(push.commit()).failed.get
+      assertEquals(classOf[TaskKilledException], ended.getClass, ended.toString)
+      assertTrue(taking.ends.isEmpty, s"it sent ${taking.ends}")
+    } finally {
+      client.close()
+      Seq(taking, full).foreach(_.close())
+    }
   }
 
   @Test def `a task that waits for memory finds out that it was killed`(): Unit = {
