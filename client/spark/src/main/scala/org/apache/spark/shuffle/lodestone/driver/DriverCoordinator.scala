@@ -20,11 +20,6 @@ import org.apache.spark.shuffle.lodestone.driver.loss._
 import org.apache.spark.shuffle.lodestone.driver.plans._
 import org.apache.spark.shuffle.lodestone.driver.report.{DriverMetrics, DriverReport, ReportJson}
 import org.apache.spark.shuffle.lodestone.driver.services._
-import org.apache.spark.shuffle.lodestone.driver.services.{
-  ListedAddresses,
-  Lookups,
-  ServiceRegistrar
-}
 import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, Reason, ShuffleEligibility}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application

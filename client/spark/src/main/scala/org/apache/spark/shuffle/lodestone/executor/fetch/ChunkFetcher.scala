@@ -16,9 +16,7 @@ import org.apache.spark.network.shuffle._
 import org.apache.spark.network.shuffle.checksum.Cause
 import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, Reason, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
-import org.apache.spark.shuffle.lodestone.transport.{ChunkBytes, ChunkReceiver}
-import org.apache.spark.shuffle.lodestone.transport.{DamagedChunkException, FailureClass, OwnHost}
-import org.apache.spark.shuffle.lodestone.transport.{SameThread, ServiceClient, Turnstile}
+import org.apache.spark.shuffle.lodestone.transport._
 import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
 

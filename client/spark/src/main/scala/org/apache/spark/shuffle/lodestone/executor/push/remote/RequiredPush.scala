@@ -10,9 +10,7 @@ import org.apache.spark.{SparkException, TaskKilledException}
 import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.{AttemptPush, BatchAnswer, MapAttempt}
 import org.apache.spark.shuffle.lodestone.executor.push.PushReason
-import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, Reason, RemoteOutput}
-import org.apache.spark.shuffle.lodestone.plan.{RemotePart, ServiceLocation, ServiceTrouble}
-import org.apache.spark.shuffle.lodestone.plan.{ShufflePlan, Stripes}
+import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport.{FailureClass, RetryPolicy, SameThread}
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, TaskWait}
 import org.apache.spark.shuffle.lodestone.wire.{RefusedException, Status}
