@@ -39,8 +39,8 @@ private[driver] final class DriverEndpoint(
   }
 
   override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
-    case message: GetPlan => ask(context)(planner.plan(message, context.reply(_)))
-    case message: GetReadPlan => ask(context)(readers.readPlan(message, context.reply(_)))
+    case message: GetPlan => offer(context)(planner.plan(message, answer(context, _)))
+    case message: GetReadPlan => offer(context)(readers.readPlan(message, answer(context, _)))
     case message: GetCounts =>
       // An executor without an answer reads without comparing, and asks again after a while.
       offer(context)(context.reply(counts.answer(message)))
@@ -51,11 +51,15 @@ private[driver] final class DriverEndpoint(
       if (!loop.offer(() => context.reply(readers.distrust(message)))) context.reply(false)
   }
 
-  private def ask(context: RpcCallContext)(event: => Unit): Unit =
-    if (!loop.offer(() => event)) context.reply(NoPlan(Reason.DriverUnreachable))
+  /** An executor keeps an answer. After a failure it asks again. */
+  private def answer(context: RpcCallContext, plan: PlanAnswer): Unit = plan match {
+    case NoPlan(Reason.DriverUnreachable.code, _) => failBusy(context)
+    case _ => context.reply(plan)
+  }
 
   private def offer(context: RpcCallContext)(event: => Unit): Unit =
-    if (!loop.offer(() => event)) {
-      context.sendFailure(new SparkException(Reason.DriverUnreachable.sentence))
-    }
+    if (!loop.offer(() => event)) failBusy(context)
+
+  private def failBusy(context: RpcCallContext): Unit =
+    context.sendFailure(new SparkException(Reason.DriverUnreachable.sentence))
 }

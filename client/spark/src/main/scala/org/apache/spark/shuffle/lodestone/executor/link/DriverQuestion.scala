@@ -10,7 +10,7 @@ import scala.util.{Failure, Success, Try}
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.SparkException
-import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.plan.PlanAnswer
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, TaskWait}
 
 /**
@@ -36,7 +36,7 @@ private[lodestone] object DriverQuestion {
   def apply(what: => String, alive: () => Unit)(ask: => Future[PlanAnswer]): PlanAnswer = {
     @tailrec
     def attempt(left: Int): PlanAnswer =
-      answered(TaskWait(Future.fromTry(Try(ask)).flatten)(alive())) match {
+      TaskWait(Future.fromTry(Try(ask)).flatten)(alive()) match {
         case Success(answer) => answer
         case Failure(failure) if left > 1 && mayPass(failure) =>
           log.info(s"The driver did not answer $what, and is asked again: ${failure.getMessage}")
@@ -46,12 +46,6 @@ private[lodestone] object DriverQuestion {
           throw new SparkException(s"The driver did not answer $what", failure)
       }
     attempt(Tries)
-  }
-
-  private def answered(answer: Try[PlanAnswer]): Try[PlanAnswer] = answer match {
-    case Success(NoPlan(Reason.DriverUnreachable.code, _)) =>
-      Failure(new TimeoutException(Reason.DriverUnreachable.sentence))
-    case other => other
   }
 
   /** An RPC environment that was stopped does not come back. */

@@ -5,10 +5,10 @@ import java.util.{LinkedHashMap, Map => JMap}
 
 import scala.collection.mutable
 import scala.concurrent.Future
-import scala.util.{Success, Try}
+import scala.util.Success
 
-import org.apache.spark.shuffle.lodestone.plan.{GetPlan, GetReadPlan, NoPlan, PlanAnswer, Reason}
-import org.apache.spark.shuffle.lodestone.plan.{ServiceTrouble, ShuffleGeneration, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.plan.{GetPlan, GetReadPlan, PlanAnswer, ServiceTrouble}
+import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.SameThread
 
 /** One attempt of a stage. */
@@ -87,15 +87,8 @@ private[lodestone] final class PlanCache(driver: DriverLink) {
   private def ask(key: Reading, generation: ShuffleGeneration): Future[PlanAnswer] = {
     val asked = driver.readPlan(GetReadPlan(generation.shuffleId, generation.number))
     reading.put(key, asked)
-    asked.onComplete { outcome =>
-      if (!isAnswered(outcome)) synchronized(reading.remove(key, asked))
-    }(SameThread)
+    asked.failed.foreach(_ => synchronized(reading.remove(key, asked)))(SameThread)
     asked
-  }
-
-  private def isAnswered(outcome: Try[PlanAnswer]): Boolean = outcome match {
-    case Success(NoPlan(Reason.DriverUnreachable.code, _)) => false
-    case other => other.isSuccess
   }
 
   private def push(question: GetPlan, stage: Option[StageAttempt])(

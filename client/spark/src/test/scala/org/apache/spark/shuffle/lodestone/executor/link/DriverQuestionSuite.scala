@@ -14,7 +14,7 @@ import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, Reason, Shuf
 
 final class DriverQuestionSuite {
   private val plan: PlanAnswer = ShufflePlan(0, numPartitions = 1, replicas = 1, Array(Array()))
-  private val busy: PlanAnswer = NoPlan(Reason.DriverUnreachable.code)
+  private val busy = Future.failed[PlanAnswer](new SparkException("too many events"))
   private val asked = new AtomicInteger
 
   private def answer(answers: Future[PlanAnswer]*): PlanAnswer =
@@ -32,12 +32,12 @@ final class DriverQuestionSuite {
 
   @Test def `a driver that is merely busy is asked again`(): Unit = {
     val late = Future.failed[PlanAnswer](new TimeoutException("scripted"))
-    assertEquals(plan, answer(Future.successful(busy), late, Future.successful(plan)))
+    assertEquals(plan, answer(busy, late, Future.successful(plan)))
     assertEquals(3, asked.get)
   }
 
   @Test def `a driver that is busy for long fails the task`(): Unit = {
-    assertFails(Seq.fill(10)(Future.successful(busy)): _*)
+    assertFails(Seq.fill(10)(busy): _*)
     assertEquals(3, asked.get)
   }
 

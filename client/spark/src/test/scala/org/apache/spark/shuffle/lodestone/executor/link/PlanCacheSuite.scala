@@ -8,6 +8,7 @@ import scala.concurrent.duration.DurationInt
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
+import org.apache.spark.SparkException
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.plan.{GetReadPlan, GetPlan, NoPlan, PlanAnswer, Reason}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration, ShufflePlan}
@@ -122,7 +123,7 @@ final class PlanCacheSuite {
   @Test def `a driver that was too busy to answer is asked again`(): Unit = {
     val stage = StageAttempt(1, 0)
     plans.toRead(generation, stage)
-    questions.head.success(NoPlan(Reason.DriverUnreachable))
+    questions.head.failure(new SparkException("too many events"))
     plans.toRead(generation, stage)
     assertEquals(2, questions.size)
   }

@@ -36,16 +36,16 @@ final class RemoteWritesSuite {
 
   @AfterAll def stop(): Unit = spark.stop()
 
-  private val plan: PlanAnswer =
-    ShufflePlan(0, numPartitions = 4, replicas = 1, Array(Array(SilentDriver.goneService())))
-  private val busy: PlanAnswer = NoPlan(Reason.DriverUnreachable.code)
+  private val plan = Future.successful[PlanAnswer](
+    ShufflePlan(0, numPartitions = 4, replicas = 1, Array(Array(SilentDriver.goneService()))))
+  private val busy = Future.failed[PlanAnswer](new SparkException("too many events"))
 
   /** What a map task writes with when the driver answers so, one question after another. */
-  private def writer(answers: PlanAnswer*): Option[ShuffleWriter[Int, Int]] = {
+  private def writer(answers: Future[PlanAnswer]*): Option[ShuffleWriter[Int, Int]] = {
     val asked = new AtomicInteger
     val driver = new SilentDriver {
       override def plan(what: GetPlan): Future[PlanAnswer] =
-        Future.successful(answers(asked.getAndIncrement()))
+        answers(asked.getAndIncrement())
     }
     val app = Application("app", -1)
     val client = new ServiceClient(app, 1000)
@@ -87,5 +87,5 @@ final class RemoteWritesSuite {
   }
 
   @Test def `a map task of a shuffle that has no service keeps its output`(): Unit =
-    assertTrue(writer(NoPlan(Reason.NoService.code)).isEmpty)
+    assertTrue(writer(Future.successful(NoPlan(Reason.NoService.code))).isEmpty)
 }
