@@ -84,6 +84,7 @@ private[spark] object MountPoints {
     try {
       of(new String(Files.readAllBytes(file), UTF_8))
     } catch {
+      // Without the list no directory counts as a mount point.
       case _: IOException => of("")
     }
 

@@ -41,7 +41,7 @@ private[fetch] trait ChunkRescue {
    * elsewhere. Called on a network thread, which must not block.
    *
    * @param chunks
-   *   of one service, which failed in the same way
+   *   chunks that one service did not send, for one cause
    * @param failedNs
    *   when the first of them failed for the first time
    */

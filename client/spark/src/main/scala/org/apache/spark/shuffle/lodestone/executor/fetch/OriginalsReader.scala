@@ -11,8 +11,8 @@ import org.apache.spark.shuffle.sort.SortShuffleManager
  * does, and makes records of the streams in our way.
  *
  * @param mayBatch
- *   whether blocks of one map may be fetched as one. They may not if the number of records is known
- *   of single blocks only
+ *   whether blocks of one map may be fetched as one. They may not if only the numbers of records of
+ *   single blocks are known
  */
 private[fetch] final class OriginalsReader[K, C](
     handle: BaseShuffleHandle[K, _, C],

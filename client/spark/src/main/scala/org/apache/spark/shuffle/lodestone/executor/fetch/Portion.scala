@@ -13,8 +13,8 @@ import org.apache.spark.network.buffer.NettyManagedBuffer
 import org.apache.spark.shuffle.lodestone.wire.LaidSegment
 
 /**
- * What Spark's fetch iterator takes for one chunk of a merged block: the segments of one or several
- * of our chunks, of any partitions and services, in the order of plain Spark.
+ * Spark's fetch iterator takes a portion for one chunk of a merged block. A portion has the
+ * segments of one or more chunks, from any partitions and services, in the order of plain Spark.
  */
 private[fetch] final case class Portion(chunks: IndexedSeq[FetchChunk]) {
   val sizeBytes: Long = chunks.iterator.map(_.sizeBytes).sum

@@ -8,8 +8,8 @@ import org.apache.spark.shuffle.lodestone.wire.PartitionLayout
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
 
 /**
- * Where a reduce task reads each block. The blocks are those of `MapOutputTracker`, no more and no
- * fewer: a chunk stands for exactly the blocks of its segments.
+ * Where a reduce task reads each block. It reads exactly the blocks that `MapOutputTracker` names:
+ * a chunk stands for exactly the blocks of its segments.
  *
  * @param replaced
  *   the originals that the chunks stand for, to be read if a chunk fails
@@ -55,10 +55,10 @@ private[fetch] object ReadSources {
     blocks.map { case (address, list) => address -> list.filter(which) }.filter(_._2.nonEmpty)
 
   /**
-   * Returns the sources of a merged shuffle. A segment is read if it is a whole block: an original
-   * of this task, of the same map attempt, that was not found before. Segments are whole frames:
-   * those of a chunk are a stream, whatever lay between them. Blocks of another kind stay where
-   * they are.
+   * Returns the sources of a merged shuffle. The task reads a segment if it is a block that the
+   * task needs, if Spark accepted its map attempt, and if no service gave the block before.
+   * Segments are whole frames, so the segments of a chunk form one stream. The task reads blocks of
+   * another kind as originals.
    */
   def apply(
       originals: BlocksByAddress,

@@ -72,8 +72,8 @@ private[fetch] object RecordReader {
    * @param inBatches
    *   whether blocks of one map that follow each other are fetched as one
    * @param hasOriginals
-   *   whether original blocks may be among what is fetched: Spark computes a checksum of all bytes
-   *   then, to find out where an original was damaged, and does nothing with those of chunks
+   *   whether the task may fetch original blocks. Spark then computes a checksum of all bytes,
+   *   which shows where an original was damaged. It does not use the checksums of chunks
    */
   def fetch(
       client: BlockStoreClient,

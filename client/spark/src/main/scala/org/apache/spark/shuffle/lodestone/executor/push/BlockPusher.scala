@@ -192,7 +192,8 @@ private[lodestone] final class BlockPusher(
     try {
       Some(read)
     } catch {
-      // Of the file; of Netty or the JVM, which has no direct memory left. The originals are read.
+      // The file cannot be read, or Netty or the JVM has no direct memory left. Readers take the
+      // originals.
       case cause @ (_: IOException | _: OutOfMemoryError) =>
         val failure = new OwnOutputException(nameOf(map), cause)
         log.warn("Blocks are not pushed", failure)

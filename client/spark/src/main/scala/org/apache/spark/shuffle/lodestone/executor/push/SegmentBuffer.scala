@@ -163,9 +163,9 @@ private[push] final class SegmentBuffer(
     }
     try pool.take(bytes)
     catch {
-      // Of Netty or the JVM: others use direct memory as well, and it has run out. Spark ends an
-      // executor for this error. Nothing is in the piece yet, so that no row is lost. If the heap
-      // is full too, Spark ends the executor.
+      // Netty or the JVM has no direct memory left, because others use it as well. Spark ends an
+      // executor for this error. The piece is empty, so no row is lost. If the heap is full too,
+      // Spark ends the executor.
       case _: OutOfMemoryError if isRequired => Unpooled.buffer(bytes, bytes)
     }
   }
