@@ -4,7 +4,7 @@
 use crate::breach::Breach;
 use crate::repository::Repository;
 
-const MAP: &str = "ARCHITECTURE.md";
+pub(super) const MAP: &str = "ARCHITECTURE.md";
 const TOP_FOLDERS: [&str; 9] = [
     "daemon/",
     "client/",

@@ -43,6 +43,7 @@ pub const ALL: &[Rule] = &[
     size::files,
     size::functions,
     size::lines,
+    size::first_pages,
     size::roots,
     spdx::first_line,
     test_quality::bare_matches,

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::layout::MAP;
 use crate::breach::Breach;
 use crate::functions;
 use crate::mask::Language;
@@ -16,6 +17,8 @@ const CODE_COLUMNS: usize = 100;
 /// Markdown, and texts that take whole lines, such as the expected output of a test.
 const PROSE_COLUMNS: usize = 140;
 const ROOT_ENTRIES: usize = 12;
+/// Pages that a newcomer reads from top to bottom, and their lines.
+const FIRST_PAGES: [(&str, usize); 2] = [("README.md", 80), (MAP, 100)];
 
 pub(super) fn files(repository: &Repository) -> Vec<Breach> {
     let check = |file: &File| {
@@ -91,6 +94,27 @@ fn may_be_long(source: &Source, at: usize) -> bool {
         !comment.trim().is_empty()
     };
     is_prose && source.language != Language::Python && !is_comment()
+}
+
+/// Also rows of tables fit on a screen in the map of the code, which people read in an editor.
+pub(super) fn first_pages(repository: &Repository) -> Vec<Breach> {
+    let mut found = Vec::new();
+    for (path, limit) in FIRST_PAGES {
+        let text = repository.file(path).map_or("", |file| &file.text);
+        let lines = text.lines().count();
+        if lines > limit {
+            let advice = format!("{lines} lines, {limit} are allowed: move the rest to docs/");
+            found.push(Breach::of(path, "page length", advice));
+        }
+    }
+    let map = repository.file(MAP).map_or("", |file| &file.text);
+    for (at, line) in map.lines().enumerate() {
+        if line.chars().count() > PROSE_COLUMNS {
+            let advice = "a row of a table is too long here: shorten it".to_owned();
+            found.push(Breach::at(MAP, at + 1, "page width", advice));
+        }
+    }
+    found
 }
 
 /// A row of a markdown table, and a line that is one link.

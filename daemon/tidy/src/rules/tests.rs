@@ -77,6 +77,17 @@ fn code_and_comments_may_have_100_columns_and_texts_and_pages_140() {
 }
 
 #[test]
+fn a_newcomer_reads_80_and_100_lines_and_the_map_of_the_code_fits_on_a_screen() {
+    keeps(size::first_pages, "README.md", &"a\n".repeat(80));
+    breaks(size::first_pages, "README.md", &"a\n".repeat(81), 0);
+    keeps(size::first_pages, MAP, &"a\n".repeat(100));
+    breaks(size::first_pages, MAP, &"a\n".repeat(101), 0);
+    let row = |columns: usize| format!("a\n| {} |", "a".repeat(columns - 4));
+    keeps(size::first_pages, MAP, &row(140));
+    breaks(size::first_pages, MAP, &row(141), 2);
+}
+
+#[test]
 fn words_with_several_meanings_are_found_in_prose_and_names() {
     keeps(words::plain, PRODUCTION, "// The toldest anewt: nothing.\n");
     breaks(words::plain, PRODUCTION, "\n// The driver is told.\n", 2);
