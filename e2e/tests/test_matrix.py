@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures, bars and tables of `make bench`."""
 
+import subprocess
+
 import pytest
 from matrix import disk, figures, sides, table
 from matrix.answers import Answers
@@ -9,6 +11,8 @@ from matrix.result import machine
 from matrix.sessions import Sessions
 from matrix.summary import cell, opponent, sections
 from matrix.workloads import BY_NAME
+
+from harness.paths import plugin_jar, spark_home
 
 USED = {kind: {"cpu": 1.0, "peakMb": 10.0} for kind in ("executors", "services", "driver")}
 NOTHING = "tasks failed runMs cpuMs gcMs fetchWaitMs readBytes readBlocks readRecords mergedBytes"
@@ -26,6 +30,15 @@ def mapping(began_s: float, ended_s: float) -> dict:
 
 def reducing(began_s: float, ended_s: float) -> dict:
     return stage(began_s, ended_s, readRecords=5, readBytes=2_000_000, fetchWaitMs=500)
+
+
+@pytest.mark.parametrize("program", sorted(sides.BENCH.glob("*/*.java")), ids=lambda p: p.stem)
+def test_the_java_programs_of_the_bench_compile(program, tmp_path):
+    """They are compiled only when they are run."""
+    class_path = f"{plugin_jar('4.1.4')}:{spark_home('4.1.4')}/jars/*"
+    compiler = ["javac", "-nowarn", "-cp", class_path, "-d", tmp_path, program]
+    compiled = subprocess.run(compiler, capture_output=True, text=True)
+    assert compiled.returncode == 0, compiled.stderr
 
 
 def run_result(stages: list[dict], paused: float = 0.0, report: dict | None = None) -> dict:
