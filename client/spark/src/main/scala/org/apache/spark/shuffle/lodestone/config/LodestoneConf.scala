@@ -56,7 +56,7 @@ private[spark] sealed abstract class Mode(val name: String)
 
 private[spark] object Mode {
 
-  /** Executors keep them. Services get a copy if a shuffle gains by it: [[driver.MergeChoice]]. */
+  /** Executors keep them. Services get a copy if a shuffle gains by it: [[driver.plans.MergeChoice]]. */
   case object Auto extends Mode("auto")
 
   /** Executors keep them. Services get a copy of every shuffle that can be merged. */
@@ -108,7 +108,7 @@ private[spark] object LodestoneConf {
 
   private val Prefix = "spark.lodestone."
 
-  private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.conf")
+  private val log = LoggerFactory.getLogger(getClass)
 
   /** The largest batch. It travels as one UploadStream, whose body the protocol limits. */
   private val MaxBatch = "64m"
@@ -239,7 +239,7 @@ private[spark] object LodestoneConf {
   /**
    * Begins an entry. Spark has one registry of entries, and refuses a second entry of a key. An
    * older entry of this key comes from another class loader with this jar. Without this removal the
-   * second copy would fail here, before [[driver.TwoCopies]] can say where both copies are.
+   * second copy would fail here, before [[plan.TwoCopies]] can say where both copies are.
    */
   private def key(name: String): ConfigBuilder = {
     ConfigEntry.knownConfigs.remove(Prefix + name)

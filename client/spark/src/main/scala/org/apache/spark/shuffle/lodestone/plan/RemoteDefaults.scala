@@ -12,7 +12,7 @@ import org.apache.spark.shuffle.sort.io.{LocalDiskShuffleDataIO, LocalDiskShuffl
 private[lodestone] object RemoteDefaults {
   val IoPlugin = "spark.shuffle.sort.io.plugin.class"
 
-  private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.driver")
+  private val log = LoggerFactory.getLogger(getClass)
 
   private val settings = Seq(
     IoPlugin -> classOf[RemoteShuffleDataIO].getName,

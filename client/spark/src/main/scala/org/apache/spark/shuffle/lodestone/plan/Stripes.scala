@@ -37,6 +37,10 @@ private[lodestone] final class Stripes(services: Int, numPartitions: Int) {
 
   def partitionAt(rank: Int): Int = if (services == 1) rank else found(rank)
 
+  /** Returns the rank at which the partitions of a service begin. */
+  def firstRankOf(service: Int): Int =
+    if (services == 1) 0 else starts(service * stripesPerService)
+
   private def found(rank: Int): Int = {
     val found = java.util.Arrays.binarySearch(starts, 0, stripes.toInt, rank)
     // A stripe without partitions begins where the next one does.
@@ -63,11 +67,17 @@ private[lodestone] object Stripes {
   /** Beyond this size of the table, 256 KB, each rank is computed. */
   private val MaxInTable = 1 << 16
 
-  /** More stripes do not spread the tasks of a large shuffle better. */
-  private val MaxStripesPerService = 64
+  /** With this size a wave of 128 reduce tasks reads from 4 services. */
+  private val MaxStripePartitions = 32
 
-  private def stripesOf(services: Int, numPartitions: Int): Int = {
-    val most = numPartitions / (services.toLong * MinStripePartitions)
-    if (services == 1) 1 else math.max(1, math.min(most, MaxStripesPerService.toLong)).toInt
-  }
+  /** More stripes do not spread tasks better, and a map task reads and sends each stripe apart. */
+  private val EnoughStripes = 64
+
+  private def stripesOf(services: Int, numPartitions: Int): Int =
+    if (services == 1) 1
+    else {
+      def inRunsOf(size: Int) = numPartitions / (services.toLong * size)
+      val wanted = math.min(inRunsOf(MinStripePartitions), EnoughStripes.toLong)
+      math.max(1L, math.max(wanted, inRunsOf(MaxStripePartitions))).toInt
+    }
 }

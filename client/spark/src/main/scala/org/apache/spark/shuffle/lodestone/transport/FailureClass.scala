@@ -32,13 +32,19 @@ private[lodestone] object Pushes {
  *   whether a task that meets the failure asks the service for other chunks
  * @param newShuffles
  *   whether a driver that meets the failure plans with the service
+ * @param isTransient
+ *   whether a request that nothing else can replace is sent again for some time, in mode remote
+ * @param keepsSegments
+ *   whether the service still has the segments of a map attempt that it took before
  */
 private[lodestone] final case class FailureAction(
     retryAfterMs: Option[Long],
     penalty: Boolean,
     pushes: Pushes,
     reads: Boolean,
-    newShuffles: Boolean)
+    newShuffles: Boolean,
+    isTransient: Boolean = false,
+    keepsSegments: Boolean = false)
 
 /**
  * The kinds of failures, and the answer to each; docs/failures.md has the same table in words. Only
@@ -60,25 +66,31 @@ private[lodestone] object FailureClass {
   // format: off
   /** There is no connection, or it broke. Other connections may work. */
   case object Network extends FailureClass("Network",
-        FailureAction(AtOnce, penalty = true, GoOn, reads = false, newShuffles = false))
+        FailureAction(AtOnce, penalty = true, GoOn, reads = false, newShuffles = false,
+          isTransient = true))
 
   /** The service answered nothing in time. A second wait would cost too much. */
   case object Silence extends FailureClass("Silence",
-        FailureAction(Never, penalty = true, GoOn, reads = false, newShuffles = false))
+        FailureAction(Never, penalty = true, GoOn, reads = false, newShuffles = false,
+          isTransient = true))
 
   /** The service answers others, or works on a larger request, and did not answer this in time. */
   case object Straggler extends FailureClass("Straggler",
-        FailureAction(Never, penalty = false, GoOn, reads = true, newShuffles = true))
+        FailureAction(Never, penalty = false, GoOn, reads = true, newShuffles = true,
+          isTransient = true))
 
   /** A disk of the service is full or failed. Data that it wrote before can still be read. */
   case object ServiceDisk extends FailureClass("ServiceDisk",
-        FailureAction(Never, penalty = false, LeaveService, reads = true, newShuffles = false))
+        FailureAction(Never, penalty = false, LeaveService, reads = true, newShuffles = false,
+          keepsSegments = true))
 
   case object ServiceBusy extends FailureClass("ServiceBusy",
-        FailureAction(AfterPause, penalty = false, GoOn, reads = true, newShuffles = false))
+        FailureAction(AfterPause, penalty = false, GoOn, reads = true, newShuffles = false,
+          isTransient = true, keepsSegments = true))
 
   case object ServiceDraining extends FailureClass("ServiceDraining",
-        FailureAction(Never, penalty = false, LeaveService, reads = true, newShuffles = false))
+        FailureAction(Never, penalty = false, LeaveService, reads = true, newShuffles = false,
+          keepsSegments = true))
 
   /** The service works, but does not have the data that the request names. */
   case object MissingData extends FailureClass("MissingData",
@@ -90,7 +102,8 @@ private[lodestone] object FailureClass {
 
   /** Bytes changed on their way, or before it if they arrive damaged again. */
   case object Corrupt extends FailureClass("Corrupt",
-        FailureAction(AtOnce, penalty = false, GoOn, reads = true, newShuffles = true))
+        FailureAction(AtOnce, penalty = false, GoOn, reads = true, newShuffles = true,
+          isTransient = true))
 
   /** The shuffle has continued without this map attempt. */
   case object Overtaken extends FailureClass("Overtaken",

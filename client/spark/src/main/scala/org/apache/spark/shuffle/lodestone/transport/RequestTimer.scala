@@ -34,7 +34,7 @@ private[lodestone] object RequestTimer {
 
 /** Runs a callback on the thread that completes the future. Only for short callbacks. */
 private[lodestone] object SameThread extends ExecutionContext {
-  private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.transport")
+  private val log = LoggerFactory.getLogger(getClass)
 
   override def execute(callback: Runnable): Unit = callback.run()
   override def reportFailure(cause: Throwable): Unit = log.error("A callback failed", cause)

@@ -39,7 +39,8 @@ private[lodestone] final class RetryPolicy(
 
   /** True if a request that began at `begunNs` and failed now may be sent again. */
   def mayRetry(service: ServiceLocation, failure: Throwable, begunNs: Long): Boolean =
-    isTransient(failure) && hasTime(begunNs) && downSinceNs(service).forall(hasTime)
+    FailureClass.of(failure).action.isTransient &&
+      hasTime(begunNs) && downSinceNs(service).forall(hasTime)
 
   def hasTime(begunNs: Long): Boolean =
     nanoClock() - begunNs < TimeUnit.MILLISECONDS.toNanos(limitMs)
@@ -56,13 +57,4 @@ private[lodestone] object RetryPolicy {
   /** For services whose data has a replica, so that a longer wait gains nothing. */
   def whenReplicated(conf: LodestoneConf, client: ServiceClient): RetryPolicy =
     new RetryPolicy(conf.requestTimeoutMs / 2, client.downSinceNs)
-
-  def isTransient(failure: Throwable): Boolean = isTransient(FailureClass.of(failure))
-
-  def isTransient(failure: FailureClass): Boolean = failure match {
-    case FailureClass.Network | FailureClass.Silence | FailureClass.Straggler |
-        FailureClass.ServiceBusy | FailureClass.Corrupt =>
-      true
-    case _ => false
-  }
 }

@@ -34,6 +34,29 @@ class StripesSuite {
       assertEquals(0 until partitions, byRank.map(stripes.rankOf))
     }
 
+  @Test def `a service has a few runs of 8 to 32 neighbours, whatever the size of the shuffle`()
+      : Unit =
+    for (services <- Seq(2, 3, 7, 16, 64); partitions <- Seq(1024, 10000, 100000, 1000000)) {
+      val runs = runLengths(groups(services, partitions))
+      // Runs differ by one partition.
+      val usual = runs.filter(length => length >= 8 && length <= 33)
+      assertEquals(runs.size, usual.size, s"$services of $partitions: ${runs.distinct}")
+      assertTrue(runs.size <= services * 64L || runs.max >= 32, s"$services of $partitions")
+    }
+
+  private def runLengths(groups: Seq[Int]): Seq[Int] = {
+    val ends = groups.indices.filter(i => i + 1 == groups.size || groups(i) != groups(i + 1))
+    ends.zip(-1 +: ends).map { case (end, before) => end - before }
+  }
+
+  @Test def `the partitions of each service begin at its first rank`(): Unit =
+    for ((services, partitions) <- sizes if partitions >= services) {
+      val stripes = new Stripes(services, partitions)
+      for (service <- 0 until services) {
+        assertEquals(service, stripes.groupOf(stripes.partitionAt(stripes.firstRankOf(service))))
+      }
+    }
+
   @Test def `reduce tasks that start together read from many services`(): Unit = {
     val first = groups(services = 16, partitions = 2000).take(128)
     assertEquals(16, first.distinct.size)

@@ -89,7 +89,7 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
 }
 
 private[spark] object HostService {
-  private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.embedded")
+  private val log = LoggerFactory.getLogger(classOf[HostService])
 
   /** If a daemon cannot start now (no space, noexec), it hardly can a moment later. */
   private val PauseNs = TimeUnit.SECONDS.toNanos(60)

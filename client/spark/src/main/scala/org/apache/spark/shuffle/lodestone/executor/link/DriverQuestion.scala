@@ -25,7 +25,7 @@ private[lodestone] object DriverQuestion {
   /** The pause between tries. A full queue is not full for long. */
   private val PauseMs = 1000L
 
-  private val log = LoggerFactory.getLogger("org.apache.spark.shuffle.lodestone.driver")
+  private val log = LoggerFactory.getLogger(getClass)
 
   /**
    * @param what

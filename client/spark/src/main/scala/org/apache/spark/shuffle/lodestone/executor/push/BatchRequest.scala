@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.push
 import scala.concurrent.Future
 import scala.util.{Failure, Success, Try}
 
-import org.apache.spark.shuffle.lodestone.transport.{FailureClass, RetryPolicy, SameThread}
+import org.apache.spark.shuffle.lodestone.transport.{FailureClass, SameThread}
 import org.apache.spark.shuffle.lodestone.wire.{PushBatchReply, Refused, RefusedException, Status}
 
 /**
@@ -24,7 +24,7 @@ private[push] final class BatchRequest(push: (() => Unit) => Future[PushBatchRep
   def send(): Future[PushBatchReply] = push(() => isUnanswered = true).flatMap { reply =>
     last = Some(reply)
     val refused = reply.statuses.find(!_.isSuccess)
-    partial = refused.filter(status => RetryPolicy.isTransient(FailureClass.of(status))).map {
+    partial = refused.filter(status => FailureClass.of(status).action.isTransient).map {
       status =>
         new RefusedException(Refused(status, reply.incarnation, ""))
     }

@@ -42,6 +42,8 @@ private[remote] final class RequiredPush(
   /** How the first version of the plan spreads partitions over services. */
   val stripes: Stripes = first.stripes(first.newest)
 
+  def serviceCount: Int = first.versions(first.newest).length
+
   /** By the newest version that is known; a hint, as that may change at any time. */
   def groupOf(reduceId: Int): Int = synchronized(plan.groupOf(plan.newest, reduceId))
 
@@ -236,12 +238,7 @@ private[remote] object RequiredPush {
 
   private def troubleOf(answer: BatchAnswer): Option[Trouble] = answer.refusal match {
     case Some(status) =>
-      val isLost = FailureClass.of(status) match {
-        case FailureClass.ServiceBusy | FailureClass.ServiceDisk |
-            FailureClass.ServiceDraining =>
-          false
-        case _ => true
-      }
+      val isLost = !FailureClass.of(status).action.keepsSegments
       Some(Trouble(PushReason.of(status), isLost, if (isLost) 0 else answer.taken))
     case None =>
       answer.outcome.failed.toOption.map(cause => Trouble(PushReason.of(cause), isLost = true, 0))

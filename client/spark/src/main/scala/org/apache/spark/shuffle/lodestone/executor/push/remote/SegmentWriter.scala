@@ -18,7 +18,8 @@ import org.apache.spark.storage.ShuffleBlockId
  * that have some, and they may wait for the memory of its buffer.
  *
  * A task adds the segments of one service, and then those of the next one: ranks give this order to
- * partitions. So each service gets few large batches.
+ * partitions. So each service gets few large batches. Map tasks that start together begin at
+ * different services.
  *
  * Segments come in rounds. In the last round, the newest segment of a partition is the last one of
  * its block when one of another partition comes. A block that has no segment in the last round gets
@@ -33,6 +34,7 @@ private[remote] final class SegmentWriter(
   /** A segment of this size is large enough. */
   val segmentBytes: Int = buffers.sizeBytes / SegmentWriter.SegmentsPerBuffer
   private val stripes = push.stripes
+  private val first = stripes.firstRankOf(push.attempt.mapIndex % push.serviceCount)
 
   // By rank.
   private val written = new PartitionLongs(numPartitions, memory)
@@ -55,10 +57,16 @@ private[remote] final class SegmentWriter(
 
   /** Bytes of each partition, as they are at the services. */
   def lengths: Array[Long] =
-    Array.tabulate(numPartitions)(partition => written(stripes.rankOf(partition)))
+    Array.tabulate(numPartitions)(partition => written(rankOf(partition)))
 
   /** The name of the partition in the other methods. */
-  def rankOf(partition: Int): Int = stripes.rankOf(partition)
+  def rankOf(partition: Int): Int = {
+    val rank = stripes.rankOf(partition) - first
+    if (rank < 0) rank + numPartitions else rank
+  }
+
+  private def partitionAt(rank: Int): Int =
+    stripes.partitionAt((rank + first) % numPartitions)
 
   /** How long it waited for memory. */
   def waitedNanos: Long = waited
@@ -87,7 +95,7 @@ private[remote] final class SegmentWriter(
   def isSegmentFull: Boolean = output.segmentBytes >= segmentBytes
 
   def blockOf(rank: Int): ShuffleBlockId =
-    ShuffleBlockId(push.attempt.shuffleId, push.attempt.mapId, stripes.partitionAt(rank))
+    ShuffleBlockId(push.attempt.shuffleId, push.attempt.mapId, partitionAt(rank))
 
   /** Ends a round, and pushes its segments. Those of the last round are pushed by [[end]]. */
   def endRound(): Unit = if (!isLastRound) send()
@@ -115,7 +123,7 @@ private[remote] final class SegmentWriter(
   }
 
   private def checkRecords(): Unit = unsent.firstNonZero.foreach { rank =>
-    OutputCheck.unsent(stripes.partitionAt(rank), unsent(rank))
+    OutputCheck.unsent(partitionAt(rank), unsent(rank))
   }
 
   private def isLastRound: Boolean = last != SegmentWriter.NotYet
@@ -151,7 +159,7 @@ private[remote] final class SegmentWriter(
     val number = numbers(rank).toInt
     numbers.add(rank, 1)
     newest = rank
-    output.endSegment(stripes.partitionAt(rank), number, records)
+    output.endSegment(partitionAt(rank), number, records)
   }
 
   private def send(): Unit = if (output != null) {
@@ -165,7 +173,7 @@ private[remote] final class SegmentWriter(
   }
 
   private def beginFor(rank: Int): Unit = {
-    val next = push.groupOf(stripes.partitionAt(rank))
+    val next = push.groupOf(partitionAt(rank))
     if (output != null && (next != group || isBufferFull)) send()
     if (output == null) {
       output = buffers.reserve(() => push.throwIfOver())

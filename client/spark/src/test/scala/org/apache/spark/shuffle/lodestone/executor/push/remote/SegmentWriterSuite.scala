@@ -53,11 +53,12 @@ final class SegmentWriterSuite {
   private def pushTo(
       services: Seq[ServiceLocation],
       alive: () => Unit,
-      partitions: Int = 10): RequiredPush = {
+      partitions: Int = 10,
+      mapIndex: Int = 0): RequiredPush = {
     val retryPolicy = new RetryPolicy(10000, _ => None)
     val means = PushMeans(client, new PlanCache(new Driver), retryPolicy, retryPolicy)
     val plan = ShufflePlan(0, partitions, replicas = 1, Array(services.toArray))
-    new RequiredPush(MapAttempt(3, 0, 0, 100), plan, means, alive)
+    new RequiredPush(MapAttempt(3, 0, mapIndex, 100), plan, means, alive)
   }
 
   private def memory =
@@ -67,9 +68,9 @@ final class SegmentWriterSuite {
    * Writes the output of `write`, and returns the sequence and the length of each segment that is
    * shown then, by partition.
    */
-  private def shown(write: SegmentWriter => Unit): Map[Int, Seq[(Int, Int)]] = {
+  private def shown(mapIndex: Int)(write: SegmentWriter => Unit): Map[Int, Seq[(Int, Int)]] = {
     val services = start()
-    val push = pushTo(services, () => ())
+    val push = pushTo(services, () => (), mapIndex = mapIndex)
     val writer = new SegmentWriter(push, newBuffers, 10, memory)
     try {
       write(writer)
@@ -91,8 +92,9 @@ final class SegmentWriterSuite {
   }
 
   private def add(writer: SegmentWriter, reduceId: Int, length: Int): Unit = {
-    writer.expect(reduceId)
-    writer.add(reduceId) { out =>
+    val rank = writer.rankOf(reduceId)
+    writer.expect(rank)
+    writer.add(rank) { out =>
       out.write(new Array[Byte](length), 0, length)
       1
     }
@@ -102,7 +104,7 @@ final class SegmentWriterSuite {
   private def newBuffers = new SegmentBuffers(BufferBytes, 4 * BufferBytes)
 
   @Test def `of one round each segment says whether it is the last of its block`(): Unit = {
-    val one = shown { writer =>
+    val one = shown(mapIndex = 0) { writer =>
       writer.beginLastRound()
       add(writer, 0, 10)
       for (length <- Seq(50000, 50001, 50002)) add(writer, 3, length)
@@ -113,7 +115,7 @@ final class SegmentWriterSuite {
   }
 
   @Test def `a block of which the last round has nothing gets an end without bytes`(): Unit = {
-    val rounds = shown { writer =>
+    val rounds = shown(mapIndex = 0) { writer =>
       for (reduceId <- Seq(0, 1, 4, 7, 8)) add(writer, reduceId, 10)
       writer.endRound()
       for (reduceId <- Seq(8, 1, 2)) add(writer, reduceId, 20)
@@ -133,8 +135,21 @@ final class SegmentWriterSuite {
     assertEquals(expected, rounds)
   }
 
+  @Test def `map tasks that start together begin at different services`(): Unit = {
+    val second = shown(mapIndex = 1) { writer =>
+      assertEquals(Seq(5, 6, 7, 8, 9, 0, 1, 2, 3, 4), (0 until 10).map(writer.blockOf(_).reduceId))
+      writer.beginLastRound()
+      for (reduceId <- Seq(5, 9, 0, 4)) add(writer, reduceId, 10 + reduceId)
+    }
+    assertEquals(
+      Map(5 -> 15, 9 -> 19, 0 -> 10, 4 -> 14).map { case (id, length) =>
+        id -> Seq(1 -> length)
+      },
+      second)
+  }
+
   @Test def `a last round without segments ends all blocks`(): Unit = {
-    val ended = shown { writer =>
+    val ended = shown(mapIndex = 0) { writer =>
       add(writer, 9, 10)
       writer.endRound()
     }
@@ -146,7 +161,7 @@ final class SegmentWriterSuite {
     assertThrows(
       classOf[IllegalStateException],
       () => {
-        shown { writer =>
+        shown(mapIndex = 0) { writer =>
           writer.beginLastRound()
           for (reduceId <- Seq(3, 4, 3)) add(writer, reduceId, 10)
         }
@@ -159,7 +174,7 @@ final class SegmentWriterSuite {
     val failure = assertThrows(
       classOf[IllegalStateException],
       () => {
-        shown { writer =>
+        shown(mapIndex = 0) { writer =>
           writer.expect(7)
           add(writer, 7, 10)
         }
