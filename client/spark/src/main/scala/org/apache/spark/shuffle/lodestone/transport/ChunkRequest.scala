@@ -2,6 +2,7 @@
 package org.apache.spark.shuffle.lodestone.transport
 
 import java.io.IOException
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.collection.mutable
 import scala.concurrent.Future
@@ -40,7 +41,7 @@ private[transport] final class ChunkRequest(
   private final class Round(indices: Array[Int], retriesLeft: Int) extends ChunkStream.Receiver {
     private val again = mutable.ArrayBuffer.empty[Int]
     private var pauseMs = 0L
-    private var left = indices.length
+    private val left = new AtomicInteger(indices.length)
 
     @volatile private var opener: TransportClient = _
     private val wanted = indices.map(chunks(_))
@@ -96,17 +97,11 @@ private[transport] final class ChunkRequest(
       settled()
     }
 
-    private def settled(): Unit = {
-      val over = synchronized {
-        left -= 1
-        left == 0
-      }
-      if (over) {
-        room.left(size)
-        if (again.nonEmpty) {
-          RequestTimer.after(pauseMs)(new Round(again.toArray, retriesLeft - 1).start())
-          ()
-        }
+    private def settled(): Unit = if (left.decrementAndGet() == 0) {
+      room.left(size)
+      if (again.nonEmpty) {
+        RequestTimer.after(pauseMs)(new Round(again.toArray, retriesLeft - 1).start())
+        ()
       }
     }
   }

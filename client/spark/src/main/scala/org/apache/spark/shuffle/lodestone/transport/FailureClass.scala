@@ -120,22 +120,10 @@ private[lodestone] object FailureClass {
   /** The process there is no Lodestone service, or speaks another protocol. */
   case object Foreign extends FailureClass("Foreign",
         FailureAction(Never, penalty = true, LeaveService, reads = false, newShuffles = false))
-  // format: on
 
-  val all: Seq[FailureClass] = Seq(
-    Network,
-    Silence,
-    Straggler,
-    ServiceDisk,
-    ServiceBusy,
-    ServiceDraining,
-    MissingData,
-    OwnDisk,
-    Corrupt,
-    Overtaken,
-    Declined,
-    Fault,
-    Foreign)
+  val all: Seq[FailureClass] = Seq(Network, Silence, Straggler, ServiceDisk, ServiceBusy,
+    ServiceDraining, MissingData, OwnDisk, Corrupt, Overtaken, Declined, Fault, Foreign)
+  // format: on
 
   def of(failure: Throwable): FailureClass = failure match {
     case refused: RefusedException => of(refused.status)

@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 import java.io.IOException
 import java.nio.ByteBuffer
 import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.collection.mutable
 
@@ -133,7 +134,7 @@ private[fetch] final class ChunkFetcher(
       extends ChunkReceiver {
     private val broken = mutable.ArrayBuffer.empty[(Wanted, Throwable)]
     private var failedNs = firstFailedNs
-    private var pending = chunks.length
+    private val pending = new AtomicInteger(chunks.length)
 
     override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
       val wanted = chunks(index)
@@ -161,17 +162,10 @@ private[fetch] final class ChunkFetcher(
       settled()
     }
 
-    private def settled(): Unit = {
-      val over = synchronized {
-        pending -= 1
-        pending == 0
-      }
-      if (over) {
-        room.left(chunks.length)
-        val byClass = broken.toArray.groupBy { case (_, cause) => FailureClass.of(cause) }
-        for (how <- rescue; alike <- byClass.values)
-          tryAgain(how, alike.map(_._1), alike.head._2)
-      }
+    private def settled(): Unit = if (pending.decrementAndGet() == 0) {
+      room.left(chunks.length)
+      val byClass = broken.toArray.groupBy { case (_, cause) => FailureClass.of(cause) }
+      for (how <- rescue; alike <- byClass.values) tryAgain(how, alike.map(_._1), alike.head._2)
     }
 
     /** For chunks that failed for the same reason. */

@@ -61,11 +61,6 @@ private[lodestone] final class BlockPusher(
   // Before there is much to write: a disk is known best while it has nothing to do.
   if (conf.mode == Mode.Auto) workers.execute(() => diskReadMicros())
 
-  private def measuredReadMicros = conf.mode match {
-    case Mode.Auto => diskReadMicros()
-    case Mode.Merge | Mode.Remote => DiskProbe.Unknown
-  }
-
   /** Never waits and never fails: a map that finds the queue full is not pushed. */
   def push(map: MapOutput): Unit = {
     val shuffle = shuffles.computeIfAbsent(map.generation, _ => new ShufflePush)
@@ -134,7 +129,8 @@ private[lodestone] final class BlockPusher(
     else
       try {
         val answer = shuffle.ask(map.lengths) { seen =>
-          val sample = seen.copy(diskReadMicros = measuredReadMicros)
+          val micros = if (conf.mode == Mode.Auto) diskReadMicros() else DiskProbe.Unknown
+          val sample = seen.copy(diskReadMicros = micros)
           driver.plan(GetPlan(map.generation.shuffleId, map.generation.number, Some(sample)))
         }
         Await.result(answer, driver.answerTimeout) match {

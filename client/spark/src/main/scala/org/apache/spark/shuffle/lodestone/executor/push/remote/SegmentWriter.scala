@@ -65,8 +65,7 @@ private[remote] final class SegmentWriter(
     if (rank < 0) rank + numPartitions else rank
   }
 
-  private def partitionAt(rank: Int): Int =
-    stripes.partitionAt((rank + first) % numPartitions)
+  private def partitionAt(rank: Int): Int = stripes.partitionAt((rank + first) % numPartitions)
 
   /** How long it waited for memory. */
   def waitedNanos: Long = waited

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+/**
+ * Runs in executors. Tasks write and read, [[push.BlockPusher]] has threads of its own, and services
+ * answer on network threads, which must not block.
+ */
+package object executor
