@@ -16,7 +16,7 @@ TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 bench test,.venv-$(na
 # The browser that opens the page of the demo in a test.
 CHROMIUM := .cache/chromium/.ready
 DEMO_VENVS := $(foreach name,3.5.9 4.3.0 demo,.venv-$(name)/.ready)
-# What `make bench` measures: all of it, five times, unless told otherwise on the command line.
+# What `make bench` measures: all of it, five times, unless the command line says otherwise.
 BENCH_SPARK ?= 4.1.4
 BENCH_VENVS := $(foreach name,$(BENCH_SPARK) demo bench,.venv-$(name)/.ready)
 options = $(foreach option,$(1),$(if $($(option)),--$(shell tr A-Z a-z <<<$(option)) $($(option))))
@@ -178,7 +178,7 @@ $(JOBS_JAR): $(JOB_SOURCES)
 	$(SAY) "PySpark and tools: $$(grep -v '^#' $< | xargs) in .venv-$*"
 	@cmp -s $< $@ || { python3 -m venv --clear .venv-$* \
 	  && .venv-$*/bin/python -m pip install -q --disable-pip-version-check -r $<; }
-# Spark's Python workers look into these archives first, of which each of them would compile every module anew.
+# Spark's Python workers look into these archives first. Each of them would compile every module in them.
 	@for archive in .venv-$*/lib/python*/site-packages/pyspark/python/lib/*.zip; do \
 	  if [ -f $$archive ]; then ln -sfn ../../.. $$archive; fi; done
 	@cp $< $@

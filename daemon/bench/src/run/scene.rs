@@ -238,7 +238,7 @@ async fn fetch(
     Ok(measured)
 }
 
-/// Tells a server of the executor whose files are below the folder.
+/// Registers at a server the executor whose files are below the folder.
 pub async fn register_originals(
     server: &Server,
     app: &AppId,

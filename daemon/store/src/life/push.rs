@@ -16,7 +16,7 @@ use crate::state::store::Store;
 /// Segments of one attempt: their numbers, in the attempt and in blocks, have 31 bits on the wire.
 const SEQUENCES_MAX: usize = 1 << 31;
 
-/// Whose segments these are, and which.
+/// The segments of one push, and their map attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     /// The map.

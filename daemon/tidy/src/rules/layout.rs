@@ -5,15 +5,13 @@ use crate::breach::Breach;
 use crate::repository::Repository;
 
 pub(super) const MAP: &str = "ARCHITECTURE.md";
-const TOP_FOLDERS: [&str; 9] = [
+const TOP_FOLDERS: [&str; 7] = [
     "daemon/",
     "client/",
     "protocol/",
     "docs/",
     "e2e/",
     "bench/",
-    "deploy/",
-    "python/",
     ".ci/",
 ];
 

@@ -51,7 +51,10 @@ const PLUGIN: &str = "client/spark/src/main/scala/org/apache/spark/shuffle/lodes
 /// The plugin's package, as it begins an import.
 const IMPORT: &str = "import org.apache.spark.shuffle.lodestone.";
 
-/// No package of the plugin imports itself through others.
+/// Packages that do not use each other: those of the two JVMs, and the two ways of a block.
+const APART: [[&str; 2]; 2] = [["driver", "executor"], ["executor.push", "executor.fetch"]];
+
+/// No package of the plugin imports itself through others, or one that must stay apart.
 pub(super) fn packages(repository: &Repository) -> Vec<Breach> {
     let mut uses = Uses::new();
     for (file, source) in repository.sources() {
@@ -72,7 +75,20 @@ pub(super) fn packages(repository: &Repository) -> Vec<Breach> {
             }
         }
     }
-    circles(&uses)
+    let mut found = circles(&uses);
+    for ((from, to), (path, line)) in &uses {
+        let is_in = |package: &str, outer: &str| {
+            package == outer || package.starts_with(&format!("{outer}."))
+        };
+        for [one, other] in APART {
+            let uses_it = |user, used| is_in(from, user) && is_in(to, used);
+            if uses_it(one, other) || uses_it(other, one) {
+                let advice = format!("`{from}` must not use `{to}`: move what both need below");
+                found.push(Breach::at(path, *line, RULE, advice));
+            }
+        }
+    }
+    found
 }
 
 /// The name of the plugin's own package in breaches.

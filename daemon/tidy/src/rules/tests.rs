@@ -91,6 +91,9 @@ fn a_newcomer_reads_80_and_100_lines_and_the_map_of_the_code_fits_on_a_screen() 
 fn words_with_several_meanings_are_found_in_prose_and_names() {
     keeps(words::plain, PRODUCTION, "// The toldest anewt: nothing.\n");
     breaks(words::plain, PRODUCTION, "\n// The driver is told.\n", 2);
+    breaks(words::plain, "Makefile", "# unless told otherwise\n", 1);
+    keeps(words::plain, PRODUCTION, "/// The bytes of a row.\n");
+    breaks(words::plain, PRODUCTION, "    /// Of a row.\n", 1);
     breaks(words::plain, TEST, "fn a_reader_is_told() {}\n", 1);
     breaks(
         words::plain,
@@ -584,4 +587,20 @@ fn packages_of_the_plugin_use_each_other_in_one_direction() {
     let mut all = all.to_vec();
     all.sort();
     assert_eq!(found, all);
+}
+
+#[test]
+fn driver_and_executor_and_push_and_fetch_stay_apart() {
+    let root = "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone";
+    let using = |folder: &str, used: &str| {
+        let path = format!("{root}/{folder}/A.scala");
+        let text = format!("package a\nimport org.apache.spark.shuffle.lodestone.{used}.B\n");
+        broken(modules::packages, &[(&path, &text)]).len()
+    };
+    assert_eq!(using("driver/plans", "executor.link"), 1);
+    assert_eq!(using("executor/fetch", "driver"), 1);
+    assert_eq!(using("executor/fetch/remote", "executor.push.records"), 1);
+    assert_eq!(using("executor/push", "executor.fetch"), 1);
+    assert_eq!(using("executor/push/remote", "executor.push.records"), 0);
+    assert_eq!(using("driver/plans", "driver.services"), 0);
 }

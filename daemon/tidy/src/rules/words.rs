@@ -7,6 +7,9 @@ use crate::repository::{File, Repository};
 /// Each has several meanings, or is not present-day English.
 const BANNED: [&str; 5] = ["told", "anew", "all the same", "let go", "patience"];
 
+/// Comments that begin so are no sentences, and name nothing.
+const FRAGMENTS: [&str; 4] = ["/// Of ", "//! Of ", "/** Of ", "// Of "];
+
 /// These name the words in order to ban them, or are kept as they were written.
 fn may_name_them(path: &str) -> bool {
     ["STYLE.md", "docs/glossary.md"].contains(&path)
@@ -16,12 +19,21 @@ fn may_name_them(path: &str) -> bool {
 }
 
 pub(super) fn plain(repository: &Repository) -> Vec<Breach> {
-    let is_read = |file: &&File| {
-        (file.source.is_some() || file.path.ends_with(".md")) && !may_name_them(&file.path)
+    let is_text = |path: &str| {
+        path == "Makefile"
+            || [".md", ".sh", ".toml", ".xml"]
+                .iter()
+                .any(|end| path.ends_with(end))
     };
+    let is_read =
+        |file: &&File| (file.source.is_some() || is_text(&file.path)) && !may_name_them(&file.path);
     let mut found = Vec::new();
     for file in repository.files.iter().filter(is_read) {
         for (at, line) in file.text.lines().enumerate() {
+            if FRAGMENTS.iter().any(|begin| line.trim().starts_with(begin)) {
+                let advice = "a comment begins with a noun or a verb, not with `Of`".to_owned();
+                found.push(Breach::at(&file.path, at + 1, "plain words", advice));
+            }
             if let Some(word) = banned_in(line) {
                 let advice = format!("`{word}` is not plain: see rule 14 of STYLE.md");
                 found.push(Breach::at(&file.path, at + 1, "plain words", advice));

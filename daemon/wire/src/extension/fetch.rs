@@ -87,7 +87,7 @@ record! {
     pub struct WantedChunk {
         /// The partition.
         pub reduce_id: ReduceId,
-        /// Places in its layout.
+        /// Slots of its layout.
         pub runs: Vec<SegmentRun>,
     }
 }

@@ -56,7 +56,7 @@ private[spark] sealed abstract class Mode(val name: String)
 
 private[spark] object Mode {
 
-  /** Executors keep them. Services get a copy if a shuffle gains by it: [[driver.plans.MergeChoice]]. */
+  /** Executors keep them, services get copies if a shuffle gains: [[driver.plans.MergeChoice]]. */
   case object Auto extends Mode("auto")
 
   /** Executors keep them. Services get a copy of every shuffle that can be merged. */

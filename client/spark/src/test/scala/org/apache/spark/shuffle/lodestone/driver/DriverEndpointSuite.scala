@@ -12,7 +12,7 @@ import org.apache.spark.shuffle.lodestone.plan.{GetCounts, GetPlan, GetReadPlan}
 
 final class DriverEndpointSuite {
 
-  /** What an executor gets. */
+  /** The answer that an executor gets. */
   private final class Call extends RpcCallContext {
     var answers: Seq[Either[Throwable, Any]] = Nil
     override def reply(response: Any): Unit = answers :+= Right(response)

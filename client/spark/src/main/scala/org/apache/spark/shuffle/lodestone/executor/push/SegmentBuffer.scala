@@ -54,7 +54,7 @@ private[push] final class SegmentBuffer(
   /** The number of the first segment among those of the attempt. */
   def firstSegment: Int = first
 
-  /** Of a buffer that is sealed. */
+  /** The segments of a sealed buffer. */
   lazy val segments: Array[Segment] = made.toArray
   private lazy val starts = segments.scanLeft(0)(_ + _.length)
 
@@ -174,8 +174,8 @@ private[push] final class SegmentBuffer(
 private object SegmentBuffer {
 
   /**
-   * Bytes that stay the buffer's. What Spark's transport does with its references has no effect:
-   * while it writes, it holds one of its own.
+   * Bytes that stay the buffer's. References that Spark's transport takes or drops have no
+   * effect: while it writes, it holds one of its own.
    */
   private final class Body(bytes: ByteBuf) extends NettyManagedBuffer(bytes) {
     override def retain(): ManagedBuffer = this

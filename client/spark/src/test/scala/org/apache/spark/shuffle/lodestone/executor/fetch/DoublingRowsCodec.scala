@@ -24,7 +24,7 @@ final class DoublingRowsCodec(conf: SparkConf) extends LZ4CompressionCodec(conf)
 
 object DoublingRowsCodec {
 
-  /** Of a row with its size; 0: not armed. */
+  /** The bytes of a row with its size; 0: not armed. */
   val rowBytes = new AtomicInteger()
 }
 

@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 import org.apache.spark.{Dependency, Partition, ShuffleDependency, SparkEnv, TaskContext}
 import org.apache.spark.rdd.RDD
 
-/** What adaptive execution makes of a shuffle: each task reads some maps of some partitions. */
+/** A shuffle as adaptive execution reads it: each task reads some maps of some partitions. */
 private[lodestone] final class MapRangeRDD(
     shuffle: ShuffleDependency[Int, Int, Int],
     ranges: Seq[ReadRange])

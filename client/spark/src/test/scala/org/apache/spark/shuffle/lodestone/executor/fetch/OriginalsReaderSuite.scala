@@ -72,6 +72,6 @@ final class OriginalsReaderSuite {
   @Test def `a join that became a broadcast reads whole map outputs`(): Unit =
     assertSame(
       "spark.sql.autoBroadcastJoinThreshold" -> "-1",
-      // Of the two sides only one is so small.
+      // Only one of the two sides is so small.
       "spark.sql.adaptive.autoBroadcastJoinThreshold" -> "100k")
 }

@@ -26,7 +26,7 @@ final class PortionSuite {
 
   private def numberOf(name: Name): Byte = (name._1 * 25 + name._2 * 5 + name._3).toByte
 
-  /** What the task reads, a byte for each segment. */
+  /** The bytes that the task reads, one for each segment. */
   private def read(length: Int, chunks: Seq[Name]*): Seq[Byte] = {
     val sent = chunks.flatten.flatMap(name => Seq.fill(length)(numberOf(name))).toArray
     val laid = chunks.map(names => chunk(length, names: _*)).toIndexedSeq
@@ -47,13 +47,14 @@ final class PortionSuite {
   private val inOrder: Seq[Name] =
     Seq((0, 0, 1), (0, 0, 3), (0, 1, 2), (1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 1, 0))
 
-  @Test def `maps come in order, and in each its partitions and what was pushed first`(): Unit =
+  @Test def `maps come in order, then their partitions, then their pushes`()
+      : Unit =
     // Small pieces are copied, larger ones are not.
     Seq(1, 7, 1024, 5000).foreach { length =>
       assertEquals(inOrder.map(numberOf), read(length, arrived: _*), s"$length bytes each")
     }
 
-  @Test def `what is in order is read as it is`(): Unit = {
+  @Test def `segments in order are read as they are`(): Unit = {
     val names = Seq((0, 0, 0), (1, 0, 0), (2, 0, 0))
     assertEquals(names.map(numberOf), read(10, names))
   }
@@ -71,7 +72,7 @@ final class PortionSuite {
     assertEquals(Seq(5, 1), pieces(five :+ segmentsOf(1, 3, mib): _*))
   }
 
-  @Test def `what cannot be one stream comes in turn`(): Unit = {
+  @Test def `segments that cannot be one stream come in turn`(): Unit = {
     val chunks = arrived.flatten.map(name => chunk(10, name))
     val merged = ReadOrder(chunks, concatenable = false)
     assertEquals(1, merged.size)

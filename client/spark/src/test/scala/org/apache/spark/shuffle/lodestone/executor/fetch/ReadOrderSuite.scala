@@ -19,9 +19,8 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.functions.expr
 
 /**
- * What depends on the order of the rows, though no order was asked for, is the same in every run,
- * and as plain Spark has it where one executor does all: the expectations of users' own tests are
- * such.
+ * Results that depend on the order of rows are the same in every run, and, with one executor, those
+ * of plain Spark: users' own tests expect them.
  */
 final class ReadOrderSuite {
   @TempDir var directory: Path = _

@@ -60,7 +60,7 @@ final class RecordsCheckSuite {
       }
     }
 
-  @Test def `what is known of another attempt says nothing of this one`(): Unit =
+  @Test def `numbers of another attempt say nothing about this one`(): Unit =
     assertEquals(9, read(map = 1, records = 9))
 
   @Test def `a block that nobody counted is read as it is`(): Unit = {
@@ -102,7 +102,7 @@ final class RecordsCheckSuite {
 
   private def thrownBy(id: BlockId, recorded: Recorded): Throwable = {
     val ofMerged = new ChunkCheck(Nil, check, recorded)
-    // What Kryo and Java say of such bytes is no IOException.
+    // Kryo and Java throw no IOException for such bytes.
     val failure = new IndexOutOfBoundsException("no class has this number")
     assertThrows(classOf[Exception], () => { readingBroken(id, failure, ofMerged); () })
   }

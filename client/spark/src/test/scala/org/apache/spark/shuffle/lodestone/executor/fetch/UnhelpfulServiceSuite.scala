@@ -27,9 +27,8 @@ import org.apache.spark.shuffle.lodestone.wire.{SegmentRun, Status}
 import org.apache.spark.storage.{BlockManagerId, ShuffleBlockChunkId, ShuffleBlockId}
 
 /**
- * What a reader costs itself and a service that takes its requests and does not answer them, as one
- * that is frozen does, or refuses them: counted in requests, since time on a busy machine says
- * little.
+ * A reader of a service that takes its requests and does not answer them, as one that is frozen
+ * does, or refuses them. The tests count requests, since time on a busy machine says little.
  */
 final class UnhelpfulServiceSuite {
   private val generation = ShuffleGeneration(3, 0)
@@ -50,10 +49,10 @@ final class UnhelpfulServiceSuite {
   private def clientWith(timeoutMs: Long): ServiceClient =
     new ServiceClient(Application("app", -1), timeoutMs, health)
 
-  /** What it says to a reader; silent without. */
+  /** The answer to a reader; None: it is silent. */
   @volatile private var refusal: Option[Refused] = None
 
-  /** Whoever sends a Hello sees a service that lives. */
+  /** A client that sends a Hello sees a service that lives. */
   private final class Handler extends RpcHandler {
     override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit = {
       val typeId = in.get(in.position()).toInt
@@ -126,7 +125,7 @@ final class UnhelpfulServiceSuite {
     }
   }
 
-  @Test def `a task asks a silent service for what it may have under way and nothing more`()
+  @Test def `a task sends a silent service the requests that it may have under way and no more`()
       : Unit = {
     val task = new Task
     (0 until 5).foreach(task.ask)

@@ -20,7 +20,7 @@ import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, GetCounts, LocalHan
 import org.apache.spark.shuffle.lodestone.plan.counts.PackedLongs
 import org.apache.spark.storage.{ShuffleBlockBatchId, ShuffleBlockId}
 
-/** What an executor asks the driver of the records that maps wrote. */
+/** Questions of an executor to the driver, about records that maps wrote. */
 @TestInstance(Lifecycle.PER_CLASS)
 final class WrittenRecordsSuite {
   import BlockRecords.NotCounted
@@ -41,7 +41,7 @@ final class WrittenRecordsSuite {
     }
   }
 
-  /** Of maps 100 and more, each with 7 records in partition 0, 8 in the next one, and so on. */
+  /** The numbers of maps from 100 on: 7 records in partition 0, 8 in the next one, and so on. */
   private def answer(maps: Range, partitions: Range, next: Int = CountedMaps.NoMore): CountedMaps =
     CountedMaps(
       next,
@@ -96,7 +96,7 @@ final class WrittenRecordsSuite {
     assertEquals(40, driver.asked.size)
   }
 
-  @Test def `what an executor remembers of shuffles has an end`(): Unit = {
+  @Test def `the memory of an executor for shuffles has a limit`(): Unit = {
     val numbers = PackedLongs(Array.tabulate(32768)(i => (i.toLong << 48) + 1))
     val driver = new Driver(_ =>
       Future.successful(

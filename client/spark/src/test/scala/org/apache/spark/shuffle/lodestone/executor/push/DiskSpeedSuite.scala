@@ -7,7 +7,7 @@ import org.junit.jupiter.api.Test
 class DiskSpeedSuite {
   import DiskSpeed._
 
-  /** What is said when asked six times, and how often the disk was measured for it. */
+  /** The answers to six questions, and how often the disk was measured for them. */
   private def asked(measurements: Long*): (Seq[Long], Int) = {
     val rest = measurements.iterator
     val speed = new DiskSpeed(() => rest.next())

@@ -54,7 +54,7 @@ private[remote] final class RemoteRescue(
 
   private def cameDamaged(chunk: FetchChunk): Boolean = damagedNs.containsKey(replicaOf(chunk))
 
-  /** What was damaged on its way is whole the next time; what is damaged on a disk is not. */
+  /** Damage on the way does not come again, damage on a disk does. */
   private def isDamagedForGood(chunk: FetchChunk): Boolean =
     Option(damagedNs.get(replicaOf(chunk)))
       .exists(firstNs => System.nanoTime() - firstNs >= DamageNs)

@@ -8,7 +8,7 @@ import org.apache.spark.unsafe.memory.{MemoryAllocator, MemoryBlock}
 
 /**
  * The serialized records of one map task, by partition, in pages of Spark's memory. If Spark has no
- * more memory, `relieve` takes all records, and the pages are free again.
+ * more memory, `takeAll` gets all records, and the pages are free again.
  *
  * Unlike Spark's own sorters it continues if Spark has no memory at all, with one small page of its
  * own: Spark's writers that do not sort need no memory of Spark's either.
@@ -24,7 +24,7 @@ private[push] final class RecordPages(
     memory: TaskMemoryManager,
     numPartitions: Int,
     mostRecords: Int,
-    relieve: PartitionedRecords => Unit)
+    takeAll: PartitionedRecords => Unit)
     extends MemoryConsumer(memory, RecordPages.FirstPageBytes, memory.getTungstenMemoryMode) {
   import RecordPages._
 
@@ -87,7 +87,7 @@ private[push] final class RecordPages(
     }
 
   private def giveAway(): Unit = {
-    relieve(partitioned())
+    takeAll(partitioned())
     free()
   }
 

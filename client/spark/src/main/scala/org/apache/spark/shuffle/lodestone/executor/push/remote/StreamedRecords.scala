@@ -53,7 +53,7 @@ private[remote] final class StreamedRecords(
     for (partition <- filled.indices if filled(partition) != null) {
       while (!filled(partition).isEmpty) {
         segments.add(partition)(filled(partition).peekFirst().writeTo)
-        // Not before: a stream that could not be added is closed with all the others.
+        // Only now: a stream that could not be added is closed with all the others.
         filled(partition).removeFirst()
       }
     }

@@ -25,7 +25,7 @@ final class BrokenChunkSuite {
 
   @AfterEach def end(): Unit = TaskContext.unset()
 
-  /** What the task ends with if the driver says so of its claim, and what Spark gets. */
+  /** The end of the task for this answer to its claim, and the failure that Spark gets. */
   private def endedBy(answer: => Future[Boolean]): (Class[_], Option[Class[_]]) = {
     val driver = new SilentDriver {
       override def lost(outputs: OutputsLost): Future[Boolean] = answer

@@ -40,7 +40,7 @@ final class RemoteWritesSuite {
     ShufflePlan(0, numPartitions = 4, replicas = 1, Array(Array(SilentDriver.goneService()))))
   private val busy = Future.failed[PlanAnswer](new SparkException("too many events"))
 
-  /** What a map task writes with when the driver answers so, one question after another. */
+  /** The writers of a map task, for these answers of the driver, one after another. */
   private def writer(answers: Future[PlanAnswer]*): Option[ShuffleWriter[Int, Int]] = {
     val asked = new AtomicInteger
     val driver = new SilentDriver {
