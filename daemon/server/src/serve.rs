@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
 
 use crate::connection;
+use crate::process::leases::LeaseWatch;
 use crate::process::shutdown::Stop;
 use crate::process::write_out;
 use crate::service::Service;
-
-/// How often leases and free memory are checked. The shortest lease has 10 s.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Pause after an accept that failed, for instance because file descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -66,8 +64,8 @@ pub async fn run(
     service: Arc<Service>,
     admission: Admission,
     stop: &Stop,
-) -> HeldPort {
-    let leases = tokio::spawn(look_after(Arc::clone(&service)));
+) -> io::Result<HeldPort> {
+    let leases = LeaseWatch::start(Arc::clone(&service))?;
     tokio::spawn(write_out::when_asked(
         Arc::clone(&service.store),
         stop.clone(),
@@ -112,7 +110,7 @@ pub async fn run(
         }
     }
     let port = HeldPort::of(listener);
-    leases.abort();
+    drop(leases);
     stop.now();
     let all_done = async { while connections.join_next().await.is_some() {} };
     if timeout(STOP_TIMEOUT, all_done).await.is_err() {
@@ -121,7 +119,7 @@ pub async fn run(
             "connections did not finish in time"
         );
     }
-    port
+    Ok(port)
 }
 
 /// Counts a connection while it is open.
@@ -169,32 +167,6 @@ async fn idle_for(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
             .is_err()
         {
             return;
-        }
-    }
-}
-
-/// Ends applications without a lease, and gives back unused memory.
-async fn look_after(service: Arc<Service>) {
-    let mut ticks = interval(LOOK_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let store = Arc::clone(&service.store);
-        let looked = spawn_blocking(move || {
-            store.give_back_idle_memory();
-            store.expire_leases()
-        });
-        match looked.await {
-            Ok(expired) => {
-                service
-                    .metrics
-                    .remove_expired_total
-                    .inc_by(expired.len() as u64);
-                for app in expired {
-                    tracing::info!(%app, "application forgotten: its lease ran out");
-                }
-            }
-            Err(error) => tracing::error!(%error, "looking at leases failed"),
         }
     }
 }

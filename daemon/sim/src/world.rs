@@ -294,4 +294,9 @@ impl World {
             _ => store.expire_leases(),
         })
     }
+
+    /// The daemon's regular work after it stood still; `None` if no daemon runs.
+    pub fn prolong_leases(&self, by_ms: u64) -> Option<()> {
+        self.store().map(|store| store.prolong_leases(by_ms))
+    }
 }

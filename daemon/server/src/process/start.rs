@@ -184,7 +184,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
         },
         &stop,
     )
-    .await;
+    .await?;
     announced(announcement.as_ref(), Announcement::withdraw)?;
     spawn_blocking(move || store.hand_over()).await?;
     drop(port);

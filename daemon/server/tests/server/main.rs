@@ -12,6 +12,7 @@ mod drain;
 mod explain;
 mod hanging;
 mod hostile;
+mod leases;
 mod life;
 mod panics;
 mod process;

@@ -151,4 +151,11 @@ impl Model {
         });
         Ok(())
     }
+
+    /// The daemon stood still, and heard no driver for this long.
+    pub fn prolong(&mut self, by_ms: u64) {
+        for application in self.applications.values_mut() {
+            application.lease_until_ms += by_ms;
+        }
+    }
 }

@@ -194,14 +194,20 @@ impl Run {
     }
 
     fn time_passes(&mut self) -> Judged {
-        let ms = match self.dice.below(100) {
-            0..50 => self.dice.below(2_000),
-            50..97 => self.dice.below(12_000),
-            _ => 130_000,
+        let (ms, stands_still) = match self.dice.below(100) {
+            0..50 => (self.dice.below(2_000), false),
+            50..97 => (self.dice.below(12_000), false),
+            97..99 => (130_000, false),
+            _ => (130_000, true),
         };
         self.world.clock.advance_ms(ms as u64);
         self.trace
             .record("time passes", &ms.to_be_bytes(), || format!("{ms} ms"));
+        if stands_still && self.world.prolong_leases(ms as u64).is_some() {
+            self.model.prolong(ms as u64);
+            self.trace
+                .record("stood still", &[], || "the daemon stood still".to_owned());
+        }
         match self.dice.chance(60) {
             true => self.expire_leases(),
             false => Ok(()),

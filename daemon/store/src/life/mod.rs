@@ -4,6 +4,7 @@
 pub(crate) mod commit;
 pub(crate) mod drain;
 pub(crate) mod fetch;
+pub(crate) mod lease;
 pub(crate) mod push;
 pub(crate) mod register;
 pub(crate) mod remove;

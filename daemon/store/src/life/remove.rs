@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Remove: a shuffle, an application, and applications whose lease expired.
+//! Remove: a shuffle, or an application. Applications whose lease expired: `lease.rs`.
 
 use std::sync::Arc;
 
@@ -11,9 +11,6 @@ use crate::resource::{Resources, locked, reading, writing};
 use crate::state::application::{Application, ApplicationState};
 use crate::state::generation::{GENERATION_BYTES, Generation, Phase};
 use crate::state::store::Store;
-
-/// Shortest and longest lease that is granted.
-const LEASE_MS: (u64, u64) = (10_000, 3_600_000);
 
 /// A generation that is no longer in its application's table.
 type Taken = (ShuffleId, Arc<Generation>);
@@ -72,81 +69,8 @@ impl Store {
         Ok(())
     }
 
-    /// Renews the application's lease and returns its length.
-    pub fn renew_lease(
-        &self,
-        app: &AppId,
-        attempt: AppAttempt,
-        ttl_ms: u64,
-    ) -> Result<u64, Refusal> {
-        let application = self.application(app)?;
-        let mut state = locked(&application.state);
-        let (shuffle, generation) = (ShuffleId(-1), GenerationId(-1));
-        let key = ShuffleKey {
-            app: app.clone(),
-            attempt: Some(attempt),
-            shuffle,
-            generation,
-        };
-        state.check_attempt(&key)?;
-        let granted = ttl_ms.clamp(LEASE_MS.0, LEASE_MS.1);
-        state.lease_until_ms = Some(self.resources.now_ms() + granted);
-        state.lease_ms = granted;
-        Ok(granted)
-    }
-
-    /// Ends applications whose lease expired, and returns them. Call every few seconds.
-    ///
-    /// An application whose executors registered with Spark's own protocol, which knows no leases,
-    /// is kept as long as one of its directories exists: its original blocks must stay readable. It
-    /// loses only the registered shuffles.
-    pub fn expire_leases(&self) -> Vec<AppId> {
-        let now_ms = self.resources.now_ms();
-        let applications: Vec<_> = reading(&self.applications)
-            .iter()
-            .map(|(app, application)| (app.clone(), Arc::clone(application)))
-            .collect();
-        let ended = |(app, application): &(AppId, Arc<Application>)| {
-            let (lease, dirs) = {
-                let state = locked(&application.state);
-                (state.lease_until_ms, state.executors.all_dirs())
-            };
-            if lease.is_some_and(|until_ms| until_ms > now_ms) {
-                return false;
-            }
-            // Looked at again under the lock: a renewal may have come meanwhile.
-            let unchanged = |state: &ApplicationState| state.lease_until_ms == lease;
-            if dirs.iter().all(|dir| self.resources.is_gone(dir)) {
-                return self.forget(app, application, unchanged);
-            }
-            lease.is_some() && self.drop_leased(application, unchanged)
-        };
-        applications
-            .into_iter()
-            .filter(ended)
-            .map(|(app, _)| app)
-            .collect()
-    }
-
-    /// Drops the registered shuffles if `still` holds, and keeps what Spark's own protocol needs.
-    fn drop_leased(
-        &self,
-        application: &Application,
-        still: impl FnOnce(&ApplicationState) -> bool,
-    ) -> bool {
-        application
-            .take(still, |state| {
-                state.lease_until_ms = None;
-                let leased =
-                    |_: &ShuffleId, generation: &mut Arc<Generation>| generation.spec.is_some();
-                state.shuffles.extract_if(.., leased).collect()
-            })
-            .map(|leased| self.remove_all(&leased))
-            .is_some()
-    }
-
     /// Drops the application if `still` holds. Returns true if it did.
-    fn forget(
+    pub(super) fn forget(
         &self,
         app: &AppId,
         application: &Arc<Application>,
@@ -174,7 +98,7 @@ impl Store {
         true
     }
 
-    fn remove_all(&self, taken: &[Taken]) {
+    pub(super) fn remove_all(&self, taken: &[Taken]) {
         taken
             .iter()
             .for_each(|(_, generation)| generation.remove(&self.resources));
@@ -183,7 +107,7 @@ impl Store {
 
 impl Application {
     /// Takes generations out, under the lock, if the application has not ended and `still` holds.
-    fn take(
+    pub(super) fn take(
         &self,
         still: impl FnOnce(&ApplicationState) -> bool,
         out: impl FnOnce(&mut ApplicationState) -> Vec<Taken>,

@@ -337,6 +337,16 @@ fn an_application_lives_as_long_as_its_lease() {
 }
 
 #[test]
+fn time_in_which_the_daemon_stood_still_does_not_count_for_leases() {
+    let world = World::new().registered();
+    world.clock.advance_ms(119_999 + 300_000);
+    world.store.prolong_leases(300_000);
+    assert!(world.store.expire_leases().is_empty());
+    world.clock.advance_ms(1);
+    assert_eq!(world.store.expire_leases(), [app()]);
+}
+
+#[test]
 fn a_shuffle_that_comes_when_the_lease_has_just_run_out_is_kept() {
     let world = World::new().registered();
     world.clock.advance_ms(120_001);

@@ -3,6 +3,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use lodestone_model::{
@@ -148,6 +149,14 @@ impl Client {
             Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
             Err(error) => panic!("reading from the daemon: {error}"),
         }
+    }
+
+    /// Fails if a byte comes within this time.
+    pub(crate) fn assert_silent_for(&mut self, time: Duration) {
+        self.socket.set_read_timeout(Some(time)).unwrap();
+        let heard = self.socket.peek(&mut [0]);
+        assert_eq!(heard.unwrap_err().kind(), ErrorKind::WouldBlock);
+        self.socket.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     }
 
     /// How many more bytes come until the daemon closes the connection.

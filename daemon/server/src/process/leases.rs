@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every two seconds: applications without a lease end, and unused memory goes back to the system.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use crate::service::Service;
+
+/// How often leases and free memory are checked. The shortest lease has 10 s.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The daemon stood still if it did not look for this long: its process was frozen, or got no
+/// memory or no processor. The renewals of this time wait in its sockets.
+const STOOD_STILL_MS: u64 = 6_000;
+
+/// The looks go on until this is dropped. It does not wait for one that is under way.
+#[derive(Debug)]
+#[must_use = "nobody looks after leases when this is dropped"]
+pub(crate) struct LeaseWatch {
+    _stop: mpsc::Sender<()>,
+}
+
+impl LeaseWatch {
+    /// Starts a thread for this only: leases must run out also while disks hang, and all threads of
+    /// the store's calls with them.
+    pub(crate) fn start(service: Arc<Service>) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let mut looked_ms = service.store.now_ms();
+        let looks = move || {
+            while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                look(&service, looked_ms);
+                looked_ms = service.store.now_ms();
+            }
+        };
+        thread::Builder::new()
+            .name("leases".to_owned())
+            .spawn(looks)?;
+        Ok(Self { _stop: stop })
+    }
+}
+
+fn look(service: &Service, looked_ms: u64) {
+    let store = &service.store;
+    let gap_ms = store.now_ms() - looked_ms;
+    if gap_ms >= STOOD_STILL_MS {
+        tracing::warn!(
+            gap_ms,
+            "the daemon stood still: all leases are longer by this time"
+        );
+        store.prolong_leases(gap_ms);
+    }
+    store.give_back_idle_memory();
+    let expired = store.expire_leases();
+    let count = expired.len() as u64;
+    service.metrics.remove_expired_total.inc_by(count);
+    for app in expired {
+        tracing::info!(%app, "application forgotten: its lease ran out");
+    }
+}

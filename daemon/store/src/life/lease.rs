@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Leases: how long the data of an application stays while its driver is silent.
+
+use std::sync::Arc;
+
+use lodestone_model::{AppAttempt, AppId, GenerationId, Refusal, ShuffleId, ShuffleKey};
+
+use crate::resource::{locked, reading};
+use crate::state::application::{Application, ApplicationState};
+use crate::state::generation::Generation;
+use crate::state::store::Store;
+
+/// Shortest and longest lease that is granted.
+const LEASE_MS: (u64, u64) = (10_000, 3_600_000);
+
+impl Store {
+    /// Renews the application's lease and returns its length.
+    pub fn renew_lease(
+        &self,
+        app: &AppId,
+        attempt: AppAttempt,
+        ttl_ms: u64,
+    ) -> Result<u64, Refusal> {
+        let application = self.application(app)?;
+        let mut state = locked(&application.state);
+        let (shuffle, generation) = (ShuffleId(-1), GenerationId(-1));
+        let key = ShuffleKey {
+            app: app.clone(),
+            attempt: Some(attempt),
+            shuffle,
+            generation,
+        };
+        state.check_attempt(&key)?;
+        let granted = ttl_ms.clamp(LEASE_MS.0, LEASE_MS.1);
+        state.lease_until_ms = Some(self.resources.now_ms() + granted);
+        state.lease_ms = granted;
+        Ok(granted)
+    }
+
+    /// Ends applications whose lease expired, and returns them. Call every few seconds.
+    ///
+    /// An application whose executors registered with Spark's own protocol, which knows no leases,
+    /// is kept as long as one of its directories exists: its original blocks must stay readable. It
+    /// loses only the registered shuffles.
+    pub fn expire_leases(&self) -> Vec<AppId> {
+        let now_ms = self.resources.now_ms();
+        let applications: Vec<_> = reading(&self.applications)
+            .iter()
+            .map(|(app, application)| (app.clone(), Arc::clone(application)))
+            .collect();
+        let ended = |(app, application): &(AppId, Arc<Application>)| {
+            let (lease, dirs) = {
+                let state = locked(&application.state);
+                (state.lease_until_ms, state.executors.all_dirs())
+            };
+            if lease.is_some_and(|until_ms| until_ms > now_ms) {
+                return false;
+            }
+            // Looked at again under the lock: a renewal may have come meanwhile.
+            let unchanged = |state: &ApplicationState| state.lease_until_ms == lease;
+            if dirs.iter().all(|dir| self.resources.is_gone(dir)) {
+                return self.forget(app, application, unchanged);
+            }
+            lease.is_some() && self.drop_leased(application, unchanged)
+        };
+        applications
+            .into_iter()
+            .filter(ended)
+            .map(|(app, _)| app)
+            .collect()
+    }
+
+    /// Drops the registered shuffles if `still` holds, and keeps what Spark's own protocol needs.
+    fn drop_leased(
+        &self,
+        application: &Application,
+        still: impl FnOnce(&ApplicationState) -> bool,
+    ) -> bool {
+        application
+            .take(still, |state| {
+                state.lease_until_ms = None;
+                let leased =
+                    |_: &ShuffleId, generation: &mut Arc<Generation>| generation.spec.is_some();
+                state.shuffles.extract_if(.., leased).collect()
+            })
+            .map(|leased| self.remove_all(&leased))
+            .is_some()
+    }
+
+    /// Prolongs every lease by a time in which the daemon heard no driver.
+    pub fn prolong_leases(&self, by_ms: u64) {
+        for application in self.all_applications() {
+            if let Some(until_ms) = &mut locked(&application.state).lease_until_ms {
+                *until_ms += by_ms;
+            }
+        }
+    }
+}
