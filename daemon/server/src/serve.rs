@@ -2,15 +2,17 @@
 //! Accept, admit, end.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use crate::connection;
+use crate::connection::table::ConnectionTable;
 use crate::process::leases::LeaseWatch;
 use crate::process::shutdown::Stop;
 use crate::process::write_out;
@@ -26,7 +28,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(11);
 /// The settings of `run` beside the service.
 #[derive(Debug, Clone, Copy)]
 pub struct Admission {
-    /// Connections served at once; more are closed at once.
+    /// Connections served at once. When there are more, the idlest ends.
     pub max_connections: usize,
     /// End when there was no connection for this long.
     pub idle_exit: Option<Duration>,
@@ -70,7 +72,7 @@ pub async fn run(
         Arc::clone(&service.store),
         stop.clone(),
     ));
-    let permits = Arc::new(Semaphore::new(admission.max_connections));
+    let table = ConnectionTable::new(admission.max_connections);
     let mut connections = JoinSet::new();
     let mut stopped = stop.watch();
     let mut drained = service.drained.subscribe();
@@ -95,15 +97,17 @@ pub async fn run(
             Ok((socket, peer)) => {
                 number += 1;
                 service.metrics.connections_total.inc();
-                let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
-                    refuse(&service, &socket);
-                    continue;
-                };
                 let open = OpenConnection::new(&service);
-                let (service, stop) = (Arc::clone(&service), stop.watch());
+                let (service, table, stop) =
+                    (Arc::clone(&service), Arc::clone(&table), stop.watch());
                 connections.spawn(async move {
-                    connection::serve(socket, peer, number, service, stop).await;
-                    drop((open, permit));
+                    match table.enter(number).await {
+                        Some(place) => {
+                            connection::serve(socket, peer, place, service, stop).await;
+                        }
+                        None => refuse(&service, peer),
+                    }
+                    drop(open);
                 });
             }
             Err(error) => pause_after(error).await,
@@ -138,13 +142,9 @@ impl Drop for OpenConnection {
     }
 }
 
-fn refuse(service: &Service, socket: &TcpStream) {
+fn refuse(service: &Service, peer: SocketAddr) {
     service.metrics.connections_refused_total.inc();
-    let peer = socket.peer_addr().ok();
-    tracing::warn!(
-        ?peer,
-        "connection closed at once: max-connections is reached"
-    );
+    tracing::warn!(%peer, "connection closed: max-connections is reached, and none is idle");
 }
 
 async fn pause_after(error: io::Error) {

@@ -140,6 +140,8 @@ pub struct Service {
     pub metrics: Metrics,
     /// Open connections.
     pub open: watch::Sender<usize>,
+    /// How often leases were checked.
+    pub looks: watch::Sender<u64>,
     /// True when the daemon was drained, and may end.
     pub drained: watch::Sender<bool>,
     next_stream: AtomicI64,
@@ -168,6 +170,7 @@ impl Service {
             reports: Reports::new(split.report_bytes),
             metrics: Metrics::beside(fs),
             open: watch::Sender::new(0),
+            looks: watch::Sender::new(0),
             drained: watch::Sender::new(false),
             next_stream: AtomicI64::new(first_stream),
         })

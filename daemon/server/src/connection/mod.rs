@@ -7,6 +7,7 @@ mod burst;
 mod reader;
 mod sendfile;
 pub mod streams;
+pub mod table;
 pub mod unreadable;
 mod writer;
 
@@ -18,8 +19,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use lodestone_wire::FrameError;
 use lodestone_wire::frame::ChunkId;
+use rustix::net::sockopt;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::timeout;
 
 use crate::handler::Call;
@@ -27,6 +29,7 @@ use crate::service::{Reserved, Service};
 use burst::Wanted;
 use reader::Reader;
 use streams::SharedStreams;
+use table::Place;
 use writer::Writer;
 
 /// Requests of one connection in work at once, including chunks to be sent. Above this number the
@@ -37,6 +40,16 @@ pub const MAX_IN_WORK: usize = 64;
 /// A connection that moves no byte for this long, while a frame, a body or an answer is incomplete,
 /// is closed. The same time as Spark's `spark.network.timeout`.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A connection without a request for this long is closed. Clients open another one for their next
+/// request; drivers renew their leases more often.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// When the system looks for a host that vanished without closing its connections, and gives it up:
+/// after two minutes of silence.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEPALIVE_COUNT: u32 = 4;
 
 /// How long answers under way may take after the connection's reader has ended.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,6 +63,12 @@ pub enum CloseReason {
     /// The client closed it inside a frame or body.
     #[error("closed by the client inside a request")]
     Truncated,
+    /// No request came.
+    #[error("no request for {} s", IDLE_TIMEOUT.as_secs())]
+    Idle,
+    /// Another connection needs its place.
+    #[error("it was idle for longest, and max-connections is reached")]
+    MadeWay,
     /// The daemon stops.
     #[error("the daemon stops")]
     Shutdown,
@@ -80,7 +99,7 @@ impl CloseReason {
     /// Returns false if an operator should see it in the log.
     fn is_usual(&self) -> bool {
         match self {
-            Self::Client | Self::Shutdown => true,
+            Self::Client | Self::Idle | Self::MadeWay | Self::Shutdown => true,
             Self::Socket(error) => matches!(
                 error.kind(),
                 io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
@@ -118,18 +137,19 @@ enum ChunkHead {
 }
 
 /// Serves a connection until its end, and logs the reason of the end.
-pub async fn serve(
+pub(crate) async fn serve(
     socket: TcpStream,
     peer: SocketAddr,
-    number: u64,
+    place: Place,
     service: Arc<Service>,
     stop: watch::Receiver<bool>,
 ) {
+    let number = place.number;
     if let Err(error) = configure(&socket) {
         tracing::debug!(connection = number, %peer, %error, "socket options were not set");
     }
     let is_from_here = is_from_here(&socket, peer);
-    let reason = run(Arc::new(socket), number, is_from_here, &service, stop).await;
+    let reason = run(Arc::new(socket), place, is_from_here, &service, stop).await;
     if reason.is_usual() {
         tracing::debug!(connection = number, %peer, %reason, "connection closed");
     } else {
@@ -146,14 +166,19 @@ fn is_from_here(socket: &TcpStream, peer: SocketAddr) -> bool {
 
 fn configure(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    // A host that vanished does not close its connections; without keep-alive they would stay open.
-    rustix::net::sockopt::set_socket_keepalive(socket, true)?;
+    // A host that vanished does not close its connections. The system gives it up when it does not
+    // answer, and, if bytes are on their way to it, when it does not acknowledge them.
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(socket, KEEPALIVE_COUNT)?;
+    sockopt::set_tcp_user_timeout(socket, STALL_TIMEOUT.as_millis() as u32)?;
     Ok(())
 }
 
 async fn run(
     socket: Arc<TcpStream>,
-    number: u64,
+    place: Place,
     is_from_here: bool,
     service: &Arc<Service>,
     mut stop: watch::Receiver<bool>,
@@ -165,15 +190,16 @@ async fn run(
     let call = Call {
         service: Arc::clone(service),
         streams: SharedStreams::default(),
-        connection: number,
+        connection: place.number,
         is_from_here,
     };
-    let permits = Arc::new(Semaphore::new(MAX_IN_WORK));
-    let reader = Reader::new(socket, call, permits, outbound);
+    let entry = Arc::clone(&place.entry);
+    let reader = Reader::new(socket, call, place, outbound);
     let reason = tokio::select! {
         reason = reader.run() => reason,
         written = &mut writer => return written.unwrap_or(Some(CloseReason::Panic))
             .unwrap_or(CloseReason::Client),
+        () = entry.makes_way.notified() => CloseReason::MadeWay,
         _ = stop.wait_for(|stop| *stop) => CloseReason::Shutdown,
     };
     // The reader is gone; the queue ends when the requests in work have put their answers into it.

@@ -11,13 +11,14 @@ use lodestone_wire::frame::{
 };
 use lodestone_wire::{Frame, FrameDecoder, Limits};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::body::{PooledBody, memory_bytes};
 use super::burst::Wanted;
-use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
+use super::table::Place;
+use super::{ChunkHead, CloseReason, Hold, IDLE_TIMEOUT, Outbound, STALL_TIMEOUT};
 use crate::handler::{self, Answer, Call};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::Reserved;
@@ -34,7 +35,7 @@ const NAME_ECHO_BYTES: usize = 256;
 pub(super) struct Reader {
     socket: Arc<TcpStream>,
     call: Call,
-    permits: Arc<Semaphore>,
+    place: Place,
     outbound: mpsc::Sender<Outbound>,
     decoder: FrameDecoder,
     buffer: BytesMut,
@@ -46,13 +47,13 @@ impl Reader {
     pub(super) fn new(
         socket: Arc<TcpStream>,
         call: Call,
-        permits: Arc<Semaphore>,
+        place: Place,
         outbound: mpsc::Sender<Outbound>,
     ) -> Self {
         Self {
             socket,
             call,
-            permits,
+            place,
             outbound,
             decoder: FrameDecoder::new(Limits::SERVER),
             buffer: BytesMut::new(),
@@ -88,14 +89,13 @@ impl Reader {
         }
     }
 
-    /// Reads something into the buffer. A connection between two requests may be silent for any
-    /// time, and has no buffer.
+    /// Reads something into the buffer. A connection between two requests has no buffer.
     async fn fill(&mut self, room: usize) -> Result<(), CloseReason> {
         loop {
             let between_requests = self.buffer.is_empty();
             if between_requests {
                 self.buffer = BytesMut::new();
-                self.socket.readable().await.map_err(CloseReason::Socket)?;
+                self.next_request().await?;
             } else {
                 self.readable_in_time().await?;
             }
@@ -110,6 +110,17 @@ impl Reader {
         }
     }
 
+    /// Waits for a request. A connection may be silent for any time while its answers are made.
+    async fn next_request(&self) -> Result<(), CloseReason> {
+        loop {
+            match timeout(IDLE_TIMEOUT, self.socket.readable()).await {
+                Ok(readable) => return readable.map_err(CloseReason::Socket),
+                Err(_) if self.place.entry.is_idle() => return Err(CloseReason::Idle),
+                Err(_) => {}
+            }
+        }
+    }
+
     async fn readable_in_time(&self) -> Result<(), CloseReason> {
         match timeout(STALL_TIMEOUT, self.socket.readable()).await {
             Ok(readable) => readable.map_err(CloseReason::Socket),
@@ -118,6 +129,7 @@ impl Reader {
     }
 
     async fn take(&mut self, frame: Frame) -> Result<(), CloseReason> {
+        self.place.used();
         match frame {
             Frame::RpcRequest { request_id, body } => self.rpc(request_id, body).await,
             Frame::OneWay { body } => return self.one_way(body).await,
@@ -138,7 +150,7 @@ impl Reader {
 
     /// Waits for one of the permits of requests in work.
     async fn permit(&mut self) -> Hold {
-        match Arc::clone(&self.permits).acquire_owned().await {
+        match Arc::clone(&self.place.entry.permits).acquire_owned().await {
             Ok(permit) => Hold {
                 _permit: permit,
                 memory: self.frame_memory.take().into_iter().collect(),

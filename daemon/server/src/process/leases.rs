@@ -3,9 +3,12 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread;
 use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::service::Service;
 
@@ -16,29 +19,46 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// memory or no processor. The renewals of this time wait in its sockets.
 const STOOD_STILL_MS: u64 = 6_000;
 
-/// The looks go on until this is dropped. It does not wait for one that is under way.
+/// The looks go on until this is dropped, which does not wait for one that is under way.
 #[derive(Debug)]
-#[must_use = "nobody looks after leases when this is dropped"]
-pub(crate) struct LeaseWatch {
-    _stop: mpsc::Sender<()>,
-}
+#[must_use = "no lease runs out when this is dropped"]
+pub(crate) struct LeaseWatch(JoinHandle<()>);
 
 impl LeaseWatch {
     /// Starts a thread for this only: leases must run out also while disks hang, and all threads of
     /// the store's calls with them.
     pub(crate) fn start(service: Arc<Service>) -> io::Result<Self> {
-        let (stop, stopped) = mpsc::channel();
+        let (tick, ticks) = mpsc::sync_channel(1);
         let mut looked_ms = service.store.now_ms();
         let looks = move || {
-            while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            while ticks.recv().is_ok() {
                 look(&service, looked_ms);
                 looked_ms = service.store.now_ms();
+                service.looks.send_modify(|looks| *looks += 1);
             }
         };
         thread::Builder::new()
             .name("leases".to_owned())
             .spawn(looks)?;
-        Ok(Self { _stop: stop })
+        Ok(Self(tokio::spawn(send_ticks(tick))))
+    }
+}
+
+impl Drop for LeaseWatch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn send_ticks(tick: SyncSender<()>) {
+    let mut times = interval(LOOK_EVERY);
+    times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        times.tick().await;
+        if let Err(TrySendError::Disconnected(())) = tick.try_send(()) {
+            tracing::error!("no lease runs out any more: a bug of the daemon, see the log above");
+            return;
+        }
     }
 }
 

@@ -45,15 +45,46 @@ fn two_hundred_connections_are_served_at_once() {
 }
 
 #[test]
-fn a_connection_over_the_limit_is_closed_at_once_and_the_others_go_on() {
+fn when_there_are_too_many_connections_the_one_that_is_idle_for_longest_makes_way() {
     let daemon = Daemon::start(&["--max-connections", "2"]);
-    let mut first = Client::connect(&daemon);
+    let [mut first, mut second] = [(); 2].map(|()| {
+        let mut client = Client::connect(&daemon);
+        let _: HelloReply = client.ask(&hello());
+        client
+    });
     let _: HelloReply = first.ask(&hello());
-    let mut second = Client::connect(&daemon);
-    let _: HelloReply = second.ask(&hello());
+    let mut third = Client::connect(&daemon);
+    let _: HelloReply = third.ask(&hello());
+    assert_eq!(second.receive(), None, "the idlest one is closed");
+    let _: HelloReply = first.ask(&hello());
+}
+
+#[test]
+fn a_connection_over_the_limit_is_closed_if_all_others_are_in_use_and_these_go_on() {
+    let daemon = Daemon::start(&["--max-connections", "2"]);
+    let key = key(&daemon, 1);
+    let mut busy = [(); 2].map(|()| Client::connect(&daemon));
+    busy[0].register(&key, 2, 1);
+    let (pushed, rest) = ([9; 1000], 400);
+    let ids = [0, 1].map(|map| {
+        let (meta, body) = batch(&key, map, 1, &[(0, &pushed)]);
+        let client = &mut busy[map as usize];
+        client.send(&Frame::UploadStream {
+            request_id: 77,
+            meta: meta.to_bytes(),
+            body_bytes: body.len() as u64,
+        });
+        client.socket.write_all(&body[rest..]).unwrap();
+        (meta, body)
+    });
     assert_eq!(Client::connect(&daemon).receive(), None);
     daemon.logged("max-connections");
-    let _: HelloReply = first.ask(&hello());
+    for (client, (meta, body)) in busy.iter_mut().zip(ids) {
+        client.socket.write_all(&body[..rest]).unwrap();
+        client.answer_to(77);
+        let _: Done = client.ask(&commit_of(&[meta]));
+    }
+    assert_eq!(busy[0].partition(&key, 0).len(), 2);
 }
 
 #[test]

@@ -35,6 +35,16 @@ fn a_request_that_stops_in_the_middle_is_given_up_and_its_memory_comes_back() {
 }
 
 #[test]
+fn a_connection_without_requests_is_closed_when_its_last_answer_is_long_ago() {
+    let daemon = Inside::start(Environment::os());
+    let mut client = daemon.connect();
+    client.register(&daemon.key(1), 1, 1);
+    daemon.jump_over_idle_time();
+    assert_eq!(client.receive(), None);
+    daemon.stop();
+}
+
+#[test]
 fn a_reader_that_stops_reading_is_given_up_and_its_memory_comes_back() {
     // All that it asks for is in memory.
     let daemon = Inside::with_memory(Environment::os(), 256 << 20);
@@ -72,7 +82,12 @@ fn an_application_whose_lease_ran_out_is_forgotten_and_its_shuffles_are_gone() {
     });
     assert_eq!(lease.granted_ttl_ms, 20_000);
     daemon.jump_over_idle_time();
-    clock.advance_ms(20_001);
+    for _ in 0..5 {
+        clock.advance_ms(4_001);
+        daemon.wait_for_a_look();
+    }
+    daemon.do_not_jump();
+    let mut client = daemon.connect();
     let commit = commit_of(&[meta]);
     let since = Instant::now();
     let refused: Refused = loop {

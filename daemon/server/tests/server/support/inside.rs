@@ -93,6 +93,21 @@ impl Inside {
         self.run(async { tokio::time::pause() });
     }
 
+    /// From now on the daemon's time is that of the machine again.
+    pub(crate) fn do_not_jump(&self) {
+        self.run(async { tokio::time::resume() });
+    }
+
+    /// Returns when the daemon has checked leases, at the time that its clock shows now.
+    pub(crate) fn wait_for_a_look(&self) {
+        let mut looks = self.service.looks.subscribe();
+        // The next one may have begun before.
+        let enough = *looks.borrow() + 2;
+        self.run(async move {
+            looks.wait_for(|looks| *looks >= enough).await.unwrap();
+        });
+    }
+
     /// Returns when no connection is open any more.
     pub(crate) fn wait_for_no_connections(&self) {
         let mut open = self.service.open.subscribe();
