@@ -13,12 +13,16 @@ const APP_ID_BYTES_MAX: usize = 256;
 /// Longest of other names that are kept as the client gave them: executor ids, formats.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Refuses a name that is longer than any that Spark gives, before it is kept.
+/// Refuses a name that is longer than any that Spark gives, or would break lines of the log, before
+/// it is kept.
 pub fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
     if name.len() > NAME_BYTES_MAX {
         let bytes = name.len();
         let detail = format!("{what} of {bytes} bytes: {NAME_BYTES_MAX} are allowed");
         return Err(Code::Malformed.because(detail));
+    }
+    if name.contains(char::is_control) {
+        return Err(Code::Malformed.because(format!("{what} with a control character")));
     }
     Ok(())
 }
@@ -33,13 +37,16 @@ pub struct AppId(Arc<str>);
 pub struct BadAppId(pub &'static str);
 
 impl AppId {
-    /// Checks the form: not empty, not too long, no `/`, `\` or NUL, neither `.` nor `..`.
+    /// Checks the form: not empty, not too long, no `/`, `\` or control character, neither `.` nor
+    /// `..`.
     pub fn new(id: &str) -> Result<Self, BadAppId> {
         if id.is_empty() || id.len() > APP_ID_BYTES_MAX {
             return Err(BadAppId("must have 1 to 256 bytes"));
         }
         if !is_path_segment(id) {
-            return Err(BadAppId("must not look like a path"));
+            return Err(BadAppId(
+                "must not look like a path, or have control characters",
+            ));
         }
         Ok(Self(id.into()))
     }
@@ -70,7 +77,10 @@ impl From<BadAppId> for Refusal {
 
 /// Returns true if `name` can name a file or directory, and nothing outside of its parent.
 pub fn is_path_segment(name: &str) -> bool {
-    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
+    !name.is_empty()
+        && name != "."
+        && name != ".."
+        && !name.contains(|c: char| c.is_control() || matches!(c, '/' | '\\'))
 }
 
 macro_rules! id {
@@ -179,7 +189,7 @@ mod tests {
 
     #[test]
     fn ids_that_could_be_paths_are_refused() {
-        for bad in ["", ".", "..", "a/b", "a\\b", "a\0b", &"x".repeat(257)] {
+        for bad in ["", ".", "..", "a/b", "a\\b", "a\0b", "a\nb", "a\u{1b}[2Jb", &"x".repeat(257)] {
             assert!(AppId::new(bad).is_err(), "{bad:?} was accepted");
         }
         for good in ["app-20260101-0001", "...", "local-1", &"x".repeat(256)] {

@@ -7,8 +7,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lodestone_store::fs::fake::{Errno, FakeFs};
-use lodestone_store::fs::{Access, Entry, File, Fs, Kind, Lock, Open, Space};
+use lodestone_store::fs::fake::{Errno, FakeFs, JoinedDir};
+use lodestone_store::fs::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space};
 
 use crate::planted::Bug;
 
@@ -321,6 +321,12 @@ impl Fs for Disk {
         }))
     }
 
+    fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn Dir>> {
+        self.fake
+            .open_dir(path)
+            .map(|_| Arc::new(JoinedDir::new(self.clone(), path)) as Arc<dyn Dir>)
+    }
+
     fn create_dir(&self, path: &Path, access: Access) -> io::Result<()> {
         self.change(|| self.fake.create_dir(path, access))
     }
@@ -349,6 +355,10 @@ impl Fs for Disk {
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         self.fake.canonical(path)
+    }
+
+    fn is_own_dir(&self, path: &Path) -> io::Result<bool> {
+        self.fake.is_own_dir(path)
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {

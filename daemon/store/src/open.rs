@@ -10,6 +10,7 @@ use crate::handover::{TakenOver, forget};
 use crate::index::kind::Kind;
 use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
+use crate::resource::foreign::ForeignDirs;
 use crate::resource::incarnation::{self, Leftover, OpenError, StartDirs};
 use crate::resource::pages::Pages;
 use crate::resource::{Environment, Resources, locked, writing};
@@ -69,6 +70,7 @@ impl Store {
             resources: Resources {
                 disks: Disks::new(roots),
                 pages: Pages::new(Arc::clone(&budget), config.tail_part_bytes),
+                foreign_dirs: ForeignDirs::default(),
                 budget,
                 environment,
             },

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lodestone_store::fs::{Access, Entry, File, Fs, Kind, Lock, Open, Space};
+use lodestone_store::fs::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -112,6 +112,10 @@ impl Fs for MeasuredFs {
         })
     }
 
+    fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn Dir>> {
+        self.fs.open_dir(path)
+    }
+
     fn create_dir(&self, path: &Path, access: Access) -> io::Result<()> {
         self.fs.create_dir(path, access)
     }
@@ -134,6 +138,10 @@ impl Fs for MeasuredFs {
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         self.fs.canonical(path)
+    }
+
+    fn is_own_dir(&self, path: &Path) -> io::Result<bool> {
+        self.fs.is_own_dir(path)
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {

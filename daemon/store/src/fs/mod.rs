@@ -2,6 +2,7 @@
 //! The disk as the store sees it. Only [`os`] uses `std::fs`; tests tear and fail writes with the
 //! `fake` one.
 
+mod below;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 mod os;
@@ -55,6 +56,15 @@ pub enum Access {
     Group,
 }
 
+impl Access {
+    fn mode(self) -> u32 {
+        match self {
+            Self::Private => 0o700,
+            Self::Group => 0o770,
+        }
+    }
+}
+
 /// Room on the filesystem of a path, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
@@ -84,10 +94,26 @@ pub trait File: Send + Sync + Debug {
 /// An exclusive lock, released when dropped or when the process ends.
 pub trait Lock: Send + Sync + Debug {}
 
+/// An open directory that belongs to others, who may change what is in it. Paths are relative, and
+/// lead to nothing outside: no link is followed. A file is opened only if it is a regular one that
+/// the directory's owner or this process made.
+pub trait Dir: Send + Sync + Debug {
+    /// Opens a file.
+    fn open(&self, below: &Path, how: Open) -> io::Result<Arc<dyn File>>;
+    /// Makes one directory, whose parent exists.
+    fn create_dir(&self, below: &Path, access: Access) -> io::Result<()>;
+    /// Removes a file.
+    fn remove_file(&self, below: &Path) -> io::Result<()>;
+    /// Returns the kind of thing at a path.
+    fn kind(&self, below: &Path) -> io::Result<Kind>;
+}
+
 /// The calls of a filesystem that the store makes.
 pub trait Fs: Send + Sync + Debug {
     /// Opens a file.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>>;
+    /// Opens a directory that belongs to others. No part of the path may be a link.
+    fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn Dir>>;
     /// Makes one directory, whose parent exists.
     fn create_dir(&self, path: &Path, access: Access) -> io::Result<()>;
     /// Removes a file.
@@ -100,6 +126,9 @@ pub trait Fs: Send + Sync + Debug {
     fn kind(&self, path: &Path) -> io::Result<Kind>;
     /// The path without links and dots.
     fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
+    /// Returns true for a directory that this process's user owns, and that not everybody may write
+    /// to.
+    fn is_own_dir(&self, path: &Path) -> io::Result<bool>;
     /// Room on the filesystem of `path`.
     fn space(&self, path: &Path) -> io::Result<Space>;
     /// Locks a file, created if missing; `None` if another process holds the lock.

@@ -4,20 +4,22 @@
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, statvfs};
+use rustix::process::geteuid;
 
-use super::{Access, Entry, File, Fs, Kind, Lock, Open, Space};
+use super::below::OsDir;
+use super::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space};
 
 /// The real thing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsFs;
 
 #[derive(Debug)]
-struct OsFile(fs::File);
+pub(super) struct OsFile(pub(super) fs::File);
 
 /// The descriptor that holds the lock: `flock` ends when it is closed.
 #[derive(Debug)]
@@ -75,12 +77,12 @@ impl Fs for OsFs {
         Ok(Arc::new(OsFile(options.open(path)?)))
     }
 
+    fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn Dir>> {
+        Ok(Arc::new(OsDir::open(path)?))
+    }
+
     fn create_dir(&self, path: &Path, access: Access) -> io::Result<()> {
-        let mode = match access {
-            Access::Private => 0o700,
-            Access::Group => 0o770,
-        };
-        fs::DirBuilder::new().mode(mode).create(path)
+        fs::DirBuilder::new().mode(access.mode()).create(path)
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
@@ -109,6 +111,12 @@ impl Fs for OsFs {
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         fs::canonicalize(path)
+    }
+
+    fn is_own_dir(&self, path: &Path) -> io::Result<bool> {
+        let stat = fs::symlink_metadata(path)?;
+        let others_write = stat.mode() & 0o002 != 0;
+        Ok(stat.is_dir() && stat.uid() == geteuid().as_raw() && !others_write)
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {

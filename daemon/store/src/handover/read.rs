@@ -203,7 +203,7 @@ impl Store {
             num_partitions: entry.num_partitions,
             format: entry.format,
         };
-        let home = Home::from_entry(entry.home);
+        let home = Home::from_entry(entry.home)?;
         let lease_until_ms = self.now_ms() + entry.lease_ms.max(FIRST_LEASE_MS);
         self.with_application(&app, attempt, |state| {
             state.attempt = state.attempt.max(attempt);

@@ -266,7 +266,7 @@ fn open_parts(
                     Some((_, file)) => Arc::clone(file),
                     None => {
                         let path = generation.home.path(resources, range.file, reduce);
-                        let opened = resources.fs().open(&path, Open::Read);
+                        let opened = path.open(resources, Open::Read);
                         let file = opened.map_err(|error| open_refusal(generation, &error))?;
                         open.push((range.file, Arc::clone(&file)));
                         file

@@ -78,6 +78,7 @@ impl Store {
     ) -> bool {
         let Some(generations) = application.take(still, |state| {
             state.ended = true;
+            self.resources.foreign_dirs.close(state.executors.bases());
             std::mem::take(&mut state.shuffles).into_iter().collect()
         }) else {
             return false;

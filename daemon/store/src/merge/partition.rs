@@ -276,8 +276,8 @@ impl Partition {
             let path = self
                 .home
                 .path(resources, DataFile::Own(own.disk), self.reduce);
-            if let Err(error) = resources.fs().remove_file(&path) {
-                tracing::warn!(path = %path.display(), %error, "remove a partition's file");
+            if let Err(error) = path.remove(resources) {
+                tracing::warn!(%path, %error, "remove a partition's file");
             }
         }
     }

@@ -7,8 +7,6 @@
 //! .meta    one serialized bitmap of map indexes per chunk
 //! ```
 
-use std::path::Path;
-
 use lodestone_model::{Code, ReduceId, ShuffleKey};
 
 use super::partition::Partition;
@@ -18,6 +16,7 @@ use crate::index::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::dirs::{HashedDirs, MergedFile};
 use crate::resource::disk::code_of;
+use crate::resource::foreign::ForeignPath;
 
 /// Freezes a partition and writes all of it to disk. After a failure the partition cannot be used.
 pub(crate) fn publish(
@@ -37,8 +36,8 @@ pub(crate) fn publish(
     partition.write_out(resources)?;
     let (index, meta) = partition.view(|view| describe(view.segments))??;
     let (index_path, meta_path) = paths(dirs, key, reduce);
-    let outcome = write_file(resources, partition, &index_path, &index)
-        .and_then(|()| write_file(resources, partition, &meta_path, &meta));
+    let outcome = write_file(resources, &index_path, &index)
+        .and_then(|()| write_file(resources, &meta_path, &meta));
     if outcome.is_err() {
         unpublish(resources, dirs, key, reduce);
     }
@@ -54,17 +53,13 @@ pub(crate) fn unpublish(
 ) {
     let (index, meta) = paths(dirs, key, reduce);
     for path in [index, meta] {
-        if let Err(error) = resources.fs().remove_file(&path) {
-            tracing::debug!(path = %path.display(), %error, "remove a merged partition's file");
+        if let Err(error) = resources.foreign().remove(&path) {
+            tracing::debug!(%path, %error, "remove a merged partition's file");
         }
     }
 }
 
-fn paths(
-    dirs: &HashedDirs,
-    key: &ShuffleKey,
-    reduce: ReduceId,
-) -> (std::path::PathBuf, std::path::PathBuf) {
+fn paths(dirs: &HashedDirs, key: &ShuffleKey, reduce: ReduceId) -> (ForeignPath, ForeignPath) {
     let path = |which| dirs.merged(key, reduce, which);
     (path(MergedFile::Index), path(MergedFile::Meta))
 }
@@ -85,17 +80,12 @@ fn describe(segments: &Segments) -> Result<(Vec<u8>, Vec<u8>), Code> {
     Ok((index, meta))
 }
 
-fn write_file(
-    resources: &Resources,
-    partition: &Partition,
-    path: &Path,
-    content: &[u8],
-) -> Result<(), Code> {
+fn write_file(resources: &Resources, path: &ForeignPath, content: &[u8]) -> Result<(), Code> {
     // `.index` and `.meta` hash to other subdirectories than `.data`.
-    let file = partition.home().create(resources, path);
+    let file = resources.foreign().create(path);
     let written = file.and_then(|file| write_all_at(file.as_ref(), &[content], 0));
     written.map_err(|error| {
-        tracing::warn!(path = %path.display(), %error, "write a merged partition's description");
+        tracing::warn!(%path, %error, "write a merged partition's description");
         code_of(&error)
     })
 }

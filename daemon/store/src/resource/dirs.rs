@@ -2,16 +2,29 @@
 //! Spark's rule that spreads files over directories. Names and paths are an API: executors on this
 //! host compute the same paths and read the files themselves.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lodestone_model::{ReduceId, ShuffleKey};
 
+use super::foreign::ForeignPath;
+
 /// Directories over which files are spread by the hash of their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HashedDirs {
-    dirs: Arc<[String]>,
+    dirs: Arc<[SpreadDir]>,
     sub_dirs: u32,
+}
+
+/// One of the directories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SpreadDir {
+    /// The name under which Spark knows it.
+    pub(crate) name: String,
+    /// A directory that exists, without links in its path.
+    pub(crate) base: PathBuf,
+    /// The directory below the base; empty if it is the base.
+    pub(crate) below: PathBuf,
 }
 
 /// The three files of a merged partition.
@@ -24,7 +37,7 @@ pub(crate) enum MergedFile {
 
 impl HashedDirs {
     /// Neither may be empty.
-    pub(crate) fn new(dirs: Vec<String>, sub_dirs: u32) -> Self {
+    pub(crate) fn new(dirs: Vec<SpreadDir>, sub_dirs: u32) -> Self {
         assert!(
             !dirs.is_empty() && sub_dirs > 0,
             "files need a directory to be in"
@@ -35,8 +48,13 @@ impl HashedDirs {
         }
     }
 
-    pub(crate) fn dirs(&self) -> &[String] {
-        &self.dirs
+    /// The names under which Spark knows the directories.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.dirs.iter().map(|dir| dir.name.clone()).collect()
+    }
+
+    pub(crate) fn bases(&self) -> impl Iterator<Item = &Path> {
+        self.dirs.iter().map(|dir| dir.base.as_path())
     }
 
     pub(crate) fn sub_dirs(&self) -> u32 {
@@ -44,18 +62,26 @@ impl HashedDirs {
     }
 
     /// Where the file of this name is: `<dir>/<two hex digits>/<name>`.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> ForeignPath {
         let hash = non_negative_hash(name) as usize;
-        let dir = self
-            .dirs
-            .get(hash % self.dirs.len())
-            .map_or("", String::as_str);
         let sub_dir = (hash / self.dirs.len()) % self.sub_dirs as usize;
-        PathBuf::from(format!("{dir}/{sub_dir:02x}/{name}"))
+        let file = PathBuf::from(format!("{sub_dir:02x}/{name}"));
+        match self.dirs.get(hash % self.dirs.len()) {
+            Some(dir) => ForeignPath {
+                base: dir.base.clone(),
+                below: dir.below.join(file),
+            },
+            None => unreachable!("there is at least one directory"),
+        }
     }
 
     /// Where a file of a merged partition is.
-    pub(crate) fn merged(&self, key: &ShuffleKey, reduce: ReduceId, which: MergedFile) -> PathBuf {
+    pub(crate) fn merged(
+        &self,
+        key: &ShuffleKey,
+        reduce: ReduceId,
+        which: MergedFile,
+    ) -> ForeignPath {
         let suffix = match which {
             MergedFile::Data => "data",
             MergedFile::Index => "index",
@@ -102,7 +128,13 @@ mod tests {
     fn files_are_where_spark_looks_for_them() {
         // hashCode = 1794106052; directory 1794106052 % 3 = 2, subdirectory (1794106052 / 3) % 64 =
         // 22.
-        let dirs = HashedDirs::new(vec!["/a".into(), "/b".into(), "/c".into()], 64);
-        assert_eq!(dirs.path("hello world"), PathBuf::from("/c/16/hello world"));
+        let dir = |name: &str| SpreadDir {
+            name: name.into(),
+            base: name.into(),
+            below: PathBuf::new(),
+        };
+        let dirs = HashedDirs::new(["/a", "/b", "/c"].map(dir).into(), 64);
+        let path = dirs.path("hello world");
+        assert_eq!(path.to_string(), "/c/16/hello world");
     }
 }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where the files of one generation of a shuffle are.
 
+use std::fmt;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use lodestone_model::{Code, ReduceId, ShuffleKey};
+use lodestone_model::{Code, ReduceId, Refusal, ShuffleKey, is_path_segment};
 use serde::{Deserialize, Serialize};
 
 use super::Resources;
 use super::dirs::{HashedDirs, MergedFile};
 use super::disk::{DiskIndex, code_of};
 use super::flow::Flow;
+use super::foreign::ForeignPath;
 use super::incarnation::{SHARED_FILE_NAME, data_file_name, remove_data_dir};
 use super::planted::{self, Bug};
 use super::timed_mutex::TimedMutex;
@@ -42,6 +44,15 @@ pub(crate) enum Home {
     },
     /// The application's merge directories, where Spark's executors look for merged files.
     Spark { dirs: HashedDirs, key: ShuffleKey },
+}
+
+/// The path of a file with data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FilePath {
+    /// In a directory of this daemon.
+    Ours(PathBuf),
+    /// In a merge directory, beside those of an executor.
+    Foreign(ForeignPath),
 }
 
 /// The end of a file that many partitions are written to. To make a file costs a filesystem more
@@ -130,17 +141,21 @@ impl Home {
         }
     }
 
-    /// Returns the home that the entry describes.
-    pub(crate) fn from_entry(entry: HomeEntry) -> Self {
+    /// Returns the home that the entry describes. Its directory must be in ours.
+    pub(crate) fn from_entry(entry: HomeEntry) -> Result<Self, Refusal> {
+        if !is_path_segment(&entry.dir_name) {
+            let detail = format!("{:?} is no name of a directory", entry.dir_name);
+            return Err(Code::Internal.because(detail));
+        }
         let with_end = |end| SharedEnd {
             end: TimedMutex::new(end),
         };
-        Self::Ours {
+        Ok(Self::Ours {
             dir_name: entry.dir_name,
             spread: entry.spread,
             num_maps: entry.num_maps,
             shared_ends: entry.shared_ends.into_iter().map(with_end).collect(),
-        }
+        })
     }
 
     /// Returns a disk that accepts writes, for the next bytes of a partition.
@@ -182,16 +197,18 @@ impl Home {
         resources: &Resources,
         data_file: DataFile,
         reduce: ReduceId,
-    ) -> PathBuf {
+    ) -> FilePath {
         match self {
             Self::Ours { dir_name, .. } => {
                 let dir = resources.disks.root(data_file.disk()).join(dir_name);
-                match data_file {
+                FilePath::Ours(match data_file {
                     DataFile::Shared(_) => dir.join(SHARED_FILE_NAME),
                     DataFile::Own(_) => dir.join(data_file_name(reduce)),
-                }
+                })
             }
-            Self::Spark { dirs, key } => dirs.merged(key, reduce, MergedFile::Data),
+            Self::Spark { dirs, key } => {
+                FilePath::Foreign(dirs.merged(key, reduce, MergedFile::Data))
+            }
         }
     }
 
@@ -202,7 +219,7 @@ impl Home {
             return false;
         };
         let index = dirs.merged(key, reduce, MergedFile::Index);
-        let found = resources.fs().kind(&index);
+        let found = resources.foreign().kind(&index);
         !found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 
@@ -246,8 +263,8 @@ impl Home {
         let clock = resources.environment.clock.as_ref();
         let writing = self.flow(resources, data_file.disk()).begin(clock)?;
         let file = match end {
-            0 => self.create(resources, path),
-            _ => resources.fs().open(path, Open::Write),
+            0 => path.create(resources),
+            _ => path.open(resources, Open::Write),
         }?;
         let length: u64 = slices.iter().map(|slice| slice.len() as u64).sum();
         match write_in_pieces(file.as_ref(), slices, end, || writing.got_on()) {
@@ -255,7 +272,7 @@ impl Home {
                 // Cut back at once: torn bytes must not fill a full disk. A file that cannot be cut
                 // back or removed now is never read, and goes with the directory.
                 drop(match end {
-                    0 => resources.fs().remove_file(path),
+                    0 => path.remove(resources),
                     _ => file.set_size(end),
                 });
                 Err(error)
@@ -276,24 +293,8 @@ impl Home {
         let path = self.path(resources, data_file, reduce);
         let clock = resources.environment.clock.as_ref();
         let _writing = self.flow(resources, data_file.disk()).begin(clock)?;
-        let file = resources.fs().open(&path, Open::Write)?;
+        let file = path.open(resources, Open::Write)?;
         file.punch(offset, length)
-    }
-
-    /// Creates a file, and its directory if that is missing.
-    pub(crate) fn create(&self, resources: &Resources, path: &Path) -> io::Result<Arc<dyn File>> {
-        let fs = resources.fs();
-        match fs.open(path, Open::Create) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                match self {
-                    Self::Ours { .. } => make_parents(resources, path, 1, Access::Private)?,
-                    // `<mergeDir>/<xx>`: Spark makes both, but need not have.
-                    Self::Spark { .. } => make_parents(resources, path, 2, Access::Group)?,
-                }
-                fs.open(path, Open::Create)
-            }
-            other => other,
-        }
     }
 
     /// Removes the directory when the files of all partitions are gone.
@@ -306,19 +307,47 @@ impl Home {
     }
 }
 
-/// Makes up to `levels` missing directories above `path`.
-fn make_parents(
-    resources: &Resources,
-    path: &Path,
-    levels: usize,
-    access: Access,
-) -> io::Result<()> {
-    let parents: Vec<_> = path.ancestors().skip(1).take(levels).collect();
-    for parent in parents.into_iter().rev() {
-        match resources.fs().create_dir(parent, access) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
+impl FilePath {
+    pub(crate) fn open(&self, resources: &Resources, how: Open) -> io::Result<Arc<dyn File>> {
+        match self {
+            Self::Ours(path) => resources.fs().open(path, how),
+            Self::Foreign(path) => resources.foreign().open(path, how),
         }
     }
-    Ok(())
+
+    pub(crate) fn remove(&self, resources: &Resources) -> io::Result<()> {
+        match self {
+            Self::Ours(path) => resources.fs().remove_file(path),
+            Self::Foreign(path) => resources.foreign().remove(path),
+        }
+    }
+
+    /// Creates the file, and its directory if that is missing.
+    fn create(&self, resources: &Resources) -> io::Result<Arc<dyn File>> {
+        let path = match self {
+            Self::Ours(path) => path,
+            Self::Foreign(path) => return resources.foreign().create(path),
+        };
+        let fs = resources.fs();
+        match fs.open(path, Open::Create) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let dir = path.parent().ok_or(error)?;
+                match fs.create_dir(dir, Access::Private) {
+                    Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+                    _ => {}
+                }
+                fs.open(path, Open::Create)
+            }
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for FilePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ours(path) => path.display().fmt(f),
+            Self::Foreign(path) => path.fmt(f),
+        }
+    }
 }

@@ -184,8 +184,8 @@ pub(crate) struct Left {
     pub(crate) is_all: bool,
 }
 
-/// Finds the directories of ended incarnations in `dir`: directories with our name and our marker
-/// whose lock is free.
+/// Finds the directories of ended incarnations in `dir`: directories of this user with our name and
+/// our marker whose lock is free. Where others may write to `dir`, they may plant such directories.
 pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Left {
     let mut left = Left {
         is_all: true,
@@ -204,7 +204,10 @@ pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Left {
         if !named_like_ours || entry.kind != Kind::Directory {
             continue;
         }
-        match has_marker(&root, fs) {
+        match fs
+            .is_own_dir(&root)
+            .and_then(|is_own| Ok(is_own && has_marker(&root, fs)?))
+        {
             Ok(true) => {}
             Ok(false) => continue,
             Err(error) => {

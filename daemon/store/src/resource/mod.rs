@@ -7,6 +7,7 @@ pub(crate) mod clock;
 pub(crate) mod dirs;
 pub(crate) mod disk;
 pub(crate) mod flow;
+pub(crate) mod foreign;
 pub(crate) mod home;
 pub(crate) mod incarnation;
 pub(crate) mod paged;
@@ -23,6 +24,7 @@ use crate::fs::Fs;
 use budget::Budget;
 use clock::Clock;
 use disk::Disks;
+use foreign::{ForeignDirs, ForeignFiles};
 use pages::Pages;
 use random::Random;
 
@@ -55,11 +57,20 @@ pub(crate) struct Resources {
     pub(crate) disks: Disks,
     pub(crate) budget: Arc<Budget>,
     pub(crate) pages: Arc<Pages>,
+    pub(crate) foreign_dirs: ForeignDirs,
 }
 
 impl Resources {
     pub(crate) fn fs(&self) -> &dyn Fs {
         self.environment.fs.as_ref()
+    }
+
+    /// The files in directories of executors.
+    pub(crate) fn foreign(&self) -> ForeignFiles<'_> {
+        ForeignFiles {
+            fs: self.fs(),
+            dirs: &self.foreign_dirs,
+        }
     }
 
     pub(crate) fn now_ms(&self) -> u64 {

@@ -85,7 +85,7 @@ impl Store {
         let (shuffle, map, name) = (block.shuffle, block.map, algorithm.name());
         let dirs = self.executor_dirs(app, exec).ok()?;
         let path = dirs.path(&format!("shuffle_{shuffle}_{map}_0.checksum.{name}"));
-        let file = self.resources.fs().open(&path, Open::Read).ok()?;
+        let file = self.resources.foreign().open(&path, Open::Read).ok()?;
         let mut bytes = [0; size_of::<i64>()];
         let offset = u64::from(block.reduce.0) * size_of::<i64>() as u64;
         read_exact_at(file.as_ref(), &mut bytes, offset).ok()?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Executors register with Spark's own protocol, and Spark asks for their directories.
 
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use lodestone_model::{AppAttempt, AppId, Code, Refusal, check_name, is_path_segment};
 
-use crate::resource::dirs::HashedDirs;
+use crate::resource::dirs::{HashedDirs, SpreadDir};
 use crate::resource::locked;
 use crate::state::executors::{Executor, ExecutorInfo};
 use crate::state::store::Store;
@@ -31,11 +31,16 @@ impl Store {
         self.check_dirs(&info)?;
         let merge_dirs = match &info.merge_dir {
             None => None,
-            Some(name) => Some(merge_dirs(&info, name)?),
+            Some(name) => Some(self.merge_dirs(&info, name)?),
         };
+        let local_dirs = info.local_dirs.iter().map(|dir| SpreadDir {
+            name: dir.clone(),
+            base: self.without_links(Path::new(dir)),
+            below: PathBuf::new(),
+        });
         let executor = Executor {
             attempt,
-            dirs: HashedDirs::new(info.local_dirs, info.sub_dirs),
+            dirs: HashedDirs::new(local_dirs.collect(), info.sub_dirs),
             merge_dir: info.merge_dir,
         };
         let log = self.registrations.turn();
@@ -62,8 +67,7 @@ impl Store {
     /// Returns the directories of an executor; those of `shuffle-push-merger` are the merge
     /// directories.
     pub fn local_dirs(&self, app: &AppId, exec: &str) -> Result<Vec<String>, Refusal> {
-        self.executor_dirs(app, exec)
-            .map(|dirs| dirs.dirs().to_vec())
+        self.executor_dirs(app, exec).map(|dirs| dirs.names())
     }
 
     /// Removes blocks of an executor that Spark names, and counts them. Only here the store removes
@@ -82,7 +86,7 @@ impl Store {
                 tracing::warn!(%app, exec, block, "asked to remove a file that is no block");
                 continue;
             }
-            match self.resources.fs().remove_file(&dirs.path(block)) {
+            match self.resources.foreign().remove(&dirs.path(block)) {
                 Ok(()) => removed += 1,
                 Err(error) => tracing::info!(%app, exec, block, %error, "remove a block"),
             }
@@ -149,24 +153,32 @@ impl Store {
             })
         })
     }
-}
 
-/// `<parent of each local directory>/<name>`.
-fn merge_dirs(info: &ExecutorInfo, name: &str) -> Result<HashedDirs, Refusal> {
-    if !is_path_segment(name) {
-        return Err(Code::Malformed.because(format!("merge directory {name} is no plain name")));
+    /// `<parent of each local directory>/<name>`.
+    fn merge_dirs(&self, info: &ExecutorInfo, name: &str) -> Result<HashedDirs, Refusal> {
+        if !is_path_segment(name) {
+            let detail = format!("merge directory {name} is no plain name");
+            return Err(Code::Malformed.because(detail));
+        }
+        let beside = |dir: &String| {
+            let Some(parent) = Path::new(dir).parent() else {
+                return Err(Code::Malformed.because(format!("{dir} has no parent")));
+            };
+            let plain = parent.to_string_lossy();
+            Ok(SpreadDir {
+                name: format!("{}/{name}", plain.trim_end_matches('/')),
+                base: self.without_links(parent),
+                below: PathBuf::from(name),
+            })
+        };
+        let dirs: Result<_, Refusal> = info.local_dirs.iter().map(beside).collect();
+        Ok(HashedDirs::new(dirs?, info.sub_dirs))
     }
-    let beside = |dir: &String| {
-        let parent = Path::new(dir).parent().and_then(Path::to_str);
-        let no_parent = || Code::Malformed.because(format!("{dir} has no parent"));
-        parent
-            .map(|parent| format!("{}/{name}", parent.trim_end_matches('/')))
-            .ok_or_else(no_parent)
-    };
-    let dirs = info
-        .local_dirs
-        .iter()
-        .map(beside)
-        .collect::<Result<_, _>>()?;
-    Ok(HashedDirs::new(dirs, info.sub_dirs))
+
+    /// From now on a directory is found without links: its owner could change them. A directory
+    /// that does not exist yet is found only if there are none in its path.
+    fn without_links(&self, dir: &Path) -> PathBuf {
+        let found = self.resources.fs().canonical(dir);
+        found.unwrap_or_else(|_| dir.into())
+    }
 }

@@ -9,13 +9,13 @@
 
 use std::io;
 use std::ops::Range;
-use std::path::Path;
 
 use lodestone_model::{AppId, Code, MapId, ReduceId, Refusal, ShuffleId};
 
 use crate::fs::{Open, read_exact_at};
 use crate::life::fetch::{ChunkData, Part};
 use crate::resource::disk::code_of;
+use crate::resource::foreign::ForeignPath;
 use crate::state::store::Store;
 
 /// Bytes of one offset in an index file.
@@ -41,7 +41,7 @@ impl Store {
             .offsets(&index, &reduces)
             .map_err(|e| refusal(&index, &e))?;
         let Some(length) = end.checked_sub(start) else {
-            let detail = format!("{}: offsets go back", index.display());
+            let detail = format!("{index}: offsets go back");
             return Err(Code::DiskFailed.because(detail));
         };
         let data = dirs.path(&format!("shuffle_{shuffle}_{map}_0.data"));
@@ -60,16 +60,21 @@ impl Store {
         self.whole_or_part(&dirs.path(&format!("rdd_{rdd}_{split}")), None)
     }
 
-    fn whole_or_part(&self, path: &Path, part: Option<(u64, u64)>) -> Result<ChunkData, Refusal> {
+    fn whole_or_part(
+        &self,
+        path: &ForeignPath,
+        part: Option<(u64, u64)>,
+    ) -> Result<ChunkData, Refusal> {
         let refuse = |error| refusal(path, &error);
-        let file = self.resources.fs().open(path, Open::Read).map_err(refuse)?;
+        let file = self
+            .resources
+            .foreign()
+            .open(path, Open::Read)
+            .map_err(refuse)?;
         let size = file.size().map_err(refuse)?;
         let (offset, length) = part.unwrap_or((0, size));
         if offset.checked_add(length).is_none_or(|end| end > size) {
-            let detail = format!(
-                "{} ends at {size}, before {offset}+{length}",
-                path.display()
-            );
+            let detail = format!("{path} ends at {size}, before {offset}+{length}");
             return Err(Code::DiskFailed.because(detail));
         }
         Ok(ChunkData {
@@ -82,8 +87,8 @@ impl Store {
     }
 
     /// Returns the start of the first and the end of the last partition in the data file.
-    fn offsets(&self, index: &Path, reduces: &Range<ReduceId>) -> io::Result<(u64, u64)> {
-        let file = self.resources.fs().open(index, Open::Read)?;
+    fn offsets(&self, index: &ForeignPath, reduces: &Range<ReduceId>) -> io::Result<(u64, u64)> {
+        let file = self.resources.foreign().open(index, Open::Read)?;
         let offset = |reduce: ReduceId| {
             let mut bytes = [0; OFFSET_BYTES as usize];
             read_exact_at(
@@ -97,10 +102,10 @@ impl Store {
     }
 }
 
-fn refusal(path: &Path, error: &io::Error) -> Refusal {
+fn refusal(path: &ForeignPath, error: &io::Error) -> Refusal {
     let code = match error.kind() {
         io::ErrorKind::NotFound => Code::UnknownPartition,
         _ => code_of(error),
     };
-    code.because(format!("Failed to open file: {}: {error}", path.display()))
+    code.because(format!("Failed to open file: {path}: {error}"))
 }

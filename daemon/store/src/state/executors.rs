@@ -2,7 +2,7 @@
 //! Executors that registered with Spark's own protocol, and their directories.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lodestone_model::{AppAttempt, AppId, Code, Refusal};
 use serde::{Deserialize, Serialize};
@@ -79,8 +79,14 @@ impl Executors {
     pub(crate) fn all_dirs(&self) -> Vec<PathBuf> {
         let local = self.by_id.values().map(|executor| &executor.dirs);
         let dirs = local.chain(&self.merge_dirs);
-        dirs.flat_map(|dirs| dirs.dirs().iter().map(PathBuf::from))
+        dirs.flat_map(|dirs| dirs.names().into_iter().map(PathBuf::from))
             .collect()
+    }
+
+    /// The directories in which files of executors are found.
+    pub(crate) fn bases(&self) -> impl Iterator<Item = &Path> {
+        let local = self.by_id.values().map(|executor| &executor.dirs);
+        local.chain(&self.merge_dirs).flat_map(HashedDirs::bases)
     }
 
     /// The directories of this executor.
@@ -106,7 +112,7 @@ impl Executor {
             attempt: self.attempt.0,
             executor: exec.to_owned(),
             info: ExecutorInfo {
-                local_dirs: self.dirs.dirs().to_vec(),
+                local_dirs: self.dirs.names(),
                 sub_dirs: self.dirs.sub_dirs(),
                 merge_dir: self.merge_dir.clone(),
             },

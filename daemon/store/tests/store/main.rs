@@ -8,6 +8,7 @@
 
 mod concurrent;
 mod disk;
+mod foreign;
 mod handover;
 mod life;
 mod memory;

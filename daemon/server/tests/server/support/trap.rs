@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use lodestone_store::Environment;
-use lodestone_store::fs::{Access, Entry, File, Fs, Kind, Lock, Open, OsFs, Space};
+use lodestone_store::fs::fake::JoinedDir;
+use lodestone_store::fs::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, OsFs, Space};
 
 type Trap = Arc<dyn Fn(Open) + Send + Sync>;
 
@@ -45,6 +46,9 @@ impl Fs for TrapFs {
         }
         OsFs.open(path, how)
     }
+    fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn Dir>> {
+        Ok(Arc::new(JoinedDir::new(self.clone(), path)))
+    }
     fn create_dir(&self, path: &Path, access: Access) -> io::Result<()> {
         OsFs.create_dir(path, access)
     }
@@ -62,6 +66,9 @@ impl Fs for TrapFs {
     }
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         OsFs.canonical(path)
+    }
+    fn is_own_dir(&self, path: &Path) -> io::Result<bool> {
+        OsFs.is_own_dir(path)
     }
     fn space(&self, path: &Path) -> io::Result<Space> {
         OsFs.space(path)

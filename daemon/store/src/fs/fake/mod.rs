@@ -4,6 +4,7 @@
 
 mod file;
 mod gate;
+mod joined;
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, ErrorKind};
@@ -12,7 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use rustix::io::Errno;
 
-use super::{Access, Entry, File, Fs, Kind, Lock, Open, Space};
+use super::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space};
+
+pub use joined::JoinedDir;
 
 use file::{FakeFile, FakeLock};
 use gate::Gate;
@@ -253,6 +256,13 @@ impl Fs for FakeFs {
         }))
     }
 
+    fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn Dir>> {
+        match self.kind(path)? {
+            Kind::Directory => Ok(Arc::new(JoinedDir::new(self.clone(), path))),
+            _ => Err(ErrorKind::NotADirectory.into()),
+        }
+    }
+
     fn create_dir(&self, path: &Path, _access: Access) -> io::Result<()> {
         let mut state = locked(&self.state);
         state.check(path)?;
@@ -320,6 +330,10 @@ impl Fs for FakeFs {
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         self.kind(path).map(|_| path.into())
+    }
+
+    fn is_own_dir(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.kind(path)? == Kind::Directory)
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {

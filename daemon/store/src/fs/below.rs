@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Directories that others own: a name below one of them may become a link, a pipe or a device at
+//! any time, and must not lead the daemon to other files, or make it wait.
+
+use std::fs::File as StdFile;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{fstat, mkdirat, openat, openat2, statat, unlinkat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::os::OsFile;
+use super::{Access, Dir, File, Kind, Open};
+
+/// Nothing on the way may be a link, and nothing may leave the directory.
+const STRICT: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
+
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A directory, by its descriptor.
+#[derive(Debug)]
+pub(super) struct OsDir {
+    fd: OwnedFd,
+    owner: u32,
+}
+
+impl OsDir {
+    /// Opens a path without links.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let fd = match openat2(
+            CWD,
+            path,
+            DIRECTORY,
+            Mode::empty(),
+            ResolveFlags::NO_SYMLINKS,
+        ) {
+            Err(Errno::NOSYS | Errno::PERM) => walk(CWD, path)?,
+            opened => opened?,
+        };
+        let owner = fstat(&fd)?.st_uid;
+        Ok(Self { fd, owner })
+    }
+
+    fn open_at(&self, below: &Path, how: OFlags) -> io::Result<OwnedFd> {
+        let how = how | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mode = Mode::from_raw_mode(0o660);
+        let mode = match how.contains(OFlags::CREATE) {
+            true => mode,
+            false => Mode::empty(),
+        };
+        match openat2(&self.fd, below, how, mode, STRICT) {
+            // Linux before 5.6, or a container's filter of system calls.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let (parent, name) = split(below)?;
+                Ok(openat(self.parent(parent)?, name, how, mode)?)
+            }
+            opened => Ok(opened?),
+        }
+    }
+
+    fn parent(&self, parent: &Path) -> io::Result<OwnedFd> {
+        if parent.as_os_str().is_empty() {
+            return self.fd.try_clone();
+        }
+        match openat2(&self.fd, parent, DIRECTORY, Mode::empty(), STRICT) {
+            Err(Errno::NOSYS | Errno::PERM) => walk(self.fd.as_fd(), parent),
+            opened => Ok(opened?),
+        }
+    }
+
+    /// A regular file that the directory's owner or the daemon made, under one name only.
+    fn check(&self, stat: &Stat) -> io::Result<()> {
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let is_theirs = stat.st_uid == self.owner || stat.st_uid == geteuid().as_raw();
+        match is_file && is_theirs && stat.st_nlink <= 1 {
+            true => Ok(()),
+            false => Err(io::Error::other(NotTheirs)),
+        }
+    }
+}
+
+impl Dir for OsDir {
+    fn open(&self, below: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        let flags = match how {
+            Open::Read => OFlags::RDONLY,
+            Open::Write => OFlags::WRONLY,
+            Open::Create => OFlags::WRONLY | OFlags::CREATE,
+        };
+        // Opening a pipe waits for its other end, unless it is told not to.
+        let fd = self.open_at(below, flags | OFlags::NONBLOCK)?;
+        self.check(&fstat(&fd)?)?;
+        let file = StdFile::from(fd);
+        if how == Open::Create {
+            file.set_len(0)?;
+        }
+        Ok(Arc::new(OsFile(file)))
+    }
+
+    fn create_dir(&self, below: &Path, access: Access) -> io::Result<()> {
+        let (parent, name) = split(below)?;
+        let mode = Mode::from_raw_mode(access.mode());
+        Ok(mkdirat(self.parent(parent)?, name, mode)?)
+    }
+
+    fn remove_file(&self, below: &Path) -> io::Result<()> {
+        let (parent, name) = split(below)?;
+        Ok(unlinkat(self.parent(parent)?, name, AtFlags::empty())?)
+    }
+
+    fn kind(&self, below: &Path) -> io::Result<Kind> {
+        let (parent, name) = split(below)?;
+        let stat = statat(self.parent(parent)?, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            _ => Kind::Other,
+        })
+    }
+}
+
+/// Opens a directory step by step, where the system cannot refuse links by itself.
+fn walk<F: AsFd>(from: F, path: &Path) -> io::Result<OwnedFd> {
+    let mut at = openat(&from, start_of(path), DIRECTORY, Mode::empty())?;
+    for part in path.components() {
+        match part {
+            Component::RootDir | Component::CurDir => {}
+            Component::Normal(name) => {
+                at = openat(&at, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+            }
+            Component::ParentDir | Component::Prefix(_) => {
+                return Err(ErrorKind::InvalidInput.into());
+            }
+        }
+    }
+    Ok(at)
+}
+
+fn start_of(path: &Path) -> PathBuf {
+    PathBuf::from(if path.is_absolute() { "/" } else { "." })
+}
+
+fn split(below: &Path) -> io::Result<(&Path, &std::ffi::OsStr)> {
+    below
+        .parent()
+        .zip(below.file_name())
+        .ok_or_else(|| ErrorKind::InvalidInput.into())
+}
+
+/// A file that the daemon does not touch.
+#[derive(Debug, thiserror::Error)]
+#[error("it is no regular file of the directory's owner, or has several names")]
+struct NotTheirs;

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Directories of executors, in which their owner plants what he likes. On the real filesystem.
+
+use std::fs;
+use std::os::unix::fs::{chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lodestone_model::*;
+use lodestone_store::*;
+use tempfile::TempDir;
+
+use crate::world::{app, key};
+
+/// A user that no file of the tests belongs to otherwise.
+const STRANGER: u32 = 54_321;
+
+struct Host {
+    store: Arc<Store>,
+    disk: TempDir,
+    spark: TempDir,
+}
+
+impl Host {
+    /// A daemon, and an executor with a block of each kind.
+    fn new() -> Self {
+        let (disk, spark) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir_all(spark.path().join("blockmgr/00")).unwrap();
+        fs::create_dir(spark.path().join("secret")).unwrap();
+        fs::write(spark.path().join("secret/rdd_1_1"), "secret").unwrap();
+        let store = open(disk.path());
+        let info = ExecutorInfo {
+            local_dirs: vec![path_text(&spark.path().join("blockmgr"))],
+            sub_dirs: 1,
+            merge_dir: Some("merge_manager".to_owned()),
+        };
+        store
+            .register_executor(&app(), "1", AppAttempt::NONE, info)
+            .unwrap();
+        Self { store, disk, spark }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.spark.path().join(name)
+    }
+
+    /// Returns the bytes of the executor's persisted block, or an error.
+    fn rdd(&self, split: i32) -> Result<u64, Refusal> {
+        let block = self.store.rdd_block(&app(), "1", 1, split);
+        block.map(|chunk| chunk.length())
+    }
+}
+
+fn open(disk: &Path) -> Arc<Store> {
+    let config = StoreConfig {
+        dirs: vec![disk.to_path_buf()],
+        memory_bytes: 1 << 20,
+        tail_part_bytes: TAIL_PART_BYTES,
+        executor_roots: vec![],
+    };
+    Store::open(config, Environment::os()).unwrap()
+}
+
+fn path_text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_block_that_is_a_link_to_another_file_is_not_read() {
+    let host = Host::new();
+    let secret = host.at("secret/rdd_1_1");
+    fs::write(host.at("blockmgr/00/rdd_1_0"), "a block").unwrap();
+    symlink(&secret, host.at("blockmgr/00/rdd_1_1")).unwrap();
+    fs::hard_link(&secret, host.at("blockmgr/00/rdd_1_2")).unwrap();
+    assert_eq!(host.rdd(0).unwrap(), 7);
+    assert!(host.rdd(1).is_err(), "by a symbolic link");
+    assert!(host.rdd(2).is_err(), "by a second name");
+}
+
+#[test]
+fn a_block_of_another_owner_is_not_read() {
+    let host = Host::new();
+    let block = host.at("blockmgr/00/rdd_1_0");
+    fs::write(&block, "a block").unwrap();
+    chown(&block, Some(STRANGER), None).expect("run this test as root");
+    assert!(host.rdd(0).is_err());
+    chown(host.at("blockmgr"), Some(STRANGER), None).unwrap();
+    let other = Host::new();
+    assert!(other.rdd(0).is_err(), "there is none");
+    // The directory's owner counts when the directory is opened.
+    host.store.close();
+    let host = Host {
+        store: open(host.disk.path()),
+        ..host
+    };
+    let local_dirs = vec![path_text(&host.at("blockmgr"))];
+    let info = ExecutorInfo {
+        local_dirs,
+        sub_dirs: 1,
+        merge_dir: None,
+    };
+    let attempt = AppAttempt::NONE;
+    host.store
+        .register_executor(&app(), "1", attempt, info)
+        .unwrap();
+    assert_eq!(host.rdd(0).unwrap(), 7, "the owner of the directory");
+}
+
+#[test]
+fn a_linked_subdirectory_lets_nobody_read_or_remove_files_elsewhere() {
+    let host = Host::new();
+    fs::remove_dir(host.at("blockmgr/00")).unwrap();
+    symlink(host.at("secret"), host.at("blockmgr/00")).unwrap();
+    assert!(host.rdd(1).is_err());
+    let blocks = ["rdd_1_1".to_owned()];
+    assert_eq!(host.store.remove_blocks(&app(), "1", &blocks), Ok(0));
+    assert!(host.at("secret/rdd_1_1").exists());
+}
+
+#[test]
+fn a_directory_that_becomes_a_link_after_the_registration_is_not_followed() {
+    let host = Host::new();
+    fs::rename(host.at("blockmgr"), host.at("moved")).unwrap();
+    fs::create_dir(host.at("elsewhere")).unwrap();
+    fs::rename(host.at("secret"), host.at("elsewhere/00")).unwrap();
+    symlink(host.at("elsewhere"), host.at("blockmgr")).unwrap();
+    assert!(host.rdd(1).is_err());
+}
+
+#[test]
+fn a_pipe_in_place_of_a_block_does_not_stop_a_reader() {
+    let host = Host::new();
+    let pipe = host.at("blockmgr/00/shuffle_7_1_0.index");
+    let made = Command::new("mkfifo").arg(pipe).status().unwrap();
+    assert!(made.success());
+    let (answer, answered) = mpsc::channel();
+    let store = Arc::clone(&host.store);
+    thread::spawn(move || {
+        let reduces = ReduceId(0)..ReduceId(1);
+        let read = store.original_blocks(&app(), "1", ShuffleId(7), MapId(1), reduces);
+        answer.send(read.is_err())
+    });
+    assert_eq!(answered.recv_timeout(Duration::from_secs(20)), Ok(true));
+}
+
+#[test]
+fn merged_files_are_made_in_the_merge_directory_only() {
+    let host = Host::new();
+    symlink(host.at("secret"), host.at("merge_manager")).unwrap();
+    let body = Bytes::from_static(b"block");
+    // Whatever it answers: the block is not merged, or waits in memory until the end of the stage.
+    let _ = host
+        .store
+        .push_block(&key(), MapIndex(0), ReduceId(3), &body);
+    let merged = host.store.merge_statuses(&key()).unwrap();
+    assert!(merged.is_empty(), "{merged:?}");
+    let names = fs::read_dir(host.at("secret")).unwrap();
+    assert_eq!(names.count(), 1, "nothing is made behind a link");
+}
+
+#[test]
+fn a_directory_that_another_user_planted_among_ours_is_not_taken_over() {
+    let disk = tempfile::tempdir().unwrap();
+    let killed = open(disk.path());
+    let root = disk
+        .path()
+        .join(format!("lodestone-{}", killed.incarnation()));
+    drop(killed);
+    chown(&root, Some(STRANGER), None).expect("run this test as root");
+    let next = open(disk.path());
+    assert!(root.exists(), "not ours to remove");
+    next.close();
+    chown(&root, Some(0), None).unwrap();
+    let after_it = open(disk.path());
+    assert!(!root.exists());
+    after_it.close();
+}
