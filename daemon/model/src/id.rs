@@ -189,7 +189,17 @@ mod tests {
 
     #[test]
     fn ids_that_could_be_paths_are_refused() {
-        for bad in ["", ".", "..", "a/b", "a\\b", "a\0b", "a\nb", "a\u{1b}[2Jb", &"x".repeat(257)] {
+        for bad in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "a\\b",
+            "a\0b",
+            "a\nb",
+            "a\u{1b}[2Jb",
+            &"x".repeat(257),
+        ] {
             assert!(AppId::new(bad).is_err(), "{bad:?} was accepted");
         }
         for good in ["app-20260101-0001", "...", "local-1", &"x".repeat(256)] {

@@ -93,7 +93,7 @@ impl Dir for OsDir {
             Open::Write => OFlags::WRONLY,
             Open::Create => OFlags::WRONLY | OFlags::CREATE,
         };
-        // Opening a pipe waits for its other end, unless it is told not to.
+        // Without this the opening of a pipe waits for its other end.
         let fd = self.open_at(below, flags | OFlags::NONBLOCK)?;
         self.check(&fstat(&fd)?)?;
         let file = StdFile::from(fd);
