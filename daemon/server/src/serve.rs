@@ -72,7 +72,8 @@ pub async fn run(
         Arc::clone(&service.store),
         stop.clone(),
     ));
-    let table = ConnectionTable::new(admission.max_connections);
+    // Clients keep a daemon with an idle exit alive by their connections.
+    let table = ConnectionTable::new(admission.max_connections, admission.idle_exit.is_none());
     let mut connections = JoinSet::new();
     let mut stopped = stop.watch();
     let mut drained = service.drained.subscribe();

@@ -41,8 +41,8 @@ pub const MAX_IN_WORK: usize = 64;
 /// is closed. The same time as Spark's `spark.network.timeout`.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A connection without a request for this long is closed. Clients open another one for their next
-/// request; drivers renew their leases more often.
+/// A connection without a request for this long is closed, unless the daemon has an idle exit.
+/// Clients open another one for their next request.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// When the system looks for a host that vanished without closing its connections, and gives it up:

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::body::{PooledBody, memory_bytes};
 use super::burst::Wanted;
 use super::table::Place;
-use super::{ChunkHead, CloseReason, Hold, IDLE_TIMEOUT, Outbound, STALL_TIMEOUT};
+use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::handler::{self, Answer, Call};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::Reserved;
@@ -112,8 +112,11 @@ impl Reader {
 
     /// Waits for a request. A connection may be silent for any time while its answers are made.
     async fn next_request(&self) -> Result<(), CloseReason> {
+        let Some(longest) = self.place.idle_timeout() else {
+            return self.socket.readable().await.map_err(CloseReason::Socket);
+        };
         loop {
-            match timeout(IDLE_TIMEOUT, self.socket.readable()).await {
+            match timeout(longest, self.socket.readable()).await {
                 Ok(readable) => return readable.map_err(CloseReason::Socket),
                 Err(_) if self.place.entry.is_idle() => return Err(CloseReason::Idle),
                 Err(_) => {}

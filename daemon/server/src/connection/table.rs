@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::MAX_IN_WORK;
+use super::{IDLE_TIMEOUT, MAX_IN_WORK};
 
 /// How long a new connection may wait for the end of an idle one.
 const WAIT: Duration = Duration::from_secs(2);
@@ -21,6 +21,8 @@ const WAITING: usize = 64;
 /// Open connections, at most as many as `max-connections`.
 #[derive(Debug)]
 pub struct ConnectionTable {
+    /// A connection without a request for this long ends.
+    idle_timeout: Option<Duration>,
     places: Arc<Semaphore>,
     waiting: Semaphore,
     open: Mutex<BTreeMap<u64, Arc<Entry>>>,
@@ -49,9 +51,11 @@ pub(crate) struct Place {
 }
 
 impl ConnectionTable {
-    /// Has this many places.
-    pub fn new(places: usize) -> Arc<Self> {
+    /// Has this many places. Without `ends_idle` a connection may be idle for any time, as long as
+    /// there are places.
+    pub fn new(places: usize, ends_idle: bool) -> Arc<Self> {
         Arc::new(Self {
+            idle_timeout: ends_idle.then_some(IDLE_TIMEOUT),
             places: Arc::new(Semaphore::new(places)),
             waiting: Semaphore::new(WAITING),
             open: Mutex::default(),
@@ -117,6 +121,10 @@ impl Entry {
 }
 
 impl Place {
+    pub(super) fn idle_timeout(&self) -> Option<Duration> {
+        self.table.idle_timeout
+    }
+
     /// A request has come.
     pub(super) fn used(&self) {
         self.entry.used.store(self.table.next_use(), Relaxed);

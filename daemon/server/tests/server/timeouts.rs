@@ -3,7 +3,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lodestone_model::{AppAttempt, Code};
 use lodestone_store::{Clock, Environment, ManualClock};
@@ -41,6 +41,21 @@ fn a_connection_without_requests_is_closed_when_its_last_answer_is_long_ago() {
     client.register(&daemon.key(1), 1, 1);
     daemon.jump_over_idle_time();
     assert_eq!(client.receive(), None);
+    daemon.stop();
+}
+
+#[test]
+fn an_idle_connection_keeps_a_daemon_with_an_idle_exit_alive() {
+    let daemon = Inside::with_idle_exit(Duration::from_secs(60));
+    let mut client = daemon.connect();
+    client.register(&daemon.key(1), 1, 1);
+    daemon.jump_over_idle_time();
+    // More than five minutes, at two seconds for each.
+    for _ in 0..100 {
+        daemon.wait_for_a_look();
+    }
+    daemon.do_not_jump();
+    client.register(&daemon.key(2), 1, 1);
     daemon.stop();
 }
 

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
@@ -35,6 +36,14 @@ impl Inside {
     }
 
     pub(crate) fn with_memory(environment: Environment, memory_bytes: u64) -> Self {
+        Self::with(environment, memory_bytes, None)
+    }
+
+    pub(crate) fn with_idle_exit(idle_exit: Duration) -> Self {
+        Self::with(Environment::os(), MEMORY_BYTES, Some(idle_exit))
+    }
+
+    fn with(environment: Environment, memory_bytes: u64, idle_exit: Option<Duration>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let split = MemorySplit::of(memory_bytes);
         let config = StoreConfig {
@@ -61,7 +70,7 @@ impl Inside {
                 sender.send((address, Handle::current())).unwrap();
                 let admission = Admission {
                     max_connections: 100,
-                    idle_exit: None,
+                    idle_exit,
                 };
                 drop(serve::run(listener, shared, admission, &stopping).await);
             });
