@@ -47,7 +47,8 @@ pub struct Config {
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "given")]
     pub idle_exit: Option<Time>,
-    /// Connections served at the same time; further ones are closed immediately.
+    /// Connections served at the same time. When there are more, the daemon closes the one that is
+    /// idle for longest.
     #[arg(long, value_name = "COUNT", default_value = "4096")]
     #[serde(deserialize_with = "parsed")]
     pub max_connections: Connections,
