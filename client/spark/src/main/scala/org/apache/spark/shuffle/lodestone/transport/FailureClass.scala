@@ -121,7 +121,8 @@ private[lodestone] object FailureClass {
   case object Foreign extends FailureClass("Foreign",
         FailureAction(Never, penalty = true, LeaveService, reads = false, newShuffles = false))
 
-  val all: Seq[FailureClass] = Seq(Network, Silence, Straggler, ServiceDisk, ServiceBusy,
+  /** Lazy: a class that is used first is made before it, and would be null in it. */
+  lazy val all: Seq[FailureClass] = Seq(Network, Silence, Straggler, ServiceDisk, ServiceBusy,
     ServiceDraining, MissingData, OwnDisk, Corrupt, Overtaken, Declined, Fault, Foreign)
   // format: on
 
