@@ -145,7 +145,7 @@ impl Drop for OpenConnection {
 
 fn refuse(service: &Service, peer: SocketAddr) {
     service.metrics.connections_refused_total.inc();
-    tracing::warn!(%peer, "connection closed: max-connections is reached, and none is idle");
+    tracing::warn!(%peer, "connection closed: max-connections is reached, and none ended in time");
 }
 
 async fn pause_after(error: io::Error) {

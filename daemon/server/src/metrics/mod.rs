@@ -105,7 +105,7 @@ metrics! {
     connections_total: Counter = Counter::default(),
         "Connections accepted.";
     connections_refused_total: Counter = Counter::default(),
-        "Connections closed at once because there were too many, and none was idle.";
+        "Connections closed because there were too many, and none ended within 2 s.";
     requests_refused_total: Counter = Counter::default(),
         "Requests answered with a refusal or failure.";
     merge_memory_bytes: Gauge = Gauge::default(),

@@ -5,7 +5,7 @@
 use std::fs::File as StdFile;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
@@ -59,7 +59,7 @@ impl OsDir {
             // Linux before 5.6, or a container's filter of system calls.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let (parent, name) = split(below)?;
-                Ok(openat(self.parent(parent)?, name, how, mode)?)
+                Ok(openat(walk(&self.fd, parent)?, name, how, mode)?)
             }
             opened => Ok(opened?),
         }
@@ -127,7 +127,8 @@ impl Dir for OsDir {
 
 /// Opens a directory step by step, where the system cannot refuse links by itself.
 fn walk<F: AsFd>(from: F, path: &Path) -> io::Result<OwnedFd> {
-    let mut at = openat(&from, start_of(path), DIRECTORY, Mode::empty())?;
+    let start = if path.is_absolute() { "/" } else { "." };
+    let mut at = openat(&from, start, DIRECTORY, Mode::empty())?;
     for part in path.components() {
         match part {
             Component::RootDir | Component::CurDir => {}
@@ -142,10 +143,6 @@ fn walk<F: AsFd>(from: F, path: &Path) -> io::Result<OwnedFd> {
     Ok(at)
 }
 
-fn start_of(path: &Path) -> PathBuf {
-    PathBuf::from(if path.is_absolute() { "/" } else { "." })
-}
-
 fn split(below: &Path) -> io::Result<(&Path, &std::ffi::OsStr)> {
     below
         .parent()
@@ -157,3 +154,22 @@ fn split(below: &Path) -> io::Result<(&Path, &std::ffi::OsStr)> {
 #[derive(Debug, thiserror::Error)]
 #[error("it is no regular file of the directory's owner, or has several names")]
 struct NotTheirs;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_system_without_openat2_follows_no_links_either() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        symlink(dir.path().join("a"), dir.path().join("link")).unwrap();
+        let base = OsDir::open(&dir.path().canonicalize().unwrap()).unwrap();
+        let way = |path: &str| walk(&base.fd, Path::new(path)).is_ok();
+        assert!(way("a/b") && way(""));
+        assert!(!way("link/b") && !way("a/../a") && !way("link"));
+    }
+}

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lodestone_model::{AppAttempt, AppId, GenerationId, Refusal, ShuffleId, ShuffleKey};
+use lodestone_model::{AppAttempt, AppId, Refusal, ShuffleId};
 
 use crate::resource::{locked, reading};
 use crate::state::application::{Application, ApplicationState};
@@ -23,14 +23,7 @@ impl Store {
     ) -> Result<u64, Refusal> {
         let application = self.application(app)?;
         let mut state = locked(&application.state);
-        let (shuffle, generation) = (ShuffleId(-1), GenerationId(-1));
-        let key = ShuffleKey {
-            app: app.clone(),
-            attempt: Some(attempt),
-            shuffle,
-            generation,
-        };
-        state.check_attempt(&key)?;
+        state.check_attempt(app, Some(attempt))?;
         let granted = ttl_ms.clamp(LEASE_MS.0, LEASE_MS.1);
         state.lease_until_ms = Some(self.resources.now_ms() + granted);
         state.lease_ms = granted;

@@ -42,7 +42,7 @@ impl Store {
                 shuffle,
                 generation,
             };
-            state.check_attempt(&key)?;
+            state.check_attempt(&key.app, key.attempt)?;
             if newest.is_some_and(|newest| newest > generation) {
                 return Err(Code::StaleGeneration.because(format!("{key} has a newer generation")));
             }

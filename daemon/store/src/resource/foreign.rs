@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use super::locked;
 use crate::fs::{Access, Dir, File, Fs, Kind, Open};
 
-/// Directories that stay open: those of some tens of executors.
+/// The most directories that stay open. Some tens of executors have as many.
 const OPEN_MAX: usize = 256;
 
 /// A file below a directory that others own.
@@ -74,18 +74,13 @@ impl ForeignFiles<'_> {
         self.open(path, Open::Create)
     }
 
-    /// Nothing is there under the path of an open directory that was removed: opens it again, in
-    /// case that there is a new one.
     fn with<T>(
         &self,
         path: &ForeignPath,
         act: impl Fn(&dyn Dir) -> io::Result<T>,
     ) -> io::Result<T> {
         if let Some(dir) = self.dirs.opened(&path.base) {
-            match act(dir.as_ref()) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                other => return other,
-            }
+            return act(dir.as_ref());
         }
         let dir = self.fs.open_dir(&path.base)?;
         self.dirs.keep(&path.base, &dir);
@@ -115,7 +110,7 @@ impl ForeignDirs {
         }
     }
 
-    /// Closes directories of an application that has ended.
+    /// Closes directories that end, or that are named again and may be others by now.
     pub(crate) fn close<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
         let mut opened = locked(&self.0);
         for path in paths {

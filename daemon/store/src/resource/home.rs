@@ -51,7 +51,7 @@ pub(crate) enum Home {
 pub(crate) enum FilePath {
     /// In a directory of this daemon.
     Ours(PathBuf),
-    /// In a merge directory, beside those of an executor.
+    /// In a merge directory of Spark's own push.
     Foreign(ForeignPath),
 }
 

@@ -204,10 +204,7 @@ pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Left {
         if !named_like_ours || entry.kind != Kind::Directory {
             continue;
         }
-        match fs
-            .is_own_dir(&root)
-            .and_then(|is_own| Ok(is_own && has_marker(&root, fs)?))
-        {
+        match is_ours(&root, fs) {
             Ok(true) => {}
             Ok(false) => continue,
             Err(error) => {
@@ -232,7 +229,11 @@ impl Left {
     }
 }
 
-fn has_marker(root: &Path, fs: &dyn Fs) -> io::Result<bool> {
+/// Returns true for a directory of this user with our marker.
+fn is_ours(root: &Path, fs: &dyn Fs) -> io::Result<bool> {
+    if !fs.is_own_dir(root)? {
+        return Ok(false);
+    }
     let mut found = [0; MARKER.len()];
     let read = fs
         .open(&root.join(MARKER_NAME), Open::Read)

@@ -43,6 +43,7 @@ impl Store {
             dirs: HashedDirs::new(local_dirs.collect(), info.sub_dirs),
             merge_dir: info.merge_dir,
         };
+        self.resources.foreign_dirs.close(executor.dirs.bases());
         let log = self.registrations.turn();
         let mut replaced = Vec::new();
         let outcome = self.with_application(app, attempt, |state| {

@@ -151,7 +151,7 @@ fn start(store: &Store, key: &ShuffleKey) -> Result<Arc<Generation>, Refusal> {
     let application = store.application(&key.app)?;
     let (generation, replaced) = {
         let mut state = locked(&application.state);
-        state.check_attempt(key)?;
+        state.check_attempt(&key.app, key.attempt)?;
         let replaced = state.make_way(key)?;
         if let Some(same) = replaced
             .as_ref()

@@ -99,16 +99,20 @@ impl ApplicationState {
         }
     }
 
-    /// Refuses if the key is of another attempt than the current one.
-    pub(crate) fn check_attempt(&self, key: &ShuffleKey) -> Result<(), Refusal> {
-        match key.attempt {
-            _ if self.ended => Err(unknown_application(&key.app)),
+    /// Refuses another attempt than the current one.
+    pub(crate) fn check_attempt(
+        &self,
+        app: &AppId,
+        attempt: Option<AppAttempt>,
+    ) -> Result<(), Refusal> {
+        match attempt {
+            _ if self.ended => Err(unknown_application(app)),
             Some(attempt) if attempt < self.attempt => {
-                let detail = format!("attempt {} of {} is known", self.attempt, key.app);
+                let detail = format!("attempt {} of {app} is known", self.attempt);
                 Err(Code::StaleAttempt.because(detail))
             }
             Some(attempt) if attempt > self.attempt => {
-                let detail = format!("attempt {attempt} of {} was never seen", key.app);
+                let detail = format!("attempt {attempt} of {app} was never seen");
                 Err(Code::UnknownApplication.because(detail))
             }
             _ => Ok(()),

@@ -126,7 +126,7 @@ impl Store {
     ) -> Result<Arc<Generation>, Refusal> {
         let application = self.application(&key.app)?;
         let state = locked(&application.state);
-        state.check_attempt(key)?;
+        state.check_attempt(&key.app, key.attempt)?;
         let stale = |generation| {
             Code::StaleGeneration.because(format!("{key}: generation {generation} is known"))
         };

@@ -132,6 +132,24 @@ fn a_directory_that_becomes_a_link_after_the_registration_is_not_followed() {
 }
 
 #[test]
+fn an_executor_that_registers_again_is_found_in_its_new_directory() {
+    let host = Host::new();
+    assert!(host.rdd(0).is_err(), "the directory is open now");
+    fs::rename(host.at("blockmgr"), host.at("old")).unwrap();
+    fs::create_dir_all(host.at("blockmgr/00")).unwrap();
+    fs::write(host.at("blockmgr/00/rdd_1_0"), "a block").unwrap();
+    let info = ExecutorInfo {
+        local_dirs: vec![path_text(&host.at("blockmgr"))],
+        sub_dirs: 1,
+        merge_dir: None,
+    };
+    host.store
+        .register_executor(&app(), "1", AppAttempt::NONE, info)
+        .unwrap();
+    assert_eq!(host.rdd(0).unwrap(), 7);
+}
+
+#[test]
 fn a_pipe_in_place_of_a_block_does_not_stop_a_reader() {
     let host = Host::new();
     let pipe = host.at("blockmgr/00/shuffle_7_1_0.index");

@@ -51,7 +51,7 @@ const PLUGIN: &str = "client/spark/src/main/scala/org/apache/spark/shuffle/lodes
 /// The plugin's package, as it begins an import.
 const IMPORT: &str = "import org.apache.spark.shuffle.lodestone.";
 
-/// Packages that do not use each other: those of the two JVMs, and the two ways of a block.
+/// Pairs of packages that must not use each other.
 const APART: [[&str; 2]; 2] = [["driver", "executor"], ["executor.push", "executor.fetch"]];
 
 /// No package of the plugin imports itself through others, or one that must stay apart.

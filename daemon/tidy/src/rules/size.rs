@@ -77,7 +77,7 @@ fn long_lines(file: &File) -> Vec<Breach> {
             _ => PROSE_COLUMNS,
         };
         let columns = line.chars().count();
-        if columns > limit && !cannot_break(line) {
+        if columns > limit && (file.path == MAP || !cannot_break(line)) {
             let advice = format!("{columns} columns, {limit} are allowed: break the line");
             found.push(Breach::at(&file.path, at + 1, "line length", advice));
         }
@@ -96,7 +96,7 @@ fn may_be_long(source: &Source, at: usize) -> bool {
     is_prose && source.language != Language::Python && !is_comment()
 }
 
-/// Also rows of tables fit on a screen in the map of the code, which people read in an editor.
+/// Lines of the first pages.
 pub(super) fn first_pages(repository: &Repository) -> Vec<Breach> {
     let mut found = Vec::new();
     for (path, limit) in FIRST_PAGES {
@@ -107,17 +107,11 @@ pub(super) fn first_pages(repository: &Repository) -> Vec<Breach> {
             found.push(Breach::of(path, "page length", advice));
         }
     }
-    let map = repository.file(MAP).map_or("", |file| &file.text);
-    for (at, line) in map.lines().enumerate() {
-        if line.chars().count() > PROSE_COLUMNS {
-            let advice = "a row of a table is too long here: shorten it".to_owned();
-            found.push(Breach::at(MAP, at + 1, "page width", advice));
-        }
-    }
     found
 }
 
-/// A row of a markdown table, and a line that is one link.
+/// A row of a markdown table, and a line that is one link. People read the map of the code in an
+/// editor, where a row is a line like others.
 fn cannot_break(line: &str) -> bool {
     line.starts_with('|') || (line.contains("://") && line.split_whitespace().count() <= 3)
 }

@@ -83,8 +83,8 @@ fn a_newcomer_reads_80_and_100_lines_and_the_map_of_the_code_fits_on_a_screen() 
     keeps(size::first_pages, MAP, &"a\n".repeat(100));
     breaks(size::first_pages, MAP, &"a\n".repeat(101), 0);
     let row = |columns: usize| format!("a\n| {} |", "a".repeat(columns - 4));
-    keeps(size::first_pages, MAP, &row(140));
-    breaks(size::first_pages, MAP, &row(141), 2);
+    keeps(size::lines, MAP, &row(140));
+    breaks(size::lines, MAP, &row(141), 2);
 }
 
 #[test]

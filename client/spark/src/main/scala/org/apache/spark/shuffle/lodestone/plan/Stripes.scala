@@ -7,7 +7,7 @@ package org.apache.spark.shuffle.lodestone.plan
  * neighbouring partitions, and so read from many services. All services have the same number of
  * stripes, and the sizes of stripes differ by one partition at most.
  */
-private[lodestone] final class Stripes(services: Int, numPartitions: Int) {
+private[lodestone] final class Stripes(val services: Int, numPartitions: Int) {
   import Stripes._
 
   private val stripesPerService = stripesOf(services, numPartitions)

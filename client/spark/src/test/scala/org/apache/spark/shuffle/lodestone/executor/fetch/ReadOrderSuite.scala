@@ -19,8 +19,8 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.functions.expr
 
 /**
- * Results that depend on the order of rows are the same in every run, and, with one executor, those
- * of plain Spark: users' own tests expect them.
+ * Results that depend on the order of rows are the same in every run. With one executor they equal
+ * those of plain Spark, which users' own tests expect.
  */
 final class ReadOrderSuite {
   @TempDir var directory: Path = _

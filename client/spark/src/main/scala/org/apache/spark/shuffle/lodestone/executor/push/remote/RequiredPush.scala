@@ -42,8 +42,6 @@ private[remote] final class RequiredPush(
   /** How the first version of the plan spreads partitions over services. */
   val stripes: Stripes = first.stripes(first.newest)
 
-  def serviceCount: Int = first.versions(first.newest).length
-
   /** By the newest version that is known; a hint, as that may change at any time. */
   def groupOf(reduceId: Int): Int = synchronized(plan.groupOf(plan.newest, reduceId))
 

@@ -34,7 +34,7 @@ private[remote] final class SegmentWriter(
   /** A segment of this size is large enough. */
   val segmentBytes: Int = buffers.sizeBytes / SegmentWriter.SegmentsPerBuffer
   private val stripes = push.stripes
-  private val first = stripes.firstRankOf(push.attempt.mapIndex % push.serviceCount)
+  private val first = stripes.firstRankOf(push.attempt.mapIndex % stripes.services)
 
   // By rank.
   private val written = new PartitionLongs(numPartitions, memory)
