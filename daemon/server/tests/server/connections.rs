@@ -61,11 +61,11 @@ fn when_there_are_too_many_connections_the_one_that_is_idle_for_longest_makes_wa
 
 #[test]
 fn a_connection_over_the_limit_is_closed_if_all_others_are_in_use_and_these_go_on() {
-    let daemon = Daemon::start(&["--max-connections", "2"]);
+    let daemon = Daemon::start(&["--max-connections", "2", "--admin", "127.0.0.1:0"]);
     let key = key(&daemon, 1);
     let mut busy = [(); 2].map(|()| Client::connect(&daemon));
     busy[0].register(&key, 2, 1);
-    let (pushed, rest) = ([9; 1000], 400);
+    let (pushed, rest) = (vec![9; 1 << 20], 400 << 10);
     let ids = [0, 1].map(|map| {
         let (meta, body) = batch(&key, map, 1, &[(0, &pushed)]);
         let client = &mut busy[map as usize];
@@ -77,6 +77,8 @@ fn a_connection_over_the_limit_is_closed_if_all_others_are_in_use_and_these_go_o
         client.socket.write_all(&body[rest..]).unwrap();
         (meta, body)
     });
+    // A connection whose request the daemon has not read yet may still be closed.
+    daemon.reaches("lodestone_merge_memory_bytes", f64::from(2 << 20));
     assert_eq!(Client::connect(&daemon).receive(), None);
     daemon.logged("max-connections");
     for (client, (meta, body)) in busy.iter_mut().zip(ids) {
@@ -159,20 +161,12 @@ fn the_admin_endpoint_serves_health_status_and_metrics() {
     let key = key(&daemon, 1);
     client.register(&key, 4, 4);
     client.output(&key, 0, 1, &[(0, b"seven b")]);
-    let get = |path: &str| {
-        let mut socket = std::net::TcpStream::connect(daemon.admin()).unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        socket.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
-        answer
-    };
-    let health = get("/health");
+    let health = daemon.get("/health");
     assert!(
         health.starts_with("HTTP/1.1 200") && health.ends_with("serving\n"),
         "{health}"
     );
-    let metrics = get("/metrics");
+    let metrics = daemon.get("/metrics");
     assert!(
         metrics.contains("content-type: application/openmetrics-text"),
         "{metrics}"
@@ -199,9 +193,9 @@ fn the_admin_endpoint_serves_health_status_and_metrics() {
     }
     client.partition(&key, 0);
     // The daemon counts a chunk after the client has its last byte.
-    let counted = |_| get("/metrics").contains("lodestone_fetch_seconds_count 1\n");
+    let counted = |_| daemon.get("/metrics").contains("lodestone_fetch_seconds_count 1\n");
     assert!((0..1000).any(counted), "a fetch without its time");
-    let status = get("/status");
+    let status = daemon.get("/status");
     let (_, body) = status.split_once("\r\n\r\n").unwrap();
     let status: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(status["segments"], 1);

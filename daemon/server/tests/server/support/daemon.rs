@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A daemon process on loopback that ends with the test.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -101,6 +102,33 @@ impl Daemon {
 
     pub(crate) fn admin(&self) -> &str {
         self.word("admin")
+    }
+
+    /// The answer of the admin endpoint to a GET.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let mut socket = TcpStream::connect(self.admin()).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Waits until a metric without labels has this value or more.
+    pub(crate) fn reaches(&self, metric: &str, least: f64) {
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        loop {
+            let metrics = self.get("/metrics");
+            let found = metrics.lines().find_map(|line| {
+                let (name, value) = line.split_once(' ')?;
+                (name == metric).then(|| value.parse::<f64>().unwrap())
+            });
+            let value = found.unwrap_or_else(|| panic!("no {metric} in {metrics}"));
+            if value >= least {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{metric} stays at {value}");
+        }
     }
 
     pub(crate) fn incarnation(&self) -> i64 {
