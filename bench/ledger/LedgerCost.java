@@ -11,8 +11,6 @@ import org.apache.spark.shuffle.lodestone.wire.BlockSequence;
 import org.apache.spark.shuffle.lodestone.wire.Crc32c;
 import org.apache.spark.shuffle.lodestone.wire.Ledger;
 import org.apache.spark.shuffle.lodestone.wire.Segment;
-import scala.Product2;
-import scala.Tuple2;
 
 /**
  * The CPU cost of the ledger: counting records at the map task, the checksum of a block's bytes
@@ -25,15 +23,15 @@ public final class LedgerCost {
   private static final int RECORDS = 4_000_000;
   private static final int SEGMENT_BYTES = 10_000;
   private static final int BLOCKS = 20_000;
+  private static final int PARTITIONS = 200;
   private static final int RECORD_BYTES = 100;
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
   private static long sink;
 
   public static void main(String[] arguments) {
-    LongSupplier records = () -> drain(new Pairs());
-    LongSupplier counted =
-        () -> drain(RecordCounts.apply(new HashPartitioner(200)).counting(new Pairs()));
-    String what = "records through an iterator, without and with counting";
+    LongSupplier records = () -> partition(null);
+    LongSupplier counted = () -> partition(new RecordCounts(PARTITIONS));
+    String what = "records to their partitions, without and with counting";
     double perRecord = compare(what, records, counted, RECORDS);
 
     byte[] block = new byte[SEGMENT_BYTES];
@@ -84,10 +82,16 @@ public final class LedgerCost {
     return THREADS.getCurrentThreadCpuTime() - start;
   }
 
-  private static long drain(scala.collection.Iterator<Product2<Integer, Integer>> pairs) {
+  /** What a map task does with each record before it serializes it. */
+  private static long partition(RecordCounts counts) {
+    HashPartitioner partitioner = new HashPartitioner(PARTITIONS);
     long sum = 0;
-    while (pairs.hasNext()) {
-      sum += pairs.next()._2();
+    for (int i = 0; i < RECORDS; i++) {
+      int partition = partitioner.getPartition(i * 31);
+      if (counts != null) {
+        counts.add(partition);
+      }
+      sum += partition;
     }
     return sum;
   }
@@ -108,22 +112,5 @@ public final class LedgerCost {
       sum += hash ? Ledger.of(i >> 10, i, segment).checksum() : segment.crc32c();
     }
     return sum;
-  }
-
-  /** Pairs as a map task has them, made one after the other. */
-  private static final class Pairs
-      extends scala.collection.AbstractIterator<Product2<Integer, Integer>> {
-    private int made;
-
-    @Override
-    public boolean hasNext() {
-      return made < RECORDS;
-    }
-
-    @Override
-    public Product2<Integer, Integer> next() {
-      made++;
-      return new Tuple2<>(made * 31, made);
-    }
   }
 }

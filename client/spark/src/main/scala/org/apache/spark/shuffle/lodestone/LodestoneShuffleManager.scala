@@ -35,6 +35,9 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
   private val counting = new OnDemand[LocalSide]
   private val writers = new OnDemand[MapWriters]
 
+  /** True if a map output has the bytes that its writer wrote. Other plugins may change them. */
+  private val hasSparksFiles = ShuffleEligibility.hasLocalDiskIo(conf)
+
   override def registerShuffle[K, V, C](
       shuffleId: Int,
       dependency: ShuffleDependency[K, V, C]): ShuffleHandle = {
@@ -79,39 +82,31 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     case plain => sparksWriter(SparkHandle.checked(plain), mapId, context, metrics)
   }
 
-  /** Returns one of Spark's writers, for outputs whose numbers of records are not reported. */
   private def sparksWriter[K, V](
       handle: ShuffleHandle,
       mapId: Long,
       context: TaskContext,
-      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = {
-    val writer = super.getWriter[K, V](handle, mapId, context, metrics)
-    handle match {
-      case files: BypassMergeSortShuffleHandle[_, _] =>
-        new CountingShuffleWriter(writer, RecordCounts(files.dependency))
-      case _ => writer
-    }
+      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle match {
+    case _: BypassMergeSortShuffleHandle[_, _] if hasSparksFiles =>
+      val written = new WrittenBytes(metrics)
+      new WholeOutputWriter(super.getWriter[K, V](handle, mapId, context, written), written)
+    case _ => super.getWriter[K, V](handle, mapId, context, metrics)
   }
 
   /**
    * Returns a writer of an output that the executor keeps. As soon as the output is written, its
-   * numbers of records are reported to the driver.
+   * numbers of records are reported to the driver, if Lodestone has written it.
    */
   private def keepingWriter[K, V](
       handle: OwnHandle[K, V, _],
       mapId: Long,
       context: TaskContext,
       metrics: ShuffleWriteMetricsReporter)(
-      committed: (Array[Long], RecordCounts) => Unit): ShuffleWriter[K, V] = {
-    val records = RecordCounts(handle.dependency)
-    val inner = mapWriters
-      .writer[K, V](handle.inner, mapId, context, metrics, records)
-      .getOrElse {
-        val sparks = super.getWriter[K, V](handle.inner, mapId, context, metrics)
-        new CountingShuffleWriter(sparks, records)
-      }
+      committed: (Array[Long], Option[RecordCounts]) => Unit): ShuffleWriter[K, V] = {
+    val own = mapWriters.writer[K, V](handle.inner, mapId, context, metrics)
+    val records = own.map(_.counts)
     new AfterWriteShuffleWriter(
-      inner,
+      own.getOrElse(sparksWriter[K, V](handle.inner, mapId, context, metrics)),
       lengths => {
         localSide.counted(handle, context.partitionId(), mapId, records)
         committed(lengths, records)
@@ -198,11 +193,9 @@ private[spark] object LodestoneShuffleManager {
         handle: OwnHandle[_, _, _],
         mapIndex: Int,
         mapId: Long,
-        records: RecordCounts): Unit =
-      if (handle.isCounted) {
-        records.packed.foreach { packed =>
-          driver.report(MapCounted(handle.shuffleId, mapIndex, mapId, packed))
-        }
+        records: Option[RecordCounts]): Unit =
+      records.filter(_ => handle.isCounted).foreach { counted =>
+        driver.report(MapCounted(handle.shuffleId, mapIndex, mapId, counted.packed))
       }
 
     def removed(shuffleId: Int): Unit = written.removed(shuffleId)

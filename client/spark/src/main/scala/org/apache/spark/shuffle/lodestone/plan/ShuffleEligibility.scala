@@ -40,6 +40,10 @@ private[lodestone] object ShuffleEligibility {
       None
     }
 
+  /** True if map outputs are files on the executor's local disks, with Spark's or our plugin. */
+  def hasLocalDiskIo(conf: SparkConf): Boolean =
+    OurIo.contains(conf.get(RemoteDefaults.IoPlugin, LocalDiskIo))
+
   /** Returns the reason why the shuffles of this application cannot be remote. */
   def remoteObstacle(conf: SparkConf): Option[Reason] =
     if (conf.getBoolean("spark.authenticate", false)) {
@@ -49,7 +53,7 @@ private[lodestone] object ShuffleEligibility {
       Some(Reason.RpcEncryption)
     } else if (conf.getBoolean("spark.shuffle.push.enabled", false)) {
       Some(Reason.SparkPush)
-    } else if (!OurIo.contains(conf.get(RemoteDefaults.IoPlugin, LocalDiskIo))) {
+    } else if (!hasLocalDiskIo(conf)) {
       Some(Reason.CustomShuffleIo)
     } else if (conf.getBoolean("spark.shuffle.useOldFetchProtocol", false)) {
       // Then the map id is the map index. Readers compare map ids, so a map attempt that Spark has

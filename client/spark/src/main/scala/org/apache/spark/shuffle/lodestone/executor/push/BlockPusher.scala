@@ -27,11 +27,14 @@ private[lodestone] final case class MapOutput(
     mapIndex: Int,
     mapId: Long,
     lengths: Array[Long],
-    records: RecordCounts,
+    records: Option[RecordCounts],
     dataFile: () => File) {
 
   /** Where each block begins in the file, and where the last one ends. */
   private[push] lazy val offsets: Array[Long] = lengths.scanLeft(0L)(_ + _)
+
+  private[push] def recordsIn(reduceId: Int): Int =
+    records.fold(RecordCounts.Unknown)(_.of(reduceId))
 
   private[push] def attempt: MapAttempt =
     MapAttempt(generation.shuffleId, generation.number, mapIndex, mapId)

@@ -30,7 +30,7 @@ private[push] final case class PushRequest(
     val checksums = buffer.readChecksums
     reduceIds.foreach { reduceId =>
       val length = map.lengths(reduceId).toInt
-      val (records, checksum) = (map.records.of(reduceId), checksums.next(length))
+      val (records, checksum) = (map.recordsIn(reduceId), checksums.next(length))
       buffer.add(Segment(reduceId, length, records, checksum, BlockSequence.Only))
     }
     buffer.seal(firstSegment)

@@ -2,8 +2,8 @@
 package org.apache.spark.shuffle.lodestone.executor.push
 
 import org.apache.spark.scheduler.MapStatus
-import org.apache.spark.shuffle.ShuffleWriter
-import org.apache.spark.shuffle.lodestone.executor.push.records.{OutputCheck, RecordCounts}
+import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
+import org.apache.spark.shuffle.lodestone.executor.push.records.OutputCheck
 
 /** A writer that adds to another one. */
 private[lodestone] sealed abstract class WrappedShuffleWriter[K, V](inner: ShuffleWriter[K, V])
@@ -26,18 +26,34 @@ private[lodestone] final class AfterWriteShuffleWriter[K, V](
 }
 
 /**
- * One of Spark's own writers. Its records are counted on their way to it, and the map task fails if
- * a partition that got records has no bytes. Spark's writer with a file for each partition leaves a
- * block out, without an error, if the file system does not find the file; and readers never ask for
- * an empty block.
+ * Spark's writer with a file for each partition. It leaves a block out, without an error, if the
+ * file system does not find the file; and readers never ask for an empty block. So the map task
+ * fails if the output is not as long as all files together.
  */
-private[lodestone] final class CountingShuffleWriter[K, V](
+private[lodestone] final class WholeOutputWriter[K, V](
     inner: ShuffleWriter[K, V],
-    counts: RecordCounts)
+    files: WrittenBytes)
     extends WrappedShuffleWriter(inner) {
   override def write(records: Iterator[Product2[K, V]]): Unit = {
-    super.write(counts.counting(records))
-    val lengths = getPartitionLengths()
-    counts.filled.foreach(partition => OutputCheck.block(partition, lengths(partition)))
+    super.write(records)
+    OutputCheck.whole(files.bytes, getPartitionLengths().sum)
   }
+}
+
+/** Counts the bytes that a writer reports. */
+private[lodestone] final class WrittenBytes(task: ShuffleWriteMetricsReporter)
+    extends ShuffleWriteMetricsReporter {
+  var bytes = 0L
+
+  override private[spark] def incBytesWritten(count: Long): Unit = {
+    bytes += count
+    task.incBytesWritten(count)
+  }
+  override private[spark] def decBytesWritten(count: Long): Unit = {
+    bytes -= count
+    task.decBytesWritten(count)
+  }
+  override private[spark] def incRecordsWritten(count: Long): Unit = task.incRecordsWritten(count)
+  override private[spark] def decRecordsWritten(count: Long): Unit = task.decRecordsWritten(count)
+  override private[spark] def incWriteTime(nanos: Long): Unit = task.incWriteTime(nanos)
 }

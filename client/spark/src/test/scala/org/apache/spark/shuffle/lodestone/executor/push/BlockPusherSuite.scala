@@ -15,7 +15,7 @@ import org.junit.jupiter.api.{AfterEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertNotNull, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.{HashPartitioner, SparkConf}
+import org.apache.spark.SparkConf
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.push.records.RecordCounts
@@ -104,12 +104,10 @@ final class BlockPusherSuite {
   }
 
   /** One record per byte. */
-  private def counted(lengths: Array[Long]): RecordCounts = {
-    val records = RecordCounts(new HashPartitioner(lengths.length))
-    for ((length, reduceId) <- lengths.zipWithIndex) {
-      records.counting(Iterator.fill(length.toInt)((reduceId, ()))).foreach(_ => ())
-    }
-    records
+  private def counted(lengths: Array[Long]): Option[RecordCounts] = {
+    val records = new RecordCounts(lengths.length)
+    for ((length, reduceId) <- lengths.zipWithIndex; _ <- 0L until length) records.add(reduceId)
+    Some(records)
   }
 
   private val shuffle = ShuffleAddress(Application("app", -1), 7, generation.shuffleId, 0)
@@ -464,8 +462,7 @@ final class BlockPusherSuite {
     def large(mapIndex: Int): MapOutput = {
       val lengths = new Array[Long](600000)
       lengths(3) = 10
-      val records = RecordCounts(new HashPartitioner(1))
-      MapOutput(generation, mapIndex, mapIndex.toLong, lengths, records, () => null)
+      MapOutput(generation, mapIndex, mapIndex.toLong, lengths, records = None, () => null)
     }
     setup.pusher.push(large(1))
     asked.await()

@@ -13,7 +13,6 @@ import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.HashPartitioner
 import org.apache.spark.shuffle.lodestone.executor.push.records.RecordCounts
 import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.wire.Crc32c
@@ -46,7 +45,7 @@ class PushRequestSuite {
     val returned = () => assertEquals(0L, budget.used)
     val now = System.nanoTime()
     val buffer = new SegmentBuffer(now, size, budget, pool, isRequired = false, () => (), returned)
-    val records = RecordCounts(new HashPartitioner(lengths.size))
+    val records = Some(new RecordCounts(lengths.size))
     val map = MapOutput(ShuffleGeneration(3, 0), 4, 5, lengths.toArray, records, () => null)
     try PushRequest(0, reduceIds.toArray, size.toInt, firstSegment = 0).read(channel, map, buffer)
     catch {

@@ -23,8 +23,7 @@ private[lodestone] final class MapWriters(conf: SparkConf, resolver: IndexShuffl
       handle: ShuffleHandle,
       mapId: Long,
       context: TaskContext,
-      metrics: ShuffleWriteMetricsReporter,
-      counts: RecordCounts): Option[ShuffleWriter[K, V]] = {
+      metrics: ShuffleWriteMetricsReporter): Option[SerializedMapWriter[K, V]] = {
     val dependency = handle match {
       case sorted: SerializedShuffleHandle[K @unchecked, V @unchecked] => Some(sorted.dependency)
       case bypassed: BypassMergeSortShuffleHandle[K @unchecked, V @unchecked]
@@ -42,7 +41,7 @@ private[lodestone] final class MapWriters(conf: SparkConf, resolver: IndexShuffl
         metrics,
         outputs,
         spills,
-        counts)
+        new RecordCounts(dependency.partitioner.numPartitions))
     }
   }
 

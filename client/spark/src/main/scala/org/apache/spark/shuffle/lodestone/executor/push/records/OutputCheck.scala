@@ -20,12 +20,11 @@ private[push] object OutputCheck {
       s"a map task took $records records for partition $partition that are in no segment: " +
         "its output is not committed")
 
-  /** Checks a partition that has records. */
-  def block(partition: Int, written: Long): Unit = if (written == 0) {
+  /** Compares the bytes that one of Spark's writers wrote to its files with its output. */
+  def whole(written: Long, output: Long): Unit = if (written != output) {
     throw new IllegalStateException(
-      s"a map task took records for partition $partition, and Spark's writer lost them: its " +
-        "output has no bytes for it, and it is not committed. Look at the executor's local " +
-        "directories")
+      s"Spark's writer wrote $written bytes, and its output has $output: it is not committed. " +
+        "Look at the executor's local directories")
   }
 
   /** Compares the bytes that went to the block's stream with those that its writer counted. */

@@ -24,7 +24,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
     metrics: ShuffleWriteMetricsReporter,
     outputs: ShuffleExecutorComponents,
     spillFiles: SpillFiles,
-    counts: RecordCounts)
+    val counts: RecordCounts)
     extends ShuffleWriter[K, V] {
   private val env = SparkEnv.get
   private val numPartitions = dependency.partitioner.numPartitions

@@ -32,7 +32,7 @@ final class OutputCheckSuite {
       val memory = new TaskMemoryManager(UnifiedMemoryManager(spark.conf, 1), 0)
       val context: TaskContext =
         new TaskContextImpl(0, 0, 0, 1, 0, 1, memory, new Properties, null)
-      val counts = RecordCounts(partitioner)
+      val counts = new RecordCounts(partitioner.numPartitions)
       more.foreach(counts.add)
       val writer = new SerializedMapWriter[Any, Any](
         new ObjectsByKryo(spark.conf).dependency(spark, partitioner),

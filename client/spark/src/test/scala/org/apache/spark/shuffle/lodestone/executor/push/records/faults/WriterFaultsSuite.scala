@@ -28,7 +28,7 @@ final class WriterFaultsSuite extends WriterHunt {
       task.context.taskMetrics().shuffleWriteMetrics,
       output,
       spills,
-      RecordCounts(task.partitioner))
+      new RecordCounts(task.partitioner.numPartitions))
     val failure = task.failureOf(writer.write(task.rows))
     if (failure.isDefined) {
       writer.stop(success = false)
