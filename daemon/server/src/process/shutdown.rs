@@ -89,7 +89,7 @@ pub fn on_signals(stop: Stop, log: Arc<Log>) -> io::Result<()> {
 )]
 async fn follow(mut terminate: Signal, mut interrupt: Signal, stop: Stop, log: Arc<Log>) {
     either(&mut terminate, &mut interrupt).await;
-    tracing::info!("asked to stop; requests in work are finished first");
+    tracing::info!("asked to stop; requests in work get some seconds to finish");
     stop.ask();
     again(&mut terminate, &mut interrupt).await;
     if stop.is_prepared() {

@@ -118,7 +118,7 @@ fn raise_file_limit(max_connections: usize) {
         tracing::warn!(
             limit,
             needed,
-            "too few open files (ulimit -n) for that many connections"
+            "too few open files (ulimit -Hn) for that many connections"
         );
     }
 }

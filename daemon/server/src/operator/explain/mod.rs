@@ -25,8 +25,9 @@ pub enum ExplainError {
     NoAnswer(String),
     /// Services answered, and none knows it.
     #[error(
-        "no report of application {app} at {services}. A driver reports when its first shuffle is \
-         merged and every 5 seconds after, to the first {keepers} services that it uses; `lodestone \
+        "no report of application {app} at {services}. A driver reports to the first \
+         {keepers} services that it uses, 5 seconds after it has begun to use one, and whenever its \
+         report has changed 5 seconds later; `lodestone \
          explain` without an application lists those that a service knows"
     )]
     Unknown {
