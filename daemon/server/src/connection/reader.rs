@@ -6,9 +6,8 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use lodestone_wire::frame::{
-    ChunkFailure, ChunkId, MergedBlockMetaRequest, RpcFailure, StreamFailure, StreamId,
-};
+use lodestone_model::{Code, Refusal};
+use lodestone_wire::frame::{ChunkId, MergedBlockMetaRequest, RpcFailure, StreamId};
 use lodestone_wire::{Frame, FrameDecoder, Limits};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -16,7 +15,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::body::{PooledBody, memory_bytes};
-use super::burst::Wanted;
+use super::burst::{Wanted, failure};
+use super::streams::Job;
 use super::table::Place;
 use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::handler::{self, Answer, Call};
@@ -291,47 +291,35 @@ impl Reader {
     }
 
     async fn chunk(&mut self, chunk: ChunkId) {
-        let stopwatch = Stopwatch::start();
-        let hold = self.permit().await;
-        let item = match self.call.streams.take(chunk.stream_id, chunk.chunk_index) {
-            Ok(job) => Outbound::Chunk(Wanted {
-                head: ChunkHead::Fetch(chunk),
-                job,
-                hold,
-                stopwatch,
-            }),
-            Err(error) => {
-                self.call.service.metrics.fetch_failures_total.inc();
-                let frame = Frame::ChunkFetchFailure(ChunkFailure { chunk, error });
-                Outbound::Bytes {
-                    bytes: frame.to_bytes(),
-                    hold,
-                }
-            }
-        };
-        put(&self.outbound, item).await;
+        let taken = self.call.streams.take(chunk.stream_id, chunk.chunk_index);
+        self.fetch(ChunkHead::Fetch(chunk), taken).await;
     }
 
     async fn stream(&mut self, mut name: String) {
-        let stopwatch = Stopwatch::start();
-        let hold = self.permit().await;
         let taken = match chunk_of(&name) {
             Some((stream, index)) => self.call.streams.take(stream, index),
-            None => Err("a stream id is <streamId>_<chunkIndex>".to_owned()),
+            None => Err(Code::Malformed.because("a stream id is <streamId>_<chunkIndex>")),
         };
+        if taken.is_err() {
+            name.truncate(name.floor_char_boundary(NAME_ECHO_BYTES));
+        }
+        self.fetch(ChunkHead::Stream(name), taken).await;
+    }
+
+    async fn fetch(&mut self, head: ChunkHead, taken: Result<Job, Refusal>) {
+        let stopwatch = Stopwatch::start();
+        let hold = self.permit().await;
         let item = match taken {
             Ok(job) => Outbound::Chunk(Wanted {
-                head: ChunkHead::Stream(name),
+                head,
                 job,
                 hold,
                 stopwatch,
             }),
-            Err(error) => {
+            Err(refusal) => {
                 self.call.service.metrics.fetch_failures_total.inc();
-                name.truncate(name.floor_char_boundary(NAME_ECHO_BYTES));
-                let frame = Frame::StreamFailure(StreamFailure { name, error });
                 Outbound::Bytes {
-                    bytes: frame.to_bytes(),
+                    bytes: failure(head, &refusal),
                     hold,
                 }
             }

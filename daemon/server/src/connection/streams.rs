@@ -233,18 +233,17 @@ impl SharedStreams {
 
     /// Takes the next chunk of a stream. The expected index advances also if its bytes cannot be
     /// read.
-    pub fn take(&self, id: i64, index: i32) -> Result<Job, String> {
+    pub fn take(&self, id: i64, index: i32) -> Result<Job, Refusal> {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(stream) = table.streams.get_mut(&id) else {
             let text = "Requested chunk not available since streamId";
-            return Err(format!("{text} {id} is closed"));
+            return Err(Code::Malformed.because(format!("{text} {id} is closed")));
         };
         let expected = stream.next;
         if usize::try_from(index) != Ok(expected) {
             let text = "Received out-of-order chunk index";
-            return Err(format!(
-                "{text} {index} (expected {expected}) of stream {id}"
-            ));
+            let detail = format!("{text} {index} (expected {expected}) of stream {id}");
+            return Err(Code::Malformed.because(detail));
         }
         stream.next += 1;
         let job = Job {
@@ -277,12 +276,30 @@ mod tests {
     fn chunks_are_taken_in_order_and_the_stream_goes_with_the_last() {
         let streams = SharedStreams::default();
         streams.open(7, source(2)).unwrap();
-        assert!(streams.take(7, 1).unwrap_err().contains("out-of-order"));
+        assert!(
+            streams
+                .take(7, 1)
+                .unwrap_err()
+                .detail
+                .contains("out-of-order")
+        );
         assert_eq!(streams.take(7, 0).unwrap().index, 0);
-        assert!(streams.take(7, 0).unwrap_err().contains("out-of-order"));
-        assert!(streams.take(7, -1).unwrap_err().contains("out-of-order"));
+        assert!(
+            streams
+                .take(7, 0)
+                .unwrap_err()
+                .detail
+                .contains("out-of-order")
+        );
+        assert!(
+            streams
+                .take(7, -1)
+                .unwrap_err()
+                .detail
+                .contains("out-of-order")
+        );
         assert_eq!(streams.take(7, 1).unwrap().index, 1);
-        assert!(streams.take(7, 2).unwrap_err().contains("is closed"));
+        assert!(streams.take(7, 2).unwrap_err().detail.contains("is closed"));
     }
 
     #[test]

@@ -120,7 +120,7 @@ pub fn one_way(call: &Call, body: &[u8]) {
 /// Looks at an upload before its body is read.
 pub fn admit_upload(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload, Answer> {
     if body_bytes > call.service.uploads.capacity_bytes() {
-        let detail = format!("a body of {body_bytes} bytes is over a quarter of --memory");
+        let detail = format!("a body of {body_bytes} bytes is over 7/32 of --memory");
         return Err(upload_refusal(call, meta, &Code::TooLarge.because(detail)));
     }
     push::admit(call, meta, body_bytes).map_err(|refusal| upload_refusal(call, meta, &refusal))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Many clients at once, slow ones among them.
 
-use std::io::{Read, Write};
+use std::io::Write;
 
 use crate::support::client::{batch, commit_of, key};
 use crate::support::{Client, Daemon};
@@ -193,7 +193,11 @@ fn the_admin_endpoint_serves_health_status_and_metrics() {
     }
     client.partition(&key, 0);
     // The daemon counts a chunk after the client has its last byte.
-    let counted = |_| daemon.get("/metrics").contains("lodestone_fetch_seconds_count 1\n");
+    let counted = |_| {
+        daemon
+            .get("/metrics")
+            .contains("lodestone_fetch_seconds_count 1\n")
+    };
     assert!((0..1000).any(counted), "a fetch without its time");
     let status = daemon.get("/status");
     let (_, body) = status.split_once("\r\n\r\n").unwrap();

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A disk that does not return the bytes that were written to it.
+//! A disk that does not return the bytes that were written to it, or not at once.
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 use crate::support::client::key;
+use crate::support::inside::Inside;
+use crate::support::trap::TrapFs;
 use crate::support::{Client, Daemon};
+use lodestone_store::fs::Open;
 use lodestone_wire::Frame;
 use lodestone_wire::frame::ChunkId;
 use lodestone_wire::spark::fetch::StreamHandle;
@@ -64,7 +69,11 @@ fn a_chunk_that_broke_off_is_refused_when_it_is_asked_for_again_and_the_others_a
     ask_for(&mut again, &handle, 0);
     match again.receive() {
         Some(Frame::ChunkFetchFailure(failure)) => {
-            assert!(failure.error.contains("disk"), "{}", failure.error);
+            assert!(
+                failure.error.starts_with("[DISK_FAILED] "),
+                "{}",
+                failure.error
+            );
         }
         other => panic!("instead of a failure: {other:?}"),
     }
@@ -73,4 +82,36 @@ fn a_chunk_that_broke_off_is_refused_when_it_is_asked_for_again_and_the_others_a
         Some(Frame::ChunkFetchSuccess { body, .. }) => assert_eq!(body, "well"),
         other => panic!("instead of the other chunk: {other:?}"),
     }
+}
+
+#[test]
+fn a_chunk_for_which_no_descriptor_is_left_is_refused_as_overloaded_and_sent_later() {
+    let disk = TrapFs::default();
+    let daemon = Inside::start(disk.environment());
+    let key = daemon.key(1);
+    let mut client = daemon.connect();
+    client.register(&key, 8, 1);
+    // More than the daemon keeps in memory.
+    for map in 0..8 {
+        client.output(&key, map, 1, &[(0, &vec![7; 4 << 20])]);
+    }
+    let (handle, _) = client.open_partition(&key, 0, 8);
+    disk.arm(|how| match how {
+        Open::Read => Err(Errno::MFILE.into()),
+        _ => Ok(()),
+    });
+    ask_for(&mut client, &handle, 0);
+    match client.receive() {
+        Some(Frame::ChunkFetchFailure(failure)) => {
+            assert!(
+                failure.error.starts_with("[OVERLOADED] "),
+                "{}",
+                failure.error
+            );
+        }
+        other => panic!("instead of a failure: {other:?}"),
+    }
+    disk.disarm();
+    assert_eq!(client.partition(&key, 0).len(), 8);
+    daemon.stop();
 }

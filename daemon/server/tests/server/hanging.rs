@@ -57,6 +57,7 @@ fn more_readers_of_a_hanging_disk_than_there_are_threads_do_not_keep_others_from
         if how == Open::Read {
             hanging.pass();
         }
+        Ok(())
     });
     let opened = Opened(Arc::clone(&gate));
     let mut readers: Vec<_> = (0..BLOCKING_THREADS + 6)

@@ -275,7 +275,9 @@ fn chunks_come_in_order_from_streams_that_are_open() {
             other => panic!("instead of a failure: {other:?}"),
         }
     };
-    assert!(failure(&mut client, chunk(1)).contains("out-of-order"));
+    let too_early = failure(&mut client, chunk(1));
+    assert!(too_early.contains("out-of-order"), "{too_early}");
+    assert!(too_early.starts_with("[MALFORMED] "), "{too_early}");
     // A stream belongs to its connection.
     let mut other = Client::connect(&daemon);
     assert!(failure(&mut other, chunk(0)).contains("is closed"));

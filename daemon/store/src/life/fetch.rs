@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fetch: which segments a partition has, and their bytes.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -153,7 +153,17 @@ impl Store {
             sources(view, &found).ok_or_else(|| generation.refuse(Code::Internal))
         })?;
         partition.count_read(sources.iter().map(ByteSource::length).sum());
-        open_parts(&self.resources, &generation, reduce, sources)
+        open_parts(&self.resources, &generation, reduce, sources).map_err(|error| {
+            let code = match error.kind() {
+                // The shuffle was removed since the look at the index, or its file by another hand.
+                ErrorKind::NotFound => match self.look_up(key, reduce) {
+                    Ok(_) => Code::DiskFailed,
+                    Err(removed) => removed.code,
+                },
+                _ => crate::resource::disk::code_of(&error),
+            };
+            code.because(format!("open a file of {key}: {error}"))
+        })
     }
 
     /// Shows a partition that is not empty and may be read.
@@ -254,7 +264,7 @@ fn open_parts(
     generation: &Generation,
     reduce: ReduceId,
     sources: Vec<ByteSource>,
-) -> Result<ChunkData, Refusal> {
+) -> io::Result<ChunkData> {
     let mut open: Vec<(DataFile, Arc<dyn File>)> = Vec::new();
     let mut parts = Vec::with_capacity(sources.len());
     for source in sources {
@@ -266,8 +276,7 @@ fn open_parts(
                     Some((_, file)) => Arc::clone(file),
                     None => {
                         let path = generation.home.path(resources, range.file, reduce);
-                        let opened = path.open(resources, Open::Read);
-                        let file = opened.map_err(|error| open_refusal(generation, &error))?;
+                        let file = path.open(resources, Open::Read)?;
                         open.push((range.file, Arc::clone(&file)));
                         file
                     }
@@ -281,13 +290,4 @@ fn open_parts(
         });
     }
     Ok(ChunkData { parts })
-}
-
-fn open_refusal(generation: &Generation, error: &std::io::Error) -> Refusal {
-    let code = match error.kind() {
-        // Removed between the look at the index and the opening.
-        ErrorKind::NotFound => Code::UnknownShuffle,
-        _ => crate::resource::disk::code_of(error),
-    };
-    code.because(format!("open a file of {}: {error}", generation.key))
 }

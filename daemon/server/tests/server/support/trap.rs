@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The real disk, with a trap: a function of the test that is called when the daemon opens a file.
+//! The real disk, with a trap: a function of the test that is called when the daemon opens a file,
+//! and may fail in place of the disk.
 
 use std::fmt;
 use std::io;
@@ -10,7 +11,7 @@ use lodestone_store::Environment;
 use lodestone_store::fs::fake::JoinedDir;
 use lodestone_store::fs::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, OsFs, Space};
 
-type Trap = Arc<dyn Fn(Open) + Send + Sync>;
+type Trap = Arc<dyn Fn(Open) -> io::Result<()> + Send + Sync>;
 
 #[derive(Clone, Default)]
 pub(crate) struct TrapFs(Arc<Mutex<Option<Trap>>>);
@@ -29,7 +30,7 @@ impl TrapFs {
         }
     }
 
-    pub(crate) fn arm(&self, trap: impl Fn(Open) + Send + Sync + 'static) {
+    pub(crate) fn arm(&self, trap: impl Fn(Open) -> io::Result<()> + Send + Sync + 'static) {
         *self.0.lock().unwrap() = Some(Arc::new(trap));
     }
 
@@ -42,7 +43,7 @@ impl Fs for TrapFs {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let trap = self.0.lock().unwrap().clone();
         if let Some(trap) = trap {
-            trap(how);
+            trap(how)?;
         }
         OsFs.open(path, how)
     }

@@ -161,6 +161,35 @@ final class RemoteJobsSuite {
     assertRemote("spark.io.encryption.enabled" -> "true")(shuffled)
   }
 
+  /** Each map has a record of so many bytes that no codec makes smaller. */
+  private def withLargeRecords(bytes: Int)(spark: SparkContext): Seq[(Int, Int)] = {
+    val rows = spark.parallelize(0 until 4, 4).flatMap { seed =>
+      val large = new Array[Byte](bytes)
+      new scala.util.Random(seed).nextBytes(large)
+      Iterator((seed, large)) ++ Iterator.tabulate(1000)(n => (n, Array(n.toByte)))
+    }
+    new ShuffledRDD[Int, Array[Byte], Array[Byte]](rows, new HashPartitioner(8))
+      .map { case (key, value) => (key, java.util.Arrays.hashCode(value)) }
+      .collect().sorted.toSeq
+  }
+
+  @Test def aRecordThatIsTooLargeForServicesKeepsItsShuffleAndNoOther(): Unit = {
+    start(3)
+    // A daemon of 128 MiB takes requests of 28 MiB, and no daemon takes more than 64 MiB.
+    for (bytes <- Seq(30, 70).map(_ << 20)) {
+      val expected = withSpark()(withLargeRecords(bytes))
+      withSpark(remote: _*) { spark =>
+        assertEquals(expected, withLargeRecords(bytes)(spark))
+        assertEquals(expected.size, withLargeRecords(1)(spark).size)
+      }
+      val reasons = report.at("/totals/reasons")
+      assertEquals(1, reasons.size, s"$reasons")
+      assertTrue(reasons.get("PUSH_TOO_LARGE").asInt <= 5, s"$reasons")
+      val shuffles = report.get("shuffles")
+      assertEquals("remote", shuffles.get(1).get("state").asText, LodestoneReport.json())
+    }
+  }
+
   @Test def severalServicesShareAShuffle(): Unit = {
     start(3)
     assertRemote() { spark =>

@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.plan
 
 import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.plan.counts.PackedLongs
-import org.apache.spark.shuffle.lodestone.wire.LaidSegment
+import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, WantedChunk}
 
 /** A message between executors and the driver endpoint, over Spark's RPC. */
 private[spark] sealed trait DriverMessage extends Serializable
@@ -89,8 +89,16 @@ private[spark] final case class MapPushed(
 private[spark] final case class DistrustMerged(
     generation: ShuffleGeneration,
     reduceId: Int,
-    code: String)
+    found: Distrust)
     extends DriverMessage
+
+/**
+ * Why merged data is not read any more.
+ *
+ * @param taskId
+ *   of the reader that found it. Spark's ids grow, so maps with smaller ids had run by then
+ */
+private[spark] final case class Distrust(code: String, taskId: Long)
 
 /** One-way: what one reduce task read. */
 private[spark] final case class TaskRead(generation: ShuffleGeneration, counts: ReadCounts)
@@ -193,7 +201,9 @@ private[spark] final case class ServiceTrouble(
  * @param missing
  *   a block that these services do not show, though they show others
  * @param damaged
- *   a segment that came from them with other bytes than the map tasks wrote
+ *   a segment that came from them with other bytes than the map tasks wrote, or did not come
+ * @param unread
+ *   the chunk with that segment, if the service refused to send it
  * @param isOfBarrier
  *   true for a barrier stage, of which Spark runs all tasks again
  */
@@ -207,11 +217,15 @@ private[spark] final case class OutputsLost(
     reduceId: Int,
     missing: Option[MissingBlock] = None,
     damaged: Option[DamagedSegment] = None,
+    unread: Option[UnreadChunk] = None,
     isOfBarrier: Boolean = false)
     extends DriverMessage
 
 /** One block of a map attempt that Spark accepted. */
 private[spark] final case class MissingBlock(mapIndex: Int, mapId: Long, reduceId: Int)
+
+/** A chunk that one service refused to send: its runs are slots of that service. */
+private[spark] final case class UnreadChunk(wanted: WantedChunk, sizeBytes: Long)
 
 /** The answer to [[GetPlan]] and [[GetReadPlan]]. */
 private[spark] sealed trait PlanAnswer extends DriverMessage
@@ -246,7 +260,7 @@ private[spark] final case class ShufflePlan(
     replicas: Int,
     versions: Array[Array[ServiceLocation]],
     maxBlockBytes: Long = Int.MaxValue,
-    distrusted: Option[String] = None)
+    distrusted: Option[Distrust] = None)
     extends PlanAnswer {
 
   /** The services of the newest version, to which map tasks push. */

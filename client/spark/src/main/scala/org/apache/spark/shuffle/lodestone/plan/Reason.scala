@@ -99,6 +99,8 @@ private[spark] object Reason {
     "the service failed while it handled the push; its log has details")
   val LedgerMismatch =
     reason("LEDGER_MISMATCH", "the service has other blocks of the map task than it acknowledged")
+  val PushTooLarge =
+    reason("PUSH_TOO_LARGE", "a record is larger than the service takes in one request")
   val PushRefused = reason("PUSH_REFUSED", "the service refused the push as invalid")
 
   // The reader takes originals.
@@ -128,7 +130,8 @@ private[spark] object Reason {
       "again, or in mode remote all maps")
   val OriginalMismatch = reason(
     "ORIGINAL_MISMATCH",
-    "a map output had another number of records than was written; its map was run again")
+    "a map output had another number of records than was written, or an unknown one after " +
+      "merged data had proved wrong; its map was run again")
   val RecordsUnchecked = reason(
     "RECORDS_UNCHECKED",
     "an original was read without a check, as its number of records is unknown")

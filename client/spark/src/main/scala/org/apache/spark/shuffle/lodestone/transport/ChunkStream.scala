@@ -9,9 +9,10 @@ import io.netty.buffer.{ByteBuf, Unpooled}
 import io.netty.util.ReferenceCountUtil
 
 import org.apache.spark.network.buffer.ManagedBuffer
-import org.apache.spark.network.client.{ChunkReceivedCallback, TransportClient}
+import org.apache.spark.network.client.{ChunkFetchFailureException, ChunkReceivedCallback}
+import org.apache.spark.network.client.TransportClient
 import org.apache.spark.shuffle.lodestone.config.HostPort
-import org.apache.spark.shuffle.lodestone.wire.WantedChunk
+import org.apache.spark.shuffle.lodestone.wire.{Refused, RefusedException, Status, WantedChunk}
 
 private[spark] final case class SizedChunk(wanted: WantedChunk, sizeBytes: Long) {
 
@@ -58,7 +59,7 @@ private[transport] final class ChunkStream(
       case _: IOException | _: Error => Connections.retire(client)
       case _ => deadlines.heard(service)
     }
-    if (take(index)) receiver.failed(index, cause)
+    if (take(index)) receiver.failed(index, ChunkStream.refusalIn(cause))
   }
 
   private def take(index: Int): Boolean = synchronized {
@@ -81,6 +82,21 @@ private[transport] final class ChunkStream(
 }
 
 private[transport] object ChunkStream {
+
+  /** Spark's frame for a chunk that is not sent has a text only. It begins with the code. */
+  private val Refusal = """\[([A-Z_]+)\] (.*)""".r.unanchored
+
+  private def refusalIn(failure: Throwable): Throwable = failure match {
+    case unsent: ChunkFetchFailureException =>
+      val refused = for {
+        Refusal(name, detail) <- Option(unsent.getMessage)
+        status <- Status.named(name)
+      } yield new RefusedException(Refused(status, NoIncarnation, detail))
+      refused.getOrElse(unsent)
+    case other => other
+  }
+
+  private val NoIncarnation = 0L
 
   /** Receives each chunk of a stream once. */
   trait Receiver {

@@ -3,7 +3,6 @@ package org.apache.spark.shuffle.lodestone.transport
 
 import java.io.IOException
 
-import org.apache.spark.network.client.ChunkFetchFailureException
 import org.apache.spark.shuffle.lodestone.wire.{MalformedMessageException, RefusedException, Status}
 
 /** Says what a map task does with the blocks that it has not pushed yet. */
@@ -107,7 +106,7 @@ private[lodestone] object FailureClass {
 
   /** The shuffle has continued without this map attempt. */
   case object Overtaken extends FailureClass("Overtaken",
-        FailureAction(Never, penalty = false, EndMap, reads = false, newShuffles = true))
+        FailureAction(Never, penalty = false, EndMap, reads = true, newShuffles = true))
 
   /** The service refused only this block or this request. */
   case object Declined extends FailureClass("Declined",
@@ -132,8 +131,6 @@ private[lodestone] object FailureClass {
     case _: SlowAnswerException => Straggler
     case _: OwnOutputException => OwnDisk
     case _: DamagedChunkException => Corrupt
-    // The service says that it could not read this chunk.
-    case _: ChunkFetchFailureException => ServiceDisk
     case _: NotLodestoneException | _: RpcFailedException | _: MalformedMessageException => Foreign
     case _: IOException => Network
     case _ => Fault

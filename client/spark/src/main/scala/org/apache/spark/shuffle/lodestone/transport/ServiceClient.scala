@@ -81,7 +81,10 @@ private[spark] final class ServiceClient(
     val batch =
       PushBatch(shuffleAt(service, generation), mapIndex, mapId, firstSegment, segments)
     val address = service.address
-    retryOnce(address, passingFlaw) { () =>
+    if (body.size() > PushBatch.MaxBodyBytes) {
+      val what = s"a request of ${body.size()} bytes"
+      Future.failed(new RefusedException(Refused(Status.TooLarge, service.incarnation, what)))
+    } else retryOnce(address, passingFlaw) { () =>
       sending
       val meta = new NioManagedBuffer(batch.encode())
       request(address, PushBatchReply, body.size())(_.uploadStream(meta, body, _)).transform {

@@ -21,7 +21,7 @@ private[spark] final class RequestTimeoutException(service: HostPort, timeoutMs:
 
 private[spark] final class SlowAnswerException(service: HostPort, timeoutMs: Long)
     extends IOException(
-      s"$service answers other requests, but did not answer this one within $timeoutMs ms")
+      s"$service may work on other requests, and did not answer this one within $timeoutMs ms")
 
 /** The bytes of a chunk differ from what the map tasks wrote, or from what its layout says. */
 private[spark] final class DamagedChunkException(damage: String, val segment: DamagedSegment)

@@ -26,6 +26,9 @@ private[spark] object PushBatch extends Codec[PushBatch](93) {
   /** The limit of segments in one batch (docs/protocol.md, section 2). */
   val MaxSegments = 65536
 
+  /** The limit of the body of an upload. A service closes the connection above it. */
+  val MaxBodyBytes: Long = 64L << 20
+
   private val SegmentBytes = 20
 
   override private[wire] def read(in: WireReader): PushBatch =

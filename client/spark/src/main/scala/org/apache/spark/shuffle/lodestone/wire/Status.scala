@@ -63,6 +63,8 @@ private[spark] object Status {
   private val byCode: Array[Option[Status]] =
     Array.tabulate(all.map(_.code).max + 1)(code => all.find(_.code == code))
 
+  def named(name: String): Option[Status] = all.find(_.name == name)
+
   def of(code: Byte): Status =
     byCode
       .lift(code.toInt)

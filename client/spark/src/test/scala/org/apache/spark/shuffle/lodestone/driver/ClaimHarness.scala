@@ -10,7 +10,7 @@ import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
 import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, GetPlan, MissingBlock, OutputsLost}
 import org.apache.spark.shuffle.lodestone.plan.{PlanAnswer, Reason, RemoteOutput, RemotePart}
-import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShufflePlan, UnreadChunk}
 import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, LaidRun, LaidSegment}
 import org.apache.spark.shuffle.lodestone.wire.{PartitionLayout, SegmentLayoutReply, Status}
 import org.apache.spark.storage.BlockManagerId
@@ -73,7 +73,8 @@ private[driver] abstract class ClaimHarness extends DriverHarness {
       taskId: Long = NoTask,
       reduceId: Int = 42,
       missing: Option[MissingBlock] = None,
-      damaged: Option[DamagedSegment] = None): Boolean = {
+      damaged: Option[DamagedSegment] = None,
+      unread: Option[UnreadChunk] = None): Boolean = {
     val claim = OutputsLost(
       shuffleId,
       plan.generation,
@@ -83,7 +84,8 @@ private[driver] abstract class ClaimHarness extends DriverHarness {
       taskId,
       reduceId,
       missing,
-      damaged)
+      damaged,
+      unread)
     await(ask[Boolean](claim))
   }
 

@@ -11,10 +11,10 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
 import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, Reason, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
+import org.apache.spark.shuffle.lodestone.plan.{ShufflePlan, UnreadChunk}
 import org.apache.spark.shuffle.lodestone.wire.{Crc32c, FetchSegments, LaidRun, LaidSegment}
 import org.apache.spark.shuffle.lodestone.wire.{PartitionLayout, Refused, SegmentLayout}
-import org.apache.spark.shuffle.lodestone.wire.{SegmentLayoutReply, SegmentRun, Status}
+import org.apache.spark.shuffle.lodestone.wire.{SegmentLayoutReply, SegmentRun, Status, WantedChunk}
 
 /** Claims about damaged segments: the driver reads the segment itself. */
 final class DamageClaimsSuite extends ClaimHarness {
@@ -82,6 +82,50 @@ final class DamageClaimsSuite extends ClaimHarness {
       case _: FetchSegments => Silence
     }
     assertIsLost(one, isLost = false)
+  }
+
+  /** This service refused a chunk of two segments, of which the second one is unreadable. */
+  private def claimsUnread(plan: ShufflePlan, from: ScriptedService): Boolean =
+    claim(
+      plan,
+      at(plan, from),
+      Reason.FetchDiskFailed,
+      damaged = Some(DamagedSegment.of(42, written)),
+      unread = Some(UnreadChunk(WantedChunk(42, Array(SegmentRun(7, 2))), 2L * bytes.length)))
+
+  private def refusingChunks(text: String): Script = {
+    case _: SegmentLayout => showing(written)
+    case asked: FetchSegments if asked.chunks.head.runs.head.count > 1 => Refuse(text)
+    case _: FetchSegments => Serve(ByteBuffer.wrap(bytes))
+  }
+
+  private def assertUnread(script: Script, isLost: Boolean): Unit = {
+    haveExecutors(3)
+    val one = scripted(1)(script)
+    val plan = withOutputs(Seq(one, service(2)))
+    assertEquals(isLost, claimsUnread(plan, one))
+    if (isLost) assertForgotten(plan) else assertKept(plan)
+  }
+
+  @Test def `a chunk is lost that its service refuses to the driver too`(): Unit = {
+    assertUnread(refusingChunks("[DISK_FAILED] the disk did not give it"), isLost = true)
+    stopDriver()
+    forgetAll()
+    registerShuffle()
+    assertUnread(refusingChunks("[ABORTED] it could not be written"), isLost = true)
+  }
+
+  @Test def `a chunk is not lost that its service sends to the driver`(): Unit =
+    assertUnread({ case _: FetchSegments => Serve(ByteBuffer.wrap(bytes)) }, isLost = false)
+
+  @Test def `a chunk is not lost that its service is too busy to send`(): Unit =
+    assertUnread(refusingChunks("[OVERLOADED] no descriptor is left"), isLost = false)
+
+  @Test def `a chunk is not lost that another service has`(): Unit = {
+    val one = scripted(1)(refusingChunks("[DISK_FAILED] the disk did not give it"))
+    val plan = twoCopies(one, scripted(2)(having(bytes)))
+    assertFalse(claimsUnread(plan, one))
+    assertKept(plan)
   }
 
   private def twoCopies(one: ScriptedService, two: ScriptedService): ShufflePlan = {

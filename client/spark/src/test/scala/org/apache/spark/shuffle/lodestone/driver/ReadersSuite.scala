@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.plan.{DistrustMerged, PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{Distrust, DistrustMerged, PlanAnswer, Reason}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.wire.{Done, RegisterShuffle}
 
@@ -103,13 +103,17 @@ class ReadersSuite extends DriverHarness {
     planOf(id)
     pushed(id, 0)
     val read = merged(placesOf(id))
-    assertTrue(await(ask[Boolean](DistrustMerged(id, 13, Reason.ChunkBroken.code))))
-    assertTrue(await(ask[Boolean](DistrustMerged(id, 14, Reason.RecordsMismatch.code))))
+    assertTrue(await(ask[Boolean](DistrustMerged(id, 13, Distrust(Reason.ChunkBroken.code, 7)))))
+    assertTrue(await(ask[Boolean](DistrustMerged(
+      id,
+      14,
+      Distrust(Reason.RecordsMismatch.code, 8)))))
     // Readers still get the services that know the numbers of records, and check the originals.
     val doubted = merged(placesOf(id))
-    assertEquals(Some(Reason.ChunkBroken.code), doubted.distrusted)
+    assertEquals(Some(Distrust(Reason.ChunkBroken.code, 7)), doubted.distrusted)
     assertEquals(read.services.toSeq, doubted.services.toSeq)
-    val unknown = DistrustMerged(ShuffleGeneration(4, 1), 13, Reason.ChunkBroken.code)
+    val unknown =
+      DistrustMerged(ShuffleGeneration(4, 1), 13, Distrust(Reason.ChunkBroken.code, 9))
     assertFalse(await(ask[Boolean](unknown)))
   }
 

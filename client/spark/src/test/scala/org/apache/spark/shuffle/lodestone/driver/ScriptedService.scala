@@ -94,6 +94,13 @@ private[lodestone] final class ScriptedService(val incarnation: Long, port: Int 
           val chunks = Collections.singleton[ManagedBuffer](new NioManagedBuffer(chunk.duplicate()))
           val id = streams.registerStream("test", chunks.iterator(), peer.getChannel)
           out.onSuccess(OpenStream(id, numChunks = 1).encode())
+        case Refuse(text) =>
+          val chunks = new java.util.Iterator[ManagedBuffer] {
+            override def hasNext: Boolean = true
+            override def next(): ManagedBuffer = throw new IllegalStateException(text)
+          }
+          val id = streams.registerStream("test", chunks, peer.getChannel)
+          out.onSuccess(OpenStream(id, numChunks = 1).encode())
         case HangUp => peer.getChannel.close()
         case Silence =>
       }
@@ -130,6 +137,9 @@ private[lodestone] object ScriptedService {
 
   /** Opens a stream of this chunk. */
   final case class Serve(chunk: ByteBuffer) extends Reaction
+
+  /** Opens a stream whose chunk is refused with this text. */
+  final case class Refuse(text: String) extends Reaction
   case object HangUp extends Reaction
   case object Silence extends Reaction
 

@@ -7,8 +7,8 @@ import scala.concurrent.Future
 import scala.concurrent.duration.{DurationInt, FiniteDuration}
 
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
-import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, DriverMessage, GetCounts, GetReadPlan}
-import org.apache.spark.shuffle.lodestone.plan.{GetPlan, OutputsLost, PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, Distrust, DriverMessage, GetCounts}
+import org.apache.spark.shuffle.lodestone.plan.{GetPlan, GetReadPlan, OutputsLost, PlanAnswer}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
 
 /** A driver that fails each question. A test overrides the ones that it expects. */
@@ -16,7 +16,7 @@ private[lodestone] abstract class SilentDriver extends DriverLink {
   override def plan(asked: GetPlan): Future[PlanAnswer] = unexpected
   override def readPlan(asked: GetReadPlan): Future[PlanAnswer] = unexpected
   override def lost(outputs: OutputsLost): Future[Boolean] = unexpected
-  override def distrust(id: ShuffleGeneration, reduceId: Int, why: Reason): Future[Boolean] =
+  override def distrust(id: ShuffleGeneration, reduceId: Int, why: Distrust): Future[Boolean] =
     unexpected
   override def counts(asked: GetCounts): Future[CountedMaps] = unexpected
   override def send(message: DriverMessage): Unit = unexpected

@@ -88,7 +88,7 @@ class FailureClassSuite {
       Network,
       Silence,
       Straggler,
-      ServiceDisk,
+      Fault,
       ServiceDisk,
       OwnDisk,
       Corrupt,

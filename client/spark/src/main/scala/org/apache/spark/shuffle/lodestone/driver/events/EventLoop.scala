@@ -80,7 +80,8 @@ private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTim
     } catch {
       // A bug in one event must not stop the loop: shuffles do not depend on each other, and
       // readers of one without an answer take its originals after a limited wait.
-      case NonFatal(bug) => log.error("An event failed; its shuffle is not merged", bug)
+      case NonFatal(bug) =>
+        log.error("A bug: an event of the driver failed, and a shuffle may get no answer", bug)
     }
 }
 

@@ -52,7 +52,9 @@ private[driver] final class LossClaims(
     } else {
       val about = aboutOf(claim)
       val answers = Future.traverse(askedFor(of, claim)) { service =>
-        shown(service, of.id, about).map(service -> _)
+        // Only the service that refused the chunk has its segments in these slots.
+        val ofOne = claim.unread.filter(_ => claim.services.contains(service)).map(OfChunk)
+        shown(service, of.id, ofOne.getOrElse(about)).map(service -> _)
       }
       answers.foreach { all =>
         val lost = lostAt(of, claim, about, all)
@@ -77,7 +79,7 @@ private[driver] final class LossClaims(
     val gone = answers.collect { case (service, NotShown) => service }.intersect(claim.services)
     about match {
       case OfBlock(block) => if (isWhole(block, shown)) Nil else claim.services
-      case BytesOf(_) =>
+      case BytesOf(_) | OfChunk(_) =>
         val damaged = answers.collect { case (service, Damaged) => service }
         if (shown.contains(Known)) Nil else damaged ++ gone
       case OfShuffle => if (of.isWholeWithout(gone.toSet)) Nil else gone
@@ -140,7 +142,7 @@ private[driver] final class LossClaims(
       val where = claim.services.map(one => s" at ${one.hostPort}").mkString(",")
       log.warn(
         s"Executor ${claim.executorId} cannot read shuffle ${claim.shuffleId}$where " +
-          s"(${claim.code}). The driver finds its data there: the task is run again")
+          s"(${claim.code}). As far as the driver knows the data exists: the task is run again")
       val pauseMs = math.min(FirstPauseMs << math.min(rounds.count, MostDoublings), LongestPauseMs)
       loop.later(math.min(pauseMs, conf.requestTimeoutMs / 2))(rounds.leave().foreach(_(There)))
     }

@@ -68,9 +68,8 @@ private[driver] final class LostOutputs(
       forgetEarlier(shuffle)
       true
     case LossClaims.Lost(services) =>
-      log.warn(
-        s"$id has lost map outputs ($code) at " +
-          s"${services.map(_.hostPort).mkString(", ")}: all of its maps are run again")
+      val where = services.map(one => s" at ${one.hostPort}").mkString(",")
+      log.warn(s"$id has lost map outputs ($code)$where: all of its maps are run again")
       Reason.of(code).foreach(report.counted(id, _, 1))
       services.foreach { service =>
         shuffle.avoid(service)

@@ -60,10 +60,14 @@ private[loss] final class ShownOutputs(
             untilNow = Known
             read(question, damaged, reply)(isWanted = !answer.isCompleted)
           }
+      case OfChunk(chunk) =>
+        untilNow = Known
+        val sized = SizedChunk(chunk.wanted, chunk.sizeBytes)
+        fetch(question, sized, new Arrival(_ => None))(isWanted = !answer.isCompleted)
     }
     reply
       .recover {
-        case failure if FailureClass.of(failure) == FailureClass.ServiceBusy => Known
+        case failure if NothingSaid.contains(FailureClass.of(failure)) => Known
         case failure =>
           log.warn(s"${service.hostPort} does not show $id: ${failure.getMessage}")
           NotShown
@@ -108,27 +112,33 @@ private[loss] final class ShownOutputs(
     withSlots(reply).find({ case (_, laid) => damaged.names(laid) }) match {
       case None => Future.successful(NotShown)
       case Some((slot, laid)) =>
-        val Question(service, id, _) = question
         val chunk = WantedChunk(damaged.reduceId, Array(SegmentRun(slot, 1)))
-        val arrival = new Arrival(damaged, laid)
-        room.enter(laid.length) { () =>
-          if (isWanted) {
-            client.fetchChunks(service, id, Array(SizedChunk(chunk, laid.length.toLong)), arrival)
-          } else {
-            arrival.isThere.trySuccess(Known)
-            ()
-          }
-        }
-        val came = arrival.isThere.future
-        came.onComplete(_ => room.left(laid.length))
-        came.recover { case failure => whatIsSaidBy(failure, service, id) }
+        val arrival = new Arrival(flawIn(_, damaged, laid))
+        fetch(question, SizedChunk(chunk, laid.length.toLong), arrival)(isWanted)
     }
+
+  private def fetch(question: Question, chunk: SizedChunk, arrival: Arrival)(
+      isWanted: => Boolean): Future[Shown] = {
+    val Question(service, id, _) = question
+    val bytes = math.min(chunk.sizeBytes, MostBytes.toLong).toInt
+    room.enter(bytes) { () =>
+      if (isWanted) {
+        client.fetchChunks(service, id, Array(chunk), arrival)
+      } else {
+        arrival.isThere.trySuccess(Known)
+        ()
+      }
+    }
+    val came = arrival.isThere.future
+    came.onComplete(_ => room.left(bytes))
+    came.recover { case failure => whatIsSaidBy(failure, service, id) }
+  }
 
   private def whatIsSaidBy(
       failure: Throwable,
       service: ServiceLocation,
       id: ShuffleGeneration): Shown = FailureClass.of(failure) match {
-    case FailureClass.Corrupt | FailureClass.ServiceDisk =>
+    case FailureClass.Corrupt | FailureClass.ServiceDisk | FailureClass.Overtaken =>
       log.warn(s"${service.hostPort} has damaged bytes of $id: ${failure.getMessage}")
       Damaged
     case FailureClass.MissingData => NotShown
@@ -148,6 +158,9 @@ private[loss] object ShownOutputs {
 
   /** Asks for the bytes of a segment that a task found damaged. */
   final case class BytesOf(segment: DamagedSegment) extends About
+
+  /** Asks for a chunk that the service refused to a task. */
+  final case class OfChunk(chunk: UnreadChunk) extends About
 
   sealed trait Shown
 
@@ -169,34 +182,44 @@ private[loss] object ShownOutputs {
   /** Some segments of usual size. The driver needs its memory for other work. */
   private val MostBytes = 16 << 20
 
+  /** Failures that do not tell whether the service has it: it is busy, or either side has a bug. */
+  private val NothingSaid: Set[FailureClass] = Set(FailureClass.ServiceBusy, FailureClass.Fault)
+
   /** The longest silence of a service, in time-outs. Executors wait for more than three. */
   private val MostTimeouts = 2L
 
-  /** Receives the segment on a network thread. */
-  private final class Arrival(damaged: DamagedSegment, laid: LaidSegment) extends ChunkReceiver {
+  /** Receives a chunk on a network thread. `flawIn` finds what is wrong with its bytes. */
+  private final class Arrival(flawIn: ByteBuf => Option[DamagedChunkException])
+      extends ChunkReceiver {
     val isThere: Promise[Shown] = Promise[Shown]()
 
     override def received(index: Int, data: ManagedBuffer): Option[DamagedChunkException] = {
       val bytes = ChunkBytes(data)
       try {
-        if (bytes.readableBytes() == laid.length && crcOf(bytes) == laid.crc32c) {
-          isThere.trySuccess(Known)
-          None
-        } else {
-          val said = s"the block of map ${laid.mapIndex} differs from what its task wrote"
-          Some(new DamagedChunkException(said, damaged))
-        }
+        val flaw = flawIn(bytes)
+        if (flaw.isEmpty) isThere.trySuccess(Known)
+        flaw
       } finally {
         bytes.release()
         ()
       }
     }
 
-    private def crcOf(bytes: ByteBuf): Int = new Crc32c(bytes.nioBuffers()).next(laid.length)
-
     override def failed(index: Int, cause: Throwable): Unit = {
       isThere.tryFailure(cause)
       ()
     }
   }
+
+  private def flawIn(
+      bytes: ByteBuf,
+      damaged: DamagedSegment,
+      laid: LaidSegment): Option[DamagedChunkException] =
+    if (bytes.readableBytes() == laid.length &&
+      new Crc32c(bytes.nioBuffers()).next(laid.length) == laid.crc32c) {
+      None
+    } else {
+      val said = s"the block of map ${laid.mapIndex} differs from what its task wrote"
+      Some(new DamagedChunkException(said, damaged))
+    }
 }

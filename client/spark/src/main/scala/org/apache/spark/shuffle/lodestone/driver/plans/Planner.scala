@@ -72,8 +72,11 @@ private[driver] final class Planner(
 
   private def avoidService(shuffle: Shuffle, trouble: ServiceTrouble): Unit =
     if (trouble.generation == shuffle.id.number && shuffle.isUsable(trouble.service)) {
-      shuffle.avoid(trouble.service)
-      Reason.of(trouble.code).foreach(report.counted(shuffle.id, _, 1))
+      val reason = Reason.of(trouble.code)
+      // The service is well, and others would refuse such a record too.
+      if (!reason.contains(Reason.PushTooLarge)) shuffle.avoid(trouble.service)
+      else if (!shuffle.isLeft) leave(shuffle, Reason.PushTooLarge)
+      reason.foreach(report.counted(shuffle.id, _, 1))
     }
 
   private def assign(making: Making, attempt: Int): Unit = directory.live { found =>

@@ -62,12 +62,12 @@ private[driver] final class Readers(
     val found = shuffles.current(id)
     for {
       shuffle <- found
-      reason <- Reason.of(message.code)
-      if shuffle.pushes.isSettled && shuffle.isPlanned && shuffle.distrust(reason)
+      reason <- Reason.of(message.found.code)
+      if shuffle.pushes.isSettled && shuffle.isPlanned && shuffle.distrust(message.found)
     } {
       log.warn(
         s"Readers take the originals of $id from now on: merged data of partition " +
-          s"${message.reduceId} is wrong (${message.code})")
+          s"${message.reduceId} is wrong (${reason.code})")
       report.decided(id, NoPlan(reason))
     }
     found.isDefined

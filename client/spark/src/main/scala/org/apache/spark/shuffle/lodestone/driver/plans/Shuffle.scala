@@ -28,7 +28,7 @@ private[driver] final class Shuffle(
 
   /** Blocks up to this size are pushed, if executors keep them. */
   private var maxBlockBytes: Long = Int.MaxValue
-  private var distrusted: Option[Reason] = None
+  private var distrusted: Option[Distrust] = None
   private val avoided = mutable.HashSet.empty[ServiceLocation]
 
   /**
@@ -57,8 +57,8 @@ private[driver] final class Shuffle(
   def plan: Option[ShufflePlan] =
     if (!isPlanned) None
     else {
-      val code = distrusted.map(_.code)
-      Some(ShufflePlan(generation, numPartitions, replicas, versions.toArray, maxBlockBytes, code))
+      val all = versions.toArray
+      Some(ShufflePlan(generation, numPartitions, replicas, all, maxBlockBytes, distrusted))
     }
 
   /** The answer for a map task. None if a version must be made first. */
@@ -143,9 +143,9 @@ private[driver] final class Shuffle(
   /**
    * Makes readers of this generation take originals from now on. Returns false if they did before.
    */
-  def distrust(reason: Reason): Boolean = {
+  def distrust(found: Distrust): Boolean = {
     val isNew = distrusted.isEmpty
-    if (isNew) distrusted = Some(reason)
+    if (isNew) distrusted = Some(found)
     isNew
   }
 

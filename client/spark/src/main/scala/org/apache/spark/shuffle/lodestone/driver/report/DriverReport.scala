@@ -175,7 +175,8 @@ private[driver] final class DriverReport {
     count(record, answer.code, 1)
     val reason = answer.reason.map(_.sentence).getOrElse(answer.code)
     log.info(
-      s"shuffle ${id.shuffleId} is not merged: $reason (${answer.code})${weighed(record)}")
+      s"shuffle ${id.shuffleId} uses no services from now on: $reason (${answer.code})" +
+        weighed(record))
   }
 
   /**

@@ -112,7 +112,7 @@ private[driver] final class ServiceDirectory(
 
   private def recordIncarnation(service: Service, incarnation: Long): Unit = {
     if (service.incarnation != NoIncarnation && service.incarnation != incarnation) {
-      log.warn(s"${service.address} was restarted: readers take originals of its merged blocks")
+      log.warn(s"${service.address} was restarted, and may have lost what it held")
     }
     service.incarnation = incarnation
   }

@@ -187,12 +187,12 @@ private[fetch] final class ChunkFetcher(
       val reason = ReadReason.of(cause, otherwise = Reason.ChunkFetchFailed)
       val action = FailureClass.of(cause).action
       if (!action.reads) left.put(service, if (action.penalty) Reason.FetchSuspect else reason)
-      wanted.arrival.failed(service, reason, cause)
+      wanted.arrival.failed(wanted.chunk, reason, cause)
     }
 
     def refuseAll(reason: Reason): Unit = {
       val cause = new IOException(s"${service.hostPort}: ${reason.sentence}")
-      chunks.foreach(_.arrival.failed(service, reason, cause))
+      chunks.foreach(wanted => wanted.arrival.failed(wanted.chunk, reason, cause))
       room.left(chunks.length)
     }
   }
@@ -254,7 +254,7 @@ private[fetch] final class ChunkFetcher(
       }
     }
 
-    def failed(service: ServiceLocation, reason: Reason, cause: Throwable): Unit = {
+    def failed(chunk: FetchChunk, reason: Reason, cause: Throwable): Unit = {
       val isFirst = synchronized {
         val first = !isOver
         isOver = true
@@ -262,7 +262,7 @@ private[fetch] final class ChunkFetcher(
         first
       }
       if (isFirst) {
-        fallback.chunkFailed(reduceId, service, reason, cause)
+        fallback.chunkFailed(reduceId, chunk, reason, cause)
         turn(() => listener.onBlockFetchFailure(blockId, cause))
       }
     }

@@ -7,18 +7,14 @@ import scala.concurrent.Future
 
 import org.apache.spark.shuffle.MetadataFetchFailedException
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
-import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.{Distrust, Reason, ShuffleGeneration}
 import org.apache.spark.storage.ShuffleBlockId
 
 /** What a task does about a chunk that it cannot fetch, or that proves wrong while it is read. */
 private[fetch] trait Fallback {
 
   /** Called before the iterator gets the failure, on a network thread. */
-  def chunkFailed(
-      reduceId: Int,
-      service: ServiceLocation,
-      reason: Reason,
-      cause: Throwable): Unit
+  def chunkFailed(reduceId: Int, chunk: FetchChunk, reason: Reason, cause: Throwable): Unit
 
   /** Returns the blocks of these maps that are read instead. Called on the task's thread. */
   def apply(reduceId: Int, maps: Int => Boolean): ReadSources.BlocksByAddress
@@ -56,7 +52,8 @@ private[fetch] final class Originals(
     sources: ReadSources,
     generation: ShuffleGeneration,
     driver: DriverLink,
-    tally: ReadTally)
+    tally: ReadTally,
+    taskId: Long)
     extends Fallback {
 
   /** The partitions of a portion that has several, under the name of the first one. */
@@ -69,7 +66,7 @@ private[fetch] final class Originals(
 
   override def chunkFailed(
       reduceId: Int,
-      service: ServiceLocation,
+      chunk: FetchChunk,
       reason: Reason,
       cause: Throwable): Unit = {
     failures.put(reduceId, reason)
@@ -95,7 +92,8 @@ private[fetch] final class Originals(
    * finds it, and Spark runs its map again.
    */
   override def end(reduceId: Int, reason: Reason, what: String): Nothing = {
-    driver.awaitAnswer(driver.distrust(generation, reduceId, reason), s"$generation is wrong")
+    val found = Distrust(reason.code, taskId)
+    driver.awaitAnswer(driver.distrust(generation, reduceId, found), s"$generation is wrong")
     throw new MetadataFetchFailedException(
       generation.shuffleId,
       reduceId,

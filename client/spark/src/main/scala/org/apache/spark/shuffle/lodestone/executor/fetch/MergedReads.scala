@@ -12,8 +12,8 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.ShuffleReader
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, PlanCache}
 import org.apache.spark.shuffle.lodestone.executor.rows.SqlRows
-import org.apache.spark.shuffle.lodestone.plan.{NoPlan, OwnHandle, Reason, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
+import org.apache.spark.shuffle.lodestone.plan.{Distrust, NoPlan, OwnHandle, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
 /**
@@ -44,17 +44,20 @@ private[lodestone] final class MergedReads(
       tally.originals(ReadSources.countOf(sources.originals))
       task.reportTo(driver, generation, tally)
       val counted = written.of(handle, task)
-      val isCounted = !handle.dependency.mapSideCombine || sources.isDistrusted
-      val counting = if (isCounted) Some(tally) else None
-      val check = new OriginalsCheck(counted.orElse(sources.counted), originals, counting)
+      val isCounted = !handle.dependency.mapSideCombine
+      val counting = if (isCounted || sources.suspects.isDefined) Some(tally) else None
+      val suspects = sources.suspects.filter(_ => isCounted)
+      val records = counted.orElse(sources.counted)
+      val check = new OriginalsCheck(records, originals, counting, suspects)
       val inner = handle.inner
       if (sources.merged.isEmpty || sources.originals.nonEmpty) counted.begin()
       if (sources.merged.nonEmpty) {
-        val fallback = new Originals(sources, generation, driver, tally)
+        val taskId = task.context.taskAttemptId()
+        val fallback = new Originals(sources, generation, driver, tally, taskId)
         val fetcher = new ChunkFetcher(client, generation, sources.merged, fallback, None, tally)
         val all = new ChunkCheck(sources.merged, check, fallback)
         Some(new ServiceShuffleReader(inner, sources, fetcher, all, task))
-      } else if (isCounted || SqlRows.areOf(inner.dependency.serializer)) {
+      } else if (counting.isDefined || SqlRows.areOf(inner.dependency.serializer)) {
         // To parse rows of exchanges without Spark's streams is faster than Spark's reader.
         val mayBatch = sources.counted.size == 0
         Some(new OriginalsReader(inner, originals, check, mayBatch, task))
@@ -73,15 +76,14 @@ private[lodestone] final class MergedReads(
             val answers = layoutsOf(plan)
             val layouts = for (one <- answers; layout <- one.layouts.toSeq.flatten)
               yield one.service -> layout
+            val missing = (for (one <- answers; reason <- one.layouts.left.toSeq)
+              yield one.reduceIds.map(_ -> reason)).flatten.toMap
             plan.distrusted match {
-              case Some(code) =>
+              case Some(Distrust(code, taskId)) =>
                 val counted = LaidRecords(originals, layouts.map(_._2))
                 allOriginal(Reason.of(code).getOrElse(Reason.RecordsMismatch))
-                  .copy(counted = counted, isDistrusted = true)
-              case None =>
-                val missing = for (one <- answers; reason <- one.layouts.left.toSeq)
-                  yield one.reduceIds.map(_ -> reason)
-                counting(ReadSources(originals, layouts), missing.flatten.toMap)
+                  .copy(counted = counted, suspects = Some(Suspects(taskId, missing.keySet)))
+              case None => counting(ReadSources(originals, layouts), missing)
             }
         }
 

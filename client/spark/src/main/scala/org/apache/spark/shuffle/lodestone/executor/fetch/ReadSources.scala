@@ -17,8 +17,8 @@ import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
  *   originals that are read although a service has a block of their map, of another attempt
  * @param counted
  *   the numbers of records that services have of the originals, whether these are read or replaced
- * @param isDistrusted
- *   merged data proved wrong
+ * @param suspects
+ *   originals that may be as wrong as merged data proved, if their numbers of records are unknown
  */
 private[fetch] final case class ReadSources(
     merged: Seq[FetchPartition],
@@ -26,7 +26,16 @@ private[fetch] final case class ReadSources(
     replaced: ReadSources.BlocksByAddress = Nil,
     rejectedBlocks: Int = 0,
     counted: LaidRecords = LaidRecords(Nil, Nil),
-    isDistrusted: Boolean = false)
+    suspects: Option[Suspects] = None)
+
+/**
+ * The blocks of maps that had run when merged data proved wrong, in partitions of which no service
+ * tells the numbers of records: they may have been merged.
+ */
+private[fetch] final case class Suspects(taskId: Long, reduceIds: Set[Int]) {
+  def has(mapId: Long, partitions: Range): Boolean =
+    mapId < taskId && partitions.exists(reduceIds)
+}
 
 private[fetch] object ReadSources {
 

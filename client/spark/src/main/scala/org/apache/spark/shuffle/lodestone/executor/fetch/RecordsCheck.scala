@@ -18,23 +18,38 @@ private[fetch] trait RecordsCheck {
   def broken(id: BlockId, cause: Throwable): Nothing
 }
 
-/** The check of originals. `tally` counts those whose number should be known and is not. */
+/**
+ * The check of originals. `tally` counts those whose number should be known and is not. Without a
+ * number, a suspect has its map run again.
+ */
 private[fetch] final class OriginalsCheck(
     counted: BlockRecords,
     originals: ReadSources.BlocksByAddress,
-    tally: Option[ReadTally])
+    tally: Option[ReadTally],
+    suspects: Option[Suspects] = None)
     extends RecordsCheck {
 
   override def written(id: BlockId): Long = {
     val number = counted.in(id)
     if (number == BlockRecords.NotCounted) {
+      if (suspects.nonEmpty) checkSuspect(id)
       tally.foreach(_.fallback(Reason.RecordsUnchecked, OriginalsCheck.blocksIn(id)))
     }
     number
   }
 
+  private def checkSuspect(id: BlockId): Unit = {
+    val (_, mapId, reduceId) = OriginalsCheck.mapOf(id)
+    if (suspects.exists(_.has(mapId, reduceId until reduceId + OriginalsCheck.blocksIn(id)))) {
+      runAgain(id, "may be as wrong as its merged copy, and nobody knows its number of records")
+    }
+  }
+
+  override def wrong(id: BlockId, read: Long, written: Long): Nothing =
+    runAgain(id, s"gave $read records where $written were written")
+
   /** Spark runs the map again, as if nobody could read the block. The exception marks the task. */
-  override def wrong(id: BlockId, read: Long, written: Long): Nothing = {
+  private def runAgain(id: BlockId, why: String): Nothing = {
     tally.foreach(_.fallback(Reason.OriginalMismatch, 1))
     val (shuffleId, mapId, reduceId) = OriginalsCheck.mapOf(id)
     val found = for {
@@ -48,7 +63,7 @@ private[fetch] final class OriginalsCheck(
       mapId,
       mapIndex,
       reduceId,
-      s"The original $id gave $read records where $written were written; its map is run again.")
+      s"The original $id $why; its map is run again.")
   }
 
   /** As in plain Spark: it may be an object that nobody can read. */

@@ -30,7 +30,7 @@ private[lodestone] trait DriverLink {
    */
   def lost(outputs: OutputsLost): Future[Boolean]
 
-  def distrust(generation: ShuffleGeneration, reduceId: Int, reason: Reason): Future[Boolean]
+  def distrust(generation: ShuffleGeneration, reduceId: Int, found: Distrust): Future[Boolean]
 
   def counts(asked: GetCounts): Future[CountedMaps]
   def send(message: DriverMessage): Unit
@@ -112,8 +112,8 @@ private[lodestone] final class RpcDriverLink(
   override def distrust(
       generation: ShuffleGeneration,
       reduceId: Int,
-      reason: Reason): Future[Boolean] =
-    ask[Boolean](DistrustMerged(generation, reduceId, reason.code))
+      found: Distrust): Future[Boolean] =
+    ask[Boolean](DistrustMerged(generation, reduceId, found))
 
   override def counts(asked: GetCounts): Future[CountedMaps] =
     ask[CountedMaps](asked)

@@ -33,7 +33,8 @@ private[push] object PushReason {
     case Status.Internal | Status.OtherContent => Reason.PushServiceError
     case Status.LedgerMismatch => Reason.LedgerMismatch
     case Status.Aborted => Reason.PushAborted
-    case Status.Malformed | Status.VersionMismatch | Status.TooLarge => Reason.PushRefused
+    case Status.TooLarge => Reason.PushTooLarge
+    case Status.Malformed | Status.VersionMismatch => Reason.PushRefused
     case Status.Ok | Status.Duplicate => throw new AssertionError(s"$status is no failure")
   }
 }

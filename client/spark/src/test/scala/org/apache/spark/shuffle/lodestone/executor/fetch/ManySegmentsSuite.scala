@@ -83,7 +83,8 @@ final class ManySegmentsSuite {
     private val over = new CountDownLatch(wanted.size)
     private val merged = ReadOrder(wanted, concatenable = false)
     private val tally = new ReadTally
-    private val fallback = new Originals(ReadSources(merged, Nil), generation, null, tally)
+    private val fallback =
+      new Originals(ReadSources(merged, Nil), generation, null, tally, taskId = 1)
     private val fetcher =
       new ChunkFetcher(client, generation, merged, fallback, rescue, tally, own = null)
     private val listener = new BlockFetchingListener {

@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Test
 import org.apache.spark.FetchFailed
 import org.apache.spark.executor.TempShuffleReadMetrics
 import org.apache.spark.shuffle.{FetchFailedException, MetadataFetchFailedException}
-import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.Reason
 import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Status}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId, ShuffleBlockId}
 
@@ -35,7 +35,9 @@ final class RecordsCheckSuite {
   private val tally = new ReadTally
   private val check = new OriginalsCheck(counted, originals, Some(tally))
 
-  private def reading(blocks: (BlockId, Int)*): Iterator[(Any, Any)] = {
+  private def reading(blocks: (BlockId, Int)*): Iterator[(Any, Any)] = reading(check)(blocks: _*)
+
+  private def reading(check: RecordsCheck)(blocks: (BlockId, Int)*): Iterator[(Any, Any)] = {
     val streams = blocks.map { case (id, records) =>
       (id, new ByteArrayInputStream(new Array[Byte](records)): InputStream)
     }
@@ -69,6 +71,16 @@ final class RecordsCheckSuite {
     assertEquals(Map("RECORDS_UNCHECKED" -> 1L), tally.counts.fallbacks)
   }
 
+  /** Without a number the next attempt of the stage would read the same wrong rows. */
+  @Test def `after merged data proved wrong an original without a number has its map run again`()
+      : Unit = {
+    def readWith(suspects: Suspects): Int =
+      reading(new OriginalsCheck(counted, originals, Some(tally), Some(suspects)))(free -> 9).size
+    assertThrows(classOf[FetchFailedException], () => { readWith(Suspects(103, Set(3))); () })
+    assertEquals(9, readWith(Suspects(102, Set(3))), "its map has run since")
+    assertEquals(9, readWith(Suspects(103, Set(4))), "services tell what they have of it")
+  }
+
   private val good = ShuffleBlockId(1, 100, 3)
   private val free = ShuffleBlockId(1, 102, 3)
 
@@ -93,7 +105,7 @@ final class RecordsCheckSuite {
   private final class Recorded(override val hasOther: Boolean) extends Fallback {
     var reasons = Seq.empty[Reason]
     override def apply(reduceId: Int, maps: Int => Boolean): ReadSources.BlocksByAddress = Nil
-    override def chunkFailed(id: Int, at: ServiceLocation, why: Reason, cause: Throwable): Unit = ()
+    override def chunkFailed(id: Int, of: FetchChunk, why: Reason, cause: Throwable): Unit = ()
     override def end(reduceId: Int, reason: Reason, what: String): Nothing = {
       reasons :+= reason
       throw new MetadataFetchFailedException(1, reduceId, what)

@@ -98,7 +98,7 @@ final class UnhelpfulServiceSuite {
       FetchPartition(reduceId, IndexedSeq(Portion(IndexedSeq(chunk))))
     }
     private val sources = ReadSources(merged, Nil, replaced = originals)
-    private val fallback = new Originals(sources, generation, null, tally)
+    private val fallback = new Originals(sources, generation, null, tally, taskId = 1)
     private val fetcher =
       new ChunkFetcher(client, generation, merged, fallback, None, tally, own = null)
     private val tracker = new OriginalsTracker(new SparkConf(false), null, fetcher.inPlaceOf)

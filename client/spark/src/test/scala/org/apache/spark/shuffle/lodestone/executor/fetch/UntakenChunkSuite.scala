@@ -64,7 +64,7 @@ final class UntakenChunkSuite {
       val tally = new ReadTally
       val partitions = merged(inTurn)
       val sources = ReadSources(partitions, Nil, replaced = original)
-      val fallback = new Originals(sources, generation, null, tally)
+      val fallback = new Originals(sources, generation, null, tally, taskId = 1)
       val fetcher =
         new ChunkFetcher(client, generation, partitions, fallback, None, tally, own = null)
       val events = new LinkedBlockingQueue[String]()

@@ -5,11 +5,12 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import org.apache.spark.{BarrierTaskContext, SparkException, TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.MetadataFetchFailedException
-import org.apache.spark.shuffle.lodestone.executor.fetch.{Fallback, ReadSources}
+import org.apache.spark.shuffle.lodestone.executor.fetch.{Fallback, FetchChunk, ReadSources}
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
 import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, MissingBlock, OutputsLost, Reason}
-import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
+import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, UnreadChunk}
 import org.apache.spark.shuffle.lodestone.transport.DamagedChunkException
+import org.apache.spark.shuffle.lodestone.wire.RefusedException
 
 /**
  * Services that do not have what was pushed to them, as a task found.
@@ -17,13 +18,16 @@ import org.apache.spark.shuffle.lodestone.transport.DamagedChunkException
  * @param missing
  *   a block that they do not show, though they answer
  * @param damaged
- *   a segment that came with other bytes
+ *   a segment that came with other bytes, or did not come
+ * @param unread
+ *   the chunk with that segment, if the service refused to send it
  */
 private[remote] final case class LostAt(
     services: Seq[ServiceLocation],
     reason: Reason,
     missing: Option[MissingBlock] = None,
-    damaged: Option[DamagedSegment] = None)
+    damaged: Option[DamagedSegment] = None,
+    unread: Option[UnreadChunk] = None)
 
 /**
  * The end of a reduce task that cannot read its map outputs. First the task asks the driver. If the
@@ -70,6 +74,7 @@ private[remote] final class OutputLoss(
       reduceId,
       lost.missing,
       lost.damaged,
+      lost.unread,
       context.isInstanceOf[BarrierTaskContext])
     driver.awaitAnswer(driver.lost(report), s"shuffle $shuffleId has lost outputs") match {
       // Constructing it marks the task.
@@ -104,14 +109,20 @@ private[remote] final class OutputLoss(
 
   override def chunkFailed(
       reduceId: Int,
-      service: ServiceLocation,
+      chunk: FetchChunk,
       reason: Reason,
       cause: Throwable): Unit = {
-    val damaged = cause match {
-      case damage: DamagedChunkException => Some(damage.segment)
-      case _ => None
-    }
-    failed.put(reduceId, LostAt(Seq(service), reason, damaged = damaged))
+    val lost = LostAt(Seq(chunk.service), reason)
+    failed.put(
+      reduceId,
+      cause match {
+        case damage: DamagedChunkException => lost.copy(damaged = Some(damage.segment))
+        case _: RefusedException =>
+          val segment = DamagedSegment.of(chunk.reduceId, chunk.segments.head)
+          val unread = UnreadChunk(chunk.wanted.wanted, chunk.sizeBytes)
+          lost.copy(damaged = Some(segment), unread = Some(unread))
+        case _ => lost
+      })
     ()
   }
 

@@ -107,6 +107,8 @@ private[remote] final class RequiredPush(
     }
     troubles.headOption match {
       case None => () => batch.settle()
+      case Some((service, Trouble(reason @ Reason.PushTooLarge, _, _))) =>
+        () => keepOutput(batch, service, reason)
       case Some((service, trouble)) if answers.size == 1 && !trouble.isLost =>
         () => elsewhere(batch, service, trouble.reason, trouble.taken)
       case Some((service, trouble)) =>
@@ -118,6 +120,15 @@ private[remote] final class RequiredPush(
         else () => giveUp(batch, service, trouble.reason)
     }
   }
+
+  /** No other service is tried: the next attempts of all maps write to the executor's own disk. */
+  private def keepOutput(
+      batch: AttemptPush#Batch,
+      service: ServiceLocation,
+      reason: Reason): Unit =
+    nextPlan(troubleAt(service, batch.sentBy, reason)).onComplete(batch.guarded { _ =>
+      end(batch, s"it keeps its output, as ${reason.sentence}")
+    })(SameThread)
 
   /** One replica is complete. The next batches have two again, if there are services. */
   private def goOnWithout(

@@ -76,7 +76,7 @@ final class RemoteRescueSuite {
     val fallback = new Fallback {
       override def chunkFailed(
           reduceId: Int,
-          service: ServiceLocation,
+          chunk: FetchChunk,
           reason: Reason,
           cause: Throwable): Unit = {
         events.add(reason.code)
@@ -120,6 +120,18 @@ final class RemoteRescueSuite {
     val both = Seq(damaged(), damaged())
     assertEquals(Reason.ChunkCorrupt.code, read())
     both.foreach(one => assertTrue(times(one) <= 12, s"asked ${times(one)} times"))
+  }
+
+  @Test def `a service that has no descriptor left for a chunk is asked for it again`(): Unit = {
+    val one = copy(asked => if (asked > 4) whole else Refuse("[OVERLOADED] Too many open files"))
+    assertEquals("arrived", read())
+    assertEquals(5, times(one))
+  }
+
+  @Test def `a chunk that its service cannot read from its disk is given up at once`(): Unit = {
+    val one = copy(_ => Refuse("[DISK_FAILED] Input/output error"))
+    assertEquals(Reason.FetchDiskFailed.code, read())
+    assertEquals(1, times(one))
   }
 
   @Test def `a busy service that has a chunk whole is waited for while another has it damaged`()
