@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.executor.push.records.faults
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, IOException, OutputStream}
 
+import org.apache.spark.TaskKilledException
 import org.apache.spark.shuffle.lodestone.executor.push.records.{SpillFile, SpillFiles}
 
 /** A fault of the disk under one spill. */
@@ -15,6 +16,9 @@ private[records] object SpillFault {
 
   /** No more than so many bytes can be written. */
   final case class Full(bytes: Int) extends SpillFault
+
+  /** The task is killed when so many bytes are written. */
+  final case class Killed(bytes: Int) extends SpillFault
 
   /** The last bytes stay in a buffer of the system, which cannot write them: only `close` fails. */
   case object Close extends SpillFault
@@ -67,6 +71,9 @@ private[records] final class FaultySpills(faultOf: Int => SpillFault) extends Sp
         case SpillFault.Full(most) if bytes.size() + length > most =>
           bytes.write(from, start, math.max(0, most - bytes.size()))
           failing("No space left on device")
+        case SpillFault.Killed(after) if bytes.size() + length > after =>
+          hit += 1
+          throw new TaskKilledException("on purpose")
         case _ => bytes.write(from, start, length)
       }
 

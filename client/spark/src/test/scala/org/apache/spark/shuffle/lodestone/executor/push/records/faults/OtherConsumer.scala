@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.executor.push.records.faults
 
 import java.io.IOException
 
-import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
+import org.apache.spark.memory.{MemoryConsumer, TaskMemoryManager}
 
 /** The reaction of another consumer of the task to a spill request. */
 private[push] sealed trait Manners
@@ -21,7 +21,7 @@ private[push] object Manners {
 
 /** A sort or a hash map of the same task, which holds memory. */
 private[push] final class OtherConsumer(memory: TaskMemoryManager, manners: Manners)
-    extends MemoryConsumer(memory, memory.pageSizeBytes(), MemoryMode.ON_HEAP) {
+    extends MemoryConsumer(memory, memory.pageSizeBytes(), memory.getTungstenMemoryMode) {
 
   /** The faults that occurred. */
   var hit = 0

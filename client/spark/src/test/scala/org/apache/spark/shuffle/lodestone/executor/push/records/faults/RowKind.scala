@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push.records.faults
 
+import com.esotericsoftware.kryo.Kryo
 import org.junit.jupiter.api.Assertions.{assertArrayEquals, assertEquals, assertFalse, assertTrue}
 
 import org.apache.spark._
-import org.apache.spark.serializer.{JavaSerializer, KryoSerializer, Serializer}
+import org.apache.spark.serializer.{JavaSerializer, KryoRegistrator, KryoSerializer, Serializer}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.UnsafeRowSerializer
 
@@ -52,6 +53,20 @@ private[push] object RowsOfSql extends RowKind("rows of SQL") {
 private[push] final class ObjectsByKryo(conf: SparkConf) extends RowKind("objects by Kryo") {
   override val serializer: Serializer =
     new KryoSerializer(conf.clone.set("spark.kryoserializer.buffer.max", "256m"))
+}
+
+/** Like Java's, its bytes depend on what was written before. */
+private[push] final class ObjectsByKryoWithoutReset(conf: SparkConf)
+    extends RowKind("objects by Kryo without reset") {
+  override val serializer: Serializer = new KryoSerializer(
+    conf.clone
+      .set("spark.kryo.registrator", classOf[NoReset].getName)
+      .set("spark.kryoserializer.buffer.max", "256m"))
+}
+
+/** Objects refer to equal ones before them in the same stream. */
+final class NoReset extends KryoRegistrator {
+  override def registerClasses(kryo: Kryo): Unit = kryo.setAutoReset(false)
 }
 
 /** Its bytes depend on what was written before. */

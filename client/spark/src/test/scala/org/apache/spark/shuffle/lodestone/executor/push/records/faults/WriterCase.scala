@@ -39,17 +39,21 @@ private[push] final class WriterCase(val seed: Long) {
   val mostRecords: Int = if (oneIn(4)) 20 + random.nextInt(500) else Int.MaxValue
   val memoryBytes: Long = Seq(3L, 6L, 24L, 200L)(random.nextInt(4)) << 20
 
+  /** Whether the pages of the task are outside the JVM's heap (`spark.memory.offHeap.enabled`). */
+  val isOffHeap: Boolean = oneIn(4)
+
   private val faulty = oneIn(2)
   private val spillFault: SpillFault =
     if (!faulty) SpillFault.None
     else
-      random.nextInt(12) match {
+      random.nextInt(14) match {
         case 0 => SpillFault.Create
         case 1 | 2 | 3 => SpillFault.Full(random.nextInt(1 << (4 + random.nextInt(17))))
         case 4 | 8 => SpillFault.Close
         case 5 => SpillFault.Short(1 + random.nextInt(1000))
         case 6 => SpillFault.Open
         case 7 => SpillFault.Unreadable(random.nextInt(1 << (4 + random.nextInt(17))))
+        case 9 | 10 => SpillFault.Killed(random.nextInt(1 << (4 + random.nextInt(17))))
         case _ => SpillFault.None
       }
   private val faultySpill = random.nextInt(1 + random.nextInt(6))
@@ -102,6 +106,6 @@ private[push] final class WriterCase(val seed: Long) {
 
   override def toString: String =
     s"seed $seed: $count rows of at most $most bytes in $partitions partitions, " +
-      s"$memoryBytes bytes of memory, " +
+      s"$memoryBytes bytes of memory ${if (isOffHeap) "off" else "on"} the heap, " +
       s"spill $faultySpill has $spillFault, output of $outputBytes, $manners"
 }

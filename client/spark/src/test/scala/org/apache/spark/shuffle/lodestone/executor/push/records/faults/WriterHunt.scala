@@ -33,9 +33,10 @@ private[push] abstract class WriterHunt {
   /** With this number all cases take a quarter of a minute. */
   protected def usualCases: Int
 
-  private val codecs = Seq(
+  protected def codecs: Seq[(String, Seq[(String, String)])] = Seq(
     "lz4" -> Seq("spark.io.compression.codec" -> "lz4"),
     "zstd" -> Seq("spark.io.compression.codec" -> "zstd"),
+    "lzf" -> Seq("spark.io.compression.codec" -> "lzf"),
     "none" -> Seq("spark.shuffle.compress" -> "false"),
     "snappy" -> Seq("spark.io.compression.codec" -> classOf[CountedCodec].getName))
 
@@ -127,6 +128,8 @@ private[push] final class WriterTask(
     val little = new SparkConf(false)
       .set("spark.testing.memory", which.memoryBytes.toString)
       .set("spark.testing.reservedMemory", "0")
+      .set("spark.memory.offHeap.enabled", which.isOffHeap.toString)
+      .set("spark.memory.offHeap.size", which.memoryBytes.toString)
     new TaskMemoryManager(UnifiedMemoryManager(little, 1), 0)
   }
   val context: TaskContext =

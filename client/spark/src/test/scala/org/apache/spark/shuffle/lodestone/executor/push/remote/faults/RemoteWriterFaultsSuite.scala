@@ -16,7 +16,10 @@ import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.{MapAttempt, PiecePool, SegmentBuffers}
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.{CombinedRows, Ended}
-import org.apache.spark.shuffle.lodestone.executor.push.records.faults.ObjectsByJava
+import org.apache.spark.shuffle.lodestone.executor.push.records.faults.{
+  ObjectsByJava,
+  ObjectsByKryoWithoutReset
+}
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.{ObjectsByKryo, RowsOfSql}
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.{WriterCase, WriterHunt}
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.WriterTask
@@ -34,7 +37,10 @@ import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
 final class RemoteWriterFaultsSuite extends WriterHunt {
   import RemoteWriterFaultsSuite._
 
-  override protected def usualCases: Int = 25
+  override protected def usualCases: Int = 17
+
+  override protected def codecs: Seq[(String, Seq[(String, String)])] =
+    super.codecs :+ ("encrypted" -> Seq("spark.io.encryption.enabled" -> "true"))
 
   @TempDir var dir: Path = _
 
@@ -60,7 +66,12 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
   @Test def `a map task whose network and memory fail pushes all of its rows or shows none`()
       : Unit =
     hunt { conf =>
-      Seq(RowsOfSql, new ObjectsByKryo(conf), new ObjectsByJava(conf), new CombinedRows(conf))
+      Seq(
+        RowsOfSql,
+        new ObjectsByKryo(conf),
+        new ObjectsByKryoWithoutReset(conf),
+        new ObjectsByJava(conf),
+        new CombinedRows(conf))
     }(task => if (task.which.partitions == 0) Ended(None, 0, 0) else write(task))
 
   private def write(task: WriterTask): Ended = {
