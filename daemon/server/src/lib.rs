@@ -13,7 +13,6 @@
 //! for bytes on their way is taken from two pools ([`service::Pool`]) before the bytes are read or
 //! made.
 
-pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod connection;

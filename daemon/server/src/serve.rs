@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::connection;
 use crate::connection::table::ConnectionTable;
+use crate::process::disks::DiskWatch;
 use crate::process::leases::LeaseWatch;
 use crate::process::shutdown::Stop;
 use crate::process::write_out;
@@ -68,6 +69,7 @@ pub async fn run(
     stop: &Stop,
 ) -> io::Result<HeldPort> {
     let leases = LeaseWatch::start(Arc::clone(&service))?;
+    let _disks = DiskWatch::start(&service.store)?;
     tokio::spawn(write_out::when_asked(
         Arc::clone(&service.store),
         stop.clone(),

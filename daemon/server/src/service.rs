@@ -14,6 +14,7 @@ use crate::connection::unreadable::Unreadable;
 use crate::metrics::Metrics;
 use crate::metrics::disks::MeasuredFs;
 use crate::operator::explain::reports::Reports;
+use crate::process::lanes::Lanes;
 
 /// Sixty-fourths of `--memory`. No request waits for a pool while it holds memory of the same pool.
 /// Data that is sent from the store's memory counts as the store's until it is sent.
@@ -25,14 +26,6 @@ const REPORT_64THS: u64 = 1;
 /// This part of the memory for uploads stays at hand when there are none, up to a limit.
 const KEPT_PART: u64 = 8;
 const MAX_KEPT_BYTES: u64 = 64 << 20;
-
-/// Threads for calls of the store: they wait for disks and locks, so there are more than cores, but
-/// few enough that their stacks do not count.
-pub const BLOCKING_THREADS: usize = 64;
-
-/// The most threads that send chunks. The others are for pushes, commits and questions, if all of
-/// these wait for a disk that hangs.
-const SENDERS: usize = BLOCKING_THREADS / 4 * 3;
 
 /// Granularity of a pool: a semaphore counts in 32 bits, which is too little for bytes of memory.
 const UNIT_BYTES: u64 = 1024;
@@ -130,8 +123,8 @@ pub struct Service {
     pub body_pool: Arc<BodyPool>,
     /// Memory for layouts that are sent.
     pub layouts: Pool,
-    /// Turns to send chunks.
-    pub senders: Semaphore,
+    /// Threads for calls of the store.
+    pub lanes: Lanes,
     /// Blocks that a disk did not give.
     pub unreadable: Unreadable,
     /// The reports of drivers.
@@ -161,11 +154,11 @@ impl Service {
         let kept_bytes = (split.upload_bytes / KEPT_PART).min(MAX_KEPT_BYTES);
         let first_stream = store.process_number().cast_signed() & 0x00ff_ffff_ffff_0000;
         Arc::new(Self {
+            lanes: Lanes::new(usize::from(store.disk_count())),
             store,
             uploads: Pool::new(split.upload_bytes - kept_bytes),
             body_pool: BodyPool::new(kept_bytes as usize),
             layouts: Pool::new(split.layout_bytes),
-            senders: Semaphore::new(SENDERS),
             unreadable: Unreadable::default(),
             reports: Reports::new(split.report_bytes),
             metrics: Metrics::beside(fs),
@@ -186,7 +179,7 @@ impl Service {
         self.next_stream.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How busy the daemon is. Asks the disks: not for network threads.
+    /// How busy the daemon is. Asks no disk.
     pub fn load(&self) -> Load {
         let load = self.store.load();
         let on_the_way = [&self.uploads, &self.layouts];

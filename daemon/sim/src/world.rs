@@ -248,7 +248,7 @@ impl World {
     ) -> Option<Result<ChunkData, NoChunk>> {
         self.on(connection, |_, call| {
             let job = call.streams.take(stream, index).map_err(NoChunk::Stream)?;
-            job.open(&call.service.store).map_err(NoChunk::Store)
+            job.opened(&call.service.store).map_err(NoChunk::Store)
         })
     }
 

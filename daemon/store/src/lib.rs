@@ -69,7 +69,7 @@ mod spark;
 mod state;
 
 pub use index::chunk::CHUNK_BYTES;
-pub use life::fetch::{ChunkData, Part};
+pub use life::fetch::{ChunkData, FoundChunk, Part};
 pub use life::push::Batch;
 pub use merge::STEP_BYTES;
 pub use open::StoreConfig;

@@ -87,6 +87,7 @@ impl Store {
         if let Some(taken_over) = taken_over {
             store.go_on(taken_over);
         }
+        store.look_at_disks();
         Ok(store)
     }
 

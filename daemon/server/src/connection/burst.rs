@@ -16,7 +16,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 
-use super::streams::Job;
+use super::source::{Found, Job};
 use super::writer::writable_in_time;
 use super::{ChunkHead, CloseReason, Hold, sendfile};
 use crate::metrics::stopwatch::Stopwatch;
@@ -47,12 +47,16 @@ pub(super) struct Burst {
     socket: Arc<TcpStream>,
     service: Arc<Service>,
     waiting: VecDeque<Wanted>,
+    /// The next chunk, for which other turns are needed.
+    found: Option<(Wanted, Result<Found, Refusal>)>,
     current: Option<Current>,
 }
 
 /// The rest of the chunk that is being sent.
 struct Current {
     job: Job,
+    /// Where the thread that sends it reads from.
+    places: Vec<usize>,
     pieces: VecDeque<Part>,
     /// Bytes of the chunk; `None` for an answer that says why there is none.
     length: Option<u64>,
@@ -64,7 +68,7 @@ enum State {
     Done,
     /// The client has to take something first.
     Full,
-    /// Others have waited long enough.
+    /// Others have waited long enough, or the next chunk is elsewhere.
     Pause,
 }
 
@@ -78,6 +82,7 @@ impl Burst {
             socket,
             service,
             waiting,
+            found: None,
             current: None,
         }
     }
@@ -86,15 +91,14 @@ impl Burst {
     pub(super) async fn run(mut self) -> Result<(), CloseReason> {
         let service = Arc::clone(&self.service);
         loop {
-            let Ok(turn) = service.senders.acquire().await else {
-                unreachable!("the semaphore is never closed");
-            };
+            let places = self.places();
+            let turns = service.lanes.reading(&places).await;
             let going = spawn_blocking(move || {
-                let state = self.go();
+                let state = self.go(&places);
+                drop(turns);
                 (self, state)
             });
             let (burst, state) = going.await.map_err(|_| CloseReason::Panic)?;
-            drop(turn);
             self = burst;
             match state? {
                 State::Done => return Ok(()),
@@ -104,16 +108,25 @@ impl Burst {
         }
     }
 
-    /// Waits for the disk, and never for the client.
-    fn go(&mut self) -> Result<State, CloseReason> {
+    /// Where the next chunk is, as far as known.
+    fn places(&self) -> Vec<usize> {
+        match (&self.current, &self.found) {
+            (Some(current), _) => current.places.clone(),
+            (None, Some((_, Ok(found)))) => found.places(&self.service.store),
+            (None, _) => Vec::new(),
+        }
+    }
+
+    /// Waits for disks at these places only, and never for the client.
+    fn go(&mut self, places: &[usize]) -> Result<State, CloseReason> {
         let mut left = MAX_BYTES;
         loop {
             let mut current = match self.current.take() {
                 Some(current) => current,
-                None if self.waiting.is_empty() => return Ok(State::Done),
                 None if left == 0 => return Ok(State::Pause),
-                None => match self.waiting.pop_front() {
-                    Some(wanted) => self.open(wanted),
+                None => match self.next(places) {
+                    Some(current) => current,
+                    None if self.found.is_some() => return Ok(State::Pause),
                     None => return Ok(State::Done),
                 },
             };
@@ -136,16 +149,38 @@ impl Burst {
         }
     }
 
+    /// Opens the next chunk, unless it is elsewhere.
+    fn next(&mut self, places: &[usize]) -> Option<Current> {
+        let (wanted, found) = match self.found.take() {
+            Some(found) => found,
+            None => {
+                let wanted = self.waiting.pop_front()?;
+                let found = found(&wanted.job, &self.service);
+                (wanted, found)
+            }
+        };
+        let needed = found
+            .as_ref()
+            .map_or_else(|_| Vec::new(), |found| found.places(&self.service.store));
+        if needed.iter().all(|place| places.contains(place)) {
+            return Some(self.open(wanted, found, needed));
+        }
+        self.found = Some((wanted, found));
+        None
+    }
+
     /// Returns the answer to a request: the chunk, or the reason why there is none.
-    fn open(&self, wanted: Wanted) -> Current {
+    fn open(&self, wanted: Wanted, found: Result<Found, Refusal>, places: Vec<usize>) -> Current {
         let Wanted {
             head,
             job,
             hold,
             stopwatch,
         } = wanted;
-        let (pieces, length) = match opened(&job, &self.service) {
+        let opened = found.and_then(|found| job.open(found, &self.service.store));
+        let (pieces, length) = match opened {
             Ok(data) => {
+                read_ahead(&data);
                 let length = data.length();
                 let head = Part::Memory(success(head, length));
                 let pieces = std::iter::once(head).chain(data.parts).collect();
@@ -162,6 +197,7 @@ impl Burst {
         };
         Current {
             job,
+            places,
             pieces,
             length,
             stopwatch,
@@ -220,11 +256,14 @@ fn after(piece: Part, count: usize) -> Part {
     }
 }
 
-fn opened(job: &Job, service: &Service) -> Result<ChunkData, Refusal> {
+fn found(job: &Job, service: &Service) -> Result<Found, Refusal> {
     if service.unreadable.has(|| job.name()) {
         return Err(Code::DiskFailed.because("the disk did not give these bytes before"));
     }
-    let data = job.open(&service.store)?;
+    job.find(&service.store)
+}
+
+fn read_ahead(data: &ChunkData) {
     let is_file = |part: &&Part| matches!(part, Part::File { .. });
     let several = data.parts.iter().filter(is_file).nth(1).is_some();
     for part in &data.parts {
@@ -241,7 +280,6 @@ fn opened(job: &Job, service: &Service) -> Result<ChunkData, Refusal> {
             let _ = rustix::fs::fadvise(fd, *offset, std::num::NonZeroU64::new(*length), advice);
         }
     }
-    Ok(data)
 }
 
 fn success(head: ChunkHead, length: u64) -> Bytes {

@@ -6,6 +6,7 @@ pub mod body;
 mod burst;
 mod reader;
 mod sendfile;
+pub mod source;
 pub mod streams;
 pub mod table;
 pub mod unreadable;

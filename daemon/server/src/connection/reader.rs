@@ -11,16 +11,16 @@ use lodestone_wire::frame::{ChunkId, MergedBlockMetaRequest, RpcFailure, StreamI
 use lodestone_wire::{Frame, FrameDecoder, Limits};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::body::{PooledBody, memory_bytes};
 use super::burst::{Wanted, failure};
-use super::streams::Job;
+use super::source::Job;
 use super::table::Place;
 use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::handler::{self, Answer, Call};
 use crate::metrics::stopwatch::Stopwatch;
+use crate::process::lanes::Kind;
 use crate::service::Reserved;
 
 /// Bytes read at once. A thousand connections with a buffer each stay in the order of 16 MiB.
@@ -171,7 +171,10 @@ impl Reader {
                 let bytes = handler::layout_memory_bytes(layouts.capacity_bytes());
                 hold.memory.push(layouts.reserve(bytes).await);
             }
-            let answer = spawn_blocking(move || handler::rpc(&call, &body)).await;
+            let kind = handler::kind(&body);
+            let service = Arc::clone(&call.service);
+            let answer = service.lanes.run(kind, move || handler::rpc(&call, &body));
+            let answer = answer.await;
             let answer = answer.map(|answer| answer_frame(request_id, answer));
             let size = answer.as_ref().map_or(0, Bytes::len) as u64;
             hold.memory
@@ -186,8 +189,11 @@ impl Reader {
     async fn one_way(&mut self, body: Bytes) -> Result<(), CloseReason> {
         let _hold = self.permit().await;
         let call = self.call.clone();
-        let done = spawn_blocking(move || handler::one_way(&call, &body)).await;
-        done.map_err(|_| CloseReason::Panic)
+        let service = Arc::clone(&call.service);
+        let done = service
+            .lanes
+            .run(Kind::Removal, move || handler::one_way(&call, &body));
+        done.await.map_err(|_| CloseReason::Panic)
     }
 
     async fn merged_meta(&mut self, request: MergedBlockMetaRequest) {
@@ -195,7 +201,13 @@ impl Reader {
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         let request_id = request.request_id;
         tokio::spawn(async move {
-            let answer = spawn_blocking(move || handler::merged_meta(&call, &request)).await;
+            let service = Arc::clone(&call.service);
+            let answer = service
+                .lanes
+                .run(Kind::Question, move || {
+                    handler::merged_meta(&call, &request)
+                })
+                .await;
             let frame = answer.map(|answer| match answer {
                 Ok((num_chunks, body)) => Frame::MergedBlockMetaSuccess {
                     request_id,
@@ -238,7 +250,10 @@ impl Reader {
         let call = self.call.clone();
         tokio::spawn(async move {
             let service = Arc::clone(&call.service);
-            let answer = spawn_blocking(move || handler::upload(&call, &upload, &body)).await;
+            let answer = service
+                .lanes
+                .run(Kind::Push, move || handler::upload(&call, &upload, &body))
+                .await;
             service.metrics.push_seconds.observe(stopwatch.seconds());
             hold.memory.clear();
             send(

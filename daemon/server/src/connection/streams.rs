@@ -6,13 +6,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lodestone_model::{
-    AppAttempt, AppId, Code, GenerationId, MapId, ReduceId, Refusal, SegmentRun, ShuffleId,
-    ShuffleKey,
-};
-use lodestone_store::{ChunkData, Store};
+use lodestone_model::{Code, GenerationId, MapId, ReduceId, Refusal, SegmentRun, ShuffleId};
 
-use super::unreadable::ItemName;
+use super::source::{Job, Source};
 
 /// Streams open on one connection. A client has one per request under way; more is a leak.
 pub const MAX_STREAMS: usize = 4096;
@@ -78,7 +74,7 @@ impl StreamItem {
     }
 
     /// Returns its part of the limit of its connection.
-    fn weight(&self) -> usize {
+    pub(super) fn weight(&self) -> usize {
         match self {
             Self::Segments { slots, .. } => 1 + slots.len(),
             _ => 1,
@@ -112,79 +108,6 @@ impl StreamItem {
                 split: small(split)?,
             }),
             _ => None,
-        }
-    }
-}
-
-/// The content of a stream.
-#[derive(Debug)]
-pub struct Source {
-    /// The application.
-    pub app: AppId,
-    /// Its attempt, if the request named one.
-    pub attempt: Option<AppAttempt>,
-    /// The executor that wrote the originals.
-    pub exec: String,
-    /// The items, in stream order.
-    pub items: Vec<StreamItem>,
-}
-
-impl Source {
-    fn weight(&self) -> usize {
-        self.items.iter().map(StreamItem::weight).sum()
-    }
-}
-
-/// One chunk to be opened and sent.
-#[derive(Debug)]
-pub struct Job {
-    source: Arc<Source>,
-    index: usize,
-}
-
-impl Job {
-    /// Returns the name of the item, which is the same for all clients; `None` if the stream does
-    /// not have it.
-    pub(super) fn name(&self) -> Option<ItemName> {
-        let source = self.source.as_ref();
-        Some(ItemName {
-            app: source.app.clone(),
-            attempt: source.attempt,
-            exec: source.exec.clone(),
-            item: source.items.get(self.index)?.clone(),
-        })
-    }
-
-    /// Finds the bytes. Blocks.
-    pub fn open(&self, store: &Store) -> Result<ChunkData, Refusal> {
-        let source = self.source.as_ref();
-        let (app, exec) = (&source.app, &source.exec);
-        let key = |shuffle, generation| ShuffleKey {
-            app: app.clone(),
-            attempt: source.attempt,
-            shuffle,
-            generation,
-        };
-        match source.items.get(self.index) {
-            Some(StreamItem::Segments {
-                shuffle,
-                generation,
-                reduce,
-                slots,
-            }) => store.segments(&key(*shuffle, *generation), *reduce, slots),
-            Some(StreamItem::Merged {
-                shuffle,
-                generation,
-                reduce,
-                chunk,
-            }) => store.chunk(&key(*shuffle, *generation), *reduce, *chunk),
-            Some(StreamItem::Original {
-                shuffle,
-                map,
-                reduces,
-            }) => store.original_blocks(app, exec, *shuffle, *map, reduces.clone()),
-            Some(StreamItem::Rdd { rdd, split }) => store.rdd_block(app, exec, *rdd, *split),
-            None => Err(Code::Malformed.because(format!("no chunk {} in the stream", self.index))),
         }
     }
 }
@@ -260,6 +183,8 @@ impl SharedStreams {
 
 #[cfg(test)]
 mod tests {
+    use lodestone_model::AppId;
+
     use super::*;
 
     fn source(items: usize) -> Source {

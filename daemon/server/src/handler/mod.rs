@@ -26,6 +26,7 @@ use lodestone_wire::frame::MergedBlockMetaRequest;
 use lodestone_wire::{DecodeError, Message, spark};
 
 use crate::connection::streams::SharedStreams;
+use crate::process::lanes::Kind;
 use crate::service::Service;
 
 pub use fetch::layout_memory_bytes;
@@ -57,6 +58,28 @@ pub enum Answer {
 /// Returns true if the answer to the request can be large.
 pub fn has_large_answer(body: &[u8]) -> bool {
     body.first() == Some(&ext::fetch::SegmentLayout::ID)
+}
+
+/// Returns the kind of an RPC, by its first byte.
+pub fn kind(body: &[u8]) -> Kind {
+    let Some(&id) = body.first() else {
+        return Kind::Control;
+    };
+    match id {
+        ext::commit::CommitMap::ID
+        | ext::fetch::SegmentLayout::ID
+        | ext::fetch::FetchSegments::ID
+        | spark::fetch::FetchShuffleBlockChunks::ID => Kind::Question,
+        spark::finalize::FinalizeShuffleMerge::ID => Kind::Push,
+        // An abort punches holes into files, and a drain asks which directories exist.
+        ext::commit::AbortMap::ID
+        | ext::remove::EndApplication::ID
+        | ext::drain::Drain::ID
+        | spark::remove::RemoveBlocks::ID => Kind::Removal,
+        spark::register::RegisterExecutor::ID => Kind::Registration,
+        spark::originals::DiagnoseCorruption::ID => Kind::Diagnosis,
+        _ => Kind::Control,
+    }
 }
 
 /// Carries out an RPC.

@@ -84,26 +84,21 @@ impl MeasuredFs {
         }
     }
 
-    /// Returns the metrics, after it asked the disks. Blocks.
-    pub(super) fn looked_at(&self) -> &Registry {
-        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        for disk in &self.disks {
-            // A disk that does not answer has no room, as in the load that the store reports.
-            let [dir, _] = &disk.roots;
-            let space = self.fs.space(dir).unwrap_or_default();
-            disk.free_bytes.set(signed(space.free));
-            disk.size_bytes.set(signed(space.total));
-        }
+    /// Returns the metrics.
+    pub(super) fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    fn disk_of(&self, path: &Path) -> Option<&Disk> {
+        let is_below = |disk: &&Disk| disk.roots.iter().any(|root| path.starts_with(root));
+        self.disks.iter().find(is_below)
     }
 }
 
 impl Fs for MeasuredFs {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let file = self.fs.open(path, how)?;
-        let is_below = |disk: &&Disk| disk.roots.iter().any(|root| path.starts_with(root));
-        let disk = self.disks.iter().find(is_below);
-        Ok(match (how, disk) {
+        Ok(match (how, self.disk_of(path)) {
             (Open::Write | Open::Create, Some(disk)) => Arc::new(MeasuredFile {
                 file,
                 disk: disk.clone(),
@@ -145,7 +140,15 @@ impl Fs for MeasuredFs {
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {
-        self.fs.space(path)
+        let space = self.fs.space(path);
+        if let Some(disk) = self.disk_of(path) {
+            // A disk that fails to answer has no room, as in the load that the store reports.
+            let Space { free, total } = *space.as_ref().unwrap_or(&Space::default());
+            let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+            disk.free_bytes.set(signed(free));
+            disk.size_bytes.set(signed(total));
+        }
+        space
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>> {
@@ -227,7 +230,7 @@ mod tests {
 
     fn text(fs: &MeasuredFs) -> String {
         let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, fs.looked_at()).unwrap();
+        prometheus_client::encoding::text::encode(&mut text, fs.registry()).unwrap();
         text
     }
 
@@ -242,6 +245,7 @@ mod tests {
         let torn = lodestone_store::fs::fake::Fault::Torn(0, Errno::IO);
         fake.fault_at(0, torn);
         assert!(write(&fs, "/b/four").is_err());
+        fs.space(Path::new("/a")).unwrap();
         let text = text(&fs);
         for line in [
             "lodestone_merge_flush_bytes_total{dir=\"/a\"} 14",

@@ -131,7 +131,7 @@ impl Metrics {
         self.serving.set((load.state == State::Serving).into());
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;
-        encode_registry(&mut text, self.fs.looked_at())?;
+        encode_registry(&mut text, self.fs.registry())?;
         encode_eof(&mut text)?;
         Ok(text)
     }

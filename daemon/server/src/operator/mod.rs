@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The operator's commands to running daemons.
+//! For operators: commands to running daemons, and the HTTP endpoint of each daemon.
 
+pub mod admin;
 mod ask;
 pub mod drain;
 pub mod explain;

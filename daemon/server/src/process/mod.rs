@@ -2,6 +2,8 @@
 //! The daemon as a process: its start, its announce file, its memory and log, and its end.
 
 pub mod announce;
+pub mod disks;
+pub mod lanes;
 pub mod leases;
 pub mod log;
 pub mod memory;

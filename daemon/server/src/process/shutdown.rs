@@ -5,10 +5,12 @@
 
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
+use lodestone_store::Store;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::log::Log;
@@ -19,6 +21,9 @@ const FORCED_EXIT_CODE: i32 = 1;
 /// Signals this close together are one wish: a supervisor that ends a process group, and then the
 /// process itself, sends two.
 const SAME_WISH: Duration = Duration::from_secs(1);
+
+/// The handover writes at most some tens of MiB, and waits 10 s for a disk that is only slow.
+const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The end of the daemon, in two switches that turn once each: the end is requested, and then it
 /// comes.
@@ -73,6 +78,25 @@ impl Stop {
     pub fn watch(&self) -> watch::Receiver<bool> {
         self.closing.subscribe()
     }
+}
+
+/// Hands everything over that can be. On a thread of its own, which is not waited for for ever: a
+/// disk may hang.
+pub(super) async fn hand_over(store: Arc<Store>) -> io::Result<()> {
+    let (done, over) = oneshot::channel();
+    thread::Builder::new()
+        .name("hand-over".to_owned())
+        .spawn(move || {
+            store.hand_over();
+            // Nobody waits if it took too long.
+            let _ = done.send(());
+        })?;
+    match timeout(HAND_OVER_TIMEOUT, over).await {
+        Ok(Ok(())) => {}
+        Ok(Err(_)) => tracing::error!("the handover ended early: a bug of the daemon"),
+        Err(_) => tracing::warn!("a disk hangs: what is not handed over by now is lost"),
+    }
+    Ok(())
 }
 
 /// Registers the handlers, and follows the signals in the background.

@@ -18,14 +18,15 @@ use crate::cli::{Command, Verb};
 use crate::config::values::Memory;
 use crate::config::{Config, ConfigError};
 use crate::metrics::disks::MeasuredFs;
-use crate::operator::{drain, explain};
+use crate::operator::{admin, drain, explain};
 use crate::process::announce::{self, AnnounceError, Announcement, Claim};
+use crate::process::lanes::Lanes;
 use crate::process::log::Log;
 use crate::process::memory::{self, Kernel};
 use crate::process::shutdown::{self, Stop};
+use crate::serve;
 use crate::serve::Admission;
-use crate::service::{BLOCKING_THREADS, MemorySplit, Service};
-use crate::{admin, serve};
+use crate::service::{MemorySplit, Service};
 
 /// Descriptors for other things than connections: listeners, locks, and files that are open for
 /// writing.
@@ -92,7 +93,7 @@ fn start(config: Config) -> Result<(), StartError> {
     raise_file_limit(config.max_connections.0);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS)
+        .max_blocking_threads(Lanes::threads(config.dirs.len()))
         .build()?;
     let outcome = runtime.block_on(daemon(config, Arc::clone(&log)));
     // Threads that hang in a disk are not waited for: all that can be handed over is handed over.
@@ -186,7 +187,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     )
     .await?;
     announced(announcement.as_ref(), Announcement::withdraw)?;
-    spawn_blocking(move || store.hand_over()).await?;
+    shutdown::hand_over(store).await?;
     drop(port);
     tracing::info!("stopped");
     Ok(())

@@ -3,21 +3,13 @@
 
 use std::io::Write;
 
-use crate::support::client::{batch, commit_of, key};
+use crate::support::client::{batch, commit_of, hello, key};
 use crate::support::{Client, Daemon};
-use lodestone_wire::extension::PROTOCOL_VERSION;
-use lodestone_wire::extension::hello::{Hello, HelloReply};
+use lodestone_wire::extension::hello::HelloReply;
 use lodestone_wire::extension::push::PushBatch;
 use lodestone_wire::extension::status::Done;
 use lodestone_wire::frame::ChunkId;
 use lodestone_wire::{Frame, Message};
-
-fn hello() -> Hello {
-    Hello {
-        protocol_version: PROTOCOL_VERSION,
-        client_name: String::new(),
-    }
-}
 
 #[test]
 fn two_hundred_connections_are_served_at_once() {

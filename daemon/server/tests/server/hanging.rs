@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use lodestone_server::service::BLOCKING_THREADS;
+use lodestone_server::process::lanes::{Lanes, READS_OF_DISK};
 use lodestone_store::fs::Open;
+use lodestone_wire::extension::hello::HelloReply;
 use lodestone_wire::frame::{ChunkId, Frame};
 
+use crate::support::client::hello;
 use crate::support::inside::Inside;
 use crate::support::trap::TrapFs;
 
@@ -39,7 +41,7 @@ impl Drop for Opened {
 }
 
 #[test]
-fn more_readers_of_a_hanging_disk_than_there_are_threads_do_not_keep_others_from_pushing() {
+fn more_readers_of_a_hanging_disk_than_there_are_threads_keep_others_from_nothing_in_memory() {
     let disk = TrapFs::default();
     let daemon = Inside::start(disk.environment());
     let key = daemon.key(1);
@@ -60,7 +62,7 @@ fn more_readers_of_a_hanging_disk_than_there_are_threads_do_not_keep_others_from
         Ok(())
     });
     let opened = Opened(Arc::clone(&gate));
-    let mut readers: Vec<_> = (0..BLOCKING_THREADS + 6)
+    let mut readers: Vec<_> = (0..Lanes::threads(1) + 6)
         .map(|_| daemon.connect())
         .collect();
     for reader in &mut readers {
@@ -71,16 +73,17 @@ fn more_readers_of_a_hanging_disk_than_there_are_threads_do_not_keep_others_from
         };
         reader.send(&Frame::ChunkFetchRequest(chunk));
     }
-    while gate.waiting.load(SeqCst) < BLOCKING_THREADS / 4 * 3 {
+    while gate.waiting.load(SeqCst) < READS_OF_DISK {
         thread::yield_now();
     }
 
     let other = daemon.key(2);
     pusher.register(&other, 1, 1);
     pusher.output(&other, 0, 1, &[(0, b"at once")]);
+    assert_eq!(pusher.partition(&other, 0)[0].2, "at once");
+    let _: HelloReply = daemon.connect().ask(&hello());
     drop(opened);
     disk.disarm();
-    assert_eq!(pusher.partition(&other, 0)[0].2, "at once");
     for reader in &mut readers {
         assert!(matches!(
             reader.receive(),

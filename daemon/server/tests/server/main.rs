@@ -22,3 +22,4 @@ mod spark;
 mod stop;
 mod support;
 mod timeouts;
+mod two_disks;

@@ -7,7 +7,6 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode as FileMode, OFlags, mknodat};
 use rustix::process::Signal;
@@ -15,7 +14,6 @@ use tempfile::TempDir;
 
 use crate::remote::push;
 use crate::support::client::{batch, commit_of, key};
-use crate::support::daemon::TEST_TIMEOUT;
 use crate::support::{Client, Daemon};
 use lodestone_model::{Code, Mode, ShuffleId, State};
 use lodestone_wire::extension::hello::{Hello, HelloReply};
@@ -27,9 +25,6 @@ const MIB: usize = 1 << 20;
 
 /// Sizes of the two partitions in memory: together more than may be left for the very end.
 const PARTITION_MIB: [usize; 2] = [40, 28];
-
-/// How long a daemon that does not answer any more may go unnoticed.
-const MOMENT: Duration = Duration::from_millis(200);
 
 /// A daemon on two disks, and the file on the first one to which the larger partition goes.
 struct Loaded {
@@ -101,14 +96,6 @@ impl Loaded {
         self.daemon.signal(Signal::TERM);
         self.daemon.logged("writes out the data in memory");
     }
-
-    fn signal_until(&self, text: &str) {
-        let since = Instant::now();
-        while !self.daemon.logs_within(text, MOMENT) {
-            assert!(since.elapsed() < TEST_TIMEOUT, "{text:?} is never logged");
-            self.daemon.signal(Signal::TERM);
-        }
-    }
 }
 
 fn output(client: &mut Client, key: &ShuffleAddress, map: u32, reduce: u32, bytes: &[u8]) {
@@ -158,7 +145,7 @@ fn a_second_signal_closes_at_once_and_writes_the_memory_before_the_port_is_free(
     let mut loaded = Loaded::with(Mode::Remote);
     let mut client = Client::connect(&loaded.daemon);
     loaded.stopping();
-    loaded.signal_until("closing now");
+    loaded.daemon.signal_until("closing now");
     assert_eq!(client.receive(), None);
     assert_eq!(Client::connect(&loaded.daemon).receive(), None);
     // A process that tries until the port is free must find the complete handover.
@@ -175,8 +162,8 @@ fn a_second_signal_closes_at_once_and_writes_the_memory_before_the_port_is_free(
 fn a_third_signal_ends_a_daemon_whose_disk_stands_still() {
     let mut loaded = Loaded::with(Mode::Remote);
     loaded.stopping();
-    loaded.signal_until("closing now");
-    loaded.signal_until("ending at once");
+    loaded.daemon.signal_until("closing now");
+    loaded.daemon.signal_until("ending at once");
     assert_eq!(loaded.daemon.ended().code(), Some(1));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fetch: which segments a partition has, and their bytes.
 
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use crate::fs::{File, Open};
 use crate::index::segment::{Segments, is_gone};
 use crate::index::slot::{SegmentAt, at, check_slots, selected};
 use crate::merge::{FileRange, Partition, View};
+use crate::resource::disk::code_of;
 use crate::resource::home::DataFile;
 use crate::resource::planted::{self, Bug};
 use crate::resource::{Resources, reading};
@@ -59,7 +61,17 @@ impl ChunkData {
     }
 }
 
+/// A chunk whose bytes are found, and whose files are not open yet.
+#[derive(Debug)]
+pub struct FoundChunk {
+    key: ShuffleKey,
+    reduce: ReduceId,
+    generation: Arc<Generation>,
+    sources: Vec<ByteSource>,
+}
+
 /// A range of a chunk's bytes before the file is opened.
+#[derive(Debug)]
 enum ByteSource {
     File(FileRange),
     Memory(Bytes),
@@ -129,7 +141,17 @@ impl Store {
         reduce: ReduceId,
         slots: &[SegmentRun],
     ) -> Result<ChunkData, Refusal> {
-        self.data(key, reduce, |_, segments| {
+        self.find_segments(key, reduce, slots)?.open(self)
+    }
+
+    /// Finds these bytes. Asks no disk.
+    pub fn find_segments(
+        &self,
+        key: &ShuffleKey,
+        reduce: ReduceId,
+        slots: &[SegmentRun],
+    ) -> Result<FoundChunk, Refusal> {
+        self.find(key, reduce, |_, segments| {
             check(key, reduce, segments, slots)?;
             let found = at(segments, slots);
             if found.iter().any(|one| is_gone(&one.segment)) {
@@ -140,29 +162,24 @@ impl Store {
         })
     }
 
-    /// The bytes of chosen segments, one after another.
-    pub(crate) fn data(
+    /// Finds the bytes of chosen segments, one after another.
+    pub(crate) fn find(
         &self,
         key: &ShuffleKey,
         reduce: ReduceId,
         choose: impl FnOnce(&Generation, &Segments) -> Result<Vec<SegmentAt>, Refusal>,
-    ) -> Result<ChunkData, Refusal> {
+    ) -> Result<FoundChunk, Refusal> {
         let (generation, partition) = self.look_up(key, reduce)?;
         let sources = generation.view(&partition, |view| {
             let found = choose(&generation, view.segments)?;
             sources(view, &found).ok_or_else(|| generation.refuse(Code::Internal))
         })?;
         partition.count_read(sources.iter().map(ByteSource::length).sum());
-        open_parts(&self.resources, &generation, reduce, sources).map_err(|error| {
-            let code = match error.kind() {
-                // The shuffle was removed since the look at the index, or its file by another hand.
-                ErrorKind::NotFound => match self.look_up(key, reduce) {
-                    Ok(_) => Code::DiskFailed,
-                    Err(removed) => removed.code,
-                },
-                _ => crate::resource::disk::code_of(&error),
-            };
-            code.because(format!("open a file of {key}: {error}"))
+        Ok(FoundChunk {
+            key: key.clone(),
+            reduce,
+            generation,
+            sources,
         })
     }
 
@@ -185,6 +202,41 @@ impl Store {
         let generation = self.generation(key, Code::UnknownShuffle)?;
         let partition = generation.partition(reduce)?;
         Ok((generation, partition))
+    }
+}
+
+impl FoundChunk {
+    /// Returns the places of the bytes that are not in memory, in ascending order: data directories
+    /// by their number, and after those the directories of Spark's executors.
+    pub fn places(&self, store: &Store) -> Vec<usize> {
+        let resources = &store.resources;
+        let place = |source: &ByteSource| match source {
+            ByteSource::Memory(_) => None,
+            ByteSource::File(range) => Some(self.generation.home.place(resources, range.file)),
+        };
+        let all: BTreeSet<usize> = self.sources.iter().filter_map(place).collect();
+        all.into_iter().collect()
+    }
+
+    /// Opens the files. Blocks as long as their disks do.
+    pub fn open(self, store: &Store) -> Result<ChunkData, Refusal> {
+        let Self {
+            key,
+            reduce,
+            generation,
+            sources,
+        } = self;
+        open_parts(&store.resources, &generation, reduce, sources).map_err(|error| {
+            let code = match error.kind() {
+                // The shuffle was removed since the look at the index, or its file by another hand.
+                ErrorKind::NotFound => match store.look_up(&key, reduce) {
+                    Ok(_) => Code::DiskFailed,
+                    Err(removed) => removed.code,
+                },
+                _ => code_of(&error),
+            };
+            code.because(format!("open a file of {key}: {error}"))
+        })
     }
 }
 

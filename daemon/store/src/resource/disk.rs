@@ -10,7 +10,7 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use lodestone_model::Code;
 
@@ -43,6 +43,9 @@ struct Disk {
     flow: Flow,
     /// The stall of the disk was logged.
     is_known_to_stall: AtomicBool,
+    /// Its room when it was looked at last.
+    free: AtomicU64,
+    total: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -61,6 +64,8 @@ impl Disks {
             health: Mutex::new(Health::Well),
             flow: Flow::new(count),
             is_known_to_stall: false.into(),
+            free: 0.into(),
+            total: 0.into(),
         };
         Self {
             disks: roots.into_iter().map(disk).collect(),
@@ -159,19 +164,51 @@ impl Disks {
         code
     }
 
-    /// Room on all disks together.
-    pub(crate) fn space(&self, environment: &Environment) -> Space {
+    /// Probes the disk if it is time to, and asks for its room. Blocks as long as the disk does.
+    pub(crate) fn look_at(&self, index: DiskIndex, environment: &Environment) {
+        // A refusal is known to those that write.
+        let _ = self.check(index, environment);
+        if let Some(disk) = self.disks.get(usize::from(index)) {
+            let space = environment.fs.space(&disk.root).unwrap_or_default();
+            disk.free.store(space.free, Relaxed);
+            disk.total.store(space.total, Relaxed);
+        }
+    }
+
+    /// Ok if a disk takes writes, as far as is known: no disk is asked.
+    pub(crate) fn known(&self, environment: &Environment) -> Result<(), Code> {
+        let mut refusal = Code::DiskFailed;
+        for disk in &self.disks {
+            match disk.known(environment) {
+                Ok(()) => return Ok(()),
+                Err(code) => refusal = code,
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Room on all disks together, when they were looked at last.
+    pub(crate) fn space(&self) -> Space {
         let mut sum = Space::default();
         for disk in &self.disks {
-            let space = environment.fs.space(&disk.root).unwrap_or_default();
-            sum.free = sum.free.saturating_add(space.free);
-            sum.total = sum.total.saturating_add(space.total);
+            sum.free = sum.free.saturating_add(disk.free.load(Relaxed));
+            sum.total = sum.total.saturating_add(disk.total.load(Relaxed));
         }
         sum
     }
 }
 
 impl Disk {
+    fn known(&self, environment: &Environment) -> Result<(), Code> {
+        if self.is_stalled(environment) {
+            return Err(Code::DiskFailed);
+        }
+        match *locked(&self.health) {
+            Health::Well => Ok(()),
+            Health::Bad { code, .. } => Err(code),
+        }
+    }
+
     fn is_stalled(&self, environment: &Environment) -> bool {
         let is_stalled = self.flow.is_stalled(environment.clock.as_ref());
         if self.is_known_to_stall.load(Relaxed) != is_stalled

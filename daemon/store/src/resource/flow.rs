@@ -3,7 +3,7 @@
 //! a time. A disk is stalled if no write makes progress for [`STALL_MS`]: the threads in a system
 //! call there cannot be helped, but no others follow them, and the waiting ones go to another disk.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use super::locked;
 /// than clients wait for the service.
 pub(crate) const STALL_MS: u64 = 10_000;
 
-/// Threads that write to all disks together: about half of the threads that the server has for the
-/// store's calls. More threads would not write any faster.
+/// Threads that write to all disks together. More would not write any faster. As many again may
+/// wait for their turn.
 const WRITERS: usize = 32;
 
-/// The most threads that write to one disk.
+/// The most threads that write to one disk. As many may wait.
 const WRITERS_PER_DISK: usize = 16;
 
 /// How often a waiting thread checks whether the disk is stalled.
@@ -31,7 +31,8 @@ pub(crate) struct Flow {
     writers: AtomicUsize,
     /// Time of the last progress, or of the beginning of a write while no other was under way.
     progress_ms: AtomicU64,
-    turn: Mutex<()>,
+    /// Threads that wait for a turn.
+    waiting: Mutex<usize>,
     ended: Condvar,
 }
 
@@ -49,7 +50,7 @@ impl Flow {
             writers_max: (WRITERS / disks.max(1)).clamp(1, WRITERS_PER_DISK),
             writers: 0.into(),
             progress_ms: 0.into(),
-            turn: Mutex::new(()),
+            waiting: Mutex::new(0),
             ended: Condvar::new(),
         }
     }
@@ -59,18 +60,29 @@ impl Flow {
             && clock.now_ms().saturating_sub(self.progress_ms.load(SeqCst)) >= STALL_MS
     }
 
-    /// Waits for a turn, as long as the writes under way make progress.
+    /// Waits for a turn, as long as the writes under way make progress. Fails at once if too many
+    /// wait already: the caller may retry.
     pub(crate) fn begin<'a>(&'a self, clock: &'a dyn Clock) -> io::Result<Writing<'a>> {
-        let mut turn = locked(&self.turn);
+        let mut waiting = locked(&self.waiting);
+        let mut waits = false;
         loop {
-            if self.is_stalled(clock) {
-                return Err(io::Error::other(Stalled));
-            }
-            if self.writers.load(SeqCst) < self.writers_max {
+            let outcome = match self.is_stalled(clock) {
+                true => Some(Err(io::Error::other(Stalled))),
+                false if self.writers.load(SeqCst) < self.writers_max => Some(Ok(())),
+                false if !waits && *waiting >= self.writers_max => {
+                    return Err(ErrorKind::ResourceBusy.into());
+                }
+                false => None,
+            };
+            if let Some(outcome) = outcome {
+                *waiting -= usize::from(waits);
+                outcome?;
                 break;
             }
-            let waited = self.ended.wait_timeout(turn, LOOK);
-            turn = waited.unwrap_or_else(PoisonError::into_inner).0;
+            *waiting += usize::from(!waits);
+            waits = true;
+            let waited = self.ended.wait_timeout(waiting, LOOK);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         let writing = Writing { flow: self, clock };
         if self.writers.load(SeqCst) == 0 {
@@ -90,7 +102,7 @@ impl Writing<'_> {
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
         self.got_on();
-        let _turn = locked(&self.flow.turn);
+        let _waiting = locked(&self.flow.waiting);
         self.flow.writers.fetch_sub(1, SeqCst);
         self.flow.ended.notify_one();
     }
@@ -137,6 +149,26 @@ mod tests {
         drop(second);
         clock.advance_ms(STALL_MS);
         assert!(!flow.is_stalled(&clock));
+    }
+
+    #[test]
+    fn a_writer_is_refused_at_once_if_as_many_wait_as_may_write() {
+        let clock = ManualClock::default();
+        let flow = Flow::new(WRITERS);
+        let first = flow.begin(&clock).unwrap();
+        thread::scope(|scope| {
+            let (flow, clock) = (&flow, &clock);
+            let second = scope.spawn(move || flow.begin(clock).map(drop).unwrap());
+            while *locked(&flow.waiting) == 0 {
+                thread::yield_now();
+            }
+            let refused = flow.begin(clock).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ResourceBusy);
+            drop(first);
+            second.join().unwrap();
+        });
+        assert_eq!(*locked(&flow.waiting), 0);
+        drop(flow.begin(&clock).unwrap());
     }
 
     #[test]

@@ -192,6 +192,14 @@ impl Home {
         resources.disks.flow(ours.then_some(disk))
     }
 
+    /// Returns the number of the data directory, or the next one for merge directories of Spark.
+    pub(crate) fn place(&self, resources: &Resources, data_file: DataFile) -> usize {
+        match self {
+            Self::Ours { .. } => usize::from(data_file.disk()),
+            Self::Spark { .. } => resources.disks.len(),
+        }
+    }
+
     pub(crate) fn path(
         &self,
         resources: &Resources,

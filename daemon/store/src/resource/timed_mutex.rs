@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::panicking;
 use std::time::Duration;
 
@@ -15,6 +15,31 @@ use parking_lot::{Mutex, MutexGuard};
 /// How long a thread waits for the lock. Much longer than a healthy disk needs for a write under
 /// one lock, and about as long as clients wait for an answer.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A wait of this length is no sign of trouble: many threads want one lock for moments.
+const SHORT_WAIT: Duration = Duration::from_millis(100);
+
+/// Threads of the process that may wait for longer, whatever the lock: a write may hold the locks
+/// of hundreds of partitions while its disk hangs.
+const LONG_WAITS_MAX: usize = 16;
+static LONG_WAITS: AtomicUsize = AtomicUsize::new(0);
+
+/// One of the long waits, until it is dropped.
+struct LongWait;
+
+impl LongWait {
+    fn begin() -> Option<Self> {
+        let before = LONG_WAITS.fetch_add(1, Relaxed);
+        let wait = Self;
+        (before < LONG_WAITS_MAX).then_some(wait)
+    }
+}
+
+impl Drop for LongWait {
+    fn drop(&mut self) {
+        LONG_WAITS.fetch_sub(1, Relaxed);
+    }
+}
 
 /// How long the last wait is: longer than a disk needs that is only slow.
 const SHUTDOWN_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,6 +83,10 @@ impl<T> TimedMutex<T> {
     }
 
     fn lock_in_time(&self) -> Result<MutexGuard<'_, T>, Code> {
+        if let Some(value) = self.value.try_lock_for(SHORT_WAIT) {
+            return Ok(value);
+        }
+        let _wait = LongWait::begin().ok_or(Code::Overloaded)?;
         self.value.try_lock_for(LOCK_TIMEOUT).ok_or_else(|| {
             self.is_stuck.store(true, Relaxed);
             Code::Overloaded

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use lodestone_model::{Code, ReduceId, Refusal, ShuffleKey};
 
 use crate::index::chunk::{cut, write_bitmap};
-use crate::life::fetch::ChunkData;
+use crate::life::fetch::{ChunkData, FoundChunk};
 use crate::state::store::Store;
 
 /// Spark's description of a merged partition: the content of its `.meta` file.
@@ -25,7 +25,17 @@ impl Store {
         reduce: ReduceId,
         chunk: u32,
     ) -> Result<ChunkData, Refusal> {
-        self.data(key, reduce, |generation, segments| {
+        self.find_chunk(key, reduce, chunk)?.open(self)
+    }
+
+    /// Finds these bytes. Asks no disk.
+    pub fn find_chunk(
+        &self,
+        key: &ShuffleKey,
+        reduce: ReduceId,
+        chunk: u32,
+    ) -> Result<FoundChunk, Refusal> {
+        self.find(key, reduce, |generation, segments| {
             generation.check_sparks_own()?;
             cut(segments).nth(chunk as usize).ok_or_else(|| {
                 let detail = format!("no chunk {chunk} in partition {reduce} of {key}");

@@ -16,7 +16,7 @@ use crate::fs::Lock;
 use crate::resource::incarnation::Incarnation;
 use crate::resource::{Resources, locked, reading, writing};
 
-/// The merge store. All calls block.
+/// The merge store. Calls block, unless they say that they ask no disk.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) resources: Resources,
@@ -55,17 +55,36 @@ impl Store {
         self.process_number
     }
 
-    /// Returns how busy the store is; the store knows no connections. Tries disks that are out of
-    /// use, so that a service which is avoided because of its disks is found to work again.
+    /// Looks at each data directory's disk: its room, and whether it works again if it is out of
+    /// use. A service that is avoided because of its disks is so found to work again.
+    pub fn look_at_disks(&self) {
+        (0..self.disk_count()).for_each(|index| self.look_at_disk(index));
+    }
+
+    /// Looks at one of them. Blocks as long as it hangs.
+    pub fn look_at_disk(&self, index: u16) {
+        let Resources {
+            disks, environment, ..
+        } = &self.resources;
+        disks.look_at(index, environment);
+    }
+
+    /// Returns the number of data directories.
+    pub fn disk_count(&self) -> u16 {
+        u16::try_from(self.resources.disks.len()).unwrap_or(u16::MAX)
+    }
+
+    /// Returns how busy the store is; the store knows no connections. Asks no disk: what it says of
+    /// them was seen at the last look.
     pub fn load(&self) -> Load {
         let environment = &self.resources.environment;
-        let state = match self.resources.disks.pick(0, environment) {
+        let state = match self.resources.disks.known(environment) {
             _ if self.is_draining() => State::Draining,
             Ok(_) => State::Serving,
             Err(Code::DiskFull) => State::DiskFull,
             Err(_) => State::DiskFailed,
         };
-        let space = self.resources.disks.space(environment);
+        let space = self.resources.disks.space();
         let shuffles: usize = self
             .all_applications()
             .iter()

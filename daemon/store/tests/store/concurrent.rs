@@ -218,7 +218,7 @@ fn a_shuffle_that_is_removed_while_it_is_written_out_leaves_no_file() {
         remover.join().unwrap().unwrap();
         pusher.join().unwrap();
     });
-    assert_eq!(world.store.load().state, State::Serving);
+    assert_eq!(world.load().state, State::Serving);
     let mut files = world.data_files(DISK);
     files.retain(|path| path.to_string_lossy().contains("-s7-"));
     assert!(files.is_empty(), "of a removed shuffle: {files:?}");

@@ -105,7 +105,7 @@ fn a_full_disk_is_reported_as_full_and_used_again_when_there_is_room() {
     world.fs.set_capacity(Path::new(DISK), 600_000);
     assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Ok);
     assert_eq!(world.push(1, 0, &payload(1, 0, 2 * LARGE)), Code::DiskFull);
-    assert_eq!(world.store.load().state, State::DiskFull);
+    assert_eq!(world.load().state, State::DiskFull);
     assert_eq!(
         world.push(2, 0, b"small"),
         Code::DiskFull,
@@ -125,7 +125,7 @@ fn a_full_disk_is_reported_as_full_and_used_again_when_there_is_room() {
     );
     world.clock.advance_ms(1);
     assert_eq!(world.push(2, 0, b"small"), Code::Ok);
-    assert_eq!(world.store.load().state, State::Serving);
+    assert_eq!(world.load().state, State::Serving);
     world.commit_all();
     assert_eq!(world.maps(0), [0, 2]);
 }
@@ -135,21 +135,17 @@ fn a_failing_disk_differs_from_a_full_one_and_load_finds_it_well_again() {
     let world = World::new().registered();
     world.fs.break_dir(Path::new(DISK), Errno::IO);
     assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::DiskFailed);
-    assert_eq!(world.store.load().state, State::DiskFailed);
+    assert_eq!(world.load().state, State::DiskFailed);
     world.clock.advance_ms(5_000);
-    assert_eq!(
-        world.store.load().state,
-        State::DiskFailed,
-        "the probe fails"
-    );
+    assert_eq!(world.load().state, State::DiskFailed, "the probe fails");
     world.fs.mend(Path::new(DISK));
     assert_eq!(
-        world.store.load().state,
+        world.load().state,
         State::DiskFailed,
         "not tried before the time"
     );
     world.clock.advance_ms(5_000);
-    assert_eq!(world.store.load().state, State::Serving);
+    assert_eq!(world.load().state, State::Serving);
     assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Ok);
     assert!(
         world
@@ -176,7 +172,7 @@ fn partitions_are_spread_over_disks_and_go_on_elsewhere_when_one_is_bad() {
     push_all(1);
     assert_eq!(world.data_bytes("/disk0"), 5 * LARGE);
     assert_eq!(world.data_bytes("/disk1"), 15 * LARGE);
-    assert_eq!(world.store.load().state, State::Serving);
+    assert_eq!(world.load().state, State::Serving);
     world.fs.mend(Path::new("/disk0"));
     world.clock.advance_ms(5_000);
     push_all(2);

@@ -186,13 +186,13 @@ fn space_of_an_aborted_attempt_on_disk_is_given_back_and_others_are_read_as_befo
         assert_eq!(gone.push(&[(1, &bytes(1, n))]), [Code::Ok]);
     }
     kept.commit().unwrap();
-    let before = world.store.load().disk_free;
+    let before = world.load().disk_free;
     let slots = world
         .store
         .layout(&key(), MapRange::ALL, ReduceId(1))
         .unwrap();
     gone.abort();
-    let freed = world.store.load().disk_free - before;
+    let freed = world.load().disk_free - before;
     assert_eq!(freed, 4 * LARGE_BYTES as u64);
     let now = world
         .store

@@ -46,7 +46,7 @@ fn a_store_that_writes_out_takes_new_shuffles_and_leaves_merged_ones_in_memory()
     world.store.push_batch(&merged, &pushed).unwrap();
     assert_eq!(world.store.write_some_out(), Ok(MIB));
     assert_eq!(world.data_bytes(DISK) as u64, MIB, "it has originals");
-    assert_eq!(world.store.load().state, State::Serving);
+    assert_eq!(world.load().state, State::Serving);
     let new = ShuffleKey {
         shuffle: ShuffleId(9),
         ..key()

@@ -64,6 +64,12 @@ impl World {
         }
     }
 
+    /// What the daemon reports after a look at its disks.
+    pub(crate) fn load(&self) -> Load {
+        self.store.look_at_disks();
+        self.store.load()
+    }
+
     /// Registers the shuffle of [`key`], with room for anything a test does.
     pub(crate) fn registered(self) -> Self {
         self.store.register_shuffle(&key(), spec()).unwrap();

@@ -10,14 +10,15 @@ use lodestone_model::{
     AppAttempt, AppId, Code, Crc32c, GenerationId, LaidSegment, Ledger, MapId, MapIndex, Mode,
     ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
 };
-use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::{
     FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
+use lodestone_wire::extension::hello::Hello;
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::status::{Done, Refused};
+use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress};
 use lodestone_wire::frame::{ChunkId, StreamId};
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::{Frame, FrameDecoder, Limits, Message};
@@ -34,6 +35,13 @@ pub(crate) struct Client {
 
 pub(crate) fn app() -> AppId {
     AppId::new("app-1").unwrap()
+}
+
+pub(crate) fn hello() -> Hello {
+    Hello {
+        protocol_version: PROTOCOL_VERSION,
+        client_name: String::new(),
+    }
 }
 
 pub(crate) fn generation(shuffle_id: i32) -> ShuffleKey {

@@ -14,6 +14,9 @@ use tempfile::TempDir;
 /// How long anything may take before a test gives up.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a daemon that does not answer any more may go unnoticed.
+const MOMENT: Duration = Duration::from_millis(200);
+
 pub(crate) struct Daemon {
     child: Child,
     pub(crate) ready: String,
@@ -112,6 +115,15 @@ impl Daemon {
         let mut answer = String::new();
         socket.read_to_string(&mut answer).unwrap();
         answer
+    }
+
+    /// Sends SIGTERM until the daemon logs this. Signals close to each other are one to it.
+    pub(crate) fn signal_until(&self, text: &str) {
+        let since = Instant::now();
+        while !self.logs_within(text, MOMENT) {
+            assert!(since.elapsed() < TEST_TIMEOUT, "{text:?} is never logged");
+            self.signal(Signal::TERM);
+        }
     }
 
     /// Waits until a metric without labels has this value or more.

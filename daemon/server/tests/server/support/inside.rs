@@ -7,9 +7,10 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use lodestone_server::process::lanes::Lanes;
 use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
-use lodestone_server::service::{BLOCKING_THREADS, MemorySplit, Service};
+use lodestone_server::service::{MemorySplit, Service};
 use lodestone_store::{Environment, Store, StoreConfig, TAIL_PART_BYTES};
 use lodestone_wire::extension::ShuffleAddress;
 use tempfile::TempDir;
@@ -61,7 +62,7 @@ impl Inside {
             // One thread: only such a runtime lets a test control its time.
             let runtime = Builder::new_current_thread()
                 .enable_all()
-                .max_blocking_threads(BLOCKING_THREADS)
+                .max_blocking_threads(Lanes::threads(1))
                 .build()
                 .unwrap();
             runtime.block_on(async {
@@ -69,7 +70,7 @@ impl Inside {
                 let address = listener.local_addr().unwrap();
                 sender.send((address, Handle::current())).unwrap();
                 let admission = Admission {
-                    max_connections: 100,
+                    max_connections: 1000,
                     idle_exit,
                 };
                 drop(serve::run(listener, shared, admission, &stopping).await);

@@ -10,11 +10,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use lodestone_model::{Load, State as LoadState};
+use lodestone_model::State as LoadState;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 
 use crate::service::Service;
 
@@ -39,14 +38,6 @@ pub async fn run(
         .await
 }
 
-/// Asks the disks on the blocking pool.
-async fn load(service: &Arc<Service>) -> Result<Load, Response> {
-    let service = Arc::clone(service);
-    spawn_blocking(move || service.load())
-        .await
-        .map_err(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
-}
-
 fn state_name(state: LoadState) -> &'static str {
     match state {
         LoadState::Serving => "serving",
@@ -56,27 +47,25 @@ fn state_name(state: LoadState) -> &'static str {
     }
 }
 
-async fn health(State(service): State<Arc<Service>>) -> Result<Response, Response> {
-    let state = load(&service).await?.state;
+async fn health(State(service): State<Arc<Service>>) -> Response {
+    let state = service.load().state;
     let code = match state {
         LoadState::Serving => StatusCode::OK,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
-    Ok((code, format!("{}\n", state_name(state))).into_response())
+    (code, format!("{}\n", state_name(state))).into_response()
 }
 
-async fn metrics_text(State(service): State<Arc<Service>>) -> Result<Response, Response> {
-    // The disks are asked on the blocking pool.
-    let text = spawn_blocking(move || service.metrics.text(&service.load())).await;
-    match text {
-        Ok(Ok(text)) => Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response()),
-        _ => Err(StatusCode::INTERNAL_SERVER_ERROR.into_response()),
+async fn metrics_text(State(service): State<Arc<Service>>) -> Response {
+    match service.metrics.text(&service.load()) {
+        Ok(text) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
-async fn status(State(service): State<Arc<Service>>) -> Result<Response, Response> {
-    let load = load(&service).await?;
-    Ok(Json(json!({
+async fn status(State(service): State<Arc<Service>>) -> Response {
+    let load = service.load();
+    Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "incarnation": service.store.incarnation().to_string(),
         "state": state_name(load.state),
@@ -88,5 +77,5 @@ async fn status(State(service): State<Arc<Service>>) -> Result<Response, Respons
         "shuffles": load.shuffles,
         "segments": service.metrics.merge_segments_total.get(),
     }))
-    .into_response())
+    .into_response()
 }

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a stream is made of, and the way from one of its items to bytes: the item is found in the
+//! store, and then its files are opened.
+
+use std::sync::Arc;
+
+use lodestone_model::{AppAttempt, AppId, Code, Refusal, ShuffleKey};
+use lodestone_store::{ChunkData, FoundChunk, Store};
+
+use super::streams::StreamItem;
+use super::unreadable::ItemName;
+
+/// The content of a stream.
+#[derive(Debug)]
+pub struct Source {
+    /// The application.
+    pub app: AppId,
+    /// Its attempt, if the request named one.
+    pub attempt: Option<AppAttempt>,
+    /// The executor that wrote the originals.
+    pub exec: String,
+    /// The items, in stream order.
+    pub items: Vec<StreamItem>,
+}
+
+impl Source {
+    pub(super) fn weight(&self) -> usize {
+        self.items.iter().map(StreamItem::weight).sum()
+    }
+}
+
+/// One chunk to be opened and sent.
+#[derive(Debug)]
+pub struct Job {
+    pub(super) source: Arc<Source>,
+    pub(super) index: usize,
+}
+
+impl Job {
+    /// Returns the name of the item, which is the same for all clients; `None` if the stream does
+    /// not have it.
+    pub(super) fn name(&self) -> Option<ItemName> {
+        let source = self.source.as_ref();
+        Some(ItemName {
+            app: source.app.clone(),
+            attempt: source.attempt,
+            exec: source.exec.clone(),
+            item: source.items.get(self.index)?.clone(),
+        })
+    }
+
+    /// Finds the bytes in the store. Asks no disk, and does not look for files of executors.
+    pub(super) fn find(&self, store: &Store) -> Result<Found, Refusal> {
+        let source = self.source.as_ref();
+        let app = &source.app;
+        let key = |shuffle, generation| ShuffleKey {
+            app: app.clone(),
+            attempt: source.attempt,
+            shuffle,
+            generation,
+        };
+        match source.items.get(self.index) {
+            Some(StreamItem::Segments {
+                shuffle,
+                generation,
+                reduce,
+                slots,
+            }) => store
+                .find_segments(&key(*shuffle, *generation), *reduce, slots)
+                .map(Found::Merged),
+            Some(StreamItem::Merged {
+                shuffle,
+                generation,
+                reduce,
+                chunk,
+            }) => store
+                .find_chunk(&key(*shuffle, *generation), *reduce, *chunk)
+                .map(Found::Merged),
+            Some(StreamItem::Original { .. } | StreamItem::Rdd { .. }) => Ok(Found::Foreign),
+            None => Err(Code::Malformed.because(format!("no chunk {} in the stream", self.index))),
+        }
+    }
+
+    /// Opens the files of what was found. Blocks as long as their disks do.
+    pub(super) fn open(&self, found: Found, store: &Store) -> Result<ChunkData, Refusal> {
+        let Source { app, exec, .. } = self.source.as_ref();
+        match (found, self.source.items.get(self.index)) {
+            (Found::Merged(chunk), _) => chunk.open(store),
+            (
+                Found::Foreign,
+                Some(StreamItem::Original {
+                    shuffle,
+                    map,
+                    reduces,
+                }),
+            ) => store.original_blocks(app, exec, *shuffle, *map, reduces.clone()),
+            (Found::Foreign, Some(StreamItem::Rdd { rdd, split })) => {
+                store.rdd_block(app, exec, *rdd, *split)
+            }
+            (Found::Foreign, _) => Err(Code::Internal.because("no block of an executor")),
+        }
+    }
+
+    /// Finds and opens it.
+    pub fn opened(&self, store: &Store) -> Result<ChunkData, Refusal> {
+        self.open(self.find(store)?, store)
+    }
+}
+
+/// Where the bytes of a chunk are.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// In the store's memory or files.
+    Merged(FoundChunk),
+    /// In a file of an executor, which is not looked for yet.
+    Foreign,
+}
+
+impl Found {
+    /// Returns the places that must be read from, in ascending order: see [`FoundChunk::places`].
+    pub(super) fn places(&self, store: &Store) -> Vec<usize> {
+        match self {
+            Self::Merged(chunk) => chunk.places(store),
+            Self::Foreign => vec![usize::from(store.disk_count())],
+        }
+    }
+}

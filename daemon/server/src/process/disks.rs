@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A thread for each data directory: it asks how much room its disk has, and whether a disk that is
+//! out of use works again. If the disk hangs, only its thread waits.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::Duration;
+
+use lodestone_store::Store;
+
+/// How often a disk is looked at. A disk that failed is probed after five seconds.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The looks go on until this is dropped, which does not wait for one that is under way.
+#[derive(Debug)]
+#[must_use = "no disk is looked at when this is dropped"]
+pub(crate) struct DiskWatch {
+    _stops: Vec<SyncSender<()>>,
+}
+
+impl DiskWatch {
+    pub(crate) fn start(store: &Arc<Store>) -> io::Result<Self> {
+        let start = |index: u16| {
+            let (stop, stopped) = mpsc::sync_channel(0);
+            let store = Arc::clone(store);
+            let look = move || {
+                while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                    store.look_at_disk(index);
+                }
+            };
+            thread::Builder::new()
+                .name(format!("disk-{index}"))
+                .spawn(look)?;
+            Ok(stop)
+        };
+        let stops: io::Result<_> = (0..store.disk_count()).map(start).collect();
+        Ok(Self { _stops: stops? })
+    }
+}

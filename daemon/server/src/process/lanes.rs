@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Threads for calls of the store. Each kind of call, and the reads from each disk, have a number
+//! of threads of their own: calls that hang in one disk leave threads for all others.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinError, spawn_blocking};
+
+/// Calls that use memory only: hello, leases, registrations of shuffles, openings of streams.
+const CONTROLS: usize = 8;
+
+/// Calls that may wait for the lock of a partition or a map attempt: layouts and commits.
+const QUESTIONS: usize = 16;
+
+/// Pushes. At a disk that hangs, at most as many write and wait to write as the store allows
+/// (`Flow`): half of these with one disk, less with more.
+const PUSHES: usize = 64;
+
+/// Calls that remove data, and those of operators.
+const REMOVALS: usize = 8;
+
+/// Registrations of executors: these look at the directories that they name.
+const REGISTRATIONS: usize = 4;
+
+/// Searches for the cause of damaged blocks of Spark's own: each reads a whole block.
+const DIAGNOSES: usize = 2;
+
+/// Look-ups of chunks, and chunks in memory on their way into sockets.
+const CHUNKS: usize = 16;
+
+/// Chunks on disks on their way into sockets. All disks share these, and each has at least one.
+const READS: usize = 48;
+
+/// The most for one disk: more reads at a time make no disk faster.
+pub const READS_OF_DISK: usize = 24;
+
+/// Threads without a lane: the store is opened, and the host's memory is looked at.
+const OTHERS: usize = 2;
+
+/// The kind of a call decides which threads carry it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Uses memory only.
+    Control,
+    /// May wait for a lock of the store.
+    Question,
+    /// Adds data, or ends that.
+    Push,
+    /// Removes data.
+    Removal,
+    /// Looks at directories of executors.
+    Registration,
+    /// Reads a whole block.
+    Diagnosis,
+}
+
+/// The threads for one kind of call.
+#[derive(Debug)]
+pub struct Lane(Arc<Semaphore>);
+
+/// The right to use one of those threads, until it is dropped.
+pub type Turn = OwnedSemaphorePermit;
+
+/// All lanes.
+#[derive(Debug)]
+pub struct Lanes {
+    control: Lane,
+    questions: Lane,
+    pushes: Lane,
+    removals: Lane,
+    registrations: Lane,
+    diagnoses: Lane,
+    chunks: Lane,
+    /// By data directory; the last one is for files of Spark's executors.
+    reads: Vec<Lane>,
+}
+
+impl Lane {
+    fn new(threads: usize) -> Self {
+        Self(Arc::new(Semaphore::new(threads)))
+    }
+
+    async fn turn(&self) -> Turn {
+        match Arc::clone(&self.0).acquire_owned().await {
+            Ok(turn) => turn,
+            Err(_) => unreachable!("the semaphore is never closed"),
+        }
+    }
+}
+
+impl Lanes {
+    /// Lanes of a store with this many data directories.
+    pub fn new(disks: usize) -> Self {
+        Self {
+            control: Lane::new(CONTROLS),
+            questions: Lane::new(QUESTIONS),
+            pushes: Lane::new(PUSHES),
+            removals: Lane::new(REMOVALS),
+            registrations: Lane::new(REGISTRATIONS),
+            diagnoses: Lane::new(DIAGNOSES),
+            chunks: Lane::new(CHUNKS),
+            reads: (0..=disks)
+                .map(|_| Lane::new(reads_of_each(disks)))
+                .collect(),
+        }
+    }
+
+    /// Threads that all lanes have together, at most.
+    pub fn threads(disks: usize) -> usize {
+        let calls = CONTROLS + QUESTIONS + PUSHES + REMOVALS + REGISTRATIONS + DIAGNOSES;
+        calls + CHUNKS + (disks + 1) * reads_of_each(disks) + OTHERS
+    }
+
+    /// Carries out a call on one of the threads of its kind. The thread keeps its place in the lane
+    /// also if nobody waits for the call any more.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        let lane = match kind {
+            Kind::Control => &self.control,
+            Kind::Question => &self.questions,
+            Kind::Push => &self.pushes,
+            Kind::Removal => &self.removals,
+            Kind::Registration => &self.registrations,
+            Kind::Diagnosis => &self.diagnoses,
+        };
+        let turn = lane.turn().await;
+        spawn_blocking(move || {
+            let _turn = turn;
+            call()
+        })
+        .await
+    }
+
+    /// Waits for a turn at each of these places, in their order, which must be ascending; without
+    /// one, for a turn to send from memory.
+    pub async fn reading(&self, places: &[usize]) -> Vec<Turn> {
+        let mut turns = Vec::with_capacity(places.len().max(1));
+        for lane in places.iter().filter_map(|place| self.reads.get(*place)) {
+            turns.push(lane.turn().await);
+        }
+        if turns.is_empty() {
+            turns.push(self.chunks.turn().await);
+        }
+        turns
+    }
+}
+
+fn reads_of_each(disks: usize) -> usize {
+    (READS / (disks + 1)).clamp(1, READS_OF_DISK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_fill_their_lane_leave_threads_for_all_others() {
+        for disks in [1, 2, 12, 1024] {
+            let lanes = Lanes::new(disks);
+            let all = [
+                &lanes.control,
+                &lanes.questions,
+                &lanes.pushes,
+                &lanes.removals,
+                &lanes.registrations,
+                &lanes.diagnoses,
+                &lanes.chunks,
+            ];
+            let of = |lane: &Lane| lane.0.available_permits();
+            let calls: usize = all.into_iter().map(of).sum();
+            let reads: usize = lanes.reads.iter().map(of).sum();
+            assert_eq!(lanes.reads.len(), disks + 1);
+            assert!(lanes.reads.iter().all(|lane| of(lane) > 0));
+            assert!(calls + reads < Lanes::threads(disks), "{disks} disks");
+        }
+    }
+}
