@@ -69,7 +69,7 @@ pub async fn run(
     stop: &Stop,
 ) -> io::Result<HeldPort> {
     let leases = LeaseWatch::start(Arc::clone(&service))?;
-    let _disks = DiskWatch::start(&service.store)?;
+    let _disks = DiskWatch::start(&service)?;
     tokio::spawn(write_out::when_asked(
         Arc::clone(&service.store),
         stop.clone(),

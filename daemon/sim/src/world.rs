@@ -79,6 +79,12 @@ pub enum NoChunk {
     Store(Refusal),
 }
 
+/// The daemon's work after removals, for which it has threads.
+fn end_removals(store: &Store) {
+    store.finish_removals();
+    store.empty_trash();
+}
+
 impl World {
     /// A machine that was never used.
     pub fn new(machine: &Machine) -> Self {
@@ -195,7 +201,9 @@ impl World {
             connection,
             is_from_here: true,
         };
-        Some(work(&mut daemon.handlers, &call))
+        let outcome = work(&mut daemon.handlers, &call);
+        end_removals(&daemon.service.store);
+        Some(outcome)
     }
 
     /// Returns true if the daemon's answer shows that it has this shuffle.
@@ -291,7 +299,13 @@ impl World {
     pub fn expire_leases(&self) -> Option<Vec<AppId>> {
         self.store().map(|store| match self.bug {
             Some(Bug::LeaseIgnored) => Vec::new(),
-            _ => store.expire_leases(),
+            _ => {
+                let mut ended = store.expire_leases();
+                ended.extend(store.forget_gone());
+                end_removals(store);
+                store.look_after_all();
+                ended
+            }
         })
     }
 

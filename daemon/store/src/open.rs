@@ -13,6 +13,7 @@ use crate::resource::disk::Disks;
 use crate::resource::foreign::ForeignDirs;
 use crate::resource::incarnation::{self, Leftover, OpenError, StartDirs};
 use crate::resource::pages::Pages;
+use crate::resource::trash::Trash;
 use crate::resource::{Environment, Resources, locked, writing};
 use crate::state::registrations::{Earlier, Registrations};
 use crate::state::store::Store;
@@ -68,6 +69,7 @@ impl Store {
         let store = Arc::new(Self {
             registrations: Registrations::new(root, earlier.number),
             resources: Resources {
+                trash: Trash::new(roots.len()),
                 disks: Disks::new(roots),
                 pages: Pages::new(Arc::clone(&budget), config.tail_part_bytes),
                 foreign_dirs: ForeignDirs::default(),
@@ -79,6 +81,7 @@ impl Store {
             dirs,
             executor_roots: config.executor_roots,
             draining: AtomicBool::new(false),
+            unfinished: Mutex::default(),
             incarnation,
             process_number,
             locks: Mutex::new(locks),
@@ -87,7 +90,7 @@ impl Store {
         if let Some(taken_over) = taken_over {
             store.go_on(taken_over);
         }
-        store.look_at_disks();
+        store.look_after_all();
         Ok(store)
     }
 
@@ -145,15 +148,10 @@ impl Store {
             self.close();
             return;
         }
-        for generation in self
-            .all_applications()
-            .iter()
-            .flat_map(|app| app.generations())
-        {
-            if generation.kind() == Kind::Merge {
-                generation.remove(&self.resources);
-            }
-        }
+        let applications = self.all_applications();
+        let all = applications.iter().flat_map(|app| app.generations());
+        self.discard(all.filter(|generation| generation.kind() == Kind::Merge));
+        self.empty_trash();
         writing(&self.applications).clear();
         locked(&self.locks).clear();
     }

@@ -192,7 +192,7 @@ impl Reader {
         let service = Arc::clone(&call.service);
         let done = service
             .lanes
-            .run(Kind::Removal, move || handler::one_way(&call, &body));
+            .run(Kind::Control, move || handler::one_way(&call, &body));
         done.await.map_err(|_| CloseReason::Panic)
     }
 

@@ -72,10 +72,9 @@ pub fn kind(body: &[u8]) -> Kind {
         | spark::fetch::FetchShuffleBlockChunks::ID => Kind::Question,
         spark::finalize::FinalizeShuffleMerge::ID => Kind::Push,
         // An abort punches holes into files, and a drain asks which directories exist.
-        ext::commit::AbortMap::ID
-        | ext::remove::EndApplication::ID
-        | ext::drain::Drain::ID
-        | spark::remove::RemoveBlocks::ID => Kind::Removal,
+        ext::commit::AbortMap::ID | ext::drain::Drain::ID | spark::remove::RemoveBlocks::ID => {
+            Kind::Removal
+        }
         spark::register::RegisterExecutor::ID => Kind::Registration,
         spark::originals::DiagnoseCorruption::ID => Kind::Diagnosis,
         _ => Kind::Control,

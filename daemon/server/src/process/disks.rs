@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A thread for each data directory: it asks how much room its disk has, and whether a disk that is
-//! out of use works again. If the disk hangs, only its thread waits.
+//! out of use works again, and deletes what nobody needs any more. Another thread does that for the
+//! directories of executors. If a disk hangs, only its thread waits.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-use lodestone_store::Store;
+use super::leases::forgotten;
+use crate::service::Service;
 
 /// How often a disk is looked at. A disk that failed is probed after five seconds.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -21,21 +23,25 @@ pub(crate) struct DiskWatch {
 }
 
 impl DiskWatch {
-    pub(crate) fn start(store: &Arc<Store>) -> io::Result<Self> {
-        let start = |index: u16| {
+    pub(crate) fn start(service: &Arc<Service>) -> io::Result<Self> {
+        let executors = service.store.disk_count();
+        let start = |place: u16| {
             let (stop, stopped) = mpsc::sync_channel(0);
-            let store = Arc::clone(store);
+            let service = Arc::clone(service);
             let look = move || {
                 while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                    store.look_at_disk(index);
+                    service.store.look_after(place);
+                    if place == executors {
+                        forgotten(&service, service.store.forget_gone());
+                    }
                 }
             };
             thread::Builder::new()
-                .name(format!("disk-{index}"))
+                .name(format!("disk-{place}"))
                 .spawn(look)?;
             Ok(stop)
         };
-        let stops: io::Result<_> = (0..store.disk_count()).map(start).collect();
+        let stops: io::Result<_> = (0..=executors).map(start).collect();
         Ok(Self { _stops: stops? })
     }
 }

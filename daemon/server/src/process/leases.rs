@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread;
 use std::time::Duration;
 
+use lodestone_model::AppId;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -73,7 +74,12 @@ fn look(service: &Service, looked_ms: u64) {
         store.prolong_leases(gap_ms);
     }
     store.give_back_idle_memory();
-    let expired = store.expire_leases();
+    store.finish_removals();
+    forgotten(service, store.expire_leases());
+}
+
+/// Counts applications that are forgotten, and writes them down.
+pub(super) fn forgotten(service: &Service, expired: Vec<AppId>) {
     let count = expired.len() as u64;
     service.metrics.remove_expired_total.inc_by(count);
     for app in expired {

@@ -64,7 +64,7 @@ impl Store {
     fn add_shuffle(
         &self,
         entries: &mut Writer,
-        generation: &Generation,
+        generation: &Arc<Generation>,
         deadline: &ShutdownDeadline,
     ) -> io::Result<bool> {
         let outcome = add_parts(entries, generation, &self.resources, deadline)?;
@@ -81,7 +81,7 @@ impl Store {
                 // A wait for a disk that hangs may never end; the next daemon removes these files
                 // as well.
                 if code != Code::Overloaded {
-                    generation.remove(&self.resources);
+                    self.discard(Some(Arc::clone(generation)));
                 }
                 Ok(false)
             }

@@ -30,35 +30,58 @@ impl Store {
         Ok(granted)
     }
 
-    /// Ends applications whose lease expired, and returns them. Call every few seconds.
+    /// Ends applications whose lease expired, and returns them. Asks no disk; call every few
+    /// seconds.
     ///
     /// An application whose executors registered with Spark's own protocol, which knows no leases,
-    /// is kept as long as one of its directories exists: its original blocks must stay readable. It
-    /// loses only the registered shuffles.
+    /// loses only the registered shuffles: its original blocks must stay readable.
     pub fn expire_leases(&self) -> Vec<AppId> {
         let now_ms = self.resources.now_ms();
-        let applications: Vec<_> = reading(&self.applications)
-            .iter()
-            .map(|(app, application)| (app.clone(), Arc::clone(application)))
-            .collect();
-        let ended = |(app, application): &(AppId, Arc<Application>)| {
-            let (lease, dirs) = {
+        self.end_some(|app, application| {
+            let (lease, has_executors) = {
                 let state = locked(&application.state);
-                (state.lease_until_ms, state.executors.all_dirs())
+                let dirs = state.executors.all_dirs();
+                (state.lease_until_ms, !dirs.is_empty())
             };
             if lease.is_some_and(|until_ms| until_ms > now_ms) {
                 return false;
             }
             // Looked at again under the lock: a renewal may have come meanwhile.
             let unchanged = |state: &ApplicationState| state.lease_until_ms == lease;
-            if dirs.iter().all(|dir| self.resources.is_gone(dir)) {
-                return self.forget(app, application, unchanged);
+            match has_executors {
+                true => lease.is_some() && self.drop_leased(application, unchanged),
+                false => self.forget(app, application, unchanged),
             }
-            lease.is_some() && self.drop_leased(application, unchanged)
-        };
+        })
+    }
+
+    /// Ends applications that have no lease, and whose executors have no directory any more, and
+    /// returns them. Asks the disks of these directories.
+    pub fn forget_gone(&self) -> Vec<AppId> {
+        self.end_some(|app, application| {
+            let dirs = {
+                let state = locked(&application.state);
+                match state.lease_until_ms {
+                    Some(_) => return false,
+                    None => state.executors.all_dirs(),
+                }
+            };
+            let unchanged = |state: &ApplicationState| {
+                state.lease_until_ms.is_none() && state.executors.all_dirs() == dirs
+            };
+            dirs.iter().all(|dir| self.resources.is_gone(dir))
+                && self.forget(app, application, unchanged)
+        })
+    }
+
+    fn end_some(&self, ended: impl Fn(&AppId, &Arc<Application>) -> bool) -> Vec<AppId> {
+        let applications: Vec<_> = reading(&self.applications)
+            .iter()
+            .map(|(app, application)| (app.clone(), Arc::clone(application)))
+            .collect();
         applications
             .into_iter()
-            .filter(ended)
+            .filter(|(app, application)| ended(app, application))
             .map(|(app, _)| app)
             .collect()
     }
@@ -74,9 +97,10 @@ impl Store {
                 state.lease_until_ms = None;
                 let leased =
                     |_: &ShuffleId, generation: &mut Arc<Generation>| generation.spec.is_some();
-                state.shuffles.extract_if(.., leased).collect()
+                let taken = state.shuffles.extract_if(.., leased);
+                taken.map(|(_, generation)| generation).collect()
             })
-            .map(|leased| self.remove_all(&leased))
+            .map(|leased| self.discard(leased))
             .is_some()
     }
 

@@ -49,9 +49,7 @@ impl Store {
             state.start(&self.resources, key, Some(spec.clone()), home);
             Ok(())
         });
-        replaced
-            .iter()
-            .for_each(|generation| generation.remove(&self.resources));
+        self.discard(replaced);
         outcome
     }
 }

@@ -5,15 +5,11 @@ use std::sync::Arc;
 
 use lodestone_model::{AppAttempt, AppId, Code, GenerationId, Refusal, ShuffleId, ShuffleKey};
 
-use crate::merge;
-use crate::resource::home::Home;
-use crate::resource::{Resources, locked, reading, writing};
+use crate::resource::{locked, reading, writing};
 use crate::state::application::{Application, ApplicationState};
-use crate::state::generation::{GENERATION_BYTES, Generation, Phase};
+use crate::state::generation::Generation;
+use crate::state::removal::Removal;
 use crate::state::store::Store;
-
-/// A generation that is no longer in its application's table.
-type Taken = (ShuffleId, Arc<Generation>);
 
 impl Store {
     /// Drops a shuffle: the named generation and older ones, or with `None` the current one. A
@@ -49,9 +45,7 @@ impl Store {
             state.bury(shuffle, generation);
             state.shuffles.remove(&shuffle)
         };
-        if let Some(generation) = removed {
-            generation.remove(&self.resources);
-        }
+        self.discard(removed);
         Ok(())
     }
 
@@ -79,7 +73,7 @@ impl Store {
         let Some(generations) = application.take(still, |state| {
             state.ended = true;
             self.resources.foreign_dirs.close(state.executors.bases());
-            std::mem::take(&mut state.shuffles).into_iter().collect()
+            std::mem::take(&mut state.shuffles).into_values().collect()
         }) else {
             return false;
         };
@@ -92,17 +86,35 @@ impl Store {
                 applications.remove(app);
             }
         }
-        self.remove_all(&generations);
+        self.discard(generations);
         if reading(&self.applications).is_empty() {
             self.resources.pages.release();
         }
         true
     }
 
-    pub(super) fn remove_all(&self, taken: &[Taken]) {
-        taken
-            .iter()
-            .for_each(|(_, generation)| generation.remove(&self.resources));
+    /// Ends generations that are in no table any more. Waits for no thread: what one of them works
+    /// on is discarded later.
+    pub(crate) fn discard(&self, generations: impl IntoIterator<Item = Arc<Generation>>) {
+        for generation in generations {
+            if let Some(mut removal) = Removal::begin(generation)
+                && !removal.go_on(&self.resources)
+            {
+                locked(&self.unfinished).push(removal);
+            }
+        }
+    }
+
+    /// Goes on with removals that other threads held up. Asks no disk; call every few seconds.
+    pub fn finish_removals(&self) {
+        locked(&self.unfinished).retain_mut(|removal| !removal.go_on(&self.resources));
+    }
+
+    /// Deletes the files that nobody needs any more, at all places. Blocks as long as a disk hangs.
+    pub fn empty_trash(&self) {
+        for place in 0..=usize::from(self.disk_count()) {
+            self.resources.trash.empty(place, &self.resources);
+        }
     }
 }
 
@@ -111,32 +123,9 @@ impl Application {
     pub(super) fn take(
         &self,
         still: impl FnOnce(&ApplicationState) -> bool,
-        out: impl FnOnce(&mut ApplicationState) -> Vec<Taken>,
-    ) -> Option<Vec<Taken>> {
+        out: impl FnOnce(&mut ApplicationState) -> Vec<Arc<Generation>>,
+    ) -> Option<Vec<Arc<Generation>>> {
         let mut state = locked(&self.state);
         (!state.ended && still(&state)).then(|| out(&mut state))
-    }
-}
-
-impl Generation {
-    /// Ends pushes and fetches, and removes the files. Chunks that are open stay readable.
-    pub(crate) fn remove(&self, resources: &Resources) {
-        let removed = {
-            let mut partitions = writing(&self.partitions);
-            if partitions.phase == Phase::Removed {
-                return;
-            }
-            partitions.phase = Phase::Removed;
-            std::mem::take(&mut partitions.by_reduce)
-        };
-        for (reduce, partition) in &removed {
-            partition.remove(resources);
-            if let Home::Spark { dirs, key } = self.home.as_ref() {
-                merge::unpublish(resources, dirs, key, *reduce);
-            }
-        }
-        self.attempts.remove(&resources.budget);
-        self.home.remove(resources);
-        resources.budget.resize_metadata(GENERATION_BYTES, 0);
     }
 }

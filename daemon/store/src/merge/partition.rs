@@ -22,7 +22,7 @@ use super::write_out::OwnFile;
 use crate::index::kind::Kind;
 use crate::index::segment::Segments;
 use crate::resource::Resources;
-use crate::resource::home::{DataFile, Home};
+use crate::resource::home::Home;
 use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex};
 
@@ -252,11 +252,16 @@ impl Partition {
         }
     }
 
-    /// Forgets everything and removes the partition's own file. Readers that have it open keep it.
-    /// The shared file is removed with the shuffle.
-    pub(crate) fn remove(&self, resources: &Resources) {
-        // A lost partition still has a file to remove, and memory to give back.
-        let mut inner = self.inner.wait_even_if_spoiled();
+    /// Forgets everything, unless another thread has the lock: false. Its files are not touched.
+    pub(crate) fn try_discard(&self, resources: &Resources) -> bool {
+        // A lost partition still has memory to give back.
+        let inner = self.inner.try_lock_even_if_spoiled();
+        inner
+            .map(|mut inner| self.discard(resources, &mut inner))
+            .is_some()
+    }
+
+    fn discard(&self, resources: &Resources, inner: &mut Inner) {
         if inner.phase == Phase::Removed {
             return;
         }
@@ -271,15 +276,8 @@ impl Partition {
         if planted::is(Bug::TailMemoryKept) {
             let _ = resources.budget.try_take_tail(inner.tail.len());
         }
-        self.clear_tail(&mut inner);
-        if let Some(own) = inner.own.take() {
-            let path = self
-                .home
-                .path(resources, DataFile::Own(own.disk), self.reduce);
-            if let Err(error) = path.remove(resources) {
-                tracing::warn!(%path, %error, "remove a partition's file");
-            }
-        }
+        self.clear_tail(inner);
+        inner.own = None;
     }
 
     /// Writes that failed so far.

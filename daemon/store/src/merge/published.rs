@@ -44,13 +44,8 @@ pub(crate) fn publish(
     outcome
 }
 
-/// Removes `.index` and `.meta`; the partition removes its own file.
-pub(crate) fn unpublish(
-    resources: &Resources,
-    dirs: &HashedDirs,
-    key: &ShuffleKey,
-    reduce: ReduceId,
-) {
+/// Removes `.index` and `.meta`.
+fn unpublish(resources: &Resources, dirs: &HashedDirs, key: &ShuffleKey, reduce: ReduceId) {
     let (index, meta) = paths(dirs, key, reduce);
     for path in [index, meta] {
         if let Err(error) = resources.foreign().remove(&path) {

@@ -14,9 +14,10 @@ use super::dirs::{HashedDirs, MergedFile};
 use super::disk::{DiskIndex, code_of};
 use super::flow::Flow;
 use super::foreign::ForeignPath;
-use super::incarnation::{SHARED_FILE_NAME, data_file_name, remove_data_dir};
+use super::incarnation::{SHARED_FILE_NAME, data_file_name};
 use super::planted::{self, Bug};
 use super::timed_mutex::TimedMutex;
+use super::trash::Garbage;
 use crate::fs::{Access, File, Open, write_in_pieces};
 
 /// Characters of the application id that a directory name keeps: enough to recognise it, and few
@@ -305,11 +306,22 @@ impl Home {
         file.punch(offset, length)
     }
 
-    /// Removes the directory when the files of all partitions are gone.
-    pub(crate) fn remove(&self, resources: &Resources) {
-        if let Self::Ours { dir_name, .. } = self {
-            for root in resources.disks.roots() {
-                remove_data_dir(resources.fs(), &root.join(dir_name));
+    /// Throws the files of these partitions away, which are all. No thread may write to them any
+    /// more.
+    pub(crate) fn discard(&self, resources: &Resources, reduces: impl Iterator<Item = ReduceId>) {
+        match self {
+            Self::Ours { dir_name, .. } => {
+                for (place, root) in resources.disks.roots().enumerate() {
+                    let dir = root.join(dir_name);
+                    resources.trash.put(place, Garbage::Dir(dir));
+                }
+            }
+            Self::Spark { dirs, key } => {
+                let place = resources.disks.len();
+                for reduce in reduces {
+                    let garbage = Garbage::Merged(dirs.clone(), key.clone(), reduce);
+                    resources.trash.put(place, garbage);
+                }
             }
         }
     }

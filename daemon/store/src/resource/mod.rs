@@ -15,6 +15,7 @@ pub(crate) mod pages;
 pub(crate) mod planted;
 pub(crate) mod random;
 pub(crate) mod timed_mutex;
+pub(crate) mod trash;
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -27,6 +28,7 @@ use disk::Disks;
 use foreign::{ForeignDirs, ForeignFiles};
 use pages::Pages;
 use random::Random;
+use trash::Trash;
 
 /// Everything that is not deterministic, given from outside.
 #[derive(Clone, Debug)]
@@ -58,6 +60,7 @@ pub(crate) struct Resources {
     pub(crate) budget: Arc<Budget>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) foreign_dirs: ForeignDirs,
+    pub(crate) trash: Trash,
 }
 
 impl Resources {

@@ -99,6 +99,12 @@ impl<T> TimedMutex<T> {
         self.unless_spoiled(value).ok()
     }
 
+    /// Returns the lock if it is free, and ignores a panic of another thread. Use only to discard
+    /// the value.
+    pub(crate) fn try_lock_even_if_spoiled(&self) -> Option<TimedGuard<'_, T>> {
+        self.value.try_lock().map(|value| self.held(value))
+    }
+
     /// Waits as long as it takes: for a caller that could only retry.
     pub(crate) fn wait(&self) -> Result<TimedGuard<'_, T>, Code> {
         self.unless_spoiled(self.value.lock())

@@ -59,9 +59,7 @@ impl Store {
         if let Ok(is_news) = outcome {
             self.write_down(log, is_news, &executor.registration(app, exec));
         }
-        replaced
-            .iter()
-            .for_each(|generation| generation.remove(&self.resources));
+        self.discard(replaced);
         outcome.map(|_| ())
     }
 

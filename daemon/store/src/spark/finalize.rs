@@ -70,8 +70,10 @@ impl Generation {
         for (reduce, partition) in partitions {
             if let Err(code) = merge::publish(&partition, resources, dirs, key, reduce) {
                 tracing::warn!(shuffle = %self.key, %reduce, %code, "partition left out");
-                partition.remove(resources);
-                writing(&self.partitions).by_reduce.remove(&reduce);
+                if partition.try_discard(resources) {
+                    self.home.discard(resources, std::iter::once(reduce));
+                    writing(&self.partitions).by_reduce.remove(&reduce);
+                }
             }
         }
         let mut partitions = writing(&self.partitions);

@@ -169,9 +169,7 @@ fn start(store: &Store, key: &ShuffleKey) -> Result<Arc<Generation>, Refusal> {
         };
         (state.start(&store.resources, key, None, home), replaced)
     };
-    if let Some(old) = replaced {
-        old.remove(&store.resources);
-    }
+    store.discard(replaced);
     Ok(generation)
 }
 

@@ -127,18 +127,22 @@ impl Attempts {
         locked(&self.all).by_id.insert(id, attempt);
     }
 
-    /// Ends and forgets all of them. Waits for pushes that are at work.
-    pub(crate) fn remove(&self, budget: &Budget) {
-        let all = {
-            let mut all = locked(&self.all);
-            all.ended = Some(Code::TooLate);
-            std::mem::take(&mut all.by_id)
-        };
-        for attempt in all.into_values() {
-            let mut attempt = attempt.wait_even_if_spoiled();
+    /// Ends all of them: nothing more is taken. Returns them, to be discarded one by one.
+    pub(crate) fn end(&self) -> Vec<Arc<TimedMutex<Attempt>>> {
+        writing(&self.committed).clear();
+        let mut all = locked(&self.all);
+        all.ended = Some(Code::TooLate);
+        std::mem::take(&mut all.by_id).into_values().collect()
+    }
+}
+
+/// Forgets an attempt of a generation that ends, unless a push of it is at work: false.
+pub(crate) fn try_discard(budget: &Budget, attempt: &TimedMutex<Attempt>) -> bool {
+    let attempt = attempt.try_lock_even_if_spoiled();
+    attempt
+        .map(|mut attempt| {
             budget.resize_metadata(attempt.bytes(), 0);
             attempt.end();
-        }
-        writing(&self.committed).clear();
-    }
+        })
+        .is_some()
 }

@@ -8,4 +8,5 @@ pub(crate) mod attempts;
 pub(crate) mod executors;
 pub(crate) mod generation;
 pub(crate) mod registrations;
+pub(crate) mod removal;
 pub(crate) mod store;

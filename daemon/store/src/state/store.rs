@@ -12,6 +12,7 @@ use lodestone_model::{AppAttempt, AppId, Code, Load, Refusal, ShuffleKey, State}
 use super::application::{Application, ApplicationState, unknown_application};
 use super::generation::Generation;
 use super::registrations::{Registration, Registrations};
+use super::removal::Removal;
 use crate::fs::Lock;
 use crate::resource::incarnation::Incarnation;
 use crate::resource::{Resources, locked, reading, writing};
@@ -29,6 +30,8 @@ pub struct Store {
     pub(crate) dirs: Vec<String>,
     pub(crate) executor_roots: Vec<PathBuf>,
     pub(crate) registrations: Registrations,
+    /// Removals that other threads hold up.
+    pub(crate) unfinished: Mutex<Vec<Removal>>,
     /// Nothing new is taken.
     pub(crate) draining: AtomicBool,
     pub(crate) incarnation: Incarnation,
@@ -55,18 +58,19 @@ impl Store {
         self.process_number
     }
 
-    /// Looks at each data directory's disk: its room, and whether it works again if it is out of
-    /// use. A service that is avoided because of its disks is so found to work again.
-    pub fn look_at_disks(&self) {
-        (0..self.disk_count()).for_each(|index| self.look_at_disk(index));
+    /// Looks after all places: see [`Store::look_after`].
+    pub fn look_after_all(&self) {
+        (0..=self.disk_count()).for_each(|place| self.look_after(place));
     }
 
-    /// Looks at one of them. Blocks as long as it hangs.
-    pub fn look_at_disk(&self, index: u16) {
-        let Resources {
-            disks, environment, ..
-        } = &self.resources;
-        disks.look_at(index, environment);
+    /// Looks after the disk of a data directory: how much room it has, and whether it works again
+    /// if it is out of use, so that a service which is avoided because of its disks is found to
+    /// work. Deletes files that nobody needs any more. The place after those of the data
+    /// directories are the directories of executors. Blocks as long as the disk hangs.
+    pub fn look_after(&self, place: u16) {
+        let resources = &self.resources;
+        resources.disks.look_at(place, &resources.environment);
+        resources.trash.empty(usize::from(place), resources);
     }
 
     /// Returns the number of data directories.

@@ -233,6 +233,7 @@ fn removing_takes_all_three_files_and_nothing_else() {
         .store
         .remove_shuffle(&app(), AppAttempt::NONE, ShuffleId(7), None)
         .unwrap();
+    world.look_after();
     let left: Vec<_> = files("/data0").chain(files("/data1")).collect();
     assert_eq!(
         left,
@@ -479,14 +480,11 @@ fn an_application_without_a_lease_is_kept_until_its_directories_are_gone() {
     let world = world();
     push(&world, &key(), 0, 3, b"block");
     world.clock.advance_ms(10_000_000);
-    assert!(world.store.expire_leases().is_empty());
+    assert!(world.expired().is_empty());
     world.fs.wipe(Path::new("/data0"));
-    assert!(
-        world.store.expire_leases().is_empty(),
-        "one directory is still there"
-    );
+    assert!(world.expired().is_empty(), "one directory is still there");
     world.fs.wipe(Path::new("/data1"));
-    assert_eq!(world.store.expire_leases(), [app()]);
+    assert_eq!(world.expired(), [app()]);
     assert_eq!(world.store.load().memory_used, 0);
 }
 
@@ -499,11 +497,11 @@ fn a_lease_that_runs_out_takes_pushed_data_but_not_the_executors() {
     };
     world.store.register_shuffle(&ours, spec()).unwrap();
     world.clock.advance_ms(120_000);
-    assert_eq!(world.store.expire_leases(), [app()]);
+    assert_eq!(world.expired(), [app()]);
     assert_eq!(
         world.store.check_readable(&ours).unwrap_err().code,
         Code::UnknownShuffle
     );
     assert_eq!(world.store.local_dirs(&app(), "1").unwrap(), LOCAL_DIRS);
-    assert!(world.store.expire_leases().is_empty());
+    assert!(world.expired().is_empty());
 }

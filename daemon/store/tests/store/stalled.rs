@@ -230,6 +230,25 @@ fn executors_register_while_the_disk_on_which_they_are_written_down_hangs() {
 }
 
 #[test]
+fn an_application_is_forgotten_while_one_of_its_writes_hangs_and_all_of_it_goes_in_the_end() {
+    let world = World::new().registered();
+    world.fs.hold_writes();
+    thread::scope(|scope| {
+        let world = &world;
+        let _mended = Mended(world);
+        let hanging = scope.spawn(move || world.push(0, 0, &large(0, 0)));
+        await_held(world, 1);
+        world.clock.advance_ms(120_001);
+        assert_eq!(world.store.expire_leases(), [app()]);
+        world.store.finish_removals();
+        world.fs.release_writes();
+        hanging.join().unwrap();
+    });
+    assert_eq!(world.load().memory_used, 0);
+    assert!(world.data_files(DISK).is_empty());
+}
+
+#[test]
 fn a_hanging_disk_blocks_only_some_threads_and_the_others_get_an_error() {
     const PUSHERS: u32 = 40;
     const HANGING: usize = 16;

@@ -64,10 +64,21 @@ impl World {
         }
     }
 
-    /// What the daemon reports after a look at its disks.
+    /// The daemon's regular work, beside leases.
+    pub(crate) fn look_after(&self) {
+        self.store.finish_removals();
+        self.store.look_after_all();
+    }
+
+    /// What the daemon reports after that.
     pub(crate) fn load(&self) -> Load {
-        self.store.look_at_disks();
+        self.look_after();
         self.store.load()
+    }
+
+    /// The applications that the daemon forgets by now.
+    pub(crate) fn expired(&self) -> Vec<AppId> {
+        [self.store.expire_leases(), self.store.forget_gone()].concat()
     }
 
     /// Registers the shuffle of [`key`], with room for anything a test does.
@@ -150,6 +161,7 @@ impl World {
 
     /// The `.data` files on a disk.
     pub(crate) fn data_files(&self, disk: &str) -> Vec<PathBuf> {
+        self.look_after();
         let mut files = self.fs.below(Path::new(disk));
         files.retain(|path| path.extension().is_some_and(|e| e == "data"));
         files

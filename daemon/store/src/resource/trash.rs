@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files that nobody needs any more, until a thread deletes them. If their disk hangs, that thread
+//! waits, and no other one does.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use lodestone_model::{ReduceId, ShuffleKey};
+
+use super::dirs::{HashedDirs, MergedFile};
+use super::incarnation::remove_data_dir;
+use super::{Resources, locked};
+
+/// Files or directories that wait at one place. What comes after that stays until the next daemon
+/// removes the whole directory of this one.
+const WAITING_MAX: usize = 65_536;
+
+/// What is deleted as one.
+#[derive(Debug)]
+pub(crate) enum Garbage {
+    /// The directory of a shuffle on one of our disks.
+    Dir(PathBuf),
+    /// The files of a merged partition of Spark's own push.
+    Merged(HashedDirs, ShuffleKey, ReduceId),
+}
+
+/// By place: the data directories by their number, and then the directories of executors.
+#[derive(Debug)]
+pub(crate) struct Trash(Vec<Place>);
+
+#[derive(Debug, Default)]
+struct Place {
+    waiting: Mutex<VecDeque<Garbage>>,
+    /// Held by the thread that deletes.
+    turn: Mutex<()>,
+}
+
+impl Trash {
+    pub(crate) fn new(disks: usize) -> Self {
+        Self((0..=disks).map(|_| Place::default()).collect())
+    }
+
+    pub(crate) fn put(&self, place: usize, garbage: Garbage) {
+        if let Some(place) = self.0.get(place) {
+            let mut waiting = locked(&place.waiting);
+            if waiting.len() < WAITING_MAX {
+                waiting.push_back(garbage);
+            } else {
+                tracing::warn!(?garbage, "stays on the disk: too much waits to be deleted");
+            }
+        }
+    }
+
+    /// Deletes what waits at the place, unless another thread is at it.
+    pub(crate) fn empty(&self, place: usize, resources: &Resources) {
+        let Some(place) = self.0.get(place) else {
+            return;
+        };
+        let Ok(_turn) = place.turn.try_lock() else {
+            return;
+        };
+        loop {
+            let next = locked(&place.waiting).pop_front();
+            match next {
+                Some(garbage) => garbage.delete(resources),
+                None => return,
+            }
+        }
+    }
+}
+
+impl Garbage {
+    fn delete(self, resources: &Resources) {
+        match self {
+            Self::Dir(path) => remove_data_dir(resources.fs(), &path),
+            Self::Merged(dirs, key, reduce) => {
+                for which in [MergedFile::Data, MergedFile::Index, MergedFile::Meta] {
+                    let path = dirs.merged(&key, reduce, which);
+                    if let Err(error) = resources.foreign().remove(&path) {
+                        tracing::debug!(%path, %error, "remove a merged partition's file");
+                    }
+                }
+            }
+        }
+    }
+}
