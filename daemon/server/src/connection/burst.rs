@@ -47,8 +47,9 @@ pub(super) struct Burst {
     socket: Arc<TcpStream>,
     service: Arc<Service>,
     waiting: VecDeque<Wanted>,
-    /// The next chunk, for which other turns are needed.
-    found: Option<(Wanted, Result<Found, Refusal>)>,
+    /// The next chunk, and the places where it was. It is looked for again when there is a turn at
+    /// each: until then it must not hold memory of the store.
+    elsewhere: Option<(Wanted, Vec<usize>)>,
     current: Option<Current>,
 }
 
@@ -82,7 +83,7 @@ impl Burst {
             socket,
             service,
             waiting,
-            found: None,
+            elsewhere: None,
             current: None,
         }
     }
@@ -110,10 +111,10 @@ impl Burst {
 
     /// Where the next chunk is, as far as known.
     fn places(&self) -> Vec<usize> {
-        match (&self.current, &self.found) {
+        match (&self.current, &self.elsewhere) {
             (Some(current), _) => current.places.clone(),
-            (None, Some((_, Ok(found)))) => found.places(&self.service.store),
-            (None, _) => Vec::new(),
+            (None, Some((_, places))) => places.clone(),
+            (None, None) => Vec::new(),
         }
     }
 
@@ -126,7 +127,7 @@ impl Burst {
                 None if left == 0 => return Ok(State::Pause),
                 None => match self.next(places) {
                     Some(current) => current,
-                    None if self.found.is_some() => return Ok(State::Pause),
+                    None if self.elsewhere.is_some() => return Ok(State::Pause),
                     None => return Ok(State::Done),
                 },
             };
@@ -151,21 +152,18 @@ impl Burst {
 
     /// Opens the next chunk, unless it is elsewhere.
     fn next(&mut self, places: &[usize]) -> Option<Current> {
-        let (wanted, found) = match self.found.take() {
-            Some(found) => found,
-            None => {
-                let wanted = self.waiting.pop_front()?;
-                let found = found(&wanted.job, &self.service);
-                (wanted, found)
-            }
+        let wanted = match self.elsewhere.take() {
+            Some((wanted, _)) => wanted,
+            None => self.waiting.pop_front()?,
         };
+        let found = found(&wanted.job, &self.service);
         let needed = found
             .as_ref()
             .map_or_else(|_| Vec::new(), |found| found.places(&self.service.store));
         if needed.iter().all(|place| places.contains(place)) {
             return Some(self.open(wanted, found, needed));
         }
-        self.found = Some((wanted, found));
+        self.elsewhere = Some((wanted, needed));
         None
     }
 

@@ -67,6 +67,7 @@ pub struct FoundChunk {
     key: ShuffleKey,
     reduce: ReduceId,
     generation: Arc<Generation>,
+    partition: Arc<Partition>,
     sources: Vec<ByteSource>,
 }
 
@@ -174,11 +175,11 @@ impl Store {
             let found = choose(&generation, view.segments)?;
             sources(view, &found).ok_or_else(|| generation.refuse(Code::Internal))
         })?;
-        partition.count_read(sources.iter().map(ByteSource::length).sum());
         Ok(FoundChunk {
             key: key.clone(),
             reduce,
             generation,
+            partition,
             sources,
         })
     }
@@ -224,8 +225,10 @@ impl FoundChunk {
             key,
             reduce,
             generation,
+            partition,
             sources,
         } = self;
+        partition.count_read(sources.iter().map(ByteSource::length).sum());
         open_parts(&store.resources, &generation, reduce, sources).map_err(|error| {
             let code = match error.kind() {
                 // The shuffle was removed since the look at the index, or its file by another hand.

@@ -35,8 +35,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
   private val counting = new OnDemand[LocalSide]
   private val writers = new OnDemand[MapWriters]
 
-  /** True if a map output has the bytes that its writer wrote. Other plugins may change them. */
-  private val hasSparksFiles = ShuffleEligibility.hasLocalDiskIo(conf)
+  private val hasSparksFiles = ShuffleEligibility.keepsWrittenBytes(conf)
 
   override def registerShuffle[K, V, C](
       shuffleId: Int,

@@ -40,9 +40,17 @@ private[lodestone] object ShuffleEligibility {
       None
     }
 
-  /** True if map outputs are files on the executor's local disks, with Spark's or our plugin. */
-  def hasLocalDiskIo(conf: SparkConf): Boolean =
+  /**
+   * True if a map output has the bytes that its writer wrote. Other plugins for shuffle IO may
+   * change them; and if attempts of a map have one name, Spark keeps the output that came first.
+   */
+  def keepsWrittenBytes(conf: SparkConf): Boolean = hasLocalDiskIo(conf) && !hasOldMapIds(conf)
+
+  private def hasLocalDiskIo(conf: SparkConf): Boolean =
     OurIo.contains(conf.get(RemoteDefaults.IoPlugin, LocalDiskIo))
+
+  private def hasOldMapIds(conf: SparkConf): Boolean =
+    conf.getBoolean("spark.shuffle.useOldFetchProtocol", false)
 
   /** Returns the reason why the shuffles of this application cannot be remote. */
   def remoteObstacle(conf: SparkConf): Option[Reason] =
@@ -55,7 +63,7 @@ private[lodestone] object ShuffleEligibility {
       Some(Reason.SparkPush)
     } else if (!hasLocalDiskIo(conf)) {
       Some(Reason.CustomShuffleIo)
-    } else if (conf.getBoolean("spark.shuffle.useOldFetchProtocol", false)) {
+    } else if (hasOldMapIds(conf)) {
       // Then the map id is the map index. Readers compare map ids, so a map attempt that Spark has
       // replaced would look like the attempt that replaced it.
       Some(Reason.OldFetchProtocol)

@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.transport
 
 import java.io.IOException
 
+import org.apache.spark.network.client.ChunkFetchFailureException
 import org.apache.spark.shuffle.lodestone.wire.{MalformedMessageException, RefusedException, Status}
 
 /** Says what a map task does with the blocks that it has not pushed yet. */
@@ -131,6 +132,8 @@ private[lodestone] object FailureClass {
     case _: SlowAnswerException => Straggler
     case _: OwnOutputException => OwnDisk
     case _: DamagedChunkException => Corrupt
+    // A refusal without a code, of a service that is older than the codes.
+    case _: ChunkFetchFailureException => ServiceDisk
     case _: NotLodestoneException | _: RpcFailedException | _: MalformedMessageException => Foreign
     case _: IOException => Network
     case _ => Fault

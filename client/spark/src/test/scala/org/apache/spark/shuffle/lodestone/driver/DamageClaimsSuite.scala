@@ -113,6 +113,14 @@ final class DamageClaimsSuite extends ClaimHarness {
     forgetAll()
     registerShuffle()
     assertUnread(refusingChunks("[ABORTED] it could not be written"), isLost = true)
+    stopDriver()
+    forgetAll()
+    registerShuffle()
+    assertUnread(refusingChunks("[INTERNAL] a partition is lost"), isLost = true)
+    stopDriver()
+    forgetAll()
+    registerShuffle()
+    assertUnread(refusingChunks("an older service has no codes"), isLost = true)
   }
 
   @Test def `a chunk is not lost that its service sends to the driver`(): Unit =

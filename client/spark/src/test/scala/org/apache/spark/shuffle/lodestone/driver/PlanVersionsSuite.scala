@@ -152,6 +152,26 @@ class PlanVersionsSuite extends DriverHarness {
     gate.countDown()
   }
 
+  @Test def `a record that is too large while a version is made costs no output`(): Unit = {
+    val gate = new CountDownLatch(1)
+    val slow = scripted(3) { case _: RegisterShuffle => AnswerAfter(gate, Done(3)) }
+    val services = Seq(service(1), service(2))
+    remote(services :+ slow).registered(3, 10, 100)
+    val first = planned()
+    slow.next(classOf[RegisterShuffle])
+    val (full, other) = (first.versions.head.head, first.versions.head.last)
+    val waiting = ask[PlanAnswer](GetPlan(3, 0, trouble = troubleAt(first, full)))
+    slow.next(classOf[RegisterShuffle])
+    val tooLarge = troubleAt(first, other, Reason.PushTooLarge)
+    assertEquals(noPlan(Reason.PushTooLarge), asked(trouble = tooLarge))
+    assertEquals(noPlan(Reason.PushTooLarge), await(waiting))
+    gate.countDown()
+    // Nothing was pushed to the service that was asked last. The driver is done with it then.
+    slow.next(classOf[RemoveShuffleMerge])
+    assertEquals(Seq(0, 0), services.map(_.count(classOf[RemoveShuffleMerge])))
+    assertEquals(1, readersPlan().asInstanceOf[ShufflePlan].versions.length)
+  }
+
   @Test def `when no service takes any more map tasks keep their outputs`(): Unit = {
     val one = service(1)
     remote(Seq(one)).registered(3, 10, 100)

@@ -88,7 +88,7 @@ class FailureClassSuite {
       Network,
       Silence,
       Straggler,
-      Fault,
+      ServiceDisk,
       ServiceDisk,
       OwnDisk,
       Corrupt,

@@ -8,6 +8,7 @@ import io.netty.buffer.ByteBuf
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.network.buffer.ManagedBuffer
+import org.apache.spark.network.client.ChunkFetchFailureException
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.plan._
@@ -67,7 +68,7 @@ private[loss] final class ShownOutputs(
     }
     reply
       .recover {
-        case failure if NothingSaid.contains(FailureClass.of(failure)) => Known
+        case failure if saysNothing(failure) => Known
         case failure =>
           log.warn(s"${service.hostPort} does not show $id: ${failure.getMessage}")
           NotShown
@@ -137,11 +138,12 @@ private[loss] final class ShownOutputs(
   private def whatIsSaidBy(
       failure: Throwable,
       service: ServiceLocation,
-      id: ShuffleGeneration): Shown = FailureClass.of(failure) match {
-    case FailureClass.Corrupt | FailureClass.ServiceDisk | FailureClass.Overtaken =>
-      log.warn(s"${service.hostPort} has damaged bytes of $id: ${failure.getMessage}")
+      id: ShuffleGeneration): Shown = failure match {
+    case _ if FailureClass.of(failure) == FailureClass.MissingData => NotShown
+    case _: DamagedChunkException | _: ChunkFetchFailureException | _: RefusedException
+        if !saysNothing(failure) =>
+      log.warn(s"${service.hostPort} does not give bytes of $id: ${failure.getMessage}")
       Damaged
-    case FailureClass.MissingData => NotShown
     // The service has the bytes. The driver cannot find out more.
     case _ => Known
   }
@@ -182,8 +184,12 @@ private[loss] object ShownOutputs {
   /** Some segments of usual size. The driver needs its memory for other work. */
   private val MostBytes = 16 << 20
 
-  /** Failures that do not tell whether the service has it: it is busy, or either side has a bug. */
-  private val NothingSaid: Set[FailureClass] = Set(FailureClass.ServiceBusy, FailureClass.Fault)
+  /** True if it does not tell whether the service has it: it is busy, or the driver has a bug. */
+  private def saysNothing(failure: Throwable): Boolean = FailureClass.of(failure) match {
+    case FailureClass.ServiceBusy => true
+    case FailureClass.Fault => !failure.isInstanceOf[RefusedException]
+    case _ => false
+  }
 
   /** The longest silence of a service, in time-outs. Executors wait for more than three. */
   private val MostTimeouts = 2L

@@ -73,7 +73,7 @@ private[driver] final class Planner(
   private def avoidService(shuffle: Shuffle, trouble: ServiceTrouble): Unit =
     if (trouble.generation == shuffle.id.number && shuffle.isUsable(trouble.service)) {
       val reason = Reason.of(trouble.code)
-      // The service is well, and others would refuse such a record too.
+      // The service is well, and most others would refuse such a record too.
       if (!reason.contains(Reason.PushTooLarge)) shuffle.avoid(trouble.service)
       else if (!shuffle.isLeft) leave(shuffle, Reason.PushTooLarge)
       reason.foreach(report.counted(shuffle.id, _, 1))
@@ -113,15 +113,20 @@ private[driver] final class Planner(
     val registration = Registration(id, mode, shuffle.numMaps, shuffle.numPartitions)
     shuffle.mayKnow(chosen.map(_.location))
     def isOver: Boolean = making.isOver || shuffle.id != id
+    // An earlier version may have outputs there, which readers need also if no version comes.
+    def remove(location: ServiceLocation): Unit =
+      if (shuffle.removed || shuffle.id != id || !shuffle.services.contains(location)) {
+        removals(location, id)
+      }
     // A service that accepts too late gets a removal together with the others, and not before: the
     // next version may have it.
     def late(location: ServiceLocation): Unit =
-      if (shuffle.isLeft || shuffle.id != id) removals(location, id)
+      if (shuffle.isLeft || shuffle.id != id) remove(location)
     registrar(registration, chosen, shuffle.services)(late) { accepted =>
       // An executor may report a service, or an operator drain it, while the others are asked.
       val left = accepted.filter(shuffle.isUsable)
       if (isOver) {
-        accepted.foreach(removals(_, id))
+        accepted.foreach(remove)
         assign(making, attempt)
       } else if (accepted.isEmpty && attempt < LastTry && !shuffle.keepsOriginals) {
         // Some services were restarted after their last answer. The directory now knows their

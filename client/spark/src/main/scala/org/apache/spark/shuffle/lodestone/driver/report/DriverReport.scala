@@ -175,7 +175,7 @@ private[driver] final class DriverReport {
     count(record, answer.code, 1)
     val reason = answer.reason.map(_.sentence).getOrElse(answer.code)
     log.info(
-      s"shuffle ${id.shuffleId} uses no services from now on: $reason (${answer.code})" +
+      s"shuffle ${id.shuffleId}: no more blocks go to services: $reason (${answer.code})" +
         weighed(record))
   }
 

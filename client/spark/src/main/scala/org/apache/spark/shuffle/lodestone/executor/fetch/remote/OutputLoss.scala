@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.fetch.remote
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import org.apache.spark.{BarrierTaskContext, SparkException, TaskContext, TaskKilledException}
+import org.apache.spark.network.client.ChunkFetchFailureException
 import org.apache.spark.shuffle.MetadataFetchFailedException
 import org.apache.spark.shuffle.lodestone.executor.fetch.{Fallback, FetchChunk, ReadSources}
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
@@ -117,7 +118,7 @@ private[remote] final class OutputLoss(
       reduceId,
       cause match {
         case damage: DamagedChunkException => lost.copy(damaged = Some(damage.segment))
-        case _: RefusedException =>
+        case _: RefusedException | _: ChunkFetchFailureException =>
           val segment = DamagedSegment.of(chunk.reduceId, chunk.segments.head)
           val unread = UnreadChunk(chunk.wanted.wanted, chunk.sizeBytes)
           lost.copy(damaged = Some(segment), unread = Some(unread))

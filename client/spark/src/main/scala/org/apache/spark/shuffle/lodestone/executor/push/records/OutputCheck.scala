@@ -23,7 +23,7 @@ private[push] object OutputCheck {
   /** Compares the bytes that one of Spark's writers wrote to its files with its output. */
   def whole(written: Long, output: Long): Unit = if (written != output) {
     throw new IllegalStateException(
-      s"Spark's writer wrote $written bytes, and its output has $output: it is not committed. " +
+      s"Spark's writer wrote $written bytes, and its output has $output: the map task fails. " +
         "Look at the executor's local directories")
   }
 
