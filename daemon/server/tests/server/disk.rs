@@ -42,6 +42,16 @@ fn ask_for(client: &mut Client, handle: &StreamHandle, chunk_index: i32) {
     }));
 }
 
+/// The next answer refuses a chunk, with this code.
+fn assert_refused(client: &mut Client, code: &str) {
+    match client.receive() {
+        Some(Frame::ChunkFetchFailure(failure)) => {
+            assert!(failure.error.starts_with(code), "{}", failure.error);
+        }
+        other => panic!("instead of a failure: {other:?}"),
+    }
+}
+
 #[test]
 fn a_chunk_that_broke_off_is_refused_when_it_is_asked_for_again_and_the_others_are_sent() {
     let daemon = Daemon::start(&["--memory", "16MiB"]);
@@ -67,16 +77,7 @@ fn a_chunk_that_broke_off_is_refused_when_it_is_asked_for_again_and_the_others_a
     let mut again = Client::connect(&daemon);
     let handle = again.open(&key, &[(0, &[(0, 3)]), (1, &[(0, 1)])]);
     ask_for(&mut again, &handle, 0);
-    match again.receive() {
-        Some(Frame::ChunkFetchFailure(failure)) => {
-            assert!(
-                failure.error.starts_with("[DISK_FAILED] "),
-                "{}",
-                failure.error
-            );
-        }
-        other => panic!("instead of a failure: {other:?}"),
-    }
+    assert_refused(&mut again, "[DISK_FAILED] ");
     ask_for(&mut again, &handle, 1);
     match again.receive() {
         Some(Frame::ChunkFetchSuccess { body, .. }) => assert_eq!(body, "well"),
@@ -101,16 +102,7 @@ fn a_chunk_for_which_no_descriptor_is_left_is_refused_as_overloaded_and_sent_lat
         _ => Ok(()),
     });
     ask_for(&mut client, &handle, 0);
-    match client.receive() {
-        Some(Frame::ChunkFetchFailure(failure)) => {
-            assert!(
-                failure.error.starts_with("[OVERLOADED] "),
-                "{}",
-                failure.error
-            );
-        }
-        other => panic!("instead of a failure: {other:?}"),
-    }
+    assert_refused(&mut client, "[OVERLOADED] ");
     disk.disarm();
     assert_eq!(client.partition(&key, 0).len(), 8);
     daemon.stop();

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,21 +15,26 @@ use rustix::process::Signal;
 
 use crate::remote::push;
 use crate::support::client::{batch, commit_of, hello, key};
+use crate::support::daemon::TEST_TIMEOUT;
 use crate::support::{Client, Daemon};
 
 const MIB: usize = 1 << 20;
 
-/// More map attempts than threads may write to one disk, or wait to.
-const ATTEMPTS: u32 = 40;
+/// Partitions on the disk that hangs: more than threads may write there, or wait to.
+const PARTITIONS: u32 = 50;
 
-/// All attempts together push more than the store keeps in memory.
-const PUSHES: u32 = 8;
+/// As many threads as may write to a disk, and as many as may wait to.
+const HANGING: u32 = 16 + 16;
+
+/// Blocks of a MiB after which some more fill the memory, and all others go to a disk at once: a
+/// little less than 11/16 of the memory for tails.
+const FILL: u32 = 184;
 
 /// Far less than any client waits, and far more than an answer takes.
 const LONGEST: Duration = Duration::from_secs(3);
 
-/// Pipes without a reader in place of the files of these partitions: a thread that opens one to
-/// write waits for ever.
+/// Puts pipes in place of the files of these partitions. The pipes have no reader, so a thread that
+/// opens one to write waits for ever.
 fn hang(folder: &Path, reduces: impl Iterator<Item = u32>) {
     fs::create_dir(folder).unwrap();
     for reduce in reduces {
@@ -59,27 +65,37 @@ fn a_disk_that_hangs_keeps_nobody_from_hello_health_the_other_disk_and_the_end()
     ]);
     let mut client = Client::connect(&daemon);
     let (hanging, well) = (key(&daemon, 1), key(&daemon, 2));
-    client.register_as(Mode::Remote, &hanging, ATTEMPTS, 2 * ATTEMPTS);
+    client.register_as(Mode::Remote, &hanging, 2 * PARTITIONS, 2 * PARTITIONS);
     client.register_as(Mode::Remote, &well, 1000, 2);
     let start_dir = fs::read_dir(disks[0].path()).unwrap().next().unwrap();
     // Even partitions of the first shuffle, and odd ones of the second, are on this disk.
     let folder = start_dir.unwrap().path().join("app-1-s1-m0-0");
-    hang(&folder, (0..ATTEMPTS).map(|n| 2 * n));
-    for map in 0..ATTEMPTS {
-        let (mut pusher, key) = (Client::connect(&daemon), hanging.clone());
-        // It ends with the daemon.
+    hang(&folder, (0..PARTITIONS).map(|n| 2 * n));
+    let block = vec![9; MIB];
+    for number in 0..FILL {
+        let (map, first_segment) = (number % PARTITIONS, number / PARTITIONS);
+        let (mut meta, body) = batch(&hanging, map, 10, &[(2 * map, &block)]);
+        meta.first_segment = first_segment;
+        assert_eq!(push(&mut client, &meta, &body), [Code::Ok]);
+    }
+    let (answered, answers) = mpsc::channel();
+    for n in 0..PARTITIONS {
+        let (mut pusher, answered) = (Client::connect(&daemon), answered.clone());
+        let (meta, body) = batch(&hanging, PARTITIONS + n, 10, &[(2 * n, &block)]);
+        // Those that hang end with the daemon.
         thread::spawn(move || {
-            let block = vec![map as u8; MIB];
-            for first_segment in 0..PUSHES {
-                let (mut meta, body) = batch(&key, map, 10, &[(2 * map, &block)]);
-                meta.first_segment = first_segment;
-                pusher.send_upload(&meta, &body);
+            pusher.socket.set_read_timeout(None).unwrap();
+            pusher.send_upload(&meta, &body);
+            if pusher.receive().is_some() {
+                // Nobody waits for the last ones.
+                let _ = answered.send(());
             }
-            while pusher.receive().is_some() {}
         });
     }
-    // The store's part, and what waits for it.
-    daemon.reaches("lodestone_merge_memory_bytes", (300 * MIB) as f64);
+    // The other pushes found room in memory, or on the other disk.
+    for _ in HANGING..PARTITIONS {
+        answers.recv_timeout(TEST_TIMEOUT).unwrap();
+    }
 
     for map in 0..20 {
         let _: HelloReply = quickly("hello", || Client::connect(&daemon).ask(&hello()));
