@@ -11,6 +11,7 @@ use lodestone_wire::frame::{ChunkId, MergedBlockMetaRequest, RpcFailure, StreamI
 use lodestone_wire::{Frame, FrameDecoder, Limits};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio::task::JoinError;
 use tokio::time::timeout;
 
 use super::body::{PooledBody, memory_bytes};
@@ -172,9 +173,7 @@ impl Reader {
                 hold.memory.push(layouts.reserve(bytes).await);
             }
             let kind = handler::kind(&body);
-            let service = Arc::clone(&call.service);
-            let answer = service.lanes.run(kind, move || handler::rpc(&call, &body));
-            let answer = answer.await;
+            let answer = carry_out(call, kind, move |call| handler::rpc(call, &body)).await;
             let answer = answer.map(|answer| answer_frame(request_id, answer));
             let size = answer.as_ref().map_or(0, Bytes::len) as u64;
             hold.memory
@@ -189,10 +188,9 @@ impl Reader {
     async fn one_way(&mut self, body: Bytes) -> Result<(), CloseReason> {
         let _hold = self.permit().await;
         let call = self.call.clone();
-        let service = Arc::clone(&call.service);
-        let done = service
-            .lanes
-            .run(Kind::Control, move || handler::one_way(&call, &body));
+        let done = carry_out(call, Kind::Control, move |call| {
+            handler::one_way(call, &body)
+        });
         done.await.map_err(|_| CloseReason::Panic)
     }
 
@@ -201,13 +199,10 @@ impl Reader {
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         let request_id = request.request_id;
         tokio::spawn(async move {
-            let service = Arc::clone(&call.service);
-            let answer = service
-                .lanes
-                .run(Kind::Question, move || {
-                    handler::merged_meta(&call, &request)
-                })
-                .await;
+            let answer = carry_out(call, Kind::Question, move |call| {
+                handler::merged_meta(call, &request)
+            })
+            .await;
             let frame = answer.map(|answer| match answer {
                 Ok((num_chunks, body)) => Frame::MergedBlockMetaSuccess {
                     request_id,
@@ -250,10 +245,10 @@ impl Reader {
         let call = self.call.clone();
         tokio::spawn(async move {
             let service = Arc::clone(&call.service);
-            let answer = service
-                .lanes
-                .run(Kind::Push, move || handler::upload(&call, &upload, &body))
-                .await;
+            let answer = carry_out(call, Kind::Push, move |call| {
+                handler::upload(call, &upload, &body)
+            })
+            .await;
             service.metrics.push_seconds.observe(stopwatch.seconds());
             hold.memory.clear();
             send(
@@ -343,6 +338,16 @@ impl Reader {
     }
 }
 
+/// Carries out a call on a thread of its kind.
+async fn carry_out<T: Send + 'static>(
+    call: Call,
+    kind: Kind,
+    work: impl FnOnce(&Call) -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    let service = Arc::clone(&call.service);
+    service.lanes.run(kind, move || work(&call)).await
+}
+
 /// `<streamId>_<chunkIndex>`.
 fn chunk_of(name: &str) -> Option<(i64, i32)> {
     let (stream, index) = name.split_once('_')?;
@@ -361,11 +366,7 @@ fn answer_frame(request_id: i64, answer: Answer) -> Bytes {
 }
 
 /// Hands an answer to the writer, or closes the connection if the handler panicked.
-async fn send(
-    outbound: &mpsc::Sender<Outbound>,
-    answer: Result<Bytes, tokio::task::JoinError>,
-    hold: Hold,
-) {
+async fn send(outbound: &mpsc::Sender<Outbound>, answer: Result<Bytes, JoinError>, hold: Hold) {
     match answer {
         Ok(bytes) => put(outbound, Outbound::Bytes { bytes, hold }).await,
         Err(_) => close_for_panic(outbound).await,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads for calls of the store. Each kind of call, and the reads from each disk, have a number
-//! of threads of their own: calls that hang in one disk leave threads for all others.
+//! Threads for calls of the store. Each kind of call has threads of its own, and so have the reads
+//! from each disk. If calls hang in one disk, threads are left for all others.
 
 use std::sync::Arc;
 
@@ -13,11 +13,10 @@ const CONTROLS: usize = 8;
 /// Calls that may wait for the lock of a partition or a map attempt: layouts and commits.
 const QUESTIONS: usize = 16;
 
-/// Pushes. At a disk that hangs, at most as many write and wait to write as the store allows
-/// (`Flow`): half of these with one disk, less with more.
+/// Pushes. At most half of these threads write to one disk or wait to (`Flow` of the store).
 const PUSHES: usize = 64;
 
-/// Calls that remove data, and those of operators.
+/// Removals of blocks and of aborted attempts, and the commands of operators.
 const REMOVALS: usize = 8;
 
 /// Registrations of executors: these look at the directories that they name.

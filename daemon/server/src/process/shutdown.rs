@@ -80,8 +80,7 @@ impl Stop {
     }
 }
 
-/// Hands everything over that can be. On a thread of its own, which is not waited for for ever: a
-/// disk may hang.
+/// Hands over what can be handed over. It has a thread and a time limit, because a disk may hang.
 pub(super) async fn hand_over(store: Arc<Store>) -> io::Result<()> {
     let (done, over) = oneshot::channel();
     thread::Builder::new()

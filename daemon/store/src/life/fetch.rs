@@ -64,8 +64,6 @@ impl ChunkData {
 /// A chunk whose bytes are found, and whose files are not open yet.
 #[derive(Debug)]
 pub struct FoundChunk {
-    key: ShuffleKey,
-    reduce: ReduceId,
     generation: Arc<Generation>,
     partition: Arc<Partition>,
     sources: Vec<ByteSource>,
@@ -176,8 +174,6 @@ impl Store {
             sources(view, &found).ok_or_else(|| generation.refuse(Code::Internal))
         })?;
         Ok(FoundChunk {
-            key: key.clone(),
-            reduce,
             generation,
             partition,
             sources,
@@ -222,17 +218,16 @@ impl FoundChunk {
     /// Opens the files. Blocks as long as their disks do.
     pub fn open(self, store: &Store) -> Result<ChunkData, Refusal> {
         let Self {
-            key,
-            reduce,
             generation,
             partition,
             sources,
         } = self;
+        let (key, reduce) = (&generation.key, partition.reduce());
         partition.count_read(sources.iter().map(ByteSource::length).sum());
         open_parts(&store.resources, &generation, reduce, sources).map_err(|error| {
             let code = match error.kind() {
                 // The shuffle was removed since the look at the index, or its file by another hand.
-                ErrorKind::NotFound => match store.look_up(&key, reduce) {
+                ErrorKind::NotFound => match store.look_up(key, reduce) {
                     Ok(_) => Code::DiskFailed,
                     Err(removed) => removed.code,
                 },

@@ -96,12 +96,14 @@ impl Store {
     /// Ends generations that are in no table any more. Waits for no thread: what one of them works
     /// on is discarded later.
     pub(crate) fn discard(&self, generations: impl IntoIterator<Item = Arc<Generation>>) {
-        for generation in generations {
-            if let Some(mut removal) = Removal::begin(generation)
-                && !removal.go_on(&self.resources)
-            {
-                locked(&self.unfinished).push(removal);
-            }
+        let removals = generations.into_iter().filter_map(Removal::begin);
+        removals.for_each(|removal| self.finish(removal));
+    }
+
+    /// Goes on with a removal, now or later.
+    pub(crate) fn finish(&self, mut removal: Removal) {
+        if !removal.go_on(&self.resources) {
+            locked(&self.unfinished).push(removal);
         }
     }
 

@@ -18,7 +18,8 @@ use crate::resource::dirs::{HashedDirs, MergedFile};
 use crate::resource::disk::code_of;
 use crate::resource::foreign::ForeignPath;
 
-/// Freezes a partition and writes all of it to disk. After a failure the partition cannot be used.
+/// Freezes a partition and writes all of it to disk. After a failure the caller
+/// removes the partition with its files.
 pub(crate) fn publish(
     partition: &Partition,
     resources: &Resources,
@@ -36,22 +37,8 @@ pub(crate) fn publish(
     partition.write_out(resources)?;
     let (index, meta) = partition.view(|view| describe(view.segments))??;
     let (index_path, meta_path) = paths(dirs, key, reduce);
-    let outcome = write_file(resources, &index_path, &index)
-        .and_then(|()| write_file(resources, &meta_path, &meta));
-    if outcome.is_err() {
-        unpublish(resources, dirs, key, reduce);
-    }
-    outcome
-}
-
-/// Removes `.index` and `.meta`.
-fn unpublish(resources: &Resources, dirs: &HashedDirs, key: &ShuffleKey, reduce: ReduceId) {
-    let (index, meta) = paths(dirs, key, reduce);
-    for path in [index, meta] {
-        if let Err(error) = resources.foreign().remove(&path) {
-            tracing::debug!(%path, %error, "remove a merged partition's file");
-        }
-    }
+    write_file(resources, &index_path, &index)?;
+    write_file(resources, &meta_path, &meta)
 }
 
 fn paths(dirs: &HashedDirs, key: &ShuffleKey, reduce: ReduceId) -> (ForeignPath, ForeignPath) {

@@ -19,8 +19,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// A wait of this length is no sign of trouble: many threads want one lock for moments.
 const SHORT_WAIT: Duration = Duration::from_millis(100);
 
-/// Threads of the process that may wait for longer, whatever the lock: a write may hold the locks
-/// of hundreds of partitions while its disk hangs.
+/// So many threads of the process may wait for longer, for all locks together. A write holds the
+/// locks of up to some hundred partitions, also while its disk hangs.
 const LONG_WAITS_MAX: usize = 16;
 static LONG_WAITS: AtomicUsize = AtomicUsize::new(0);
 

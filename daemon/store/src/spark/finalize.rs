@@ -2,13 +2,16 @@
 //! The end of Spark's own push: no more appends, and files that executors read. A repetition gets
 //! the same answer.
 
+use std::sync::Arc;
+
 use lodestone_model::{Code, MergeStatus, Refusal, ShuffleKey};
 
 use super::push::generation_to_finalize;
 use crate::merge;
 use crate::resource::home::Home;
-use crate::resource::{Resources, reading, writing};
+use crate::resource::{reading, writing};
 use crate::state::generation::{Generation, Phase};
+use crate::state::removal::Removal;
 use crate::state::store::Store;
 
 impl Store {
@@ -16,7 +19,7 @@ impl Store {
     /// application without any push is finalized empty, and late pushes are refused.
     pub fn merge_statuses(&self, key: &ShuffleKey) -> Result<Vec<MergeStatus>, Refusal> {
         let generation = generation_to_finalize(self, key)?;
-        generation.finalize(&self.resources)?;
+        generation.finalize(self)?;
         let partitions: Vec<_> = {
             let partitions = reading(&generation.partitions);
             partitions
@@ -46,7 +49,7 @@ impl Generation {
     /// Holds a lock of its own, so that a repeated request waits for the first one (with a
     /// time-out). Pushes of other shuffles, and fetches, do not wait for its locks longer than one
     /// partition takes.
-    fn finalize(&self, resources: &Resources) -> Result<(), Refusal> {
+    fn finalize(self: &Arc<Self>, store: &Store) -> Result<(), Refusal> {
         self.check_sparks_own()?;
         let Home::Spark { dirs, key } = self.home.as_ref() else {
             return Err(self.refuse(Code::Internal));
@@ -68,12 +71,10 @@ impl Generation {
                 .collect()
         };
         for (reduce, partition) in partitions {
-            if let Err(code) = merge::publish(&partition, resources, dirs, key, reduce) {
+            if let Err(code) = merge::publish(&partition, &store.resources, dirs, key, reduce) {
                 tracing::warn!(shuffle = %self.key, %reduce, %code, "partition left out");
-                if partition.try_discard(resources) {
-                    self.home.discard(resources, std::iter::once(reduce));
-                    writing(&self.partitions).by_reduce.remove(&reduce);
-                }
+                writing(&self.partitions).by_reduce.remove(&reduce);
+                store.finish(Removal::of_partition(self, partition));
             }
         }
         let mut partitions = writing(&self.partitions);

@@ -12,7 +12,7 @@ use crate::merge::Partition;
 use crate::resource::timed_mutex::TimedMutex;
 use crate::resource::{Resources, writing};
 
-/// The end of a generation, as far as it has come.
+/// The end of a generation, or of one partition of Spark's own push, as far as it has come.
 #[derive(Debug)]
 pub(crate) struct Removal {
     generation: Arc<Generation>,
@@ -20,6 +20,8 @@ pub(crate) struct Removal {
     /// Those on which other threads work.
     partitions: Vec<Arc<Partition>>,
     attempts: Vec<Arc<TimedMutex<Attempt>>>,
+    /// Memory that it has beside these.
+    bytes: usize,
 }
 
 impl Removal {
@@ -37,8 +39,20 @@ impl Removal {
             reduces: removed.keys().copied().collect(),
             partitions: removed.into_values().collect(),
             attempts: generation.attempts.end(),
+            bytes: GENERATION_BYTES,
             generation,
         })
+    }
+
+    /// Ends a partition that is in no table any more. Its generation stays.
+    pub(crate) fn of_partition(generation: &Arc<Generation>, partition: Arc<Partition>) -> Self {
+        Self {
+            reduces: vec![partition.reduce()],
+            partitions: vec![partition],
+            attempts: Vec::new(),
+            bytes: 0,
+            generation: Arc::clone(generation),
+        }
     }
 
     /// Gives back what no other thread works on. Returns true when that is all: then the files are
@@ -52,7 +66,7 @@ impl Removal {
         if is_done {
             let reduces = self.reduces.iter().copied();
             self.generation.home.discard(resources, reduces);
-            resources.budget.resize_metadata(GENERATION_BYTES, 0);
+            resources.budget.resize_metadata(self.bytes, 0);
         }
         is_done
     }

@@ -63,10 +63,10 @@ impl Store {
         (0..=self.disk_count()).for_each(|place| self.look_after(place));
     }
 
-    /// Looks after the disk of a data directory: how much room it has, and whether it works again
-    /// if it is out of use, so that a service which is avoided because of its disks is found to
-    /// work. Deletes files that nobody needs any more. The place after those of the data
-    /// directories are the directories of executors. Blocks as long as the disk hangs.
+    /// Looks after one place. It asks the disk of a data directory how much room it has, and probes
+    /// a disk that is out of use: drivers use the service again when the disk works. Then it
+    /// deletes the files there that nobody needs any more. The last place has the directories of executors.
+    /// Blocks as long as the disk hangs.
     pub fn look_after(&self, place: u16) {
         let resources = &self.resources;
         resources.disks.look_at(place, &resources.environment);

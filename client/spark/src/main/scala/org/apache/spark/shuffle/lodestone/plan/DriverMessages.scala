@@ -96,7 +96,7 @@ private[spark] final case class DistrustMerged(
  * Why merged data is not read any more.
  *
  * @param taskId
- *   of the reader that found it. Spark's ids grow, so maps with smaller ids had run by then
+ *   the id of the reader that found it. Maps with smaller ids began before it, as Spark's ids grow
  */
 private[spark] final case class Distrust(code: String, taskId: Long)
 

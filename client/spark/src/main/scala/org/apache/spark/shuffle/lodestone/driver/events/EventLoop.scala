@@ -78,8 +78,9 @@ private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTim
     try {
       event.run()
     } catch {
-      // A bug in one event must not stop the loop: shuffles do not depend on each other, and
-      // readers of one without an answer take its originals after a limited wait.
+      // Only a bug of the driver arrives here. It must not stop the loop, because shuffles do not
+      // depend on each other. Tasks without an answer take originals, or fail in mode remote, after
+      // a limited wait: they take no silence for an answer, so no row is lost or doubled.
       case NonFatal(bug) =>
         log.error("A bug: an event of the driver failed, and a shuffle may get no answer", bug)
     }

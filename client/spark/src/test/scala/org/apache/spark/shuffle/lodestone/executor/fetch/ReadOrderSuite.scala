@@ -20,7 +20,7 @@ import org.apache.spark.sql.functions.expr
 
 /**
  * Results that depend on the order of rows are the same in every run. With one executor they equal
- * those of plain Spark, which users' own tests expect.
+ * those of plain Spark, because users' own tests expect them.
  */
 final class ReadOrderSuite {
   @TempDir var directory: Path = _
