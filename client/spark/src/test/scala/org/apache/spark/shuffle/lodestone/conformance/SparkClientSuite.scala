@@ -119,8 +119,7 @@ class SparkClientSuite {
     assertTrue(client.removeShuffleMerge(daemon.host, daemon.port, 8, -1))
     // One-way: the service handles it before the next request on the same connection.
     assertThrows(classOf[java.util.concurrent.ExecutionException], () => mergedMaps(8, 0))
-    val left = new File(root, "a").listFiles() ++ new File(root, "b").listFiles()
-    assertEquals(Nil, left.flatMap(filesBelow).filter(_.getName.contains("_8_")).toSeq)
+    awaitNoFiles("_8_")
   }
 
   @Test def `original blocks are served from an executor's files, one by one and in batches`()
@@ -264,8 +263,18 @@ class SparkClientSuite {
     data
   }
 
+  /** The service removes files after it has answered. Each look follows an answer of it. */
+  private def awaitNoFiles(named: String): Unit = {
+    val end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30)
+    def left: Seq[File] = filesBelow(root).filter(_.getName.contains(named))
+    while (left.nonEmpty) {
+      assertTrue(System.nanoTime() < end, s"files of removed data stay: $left")
+      assertEquals(2, hostLocalDirs("1").length)
+    }
+  }
+
   private def filesBelow(file: File): Seq[File] =
-    if (file.isDirectory) file.listFiles().toSeq.flatMap(filesBelow) else Seq(file)
+    Option(file.listFiles()).fold(Seq(file))(_.toSeq.flatMap(filesBelow))
 
   private implicit class Blocks(maps: Seq[Int]) {
 
