@@ -18,7 +18,15 @@ import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.shuffle.lodestone.executor.fetch.{BrokenOriginalCodec, DoublingSerializer}
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ForgetfulSerializer, MapRangeRDD}
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
-import org.apache.spark.shuffle.lodestone.plan.Reason
+import org.apache.spark.shuffle.lodestone.plan.{
+  CountedMaps,
+  DriverMessage,
+  GetCounts,
+  MapCounted,
+  Reason
+}
+import org.apache.spark.shuffle.lodestone.plan.counts.{CountLimits, PackedLongs}
+import org.apache.spark.util.RpcUtils
 
 /** Whole jobs in local mode, where one JVM is driver and executor, with a real daemon. */
 final class MergedJobsSuite {
@@ -233,6 +241,52 @@ final class MergedJobsSuite {
     assertEquals(1, blamed.length, s"$failedReads")
     assertTrue(blamed.head.mapIndex >= 0 && blamed.head.mapId >= 0, s"${blamed.head}")
     assertTrue(LodestoneReport.json().contains("RECORDS_MISMATCH"), LodestoneReport.json())
+  }
+
+  /**
+   * Fills the driver's memory for numbers of records, so that it forgets those of shuffles that
+   * were registered earlier.
+   */
+  private def crowdOutNumbers(spark: SparkContext): Unit = {
+    val partitions = CountLimits.MostPartitions
+    val numbers = PackedLongs(Array.tabulate(partitions)(i => if (i == 0) Long.MaxValue else 1L))
+    val maps = (CountLimits.MostBytesOfShuffle / numbers.bytes).toInt
+    val driver = RpcUtils.makeDriverRef(DriverMessage.Endpoint, spark.getConf, spark.env.rpcEnv)
+    (0L to CountLimits.MostBytes / CountLimits.MostBytesOfShuffle).foreach { _ =>
+      val rows = spark.parallelize(Seq(1), maps).map(x => (x, x))
+      val shuffled = new ShuffledRDD[Int, Int, Int](rows, new HashPartitioner(partitions))
+      val shuffle = shuffled.dependencies.head.asInstanceOf[ShuffleDependency[_, _, _]].shuffleId
+      (0 until maps).foreach { map =>
+        driver.send(MapCounted(shuffle, map, map.toLong, numbers))
+        // Its answer says that the number has arrived.
+        driver.askSync[CountedMaps](GetCounts(shuffle, map, map + 1, 0, 1))
+      }
+    }
+  }
+
+  /** Then nobody knows the numbers of records, and the originals may be as wrong. */
+  @Test def afterMergedDataWasWrongAndItsServiceEndedTheMapsAreRunAgain(): Unit = {
+    def job(spark: SparkContext, beforeSecondRead: () => Unit) =
+      new SecondReadRDD(pairs(spark), new DoublingSerializer(spark.getConf), beforeSecondRead)
+        .collect()
+        .sorted
+        .toSeq
+    val expected = withSpark()(job(_, () => ()))
+    DoublingSerializer.armed.set(true)
+    val killed = daemon
+    val found = withSpark(merging: _*) { spark =>
+      job(
+        spark,
+        () => {
+          killed.kill()
+          crowdOutNumbers(spark)
+        })
+    }
+    assertFalse(DoublingSerializer.armed.get, "no record was doubled")
+    assertEquals(expected.size, found.size)
+    assertEquals(expected, found)
+    assertTrue(LodestoneReport.json().contains("RECORDS_MISMATCH"), LodestoneReport.json())
+    assertTrue(LodestoneReport.json().contains("ORIGINAL_MISMATCH"), LodestoneReport.json())
   }
 
   private def failuresInto(failed: ConcurrentLinkedQueue[FetchFailed]): SparkListener =

@@ -49,6 +49,7 @@ private[driver] final class DriverEndpoint(
       offer(context)(outputs.lost(message, context.reply(_)))
     case message: DistrustMerged =>
       if (!loop.offer(() => context.reply(readers.distrust(message)))) context.reply(false)
+    case message: OutputsSuspected => offer(context)(context.reply(outputs.suspected(message)))
   }
 
   /** An executor keeps an answer. After a failure it asks again. */

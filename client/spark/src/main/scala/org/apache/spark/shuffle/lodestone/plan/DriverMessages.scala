@@ -100,6 +100,13 @@ private[spark] final case class DistrustMerged(
  */
 private[spark] final case class Distrust(code: String, taskId: Long)
 
+/**
+ * Reports that a reader may have to read an original that is as wrong as merged data proved. The
+ * answer is true if Spark has forgotten the outputs of all maps with ids below `taskId`.
+ */
+private[spark] final case class OutputsSuspected(generation: ShuffleGeneration, taskId: Long)
+    extends DriverMessage
+
 /** One-way: what one reduce task read. */
 private[spark] final case class TaskRead(generation: ShuffleGeneration, counts: ReadCounts)
     extends DriverMessage

@@ -6,11 +6,14 @@ import java.util.concurrent.CountDownLatch
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
+import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
+import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.plan.{Distrust, DistrustMerged, PlanAnswer, Reason}
-import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.plan.{Distrust, DistrustMerged, OutputsSuspected}
+import org.apache.spark.shuffle.lodestone.plan.{PlanAnswer, Reason, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.wire.{Done, RegisterShuffle}
+import org.apache.spark.storage.BlockManagerId
 
 class ReadersSuite extends DriverHarness {
   private val id = ShuffleGeneration(4, 0)
@@ -115,6 +118,27 @@ class ReadersSuite extends DriverHarness {
     val unknown =
       DistrustMerged(ShuffleGeneration(4, 1), 13, Distrust(Reason.ChunkBroken.code, 9))
     assertFalse(await(ask[Boolean](unknown)))
+  }
+
+  /** A fetch failure makes Spark forget those of one executor only, and a stage has few of them. */
+  @Test def `suspected outputs of all executors are forgotten at once`(): Unit = {
+    val tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+    tracker.registerShuffle(4, 6, 20)
+    try {
+      driver(Seq(service(1))).registered(4, 6, 20)
+      (0 until 6).foreach { map =>
+        val at = BlockManagerId(s"executor-$map", "127.0.0.1", 1000 + map)
+        tracker.registerMapOutput(4, map, MapStatus(at, Array.fill(20)(1L), 100L + map))
+      }
+      assertTrue(await(ask[Boolean](OutputsSuspected(id, 105))))
+      assertEquals(
+        Seq(5),
+        tracker.shuffleStatuses(4).mapStatuses.filter(_ != null).map(_.mapId - 100).toSeq)
+      assertFalse(await(ask[Boolean](OutputsSuspected(ShuffleGeneration(4, 1), 200))))
+      assertEquals(1, tracker.getNumAvailableOutputs(4))
+    } finally {
+      tracker.unregisterShuffle(4)
+    }
   }
 
   @Test def `a reader that waits for a removed shuffle gets an answer`(): Unit = {

@@ -16,6 +16,7 @@ private[lodestone] abstract class SilentDriver extends DriverLink {
   override def plan(asked: GetPlan): Future[PlanAnswer] = unexpected
   override def readPlan(asked: GetReadPlan): Future[PlanAnswer] = unexpected
   override def lost(outputs: OutputsLost): Future[Boolean] = unexpected
+  override def suspected(id: ShuffleGeneration, taskId: Long): Future[Boolean] = unexpected
   override def distrust(id: ShuffleGeneration, reduceId: Int, why: Distrust): Future[Boolean] =
     unexpected
   override def counts(asked: GetCounts): Future[CountedMaps] = unexpected

@@ -11,11 +11,10 @@ import org.apache.spark.shuffle.lodestone.driver.plans.{Shuffle, Shuffles}
 import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
 import org.apache.spark.shuffle.lodestone.driver.services.ServiceDirectory
 import org.apache.spark.shuffle.lodestone.plan._
-import org.apache.spark.storage.BlockManagerId
 
 /**
- * Answers reduce tasks that cannot read outputs of a remote shuffle. All calls are events of the
- * loop.
+ * Answers reduce tasks that cannot read outputs of a remote shuffle, or may not read originals. All
+ * calls are events of the loop.
  */
 private[driver] final class LostOutputs(
     shuffles: Shuffles,
@@ -98,20 +97,45 @@ private[driver] final class LostOutputs(
    * later.
    */
   private def forgetEarlier(shuffle: Shuffle): Unit = {
-    val outputs = tracker()
-    for {
-      status <- outputs.shuffleStatuses.get(shuffle.shuffleId)
-      (location, mapIndex) <- status.withMapStatuses(_.map(locationOf).zipWithIndex)
-      earlier <- location if RemoteOutput.of(earlier).generation < shuffle.id.number
-    } {
+    val isEarlier = (output: MapStatus) =>
+      RemoteOutput.isRemote(output.location) &&
+        RemoteOutput.of(output.location).generation < shuffle.id.number
+    val maps = forget(shuffle.shuffleId)(isEarlier)
+    if (maps.nonEmpty) {
       log.warn(
-        s"${shuffle.id}: the output of map $mapIndex is of an old generation, and is made again")
-      outputs.unregisterMapOutput(shuffle.shuffleId, mapIndex, earlier)
+        s"${shuffle.id}: outputs of an old generation are made again (maps ${maps.mkString(", ")})")
     }
   }
 
-  private def locationOf(output: MapStatus): Option[BlockManagerId] =
-    Option(output).map(_.location).filter(RemoteOutput.isRemote)
+  /**
+   * Forgets the originals that may be as wrong as merged data was. Returns false if the driver does
+   * not know the shuffle.
+   */
+  def suspected(message: OutputsSuspected): Boolean = {
+    val id = message.generation
+    val found = shuffles.current(id)
+    if (found.isDefined) {
+      val maps = forget(id.shuffleId)(_.mapId < message.taskId)
+      if (maps.nonEmpty) {
+        log.warn(
+          s"$id: merged data was wrong, and ${maps.size} outputs without known numbers of records " +
+            "may be: their maps are run again")
+      }
+    }
+    found.isDefined
+  }
+
+  /** Forgets the outputs that Spark has now, and returns their map indexes. */
+  private def forget(shuffleId: Int)(isBad: MapStatus => Boolean): Seq[Int] = {
+    val outputs = tracker()
+    val bad = outputs.shuffleStatuses.get(shuffleId).toSeq.flatMap(_.withMapStatuses { statuses =>
+      statuses.toSeq.zipWithIndex.filter { case (output, _) => output != null && isBad(output) }
+    })
+    for ((output, mapIndex) <- bad) {
+      outputs.unregisterMapOutput(shuffleId, mapIndex, output.location)
+    }
+    bad.map(_._2)
+  }
 
   /** Returns the different outputs that Spark knows, or None if a map has none. */
   private def outputs(shuffle: Shuffle): Option[Set[RemoteOutput]] =

@@ -31,8 +31,14 @@ private[fetch] final case class ReadSources(
 /**
  * The blocks of maps that had run when merged data proved wrong, in partitions of which no service
  * tells the numbers of records: they may have been merged.
+ *
+ * @param runAgain
+ *   makes Spark run all maps with ids below `taskId` again
  */
-private[fetch] final case class Suspects(taskId: Long, reduceIds: Set[Int]) {
+private[fetch] final case class Suspects(
+    taskId: Long,
+    reduceIds: Set[Int],
+    runAgain: () => Unit) {
   def has(mapId: Long, partitions: Range): Boolean =
     mapId < taskId && partitions.exists(reduceIds)
 }

@@ -32,6 +32,9 @@ private[lodestone] trait DriverLink {
 
   def distrust(generation: ShuffleGeneration, reduceId: Int, found: Distrust): Future[Boolean]
 
+  /** Asks that maps with ids below `taskId` are run again. */
+  def suspected(generation: ShuffleGeneration, taskId: Long): Future[Boolean]
+
   def counts(asked: GetCounts): Future[CountedMaps]
   def send(message: DriverMessage): Unit
 
@@ -114,6 +117,9 @@ private[lodestone] final class RpcDriverLink(
       reduceId: Int,
       found: Distrust): Future[Boolean] =
     ask[Boolean](DistrustMerged(generation, reduceId, found))
+
+  override def suspected(generation: ShuffleGeneration, taskId: Long): Future[Boolean] =
+    ask[Boolean](OutputsSuspected(generation, taskId))
 
   override def counts(asked: GetCounts): Future[CountedMaps] =
     ask[CountedMaps](asked)

@@ -76,9 +76,14 @@ final class RecordsCheckSuite {
       : Unit = {
     def readWith(suspects: Suspects): Int =
       reading(new OriginalsCheck(counted, originals, Some(tally), Some(suspects)))(free -> 9).size
-    assertThrows(classOf[FetchFailedException], () => { readWith(Suspects(103, Set(3))); () })
-    assertEquals(9, readWith(Suspects(102, Set(3))), "its map has run since")
-    assertEquals(9, readWith(Suspects(103, Set(4))), "services tell what they have of it")
+    var forgotten = 0
+    def suspects(taskId: Long, partition: Int): Suspects =
+      Suspects(taskId, Set(partition), () => forgotten += 1)
+    assertThrows(classOf[FetchFailedException], () => { readWith(suspects(103, 3)); () })
+    assertEquals(1, forgotten, "the driver was not asked to forget the others")
+    assertEquals(9, readWith(suspects(102, 3)), "its map has run since")
+    assertEquals(9, readWith(suspects(103, 4)), "services tell what they have of it")
+    assertEquals(1, forgotten)
   }
 
   private val good = ShuffleBlockId(1, 100, 3)
