@@ -118,8 +118,8 @@ private[driver] final class LostOutputs(
       val maps = forget(id.shuffleId)(_.mapId < message.taskId)
       if (maps.nonEmpty) {
         log.warn(
-          s"$id: merged data was wrong, and ${maps.size} outputs without known numbers of records " +
-            "may be: their maps are run again")
+          s"$id: merged data was wrong, and ${maps.size} outputs without known numbers of " +
+            "records may be: their maps are run again")
       }
     }
     found.isDefined
