@@ -81,7 +81,8 @@ def run_mode(mode, runs: list[Run], spark: str, right: list, say: Say, is_plain:
         "spark.lodestone.mode": mode,
         # Each task of a job spills several times.
         MOST_ROWS: dice.choice(["2000", "5000", "15000"]),
-        "spark.task.maxFailures": "20",
+        # A task fails some twenty times a second, and a fault that passes lasts up to 1.5 seconds.
+        "spark.task.maxFailures": "100",
         "spark.stage.maxConsecutiveAttempts": "40",
     }
     if is_plain:

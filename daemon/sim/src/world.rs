@@ -68,7 +68,11 @@ struct Daemon {
     service: Arc<Service>,
     connections: BTreeMap<u64, SharedStreams>,
     handlers: Handlers,
+    calls: u64,
 }
+
+/// The threads that write out lag: so many calls come before they have written.
+const CALLS_BEFORE_WRITES: u64 = 3;
 
 /// The reason why there is no chunk.
 #[derive(Debug)]
@@ -83,6 +87,13 @@ pub enum NoChunk {
 fn end_removals(store: &Store) {
     store.finish_removals();
     store.empty_trash();
+}
+
+/// The daemon's work when memory is short, for which it has threads.
+fn write_out(store: &Store) {
+    (0..=store.disk_count()).for_each(|place| {
+        store.write_out_as_called(place);
+    });
 }
 
 impl World {
@@ -143,6 +154,7 @@ impl World {
             service,
             connections: BTreeMap::new(),
             handlers: Handlers::new(self.bug),
+            calls: 0,
         });
         Some(incarnation)
     }
@@ -203,6 +215,10 @@ impl World {
         };
         let outcome = work(&mut daemon.handlers, &call);
         end_removals(&daemon.service.store);
+        daemon.calls += 1;
+        if daemon.calls.is_multiple_of(CALLS_BEFORE_WRITES) {
+            write_out(&daemon.service.store);
+        }
         Some(outcome)
     }
 

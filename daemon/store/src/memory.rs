@@ -13,7 +13,7 @@ impl Store {
     /// new limit goes to disk.
     pub fn limit_memory(&self, bytes: u64) {
         self.resources.budget.set_limit(bytes);
-        self.write_out_if_short();
+        self.resources.call_if_short();
         self.resources.pages.trim();
     }
 
@@ -27,9 +27,34 @@ impl Store {
         self.resources.pages.bytes() + self.resources.budget.metadata()
     }
 
-    /// If memory is short, writes out partitions until it is not.
-    pub(crate) fn write_out_if_short(&self) {
-        merge::write_out_if_short(&self.resources, || self.partitions_by_generation());
+    /// Writes out data of one place whenever memory is short, until [`Store::end_shortages`]. Each
+    /// place needs a thread for it: the data directories, and then the directories of executors.
+    pub fn write_out_when_short(&self, place: u16) {
+        let at = usize::from(place);
+        while self.resources.shortage.wait(at) {
+            match self.write_out_as_called(place) {
+                0 => self.resources.shortage.rest(at),
+                _ => self.resources.call_if_short(),
+            }
+        }
+    }
+
+    /// Makes the threads return that write out data when memory is short. Does not wait for them.
+    pub fn end_shortages(&self) {
+        self.resources.shortage.end();
+    }
+
+    /// Writes out the share of one place, if memory became short since it did so last. Returns how
+    /// many bytes left memory.
+    pub fn write_out_as_called(&self, place: u16) -> u64 {
+        let at = usize::from(place);
+        let goal = self.resources.shortage.take(at);
+        let partitions = || self.partitions_by_generation();
+        let freed = merge::write_out_largest(&self.resources, at, goal, partitions);
+        if freed > 0 {
+            self.resources.pages.trim();
+        }
+        freed
     }
 
     /// Bytes that remote shuffles have in memory only.

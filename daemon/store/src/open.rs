@@ -13,6 +13,7 @@ use crate::resource::disk::Disks;
 use crate::resource::foreign::ForeignDirs;
 use crate::resource::incarnation::{self, Leftover, OpenError, StartDirs};
 use crate::resource::pages::Pages;
+use crate::resource::shortage::Shortage;
 use crate::resource::trash::Trash;
 use crate::resource::{Environment, Resources, locked, writing};
 use crate::state::registrations::{Earlier, Registrations};
@@ -70,6 +71,7 @@ impl Store {
             registrations: Registrations::new(root, earlier.number),
             resources: Resources {
                 trash: Trash::new(roots.len()),
+                shortage: Shortage::new(roots.len()),
                 disks: Disks::new(roots),
                 pages: Pages::new(Arc::clone(&budget), config.tail_part_bytes),
                 foreign_dirs: ForeignDirs::default(),

@@ -7,6 +7,7 @@ pub mod lanes;
 pub mod leases;
 pub mod log;
 pub mod memory;
+pub mod shortages;
 pub mod shutdown;
 pub mod start;
 pub mod write_out;

@@ -16,6 +16,10 @@ use crate::state::store::Store;
 /// Segments of one attempt: their numbers, in the attempt and in blocks, have 31 bits on the wire.
 const SEQUENCES_MAX: usize = 1 << 31;
 
+/// A push takes no more segments after this time: when memory is full, each goes to disk. The
+/// client repeats the rest, and meanwhile other batches of the attempt get their turn.
+const TAKES_MS: u64 = 500;
+
 /// The segments of one push, and their map attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
@@ -79,23 +83,11 @@ impl Store {
                 true => 0,
                 false => batch.taken_of(attempt)?,
             };
-            let mut codes = vec![Code::Duplicate; before];
-            let mut more = Ledger::default();
-            for (segment, partition) in batch.segments().zip(partitions).skip(before) {
-                let code = self.append(partition, &segment);
-                if code != Code::Ok {
-                    codes.resize(count, code);
-                    break;
-                }
-                more = more.and(segment.ledger());
-                codes.push(Code::Ok);
-            }
+            let (codes, more) = self.append_some(batch, partitions, before);
             attempt.take(batch.first_segment, more);
             Ok(codes)
         });
-        // Only now: while the disks are slow, other batches of the attempt would wait for this
-        // write.
-        self.write_out_if_short();
+        self.resources.call_if_short();
         match taken {
             Ok(Ok(codes)) => codes,
             Ok(Err(code)) | Err(code) => {
@@ -110,6 +102,32 @@ impl Store {
                 vec![code; count]
             }
         }
+    }
+
+    /// Appends the segments after the first `before` ones, until one is refused or the time is
+    /// over. Returns a code for each segment of the batch, and the ledger of what was appended.
+    fn append_some(
+        &self,
+        batch: &Batch<'_>,
+        partitions: &[Arc<Partition>],
+        before: usize,
+    ) -> (Vec<Code>, Ledger) {
+        let mut codes = vec![Code::Duplicate; before];
+        let mut more = Ledger::default();
+        let end_ms = self.now_ms() + TAKES_MS;
+        for (segment, partition) in batch.segments().zip(partitions).skip(before) {
+            let code = match more.segments > 0 && self.now_ms() >= end_ms {
+                true => Code::Overloaded,
+                false => self.append(partition, &segment),
+            };
+            if code != Code::Ok {
+                codes.resize(batch.segments.len(), code);
+                break;
+            }
+            more = more.and(segment.ledger());
+            codes.push(Code::Ok);
+        }
+        (codes, more)
     }
 
     fn append(&self, partition: &Partition, segment: &BatchSegment<'_>) -> Code {

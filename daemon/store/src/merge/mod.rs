@@ -25,4 +25,4 @@ pub(crate) use partition::{PARTITION_BYTES, Partition, View};
 pub(crate) use published::publish;
 pub use steps::STEP_BYTES;
 pub(crate) use steps::{unwritten_bytes, write_some_out};
-pub(crate) use write_out_when_full::write_out_if_short;
+pub(crate) use write_out_when_full::write_out_largest;

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
 use lodestone_model::{Code, ReduceId};
@@ -30,6 +30,9 @@ use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex};
 /// allocations.
 pub(crate) const PARTITION_BYTES: usize = 416;
 
+/// No disk has this number.
+const NO_DISK: u16 = u16::MAX;
+
 #[derive(Debug)]
 pub(crate) struct Partition {
     reduce: ReduceId,
@@ -39,6 +42,8 @@ pub(crate) struct Partition {
     tail_hint: AtomicUsize,
     /// True if readers have taken these bytes: also a hint.
     read_hint: AtomicBool,
+    /// The disk of its own file, or [`NO_DISK`]: also a hint.
+    own_hint: AtomicU16,
     inner: TimedMutex<Inner>,
 }
 
@@ -114,6 +119,7 @@ impl Partition {
             home,
             tail_hint: 0.into(),
             read_hint: false.into(),
+            own_hint: NO_DISK.into(),
             inner: TimedMutex::new(inner),
         }
     }
@@ -144,6 +150,12 @@ impl Partition {
 
     pub(crate) fn read_hint(&self) -> bool {
         self.read_hint.load(Relaxed)
+    }
+
+    /// Returns the place to which its next bytes go, as far as is known.
+    pub(super) fn next_place(&self, resources: &Resources) -> Option<usize> {
+        let own = Some(self.own_hint.load(Relaxed)).filter(|disk| *disk != NO_DISK);
+        self.home().next_place(resources, self.reduce, own)
     }
 
     /// Bytes of all its segments.
@@ -179,6 +191,8 @@ impl Partition {
     pub(super) fn update_tail_hints(&self, inner: &Inner) {
         self.tail_hint.store(inner.tail.len(), Relaxed);
         self.read_hint.store(inner.tail.was_read(), Relaxed);
+        let own = inner.own.map_or(NO_DISK, |own| own.disk);
+        self.own_hint.store(own, Relaxed);
     }
 
     /// Its memory goes back as soon as no reader has it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When memory is short, writes out tails that readers have taken, then the largest, many in one
-//! write.
+//! When memory is short, writes out tails of one place that readers have taken, then the largest,
+//! many in one write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,43 +37,50 @@ struct WriteOutPart<'a> {
     inner: TimedGuard<'a, Inner>,
 }
 
-/// If memory is short, writes out tails that readers have taken, and the largest tails, until it is
-/// not. One thread does so at a time; the others continue, and write their own partitions through
-/// if no room is left.
+/// Writes out so many bytes of tails that readers have taken, and of the largest tails. Takes those
+/// whose next bytes go to `place`. Returns how many bytes left memory.
 ///
 /// `partitions` are all that may be written out, each with the position of its generation.
-pub(crate) fn write_out_if_short<Partitions>(
+pub(crate) fn write_out_largest<Partitions>(
     resources: &Resources,
+    place: usize,
+    bytes: u64,
     partitions: impl FnOnce() -> Partitions,
-) where
+) -> u64
+where
     Partitions: Iterator<Item = (usize, Arc<Partition>)>,
 {
-    let budget = &resources.budget;
-    if !budget.is_short() {
-        return;
+    let mut freed = 0;
+    if bytes == 0 {
+        return freed;
     }
-    let Some(_turn) = budget.try_write_out() else {
-        return;
+    let is_here = |partition: &Partition| {
+        // If no disk takes the bytes, tails with originals are dropped, which any thread can do.
+        partition.next_place(resources).unwrap_or(place) == place
     };
-    let mut candidates: Vec<_> = partitions().filter_map(Candidate::of).collect();
+    let mut candidates: Vec<_> = partitions()
+        .filter_map(Candidate::of)
+        .filter(|candidate| is_here(&candidate.partition))
+        .collect();
     candidates.sort_by_key(|candidate| (candidate.was_read, candidate.bytes));
     loop {
         let mut chosen = Vec::new();
-        let mut surplus = budget.surplus();
-        while surplus > 0
+        let mut left = bytes.saturating_sub(freed).min(resources.budget.surplus());
+        while left > 0
             && let Some(candidate) = candidates.pop()
         {
-            surplus = surplus.saturating_sub(candidate.bytes as u64);
+            left = left.saturating_sub(candidate.bytes as u64);
             chosen.push(candidate);
         }
         if chosen.is_empty() {
-            return;
+            return freed;
         }
         // Neighbours are read one after the other.
         chosen.sort_by_key(|chosen| (chosen.generation, chosen.partition.reduce()));
         for group in groups(&chosen) {
             write_out_group(resources, group);
         }
+        freed += chosen.iter().map(Candidate::freed).sum::<u64>();
     }
 }
 
@@ -86,6 +93,11 @@ impl Candidate {
             generation,
             partition,
         })
+    }
+
+    /// Bytes that it has no more in memory, as far as is known.
+    fn freed(&self) -> u64 {
+        self.bytes.saturating_sub(self.partition.tail_hint()) as u64
     }
 }
 

@@ -16,7 +16,6 @@
 //! reader or writer loses memory that it has.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
 
 /// Part of the limit that metadata may take: above it new segments are refused as OVERLOADED.
 const METADATA_PART: (u64, u64) = (3, 4);
@@ -32,7 +31,6 @@ pub(crate) struct Budget {
     /// Tails that readers have taken.
     read: AtomicU64,
     metadata: AtomicU64,
-    writing_out: Mutex<()>,
 }
 
 impl Budget {
@@ -42,7 +40,6 @@ impl Budget {
             tails: 0.into(),
             read: 0.into(),
             metadata: 0.into(),
-            writing_out: Mutex::new(()),
         }
     }
 
@@ -145,16 +142,6 @@ impl Budget {
     pub(crate) fn surplus(&self) -> u64 {
         self.tails.load(Relaxed).saturating_sub(self.room() / 2)
     }
-
-    /// Returns the right to write out other partitions' tails: one thread at a time has it, the
-    /// others continue.
-    pub(crate) fn try_write_out(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.writing_out.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => None,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -178,15 +165,5 @@ mod tests {
         budget.resize_metadata(1000, 1200);
         assert!(budget.metadata_is_full());
         assert_eq!(budget.used(), 1450);
-    }
-
-    #[test]
-    fn only_one_thread_writes_out() {
-        let budget = Budget::new(100);
-        let first = budget.try_write_out();
-        assert!(first.is_some());
-        assert!(budget.try_write_out().is_none());
-        drop(first);
-        assert!(budget.try_write_out().is_some());
     }
 }

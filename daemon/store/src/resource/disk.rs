@@ -175,6 +175,22 @@ impl Disks {
         }
     }
 
+    /// Returns the disk that `pick` would return, as far as is known: no disk is asked.
+    pub(crate) fn known_pick(&self, spread: u64, environment: &Environment) -> Option<DiskIndex> {
+        let count = self.disks.len() as u64;
+        (0..count)
+            .map(|step| ((spread % count + step) % count) as DiskIndex)
+            .find(|index| self.is_well(*index, environment))
+    }
+
+    /// True if the disk takes writes, as far as is known.
+    pub(crate) fn is_well(&self, index: DiskIndex, environment: &Environment) -> bool {
+        let disk = self.disks.get(usize::from(index));
+        disk.is_some_and(|disk| {
+            !disk.troubled.load(Relaxed) && !disk.flow.is_stalled(environment.clock.as_ref())
+        })
+    }
+
     /// Ok if a disk takes writes, as far as is known: no disk is asked.
     pub(crate) fn known(&self, environment: &Environment) -> Result<(), Code> {
         let mut refusal = Code::DiskFailed;

@@ -170,6 +170,25 @@ impl Home {
         }
     }
 
+    /// Returns the place of a partition's next bytes, as far as is known. `own` is the disk of its
+    /// own file.
+    pub(crate) fn next_place(
+        &self,
+        resources: &Resources,
+        reduce: ReduceId,
+        own: Option<DiskIndex>,
+    ) -> Option<usize> {
+        let Self::Ours { spread, .. } = self else {
+            return Some(resources.disks.len());
+        };
+        let (disks, environment) = (&resources.disks, &resources.environment);
+        let spread = spread.wrapping_add(u64::from(reduce.0));
+        let disk = own
+            .filter(|own| disks.is_well(*own, environment))
+            .or_else(|| disks.known_pick(spread, environment));
+        disk.map(usize::from)
+    }
+
     /// Records a failed write and returns the code of the answer.
     pub(crate) fn report(&self, resources: &Resources, disk: DiskIndex, error: &io::Error) -> Code {
         match self {

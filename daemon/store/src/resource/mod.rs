@@ -14,6 +14,7 @@ pub(crate) mod paged;
 pub(crate) mod pages;
 pub(crate) mod planted;
 pub(crate) mod random;
+pub(crate) mod shortage;
 pub(crate) mod timed_mutex;
 pub(crate) mod trash;
 
@@ -28,6 +29,7 @@ use disk::Disks;
 use foreign::{ForeignDirs, ForeignFiles};
 use pages::Pages;
 use random::Random;
+use shortage::Shortage;
 use trash::Trash;
 
 /// Everything that is not deterministic, given from outside.
@@ -61,6 +63,7 @@ pub(crate) struct Resources {
     pub(crate) pages: Arc<Pages>,
     pub(crate) foreign_dirs: ForeignDirs,
     pub(crate) trash: Trash,
+    pub(crate) shortage: Shortage,
 }
 
 impl Resources {
@@ -73,6 +76,13 @@ impl Resources {
         ForeignFiles {
             fs: self.fs(),
             dirs: &self.foreign_dirs,
+        }
+    }
+
+    /// Call after memory was taken: wakes the threads that write data out, if little is left.
+    pub(crate) fn call_if_short(&self) {
+        if self.budget.is_short() {
+            self.shortage.call(self.budget.surplus());
         }
     }
 

@@ -72,7 +72,7 @@ impl Store {
             crc32c: Crc32c(0),
         };
         let code = partition.append(&self.resources, &segment, body);
-        self.write_out_if_short();
+        self.resources.call_if_short();
         if is_answer(code) {
             Ok(code)
         } else {

@@ -18,6 +18,7 @@ mod os;
 mod remote;
 mod repeats;
 mod restart;
+mod shortage;
 mod spark;
 mod stalled;
 mod steps;

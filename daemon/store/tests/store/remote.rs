@@ -62,6 +62,7 @@ impl Attempt<'_> {
             ..batch(self.map, self.map_id, &segments, &body)
         };
         let codes = self.world.store.push_batch(&key(), &batch).unwrap();
+        self.world.write_out_if_short();
         for (header, code) in segments.iter().zip(&codes) {
             if *code == Code::Ok {
                 let one = ledger_of(self.map, self.map_id, header);

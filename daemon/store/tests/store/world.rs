@@ -64,6 +64,13 @@ impl World {
         }
     }
 
+    /// What the threads of the places do when memory is short.
+    pub(crate) fn write_out_if_short(&self) {
+        (0..=self.store.disk_count()).for_each(|place| {
+            self.store.write_out_as_called(place);
+        });
+    }
+
     /// The daemon's regular work, beside leases.
     pub(crate) fn look_after(&self) {
         self.store.finish_removals();
@@ -110,6 +117,7 @@ impl World {
             ..batch(map, map_id, &segments, &body)
         };
         let codes = self.store.push_batch(&key(), &batch).unwrap();
+        self.write_out_if_short();
         assert_eq!(codes.len(), 1);
         if codes[0] == Code::Ok {
             let mut all = self.acknowledged.lock().unwrap();

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Memory is short: who writes data out, and for how long a push may take.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+use lodestone_model::*;
+use lodestone_store::fs::fake::FakeFs;
+use lodestone_store::*;
+
+use crate::world::*;
+
+const SEGMENT: usize = 10_000;
+
+/// So many of them make the memory of the tests short, and fit into it.
+const SEGMENTS: u32 = 76;
+
+/// A clock on which each look takes this long.
+#[derive(Debug, Default)]
+struct SlowClock {
+    look_ms: u64,
+    now_ms: AtomicU64,
+}
+
+impl Clock for SlowClock {
+    fn now_ms(&self) -> u64 {
+        self.now_ms.fetch_add(self.look_ms, SeqCst)
+    }
+}
+
+fn push(store: &Store, map: u32, reduce: u32) -> Code {
+    let bytes = payload(map, reduce, SEGMENT);
+    let headers = [header(reduce, &bytes)];
+    let batch = Batch {
+        first_segment: reduce,
+        ..batch(map, i64::from(map) + 1000, &headers, &bytes)
+    };
+    store.push_batch(&key(), &batch).unwrap()[0]
+}
+
+#[test]
+fn a_push_into_little_room_writes_nothing_and_the_place_writes_until_half_is_free() {
+    let world = World::with(1, MIB).registered();
+    let before = world.fs.writes();
+    for reduce in 0..SEGMENTS {
+        assert_eq!(push(&world.store, 0, reduce), Code::Ok);
+    }
+    assert_eq!(world.fs.writes(), before, "a push wrote data of others out");
+    let freed = world.store.write_out_as_called(0);
+    assert!(freed > 200_000, "{freed} bytes left memory");
+    let used = world.store.load().memory_used;
+    assert!(
+        (MIB / 3..MIB * 2 / 3).contains(&used),
+        "{used} bytes are in use"
+    );
+    assert_eq!(
+        world.store.write_out_as_called(0),
+        0,
+        "it was not called again"
+    );
+    assert_eq!(
+        world.store.write_out_as_called(1),
+        0,
+        "executors have no data here"
+    );
+    world.commit_all();
+}
+
+#[test]
+fn while_one_disk_hangs_the_threads_of_the_others_free_memory() {
+    let world = World::with(2, MIB).registered();
+    world.fs.hold_writes_below(Path::new("/disk0"));
+    thread::scope(|scope| {
+        let store = &world.store;
+        let threads: Vec<_> = (0..=store.disk_count())
+            .map(|place| scope.spawn(move || store.write_out_when_short(place)))
+            .collect();
+        for reduce in 0..SEGMENTS {
+            assert_eq!(push(store, 0, reduce), Code::Ok);
+        }
+        while world.data_bytes("/disk1") == 0 || world.fs.held_writes() == 0 {
+            thread::yield_now();
+        }
+        world.fs.release_writes();
+        store.end_shortages();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+    });
+    assert!(world.data_bytes("/disk0") > 0);
+    for reduce in 0..SEGMENTS {
+        assert_eq!(push(&world.store, 0, reduce), Code::Duplicate);
+    }
+}
+
+#[test]
+fn a_push_that_takes_too_long_ends_and_its_repetition_goes_on_behind_it() {
+    let clock = SlowClock {
+        look_ms: 20,
+        ..SlowClock::default()
+    };
+    let environment = Environment {
+        fs: Arc::new(FakeFs::with_dirs([DISK])),
+        clock: Arc::new(clock),
+        random: Arc::new(SeededRandom::new(1)),
+    };
+    let config = StoreConfig {
+        dirs: vec![PathBuf::from(DISK)],
+        memory_bytes: LITTLE_MEMORY,
+        tail_part_bytes: TAIL_PART_BYTES,
+        executor_roots: vec![],
+    };
+    let store = Store::open(config, environment).unwrap();
+    store.register_shuffle(&key(), spec()).unwrap();
+    let blocks: Vec<_> = (0..100).map(|reduce| payload(0, reduce, SEGMENT)).collect();
+    let headers: Vec<_> = (0..100)
+        .map(|reduce| header(reduce, &blocks[reduce as usize]))
+        .collect();
+    let body = blocks.concat();
+    let batch = batch(0, 1000, &headers, &body);
+    let mut taken = 0;
+    let mut pushes = 0;
+    while taken < 100 {
+        pushes += 1;
+        let codes = store.push_batch(&key(), &batch).unwrap();
+        let count = |code| codes.iter().filter(|one| **one == code).count();
+        assert_eq!(count(Code::Duplicate), taken);
+        assert!(count(Code::Ok) > 0, "a push took nothing");
+        taken += count(Code::Ok);
+        assert_eq!(count(Code::Overloaded), 100 - taken);
+    }
+    assert!((3..=100).contains(&pushes), "{pushes} pushes");
+    let all = headers.iter().map(|header| ledger_of(0, 1000, header));
+    let ledger = all.fold(Ledger::default(), Ledger::and);
+    store
+        .commit_map(&key(), MapIndex(0), MapId(1000), ledger)
+        .unwrap();
+}
