@@ -12,7 +12,7 @@ use lodestone_server::connection::streams::SharedStreams;
 use lodestone_server::handler::{self, Answer, Call, Upload};
 use lodestone_server::service::{MemorySplit, Service};
 use lodestone_store::{
-    ChunkData, Clock, Environment, ManualClock, Part, SeededRandom, Store, StoreConfig,
+    ChunkData, Clock, Environment, ManualClock, Part, Reserve, SeededRandom, Store, StoreConfig,
 };
 
 use lodestone_wire::extension::ShuffleAddress;
@@ -133,6 +133,7 @@ impl World {
             dirs: self.dirs.clone(),
             memory_bytes: self.memory_bytes,
             tail_part_bytes: TAIL_PART_BYTES,
+            reserve: Reserve::Bytes(0),
             executor_roots: Vec::new(),
         };
         let store = Store::open(config, environment).ok();

@@ -78,6 +78,7 @@ pub use resource::clock::{Clock, OsClock};
 pub use resource::incarnation::{Incarnation, OpenError};
 pub use resource::pages::TAIL_PART_BYTES;
 pub use resource::random::{OsRandom, Random};
+pub use resource::reserve::Reserve;
 pub use spark::chunks::MergedMeta;
 pub use state::executors::ExecutorInfo;
 pub use state::store::Store;

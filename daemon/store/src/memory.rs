@@ -65,6 +65,7 @@ impl Store {
     /// Writes out some of them, and returns how many bytes; 0 if nothing can be written. While
     /// pushes arrive, there may be as many unwritten bytes afterwards as before.
     pub fn write_some_out(&self) -> Result<u64, Code> {
+        self.resources.disks.open_reserve();
         merge::write_some_out(&self.resources, self.remote_partitions())
     }
 

@@ -13,6 +13,7 @@ use crate::resource::disk::Disks;
 use crate::resource::foreign::ForeignDirs;
 use crate::resource::incarnation::{self, Leftover, OpenError, StartDirs};
 use crate::resource::pages::Pages;
+use crate::resource::reserve::Reserve;
 use crate::resource::shortage::Shortage;
 use crate::resource::trash::Trash;
 use crate::resource::{Environment, Resources, locked, writing};
@@ -33,6 +34,8 @@ pub struct StoreConfig {
     /// A part of a tail of this length gets no more segments: [`crate::TAIL_PART_BYTES`], or less
     /// if small partitions are to have many parts.
     pub tail_part_bytes: usize,
+    /// The space that stays free on each disk.
+    pub reserve: Reserve,
     /// If not empty, the local directories that executors register must be below one of these.
     pub executor_roots: Vec<PathBuf>,
 }
@@ -72,7 +75,7 @@ impl Store {
             resources: Resources {
                 trash: Trash::new(roots.len()),
                 shortage: Shortage::new(roots.len()),
-                disks: Disks::new(roots),
+                disks: Disks::new(roots, config.reserve),
                 pages: Pages::new(Arc::clone(&budget), config.tail_part_bytes),
                 foreign_dirs: ForeignDirs::default(),
                 budget,

@@ -20,7 +20,7 @@ use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
 use lodestone_server::service::{MemorySplit, Service};
 use lodestone_sort::progress::Progress;
-use lodestone_store::{Environment, Store, StoreConfig, TAIL_PART_BYTES};
+use lodestone_store::{Environment, Reserve, Store, StoreConfig, TAIL_PART_BYTES};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -145,6 +145,7 @@ fn serve_daemon(listener: TcpListener, dir: &Path) {
         dirs: vec![dir.to_owned()],
         memory_bytes: split.store_bytes,
         tail_part_bytes: TAIL_PART_BYTES,
+        reserve: Reserve::Bytes(0),
         executor_roots: Vec::new(),
     };
     let store = Store::open(config, Environment::os()).unwrap();

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use lodestone_store::Reserve;
 use lodestone_units::{duration, size};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -59,6 +60,22 @@ impl FromStr for Memory {
             return Err("must be at least 16MiB, or auto".to_owned());
         }
         Ok(Self::Bytes(bytes))
+    }
+}
+
+/// Space that stays free on each disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept(pub Reserve);
+
+impl FromStr for Kept {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self(Reserve::Auto));
+        }
+        let bytes = size(text).map_err(|problem| format!("{problem}, or auto"))?;
+        Ok(Self(Reserve::Bytes(bytes)))
     }
 }
 

@@ -152,6 +152,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
         dirs: config.dirs.clone(),
         memory_bytes: split.store_bytes,
         tail_part_bytes: TAIL_PART_BYTES,
+        reserve: config.reserve.0,
         executor_roots: config.executor_roots.clone(),
     };
     let mut environment = Environment::os();

@@ -22,6 +22,7 @@ impl Store {
     /// not be written; the data then goes with [`Store::close`]. No request may be in work any
     /// more, except a thread that writes out: a partition in the handover has nothing in memory.
     pub(crate) fn write_handover(&self) -> bool {
+        self.resources.disks.open_reserve();
         let generations = self.all_remote();
         let root = self.resources.disks.roots().next();
         let Some(path) = root.map(|root| root.join(HANDOVER_NAME)) else {

@@ -107,8 +107,25 @@ impl Store {
         }
     }
 
-    /// Goes on with removals that other threads held up. Asks no disk; call every few seconds.
+    /// Takes out the shuffles that lost files, as if they had never been registered: the driver
+    /// does not register them again, and readers learn that the data is lost.
+    fn take_out_lost(&self) {
+        for application in self.all_applications() {
+            let lost = application.take(
+                |_| true,
+                |state| {
+                    let lost = state.shuffles.extract_if(.., |_, one| one.home.is_lost());
+                    lost.map(|(_, generation)| generation).collect()
+                },
+            );
+            self.discard(lost.into_iter().flatten());
+        }
+    }
+
+    /// Goes on with removals that other threads held up, and begins those of shuffles that lost
+    /// files. Asks no disk; call every few seconds.
     pub fn finish_removals(&self) {
+        self.take_out_lost();
         locked(&self.unfinished).retain_mut(|removal| !removal.go_on(&self.resources));
     }
 

@@ -110,11 +110,12 @@ impl Partition {
         Ok(())
     }
 
-    /// Writes some of the data in memory. If that fails, the segments of a tail with originals are
-    /// dropped.
+    /// Writes some of the data in memory. If no disk takes it, the segments of a tail with
+    /// originals are dropped. They stay if they may be written in a moment.
     fn write(&self, resources: &Resources, inner: &mut Inner, what: &What<'_>) -> Result<(), Code> {
         let written = self.write_to_any_disk(resources, inner, what);
         if let Err(code) = written
+            && code != Code::Overloaded
             && self.may_drop(inner)
         {
             self.drop_tail(resources, inner, code);

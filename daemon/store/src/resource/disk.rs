@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use lodestone_model::Code;
 
 use super::flow::{Flow, Stalled};
+use super::reserve::Reserve;
 use super::{Environment, locked};
 use crate::fs::{Open, Space, write_all_at};
 
@@ -43,7 +44,9 @@ struct Disk {
     flow: Flow,
     /// The stall of the disk was logged.
     is_known_to_stall: AtomicBool,
-    /// Its room when it was looked at last.
+    /// The lack of room was logged.
+    is_known_to_be_low: AtomicBool,
+    /// Its room when it was looked at last, less what was written since.
     free: AtomicU64,
     total: AtomicU64,
 }
@@ -53,10 +56,13 @@ pub(crate) struct Disks {
     disks: Vec<Disk>,
     /// The directories that Spark's executors name, which may be on any disk.
     others: Flow,
+    reserve: Reserve,
+    /// What is written now would otherwise be lost: it may use the reserve.
+    reserve_is_open: AtomicBool,
 }
 
 impl Disks {
-    pub(crate) fn new(roots: Vec<PathBuf>) -> Self {
+    pub(crate) fn new(roots: Vec<PathBuf>, reserve: Reserve) -> Self {
         let count = roots.len();
         let disk = |root| Disk {
             root,
@@ -64,12 +70,15 @@ impl Disks {
             health: Mutex::new(Health::Well),
             flow: Flow::new(count),
             is_known_to_stall: false.into(),
+            is_known_to_be_low: false.into(),
             free: 0.into(),
             total: 0.into(),
         };
         Self {
             disks: roots.into_iter().map(disk).collect(),
             others: Flow::new(count),
+            reserve,
+            reserve_is_open: false.into(),
         }
     }
 
@@ -115,6 +124,9 @@ impl Disks {
         };
         if disk.is_stalled(environment) {
             return Err(Code::DiskFailed);
+        }
+        if self.is_low(disk) {
+            return Err(Code::DiskFull);
         }
         if !disk.troubled.load(Relaxed) {
             return Ok(());
@@ -164,6 +176,13 @@ impl Disks {
         code
     }
 
+    /// Returns true if the disk takes a small file now: another error than the disk's made a write
+    /// fail.
+    pub(crate) fn takes(&self, index: DiskIndex, environment: &Environment) -> bool {
+        let disk = self.disks.get(usize::from(index));
+        disk.is_some_and(|disk| disk.probe(environment).is_ok())
+    }
+
     /// Probes the disk if it is time to, and asks for its room. Blocks as long as the disk does.
     pub(crate) fn look_at(&self, index: DiskIndex, environment: &Environment) {
         // A refusal is known to those that write.
@@ -187,8 +206,38 @@ impl Disks {
     pub(crate) fn is_well(&self, index: DiskIndex, environment: &Environment) -> bool {
         let disk = self.disks.get(usize::from(index));
         disk.is_some_and(|disk| {
-            !disk.troubled.load(Relaxed) && !disk.flow.is_stalled(environment.clock.as_ref())
+            !disk.troubled.load(Relaxed)
+                && !self.is_low(disk)
+                && !disk.flow.is_stalled(environment.clock.as_ref())
         })
+    }
+
+    /// Lets data use the reserve that would be lost otherwise: the daemon is drained, or ends.
+    pub(crate) fn open_reserve(&self) {
+        self.reserve_is_open.store(true, Relaxed);
+    }
+
+    /// Counts bytes that were written since the room of the disk was looked at.
+    pub(crate) fn count_written(&self, index: DiskIndex, bytes: u64) {
+        if let Some(disk) = self.disks.get(usize::from(index)) {
+            let less = |free: u64| Some(free.saturating_sub(bytes));
+            let _ = disk.free.try_update(Relaxed, Relaxed, less);
+        }
+    }
+
+    /// True if only the reserve is left.
+    fn is_low(&self, disk: &Disk) -> bool {
+        let is_low = self.reserve.is_reached(disk.space());
+        if is_low != disk.is_known_to_be_low.load(Relaxed)
+            && is_low != disk.is_known_to_be_low.swap(is_low, Relaxed)
+        {
+            let (dir, free) = (disk.root.display(), disk.space().free);
+            match is_low {
+                true => tracing::warn!(%dir, free, "nothing more is written: see `reserve`"),
+                false => tracing::info!(%dir, free, "there is room again"),
+            }
+        }
+        is_low && !self.reserve_is_open.load(Relaxed)
     }
 
     /// Ok if a disk takes writes, as far as is known: no disk is asked.
@@ -196,6 +245,7 @@ impl Disks {
         let mut refusal = Code::DiskFailed;
         for disk in &self.disks {
             match disk.known(environment) {
+                Ok(()) if self.is_low(disk) => refusal = Code::DiskFull,
                 Ok(()) => return Ok(()),
                 Err(code) => refusal = code,
             }
@@ -207,14 +257,23 @@ impl Disks {
     pub(crate) fn space(&self) -> Space {
         let mut sum = Space::default();
         for disk in &self.disks {
-            sum.free = sum.free.saturating_add(disk.free.load(Relaxed));
-            sum.total = sum.total.saturating_add(disk.total.load(Relaxed));
+            let Space { free, total } = disk.space();
+            sum.free = sum.free.saturating_add(free);
+            sum.total = sum.total.saturating_add(total);
         }
         sum
     }
 }
 
 impl Disk {
+    /// Its room when it was looked at last, less what was written since.
+    fn space(&self) -> Space {
+        Space {
+            free: self.free.load(Relaxed),
+            total: self.total.load(Relaxed),
+        }
+    }
+
     fn known(&self, environment: &Environment) -> Result<(), Code> {
         if self.is_stalled(environment) {
             return Err(Code::DiskFailed);

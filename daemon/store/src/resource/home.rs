@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where the files of one generation of a shuffle are.
 
-use std::fmt;
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use lodestone_model::{Code, ReduceId, Refusal, ShuffleKey, is_path_segment};
 use serde::{Deserialize, Serialize};
@@ -12,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use super::Resources;
 use super::dirs::{HashedDirs, MergedFile};
 use super::disk::{DiskIndex, code_of};
+use super::file_path::FilePath;
 use super::flow::Flow;
-use super::foreign::ForeignPath;
 use super::incarnation::{SHARED_FILE_NAME, data_file_name};
 use super::planted::{self, Bug};
 use super::timed_mutex::TimedMutex;
 use super::trash::Garbage;
-use crate::fs::{Access, File, Open, write_in_pieces};
+use crate::fs::{Open, write_in_pieces};
 
 /// Characters of the application id that a directory name keeps: enough to recognise it, and few
 /// enough for any filesystem.
@@ -42,18 +40,11 @@ pub(crate) enum Home {
         spread: u64,
         num_maps: u32,
         shared_ends: Vec<SharedEnd>,
+        /// Another hand removed or replaced some of its files.
+        is_lost: AtomicBool,
     },
     /// The application's merge directories, where Spark's executors look for merged files.
     Spark { dirs: HashedDirs, key: ShuffleKey },
-}
-
-/// The path of a file with data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FilePath {
-    /// In a directory of this daemon.
-    Ours(PathBuf),
-    /// In a merge directory of Spark's own push.
-    Foreign(ForeignPath),
 }
 
 /// The end of a file that many partitions are written to. To make a file costs a filesystem more
@@ -110,6 +101,7 @@ impl Home {
             shared_ends: std::iter::repeat_with(SharedEnd::default)
                 .take(disks)
                 .collect(),
+            is_lost: false.into(),
         }
     }
 
@@ -121,6 +113,7 @@ impl Home {
                 spread,
                 num_maps,
                 shared_ends,
+                ..
             } => Some(HomeEntry {
                 dir_name: dir_name.clone(),
                 spread: *spread,
@@ -156,12 +149,14 @@ impl Home {
             spread: entry.spread,
             num_maps: entry.num_maps,
             shared_ends: entry.shared_ends.into_iter().map(with_end).collect(),
+            is_lost: false.into(),
         })
     }
 
     /// Returns a disk that accepts writes, for the next bytes of a partition.
     pub(crate) fn disk(&self, resources: &Resources, reduce: ReduceId) -> Result<DiskIndex, Code> {
         match self {
+            Self::Ours { .. } if self.is_lost() => Err(Code::DiskFailed),
             Self::Ours { spread, .. } => resources.disks.pick(
                 spread.wrapping_add(u64::from(reduce.0)),
                 &resources.environment,
@@ -189,10 +184,27 @@ impl Home {
         disk.map(usize::from)
     }
 
-    /// Records a failed write and returns the code of the answer.
-    pub(crate) fn report(&self, resources: &Resources, disk: DiskIndex, error: &io::Error) -> Code {
+    /// True if its generation can only be removed.
+    pub(crate) fn is_lost(&self) -> bool {
         match self {
-            Self::Ours { .. } => resources.disks.report(disk, error, &resources.environment),
+            Self::Ours { is_lost, .. } => is_lost.load(Relaxed),
+            Self::Spark { .. } => false,
+        }
+    }
+
+    /// Records a failed write and returns the code of the answer. Where a file is at fault and its
+    /// disk is not, this generation is lost, and the disk stays in use.
+    pub(crate) fn report(&self, resources: &Resources, disk: DiskIndex, error: &io::Error) -> Code {
+        let (disks, environment) = (&resources.disks, &resources.environment);
+        match self {
+            Self::Ours { is_lost, .. } if names_file(error) && disks.takes(disk, environment) => {
+                if !is_lost.swap(true, Relaxed) {
+                    let dir = self.dir_name();
+                    tracing::error!(dir, %error, "files were removed: this shuffle ends here");
+                }
+                Code::DiskFailed
+            }
+            Self::Ours { .. } => disks.report(disk, error, environment),
             Self::Spark { .. } => code_of(error),
         }
     }
@@ -305,7 +317,12 @@ impl Home {
                 });
                 Err(error)
             }
-            _ => Ok(end + length),
+            _ => {
+                if let Self::Ours { .. } = self {
+                    resources.disks.count_written(data_file.disk(), length);
+                }
+                Ok(end + length)
+            }
         }
     }
 
@@ -346,47 +363,11 @@ impl Home {
     }
 }
 
-impl FilePath {
-    pub(crate) fn open(&self, resources: &Resources, how: Open) -> io::Result<Arc<dyn File>> {
-        match self {
-            Self::Ours(path) => resources.fs().open(path, how),
-            Self::Foreign(path) => resources.foreign().open(path, how),
-        }
-    }
-
-    pub(crate) fn remove(&self, resources: &Resources) -> io::Result<()> {
-        match self {
-            Self::Ours(path) => resources.fs().remove_file(path),
-            Self::Foreign(path) => resources.foreign().remove(path),
-        }
-    }
-
-    /// Creates the file, and its directory if that is missing.
-    fn create(&self, resources: &Resources) -> io::Result<Arc<dyn File>> {
-        let path = match self {
-            Self::Ours(path) => path,
-            Self::Foreign(path) => return resources.foreign().create(path),
-        };
-        let fs = resources.fs();
-        match fs.open(path, Open::Create) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let dir = path.parent().ok_or(error)?;
-                match fs.create_dir(dir, Access::Private) {
-                    Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-                    _ => {}
-                }
-                fs.open(path, Open::Create)
-            }
-            other => other,
-        }
-    }
-}
-
-impl fmt::Display for FilePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ours(path) => path.display().fmt(f),
-            Self::Foreign(path) => path.fmt(f),
-        }
-    }
+/// True if the error may be one of a file or directory, and not of the disk.
+fn names_file(error: &io::Error) -> bool {
+    use ErrorKind::{FileTooLarge, IsADirectory, NotADirectory, NotFound, PermissionDenied};
+    matches!(
+        error.kind(),
+        FileTooLarge | IsADirectory | NotADirectory | NotFound | PermissionDenied
+    )
 }

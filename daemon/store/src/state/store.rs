@@ -154,6 +154,9 @@ impl Store {
             Code::StaleGeneration.because(format!("{key}: generation {generation} is known"))
         };
         if let Some(current) = state.shuffles.get(&key.shuffle) {
+            if current.home.is_lost() {
+                return Err(Code::UnknownShuffle.because(format!("{key} has lost files here")));
+            }
             match current.key.generation {
                 generation if generation == key.generation => return Ok(Arc::clone(current)),
                 generation if generation > key.generation => return Err(stale(generation)),

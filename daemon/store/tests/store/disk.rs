@@ -100,6 +100,56 @@ fn a_failed_write_out_drops_exactly_the_segments_of_that_tail() {
 }
 
 #[test]
+fn a_write_that_may_work_in_a_moment_drops_nothing() {
+    let world = World::new().registered();
+    assert_eq!(world.push(0, 0, b"in the tail"), Code::Ok);
+    world.fs.fault_at(0, Fault::Torn(0, Errno::MFILE));
+    assert_eq!(world.push(1, 0, &payload(1, 0, LARGE)), Code::Overloaded);
+    assert_eq!(world.push(2, 0, b"behind it"), Code::Ok);
+    assert_eq!(world.load().state, State::Serving);
+    assert_eq!(world.push(1, 0, &payload(1, 0, LARGE)), Code::Ok);
+    world.commit_all();
+    assert_eq!(world.maps(0), [0, 2, 1]);
+    let tail = b"in the tailbehind it".to_vec();
+    assert_eq!(world.fetch(0), [tail, payload(1, 0, LARGE)].concat());
+}
+
+#[test]
+fn a_shuffle_whose_files_were_removed_ends_and_the_disk_stays_in_use() {
+    let world = World::with(1, 4 * MIB).registered();
+    let other = ShuffleKey {
+        shuffle: ShuffleId(8),
+        ..key()
+    };
+    world.store.register_shuffle(&other, spec()).unwrap();
+    let push_other = |map: u32| {
+        let block = payload(map, 0, MIB as usize);
+        let headers = [header(0, &block)];
+        world
+            .store
+            .push_batch(&other, &batch(map, 1, &headers, &block))
+            .unwrap()
+    };
+    (0..8).for_each(|map| assert_eq!(world.push(map, map, &payload(map, 0, LARGE)), Code::Ok));
+    world.write_out_if_short();
+    (0..8).for_each(|map| assert_eq!(push_other(map), [Code::Ok]));
+    let file = world.data_files(DISK).into_iter().find(|path| {
+        let dir = path.parent().unwrap().to_string_lossy().into_owned();
+        dir.contains("-s8-")
+    });
+    world.fs.wipe(file.unwrap().parent().unwrap());
+    let refused = (8..16).map(push_other).find(|codes| codes != &[Code::Ok]);
+    assert_eq!(refused.unwrap(), [Code::DiskFailed]);
+    assert_eq!(world.load().state, State::Serving, "its disk takes writes");
+    let later = batch(20, 1, &[], &[]);
+    let gone = world.store.push_batch(&other, &later).unwrap_err();
+    assert_eq!(gone.code, Code::UnknownShuffle);
+    (8..16).for_each(|map| assert_eq!(world.push(map, map, &payload(map, 0, LARGE)), Code::Ok));
+    world.commit_all();
+    (0..16).for_each(|map| assert_eq!(world.fetch(map), payload(map, 0, LARGE)));
+}
+
+#[test]
 fn a_full_disk_is_reported_as_full_and_used_again_when_there_is_room() {
     let world = World::new().registered();
     world.fs.set_capacity(Path::new(DISK), 600_000);

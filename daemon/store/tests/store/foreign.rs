@@ -60,6 +60,7 @@ fn open(disk: &Path) -> Arc<Store> {
         dirs: vec![disk.to_path_buf()],
         memory_bytes: 1 << 20,
         tail_part_bytes: TAIL_PART_BYTES,
+        reserve: Reserve::Bytes(0),
         executor_roots: vec![],
     };
     Store::open(config, Environment::os()).unwrap()

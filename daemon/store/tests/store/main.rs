@@ -17,6 +17,7 @@ mod open;
 mod os;
 mod remote;
 mod repeats;
+mod reserve;
 mod restart;
 mod shortage;
 mod spark;

@@ -21,6 +21,7 @@ fn open(fs: &FakeFs, dirs: &[&str]) -> Result<Arc<Store>, OpenError> {
             dirs,
             memory_bytes: MIB,
             tail_part_bytes: TAIL_PART_BYTES,
+            reserve: Reserve::Bytes(0),
             executor_roots: vec![],
         },
         environment,

@@ -18,6 +18,7 @@ fn open(dirs: &[PathBuf]) -> Arc<Store> {
         dirs: dirs.to_vec(),
         memory_bytes: 1 << 20,
         tail_part_bytes: TAIL_PART_BYTES,
+        reserve: Reserve::Bytes(0),
         executor_roots: vec![],
     };
     Store::open(config, Environment::os()).unwrap()
@@ -112,6 +113,7 @@ fn a_file_cannot_be_a_data_directory() {
         dirs: vec![file.path().to_path_buf()],
         memory_bytes: 1 << 20,
         tail_part_bytes: TAIL_PART_BYTES,
+        reserve: Reserve::Bytes(0),
         executor_roots: vec![],
     };
     let error = Store::open(config, Environment::os()).unwrap_err();
@@ -141,6 +143,7 @@ fn registered(disk: &Path, root: &Path, dir: &Path) -> Result<(), Code> {
         dirs: vec![disk.to_path_buf()],
         memory_bytes: 1 << 20,
         tail_part_bytes: TAIL_PART_BYTES,
+        reserve: Reserve::Bytes(0),
         executor_roots: vec![root.to_path_buf()],
     };
     let store = Store::open(config, Environment::os()).unwrap();

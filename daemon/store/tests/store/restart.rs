@@ -31,6 +31,7 @@ fn start_below(fs: &FakeFs, seed: u64, roots: &[&str]) -> Arc<Store> {
         dirs: vec![DISK.into()],
         memory_bytes: MIB,
         tail_part_bytes: TAIL_PART_BYTES,
+        reserve: Reserve::Bytes(0),
         executor_roots: roots.iter().map(PathBuf::from).collect(),
     };
     Store::open(config, environment).unwrap()

@@ -110,6 +110,7 @@ fn a_push_that_takes_too_long_ends_and_its_repetition_goes_on_behind_it() {
         dirs: vec![PathBuf::from(DISK)],
         memory_bytes: LITTLE_MEMORY,
         tail_part_bytes: TAIL_PART_BYTES,
+        reserve: Reserve::Bytes(0),
         executor_roots: vec![],
     };
     let store = Store::open(config, environment).unwrap();

@@ -44,6 +44,24 @@ impl World {
     }
 
     pub(crate) fn on(fs: FakeFs, dirs: Vec<PathBuf>, memory_bytes: u64, seed: u64) -> Self {
+        Self::keeping(Reserve::Bytes(0), fs, dirs, memory_bytes, seed)
+    }
+
+    /// A disk of this size, some of which stays free.
+    pub(crate) fn with_reserve(disk_bytes: u64, reserve: Reserve) -> Self {
+        let dirs = vec![PathBuf::from(DISK)];
+        let fs = FakeFs::with_dirs(&dirs);
+        fs.set_capacity(&dirs[0], disk_bytes);
+        Self::keeping(reserve, fs, dirs, 2 * MIB, 1)
+    }
+
+    fn keeping(
+        reserve: Reserve,
+        fs: FakeFs,
+        dirs: Vec<PathBuf>,
+        memory_bytes: u64,
+        seed: u64,
+    ) -> Self {
         let clock = Arc::new(ManualClock::default());
         let environment = Environment {
             fs: Arc::new(fs.clone()),
@@ -54,6 +72,7 @@ impl World {
             dirs,
             memory_bytes,
             tail_part_bytes: TAIL_PART_BYTES,
+            reserve,
             executor_roots: vec![],
         };
         Self {

@@ -8,7 +8,7 @@ use lodestone_model::{
     ShuffleId, ShuffleKey, ShuffleSpec,
 };
 use lodestone_store::fs::fake::{Errno, FakeFs};
-use lodestone_store::{Batch, Environment, StoreConfig, TAIL_PART_BYTES};
+use lodestone_store::{Batch, Environment, Reserve, StoreConfig, TAIL_PART_BYTES};
 use tokio::runtime::Builder;
 use tokio::time::{Instant, advance};
 
@@ -60,6 +60,7 @@ fn loaded(fs: &FakeFs) -> Arc<Store> {
         dirs: vec![PathBuf::from("/disk")],
         memory_bytes: 256 << 20,
         tail_part_bytes: TAIL_PART_BYTES,
+        reserve: Reserve::Bytes(0),
         executor_roots: Vec::new(),
     };
     let store = Store::open(config, environment).unwrap();

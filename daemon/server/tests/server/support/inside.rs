@@ -11,7 +11,7 @@ use lodestone_server::process::lanes::Lanes;
 use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
 use lodestone_server::service::{MemorySplit, Service};
-use lodestone_store::{Environment, Store, StoreConfig, TAIL_PART_BYTES};
+use lodestone_store::{Environment, Reserve, Store, StoreConfig, TAIL_PART_BYTES};
 use lodestone_wire::extension::ShuffleAddress;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -51,6 +51,7 @@ impl Inside {
             dirs: vec![dir.path().to_owned()],
             memory_bytes: split.store_bytes,
             tail_part_bytes: TAIL_PART_BYTES,
+            reserve: Reserve::Bytes(0),
             executor_roots: Vec::new(),
         };
         let store = Store::open(config, environment).unwrap();
