@@ -4,6 +4,7 @@
 
 pub mod body;
 mod burst;
+pub mod pace;
 mod reader;
 mod sendfile;
 pub mod source;
@@ -28,6 +29,7 @@ use tokio::time::timeout;
 use crate::handler::Call;
 use crate::service::{Reserved, Service};
 use burst::Wanted;
+use pace::{LEAST_BYTES, WINDOW};
 use reader::Reader;
 use streams::SharedStreams;
 use table::Place;
@@ -82,6 +84,9 @@ pub enum CloseReason {
     /// A request stopped in the middle.
     #[error("no byte of an unfinished request for {} s", STALL_TIMEOUT.as_secs())]
     StalledRequest,
+    /// A request comes too slowly while it holds memory.
+    #[error("fewer than {LEAST_BYTES} bytes of a large request in {} s", WINDOW.as_secs())]
+    SlowRequest,
     /// The client takes no bytes.
     #[error("the client took no byte of an answer for {} s", STALL_TIMEOUT.as_secs())]
     StalledAnswer,

@@ -5,7 +5,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use lodestone_model::{Code, Refusal};
 use lodestone_wire::frame::{ChunkId, MergedBlockMetaRequest, RpcFailure, StreamId};
 use lodestone_wire::{Frame, FrameDecoder, Limits};
@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinError;
 use tokio::time::timeout;
 
-use super::body::{PooledBody, memory_bytes};
 use super::burst::{Wanted, failure};
+use super::pace::Pace;
 use super::source::Job;
 use super::table::Place;
 use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
@@ -33,6 +33,8 @@ const SMALL_FRAME_BYTES: usize = 64 << 10;
 /// Bytes of a failed stream id that are echoed.
 const NAME_ECHO_BYTES: usize = 256;
 
+mod upload;
+
 pub(super) struct Reader {
     socket: Arc<TcpStream>,
     call: Call,
@@ -42,6 +44,8 @@ pub(super) struct Reader {
     buffer: BytesMut,
     /// Memory of a large frame that is being read, until its request takes this memory over.
     frame_memory: Option<Reserved>,
+    /// How fast the bytes come for which memory is reserved.
+    pace: Option<Pace>,
 }
 
 impl Reader {
@@ -59,6 +63,7 @@ impl Reader {
             decoder: FrameDecoder::new(Limits::SERVER),
             buffer: BytesMut::new(),
             frame_memory: None,
+            pace: None,
         }
     }
 
@@ -78,12 +83,19 @@ impl Reader {
     async fn next_frame(&mut self) -> Result<Frame, CloseReason> {
         loop {
             if let Some(frame) = self.decoder.next(&mut self.buffer)? {
+                self.pace = None;
                 return Ok(frame);
             }
             let frame_bytes = self.decoder.frame_bytes(&self.buffer)?.unwrap_or(0);
             if frame_bytes > SMALL_FRAME_BYTES && self.frame_memory.is_none() {
+                // Who only announces a large frame gets no memory for it.
+                if self.buffer.len() < READ_BYTES {
+                    self.fill(READ_BYTES).await?;
+                    continue;
+                }
                 let reserved = self.call.service.uploads.reserve(frame_bytes as u64).await;
                 self.frame_memory = Some(reserved);
+                self.pace = Some(Pace::begin());
             }
             let missing = frame_bytes.saturating_sub(self.buffer.len());
             self.fill(missing.max(READ_BYTES)).await?;
@@ -104,7 +116,10 @@ impl Reader {
             match self.socket.try_read_buf(&mut self.buffer) {
                 Ok(0) if between_requests => return Err(CloseReason::Client),
                 Ok(0) => return Err(CloseReason::Truncated),
-                Ok(_) => return Ok(()),
+                Ok(read) => {
+                    self.came(read);
+                    return Ok(());
+                }
                 Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(CloseReason::Socket(error)),
             }
@@ -125,10 +140,24 @@ impl Reader {
         }
     }
 
-    async fn readable_in_time(&self) -> Result<(), CloseReason> {
-        match timeout(STALL_TIMEOUT, self.socket.readable()).await {
-            Ok(readable) => readable.map_err(CloseReason::Socket),
-            Err(_) => Err(CloseReason::StalledRequest),
+    /// Waits for more bytes of a request.
+    async fn readable_in_time(&mut self) -> Result<(), CloseReason> {
+        loop {
+            let longest = self.pace.as_ref().map_or(STALL_TIMEOUT, Pace::left);
+            match timeout(longest, self.socket.readable()).await {
+                Ok(readable) => return readable.map_err(CloseReason::Socket),
+                Err(_) => match self.pace.as_mut().map(Pace::goes_on) {
+                    Some(true) => {}
+                    Some(false) => return Err(CloseReason::SlowRequest),
+                    None => return Err(CloseReason::StalledRequest),
+                },
+            }
+        }
+    }
+
+    fn came(&mut self, bytes: usize) {
+        if let Some(pace) = &mut self.pace {
+            pace.came(bytes);
         }
     }
 
@@ -214,90 +243,6 @@ impl Reader {
             });
             send(&outbound, frame, hold).await;
         });
-    }
-
-    async fn upload(
-        &mut self,
-        request_id: i64,
-        meta: Bytes,
-        body_bytes: u64,
-    ) -> Result<(), CloseReason> {
-        let stopwatch = Stopwatch::start();
-        let mut hold = self.permit().await;
-        let outbound = self.outbound.clone();
-        let upload = match handler::admit_upload(&self.call, &meta, body_bytes) {
-            Ok(upload) => upload,
-            Err(answer) => {
-                self.discard(body_bytes).await?;
-                send(&outbound, Ok(answer_frame(request_id, answer)), hold).await;
-                return Ok(());
-            }
-        };
-        // The frame's memory goes back first: a request that holds memory of a pool must not wait
-        // for more of it.
-        hold.memory.clear();
-        // This is not above the limit of the frame decoder, which is far below any address space.
-        let length = body_bytes as usize;
-        let bytes = memory_bytes(length) + meta.len();
-        hold.memory
-            .push(self.call.service.uploads.reserve(bytes as u64).await);
-        let body = self.body(length).await?;
-        let call = self.call.clone();
-        tokio::spawn(async move {
-            let service = Arc::clone(&call.service);
-            let answer = carry_out(call, Kind::Push, move |call| {
-                handler::upload(call, &upload, &body)
-            })
-            .await;
-            service.metrics.push_seconds.observe(stopwatch.seconds());
-            hold.memory.clear();
-            send(
-                &outbound,
-                answer.map(|answer| answer_frame(request_id, answer)),
-                hold,
-            )
-            .await;
-        });
-        Ok(())
-    }
-
-    /// Reads an upload's body, straight into memory of its size.
-    async fn body(&mut self, length: usize) -> Result<PooledBody, CloseReason> {
-        let mut body = self.call.service.body_pool.take(length);
-        let memory = body.memory();
-        memory.put(self.buffer.split_to(self.buffer.len().min(length)));
-        while memory.len() < length {
-            self.readable_in_time().await?;
-            let missing = length - memory.len();
-            match self.socket.try_read_buf(&mut (&mut *memory).limit(missing)) {
-                Ok(0) => return Err(CloseReason::Truncated),
-                Ok(_) => {}
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(CloseReason::Socket(error)),
-            }
-        }
-        Ok(body)
-    }
-
-    /// Reads an upload's body and forgets it.
-    async fn discard(&mut self, body_bytes: u64) -> Result<(), CloseReason> {
-        let mut missing = body_bytes;
-        loop {
-            let here = (self.buffer.len() as u64).min(missing);
-            drop(self.buffer.split_to(here as usize));
-            missing -= here;
-            if missing == 0 {
-                return Ok(());
-            }
-            self.readable_in_time().await?;
-            self.buffer.reserve(READ_BYTES);
-            match self.socket.try_read_buf(&mut self.buffer) {
-                Ok(0) => return Err(CloseReason::Truncated),
-                Ok(_) => {}
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(CloseReason::Socket(error)),
-            }
-        }
     }
 
     async fn chunk(&mut self, chunk: ChunkId) {

@@ -23,7 +23,9 @@ pub(super) fn admit(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload,
     match meta.first() {
         Some(&PushBatch::ID) => {
             let batch: PushBatch = decode(meta)?;
-            generation(call, &batch.key)?;
+            call.service
+                .store
+                .check_push(generation(call, &batch.key)?)?;
             let segments = batch.segments.len();
             if segments > MAX_SEGMENTS {
                 let detail = format!("{segments} segments in a batch, at most {MAX_SEGMENTS}");
@@ -40,7 +42,11 @@ pub(super) fn admit(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload,
             }
             Ok(Upload::Batch(batch))
         }
-        Some(&PushBlockStream::ID) => Ok(Upload::Block(decode(meta)?)),
+        Some(&PushBlockStream::ID) => {
+            let block: PushBlockStream = decode(meta)?;
+            call.service.store.check_application(&block.key.app)?;
+            Ok(Upload::Block(block))
+        }
         other => Err(Code::Malformed.because(format!("message {other:?} is no upload"))),
     }
 }

@@ -7,10 +7,10 @@ use std::io::Write;
 use crate::support::client::{app, batch, commit_of, key};
 use crate::support::{Client, Daemon, Random};
 use bytes::Bytes;
-use lodestone_model::{Code, Mode, ShuffleSpec};
+use lodestone_model::{AppId, Code, Mode, ShuffleId, ShuffleSpec};
 use lodestone_wire::extension::PROTOCOL_VERSION;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
-use lodestone_wire::extension::push::PushBatch;
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::status::{Done, Refused};
 use lodestone_wire::spark::originals::OpenBlocks;
@@ -35,6 +35,58 @@ fn with_prefix(length: i64, kind: u8) -> Vec<u8> {
     let mut bytes = length.to_be_bytes().to_vec();
     bytes.push(kind);
     bytes
+}
+
+/// Announces an upload, and sends its first bytes.
+fn announce(client: &mut Client, meta: &PushBatch, body: &[u8], sent: usize) {
+    client.send(&Frame::UploadStream {
+        request_id: 77,
+        meta: meta.to_bytes(),
+        body_bytes: body.len() as u64,
+    });
+    client.socket.write_all(&body[..sent]).unwrap();
+}
+
+#[test]
+fn uploads_that_are_announced_and_do_not_come_take_no_memory_from_others() {
+    let daemon = Daemon::start(&["--memory", "64MiB"]);
+    let (mut honest, key) = (Client::connect(&daemon), key(&daemon, 1));
+    honest.register(&key, 1, 1);
+    let (meta, body) = batch(&key, 0, 1, &[(0, &vec![7; 4 << 20])]);
+    let others = (0..200).map(|_| {
+        let mut other = Client::connect(&daemon);
+        announce(&mut other, &meta, &body, 1000);
+        other
+    });
+    let _others: Vec<_> = others.collect();
+    let codes = honest.push(&key, 0, 2, &[(0, b"from an honest client")]);
+    assert_eq!(codes, [Code::Ok]);
+}
+
+#[test]
+fn an_upload_for_an_unknown_application_or_shuffle_is_refused_without_memory_for_it() {
+    let daemon = Daemon::start(&["--memory", "16MiB"]);
+    let (mut client, known) = (Client::connect(&daemon), key(&daemon, 1));
+    client.register(&known, 1, 1);
+    let large = vec![7; 3 << 20];
+    // It has all memory for uploads.
+    let (meta, body) = batch(&known, 0, 1, &[(0, &large)]);
+    let sent = body.len() - 1;
+    announce(&mut client, &meta, &body, sent);
+    let mut unknown = [known.clone(), known];
+    unknown[0].shuffle.app = AppId::new("application_unknown").unwrap();
+    unknown[1].shuffle.shuffle = ShuffleId(77);
+    let codes = [Code::UnknownApplication, Code::UnknownShuffle];
+    let mut other = Client::connect(&daemon);
+    for (key, code) in unknown.iter().zip(codes) {
+        let (meta, body) = batch(key, 0, 1, &[(0, &large)]);
+        let id = other.send_upload(&meta, &body);
+        let refused = Refused::from_bytes(&other.answer_to(id)).unwrap();
+        assert_eq!(refused.code, code);
+    }
+    client.socket.write_all(&body[sent..]).unwrap();
+    let reply = PushBatchReply::from_bytes(&client.answer_to(77)).unwrap();
+    assert_eq!(reply.codes, [Code::Ok]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use lodestone_model::{AppAttempt, Code};
@@ -28,6 +29,28 @@ fn a_request_that_stops_in_the_middle_is_given_up_and_its_memory_comes_back() {
         body_bytes: body.len() as u64,
     });
     client.socket.write_all(&body[..10]).unwrap();
+    daemon.jump_over_idle_time();
+    assert_eq!(client.receive(), None, "the connection is closed");
+    assert_eq!(daemon.service.uploads.used_bytes(), 0);
+    daemon.stop();
+}
+
+/// Others may wait for the memory of an upload: its bytes come at 64 KiB/s, or the connection ends.
+#[test]
+fn an_upload_that_comes_too_slowly_is_given_up_and_its_memory_comes_back() {
+    let daemon = Inside::start(Environment::os());
+    let mut client = daemon.connect();
+    client.register(&daemon.key(1), 1, 1);
+    let (meta, body) = batch(&daemon.key(1), 0, 1, &[(0, &vec![7; 4 << 20])]);
+    client.send(&Frame::UploadStream {
+        request_id: 1,
+        meta: meta.to_bytes(),
+        body_bytes: body.len() as u64,
+    });
+    client.socket.write_all(&body[..100_000]).unwrap();
+    while daemon.service.uploads.used_bytes() == 0 {
+        thread::yield_now();
+    }
     daemon.jump_over_idle_time();
     assert_eq!(client.receive(), None, "the connection is closed");
     assert_eq!(daemon.service.uploads.used_bytes(), 0);

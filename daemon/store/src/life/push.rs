@@ -37,6 +37,14 @@ pub struct Batch<'a> {
 }
 
 impl Store {
+    /// Ok if a batch for this shuffle may have an effect, or gets a code for each segment.
+    pub fn check_push(&self, key: &ShuffleKey) -> Result<(), Refusal> {
+        match self.generation(key, Code::TooLate) {
+            Err(refusal) if refusal.code != Code::TooLate => Err(refusal),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes the segments of a batch. Returns one code per segment, in order. A refusal has no
     /// effect at all.
     pub fn push_batch(&self, key: &ShuffleKey, batch: &Batch<'_>) -> Result<Vec<Code>, Refusal> {

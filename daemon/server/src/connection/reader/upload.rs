@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Uploads: pushes whose bytes follow their request.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes};
+
+use super::{READ_BYTES, Reader, answer_frame, carry_out, is_passing, send};
+use crate::connection::CloseReason;
+use crate::connection::body::{PooledBody, memory_bytes};
+use crate::connection::pace::Pace;
+use crate::handler;
+use crate::metrics::stopwatch::Stopwatch;
+use crate::process::lanes::Kind;
+
+/// So many bytes of an upload, or all, have come before memory is reserved for the rest: who only
+/// announces an upload gets none.
+const FIRST_BYTES: usize = 16 << 10;
+
+impl Reader {
+    pub(super) async fn upload(
+        &mut self,
+        request_id: i64,
+        meta: Bytes,
+        body_bytes: u64,
+    ) -> Result<(), CloseReason> {
+        let stopwatch = Stopwatch::start();
+        let mut hold = self.permit().await;
+        let outbound = self.outbound.clone();
+        let upload = match handler::admit_upload(&self.call, &meta, body_bytes) {
+            Ok(upload) => upload,
+            Err(answer) => {
+                self.discard(body_bytes).await?;
+                send(&outbound, Ok(answer_frame(request_id, answer)), hold).await;
+                return Ok(());
+            }
+        };
+        // The frame's memory goes back first: a request that holds memory of a pool must not wait
+        // for more of it.
+        hold.memory.clear();
+        // This is not above the limit of the frame decoder, which is far below any address space.
+        let length = body_bytes as usize;
+        self.first_bytes(length).await?;
+        let bytes = memory_bytes(length) + meta.len();
+        hold.memory
+            .push(self.call.service.uploads.reserve(bytes as u64).await);
+        self.pace = Some(Pace::begin());
+        let body = self.body(length).await?;
+        self.pace = None;
+        let call = self.call.clone();
+        tokio::spawn(async move {
+            let service = Arc::clone(&call.service);
+            let answer = carry_out(call, Kind::Push, move |call| {
+                handler::upload(call, &upload, &body)
+            })
+            .await;
+            service.metrics.push_seconds.observe(stopwatch.seconds());
+            hold.memory.clear();
+            send(
+                &outbound,
+                answer.map(|answer| answer_frame(request_id, answer)),
+                hold,
+            )
+            .await;
+        });
+        Ok(())
+    }
+
+    /// Reads the first bytes of an upload into the buffer of the connection.
+    async fn first_bytes(&mut self, length: usize) -> Result<(), CloseReason> {
+        while self.buffer.len() < length.min(FIRST_BYTES) {
+            self.readable_in_time().await?;
+            self.buffer.reserve(READ_BYTES);
+            match self.socket.try_read_buf(&mut self.buffer) {
+                Ok(0) => return Err(CloseReason::Truncated),
+                Ok(_) => {}
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(CloseReason::Socket(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an upload's body, straight into memory of its size.
+    async fn body(&mut self, length: usize) -> Result<PooledBody, CloseReason> {
+        let mut body = self.call.service.body_pool.take(length);
+        let memory = body.memory();
+        memory.put(self.buffer.split_to(self.buffer.len().min(length)));
+        while memory.len() < length {
+            self.readable_in_time().await?;
+            let missing = length - memory.len();
+            match self.socket.try_read_buf(&mut (&mut *memory).limit(missing)) {
+                Ok(0) => return Err(CloseReason::Truncated),
+                Ok(read) => self.came(read),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(CloseReason::Socket(error)),
+            }
+        }
+        Ok(body)
+    }
+
+    /// Reads an upload's body and forgets it.
+    async fn discard(&mut self, body_bytes: u64) -> Result<(), CloseReason> {
+        let mut missing = body_bytes;
+        loop {
+            let here = (self.buffer.len() as u64).min(missing);
+            drop(self.buffer.split_to(here as usize));
+            missing -= here;
+            if missing == 0 {
+                return Ok(());
+            }
+            self.readable_in_time().await?;
+            self.buffer.reserve(READ_BYTES);
+            match self.socket.try_read_buf(&mut self.buffer) {
+                Ok(0) => return Err(CloseReason::Truncated),
+                Ok(_) => {}
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(CloseReason::Socket(error)),
+            }
+        }
+    }
+}
