@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// A client is judged after each such time.
 pub const WINDOW: Duration = Duration::from_secs(10);
@@ -21,7 +21,8 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn begin() -> Self {
         Self {
-            end: Instant::now() + WINDOW,
+            // The clock of the runtime, which tests control.
+            end: sleep(WINDOW).deadline(),
             bytes: 0,
         }
     }
@@ -31,10 +32,10 @@ impl Pace {
         self.bytes += bytes;
     }
 
-    /// How long the client may still take before it is judged. Bytes that are there by then are
-    /// read first, also if the daemon stood still meanwhile.
-    pub(super) fn left(&self) -> Duration {
-        self.end.saturating_duration_since(Instant::now())
+    /// When the client is judged. Bytes that are there by then are read first, also if the daemon
+    /// stood still meanwhile.
+    pub(super) fn end(&self) -> Instant {
+        self.end
     }
 
     /// Judges the client, from which nothing more is there to be read. Returns false if it is too
@@ -58,12 +59,12 @@ mod tests {
     async fn a_client_goes_on_as_long_as_enough_comes_in_each_window() {
         let mut pace = Pace::begin();
         for _ in 0..3 {
-            assert_eq!(pace.left(), WINDOW);
+            let before = pace.end();
             pace.came(LEAST_BYTES - 1);
             advance(WINDOW * 2).await;
-            assert_eq!(pace.left(), Duration::ZERO);
             pace.came(1);
             assert!(pace.goes_on());
+            assert_eq!(pace.end() - before, WINDOW * 2, "a new window begins");
         }
         pace.came(LEAST_BYTES - 1);
         assert!(!pace.goes_on());

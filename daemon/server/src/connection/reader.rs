@@ -12,7 +12,7 @@ use lodestone_wire::{Frame, FrameDecoder, Limits};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use super::burst::{Wanted, failure};
 use super::pace::Pace;
@@ -143,8 +143,11 @@ impl Reader {
     /// Waits for more bytes of a request.
     async fn readable_in_time(&mut self) -> Result<(), CloseReason> {
         loop {
-            let longest = self.pace.as_ref().map_or(STALL_TIMEOUT, Pace::left);
-            match timeout(longest, self.socket.readable()).await {
+            let waited = match &self.pace {
+                Some(pace) => timeout_at(pace.end(), self.socket.readable()).await,
+                None => timeout(STALL_TIMEOUT, self.socket.readable()).await,
+            };
+            match waited {
                 Ok(readable) => return readable.map_err(CloseReason::Socket),
                 Err(_) => match self.pace.as_mut().map(Pace::goes_on) {
                     Some(true) => {}
