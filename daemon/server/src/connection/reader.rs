@@ -22,7 +22,7 @@ use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::handler::{self, Answer, Call};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::process::lanes::Kind;
-use crate::service::Reserved;
+use crate::service::{Pool, Reserved};
 
 /// Bytes read at once. A thousand connections with a buffer each stay in the order of 16 MiB.
 const READ_BYTES: usize = 16 << 10;
@@ -46,7 +46,12 @@ pub(super) struct Reader {
     frame_memory: Option<Reserved>,
     /// How fast the bytes come for which memory is reserved.
     pace: Option<Pace>,
+    /// The connection's share of the memory for layouts.
+    answers: Arc<Pool>,
 }
+
+/// The part of the memory for layouts that one connection may hold.
+const SHARE_OF_LAYOUTS: u64 = 8;
 
 impl Reader {
     pub(super) fn new(
@@ -55,7 +60,9 @@ impl Reader {
         place: Place,
         outbound: mpsc::Sender<Outbound>,
     ) -> Self {
+        let share = call.service.layouts.capacity_bytes() / SHARE_OF_LAYOUTS;
         Self {
+            answers: Arc::new(Pool::new(share)),
             socket,
             call,
             place,
@@ -198,11 +205,12 @@ impl Reader {
     async fn rpc(&mut self, request_id: i64, body: Bytes) {
         let mut hold = self.permit().await;
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
+        let answers = Arc::clone(&self.answers);
         tokio::spawn(async move {
-            if handler::has_large_answer(&body) {
-                let layouts = &call.service.layouts;
-                let bytes = handler::layout_memory_bytes(layouts.capacity_bytes());
-                hold.memory.push(layouts.reserve(bytes).await);
+            if let Some(bytes) = handler::answer_memory(&call, &body) {
+                // First its own share: a client that does not read waits for itself.
+                hold.memory.push(answers.reserve(bytes).await);
+                hold.memory.push(call.service.layouts.reserve(bytes).await);
             }
             let kind = handler::kind(&body);
             let answer = carry_out(call, kind, move |call| handler::rpc(call, &body)).await;

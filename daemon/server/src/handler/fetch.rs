@@ -14,20 +14,30 @@ use crate::connection::streams::StreamItem;
 /// A layout needs memory for its segments as values and as bytes; the values are a bit larger.
 const LAYOUT_BYTES_PER_SEGMENT: u64 = 32 + 28;
 
+/// What a layout needs for each partition beside that.
+const LAYOUT_BYTES_PER_PARTITION: u64 = 128;
+
 /// Part of the layouts' memory that one of them may take.
 const LAYOUT_MEMORY_DIVISOR: u64 = 2;
 
-/// Memory that is set aside before a layout is made.
-pub fn layout_memory_bytes(pool_bytes: u64) -> u64 {
-    pool_bytes / LAYOUT_MEMORY_DIVISOR
+fn layout_memory_most(call: &Call) -> u64 {
+    call.service.layouts.capacity_bytes() / LAYOUT_MEMORY_DIVISOR
+}
+
+/// Memory that is set aside before a layout is made. The few segments that come meanwhile are not
+/// counted.
+pub(super) fn layout_memory(call: &Call, message: &SegmentLayout) -> u64 {
+    let (key, reduces) = (&message.key.shuffle, &message.reduce_ids);
+    let segments = call.service.store.segments_at_most(key, reduces) as u64;
+    let partitions = reduces.len() as u64 * LAYOUT_BYTES_PER_PARTITION;
+    (segments * LAYOUT_BYTES_PER_SEGMENT + partitions).min(layout_memory_most(call))
 }
 
 pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayoutReply, Refusal> {
     let key = generation(call, &message.key)?;
     let range = MapRange::new(message.map_start, message.map_end)?;
     call.service.store.check_readable(key)?;
-    let memory_bytes = layout_memory_bytes(call.service.layouts.capacity_bytes());
-    let segments_max = (memory_bytes / LAYOUT_BYTES_PER_SEGMENT) as usize;
+    let segments_max = (layout_memory_most(call) / LAYOUT_BYTES_PER_SEGMENT) as usize;
     let mut segments = 0;
     let mut partitions = Vec::with_capacity(message.reduce_ids.len());
     for reduce_id in message.reduce_ids {

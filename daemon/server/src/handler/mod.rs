@@ -29,7 +29,6 @@ use crate::connection::streams::SharedStreams;
 use crate::process::lanes::Kind;
 use crate::service::Service;
 
-pub use fetch::layout_memory_bytes;
 use keys::{check_incarnation, generation};
 pub use push::Upload;
 
@@ -55,9 +54,14 @@ pub enum Answer {
     Failure(String),
 }
 
-/// Returns true if the answer to the request can be large.
-pub fn has_large_answer(body: &[u8]) -> bool {
-    body.first() == Some(&ext::fetch::SegmentLayout::ID)
+/// Returns the memory that the answer needs, if it can be large. Asks no disk.
+pub fn answer_memory(call: &Call, body: &[u8]) -> Option<u64> {
+    if body.first() != Some(&ext::fetch::SegmentLayout::ID) {
+        return None;
+    }
+    // A malformed one gets a small answer.
+    let message = decode(body).ok()?;
+    Some(fetch::layout_memory(call, &message))
 }
 
 /// Returns the kind of an RPC, by its first byte.

@@ -4,11 +4,12 @@
 
 use std::io::Write;
 
-use crate::support::client::{app, batch, commit_of, key};
+use crate::support::client::{ALL_MAPS, app, batch, commit_of, key};
 use crate::support::{Client, Daemon, Random};
 use bytes::Bytes;
-use lodestone_model::{AppId, Code, Mode, ShuffleId, ShuffleSpec};
+use lodestone_model::{AppId, Code, Mode, ReduceId, ShuffleId, ShuffleSpec};
 use lodestone_wire::extension::PROTOCOL_VERSION;
+use lodestone_wire::extension::fetch::SegmentLayout;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
@@ -87,6 +88,40 @@ fn an_upload_for_an_unknown_application_or_shuffle_is_refused_without_memory_for
     client.socket.write_all(&body[sent..]).unwrap();
     let reply = PushBatchReply::from_bytes(&client.answer_to(77)).unwrap();
     assert_eq!(reply.codes, [Code::Ok]);
+}
+
+#[test]
+fn a_client_that_reads_no_layout_keeps_nobody_else_from_theirs() {
+    const PARTITIONS: u32 = 10_000;
+    let daemon = Daemon::start(&["--memory", "32MiB"]);
+    let (mut reader, key) = (Client::connect(&daemon), key(&daemon, 1));
+    reader.register(&key, 1, PARTITIONS);
+    let parts: Vec<_> = (0..PARTITIONS).map(|reduce| (reduce, &b"x"[..])).collect();
+    reader.output(&key, 0, 1, &parts);
+    let all: Vec<_> = (0..PARTITIONS).collect();
+    let layout = SegmentLayout {
+        key: key.clone(),
+        map_start: ALL_MAPS.0,
+        map_end: ALL_MAPS.1,
+        reduce_ids: all.iter().copied().map(ReduceId).collect(),
+    };
+    let mut silent = Client::connect(&daemon);
+    (0..64).for_each(|_| {
+        silent.send_rpc(&layout);
+    });
+    silent.socket.peek(&mut [0]).unwrap();
+    for _ in 0..3 {
+        assert_eq!(
+            reader.layout(&key, ALL_MAPS, &all).partitions.len(),
+            all.len()
+        );
+    }
+    for _ in 0..64 {
+        assert!(
+            silent.receive().is_some(),
+            "its own answers come when it reads"
+        );
+    }
 }
 
 #[test]

@@ -132,6 +132,19 @@ impl Store {
         })
     }
 
+    /// How many segments the layouts of these partitions have at most, as far as is known. Waits
+    /// for no partition.
+    pub fn segments_at_most(&self, key: &ShuffleKey, reduces: &[ReduceId]) -> usize {
+        let Ok(generation) = self.generation(key, Code::UnknownShuffle) else {
+            return 0;
+        };
+        let partitions = reading(&generation.partitions);
+        let found = reduces
+            .iter()
+            .filter_map(|reduce| partitions.by_reduce.get(reduce));
+        found.map(|partition| partition.segments_hint()).sum()
+    }
+
     /// Returns the bytes of the segments in these slots, which are in order, one segment after
     /// another.
     pub fn segments(

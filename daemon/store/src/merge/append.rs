@@ -97,6 +97,7 @@ impl Partition {
     fn index(&self, resources: &Resources, inner: &mut Inner, segment: &LaidSegment) {
         let before = inner.segments.heap_bytes();
         inner.segments.push(segment);
+        self.update_segments_hint(inner);
         resources
             .budget
             .resize_metadata(before, inner.segments.heap_bytes());

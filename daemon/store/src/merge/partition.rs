@@ -42,6 +42,8 @@ pub(crate) struct Partition {
     tail_hint: AtomicUsize,
     /// True if readers have taken these bytes: also a hint.
     read_hint: AtomicBool,
+    /// Segments in the index: also a hint.
+    segments_hint: AtomicUsize,
     /// The disk of its own file, or [`NO_DISK`]: also a hint.
     own_hint: AtomicU16,
     inner: TimedMutex<Inner>,
@@ -119,6 +121,7 @@ impl Partition {
             home,
             tail_hint: 0.into(),
             read_hint: false.into(),
+            segments_hint: 0.into(),
             own_hint: NO_DISK.into(),
             inner: TimedMutex::new(inner),
         }
@@ -150,6 +153,14 @@ impl Partition {
 
     pub(crate) fn read_hint(&self) -> bool {
         self.read_hint.load(Relaxed)
+    }
+
+    pub(crate) fn segments_hint(&self) -> usize {
+        self.segments_hint.load(Relaxed)
+    }
+
+    pub(super) fn update_segments_hint(&self, inner: &Inner) {
+        self.segments_hint.store(inner.segments.len(), Relaxed);
     }
 
     /// Returns the place to which its next bytes go, as far as is known.
