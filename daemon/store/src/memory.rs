@@ -69,6 +69,11 @@ impl Store {
         merge::write_some_out(&self.resources, self.remote_partitions())
     }
 
+    /// Steps of writes to disks so far: if it stands still, no disk makes progress.
+    pub fn write_steps(&self) -> u64 {
+        self.resources.disks.steps()
+    }
+
     /// Each with the position of its generation.
     fn partitions_by_generation(&self) -> impl Iterator<Item = (usize, Arc<Partition>)> {
         self.all_applications()

@@ -80,6 +80,10 @@ impl Lane {
         Self(Arc::new(Semaphore::new(threads)))
     }
 
+    fn try_turn(&self) -> Option<Turn> {
+        Arc::clone(&self.0).try_acquire_owned().ok()
+    }
+
     async fn turn(&self) -> Turn {
         match Arc::clone(&self.0).acquire_owned().await {
             Ok(turn) => turn,
@@ -134,17 +138,36 @@ impl Lanes {
         .await
     }
 
-    /// Waits for a turn at each of these places, in their order, which must be ascending; without
-    /// one, for a turn to send from memory.
+    /// Waits for a turn at each of these places; without one, for a turn to send from memory. Holds
+    /// no turn of a place while it waits for another one, which may hang.
     pub async fn reading(&self, places: &[usize]) -> Vec<Turn> {
-        let mut turns = Vec::with_capacity(places.len().max(1));
-        for lane in places.iter().filter_map(|place| self.reads.get(*place)) {
-            turns.push(lane.turn().await);
+        let lanes: Vec<_> = places
+            .iter()
+            .filter_map(|place| self.reads.get(*place))
+            .collect();
+        if lanes.is_empty() {
+            return vec![self.chunks.turn().await];
         }
-        if turns.is_empty() {
-            turns.push(self.chunks.turn().await);
+        let mut waited: Option<(usize, Turn)> = None;
+        loop {
+            let mut turns = Vec::with_capacity(lanes.len());
+            let mut busy = None;
+            for (at, lane) in lanes.iter().enumerate() {
+                let has_turn = waited.take_if(|(place, _)| *place == at);
+                match has_turn.map(|(_, turn)| turn).or_else(|| lane.try_turn()) {
+                    Some(turn) => turns.push(turn),
+                    None => {
+                        busy = Some((at, lane));
+                        break;
+                    }
+                }
+            }
+            let Some((at, lane)) = busy else {
+                return turns;
+            };
+            drop((turns, waited.take()));
+            waited = Some((at, lane.turn().await));
         }
-        turns
     }
 }
 
@@ -154,6 +177,11 @@ fn reads_of_each(disks: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::task::JoinSet;
+    use tokio::time::timeout;
+
     use super::*;
 
     #[test]
@@ -176,5 +204,28 @@ mod tests {
             assert!(lanes.reads.iter().all(|lane| of(lane) > 0));
             assert!(calls + reads < Lanes::threads(disks), "{disks} disks");
         }
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_place_that_hangs_holds_no_turn_of_another_one() {
+        let lanes = Lanes::new(2);
+        let mut hanging = Vec::new();
+        for _ in 0..reads_of_each(2) {
+            hanging.extend(lanes.reading(&[1]).await);
+        }
+        let lanes = Arc::new(lanes);
+        let mut waiting = JoinSet::new();
+        for _ in 0..50 {
+            let lanes = Arc::clone(&lanes);
+            waiting.spawn(async move { lanes.reading(&[0, 1, 2]).await.len() });
+        }
+        // The runtime has one thread: all of them wait by now.
+        tokio::task::yield_now().await;
+        for _ in 0..reads_of_each(2) {
+            let healthy = lanes.reading(&[0]);
+            hanging.extend(timeout(Duration::from_secs(20), healthy).await.unwrap());
+        }
+        hanging.clear();
+        assert_eq!(waiting.join_all().await, [3; 50]);
     }
 }

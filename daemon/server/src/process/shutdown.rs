@@ -22,7 +22,8 @@ const FORCED_EXIT_CODE: i32 = 1;
 /// process itself, sends two.
 const SAME_WISH: Duration = Duration::from_secs(1);
 
-/// The handover writes at most some tens of MiB, and waits 10 s for a disk that is only slow.
+/// A handover that makes no progress for this long has met a disk that hangs. It waits 10 s for a
+/// disk that is only slow.
 const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The end of the daemon, in two switches that turn once each: the end is requested, and then it
@@ -82,20 +83,25 @@ impl Stop {
 
 /// Hands over what can be handed over. It has a thread and a time limit, because a disk may hang.
 pub(super) async fn hand_over(store: Arc<Store>) -> io::Result<()> {
-    let (done, over) = oneshot::channel();
+    let (done, mut over) = oneshot::channel();
+    let writing = Arc::clone(&store);
     thread::Builder::new()
         .name("hand-over".to_owned())
         .spawn(move || {
-            store.hand_over();
+            writing.hand_over();
             // Nobody waits if it took too long.
             let _ = done.send(());
         })?;
-    match timeout(HAND_OVER_TIMEOUT, over).await {
-        Ok(Ok(())) => {}
-        Ok(Err(_)) => tracing::error!("the handover ended early: a bug of the daemon"),
-        Err(_) => tracing::warn!("a disk hangs: what is not handed over by now is lost"),
+    loop {
+        let steps = store.write_steps();
+        match timeout(HAND_OVER_TIMEOUT, &mut over).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => tracing::error!("the handover ended early: a bug of the daemon"),
+            Err(_) if store.write_steps() != steps => continue,
+            Err(_) => tracing::warn!("a disk hangs: a handover that is not complete is lost"),
+        }
+        return Ok(());
     }
-    Ok(())
 }
 
 /// Registers the handlers, and follows the signals in the background.

@@ -120,6 +120,8 @@ impl Store {
                 return Ok(selected(view.segments, in_range));
             }
             let shown = generation.attempts.shown();
+            // A removal takes the attempts first: without them nothing would be here.
+            generation.check_readable(&reading(&generation.partitions))?;
             let is_forgotten = |segment: &LaidSegment| {
                 planted::is(Bug::SegmentForgotten) && segment.crc32c.0 % 8 == 1
             };

@@ -18,7 +18,7 @@ const SEQUENCES_MAX: usize = 1 << 31;
 
 /// A push takes no more segments after this time: when memory is full, each goes to disk. The
 /// client repeats the rest, and meanwhile other batches of the attempt get their turn.
-const TAKES_MS: u64 = 500;
+const TAKES_MS: u64 = 2_000;
 
 /// The segments of one push, and their map attempt.
 #[derive(Clone, Copy, Debug)]

@@ -57,6 +57,8 @@ pub(crate) struct Disks {
     /// The directories that Spark's executors name, which may be on any disk.
     others: Flow,
     reserve: Reserve,
+    /// Steps of writes to all of them: these show progress.
+    steps: AtomicU64,
     /// What is written now would otherwise be lost: it may use the reserve.
     reserve_is_open: AtomicBool,
 }
@@ -78,6 +80,7 @@ impl Disks {
             disks: roots.into_iter().map(disk).collect(),
             others: Flow::new(count),
             reserve,
+            steps: 0.into(),
             reserve_is_open: false.into(),
         }
     }
@@ -223,6 +226,16 @@ impl Disks {
             let less = |free: u64| Some(free.saturating_sub(bytes));
             let _ = disk.free.try_update(Relaxed, Relaxed, less);
         }
+    }
+
+    /// Counts a step of a write.
+    pub(crate) fn count_step(&self) {
+        self.steps.fetch_add(1, Relaxed);
+    }
+
+    /// Steps of writes so far.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps.load(Relaxed)
     }
 
     /// True if only the reserve is left.

@@ -307,7 +307,11 @@ impl Home {
             _ => path.open(resources, Open::Write),
         }?;
         let length: u64 = slices.iter().map(|slice| slice.len() as u64).sum();
-        match write_in_pieces(file.as_ref(), slices, end, || writing.got_on()) {
+        let got_on = || {
+            writing.got_on();
+            resources.disks.count_step();
+        };
+        match write_in_pieces(file.as_ref(), slices, end, got_on) {
             Err(error) if !planted::is(Bug::FailedWriteAcknowledged) => {
                 // Cut back at once: torn bytes must not fill a full disk. A file that cannot be cut
                 // back or removed now is never read, and goes with the directory.
@@ -354,10 +358,8 @@ impl Home {
             }
             Self::Spark { dirs, key } => {
                 let place = resources.disks.len();
-                for reduce in reduces {
-                    let garbage = Garbage::Merged(dirs.clone(), key.clone(), reduce);
-                    resources.trash.put(place, garbage);
-                }
+                let garbage = Garbage::Merged(dirs.clone(), key.clone(), reduces.collect());
+                resources.trash.put(place, garbage);
             }
         }
     }

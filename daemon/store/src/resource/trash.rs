@@ -12,8 +12,8 @@ use super::dirs::{HashedDirs, MergedFile};
 use super::incarnation::remove_data_dir;
 use super::{Resources, locked};
 
-/// Files or directories that wait at one place. What comes after that stays until the next daemon
-/// removes the whole directory of this one.
+/// Shuffles that wait at one place. The directory of a further one stays until the next daemon
+/// removes that of this one; its files in a merge directory stay until the application ends.
 const WAITING_MAX: usize = 65_536;
 
 /// What is deleted as one.
@@ -21,8 +21,8 @@ const WAITING_MAX: usize = 65_536;
 pub(crate) enum Garbage {
     /// The directory of a shuffle on one of our disks.
     Dir(PathBuf),
-    /// The files of a merged partition of Spark's own push.
-    Merged(HashedDirs, ShuffleKey, ReduceId),
+    /// The files of these merged partitions of Spark's own push.
+    Merged(HashedDirs, ShuffleKey, Vec<ReduceId>),
 }
 
 /// By place: the data directories by their number, and then the directories of executors.
@@ -74,14 +74,20 @@ impl Garbage {
     fn delete(self, resources: &Resources) {
         match self {
             Self::Dir(path) => remove_data_dir(resources.fs(), &path),
-            Self::Merged(dirs, key, reduce) => {
-                for which in [MergedFile::Data, MergedFile::Index, MergedFile::Meta] {
-                    let path = dirs.merged(&key, reduce, which);
-                    if let Err(error) = resources.foreign().remove(&path) {
-                        tracing::debug!(%path, %error, "remove a merged partition's file");
-                    }
+            Self::Merged(dirs, key, reduces) => {
+                for reduce in reduces {
+                    delete_merged(resources, &dirs, &key, reduce);
                 }
             }
+        }
+    }
+}
+
+fn delete_merged(resources: &Resources, dirs: &HashedDirs, key: &ShuffleKey, reduce: ReduceId) {
+    for which in [MergedFile::Data, MergedFile::Index, MergedFile::Meta] {
+        let path = dirs.merged(key, reduce, which);
+        if let Err(error) = resources.foreign().remove(&path) {
+            tracing::debug!(%path, %error, "remove a merged partition's file");
         }
     }
 }

@@ -2,6 +2,8 @@
 //! Which segments of a map attempt count, and when: mostly for remote shuffles, and the same for
 //! merged ones.
 
+use std::thread;
+
 use crate::world::*;
 
 use lodestone_model::*;
@@ -454,4 +456,32 @@ fn an_aborted_block_leaves_nothing_in_memory_when_it_has_an_end_without_bytes() 
     world.store.drain();
     assert_eq!(world.store.held_data().unwritten_bytes, 0);
     assert_eq!(world.fetch(1), b"kept");
+}
+
+/// Without its attempts it would look as if a reader's map had written nothing.
+#[test]
+fn a_layout_that_waits_while_its_shuffle_is_removed_is_refused_and_not_empty() {
+    let world = World::new().remote();
+    let mut attempt = world.attempt(1, 100);
+    assert_eq!(attempt.push(&[(3, b"shown")]), [Code::Ok]);
+    attempt.commit().unwrap();
+    world.fs.hold_writes();
+    let large = vec![7; LARGE_BYTES];
+    let range = MapRange::new(0, i32::MAX as u32).unwrap();
+    thread::scope(|scope| {
+        let writes = scope.spawn(|| world.attempt(2, 200).push(&[(3, &large)]));
+        while world.fs.held_writes() == 0 {
+            thread::yield_now();
+        }
+        let layout = scope.spawn(|| world.store.layout(&key(), range, ReduceId(3)));
+        let ShuffleKey { app, shuffle, .. } = key();
+        world
+            .store
+            .remove_shuffle(&app, AppAttempt::NONE, shuffle, None)
+            .unwrap();
+        world.fs.release_writes();
+        writes.join().unwrap();
+        let refused = layout.join().unwrap().unwrap_err();
+        assert_eq!(refused.code, Code::UnknownShuffle);
+    });
 }

@@ -98,7 +98,7 @@ fn while_one_disk_hangs_the_threads_of_the_others_free_memory() {
 #[test]
 fn a_push_that_takes_too_long_ends_and_its_repetition_goes_on_behind_it() {
     let clock = SlowClock {
-        look_ms: 20,
+        look_ms: 50,
         ..SlowClock::default()
     };
     let environment = Environment {

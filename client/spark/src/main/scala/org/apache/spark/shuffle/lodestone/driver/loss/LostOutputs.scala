@@ -83,8 +83,11 @@ private[driver] final class LostOutputs(
   }
 
   private def forgetAll(shuffleId: Int): Unit =
+    unlessGone(shuffleId)(tracker().unregisterAllMapAndMergeOutput(shuffleId))
+
+  private def unlessGone(shuffleId: Int)(forget: => Unit): Unit =
     try {
-      tracker().unregisterAllMapAndMergeOutput(shuffleId)
+      forget
     } catch {
       // Spark no longer knows the shuffle (ShuffleStatusNotFoundException), so it has no readers.
       // After any other failure no row is lost or doubled either: outputs that Spark did not forget
@@ -118,8 +121,8 @@ private[driver] final class LostOutputs(
       val maps = forget(id.shuffleId)(_.mapId < message.taskId)
       if (maps.nonEmpty) {
         log.warn(
-          s"$id: merged data was wrong, and ${maps.size} outputs without known numbers of " +
-            "records may be: their maps are run again")
+          s"$id: merged data was wrong, and nobody knows whether an original is: all maps that " +
+            s"had begun are run again (${maps.size} outputs)")
       }
     }
     found.isDefined
@@ -131,8 +134,10 @@ private[driver] final class LostOutputs(
     val bad = outputs.shuffleStatuses.get(shuffleId).toSeq.flatMap(_.withMapStatuses { statuses =>
       statuses.toSeq.zipWithIndex.filter { case (output, _) => output != null && isBad(output) }
     })
-    for ((output, mapIndex) <- bad) {
-      outputs.unregisterMapOutput(shuffleId, mapIndex, output.location)
+    unlessGone(shuffleId) {
+      for ((output, mapIndex) <- bad) {
+        outputs.unregisterMapOutput(shuffleId, mapIndex, output.location)
+      }
     }
     bad.map(_._2)
   }
