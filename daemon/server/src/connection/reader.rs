@@ -95,7 +95,7 @@ impl Reader {
             }
             let frame_bytes = self.decoder.frame_bytes(&self.buffer)?.unwrap_or(0);
             if frame_bytes > SMALL_FRAME_BYTES && self.frame_memory.is_none() {
-                // Who only announces a large frame gets no memory for it.
+                // A client that only announces a large frame gets no memory for it.
                 if self.buffer.len() < READ_BYTES {
                     self.fill(READ_BYTES).await?;
                     continue;
@@ -111,25 +111,38 @@ impl Reader {
 
     /// Reads something into the buffer. A connection between two requests has no buffer.
     async fn fill(&mut self, room: usize) -> Result<(), CloseReason> {
+        while self.buffer.is_empty() {
+            self.buffer = BytesMut::new();
+            self.next_request().await?;
+            if self.try_fill(room, CloseReason::Client)? {
+                return Ok(());
+            }
+        }
+        self.more(room).await
+    }
+
+    /// Reads more of a request into the buffer.
+    async fn more(&mut self, room: usize) -> Result<(), CloseReason> {
         loop {
-            let between_requests = self.buffer.is_empty();
-            if between_requests {
-                self.buffer = BytesMut::new();
-                self.next_request().await?;
-            } else {
-                self.readable_in_time().await?;
+            self.readable_in_time().await?;
+            if self.try_fill(room, CloseReason::Truncated)? {
+                return Ok(());
             }
-            self.buffer.reserve(room);
-            match self.socket.try_read_buf(&mut self.buffer) {
-                Ok(0) if between_requests => return Err(CloseReason::Client),
-                Ok(0) => return Err(CloseReason::Truncated),
-                Ok(read) => {
-                    self.came(read);
-                    return Ok(());
-                }
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(CloseReason::Socket(error)),
+        }
+    }
+
+    /// Reads what is there into the buffer. Returns false if nothing is there. Nothing comes after
+    /// the client's end, which is an error.
+    fn try_fill(&mut self, room: usize, end: CloseReason) -> Result<bool, CloseReason> {
+        self.buffer.reserve(room);
+        match self.socket.try_read_buf(&mut self.buffer) {
+            Ok(0) => Err(end),
+            Ok(read) => {
+                self.came(read);
+                Ok(true)
             }
+            Err(error) if is_passing(&error) => Ok(false),
+            Err(error) => Err(CloseReason::Socket(error)),
         }
     }
 

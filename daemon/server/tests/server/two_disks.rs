@@ -33,8 +33,8 @@ const FILL: u32 = 184;
 /// Far less than any client waits, and far more than an answer takes.
 const LONGEST: Duration = Duration::from_secs(3);
 
-/// Puts pipes in place of the files of these partitions. The pipes have no reader, so a thread that
-/// opens one to write waits for ever.
+/// Puts pipes in place of the files of these partitions. The pipes have no reader: a thread that
+/// wants to write to one hangs when it opens it.
 fn hang(folder: &Path, reduces: impl Iterator<Item = u32>) {
     fs::create_dir(folder).unwrap();
     for reduce in reduces {

@@ -122,8 +122,8 @@ impl Store {
         }
     }
 
-    /// Goes on with removals that other threads held up, and begins those of shuffles that lost
-    /// files. Asks no disk; call every few seconds.
+    /// Finishes removals that other threads delayed, and removes shuffles that lost files. Asks no
+    /// disk; call every few seconds.
     pub fn finish_removals(&self) {
         self.take_out_lost();
         locked(&self.unfinished).retain_mut(|removal| !removal.go_on(&self.resources));

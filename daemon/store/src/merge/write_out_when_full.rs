@@ -37,8 +37,8 @@ struct WriteOutPart<'a> {
     inner: TimedGuard<'a, Inner>,
 }
 
-/// Writes out so many bytes of tails that readers have taken, and of the largest tails. Takes those
-/// whose next bytes go to `place`. Returns how many bytes left memory.
+/// Writes out so many bytes of tails that readers have taken, and of the largest tails. It takes
+/// the tails that `place` gets. Returns how many bytes left memory.
 ///
 /// `partitions` are all that may be written out, each with the position of its generation.
 pub(crate) fn write_out_largest<Partitions>(

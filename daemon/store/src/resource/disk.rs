@@ -108,10 +108,8 @@ impl Disks {
 
     /// Returns a disk that accepts writes: the one that `spread` selects, or the next.
     pub(crate) fn pick(&self, spread: u64, environment: &Environment) -> Result<DiskIndex, Code> {
-        let count = self.disks.len() as u64;
         let mut refusal = Code::DiskFailed;
-        for step in 0..count {
-            let index = ((spread % count + step) % count) as DiskIndex;
+        for index in self.from(spread) {
             match self.check(index, environment) {
                 Ok(()) => return Ok(index),
                 Err(code) => refusal = code,
@@ -199,10 +197,14 @@ impl Disks {
 
     /// Returns the disk that `pick` would return, as far as is known: no disk is asked.
     pub(crate) fn known_pick(&self, spread: u64, environment: &Environment) -> Option<DiskIndex> {
+        let mut all = self.from(spread);
+        all.find(|index| self.is_well(*index, environment))
+    }
+
+    /// All disks, beginning with the one that `spread` selects.
+    fn from(&self, spread: u64) -> impl Iterator<Item = DiskIndex> {
         let count = self.disks.len() as u64;
-        (0..count)
-            .map(|step| ((spread % count + step) % count) as DiskIndex)
-            .find(|index| self.is_well(*index, environment))
+        (0..count).map(move |step| ((spread % count + step) % count) as DiskIndex)
     }
 
     /// True if the disk takes writes, as far as is known.

@@ -13,8 +13,8 @@ use crate::handler;
 use crate::metrics::stopwatch::Stopwatch;
 use crate::process::lanes::Kind;
 
-/// So many bytes of an upload, or all, have come before memory is reserved for the rest: who only
-/// announces an upload gets none.
+/// So many bytes of an upload, or all, have come before memory is reserved for the rest. A client
+/// that only announces an upload gets none.
 const FIRST_BYTES: usize = 16 << 10;
 
 impl Reader {
@@ -40,7 +40,9 @@ impl Reader {
         hold.memory.clear();
         // This is not above the limit of the frame decoder, which is far below any address space.
         let length = body_bytes as usize;
-        self.first_bytes(length).await?;
+        while self.buffer.len() < length.min(FIRST_BYTES) {
+            self.more(READ_BYTES).await?;
+        }
         let bytes = memory_bytes(length) + meta.len();
         hold.memory
             .push(self.call.service.uploads.reserve(bytes as u64).await);
@@ -63,21 +65,6 @@ impl Reader {
             )
             .await;
         });
-        Ok(())
-    }
-
-    /// Reads the first bytes of an upload into the buffer of the connection.
-    async fn first_bytes(&mut self, length: usize) -> Result<(), CloseReason> {
-        while self.buffer.len() < length.min(FIRST_BYTES) {
-            self.readable_in_time().await?;
-            self.buffer.reserve(READ_BYTES);
-            match self.socket.try_read_buf(&mut self.buffer) {
-                Ok(0) => return Err(CloseReason::Truncated),
-                Ok(_) => {}
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(CloseReason::Socket(error)),
-            }
-        }
         Ok(())
     }
 
@@ -109,14 +96,7 @@ impl Reader {
             if missing == 0 {
                 return Ok(());
             }
-            self.readable_in_time().await?;
-            self.buffer.reserve(READ_BYTES);
-            match self.socket.try_read_buf(&mut self.buffer) {
-                Ok(0) => return Err(CloseReason::Truncated),
-                Ok(_) => {}
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(CloseReason::Socket(error)),
-            }
+            self.more(READ_BYTES).await?;
         }
     }
 }

@@ -244,8 +244,8 @@ final class MergedJobsSuite {
   }
 
   /**
-   * Fills the driver's memory for numbers of records, so that it forgets those of shuffles that
-   * were registered earlier.
+   * Fills the driver's memory for numbers of records. The driver then forgets the numbers of older
+   * shuffles.
    */
   private def crowdOutNumbers(spark: SparkContext): Unit = {
     val partitions = CountLimits.MostPartitions
