@@ -34,15 +34,23 @@ fn await_held(world: &World, writes: usize) {
     }
 }
 
+/// Pushes a large segment, whose write hangs until `then` has returned. Returns the push's code.
+fn while_a_push_hangs(world: &World, then: impl FnOnce()) -> Code {
+    thread::scope(|scope| {
+        let _mended = Mended(world);
+        let hanging = scope.spawn(|| world.push(0, 0, &large(0, 0)));
+        await_held(world, 1);
+        then();
+        world.fs.release_writes();
+        hanging.join().unwrap()
+    })
+}
+
 #[test]
 fn pushes_go_to_another_disk_while_one_hangs_and_its_bytes_are_there_in_the_end() {
     let world = World::with(2, LITTLE_MEMORY).registered();
     world.fs.hold_writes_below(Path::new(DISK));
-    thread::scope(|scope| {
-        let world = &world;
-        let _mended = Mended(world);
-        let hanging = scope.spawn(move || world.push(0, 0, &large(0, 0)));
-        await_held(world, 1);
+    let code = while_a_push_hangs(&world, || {
         world.clock.advance_ms(STALL_MS);
         for reduce in 1..10 {
             assert_eq!(world.push(reduce, reduce, &large(0, reduce)), Code::Ok);
@@ -53,9 +61,8 @@ fn pushes_go_to_another_disk_while_one_hangs_and_its_bytes_are_there_in_the_end(
             "the hanging disk was tried again"
         );
         assert_eq!(world.store.load().state, State::Serving);
-        world.fs.release_writes();
-        assert_eq!(hanging.join().unwrap(), Code::Ok);
     });
+    assert_eq!(code, Code::Ok);
     world.commit_all();
     for reduce in 0..10 {
         assert_eq!(world.fetch(reduce), large(0, reduce));
@@ -66,11 +73,7 @@ fn pushes_go_to_another_disk_while_one_hangs_and_its_bytes_are_there_in_the_end(
 fn a_store_whose_only_disk_hangs_says_so_and_is_well_as_soon_as_the_disk_is() {
     let world = World::new().registered();
     world.fs.hold_writes();
-    thread::scope(|scope| {
-        let world = &world;
-        let _mended = Mended(world);
-        let hanging = scope.spawn(move || world.push(0, 0, &large(0, 0)));
-        await_held(world, 1);
+    let code = while_a_push_hangs(&world, || {
         world.clock.advance_ms(STALL_MS - 1);
         assert_eq!(world.store.load().state, State::Serving);
         for _ in 0..3 {
@@ -83,9 +86,8 @@ fn a_store_whose_only_disk_hangs_says_so_and_is_well_as_soon_as_the_disk_is() {
             1,
             "the hanging disk was tried again"
         );
-        world.fs.release_writes();
-        assert_eq!(hanging.join().unwrap(), Code::Ok);
     });
+    assert_eq!(code, Code::Ok);
     assert_eq!(world.store.load().state, State::Serving);
     assert_eq!(world.push(1, 1, &large(0, 1)), Code::Ok);
     world.commit_all();
@@ -233,16 +235,10 @@ fn executors_register_while_the_disk_on_which_they_are_written_down_hangs() {
 fn an_application_is_forgotten_while_one_of_its_writes_hangs_and_all_of_it_goes_in_the_end() {
     let world = World::new().registered();
     world.fs.hold_writes();
-    thread::scope(|scope| {
-        let world = &world;
-        let _mended = Mended(world);
-        let hanging = scope.spawn(move || world.push(0, 0, &large(0, 0)));
-        await_held(world, 1);
+    while_a_push_hangs(&world, || {
         world.clock.advance_ms(120_001);
         assert_eq!(world.store.expire_leases(), [app()]);
         world.store.finish_removals();
-        world.fs.release_writes();
-        hanging.join().unwrap();
     });
     assert_eq!(world.load().memory_used, 0);
     assert!(world.data_files(DISK).is_empty());
