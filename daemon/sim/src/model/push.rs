@@ -16,12 +16,12 @@ use crate::disk::Written;
 impl Model {
     /// Judges a refusal that came before the body: only an error that is visible in the request may
     /// be refused so early.
-    pub fn refused_upload(&self, meta: &[u8], body: &Bytes, answer: &Answer) -> Judged {
+    pub fn refused_upload(&mut self, meta: &[u8], body: &Bytes, answer: &Answer) -> Judged {
         let batch: PushBatch = decoded(meta)?;
-        let expected = match batch.key.incarnation == self.incarnation {
-            false => Err(Code::StaleIncarnation),
-            true if sum(&batch) != body.len() as u64 => Err(Code::Malformed),
-            true => Ok(()),
+        let expected = match self.shuffle(&batch.key, Code::TooLate) {
+            Err(code) if code != Code::TooLate => Err(code),
+            _ if sum(&batch) != body.len() as u64 => Err(Code::Malformed),
+            _ => Ok(()),
         };
         refused_or::<PushBatchReply>(answer, self.incarnation, expected).map(|_| ())
     }

@@ -142,8 +142,8 @@ impl Run {
         };
         let climate = Climate {
             kills: dice.chance(50),
-            disk_faults: dice.chance(50),
-            memory_changes: dice.chance(30),
+            disk_faults: dice.chance(70),
+            memory_changes: dice.chance(60),
         };
         let weather = Weather {
             duplicated: dice.below(12),

@@ -133,12 +133,12 @@ impl Store {
         }
     }
 
-    /// The application, if it is known.
     /// Ok if the application is known.
     pub fn check_application(&self, app: &AppId) -> Result<(), Refusal> {
         self.application(app).map(drop)
     }
 
+    /// The application, if it is known.
     pub(crate) fn application(&self, app: &AppId) -> Result<Arc<Application>, Refusal> {
         reading(&self.applications)
             .get(app)
