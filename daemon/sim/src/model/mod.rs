@@ -253,9 +253,6 @@ impl Model {
         trouble: Trouble,
     ) -> Judged {
         use lodestone_wire::extension::{commit, drain, fetch, lease, remove};
-        if trouble.writes {
-            self.doubt();
-        }
         match request.first() {
             Some(&hello::Hello::ID) => self.hello(request, answer),
             Some(&lease::RenewLease::ID) => self.renew(now_ms, &decoded(request)?, answer),

@@ -34,9 +34,6 @@ impl Model {
         answer: &Answer,
         trouble: Trouble,
     ) -> Judged {
-        if trouble.writes {
-            self.doubt();
-        }
         let batch: PushBatch = decoded(meta)?;
         let (incarnation, draining) = (self.incarnation, self.draining);
         let found = self.shuffle(&batch.key, Code::TooLate);

@@ -43,10 +43,15 @@ impl Run {
             self.untidy = true;
             self.trouble_until_ms = now_ms + DISK_RETRY_MS;
         }
-        Ok(Some(Trouble {
+        let trouble = Trouble {
             writes: was_bad || failures.changes > 0,
             reads: failures.reads > 0,
-        }))
+        };
+        // Threads that write out work during each call, also during one that writes nothing.
+        if trouble.writes {
+            self.model.doubt();
+        }
+        Ok(Some(trouble))
     }
 
     /// The process is gone, with all of its memory and connections.
@@ -239,10 +244,7 @@ impl Run {
         if self.world.limit_memory(bytes).is_none() {
             return Ok(());
         }
-        if let Some(trouble) = self.settle()? {
-            if trouble.writes {
-                self.model.doubt();
-            }
+        if self.settle()?.is_some() {
             self.model.written(&std::mem::take(&mut self.written));
         }
         Ok(())

@@ -17,6 +17,9 @@ fn caught(bug: Bug, seeds: u64) -> Option<(u64, String)> {
     })
 }
 
+/// What a reader finds if the bytes of a chunk are not those that were pushed.
+const UNREADABLE: [&str; 2] = ["other bytes than were pushed", "cannot be read"];
+
 /// Returns the number of seeds that it may take, and parts of the descriptions by which it may be
 /// found.
 fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
@@ -33,9 +36,7 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         }
         Bug::Store(PlantedBug::FailedWriteAcknowledged) => (500, &["chunk"]),
         Bug::Store(PlantedBug::FailedWriteDropsAll) => (2000, &["slots", "segments"]),
-        Bug::Store(PlantedBug::PartsMixedUp) => {
-            (100, &["other bytes than were pushed", "cannot be read"])
-        }
+        Bug::Store(PlantedBug::PartsMixedUp) => (100, &UNREADABLE),
         Bug::Store(PlantedBug::TailMemoryKept) => (10, &["bytes are kept of removed shuffles"]),
         Bug::Store(PlantedBug::RegistrationsForgotten) => (10, &["is None, may be"]),
         Bug::Store(PlantedBug::LedgerUnchecked) => (10, &["must be LedgerMismatch"]),
@@ -73,7 +74,7 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
             10,
             &["must be", "nothing is wrong", "damaged, and answered"],
         ),
-        Bug::TornTailForgotten => (2000, &["other bytes than were pushed", "cannot be read"]),
+        Bug::TornTailForgotten => (2000, &UNREADABLE),
         Bug::ShortWriteTakenForWhole => {
             let parts = &[
                 "other bytes than were pushed",
@@ -89,7 +90,7 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::RemovedFilesKept => (10, &["is left of"]),
         Bug::FilesLeftOpen => (10, &["files are open"]),
         Bug::IncarnationReused => (10, &["a new incarnation", "does not start"]),
-        Bug::ChunkOffByOne => (50, &["other bytes than were pushed", "cannot be read"]),
+        Bug::ChunkOffByOne => (50, &UNREADABLE),
     }
 }
 

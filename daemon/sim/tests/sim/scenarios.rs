@@ -91,12 +91,16 @@ impl Scene {
         decoded(&answer)
     }
 
-    fn trouble(&self) -> Trouble {
+    fn trouble(&mut self) -> Trouble {
         let failures = self.world.disk.take_failures();
-        Trouble {
+        let trouble = Trouble {
             writes: failures.changes > 0,
             reads: failures.reads > 0,
+        };
+        if trouble.writes {
+            self.model.doubt();
         }
+        trouble
     }
 
     fn register(&mut self, key: &ShuffleAddress) {
