@@ -36,28 +36,33 @@ pub struct Admission {
     pub idle_exit: Option<Duration>,
 }
 
-/// Keeps the port of a daemon that stops, until it is dropped: the next daemon on the port must not
-/// get it before the handover is complete. A client that connects meanwhile is turned away, and
-/// tries again.
-#[derive(Debug)]
+/// A daemon that takes no requests any more. It keeps two things until it is dropped: the threads
+/// that write out, and the port. The next daemon on the port must not get it before the handover is
+/// complete; a client that connects meanwhile is turned away, and tries again.
 #[must_use = "the port is free as soon as this is dropped"]
-pub struct HeldPort(JoinHandle<()>);
+pub struct Closed {
+    port: JoinHandle<()>,
+    _write_outs: ShortageThreads,
+}
 
-impl HeldPort {
-    fn of(listener: TcpListener) -> Self {
-        Self(tokio::spawn(async move {
-            loop {
-                if let Err(error) = listener.accept().await {
-                    pause_after(error).await;
+impl Closed {
+    fn new(listener: TcpListener, write_outs: ShortageThreads) -> Self {
+        Self {
+            port: tokio::spawn(async move {
+                loop {
+                    if let Err(error) = listener.accept().await {
+                        pause_after(error).await;
+                    }
                 }
-            }
-        }))
+            }),
+            _write_outs: write_outs,
+        }
     }
 }
 
-impl Drop for HeldPort {
+impl Drop for Closed {
     fn drop(&mut self) {
-        self.0.abort();
+        self.port.abort();
     }
 }
 
@@ -68,10 +73,10 @@ pub async fn run(
     service: Arc<Service>,
     admission: Admission,
     stop: &Stop,
-) -> io::Result<HeldPort> {
+) -> io::Result<Closed> {
     let leases = LeaseWatch::start(Arc::clone(&service))?;
     let _disks = DiskWatch::start(&service)?;
-    let _shortages = ShortageThreads::start(&service.store)?;
+    let write_outs = ShortageThreads::start(&service.store)?;
     tokio::spawn(write_out::when_asked(
         Arc::clone(&service.store),
         stop.clone(),
@@ -118,7 +123,7 @@ pub async fn run(
             Err(error) => pause_after(error).await,
         }
     }
-    let port = HeldPort::of(listener);
+    let closed = Closed::new(listener, write_outs);
     drop(leases);
     stop.now();
     let all_done = async { while connections.join_next().await.is_some() {} };
@@ -128,7 +133,7 @@ pub async fn run(
             "connections did not finish in time"
         );
     }
-    Ok(port)
+    Ok(closed)
 }
 
 /// Counts a connection while it is open.

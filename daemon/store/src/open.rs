@@ -86,6 +86,7 @@ impl Store {
             dirs,
             executor_roots: config.executor_roots,
             draining: AtomicBool::new(false),
+            gone_dirs: Mutex::default(),
             unfinished: Mutex::default(),
             incarnation,
             process_number,
