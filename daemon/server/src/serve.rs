@@ -36,33 +36,28 @@ pub struct Admission {
     pub idle_exit: Option<Duration>,
 }
 
-/// A daemon that takes no requests any more. It keeps two things until it is dropped: the threads
-/// that write out, and the port. The next daemon on the port must not get it before the handover is
-/// complete; a client that connects meanwhile is turned away, and tries again.
+/// Keeps the port of a daemon that stops, until it is dropped: the next daemon on the port must not
+/// get it before the handover is complete. A client that connects meanwhile is turned away, and
+/// tries again.
+#[derive(Debug)]
 #[must_use = "the port is free as soon as this is dropped"]
-pub struct Closed {
-    port: JoinHandle<()>,
-    _write_outs: ShortageThreads,
-}
+pub struct HeldPort(JoinHandle<()>);
 
-impl Closed {
-    fn new(listener: TcpListener, write_outs: ShortageThreads) -> Self {
-        Self {
-            port: tokio::spawn(async move {
-                loop {
-                    if let Err(error) = listener.accept().await {
-                        pause_after(error).await;
-                    }
+impl HeldPort {
+    fn of(listener: TcpListener) -> Self {
+        Self(tokio::spawn(async move {
+            loop {
+                if let Err(error) = listener.accept().await {
+                    pause_after(error).await;
                 }
-            }),
-            _write_outs: write_outs,
-        }
+            }
+        }))
     }
 }
 
-impl Drop for Closed {
+impl Drop for HeldPort {
     fn drop(&mut self) {
-        self.port.abort();
+        self.0.abort();
     }
 }
 
@@ -73,10 +68,10 @@ pub async fn run(
     service: Arc<Service>,
     admission: Admission,
     stop: &Stop,
-) -> io::Result<Closed> {
+) -> io::Result<HeldPort> {
     let leases = LeaseWatch::start(Arc::clone(&service))?;
     let _disks = DiskWatch::start(&service)?;
-    let write_outs = ShortageThreads::start(&service.store)?;
+    let _shortages = ShortageThreads::start(&service.store)?;
     tokio::spawn(write_out::when_asked(
         Arc::clone(&service.store),
         stop.clone(),
@@ -123,7 +118,7 @@ pub async fn run(
             Err(error) => pause_after(error).await,
         }
     }
-    let closed = Closed::new(listener, write_outs);
+    let port = HeldPort::of(listener);
     drop(leases);
     stop.now();
     let all_done = async { while connections.join_next().await.is_some() {} };
@@ -133,7 +128,7 @@ pub async fn run(
             "connections did not finish in time"
         );
     }
-    Ok(closed)
+    Ok(port)
 }
 
 /// Counts a connection while it is open.

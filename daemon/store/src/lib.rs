@@ -79,8 +79,6 @@ pub use resource::incarnation::{Incarnation, OpenError};
 pub use resource::pages::TAIL_PART_BYTES;
 pub use resource::random::{OsRandom, Random};
 pub use resource::reserve::Reserve;
-pub use resource::shortage::Outcome;
-pub use resource::timed_mutex::LONG_WAITS_MAX;
 pub use spark::chunks::MergedMeta;
 pub use state::executors::ExecutorInfo;
 pub use state::store::Store;

@@ -2,10 +2,10 @@
 //! Memory: its limit, its use, and the data that is written out to keep the limit.
 
 use std::sync::Arc;
-use std::time::Duration;
+
+use lodestone_model::Code;
 
 use crate::merge::{self, Partition};
-use crate::resource::shortage::{Goal, Outcome};
 use crate::state::store::Store;
 
 impl Store {
@@ -27,9 +27,8 @@ impl Store {
         self.resources.pages.bytes() + self.resources.budget.metadata()
     }
 
-    /// Writes out data of one place whenever memory is short, or it is called for everything, until
-    /// [`Store::end_shortages`]. Each place needs a thread for it: the data directories, and then
-    /// the directories of executors.
+    /// Writes out data of one place whenever memory is short, until [`Store::end_shortages`]. Each
+    /// place needs a thread for it: the data directories, and then the directories of executors.
     pub fn write_out_when_short(&self, place: u16) {
         let at = usize::from(place);
         while self.resources.shortage.wait(at) {
@@ -40,27 +39,18 @@ impl Store {
         }
     }
 
-    /// Makes the threads return that write out data. Does not wait for them.
+    /// Makes the threads return that write out data when memory is short. Does not wait for them.
     pub fn end_shortages(&self) {
         self.resources.shortage.end();
     }
 
-    /// Writes out the share of one place, if it was called since it did so last. Returns how many
-    /// bytes left memory.
+    /// Writes out the share of one place, if memory became short since it did so last. Returns how
+    /// many bytes left memory.
     pub fn write_out_as_called(&self, place: u16) -> u64 {
         let at = usize::from(place);
-        let (resources, shortage) = (&self.resources, &self.resources.shortage);
-        let freed = match shortage.take(at) {
-            Goal::Memory(bytes) => {
-                let partitions = || self.partitions_by_generation();
-                merge::write_out_largest(resources, at, bytes, partitions)
-            }
-            Goal::Everything => {
-                let freed = merge::write_step(resources, at, self.remote_partitions());
-                shortage.count_step(at, freed);
-                freed
-            }
-        };
+        let goal = self.resources.shortage.take(at);
+        let partitions = || self.partitions_by_generation();
+        let freed = merge::write_out_largest(&self.resources, at, goal, partitions);
         if freed > 0 {
             self.resources.pages.trim();
         }
@@ -72,16 +62,11 @@ impl Store {
         merge::unwritten_bytes(self.remote_partitions())
     }
 
-    /// Calls the threads of the disks to write them out, in steps of 64 MiB or of a whole tail. A
-    /// thread ends after a step that freed nothing; call again if pushes may have come since.
-    pub fn call_to_write_out(&self) {
+    /// Writes out some of them, and returns how many bytes; 0 if nothing can be written. While
+    /// pushes arrive, there may be as many unwritten bytes afterwards as before.
+    pub fn write_some_out(&self) -> Result<u64, Code> {
         self.resources.disks.open_reserve();
-        self.resources.shortage.call_for_everything();
-    }
-
-    /// Waits until the threads have done what they were last called for, or for this long.
-    pub fn wait_for_writes(&self, limit: Duration) -> Outcome {
-        self.resources.shortage.wait_for_steps(limit)
+        merge::write_some_out(&self.resources, self.remote_partitions())
     }
 
     /// Steps of writes to disks so far: if it stands still, no disk makes progress.

@@ -86,7 +86,6 @@ impl Store {
             dirs,
             executor_roots: config.executor_roots,
             draining: AtomicBool::new(false),
-            gone_dirs: Mutex::default(),
             unfinished: Mutex::default(),
             incarnation,
             process_number,

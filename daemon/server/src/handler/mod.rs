@@ -75,8 +75,10 @@ pub fn kind(body: &[u8]) -> Kind {
         | ext::fetch::FetchSegments::ID
         | spark::fetch::FetchShuffleBlockChunks::ID => Kind::Question,
         spark::finalize::FinalizeShuffleMerge::ID => Kind::Push,
-        // An abort punches holes into files.
-        ext::commit::AbortMap::ID | spark::remove::RemoveBlocks::ID => Kind::Removal,
+        // An abort punches holes into files, and a drain asks which directories exist.
+        ext::commit::AbortMap::ID | ext::drain::Drain::ID | spark::remove::RemoveBlocks::ID => {
+            Kind::Removal
+        }
         spark::register::RegisterExecutor::ID => Kind::Registration,
         spark::originals::DiagnoseCorruption::ID => Kind::Diagnosis,
         _ => Kind::Control,

@@ -107,9 +107,11 @@ impl Draining<'_> {
                 return Ok(());
             }
             self.check_time(&held)?;
-            // Data that cannot be written is served from memory, until it is released.
+            let before = held.unwritten_bytes;
             held = self.again(&held)?;
-            if self.ends_within(LOOK_EVERY)? {
+            // Data that cannot be written is served from memory, until it is released.
+            let is_writing = held.unwritten_bytes > 0 && held.unwritten_bytes < before;
+            if !is_writing && self.ends_within(LOOK_EVERY)? {
                 return Err(self.gone(&held));
             }
         }

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use lodestone_store::LONG_WAITS_MAX;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, spawn_blocking};
 
@@ -17,7 +16,7 @@ const QUESTIONS: usize = 16;
 /// Pushes. At most half of these threads write to one disk or wait to (`Flow` of the store).
 const PUSHES: usize = 64;
 
-/// Removals of blocks and of aborted attempts.
+/// Removals of blocks and of aborted attempts, and the commands of operators.
 const REMOVALS: usize = 8;
 
 /// Registrations of executors: these look at the directories that they name.
@@ -28,9 +27,6 @@ const DIAGNOSES: usize = 2;
 
 /// Look-ups of chunks, and chunks in memory on their way into sockets.
 const CHUNKS: usize = 16;
-
-/// Threads are left while others wait for the locks of a write that hangs.
-const _: () = assert!(LONG_WAITS_MAX < QUESTIONS && LONG_WAITS_MAX < CHUNKS);
 
 /// Chunks on disks on their way into sockets. All disks share these, and each has at least one.
 const READS: usize = 48;

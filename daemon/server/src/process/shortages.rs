@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A thread for each place of the store. It writes out data when memory is short, and when the
-//! daemon is drained or ends: no client waits for that.
+//! A thread for each place of the store. It writes out data when memory is short: no client waits
+//! for that.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -14,7 +14,6 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::log::Log;
-use super::write_out;
 
 /// Exit code after the last signal.
 const FORCED_EXIT_CODE: i32 = 1;
@@ -84,7 +83,6 @@ impl Stop {
 
 /// Hands over what can be handed over. It has a thread and a time limit, because a disk may hang.
 pub(super) async fn hand_over(store: Arc<Store>) -> io::Result<()> {
-    write_out::rest(&store).await;
     let (done, mut over) = oneshot::channel();
     let writing = Arc::clone(&store);
     thread::Builder::new()
@@ -100,9 +98,7 @@ pub(super) async fn hand_over(store: Arc<Store>) -> io::Result<()> {
             Ok(Ok(())) => {}
             Ok(Err(_)) => tracing::error!("the handover ended early: a bug of the daemon"),
             Err(_) if store.write_steps() != steps => continue,
-            Err(_) => {
-                tracing::warn!("a disk hangs: shuffles that are not in the handover yet are lost")
-            }
+            Err(_) => tracing::warn!("a disk hangs: a handover that is not complete is lost"),
         }
         return Ok(());
     }

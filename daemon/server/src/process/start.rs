@@ -177,7 +177,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     tracing::info!(line, "ready");
     let max_connections = config.max_connections.0;
     let idle_exit = config.idle_exit.map(|time| time.0);
-    let closed = serve::run(
+    let port = serve::run(
         listener,
         service,
         Admission {
@@ -189,7 +189,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     .await?;
     announced(announcement.as_ref(), Announcement::withdraw)?;
     shutdown::hand_over(store).await?;
-    drop(closed);
+    drop(port);
     tracing::info!("stopped");
     Ok(())
 }

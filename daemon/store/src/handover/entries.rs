@@ -39,7 +39,7 @@ pub(super) enum HandoverEntry {
     Shuffle(ShuffleEntry),
     /// They are of no use.
     Lost,
-    /// The last one. If it is missing, a disk hung while the daemon wrote the rest.
+    /// The last one.
     End,
 }
 
@@ -101,8 +101,7 @@ impl Writer {
         self.flush()
     }
 
-    /// Writes the entries so far.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         write_all_at(self.file.as_ref(), &[&self.buffer], self.end)?;
         self.end += self.buffer.len() as u64;
         self.buffer.clear();
@@ -129,21 +128,16 @@ impl Reader {
         Ok(Self { file, at, end })
     }
 
-    /// The next one, or `None` if the file ends before it does. Damage is an error.
-    pub(super) fn next(&mut self) -> io::Result<Option<HandoverEntry>> {
+    /// The next one. Damage and a missing end are errors.
+    pub(super) fn next(&mut self) -> io::Result<HandoverEntry> {
         let mut head = [0; HEAD_BYTES];
-        if self.left() < HEAD_BYTES as u64 {
-            return Ok(None);
-        }
         read_exact_at(self.file.as_ref(), &mut head, self.at)?;
         let [a, b, c, d, e, f, g, h] = head;
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         let crc = u32::from_be_bytes([e, f, g, h]);
-        if length > ENTRY_BYTES_MAX {
-            return Err(damaged("an entry is too long"));
-        }
-        if (HEAD_BYTES + length) as u64 > self.left() {
-            return Ok(None);
+        let left = self.end.saturating_sub(self.at) as usize;
+        if length > ENTRY_BYTES_MAX || length > left {
+            return Err(damaged("an entry is longer than the file"));
         }
         let mut bytes = vec![0; length];
         read_exact_at(self.file.as_ref(), &mut bytes, self.at + HEAD_BYTES as u64)?;
@@ -151,13 +145,7 @@ impl Reader {
             return Err(damaged("an entry has another checksum"));
         }
         self.at += (HEAD_BYTES + length) as u64;
-        postcard::from_bytes(&bytes)
-            .map(Some)
-            .map_err(io::Error::other)
-    }
-
-    fn left(&self) -> u64 {
-        self.end.saturating_sub(self.at)
+        postcard::from_bytes(&bytes).map_err(io::Error::other)
     }
 }
 

@@ -42,19 +42,19 @@ impl Application {
 }
 
 impl Store {
-    /// Takes nothing new from now on, neither shuffles nor segments, and calls the threads of the
-    /// disks to write out the data of remote shuffles that is in memory. Call until
-    /// [`HeldData::unwritten_bytes`] is 0 or stops shrinking. Returns true on the first call.
+    /// Takes nothing new from now on, neither shuffles nor segments, and writes out some of the
+    /// data of remote shuffles that is in memory. Call until [`HeldData::unwritten_bytes`] is 0 or
+    /// stops shrinking. Returns true on the first call.
     pub fn drain(&self) -> bool {
         let is_first = !self.draining.swap(true, Relaxed);
-        self.call_to_write_out();
+        // Logged where it failed.
+        let _ = self.write_some_out();
         is_first
     }
 
     /// New work is taken again.
     pub fn cancel_drain(&self) {
         self.draining.store(false, Relaxed);
-        self.resources.shortage.call_off();
     }
 
     /// Returns what would be lost with this store.

@@ -193,14 +193,9 @@ impl Partition {
         deadline.lock(&self.inner)
     }
 
-    /// Returns the lock if it is free.
-    pub(super) fn try_lock(&self) -> Option<TimedGuard<'_, Inner>> {
-        self.inner.try_lock()
-    }
-
     /// Returns the lock if it is free, and the partition exists and has something in memory.
     pub(super) fn try_lock_with_tail(&self) -> Option<TimedGuard<'_, Inner>> {
-        let inner = self.try_lock()?;
+        let inner = self.inner.try_lock()?;
         (inner.phase != Phase::Removed && inner.tail.len() > 0).then_some(inner)
     }
 

@@ -63,14 +63,10 @@ fn describe(segments: &Segments) -> Result<(Vec<u8>, Vec<u8>), Code> {
 }
 
 fn write_file(resources: &Resources, path: &ForeignPath, content: &[u8]) -> Result<(), Code> {
-    let clock = resources.environment.clock.as_ref();
-    let write = || {
-        let _writing = resources.disks.flow(None).begin(clock)?;
-        // `.index` and `.meta` hash to other subdirectories than `.data`.
-        let file = resources.foreign().create(path)?;
-        write_all_at(file.as_ref(), &[content], 0)
-    };
-    write().map_err(|error| {
+    // `.index` and `.meta` hash to other subdirectories than `.data`.
+    let file = resources.foreign().create(path);
+    let written = file.and_then(|file| write_all_at(file.as_ref(), &[content], 0));
+    written.map_err(|error| {
         tracing::warn!(%path, %error, "write a merged partition's description");
         code_of(&error)
     })

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writes out the data of remote shuffles in steps, by a thread of each disk: when an operator
-//! drains the store, and before it is closed.
+//! Writes out the data of remote shuffles in steps, while the store serves: when an operator drains
+//! it, and before it is closed.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use lodestone_model::Code;
+
 use super::partition::Partition;
 use crate::resource::Resources;
 
-/// Bytes that one place writes out in a step. After each step the caller learns the progress.
+/// Bytes that are written out in a step. After each step the caller learns the progress.
 pub const STEP_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A partition, the length of its tail, and its position among all of them.
@@ -19,23 +21,24 @@ pub(crate) fn unwritten_bytes(partitions: impl Iterator<Item = Arc<Partition>>) 
     unwritten(partitions).map(|(_, bytes, _)| bytes).sum()
 }
 
-/// Writes out some of what `place` gets, and returns how many bytes left memory. What cannot be
-/// written stays in memory, and is served from there: no disk takes it, or another thread has the
-/// lock of the partition, or left it half changed. While pushes arrive, there may be as many
-/// unwritten bytes afterwards as before.
-pub(crate) fn write_step(
+/// Writes out some of them, and returns how many bytes; 0 if nothing can be written. While pushes
+/// arrive, there may be as many unwritten bytes afterwards as before.
+pub(crate) fn write_some_out(
     resources: &Resources,
-    place: usize,
     partitions: impl Iterator<Item = Arc<Partition>>,
-) -> u64 {
-    let is_here = |partition: &Arc<Partition>| partition.next_place(resources) == Some(place);
-    let mut freed = 0;
-    for (_, bytes, partition) in next_step(partitions.filter(is_here)) {
-        // Each failure was logged where it happened, and the next partition may have better luck.
-        let _ = partition.write_out_if_free(resources);
-        freed += bytes.saturating_sub(partition.tail_hint() as u64);
+) -> Result<u64, Code> {
+    let mut written = 0;
+    for (_, bytes, partition) in next_step(partitions) {
+        // It stays in memory if it cannot be written, and is served from there.
+        match partition.write_out(resources) {
+            Ok(()) => written += bytes,
+            // A thread panicked while it changed this partition, so it cannot be written; the
+            // others can.
+            Err(Code::Internal) => {}
+            Err(code) => return Err(code),
+        }
     }
-    freed
+    Ok(written)
 }
 
 /// Returns the largest ones, in order: segments that were pushed since the step before are not

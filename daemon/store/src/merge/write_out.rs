@@ -56,11 +56,6 @@ impl Partition {
         self.write_out_locking(resources, || self.wait())
     }
 
-    /// Writes out like `write_out`, as long as no other thread has the lock.
-    pub(super) fn write_out_if_free(&self, resources: &Resources) -> Result<(), Code> {
-        self.write_out_locking(resources, || self.try_lock().ok_or(Code::Overloaded))
-    }
-
     /// Writes out like `write_out`, with another way to wait.
     pub(super) fn write_out_locking<'a>(
         &'a self,

@@ -253,22 +253,14 @@ impl Home {
     }
 
     /// Returns true if an earlier daemon finalized the partition. Executors read its files
-    /// themselves: no write may change them. The look counts as a write: not all threads may wait
-    /// for a disk that hangs.
-    pub(crate) fn was_finalized(
-        &self,
-        resources: &Resources,
-        reduce: ReduceId,
-    ) -> Result<bool, Code> {
+    /// themselves: no write may change them.
+    pub(crate) fn was_finalized(&self, resources: &Resources, reduce: ReduceId) -> bool {
         let Self::Spark { dirs, key } = self else {
-            return Ok(false);
+            return false;
         };
-        let clock = resources.environment.clock.as_ref();
-        let looking = self.flow(resources, 0).begin(clock);
-        let _looking = looking.map_err(|error| code_of(&error))?;
         let index = dirs.merged(key, reduce, MergedFile::Index);
         let found = resources.foreign().kind(&index);
-        Ok(!found.is_err_and(|error| error.kind() == ErrorKind::NotFound))
+        !found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 
     /// Writes `slices` to the end of the file that the partitions of a disk share, and returns the

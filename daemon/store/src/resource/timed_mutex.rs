@@ -20,9 +20,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const SHORT_WAIT: Duration = Duration::from_millis(100);
 
 /// So many threads of the process may wait for longer, for all locks together. A write holds the
-/// locks of up to some hundred partitions, also while its disk hangs. The daemon has more threads
-/// for each kind of call: never do all of one kind wait.
-pub const LONG_WAITS_MAX: usize = 12;
+/// locks of up to some hundred partitions, also while its disk hangs.
+const LONG_WAITS_MAX: usize = 16;
 static LONG_WAITS: AtomicUsize = AtomicUsize::new(0);
 
 /// One of the long waits, until it is dropped.

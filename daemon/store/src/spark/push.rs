@@ -35,12 +35,9 @@ impl Store {
         let Ok(length) = u32::try_from(body.len()) else {
             return Err(Code::TooLarge.because(format!("a block of {} bytes", body.len())));
         };
-        if !generation.has_opened(reduce) {
-            match generation.home.was_finalized(&self.resources, reduce) {
-                Ok(false) => {}
-                Ok(true) => return Ok(Code::TooLate),
-                Err(code) => return Err(code.because("the directories of executors hang")),
-            }
+        if !generation.has_opened(reduce) && generation.home.was_finalized(&self.resources, reduce)
+        {
+            return Ok(Code::TooLate);
         }
         let opened = generation.open_partitions(&self.resources, std::iter::once(reduce));
         let partition = match opened.map(|mut partitions| partitions.pop()) {

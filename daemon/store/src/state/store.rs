@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The store: its state, and the look-ups in it. The modules above say what is done with it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -34,8 +34,6 @@ pub struct Store {
     pub(crate) unfinished: Mutex<Vec<Removal>>,
     /// Nothing new is taken.
     pub(crate) draining: AtomicBool,
-    /// Directories of executors that were gone at the last look. It is taken while drained.
-    pub(crate) gone_dirs: Mutex<BTreeSet<String>>,
     pub(crate) incarnation: Incarnation,
     /// A random number of this daemon; an incarnation may have had several daemons.
     pub(crate) process_number: u64,
@@ -68,14 +66,11 @@ impl Store {
     /// Looks after one place. It asks the disk of a data directory how much room it has, and probes
     /// a disk that is out of use: drivers use the service again when the disk works. Then it
     /// deletes the files there that nobody needs any more. The last place has the directories of
-    /// executors; while drained, this looks which are gone. Blocks as long as the disk hangs.
+    /// executors. Blocks as long as the disk hangs.
     pub fn look_after(&self, place: u16) {
         let resources = &self.resources;
         resources.disks.look_at(place, &resources.environment);
         resources.trash.empty(usize::from(place), resources);
-        if place == self.disk_count() && self.is_draining() {
-            self.look_for_executors();
-        }
     }
 
     /// Returns the number of data directories.
@@ -206,25 +201,13 @@ impl Store {
         applications.iter().flat_map(of).collect()
     }
 
-    /// Returns the number of executors that had a directory at the last look.
+    /// Returns the number of executors that still have a directory.
     pub(crate) fn present_executors(&self) -> usize {
-        let known = self.known_registrations();
-        let gone = locked(&self.gone_dirs);
         let is_present = |registration: &Registration| {
             let mut dirs = registration.info.local_dirs.iter();
-            dirs.any(|dir| !gone.contains(dir))
+            dirs.any(|dir| !self.resources.is_gone(Path::new(dir)))
         };
-        known.into_iter().filter(is_present).count()
-    }
-
-    /// Looks which directories of executors are gone.
-    fn look_for_executors(&self) {
         let known = self.known_registrations();
-        let dirs = known
-            .into_iter()
-            .flat_map(|registration| registration.info.local_dirs);
-        let gone = dirs.filter(|dir| self.resources.is_gone(Path::new(dir)));
-        let gone = gone.collect();
-        *locked(&self.gone_dirs) = gone;
+        known.into_iter().filter(is_present).count()
     }
 }

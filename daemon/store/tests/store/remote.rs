@@ -215,7 +215,7 @@ fn an_aborted_part_of_the_tail_does_not_hide_the_parts_behind_it() {
     let mut small = world.attempt(0, 10);
     small.push(&[(0, b"to the shared file"), (1, b"behind it")]);
     small.commit().unwrap();
-    world.write_step();
+    world.store.write_some_out().unwrap();
     let (mut gone, mut kept) = (world.attempt(1, 11), world.attempt(2, 12));
     (0..8).for_each(|_| assert_eq!(gone.push(&[(0, &piece(1))]), [Code::Ok]));
     (0..9).for_each(|_| assert_eq!(kept.push(&[(0, &piece(2))]), [Code::Ok]));
@@ -231,7 +231,7 @@ fn an_aborted_part_of_the_tail_does_not_hide_the_parts_behind_it() {
     };
     let before = chunk();
     assert_eq!(before.len(), 18 + 9 * MIB as usize);
-    world.write_step();
+    world.store.write_some_out().unwrap();
     assert_eq!(chunk(), before);
 }
 
@@ -453,7 +453,7 @@ fn an_aborted_block_leaves_nothing_in_memory_when_it_has_an_end_without_bytes() 
     world.attempt(0, 10).abort();
     assert_eq!(world.fetch(1), b"kept");
     assert_eq!(world.store.held_data().unwritten_bytes, 4);
-    world.write_step();
+    world.store.drain();
     assert_eq!(world.store.held_data().unwritten_bytes, 0);
     assert_eq!(world.fetch(1), b"kept");
 }

@@ -2,7 +2,6 @@
 //! Level 0: pushes, finalizes, reads and questions of unmodified Spark.
 
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use bytes::Bytes;
 use lodestone_model::*;
@@ -505,25 +504,4 @@ fn a_lease_that_runs_out_takes_pushed_data_but_not_the_executors() {
     );
     assert_eq!(world.store.local_dirs(&app(), "1").unwrap(), LOCAL_DIRS);
     assert!(world.expired().is_empty());
-}
-
-#[test]
-fn a_push_asks_no_directory_of_executors_while_these_hang() {
-    let world = &with_executor(World::with(1, LITTLE_MEMORY));
-    world.fs.hold_writes();
-    thread::scope(|scope| {
-        let large = payload(0, 3, LARGE_BYTES);
-        let hanging = scope.spawn(move || push(world, &key(), 0, 3, &large));
-        while world.fs.held_writes() == 0 {
-            thread::yield_now();
-        }
-        world.clock.advance_ms(10_000);
-        let small = world
-            .store
-            .push_block(&key(), MapIndex(1), ReduceId(4), b"small");
-        world.fs.release_writes();
-        assert_eq!(small.unwrap_err().code, Code::DiskFailed);
-        assert_eq!(hanging.join().unwrap(), Code::Ok);
-    });
-    assert_eq!(push(world, &key(), 1, 4, b"small"), Code::Ok);
 }

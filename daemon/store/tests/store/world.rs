@@ -83,16 +83,6 @@ impl World {
         }
     }
 
-    /// One step of each disk, as when the daemon is drained. Returns the bytes that left memory.
-    pub(crate) fn write_step(&self) -> u64 {
-        self.store.call_to_write_out();
-        let disks = 0..self.store.disk_count();
-        let freed = disks.map(|place| self.store.write_out_as_called(place));
-        let freed = freed.sum();
-        self.store.cancel_drain();
-        freed
-    }
-
     /// What the threads of the places do when memory is short.
     pub(crate) fn write_out_if_short(&self) {
         (0..=self.store.disk_count()).for_each(|place| {

@@ -13,7 +13,6 @@ use tokio::runtime::Builder;
 use tokio::time::{Instant, advance};
 
 use super::*;
-use crate::process::shortages::ShortageThreads;
 
 /// Runs on a clock that jumps to the next time-out.
 fn run<T>(work: impl Future<Output = T>) -> T {
@@ -28,14 +27,13 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 /// Returns how, and when, it ends if less is left after each of these pauses, and there is no
 /// progress then.
 async fn ending_after(pauses: &[Duration]) -> (Ending, Duration) {
-    let (left_out, left_in) = watch::channel(0);
+    let (progress_out, progress_in) = watch::channel(Progress::default());
     let began = Instant::now();
-    let following =
-        tokio::spawn(async move { (follow(left_in, NO_LESS_FOR).await, began.elapsed()) });
+    let following = tokio::spawn(async move { (follow(progress_in).await, began.elapsed()) });
     for pause in pauses {
         tokio::task::yield_now().await;
         advance(*pause).await;
-        let _ = left_out.send(0);
+        let _ = progress_out.send(Progress::default());
     }
     following.await.unwrap()
 }
@@ -100,19 +98,21 @@ fn loaded(fs: &FakeFs) -> Arc<Store> {
     store
 }
 
-/// Returns what is left when the writing ends.
-fn left(store: &Arc<Store>, enough: u64) -> u64 {
-    let _write_outs = ShortageThreads::start(store).unwrap();
-    let (left_out, left_in) = watch::channel(store.unwritten_bytes());
-    write_out(store, enough, &left_out);
-    *left_in.borrow()
+fn written(store: &Store, stop: &Stop) -> Progress {
+    let (progress_out, progress_in) = watch::channel(Progress::default());
+    write_out(store, stop, &progress_out);
+    *progress_in.borrow()
 }
 
 #[test]
-fn all_is_written_and_no_step_waits_for_another_call() {
+fn little_is_left_to_write_after_the_daemon_has_closed() {
     let store = loaded(&FakeFs::with_dirs(["/disk"]));
-    assert!(left(&store, STEP_BYTES) <= STEP_BYTES);
-    assert_eq!(left(&store, 0), 0);
+    let Progress { written, left } = written(&store, &Stop::default());
+    assert_eq!(written + left, 66 << 20);
+    assert!(
+        left <= STEP_BYTES && left == store.unwritten_bytes(),
+        "{left}"
+    );
 }
 
 #[test]
@@ -120,13 +120,13 @@ fn disks_that_take_nothing_do_not_keep_the_daemon_from_closing() {
     let fs = FakeFs::with_dirs(["/disk"]);
     let store = loaded(&fs);
     fs.break_dir("/disk".as_ref(), Errno::NOSPC);
-    assert_eq!(left(&store, 0), 66 << 20);
+    assert_eq!(written(&store, &Stop::default()).written, 0);
 }
 
 #[test]
 fn a_daemon_that_closes_writes_nothing_more_while_it_could_be_asked() {
     let store = loaded(&FakeFs::with_dirs(["/disk"]));
-    let (left_out, _) = watch::channel(store.unwritten_bytes());
-    write_out(&store, 0, &left_out);
-    assert_eq!(store.unwritten_bytes(), 66 << 20);
+    let stop = Stop::default();
+    stop.now();
+    assert_eq!(written(&store, &stop).written, 0);
 }

@@ -6,7 +6,7 @@ import java.util.{Arrays, Comparator}
 
 import scala.collection.mutable.ArrayBuffer
 
-import io.netty.buffer.ByteBuf
+import io.netty.buffer.{ByteBuf, ByteBufInputStream, Unpooled}
 import org.roaringbitmap.RoaringBitmap
 
 import org.apache.spark.network.buffer.NettyManagedBuffer
@@ -82,53 +82,30 @@ private[fetch] object Portion {
 /** The bytes of some chunks. The task itself puts them in order: network threads are few. */
 private[fetch] final class PortionBuffer(chunks: IndexedSeq[FetchChunk], bytes: ByteBuf)
     extends NettyManagedBuffer(bytes) {
+  import PortionBuffer._
 
   override def createInputStream(): InputStream = {
     val slices = Portion.inOrder(chunks)
-    if (slices.length == 1) super.createInputStream() else new SlicesStream(bytes, slices)
+    if (slices.length == 1) super.createInputStream()
+    else new ByteBufInputStream(inOrder(slices))
+  }
+
+  /** Returns a buffer that lives as long as this one, and needs no release. */
+  private def inOrder(slices: Array[Slice]): ByteBuf = {
+    val start = bytes.readerIndex()
+    if (bytes.readableBytes() / slices.length >= MinMeanBytes) {
+      val views = slices.map(slice => bytes.slice(start + slice.offset, slice.length))
+      Unpooled.wrappedBuffer(views.length, views: _*)
+    } else {
+      val copied = Unpooled.buffer(bytes.readableBytes())
+      slices.foreach(slice => copied.writeBytes(bytes, start + slice.offset, slice.length))
+      copied
+    }
   }
 }
 
-/**
- * Reads slices of a buffer one after another. Netty's composite of a thousand slices has an object
- * for each, and searches for the right one in each read.
- */
-private final class SlicesStream(bytes: ByteBuf, slices: Array[Slice]) extends InputStream {
-  private val start = bytes.readerIndex()
-  private var at = 0
-  private var readOfSlice = 0
-  private var left = slices.foldLeft(0)(_ + _.length)
+private object PortionBuffer {
 
-  override def read(): Int = {
-    val one = new Array[Byte](1)
-    if (read(one, 0, 1) < 0) -1 else one(0) & 0xff
-  }
-
-  override def read(target: Array[Byte], offset: Int, length: Int): Int =
-    if (length == 0) {
-      0
-    } else if (left == 0) {
-      -1
-    } else {
-      val wanted = math.min(length, left)
-      var done = 0
-      while (done < wanted) done += readSome(target, offset + done, wanted - done)
-      left -= done
-      done
-    }
-
-  /** Reads from one slice. */
-  private def readSome(target: Array[Byte], offset: Int, length: Int): Int = {
-    val slice = slices(at)
-    val some = math.min(length, slice.length - readOfSlice)
-    bytes.getBytes(start + slice.offset + readOfSlice, target, offset, some)
-    readOfSlice += some
-    if (readOfSlice == slice.length) {
-      at += 1
-      readOfSlice = 0
-    }
-    some
-  }
-
-  override def available(): Int = left
+  /** Smaller slices are copied: a view of each would take as much memory as its bytes. */
+  private val MinMeanBytes = 1024
 }

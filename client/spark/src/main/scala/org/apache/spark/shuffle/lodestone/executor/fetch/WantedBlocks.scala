@@ -68,20 +68,10 @@ private[fetch] object WantedBlocks {
       lists: Seq[ReadSources.BlockList],
       numberOf: Int => Int = identity): collection.Map[Int, WantedBlocks] = {
     val found = mutable.HashMap.empty[Int, WantedBlocks]
-    // Most tasks read one partition: it is looked up once.
-    var last = -1
-    var ofLast = new WantedBlocks
-    for ((list, i) <- lists.iterator.zipWithIndex) {
-      val number = numberOf(i)
-      list.foreach {
-        case (ShuffleBlockId(_, mapId, reduceId), _, mapIndex) =>
-          if (reduceId != last) {
-            last = reduceId
-            ofLast = found.getOrElseUpdate(reduceId, new WantedBlocks)
-          }
-          ofLast.add(mapIndex, mapId, number)
-        case _ =>
-      }
+    for ((list, i) <- lists.iterator.zipWithIndex; block <- list) block match {
+      case (ShuffleBlockId(_, mapId, reduceId), _, mapIndex) =>
+        found.getOrElseUpdate(reduceId, new WantedBlocks).add(mapIndex, mapId, numberOf(i))
+      case _ =>
     }
     found
   }
