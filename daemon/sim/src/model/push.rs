@@ -14,8 +14,8 @@ use super::{Laid, Model, Shuffle, Trouble, decoded};
 use crate::disk::Written;
 
 impl Model {
-    /// Judges a refusal that came before the body: only an error that is visible in the request may
-    /// be refused so early.
+    /// Judges a refusal that came before the body: only for an unknown shuffle, or an error that is
+    /// visible in the request, may it come so early.
     pub fn refused_upload(&mut self, meta: &[u8], body: &Bytes, answer: &Answer) -> Judged {
         let batch: PushBatch = decoded(meta)?;
         let expected = match self.shuffle(&batch.key, Code::TooLate) {
