@@ -4,9 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 import java.io.InputStream
 import java.util.{Arrays, Comparator}
 
-import scala.collection.mutable.ArrayBuffer
-
-import io.netty.buffer.{ByteBuf, ByteBufInputStream, Unpooled}
+import io.netty.buffer.ByteBuf
 import org.roaringbitmap.RoaringBitmap
 
 import org.apache.spark.network.buffer.NettyManagedBuffer
@@ -20,8 +18,14 @@ private[fetch] final case class Portion(chunks: IndexedSeq[FetchChunk]) {
   val sizeBytes: Long = chunks.iterator.map(_.sizeBytes).sum
 
   /** The number of its records, if each of its map tasks has counted them. */
-  def records: Option[Long] =
-    if (segments.exists(_.records < 0)) None else Some(segments.foldLeft(0L)(_ + _.records))
+  def records: Option[Long] = {
+    var sum = 0L
+    val areCounted = segments.forall { segment =>
+      sum += segment.records
+      segment.records >= 0
+    }
+    if (areCounted) Some(sum) else None
+  }
 
   /** The map indexes of one partition; of several partitions, as many bits as there are blocks. */
   def bitmap: RoaringBitmap = {
@@ -38,74 +42,113 @@ private[fetch] final case class Portion(chunks: IndexedSeq[FetchChunk]) {
   private def segments: Iterator[LaidSegment] = chunks.iterator.flatMap(_.segments.iterator)
 }
 
-/** A range of bytes. */
-private[fetch] final case class Slice(offset: Int, length: Int)
-
 private[fetch] object Portion {
 
-  /** One segment, and where its bytes are. */
-  private final class Laid(val segment: LaidSegment, val reduceId: Int, val slice: Slice)
+  /** One segment, and where its bytes begin. */
+  private final class Laid(val segment: LaidSegment, val reduceId: Int, val offset: Int)
 
-  /** As an executor of plain Spark reads its own disk: by map, partition and offset. */
-  private val order: Comparator[Laid] = Comparator
-    .comparingInt[Laid](_.segment.mapIndex)
-    .thenComparingInt(_.reduceId)
-    .thenComparingInt(_.segment.sequence)
+  /** As an executor of plain Spark reads its own disk: by map, partition and push. */
+  private object Order extends Comparator[Laid] {
+    override def compare(one: Laid, other: Laid): Int = {
+      val byMap = Integer.compare(one.segment.mapIndex, other.segment.mapIndex)
+      val byPartition =
+        if (byMap != 0) byMap else Integer.compare(one.reduceId, other.reduceId)
+      if (byPartition != 0) byPartition
+      else Integer.compare(one.segment.sequence, other.segment.sequence)
+    }
+  }
 
   /** Returns the order in which the bytes of these chunks are read. */
-  def inOrder(chunks: IndexedSeq[FetchChunk]): Array[Slice] = {
-    val all = Array.newBuilder[Laid]
+  def inOrder(chunks: IndexedSeq[FetchChunk]): Slices = {
+    val laid = new Array[Laid](chunks.iterator.map(_.segments.length).sum)
+    var count = 0
     var offset = 0
-    for (chunk <- chunks; segment <- chunk.segments) {
-      all += new Laid(segment, chunk.reduceId, Slice(offset, segment.length))
+    for (chunk <- chunks) chunk.segments.foreach { segment =>
+      laid(count) = new Laid(segment, chunk.reduceId, offset)
+      count += 1
       offset += segment.length
     }
-    val sorted = all.result()
-    Arrays.sort(sorted, order)
-    joined(sorted)
+    Arrays.sort(laid, Order)
+    val slices = new Slices(count)
+    laid.foreach(one => slices.add(one.offset, one.segment.length))
+    slices
+  }
+}
+
+/** Ranges of bytes, one after another. There may be thousands: without an object for each. */
+private[fetch] final class Slices(most: Int) {
+  private val offsets = new Array[Int](most)
+  private val lengths = new Array[Int](most)
+  private var size = 0
+  private var sum = 0
+
+  def count: Int = size
+
+  def bytes: Int = sum
+
+  /** A range that begins where the last one ends makes that longer. */
+  def add(offset: Int, length: Int): Unit = {
+    if (size > 0 && offsets(size - 1) + lengths(size - 1) == offset) {
+      lengths(size - 1) += length
+    } else {
+      offsets(size) = offset
+      lengths(size) = length
+      size += 1
+    }
+    sum += length
   }
 
-  private def joined(sorted: Array[Laid]): Array[Slice] = {
-    val slices = ArrayBuffer.empty[Slice]
-    sorted.foreach { laid =>
-      val next = laid.slice
-      slices.lastOption match {
-        case Some(last) if last.offset + last.length == next.offset =>
-          slices(slices.size - 1) = last.copy(length = last.length + next.length)
-        case _ => slices += next
-      }
-    }
-    slices.toArray
-  }
+  def offset(at: Int): Int = offsets(at)
+
+  def length(at: Int): Int = lengths(at)
 }
 
 /** The bytes of some chunks. The task itself puts them in order: network threads are few. */
 private[fetch] final class PortionBuffer(chunks: IndexedSeq[FetchChunk], bytes: ByteBuf)
     extends NettyManagedBuffer(bytes) {
-  import PortionBuffer._
 
   override def createInputStream(): InputStream = {
     val slices = Portion.inOrder(chunks)
-    if (slices.length == 1) super.createInputStream()
-    else new ByteBufInputStream(inOrder(slices))
-  }
-
-  /** Returns a buffer that lives as long as this one, and needs no release. */
-  private def inOrder(slices: Array[Slice]): ByteBuf = {
-    val start = bytes.readerIndex()
-    if (bytes.readableBytes() / slices.length >= MinMeanBytes) {
-      val views = slices.map(slice => bytes.slice(start + slice.offset, slice.length))
-      Unpooled.wrappedBuffer(views.length, views: _*)
-    } else {
-      val copied = Unpooled.buffer(bytes.readableBytes())
-      slices.foreach(slice => copied.writeBytes(bytes, start + slice.offset, slice.length))
-      copied
-    }
+    if (slices.count == 1) super.createInputStream() else new SlicesStream(bytes, slices)
   }
 }
 
-private object PortionBuffer {
+/** Reads slices of a buffer in their order. Netty's composite would search in each read. */
+private[fetch] final class SlicesStream(bytes: ByteBuf, slices: Slices) extends InputStream {
+  private val start = bytes.readerIndex()
+  private var at = 0
+  private var readOfSlice = 0
+  private var left = slices.bytes
 
-  /** Smaller slices are copied: a view of each would take as much memory as its bytes. */
-  private val MinMeanBytes = 1024
+  override def read(): Int = {
+    val one = new Array[Byte](1)
+    if (read(one, 0, 1) < 0) -1 else one(0) & 0xff
+  }
+
+  override def read(target: Array[Byte], offset: Int, length: Int): Int =
+    if (length == 0) {
+      0
+    } else if (left == 0) {
+      -1
+    } else {
+      val wanted = math.min(length, left)
+      var done = 0
+      while (done < wanted) done += readSome(target, offset + done, wanted - done)
+      left -= done
+      done
+    }
+
+  /** Reads from one slice. */
+  private def readSome(target: Array[Byte], offset: Int, length: Int): Int = {
+    val some = math.min(length, slices.length(at) - readOfSlice)
+    bytes.getBytes(start + slices.offset(at) + readOfSlice, target, offset, some)
+    readOfSlice += some
+    if (readOfSlice == slices.length(at)) {
+      at += 1
+      readOfSlice = 0
+    }
+    some
+  }
+
+  override def available(): Int = left
 }

@@ -57,7 +57,10 @@ private[fetch] object ReadSources {
   /** The partitions that have blocks, in order. */
   def partitionsOf(lists: Seq[BlockList]): Seq[Int] = {
     val found = mutable.BitSet.empty
-    for (list <- lists; (id, _, _) <- list) found ++= partitionOf(id)
+    for (list <- lists; (id, _, _) <- list) id match {
+      case ShuffleBlockId(_, _, reduceId) => found += reduceId
+      case _ =>
+    }
     found.toSeq
   }
 

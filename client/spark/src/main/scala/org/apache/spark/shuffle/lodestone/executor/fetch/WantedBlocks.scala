@@ -22,7 +22,7 @@ private[fetch] final class WantedBlocks {
   private lazy val others = mutable.BitSet.empty
 
   def add(mapIndex: Int, mapId: Long, list: Int = 0): Unit = {
-    attempts.put(mapIndex.toLong, mapId)
+    attempts.update(mapIndex.toLong, mapId)
     if (list != 0) {
       if (lists.isEmpty) lists = Some(mutable.LongMap.empty)
       lists.foreach(_.put(mapIndex.toLong, list))
@@ -68,10 +68,20 @@ private[fetch] object WantedBlocks {
       lists: Seq[ReadSources.BlockList],
       numberOf: Int => Int = identity): collection.Map[Int, WantedBlocks] = {
     val found = mutable.HashMap.empty[Int, WantedBlocks]
-    for ((list, i) <- lists.iterator.zipWithIndex; block <- list) block match {
-      case (ShuffleBlockId(_, mapId, reduceId), _, mapIndex) =>
-        found.getOrElseUpdate(reduceId, new WantedBlocks).add(mapIndex, mapId, numberOf(i))
-      case _ =>
+    // Most tasks read one partition: it is looked up once.
+    var last = -1
+    var ofLast = new WantedBlocks
+    for ((list, i) <- lists.iterator.zipWithIndex) {
+      val number = numberOf(i)
+      list.foreach {
+        case (ShuffleBlockId(_, mapId, reduceId), _, mapIndex) =>
+          if (reduceId != last) {
+            last = reduceId
+            ofLast = found.getOrElseUpdate(reduceId, new WantedBlocks)
+          }
+          ofLast.add(mapIndex, mapId, number)
+        case _ =>
+      }
     }
     found
   }

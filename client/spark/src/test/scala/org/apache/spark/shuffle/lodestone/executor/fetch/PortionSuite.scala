@@ -49,10 +49,38 @@ final class PortionSuite {
 
   @Test def `maps come in order, then their partitions, then their pushes`()
       : Unit =
-    // Small pieces are copied, larger ones are not.
     Seq(1, 7, 1024, 5000).foreach { length =>
       assertEquals(inOrder.map(numberOf), read(length, arrived: _*), s"$length bytes each")
     }
+
+  @Test def `any pieces of the stream are the bytes in order, and an empty segment has none`()
+      : Unit = {
+    val lengths = Seq(3, 0, 5, 1, 0, 0, 4, 0)
+    val cut = new ChunkCut(ServiceLocation("127.0.0.1", 1, 7), 0, Long.MaxValue)
+    for ((length, place) <- lengths.zipWithIndex) {
+      cut.add(place, LaidSegment(lengths.size - place, 100L, 0, length, 1, 0))
+    }
+    val sent = lengths.zipWithIndex.map { case (length, place) => Seq.fill(length)(place.toByte) }
+    val buffer = new PortionBuffer(
+      IndexedSeq(cut.result().head),
+      Unpooled.wrappedBuffer(sent.flatten.toArray))
+    for (piece <- 0 to 14) {
+      val in = buffer.createInputStream()
+      val read = Iterator
+        .continually {
+          assertEquals(0, in.read(new Array[Byte](4), 2, 0))
+          if (piece == 0) in.read() else in.readNBytes(piece).headOption.fold(-1)(_.toInt)
+        }
+        .takeWhile(_ >= 0)
+        .size
+      assertEquals(if (piece == 0) 13 else (13 + piece - 1) / piece, read, s"pieces of $piece")
+      assertEquals(0, in.available())
+      val whole = buffer.createInputStream()
+      val all = Iterator.continually(whole.readNBytes(math.max(1, piece))).takeWhile(_.nonEmpty)
+      assertEquals(sent.reverse.flatten, all.flatten.toSeq, s"pieces of $piece")
+    }
+    buffer.release()
+  }
 
   @Test def `segments in order are read as they are`(): Unit = {
     val names = Seq((0, 0, 0), (1, 0, 0), (2, 0, 0))

@@ -11,13 +11,15 @@ import org.apache.spark.io.LZ4CompressionCodec
 
 /**
  * As a codec that reads the head of a stream when it is opened, as snappy does: once armed, the
- * next stream of a merged chunk cannot be opened. (Other streams are not of Netty's buffers.)
+ * next stream of merged data cannot be opened. (Other streams are of neither class.)
  */
 final class UnopenedChunkCodec(conf: SparkConf) extends LZ4CompressionCodec(conf) {
-  override def compressedInputStream(stream: InputStream): InputStream = stream match {
-    case _: ByteBufInputStream if UnopenedChunkCodec.armed.getAndSet(false) =>
+  override def compressedInputStream(stream: InputStream): InputStream = {
+    val isMerged = stream.isInstanceOf[ByteBufInputStream] || stream.isInstanceOf[SlicesStream]
+    if (isMerged && UnopenedChunkCodec.armed.getAndSet(false)) {
       throw new IOException("the head of the stream is corrupted")
-    case other => super.compressedInputStream(other)
+    }
+    super.compressedInputStream(stream)
   }
 }
 
