@@ -119,11 +119,9 @@ private[fetch] final class SlicesStream(bytes: ByteBuf, slices: Slices) extends 
   private var at = 0
   private var readOfSlice = 0
   private var left = slices.bytes
+  private val one = new Array[Byte](1)
 
-  override def read(): Int = {
-    val one = new Array[Byte](1)
-    if (read(one, 0, 1) < 0) -1 else one(0) & 0xff
-  }
+  override def read(): Int = if (read(one, 0, 1) < 0) -1 else one(0) & 0xff
 
   override def read(target: Array[Byte], offset: Int, length: Int): Int =
     if (length == 0) {

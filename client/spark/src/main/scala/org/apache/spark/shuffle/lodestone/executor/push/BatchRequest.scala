@@ -34,8 +34,11 @@ private[push] final class BatchRequest(push: (() => Unit) => Future[PushBatchRep
   /** Returns the state of the batch at the service, when it is not sent any more. */
   def answer(outcome: Try[PushBatchReply]): BatchAnswer = {
     val taken = last.fold(0)(_.statuses.iterator.takeWhile(_.isSuccess).size)
-    val isPartial = outcome.failed.toOption.exists(partial.contains)
-    BatchAnswer(if (isPartial) Try(last.get) else outcome, taken, isUnanswered)
+    val settled = outcome match {
+      case Failure(cause) if partial.contains(cause) => last.fold(outcome)(Success(_))
+      case _ => outcome
+    }
+    BatchAnswer(settled, taken, isUnanswered)
   }
 }
 

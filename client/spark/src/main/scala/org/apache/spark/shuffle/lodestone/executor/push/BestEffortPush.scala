@@ -68,6 +68,8 @@ private[push] final class BestEffortPush(
       answer: BatchAnswer): Unit = {
     if (!answer.isKnown) ledgers.markIncomplete(service)
     answer.outcome match {
+      case Success(reply) if reply.statuses.forall(_.isSuccess) =>
+        ledgers.record(service, batch.sentBy.newest, batch.group, batch.segments)
       case Success(reply) =>
         val (taken, refused) = batch.segments.zip(reply.statuses).partition(_._2.isSuccess)
         ledgers.record(service, batch.sentBy.newest, batch.group, taken.map(_._1))
