@@ -127,7 +127,8 @@ def summary_of(plan: Plan, done) -> str:
     failed = f"{done.failed()} failed and said why, " if plan.is_lasting else ""
     return (
         f"{sum(done.counts.values())} acts, {len(said['answers'])} jobs, {failed}"
-        f"{said['spilled'] >> 20} MiB spilled, {said['killed']} tasks killed, "
+        f"{said['spilled'] >> 20} MiB spilled, "
+        f"{said['killed']} tasks killed ({said['killed_in_spill']} in a spill), "
         f"{totals.get('shuffles')} shuffles, {totals.get('merged')} merged, "
         f"{totals.get('remote')} remote: {json.dumps(done.outcome.reasons())}"
     )

@@ -15,7 +15,7 @@ from harness.cluster import Cluster
 from harness.daemon import Daemon
 from harness.faulty_disk import FaultyDisk, faulty_disk
 from harness.gates import Gates
-from harness.spark_process import Job, SparkProcess
+from harness.spark_process import Job, Outcome, SparkProcess
 
 from .local_disks import CALLS, is_explained
 from .plan import MODES, MOST_ROWS, spilling
@@ -25,6 +25,8 @@ DISK_MB = 300
 # The weight of each in the draw.
 FAULTS = {"full": 12, "full for a while": 2, "broken": 2, "some calls fail": 3, "hangs": 1}
 LASTING = ("full", "broken")
+# Each application has a configuration of its own.
+RUNS_OF_AN_APPLICATION = 12
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,16 @@ def run_all(seeds: Iterable[int], spark: str, expected, say: Say, is_plain: bool
     runs = [run_of(seed) for seed in seeds]
     wrong = 0
     for mode in MODES:
-        mine = [run for run in runs if MODES[run.seed % len(MODES)] == mode]
-        if mine:
+        of_mode = [run for run in runs if MODES[run.seed % len(MODES)] == mode]
+        for mine in batched(of_mode, RUNS_OF_AN_APPLICATION):
             # Plain Spark answers first: at this time nothing else uses the machine.
             right = [expected(job_of([run]))["answers"][0] for run in mine]
-            wrong += run_mode(mode, mine, spark, right, say, is_plain)
+            wrong += run_application(mode, mine, spark, right, say, is_plain)
     return wrong
+
+
+def batched(runs: list[Run], most: int) -> list[list[Run]]:
+    return [runs[start : start + most] for start in range(0, len(runs), most)]
 
 
 def job_of(runs: list[Run], **options) -> Job:
@@ -75,10 +81,12 @@ def job_of(runs: list[Run], **options) -> Job:
     )
 
 
-def run_mode(mode, runs: list[Run], spark: str, right: list, say: Say, is_plain: bool) -> int:
+def run_application(mode, runs, spark: str, right: list, say: Say, is_plain: bool) -> int:
     dice = random.Random(runs[0].seed)
     conf = spilling(dice) | {
         "spark.lodestone.mode": mode,
+        # With it each shuffle is Spark's own.
+        "spark.io.encryption.enabled": "false",
         # Each task of a job spills several times.
         MOST_ROWS: dice.choice(["2000", "5000", "15000"]),
         # A task fails some twenty times a second, and a fault that passes lasts up to 1.5 seconds.
@@ -108,10 +116,22 @@ def run_mode(mode, runs: list[Run], spark: str, right: list, say: Say, is_plain:
         running = SparkProcess(spark, job)
         put_away.callback(running.kill)
         failures = [attack(run, disks, gates) for run in runs]
-        said = running.wait().answer
+        outcome = running.wait()
+    if not is_plain:
+        check_is_not_plain(mode, outcome)
+    said = outcome.answer
     met = sum(1 for count in failures if count)
     say(f"{said['spilled'] >> 20} MiB spilled, {met} of {len(runs)} runs had calls that failed")
     return judged(runs, said["answers"], right, say)
+
+
+def check_is_not_plain(mode: str, outcome: Outcome) -> None:
+    """A run in which Spark writes all shuffles itself tests nothing of Lodestone's. In mode auto
+    small shuffles are not merged, but Lodestone writes them."""
+    totals = outcome.report["totals"]
+    ours = {"auto": outcome.reasons().get("FEW_BLOCKS"), "merge": totals["merged"]}
+    if not ours.get(mode, totals["remote"]):
+        raise AssertionError(f"mode {mode}, but no shuffle was Lodestone's: {totals}")
 
 
 def attack(run: Run, disks: list[FaultyDisk], gates: Gates) -> int:

@@ -344,7 +344,12 @@ def many_shuffles(spark, turns=2, kinds=(), tables=None, queries=(), kills=None)
     jobs += [partial(query.rows_of, name=name) for name in queries]
     with tasks_killed_by(killer, kills):
         answers = [answer_or_failure(spark, job) for _ in range(turns) for job in jobs]
-    return {"answers": answers, "spilled": killer.spilledBytes(), "killed": killer.killed()}
+    return {
+        "answers": answers,
+        "spilled": killer.spilledBytes(),
+        "killed": killer.killed(),
+        "killed_in_spill": killer.killedInSpill(),
+    }
 
 
 @contextmanager

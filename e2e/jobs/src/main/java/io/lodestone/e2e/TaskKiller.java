@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.lodestone.e2e;
 
-import java.util.Set;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
+import org.apache.spark.status.api.v1.ThreadStackTrace;
 
 /** Kills tasks that are running, and counts the bytes that all tasks have spilled to disk. */
 public final class TaskKiller extends SparkListener {
+  private static final Pattern TASK = Pattern.compile("TID (\\d+)");
+
+  /** A spill of Spark's, or of Lodestone's writers. */
+  private static final Pattern SPILLS = Pattern.compile("\\.spill\\(|\\.Spill\\$?\\.write\\(");
+
+  private static final ThreadStackTrace[] NONE = {};
+
   private final JavaSparkContext context;
-  private final Set<Long> running = new TreeSet<>();
+
+  /** The executor of each task. */
+  private final Map<Long, String> running = new TreeMap<>();
+
   private long spilledBytes;
   private int killed;
+  private int killedInSpill;
 
   private TaskKiller(JavaSparkContext context) {
     this.context = context;
@@ -29,7 +46,7 @@ public final class TaskKiller extends SparkListener {
 
   @Override
   public synchronized void onTaskStart(SparkListenerTaskStart task) {
-    running.add(task.taskInfo().taskId());
+    running.put(task.taskInfo().taskId(), task.taskInfo().executorId());
   }
 
   @Override
@@ -42,21 +59,45 @@ public final class TaskKiller extends SparkListener {
     }
   }
 
-  /** Kills one of the running tasks, if there is one: an even luck interrupts its thread. */
+  /**
+   * Kills one of the running tasks, if there is one, and rather one that spills now: an even luck
+   * interrupts its thread.
+   */
   public void kill(int luck) {
-    Long victim = choose(luck);
+    Map<Long, String> tasks = running();
+    List<Long> spilling = spillingAt(new TreeSet<>(tasks.values()));
+    Long victim = choose(luck, spilling.isEmpty() ? List.copyOf(tasks.keySet()) : spilling);
     if (victim != null && context.sc().killTaskAttempt(victim, luck % 2 == 0, "chaos")) {
-      count();
+      count(spilling.contains(victim));
     }
   }
 
-  private synchronized Long choose(int luck) {
-    Long[] ids = running.toArray(new Long[0]);
-    return ids.length == 0 ? null : ids[luck / 2 % ids.length];
+  private static Long choose(int luck, List<Long> tasks) {
+    return tasks.isEmpty() ? null : tasks.get(luck / 2 % tasks.size());
   }
 
-  private synchronized void count() {
+  private synchronized Map<Long, String> running() {
+    return new TreeMap<>(running);
+  }
+
+  /** Asks these executors for the stacks of their threads, and returns the tasks that spill. */
+  private List<Long> spillingAt(Iterable<String> executors) {
+    List<Long> found = new ArrayList<>();
+    for (String executor : executors) {
+      var threads = context.sc().getExecutorThreadDump(executor);
+      for (ThreadStackTrace thread : threads.isEmpty() ? NONE : threads.get()) {
+        Matcher task = TASK.matcher(thread.threadName());
+        if (task.find() && SPILLS.matcher(thread.stackTrace().toString()).find()) {
+          found.add(Long.valueOf(task.group(1)));
+        }
+      }
+    }
+    return found;
+  }
+
+  private synchronized void count(boolean inSpill) {
     killed++;
+    killedInSpill += inSpill ? 1 : 0;
   }
 
   /** Returns the bytes on disk of all tasks that have ended, in any way. */
@@ -67,5 +108,10 @@ public final class TaskKiller extends SparkListener {
   /** Returns the number of tasks that were killed. */
   public synchronized int killed() {
     return killed;
+  }
+
+  /** Returns how many of these were spilling. */
+  public synchronized int killedInSpill() {
+    return killedInSpill;
   }
 }

@@ -4,9 +4,12 @@ package org.apache.spark.shuffle.lodestone.driver
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 
+import org.apache.spark.SparkConf
+import org.apache.spark.serializer.JavaSerializer
 import org.apache.spark.shuffle.lodestone.driver.plans.Shuffle
 import org.apache.spark.shuffle.lodestone.driver.report.ShuffleRecord
-import org.apache.spark.shuffle.lodestone.plan.{PushCounts, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.{MapPushed, PushCounts}
+import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
 import org.apache.spark.util.SizeEstimator
 
 /**
@@ -37,6 +40,13 @@ class DriverMemorySuite {
     val sizes = Seq(1000, 10000).map(n => n -> bytesOf(n, n, reported = n))
     sizes.foreach { case (n, bytes) => println(s"driver memory of $n x $n blocks: $bytes bytes") }
     sizes.foreach { case (n, bytes) => assertTrue(bytes < 16 * 1024, s"$n x $n: $bytes bytes") }
+  }
+
+  @Test def `what a map task tells the driver of its pushes takes less than a kilobyte`(): Unit = {
+    val counts = PushCounts(100000, 1L << 40, 20000, Map("BLOCK_TOO_LARGE" -> 7L))
+    val told = MapPushed(ShuffleGeneration(1, 0), 9999, 1L << 40, counts)
+    val bytes = new JavaSerializer(new SparkConf(false)).newInstance().serialize[Any](told)
+    assertTrue(bytes.remaining() < 1024, s"${bytes.remaining()} bytes")
   }
 
   @Test def `memory grows by a bit for each map and not at all with partitions`(): Unit = {

@@ -126,16 +126,32 @@ final class LossClaimsSuite extends ClaimHarness {
     assertForgotten(plan)
   }
 
-  @Test def `data that is wrong is made again however well its service is`(): Unit =
-    Seq(Reason.ChunkCorrupt, Reason.FetchDiskFailed).foreach { why =>
-      haveExecutors(3)
-      val plan = withOutputs(Seq(service(1), service(2)))
-      assertTrue(claim(plan, plan.versions.head.take(1).toSeq, why), why.code)
-      assertForgotten(plan)
-      stopDriver()
-      forgetAll()
-      registerShuffle()
+  @Test def `data that is wrong is made again however well its service is`(): Unit = {
+    haveExecutors(3)
+    val plan = withOutputs(Seq(service(1), service(2)))
+    assertTrue(claim(plan, plan.versions.head.take(1).toSeq, Reason.ChunkCorrupt))
+    assertForgotten(plan)
+  }
+
+  @Test def `outputs stay whose layout a disk refused to one reader, and not to the driver`()
+      : Unit = {
+    haveExecutors(3)
+    val plan = withOutputs(Seq(service(1), service(2)))
+    assertFalse(claim(plan, plan.versions.head.take(1).toSeq, Reason.FetchDiskFailed))
+    assertKept(plan)
+  }
+
+  @Test def `outputs are lost whose layout a disk refuses to the driver too`(): Unit = {
+    haveExecutors(3)
+    val broken = scripted(1) { case _: SegmentLayout =>
+      Answer(Refused(Status.DiskFailed, 1, "scripted"))
     }
+    val plan = withOutputs(Seq(broken, service(2)))
+    val at = plan.versions.head.filter(_.port == broken.address.port).toSeq
+    assertTrue(claim(plan, at, Reason.FetchDiskFailed))
+    assertEquals(Seq(42), broken.next(classOf[SegmentLayout]).reduceIds.toSeq)
+    assertForgotten(plan)
+  }
 
   private val wrongRecords = Seq(Reason.RecordsMismatch, Reason.ChunkBroken)
 

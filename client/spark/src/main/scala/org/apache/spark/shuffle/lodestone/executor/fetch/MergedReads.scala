@@ -82,18 +82,18 @@ private[lodestone] final class MergedReads(
               case Some(Distrust(code, taskId)) =>
                 val counted = LaidRecords(originals, layouts.map(_._2))
                 allOriginal(Reason.of(code).getOrElse(Reason.RecordsMismatch))
-                  .copy(counted = counted, suspects = Some(suspectsOf(taskId, missing.keySet)))
+                  .copy(counted = counted, suspects = Some(suspectsOf(taskId)))
               case None => counting(ReadSources(originals, layouts), missing)
             }
         }
 
-    private def suspectsOf(taskId: Long, reduceIds: Set[Int]): Suspects = {
+    private def suspectsOf(taskId: Long): Suspects = {
       def runAgain(): Unit = {
         // Without an answer only the map that the failed read names is run again.
         driver.awaitAnswer(driver.suspected(generation, taskId), s"$generation may be wrong")
         ()
       }
-      Suspects(taskId, reduceIds, () => runAgain())
+      Suspects(taskId, () => runAgain())
     }
 
     private def allOriginal(reason: Reason): ReadSources = {

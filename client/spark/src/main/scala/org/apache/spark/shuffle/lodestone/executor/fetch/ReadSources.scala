@@ -29,18 +29,14 @@ private[fetch] final case class ReadSources(
     suspects: Option[Suspects] = None)
 
 /**
- * The blocks of maps that had run when merged data proved wrong, in partitions of which no service
- * tells the numbers of records: they may have been merged.
+ * The blocks of maps that had run when merged data proved wrong. One whose number of records is
+ * unknown may be as wrong: it may have been merged, and dropped by its service since.
  *
  * @param runAgain
  *   makes Spark run all maps with ids below `taskId` again
  */
-private[fetch] final case class Suspects(
-    taskId: Long,
-    reduceIds: Set[Int],
-    runAgain: () => Unit) {
-  def has(mapId: Long, partitions: Range): Boolean =
-    mapId < taskId && partitions.exists(reduceIds)
+private[fetch] final case class Suspects(taskId: Long, runAgain: () => Unit) {
+  def has(mapId: Long): Boolean = mapId < taskId
 }
 
 private[fetch] object ReadSources {

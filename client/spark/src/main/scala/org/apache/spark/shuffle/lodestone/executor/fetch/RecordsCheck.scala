@@ -39,9 +39,8 @@ private[fetch] final class OriginalsCheck(
   }
 
   private def checkSuspect(id: BlockId): Unit = {
-    val (_, mapId, reduceId) = OriginalsCheck.mapOf(id)
-    val partitions = reduceId until reduceId + OriginalsCheck.blocksIn(id)
-    suspects.filter(_.has(mapId, partitions)).foreach { found =>
+    val (_, mapId, _) = OriginalsCheck.mapOf(id)
+    suspects.filter(_.has(mapId)).foreach { found =>
       // The failed read names one map, and a stage has too few attempts to find them one by one.
       found.runAgain()
       runAgain(id, "may be as wrong as its merged copy, and nobody knows its number of records")

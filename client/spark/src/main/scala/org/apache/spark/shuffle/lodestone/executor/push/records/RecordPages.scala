@@ -24,14 +24,12 @@ private[push] final class RecordPages(
     memory: TaskMemoryManager,
     numPartitions: Int,
     mostRecords: Int,
-    takeAll: PartitionedRecords => Unit)
+    takeAll: PartitionedRecords => Unit,
+    allocatorOf: MemoryMode => MemoryAllocator = RecordPages.allocatorOf)
     extends MemoryConsumer(memory, RecordPages.FirstPageBytes, memory.getTungstenMemoryMode) {
   import RecordPages._
 
-  private val allocator = memory.getTungstenMemoryMode match {
-    case MemoryMode.ON_HEAP => MemoryAllocator.HEAP
-    case MemoryMode.OFF_HEAP => MemoryAllocator.UNSAFE
-  }
+  private val allocator = allocatorOf(memory.getTungstenMemoryMode)
   private val mostPageBytes = math.min(MostPageBytes, memory.pageSizeBytes())
   private val pages = ArrayBuffer.empty[MemoryBlock]
   private val chains = new PartitionChains(numPartitions, pages)
@@ -192,6 +190,11 @@ private[push] object RecordPages {
    */
   private val FirstPageBytes = 1L << 20
   private val OwnTableBytes = FirstPageBytes
+
+  private def allocatorOf(mode: MemoryMode): MemoryAllocator = mode match {
+    case MemoryMode.ON_HEAP => MemoryAllocator.HEAP
+    case MemoryMode.OFF_HEAP => MemoryAllocator.UNSAFE
+  }
 
   private val Alignment = 8L
 

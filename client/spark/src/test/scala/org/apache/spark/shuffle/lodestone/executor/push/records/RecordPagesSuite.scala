@@ -15,6 +15,7 @@ import org.apache.spark.memory.{MemoryConsumer, MemoryMode, SparkOutOfMemoryErro
 import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.shuffle.lodestone.LogCapture
 import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.memory.{MemoryAllocator, MemoryBlock}
 
 /** All records come out of the pages by partition, in their order, and are counted. */
 final class RecordPagesSuite {
@@ -199,6 +200,45 @@ final class RecordPagesSuite {
       ()
     }
     assertTrue(others.nonEmpty, "the capture must also get our lines")
+  }
+
+  /** The heap's, of which some requests find no memory. */
+  private final class Failing(fails: Int => Boolean) extends MemoryAllocator {
+    var requests = 0
+
+    override def allocate(bytes: Long): MemoryBlock = {
+      requests += 1
+      if (fails(requests)) throw new OutOfMemoryError("the heap is full")
+      MemoryAllocator.HEAP.allocate(bytes)
+    }
+
+    override def free(memory: MemoryBlock): Unit = MemoryAllocator.HEAP.free(memory)
+  }
+
+  @Test def `no record is lost if the JVM has no memory for any page, or for all from one on`()
+      : Unit = {
+    def write(fails: Int => Boolean): Failing = {
+      val memory = new TaskMemoryManager(manager, 0)
+      val output = new Output
+      val allocator = new Failing(fails)
+      val pages = new RecordPages(memory, 7, Int.MaxValue, output.take, _ => allocator)
+      val records = (0 until 3000).map(i => Array.fill(2000)(i.toByte))
+      for ((record, i) <- records.zipWithIndex) pages.insert(record, 0, record.length, i % 7)
+      pages.giveAll()
+      pages.free()
+      for (partition <- 0 until 7) {
+        val expected = (partition until 3000 by 7).flatMap(i => records(i)).toArray
+        assertArrayEquals(expected, output.bytes(partition).result(), s"partition $partition")
+      }
+      assertEquals(0L, memory.cleanUpAllAllocatedMemory(), "memory that Spark granted stays")
+      allocator
+    }
+    val requests = write(_ => false).requests
+    assertTrue(requests > 2, s"$requests pages")
+    for (at <- 1 to requests) {
+      write(_ == at)
+      write(_ >= at)
+    }
   }
 
   @Test def `with no memory at all records of many partitions are not given away one by one`()
