@@ -14,6 +14,7 @@ import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
 import org.apache.spark.status.api.v1.ThreadStackTrace;
+import scala.Option;
 
 /** Kills tasks that are running, and counts the bytes that all tasks have spilled to disk. */
 public final class TaskKiller extends SparkListener {
@@ -66,7 +67,7 @@ public final class TaskKiller extends SparkListener {
   public void kill(int luck) {
     Map<Long, String> tasks = running();
     List<Long> spilling = spillingAt(new TreeSet<>(tasks.values()));
-    Long victim = choose(luck, spilling.isEmpty() ? List.copyOf(tasks.keySet()) : spilling);
+    Long victim = choose(luck, spilling.isEmpty() ? new ArrayList<>(tasks.keySet()) : spilling);
     if (victim != null && context.sc().killTaskAttempt(victim, luck % 2 == 0, "chaos")) {
       count(spilling.contains(victim));
     }
@@ -84,7 +85,7 @@ public final class TaskKiller extends SparkListener {
   private List<Long> spillingAt(Iterable<String> executors) {
     List<Long> found = new ArrayList<>();
     for (String executor : executors) {
-      var threads = context.sc().getExecutorThreadDump(executor);
+      Option<ThreadStackTrace[]> threads = context.sc().getExecutorThreadDump(executor);
       for (ThreadStackTrace thread : threads.isEmpty() ? NONE : threads.get()) {
         Matcher task = TASK.matcher(thread.threadName());
         if (task.find() && SPILLS.matcher(thread.stackTrace().toString()).find()) {
