@@ -93,6 +93,10 @@ public final class LedgerCost {
       }
       sum += partition;
     }
+    // Numbers that nobody reads need not be counted.
+    for (int i = 0; counts != null && i < PARTITIONS; i++) {
+      sum += counts.in(i);
+    }
     return sum;
   }
 
