@@ -25,6 +25,11 @@ public final class TaskKiller extends SparkListener {
 
   private static final ThreadStackTrace[] NONE = {};
 
+  /** A spill takes some milliseconds. */
+  private static final int LOOKS = 50;
+
+  private static final long PAUSE_MS = 20;
+
   private final JavaSparkContext context;
 
   /** The executor of each task. */
@@ -61,13 +66,17 @@ public final class TaskKiller extends SparkListener {
   }
 
   /**
-   * Kills one of the running tasks, if there is one, and rather one that spills now: an even luck
-   * interrupts its thread.
+   * Kills one of the running tasks, if there is one: an even luck interrupts its thread. A task that
+   * spills comes first, also one that begins to soon.
    */
-  public void kill(int luck) {
-    Map<Long, String> tasks = running();
-    List<Long> spilling = spillingAt(new TreeSet<>(tasks.values()));
-    Long victim = choose(luck, spilling.isEmpty() ? new ArrayList<>(tasks.keySet()) : spilling);
+  public void kill(int luck) throws InterruptedException {
+    List<Long> spilling = spilling();
+    for (int look = 1; look < LOOKS && spilling.isEmpty(); look++) {
+      // Spark has no event for the beginning of a spill.
+      Thread.sleep(PAUSE_MS);
+      spilling = spilling();
+    }
+    Long victim = choose(luck, spilling.isEmpty() ? running() : spilling);
     if (victim != null && context.sc().killTaskAttempt(victim, luck % 2 == 0, "chaos")) {
       count(spilling.contains(victim));
     }
@@ -77,14 +86,18 @@ public final class TaskKiller extends SparkListener {
     return tasks.isEmpty() ? null : tasks.get(luck / 2 % tasks.size());
   }
 
-  private synchronized Map<Long, String> running() {
-    return new TreeMap<>(running);
+  private synchronized List<Long> running() {
+    return new ArrayList<>(running.keySet());
   }
 
-  /** Asks these executors for the stacks of their threads, and returns the tasks that spill. */
-  private List<Long> spillingAt(Iterable<String> executors) {
+  private synchronized Iterable<String> executors() {
+    return new TreeSet<>(running.values());
+  }
+
+  /** Asks the executors for the stacks of their threads, and returns the tasks that spill. */
+  private List<Long> spilling() {
     List<Long> found = new ArrayList<>();
-    for (String executor : executors) {
+    for (String executor : executors()) {
       Option<ThreadStackTrace[]> threads = context.sc().getExecutorThreadDump(executor);
       for (ThreadStackTrace thread : threads.isEmpty() ? NONE : threads.get()) {
         Matcher task = TASK.matcher(thread.threadName());
@@ -111,7 +124,7 @@ public final class TaskKiller extends SparkListener {
     return killed;
   }
 
-  /** Returns how many of these were spilling. */
+  /** Returns how many of these were spilling when their executor was asked. */
   public synchronized int killedInSpill() {
     return killedInSpill;
   }

@@ -82,7 +82,7 @@ private[driver] final class LossClaims(
       case BytesOf(_) | OfChunk(_) =>
         val damaged = answers.collect { case (service, Damaged) => service }
         if (shown.contains(Known)) Nil else damaged ++ gone
-      case OfShuffle | OfPartition(_) => if (of.isWholeWithout(gone.toSet)) Nil else gone
+      case OfShuffle => if (of.isWholeWithout(gone.toSet)) Nil else gone
     }
   }
 
@@ -90,10 +90,7 @@ private[driver] final class LossClaims(
     Doubtful.contains(claim.code) || claim.damaged.isDefined
 
   private def aboutOf(claim: OutputsLost): About =
-    claim.damaged
-      .map(BytesOf)
-      .orElse(claim.missing.map(OfBlock))
-      .getOrElse(if (claim.code == LayoutRefused) OfPartition(claim.reduceId) else OfShuffle)
+    claim.damaged.map(BytesOf).orElse(claim.missing.map(OfBlock)).getOrElse(OfShuffle)
 
   /**
    * True if all segments of the block exist, at one service or at several. A service without time
@@ -183,9 +180,6 @@ private[driver] object LossClaims {
     Reason.FetchDataGone,
     Reason.FetchDiskFailed,
     Reason.OutputLost).map(_.code)
-
-  /** The reason if a service cannot make a layout: a chunk that it refuses is a damaged segment. */
-  private val LayoutRefused: String = Reason.FetchDiskFailed.code
 
   /**
    * The reasons of a reader that got all bytes as they were pushed, and other records than were

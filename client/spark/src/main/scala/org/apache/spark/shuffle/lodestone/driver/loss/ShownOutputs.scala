@@ -51,8 +51,6 @@ private[loss] final class ShownOutputs(
     val reply: Future[Shown] = about match {
       case OfShuffle =>
         client.known(service, id).map(_ => Known)
-      case OfPartition(reduceId) =>
-        layoutOf(service, id, mapIndex = 0, reduceId).map(_ => Known)
       case OfBlock(block) =>
         layoutOf(service, id, block.mapIndex, block.reduceId)
           .map(reply => Segments(segmentsOf(reply, block)))
@@ -156,9 +154,6 @@ private[loss] object ShownOutputs {
 
   /** Asks whether the service knows the shuffle. */
   case object OfShuffle extends About
-
-  /** Asks for the layout of a partition that the service refused to a task. */
-  final case class OfPartition(reduceId: Int) extends About
 
   /** Asks for the segments of a block that a task misses. */
   final case class OfBlock(block: MissingBlock) extends About

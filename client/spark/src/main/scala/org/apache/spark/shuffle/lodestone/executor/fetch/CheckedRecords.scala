@@ -57,6 +57,7 @@ private[fetch] final class CheckedRecords(
       val (id, stream) = streams.next()
       block = Some(id)
       read = 0
+      check.begin(id)
       records = opened(stream)
       if (!hasMore) end()
     }

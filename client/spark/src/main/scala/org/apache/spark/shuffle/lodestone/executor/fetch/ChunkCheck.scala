@@ -18,6 +18,11 @@ private[fetch] final class ChunkCheck(
     extends RecordsCheck {
   private val portions = merged.map(one => one.reduceId -> one.portions).toMap
 
+  override def begin(id: BlockId): Unit = id match {
+    case _: ShuffleBlockChunkId =>
+    case _ => originals.begin(id)
+  }
+
   override def written(id: BlockId): Long = id match {
     case chunk: ShuffleBlockChunkId =>
       portions(chunk.reduceId)(chunk.chunkId).records.getOrElse(BlockRecords.NotCounted)

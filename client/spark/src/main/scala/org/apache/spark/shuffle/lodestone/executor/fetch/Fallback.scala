@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.concurrent.Future
 
+import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.MetadataFetchFailedException
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
 import org.apache.spark.shuffle.lodestone.plan.{Distrust, Reason, ShuffleGeneration}
@@ -53,7 +54,7 @@ private[fetch] final class Originals(
     generation: ShuffleGeneration,
     driver: DriverLink,
     tally: ReadTally,
-    taskId: Long)
+    context: TaskContext)
     extends Fallback {
 
   /** The partitions of a portion that has several, under the name of the first one. */
@@ -92,7 +93,10 @@ private[fetch] final class Originals(
    * finds it, and Spark runs its map again.
    */
   override def end(reduceId: Int, reason: Reason, what: String): Nothing = {
-    val found = Distrust(reason.code, taskId)
+    // Another thread of the task may read on when the task is over, and its buffers are released.
+    context.killTaskIfInterrupted()
+    if (context.isCompleted()) throw new IllegalStateException(s"the task is over: $what")
+    val found = Distrust(reason.code, context.taskAttemptId())
     driver.awaitAnswer(driver.distrust(generation, reduceId, found), s"$generation is wrong")
     throw new MetadataFetchFailedException(
       generation.shuffleId,

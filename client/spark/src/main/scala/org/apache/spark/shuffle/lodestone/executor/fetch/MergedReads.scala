@@ -43,7 +43,8 @@ private[lodestone] final class MergedReads(
       val sources = task.waiting(sourcesOf())
       tally.originals(ReadSources.countOf(sources.originals))
       task.reportTo(driver, generation, tally)
-      val counted = written.of(handle, task)
+      val counted =
+        if (sources.suspects.isEmpty) written.of(handle, task) else written.required(handle, task)
       val isCounted = !handle.dependency.mapSideCombine
       val counting = if (isCounted || sources.suspects.isDefined) Some(tally) else None
       val suspects = sources.suspects.filter(_ => isCounted)
@@ -52,8 +53,7 @@ private[lodestone] final class MergedReads(
       val inner = handle.inner
       if (sources.merged.isEmpty || sources.originals.nonEmpty) counted.begin()
       if (sources.merged.nonEmpty) {
-        val taskId = task.context.taskAttemptId()
-        val fallback = new Originals(sources, generation, driver, tally, taskId)
+        val fallback = new Originals(sources, generation, driver, tally, task.context)
         val fetcher = new ChunkFetcher(client, generation, sources.merged, fallback, None, tally)
         val all = new ChunkCheck(sources.merged, check, fallback)
         Some(new ServiceShuffleReader(inner, sources, fetcher, all, task))

@@ -29,7 +29,7 @@ private[fetch] final case class ReadSources(
     suspects: Option[Suspects] = None)
 
 /**
- * The blocks of maps that had run when merged data proved wrong. One whose number of records is
+ * The blocks of maps that had begun when merged data proved wrong. One whose number of records is
  * unknown may be as wrong: it may have been merged, and dropped by its service since.
  *
  * @param runAgain

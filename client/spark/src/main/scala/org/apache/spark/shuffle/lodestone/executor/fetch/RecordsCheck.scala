@@ -8,6 +8,9 @@ import org.apache.spark.storage._
 /** Compares each stream that a task reads with the number of records that were written. */
 private[fetch] trait RecordsCheck {
 
+  /** Called before a stream is read. */
+  def begin(id: BlockId): Unit
+
   /** The number for a stream that was read to its end, or [[BlockRecords.NotCounted]]. */
   def written(id: BlockId): Long
 
@@ -29,22 +32,22 @@ private[fetch] final class OriginalsCheck(
     suspects: Option[Suspects] = None)
     extends RecordsCheck {
 
-  override def written(id: BlockId): Long = {
-    val number = counted.in(id)
-    if (number == BlockRecords.NotCounted) {
-      if (suspects.nonEmpty) checkSuspect(id)
-      tally.foreach(_.fallback(Reason.RecordsUnchecked, OriginalsCheck.blocksIn(id)))
-    }
-    number
-  }
-
-  private def checkSuspect(id: BlockId): Unit = {
-    val (_, mapId, _) = OriginalsCheck.mapOf(id)
-    suspects.filter(_.has(mapId)).foreach { found =>
+  /** Not at its end: a task may need some of its rows only. */
+  override def begin(id: BlockId): Unit = {
+    def mapId = OriginalsCheck.mapOf(id)._2
+    for (found <- suspects if found.has(mapId) && counted.in(id) == BlockRecords.NotCounted) {
       // The failed read names one map, and a stage has too few attempts to find them one by one.
       found.runAgain()
       runAgain(id, "may be as wrong as its merged copy, and nobody knows its number of records")
     }
+  }
+
+  override def written(id: BlockId): Long = {
+    val number = counted.in(id)
+    if (number == BlockRecords.NotCounted) {
+      tally.foreach(_.fallback(Reason.RecordsUnchecked, OriginalsCheck.blocksIn(id)))
+    }
+    number
   }
 
   override def wrong(id: BlockId, read: Long, written: Long): Nothing =

@@ -45,6 +45,12 @@ private[lodestone] final class WrittenRecords(
     }
   }
 
+  /** For a task that may read no block without its number: it asks in any case, and waits longer. */
+  private[fetch] def required(handle: OwnHandle[_, _, _], task: ReduceTask): Asked = {
+    def own = if (handle.isCounted) ask(task.range.countsOf(handle.shuffleId)) else Nobody
+    new Asked(task, own, Nobody, isRequired = true)
+  }
+
   def removed(shuffleId: Int): Unit = answers.synchronized {
     answers.keySet().removeIf(_.shuffleId == shuffleId)
     ()
@@ -101,8 +107,11 @@ private[lodestone] final class WrittenRecords(
   private[fetch] final class Asked(
       task: ReduceTask,
       ask: => Future[CountedRecords],
-      again: => Future[CountedRecords])
+      again: => Future[CountedRecords],
+      isRequired: Boolean = false)
       extends BlockRecords {
+    private def limit = if (isRequired) driver.answerTimeout else waitMs.millis
+
     private lazy val asked = ask
     private lazy val counted = task.waiting(answer(asked))
     private lazy val countedAgain = task.waiting(answer(again))
@@ -119,8 +128,8 @@ private[lodestone] final class WrittenRecords(
     }
 
     private def answer(awaited: Future[CountedRecords]): BlockRecords =
-      if (awaited.isCompleted || !isSilent) {
-        driver.awaitAnswer(awaited, "how many records maps wrote", waitMs.millis).getOrElse {
+      if (awaited.isCompleted || isRequired || !isSilent) {
+        driver.awaitAnswer(awaited, "how many records maps wrote", limit).getOrElse {
           silentSinceNs = Some(clockNs())
           BlockRecords.Unknown
         }

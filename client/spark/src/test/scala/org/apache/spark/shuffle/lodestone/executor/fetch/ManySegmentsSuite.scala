@@ -13,6 +13,7 @@ import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
+import org.apache.spark.TaskContext
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.shuffle.BlockFetchingListener
 import org.apache.spark.shuffle.lodestone.DaemonProcess
@@ -84,7 +85,7 @@ final class ManySegmentsSuite {
     private val merged = ReadOrder(wanted, concatenable = false)
     private val tally = new ReadTally
     private val fallback =
-      new Originals(ReadSources(merged, Nil), generation, null, tally, taskId = 1)
+      new Originals(ReadSources(merged, Nil), generation, null, tally, TaskContext.empty())
     private val fetcher =
       new ChunkFetcher(client, generation, merged, fallback, rescue, tally, own = null)
     private val listener = new BlockFetchingListener {

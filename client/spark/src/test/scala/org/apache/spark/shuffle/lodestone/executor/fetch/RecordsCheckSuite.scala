@@ -78,6 +78,10 @@ final class RecordsCheckSuite {
       reading(new OriginalsCheck(counted, originals, Some(tally), Some(suspects)))(free -> 9).size
     var forgotten = 0
     def suspects(taskId: Long): Suspects = Suspects(taskId, () => forgotten += 1)
+    val some = new OriginalsCheck(counted, originals, Some(tally), Some(suspects(103)))
+    assertThrows(classOf[FetchFailedException], () => { reading(some)(free -> 9).next(); () })
+    assertEquals(Map("ORIGINAL_MISMATCH" -> 1L), tally.counts.fallbacks, "a row of it was read")
+    forgotten = 0
     assertThrows(classOf[FetchFailedException], () => { readWith(suspects(103)); () })
     assertEquals(1, forgotten, "the driver was not asked to forget the others")
     assertEquals(9, readWith(suspects(102)), "its map has run since")

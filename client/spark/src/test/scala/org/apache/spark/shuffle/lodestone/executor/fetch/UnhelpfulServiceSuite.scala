@@ -10,7 +10,7 @@ import scala.concurrent.duration.DurationInt
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertNotNull, assertTrue}
 
-import org.apache.spark.SparkConf
+import org.apache.spark.{SparkConf, TaskContext}
 import org.apache.spark.network.TransportContext
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.network.client.{RpcResponseCallback, TransportClient}
@@ -98,7 +98,7 @@ final class UnhelpfulServiceSuite {
       FetchPartition(reduceId, IndexedSeq(Portion(IndexedSeq(chunk))))
     }
     private val sources = ReadSources(merged, Nil, replaced = originals)
-    private val fallback = new Originals(sources, generation, null, tally, taskId = 1)
+    private val fallback = new Originals(sources, generation, null, tally, TaskContext.empty())
     private val fetcher =
       new ChunkFetcher(client, generation, merged, fallback, None, tally, own = null)
     private val tracker = new OriginalsTracker(new SparkConf(false), null, fetcher.inPlaceOf)

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows}
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.{SparkConf, SparkException}
+import org.apache.spark.{SparkConf, SparkException, TaskContext}
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.shuffle.BlockFetchingListener
 import org.apache.spark.shuffle.lodestone.DaemonProcess
@@ -64,7 +64,7 @@ final class UntakenChunkSuite {
       val tally = new ReadTally
       val partitions = merged(inTurn)
       val sources = ReadSources(partitions, Nil, replaced = original)
-      val fallback = new Originals(sources, generation, null, tally, taskId = 1)
+      val fallback = new Originals(sources, generation, null, tally, TaskContext.empty())
       val fetcher =
         new ChunkFetcher(client, generation, partitions, fallback, None, tally, own = null)
       val events = new LinkedBlockingQueue[String]()

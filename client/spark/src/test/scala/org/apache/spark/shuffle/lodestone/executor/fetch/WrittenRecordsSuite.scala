@@ -18,6 +18,7 @@ import org.apache.spark.shuffle.lodestone.LocalSpark
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, GetCounts, LocalHandle}
 import org.apache.spark.shuffle.lodestone.plan.counts.PackedLongs
+import org.apache.spark.shuffle.lodestone.transport.RequestTimer
 import org.apache.spark.storage.{ShuffleBlockBatchId, ShuffleBlockId}
 
 /** Questions of an executor to the driver, about records that maps wrote. */
@@ -160,6 +161,18 @@ final class WrittenRecordsSuite {
     val handle = new LocalHandle(new BaseShuffleHandle(combined.shuffleId, combined), 2)
     assertEquals(NotCounted, asking(records, handle).in(block(100, 0)))
     assertEquals(0, driver.asked.size)
+  }
+
+  @Test def `a task that must know waits for a driver that was silent to others`(): Unit = {
+    val late = Promise[CountedMaps]()
+    val driver = new Driver(_ => late.future)
+    val records = written(driver, waitMs = 1)
+    val handle = shuffle(2, 4)
+    assertEquals(NotCounted, asking(records, handle).in(block(100, 0)))
+    val task = ReduceTask(everything, TaskContext.empty(), new TempShuffleReadMetrics)
+    val required = records.required(handle, task).begin()
+    RequestTimer.after(100)(late.success(answer(0 until 2, 0 until 4)))
+    assertEquals(7L, required.in(block(100, 0)))
   }
 
   @Test def `of all tasks one waits for a driver that does not answer`(): Unit =

@@ -205,14 +205,20 @@ final class RecordPagesSuite {
   /** The heap's, of which some requests find no memory. */
   private final class Failing(fails: Int => Boolean) extends MemoryAllocator {
     var requests = 0
+    val held = mutable.Set.empty[MemoryBlock]
 
     override def allocate(bytes: Long): MemoryBlock = {
       requests += 1
       if (fails(requests)) throw new OutOfMemoryError("the heap is full")
-      MemoryAllocator.HEAP.allocate(bytes)
+      val block = MemoryAllocator.HEAP.allocate(bytes)
+      held += block
+      block
     }
 
-    override def free(memory: MemoryBlock): Unit = MemoryAllocator.HEAP.free(memory)
+    override def free(memory: MemoryBlock): Unit = {
+      assertTrue(held.remove(memory), "a page is given back that is not held")
+      MemoryAllocator.HEAP.free(memory)
+    }
   }
 
   @Test def `no record is lost if the JVM has no memory for any page, or for all from one on`()
@@ -231,6 +237,7 @@ final class RecordPagesSuite {
         assertArrayEquals(expected, output.bytes(partition).result(), s"partition $partition")
       }
       assertEquals(0L, memory.cleanUpAllAllocatedMemory(), "memory that Spark granted stays")
+      assertEquals(0, allocator.held.size, "pages stay")
       allocator
     }
     val requests = write(_ => false).requests
