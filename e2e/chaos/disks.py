@@ -129,8 +129,8 @@ def run_application(mode, runs, spark: str, right: list, say: Say, is_plain: boo
 
 
 def is_silently_plain(mode: str, outcome: Outcome) -> bool:
-    """True if Spark wrote all shuffles itself, though Lodestone could write them: the run has tested
-    nothing. In mode auto small shuffles are not merged, but Lodestone writes them."""
+    """True if Spark wrote all shuffles itself, though Lodestone could write them: such a run has
+    tested nothing. In mode auto small shuffles are not merged, but Lodestone writes them."""
     totals, reasons = outcome.report["totals"], outcome.reasons()
     ours = {"auto": reasons.get("FEW_BLOCKS"), "merge": totals["merged"]}
     is_possible = set(reasons) != {"SERIALIZER_NOT_RELOCATABLE"}

@@ -66,8 +66,8 @@ public final class TaskKiller extends SparkListener {
   }
 
   /**
-   * Kills one of the running tasks, if there is one: an even luck interrupts its thread. A task that
-   * spills comes first, also one that begins to soon.
+   * Kills one of the running tasks, if there is one: an even luck interrupts its thread. A task
+   * that spills comes first, also one that begins to soon.
    */
   public void kill(int luck) throws InterruptedException {
     List<Long> spilling = spilling();

@@ -42,10 +42,10 @@ class DriverMemorySuite {
     sizes.foreach { case (n, bytes) => assertTrue(bytes < 16 * 1024, s"$n x $n: $bytes bytes") }
   }
 
-  @Test def `what a map task tells the driver of its pushes takes less than a kilobyte`(): Unit = {
+  @Test def `the message of a map task about its pushes takes less than a kilobyte`(): Unit = {
     val counts = PushCounts(100000, 1L << 40, 20000, Map("BLOCK_TOO_LARGE" -> 7L))
-    val told = MapPushed(ShuffleGeneration(1, 0), 9999, 1L << 40, counts)
-    val bytes = new JavaSerializer(new SparkConf(false)).newInstance().serialize[Any](told)
+    val message = MapPushed(ShuffleGeneration(1, 0), 9999, 1L << 40, counts)
+    val bytes = new JavaSerializer(new SparkConf(false)).newInstance().serialize[Any](message)
     assertTrue(bytes.remaining() < 1024, s"${bytes.remaining()} bytes")
   }
 

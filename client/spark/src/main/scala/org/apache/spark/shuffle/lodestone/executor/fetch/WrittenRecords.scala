@@ -45,7 +45,7 @@ private[lodestone] final class WrittenRecords(
     }
   }
 
-  /** For a task that may read no block without its number: it asks in any case, and waits longer. */
+  /** For a task that may read no block without its number: it always asks, and waits longer. */
   private[fetch] def required(handle: OwnHandle[_, _, _], task: ReduceTask): Asked = {
     def own = if (handle.isCounted) ask(task.range.countsOf(handle.shuffleId)) else Nobody
     new Asked(task, own, Nobody, isRequired = true)
