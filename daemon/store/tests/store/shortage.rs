@@ -74,13 +74,17 @@ fn while_one_disk_hangs_the_threads_of_the_others_free_memory() {
     world.fs.hold_writes_below(Path::new("/disk0"));
     thread::scope(|scope| {
         let store = &world.store;
-        let threads: Vec<_> = (0..=store.disk_count())
-            .map(|place| scope.spawn(move || store.write_out_when_short(place)))
-            .collect();
         for reduce in 0..SEGMENTS {
             assert_eq!(push(store, 0, reduce), Code::Ok);
         }
-        while world.data_bytes("/disk1") == 0 || world.fs.held_writes() == 0 {
+        let start = |place| scope.spawn(move || store.write_out_when_short(place));
+        // It comes first: else it might find that the others have freed enough.
+        let mut threads = vec![start(0)];
+        while world.fs.held_writes() == 0 {
+            thread::yield_now();
+        }
+        threads.extend((1..=store.disk_count()).map(start));
+        while world.data_bytes("/disk1") == 0 {
             thread::yield_now();
         }
         world.fs.release_writes();
