@@ -39,7 +39,7 @@ pub(super) enum HandoverEntry {
     Shuffle(ShuffleEntry),
     /// They are of no use.
     Lost,
-    /// The last one.
+    /// The last one. If it is missing, a disk hung while the daemon wrote the rest.
     End,
 }
 
@@ -101,7 +101,8 @@ impl Writer {
         self.flush()
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    /// Writes the entries so far.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
         write_all_at(self.file.as_ref(), &[&self.buffer], self.end)?;
         self.end += self.buffer.len() as u64;
         self.buffer.clear();
@@ -128,16 +129,21 @@ impl Reader {
         Ok(Self { file, at, end })
     }
 
-    /// The next one. Damage and a missing end are errors.
-    pub(super) fn next(&mut self) -> io::Result<HandoverEntry> {
+    /// The next one, or `None` if the file ends before it does. Damage is an error.
+    pub(super) fn next(&mut self) -> io::Result<Option<HandoverEntry>> {
         let mut head = [0; HEAD_BYTES];
+        if self.left() < HEAD_BYTES as u64 {
+            return Ok(None);
+        }
         read_exact_at(self.file.as_ref(), &mut head, self.at)?;
         let [a, b, c, d, e, f, g, h] = head;
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         let crc = u32::from_be_bytes([e, f, g, h]);
-        let left = self.end.saturating_sub(self.at) as usize;
-        if length > ENTRY_BYTES_MAX || length > left {
-            return Err(damaged("an entry is longer than the file"));
+        if length > ENTRY_BYTES_MAX {
+            return Err(damaged("an entry is too long"));
+        }
+        if (HEAD_BYTES + length) as u64 > self.left() {
+            return Ok(None);
         }
         let mut bytes = vec![0; length];
         read_exact_at(self.file.as_ref(), &mut bytes, self.at + HEAD_BYTES as u64)?;
@@ -145,7 +151,13 @@ impl Reader {
             return Err(damaged("an entry has another checksum"));
         }
         self.at += (HEAD_BYTES + length) as u64;
-        postcard::from_bytes(&bytes).map_err(io::Error::other)
+        postcard::from_bytes(&bytes)
+            .map(Some)
+            .map_err(io::Error::other)
+    }
+
+    fn left(&self) -> u64 {
+        self.end.saturating_sub(self.at)
     }
 }
 

@@ -124,12 +124,12 @@ impl TakenOver {
 
 fn read(path: &Path, fs: &dyn Fs) -> io::Result<(StartEntry, Vec<Shuffle>)> {
     let mut entries = Reader::new(fs.open(path, Open::Read)?)?;
-    let HandoverEntry::Start(start) = entries.next()? else {
+    let Some(HandoverEntry::Start(start)) = entries.next()? else {
         return Err(damaged("the first entry is missing"));
     };
     let (mut shuffles, mut attempts, mut partitions) = (Vec::new(), Vec::new(), Vec::new());
-    loop {
-        match entries.next()? {
+    while let Some(entry) = entries.next()? {
+        match entry {
             HandoverEntry::Attempt(map_index, map_id, attempt) => {
                 attempts.push((map_index, map_id, attempt))
             }
@@ -146,6 +146,12 @@ fn read(path: &Path, fs: &dyn Fs) -> io::Result<(StartEntry, Vec<Shuffle>)> {
             HandoverEntry::Start(_) => return Err(damaged("there are two first entries")),
             HandoverEntry::End => return Ok((start, shuffles)),
         }
+    }
+    let (path, shuffles_left) = (path.display(), shuffles.len());
+    tracing::error!(%path, shuffles_left, "a disk hung: the other remote shuffles are lost");
+    match shuffles.is_empty() {
+        true => Err(damaged("it ends before the first shuffle")),
+        false => Ok((start, shuffles)),
     }
 }
 

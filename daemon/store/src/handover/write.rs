@@ -2,7 +2,7 @@
 //! Writes a handover for the next daemon.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,20 +24,26 @@ impl Store {
     pub(crate) fn write_handover(&self) -> bool {
         self.resources.disks.open_reserve();
         let generations = self.all_remote();
-        let root = self.resources.disks.roots().next();
-        let Some(path) = root.map(|root| root.join(HANDOVER_NAME)) else {
-            return false;
-        };
         if generations.is_empty() {
             return false;
         }
-        let written = self.write_entries(&path, &generations);
+        let written = self.write_entries(&self.handover_path(), &generations);
         if let Err(error) = &written {
             tracing::error!(%error, "remote shuffles cannot be handed over");
         }
         written.is_ok_and(|shuffles| shuffles > 0)
     }
 
+    /// The next daemon looks for the file on all disks.
+    fn handover_path(&self) -> PathBuf {
+        let (disks, environment) = (&self.resources.disks, &self.resources.environment);
+        let disk = disks.known_pick(0, environment).unwrap_or_default();
+        disks.root(disk).join(HANDOVER_NAME)
+    }
+
+    /// Returns the number of shuffles in the handover. Those come first whose data is on disk, and
+    /// each is in the file before the next write of data: a write that hangs costs no shuffle
+    /// before it.
     fn write_entries(&self, path: &Path, generations: &[Arc<Generation>]) -> io::Result<usize> {
         let file = self.resources.fs().open(path, Open::Create)?;
         let mut entries = Writer::new(file);
@@ -47,12 +53,31 @@ impl Store {
         }))?;
         let mut shuffles = 0;
         let deadline = ShutdownDeadline::default();
-        for generation in generations {
-            if self.add_shuffle(&mut entries, generation, &deadline)? {
-                shuffles += 1;
+        let is_written = |generation: &&Arc<Generation>| {
+            let partitions = generation.all_partitions();
+            partitions
+                .iter()
+                .all(|partition| partition.tail_hint() == 0)
+        };
+        let (on_disk, in_memory): (Vec<_>, Vec<_>) = generations.iter().partition(is_written);
+        for generation in on_disk.into_iter().chain(in_memory) {
+            let added = self.add_shuffle(&mut entries, generation, &deadline);
+            match added.and_then(|is_kept| entries.flush().map(|()| is_kept)) {
+                Ok(is_kept) => {
+                    shuffles += usize::from(is_kept);
+                    self.resources.disks.count_step();
+                }
+                // The entries before it count as far as they go.
+                Err(error) if shuffles > 0 => {
+                    tracing::error!(%error, shuffles, "only these remote shuffles are handed over");
+                    return Ok(shuffles);
+                }
+                Err(error) => return Err(error),
             }
         }
-        entries.finish()?;
+        if let Err(error) = entries.finish() {
+            tracing::warn!(%error, "the handover has no end");
+        }
         Ok(shuffles)
     }
 

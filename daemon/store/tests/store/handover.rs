@@ -78,10 +78,9 @@ fn an_attempt_that_was_pushing_goes_on_where_it_was() {
     assert_eq!(next.fetch(3), b"abc");
 }
 
-/// Runs `then` while the first partition is being written out for the handover, as on a disk that
-/// has stalled.
-fn during_the_handover(world: &World, then: impl FnOnce()) {
-    world.fs.hold_writes();
+/// Runs `then` while a write for the handover hangs below `dir`.
+fn during_the_handover(world: &World, dir: &str, then: impl FnOnce()) {
+    world.fs.hold_writes_below(dir.as_ref());
     thread::scope(|scope| {
         let stopping = scope.spawn(|| world.store.hand_over());
         while world.fs.held_writes() == 0 {
@@ -100,7 +99,7 @@ fn a_push_that_the_stop_did_not_wait_for_is_not_in_the_data_without_being_known(
     let mut known = first.attempt(1, 100);
     assert_eq!(known.push(&[(3, b"a"), (4, b"b")]), [Code::Ok; 2]);
     let acknowledged = known.acknowledged;
-    during_the_handover(&first, || {
+    during_the_handover(&first, "/", || {
         // A segment that is appended now would be appended again when the client repeats it.
         assert_eq!(known.push(&[(4, b"c")]), [Code::Overloaded]);
         assert_eq!(known.commit(), Err(Code::Overloaded));
@@ -175,22 +174,76 @@ fn stopped() -> (World, PathBuf) {
     (first, entries)
 }
 
+/// Length, checksum, and a byte that says what it is.
+const END_ENTRY_BYTES: usize = 9;
+
 #[test]
-fn damaged_or_cut_entries_are_refused() {
+fn damaged_entries_are_refused_and_cut_ones_count_as_far_as_they_go() {
     let (first, entries) = stopped();
     let whole = first.fs.content(&entries).unwrap();
+    let end_at = whole.len() - END_ENTRY_BYTES;
     for at in 0..whole.len() {
         let mut flipped = whole.clone();
         flipped[at] ^= 1;
-        for wrong in [flipped, whole[..at].to_vec()] {
+        for (wrong, is_cut) in [(flipped, false), (whole[..at].to_vec(), true)] {
             let (before, entries) = stopped();
             before.fs.remove_file(&entries).unwrap();
             before.fs.add_file(&entries, &wrong);
             let next = next_start(&before, 1, 2);
-            assert_ne!(next.store.incarnation(), before.store.incarnation());
-            assert_eq!(next.data_files(DISK), Vec::<PathBuf>::new());
+            if next.store.incarnation() == before.store.incarnation() {
+                // The length of the last entry is greater than before, so it looks cut.
+                assert!(at >= end_at, "byte {at}, cut: {is_cut}");
+                assert_eq!(next.fetch(3), b"a");
+            } else {
+                assert!(at < end_at || !is_cut, "byte {at}, cut: {is_cut}");
+                assert_eq!(next.data_files(DISK), Vec::<PathBuf>::new());
+            }
         }
     }
+}
+
+/// What a daemon finds if the one before never came back from a write.
+fn copy(fs: &FakeFs) -> FakeFs {
+    let copy = FakeFs::default();
+    for path in fs.below("/".as_ref()) {
+        match fs.content(&path) {
+            Some(content) => copy.add_file(&path, &content),
+            None => copy.add_dir(&path),
+        }
+    }
+    copy
+}
+
+#[test]
+fn a_write_that_hangs_in_the_handover_costs_no_shuffle_whose_data_is_on_disk() {
+    let first = World::with(2, LITTLE_MEMORY).remote();
+    let mut attempt = first.attempt(1, 100);
+    attempt.push(&[(3, b"on disk")]);
+    attempt.commit().unwrap();
+    first.store.write_some_out().unwrap();
+    // It comes first in the order of the shuffles. One partition goes to each disk.
+    let in_memory = ShuffleKey {
+        shuffle: ShuffleId(1),
+        ..key()
+    };
+    let spec = ShuffleSpec {
+        mode: Mode::Remote,
+        ..spec()
+    };
+    first.store.register_shuffle(&in_memory, spec).unwrap();
+    let segments = [header(3, b"in "), header(4, b"memory")];
+    let pushed = batch(1, 100, &segments, b"in memory");
+    first.store.push_batch(&in_memory, &pushed).unwrap();
+    during_the_handover(&first, "/disk1", || {
+        let next = World::on(copy(&first.fs), dirs(2), LITTLE_MEMORY, 2);
+        assert_eq!(next.store.incarnation(), first.store.incarnation());
+        assert_eq!(next.fetch(3), b"on disk");
+        let lost = next.store.check_readable(&in_memory).unwrap_err();
+        assert_eq!(lost.code, Code::UnknownShuffle);
+    });
+    let next = next_start(&first, 2, 3);
+    assert_eq!(next.fetch(3), b"on disk");
+    next.store.check_readable(&in_memory).unwrap();
 }
 
 #[test]
