@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What all connections share: the store, the memory for bytes on their way, metrics.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
 
 use lodestone_model::Load;
 use lodestone_store::Store;
@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::connection::body::BodyPool;
 use crate::connection::unreadable::Unreadable;
+use crate::connection::uploads::Uploads;
 use crate::metrics::Metrics;
 use crate::metrics::disks::MeasuredFs;
 use crate::operator::explain::reports::Reports;
@@ -20,7 +21,8 @@ use crate::process::lanes::Lanes;
 /// Data that is sent from the store's memory counts as the store's until it is sent.
 const STORE_64THS: u64 = 36;
 const UPLOAD_64THS: u64 = 16;
-const LAYOUT_64THS: u64 = 11;
+const SMALL_UPLOAD_64THS: u64 = 1;
+const LAYOUT_64THS: u64 = 10;
 const REPORT_64THS: u64 = 1;
 
 /// This part of the memory for uploads stays at hand when there are none, up to a limit.
@@ -37,6 +39,8 @@ pub struct MemorySplit {
     pub store_bytes: u64,
     /// For uploads.
     pub upload_bytes: u64,
+    /// For small uploads.
+    pub small_upload_bytes: u64,
     /// For layouts that are sent.
     pub layout_bytes: u64,
     /// For the reports of drivers.
@@ -50,6 +54,7 @@ impl MemorySplit {
         Self {
             store_bytes: of(STORE_64THS),
             upload_bytes: of(UPLOAD_64THS),
+            small_upload_bytes: of(SMALL_UPLOAD_64THS),
             layout_bytes: of(LAYOUT_64THS),
             report_bytes: of(REPORT_64THS),
         }
@@ -63,9 +68,26 @@ pub struct Pool {
     units: u32,
 }
 
+/// A pool that is gone when nothing of it is reserved.
+#[derive(Debug)]
+pub struct WeakPool {
+    semaphore: Weak<Semaphore>,
+    units: u32,
+}
+
+impl WeakPool {
+    /// The pool, if something of it is reserved or somebody waits for it.
+    pub fn upgrade(&self) -> Option<Pool> {
+        Some(Pool {
+            semaphore: self.semaphore.upgrade()?,
+            units: self.units,
+        })
+    }
+}
+
 /// Memory taken from a pool, given back when dropped.
 #[derive(Debug)]
-pub struct Reserved(OwnedSemaphorePermit);
+pub struct Reserved(Option<OwnedSemaphorePermit>);
 
 impl Pool {
     /// A pool of this size.
@@ -87,11 +109,19 @@ impl Pool {
         self.capacity_bytes() - self.semaphore.available_permits() as u64 * UNIT_BYTES
     }
 
+    /// The same pool, which this does not keep.
+    pub fn downgrade(&self) -> WeakPool {
+        WeakPool {
+            semaphore: Arc::downgrade(&self.semaphore),
+            units: self.units,
+        }
+    }
+
     /// Waits for the memory. More than the pool has is cut to all of it.
     pub async fn reserve(&self, bytes: u64) -> Reserved {
         let units = units_of(bytes).min(self.units);
         match Arc::clone(&self.semaphore).acquire_many_owned(units).await {
-            Ok(permit) => Reserved(permit),
+            Ok(permit) => Reserved(Some(permit)),
             Err(_) => unreachable!("the semaphore is never closed"),
         }
     }
@@ -100,11 +130,17 @@ impl Pool {
 impl Reserved {
     /// Gives back the memory above `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
-        let surplus = self
-            .0
-            .num_permits()
-            .saturating_sub(units_of(bytes) as usize);
-        drop(self.0.split(surplus));
+        if let Some(permit) = &mut self.0 {
+            let surplus = permit
+                .num_permits()
+                .saturating_sub(units_of(bytes) as usize);
+            drop(permit.split(surplus));
+        }
+    }
+
+    /// Nothing.
+    pub fn none() -> Self {
+        Self(None)
     }
 }
 
@@ -118,7 +154,7 @@ pub struct Service {
     /// The merge store.
     pub store: Arc<Store>,
     /// Memory for uploads.
-    pub uploads: Pool,
+    pub uploads: Uploads,
     /// Where the bodies of uploads have theirs from.
     pub body_pool: Arc<BodyPool>,
     /// Memory for layouts that are sent.
@@ -156,7 +192,7 @@ impl Service {
         Arc::new(Self {
             lanes: Lanes::new(usize::from(store.disk_count())),
             store,
-            uploads: Pool::new(split.upload_bytes - kept_bytes),
+            uploads: Uploads::new(split.upload_bytes - kept_bytes, split.small_upload_bytes),
             body_pool: BodyPool::new(kept_bytes as usize),
             layouts: Pool::new(split.layout_bytes),
             unreadable: Unreadable::default(),
@@ -182,9 +218,8 @@ impl Service {
     /// How busy the daemon is. Asks no disk.
     pub fn load(&self) -> Load {
         let load = self.store.load();
-        let on_the_way = [&self.uploads, &self.layouts];
-        let used: u64 = on_the_way.iter().map(|pool| pool.used_bytes()).sum();
-        let limit: u64 = on_the_way.iter().map(|pool| pool.capacity_bytes()).sum();
+        let used = self.uploads.used_bytes() + self.layouts.used_bytes();
+        let limit = self.uploads.capacity_bytes() + self.layouts.capacity_bytes();
         let (used, limit) = (
             used + self.body_pool.used_bytes() + self.reports.used_bytes(),
             limit + self.body_pool.limit_bytes() + self.reports.limit_bytes(),

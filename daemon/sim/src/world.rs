@@ -146,6 +146,7 @@ impl World {
         let split = MemorySplit {
             store_bytes: self.memory_bytes,
             upload_bytes: TRANSIT_BYTES,
+            small_upload_bytes: TRANSIT_BYTES,
             layout_bytes: TRANSIT_BYTES,
             report_bytes: TRANSIT_BYTES,
         };

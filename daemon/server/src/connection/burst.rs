@@ -125,7 +125,7 @@ impl Burst {
             let mut current = match self.current.take() {
                 Some(current) => current,
                 None if left == 0 => return Ok(State::Pause),
-                None => match self.next(places) {
+                None => match self.next(places)? {
                     Some(current) => current,
                     None if self.elsewhere.is_some() => return Ok(State::Pause),
                     None => return Ok(State::Done),
@@ -151,24 +151,30 @@ impl Burst {
     }
 
     /// Opens the next chunk, unless it is elsewhere.
-    fn next(&mut self, places: &[usize]) -> Option<Current> {
-        let wanted = match self.elsewhere.take() {
-            Some((wanted, _)) => wanted,
-            None => self.waiting.pop_front()?,
+    fn next(&mut self, places: &[usize]) -> Result<Option<Current>, CloseReason> {
+        let next = self.elsewhere.take().map(|(wanted, _)| wanted);
+        let Some(wanted) = next.or_else(|| self.waiting.pop_front()) else {
+            return Ok(None);
         };
         let found = found(&wanted.job, &self.service);
         let needed = found
             .as_ref()
             .map_or_else(|_| Vec::new(), |found| found.places(&self.service.store));
         if needed.iter().all(|place| places.contains(place)) {
-            return Some(self.open(wanted, found, needed));
+            return self.open(wanted, found, needed).map(Some);
         }
         self.elsewhere = Some((wanted, needed));
-        None
+        Ok(None)
     }
 
-    /// Returns the answer to a request: the chunk, or the reason why there is none.
-    fn open(&self, wanted: Wanted, found: Result<Found, Refusal>, places: Vec<usize>) -> Current {
+    /// Returns the answer to a request: the chunk, or the reason why there is none. An error if
+    /// Spark has to repeat the request: see [`CloseReason::Overloaded`].
+    fn open(
+        &self,
+        wanted: Wanted,
+        found: Result<Found, Refusal>,
+        places: Vec<usize>,
+    ) -> Result<Current, CloseReason> {
         let Wanted {
             head,
             job,
@@ -187,20 +193,23 @@ impl Burst {
             Err(refusal) => {
                 self.service.metrics.fetch_failures_total.inc();
                 tracing::debug!(%refusal, "chunk not sent");
+                if refusal.code == Code::Overloaded && job.is_sparks_own() {
+                    return Err(CloseReason::Overloaded);
+                }
                 (
                     VecDeque::from([Part::Memory(failure(head, &refusal))]),
                     None,
                 )
             }
         };
-        Current {
+        Ok(Current {
             job,
             places,
             pieces,
             length,
             stopwatch,
             _hold: hold,
-        }
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod body;
 mod burst;
+pub mod items;
 pub mod pace;
 mod reader;
 mod sendfile;
@@ -11,6 +12,7 @@ pub mod source;
 pub mod streams;
 pub mod table;
 pub mod unreadable;
+pub mod uploads;
 mod writer;
 
 use std::io;
@@ -90,6 +92,9 @@ pub enum CloseReason {
     /// The client takes no bytes.
     #[error("the client took no byte of an answer for {} s", STALL_TIMEOUT.as_secs())]
     StalledAnswer,
+    /// Spark repeats requests of a connection that breaks, and none that was refused.
+    #[error("no room for a request of Spark's, which repeats it on another connection")]
+    Overloaded,
     /// The socket failed.
     #[error("{0}")]
     Socket(io::Error),
@@ -105,7 +110,7 @@ impl CloseReason {
     /// Returns false if an operator should see it in the log.
     fn is_usual(&self) -> bool {
         match self {
-            Self::Client | Self::Idle | Self::MadeWay | Self::Shutdown => true,
+            Self::Client | Self::Idle | Self::MadeWay | Self::Shutdown | Self::Overloaded => true,
             Self::Socket(error) => matches!(
                 error.kind(),
                 io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe

@@ -48,6 +48,8 @@ pub(super) struct Reader {
     pace: Option<Pace>,
     /// The connection's share of the memory for layouts.
     answers: Arc<Pool>,
+    /// And of the memory for uploads.
+    uploads: Pool,
 }
 
 /// The part of the memory for layouts that one connection may hold.
@@ -63,6 +65,7 @@ impl Reader {
         let share = call.service.layouts.capacity_bytes() / SHARE_OF_LAYOUTS;
         Self {
             answers: Arc::new(Pool::new(share)),
+            uploads: call.service.uploads.share(),
             socket,
             call,
             place,
@@ -100,7 +103,12 @@ impl Reader {
                     self.fill(READ_BYTES).await?;
                     continue;
                 }
-                let reserved = self.call.service.uploads.reserve(frame_bytes as u64).await;
+                let reserved = self
+                    .call
+                    .service
+                    .uploads
+                    .reserve_frame(frame_bytes as u64)
+                    .await;
                 self.frame_memory = Some(reserved);
                 self.pace = Some(Pace::begin());
             }
@@ -227,6 +235,10 @@ impl Reader {
             }
             let kind = handler::kind(&body);
             let answer = carry_out(call, kind, move |call| handler::rpc(call, &body)).await;
+            if let Ok(Answer::Close) = answer {
+                put(&outbound, Outbound::Close(CloseReason::Overloaded)).await;
+                return;
+            }
             let answer = answer.map(|answer| answer_frame(request_id, answer));
             let size = answer.as_ref().map_or(0, Bytes::len) as u64;
             hold.memory
@@ -331,6 +343,7 @@ fn answer_frame(request_id: i64, answer: Answer) -> Bytes {
     match answer {
         Answer::Response(body) => Frame::RpcResponse { request_id, body }.to_bytes(),
         Answer::Failure(error) => Frame::RpcFailure(RpcFailure { request_id, error }).to_bytes(),
+        Answer::Close => Bytes::new(),
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use lodestone_model::{AppAttempt, AppId, Code, Refusal, ShuffleKey};
 use lodestone_store::{ChunkData, FoundChunk, Store};
 
+use super::items::Items;
 use super::streams::StreamItem;
 use super::unreadable::ItemName;
 
@@ -20,13 +21,7 @@ pub struct Source {
     /// The executor that wrote the originals.
     pub exec: String,
     /// The items, in stream order.
-    pub items: Vec<StreamItem>,
-}
-
-impl Source {
-    pub(super) fn weight(&self) -> usize {
-        self.items.iter().map(StreamItem::weight).sum()
-    }
+    pub items: Items,
 }
 
 /// One chunk to be opened and sent.
@@ -45,8 +40,17 @@ impl Job {
             app: source.app.clone(),
             attempt: source.attempt,
             exec: source.exec.clone(),
-            item: source.items.get(self.index)?.clone(),
+            item: source.items.get(self.index)?.into_owned(),
         })
+    }
+
+    /// True for a block that Spark's own client requests, and cannot read elsewhere.
+    pub(super) fn is_sparks_own(&self) -> bool {
+        let item = self.source.items.get(self.index);
+        matches!(
+            item.as_deref(),
+            Some(StreamItem::Original { .. } | StreamItem::Rdd { .. })
+        )
     }
 
     /// Finds the bytes in the store. Asks no disk, and does not look for files of executors.
@@ -59,7 +63,7 @@ impl Job {
             shuffle,
             generation,
         };
-        match source.items.get(self.index) {
+        match source.items.get(self.index).as_deref() {
             Some(StreamItem::Segments {
                 shuffle,
                 generation,
@@ -84,7 +88,7 @@ impl Job {
     /// Opens the files of what was found. Blocks as long as their disks do.
     pub(super) fn open(&self, found: Found, store: &Store) -> Result<ChunkData, Refusal> {
         let Source { app, exec, .. } = self.source.as_ref();
-        match (found, self.source.items.get(self.index)) {
+        match (found, self.source.items.get(self.index).as_deref()) {
             (Found::Merged(chunk), _) => chunk.open(store),
             (
                 Found::Foreign,

@@ -14,10 +14,11 @@ use super::source::{Job, Source};
 pub const MAX_STREAMS: usize = 4096;
 
 /// Chunks in one stream.
-pub const MAX_CHUNKS: usize = 65_536;
+pub const MAX_CHUNKS: usize = 524_288;
 
-/// Items in all streams of one connection, and runs of slots in those: at 32 bytes each, 8 MiB.
-pub const MAX_ITEMS: usize = 262_144;
+/// Memory of the items in all streams of one connection. All tasks of an executor share one: this
+/// is a million blocks of Spark's own.
+pub const MAX_BYTES: usize = 8 << 20;
 
 /// One element of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,14 +74,6 @@ impl StreamItem {
         }
     }
 
-    /// Returns its part of the limit of its connection.
-    pub(super) fn weight(&self) -> usize {
-        match self {
-            Self::Segments { slots, .. } => 1 + slots.len(),
-            _ => 1,
-        }
-    }
-
     /// `shuffle_S_M_R`, `shuffleChunk_S_G_R_C` or `rdd_R_P`.
     pub fn named(id: &str) -> Option<Self> {
         let (kind, numbers) = id.split_once('_')?;
@@ -121,7 +114,7 @@ struct Stream {
 #[derive(Debug, Default)]
 struct Table {
     streams: HashMap<i64, Stream>,
-    weight: usize,
+    bytes: usize,
 }
 
 /// The streams of one connection: handlers open them, the reader takes chunks.
@@ -131,18 +124,17 @@ pub struct SharedStreams(Arc<Mutex<Table>>);
 impl SharedStreams {
     /// Registers a stream.
     pub fn open(&self, id: i64, source: Source) -> Result<(), Refusal> {
-        let count = source.items.len();
-        if count > MAX_CHUNKS {
+        let (count, bytes) = (source.items.count(), source.items.bytes());
+        if count > MAX_CHUNKS || bytes > MAX_BYTES {
             let detail = format!("{count} chunks in one stream, at most {MAX_CHUNKS}");
             return Err(Code::TooLarge.because(detail));
         }
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let weight = source.weight();
-        if table.streams.len() >= MAX_STREAMS || table.weight + weight > MAX_ITEMS {
+        if table.streams.len() >= MAX_STREAMS || table.bytes + bytes > MAX_BYTES {
             return Err(Code::Overloaded.because("too many open streams on this connection"));
         }
         if count > 0 {
-            table.weight += weight;
+            table.bytes += bytes;
             table.streams.insert(
                 id,
                 Stream {
@@ -173,9 +165,9 @@ impl SharedStreams {
             source: Arc::clone(&stream.source),
             index: expected,
         };
-        if stream.next == stream.source.items.len() {
+        if stream.next == stream.source.items.count() {
             table.streams.remove(&id);
-            table.weight -= job.source.weight();
+            table.bytes -= job.source.items.bytes();
         }
         Ok(job)
     }
@@ -186,6 +178,7 @@ mod tests {
     use lodestone_model::AppId;
 
     use super::*;
+    use crate::connection::items::Items;
 
     fn source(items: usize) -> Source {
         let item = |split| StreamItem::Rdd { rdd: 1, split };
@@ -193,7 +186,7 @@ mod tests {
             app: AppId::new("app").unwrap(),
             attempt: None,
             exec: String::new(),
-            items: (0..items as i32).map(item).collect(),
+            items: Items::Mixed((0..items as i32).map(item).collect()),
         }
     }
 
@@ -230,18 +223,19 @@ mod tests {
     #[test]
     fn streams_and_their_items_are_limited() {
         let streams = SharedStreams::default();
-        assert_eq!(
-            streams.open(0, source(MAX_CHUNKS + 1)).unwrap_err().code,
-            Code::TooLarge
-        );
-        for id in 0..(MAX_ITEMS / MAX_CHUNKS) as i64 {
-            streams.open(id, source(MAX_CHUNKS)).unwrap();
+        let most = MAX_BYTES / size_of::<StreamItem>();
+        for items in [most + 1, MAX_CHUNKS + 1] {
+            let refusal = streams.open(0, source(items)).unwrap_err();
+            assert_eq!(refusal.code, Code::TooLarge, "{items} items");
+        }
+        for id in 0..4 {
+            streams.open(id, source(most / 4)).unwrap();
         }
         assert_eq!(
             streams.open(99, source(1)).unwrap_err().code,
             Code::Overloaded
         );
-        for index in 0..MAX_CHUNKS as i32 {
+        for index in 0..most as i32 / 4 {
             streams.take(0, index).unwrap();
         }
         streams.open(99, source(1)).unwrap();

@@ -8,6 +8,7 @@ use lodestone_wire::extension::fetch::{
 use lodestone_wire::spark::fetch::StreamHandle;
 
 use super::{Call, generation};
+use crate::connection::items::Items;
 use crate::connection::source::Source;
 use crate::connection::streams::StreamItem;
 
@@ -87,7 +88,7 @@ pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHand
             app,
             attempt,
             exec: String::new(),
-            items,
+            items: Items::Mixed(items),
         },
     )
 }
@@ -97,7 +98,7 @@ pub(super) fn open_for(
     call: &Call,
     app: AppId,
     exec: String,
-    items: Vec<StreamItem>,
+    items: Items,
 ) -> Result<StreamHandle, Refusal> {
     check_name("an executor id", &exec)?;
     open(
@@ -113,7 +114,7 @@ pub(super) fn open_for(
 
 /// Opens a stream on the call's connection.
 fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal> {
-    let num_chunks = source.items.len() as u32;
+    let num_chunks = source.items.count() as u32;
     let stream_id = call.service.new_stream_id();
     call.streams.open(stream_id, source)?;
     call.service.metrics.fetch_streams_total.inc();

@@ -8,6 +8,7 @@ use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
 
 use super::Call;
 use super::fetch::open_for;
+use crate::connection::items::Items;
 use crate::connection::streams::StreamItem;
 
 pub(super) fn block_chunks(
@@ -25,7 +26,7 @@ pub(super) fn block_chunks(
         reduce,
         chunk,
     };
-    let items = pairs.map(item).collect();
+    let items = Items::Mixed(pairs.map(item).collect());
     open_for(call, message.app, message.exec_id, items)
 }
 

@@ -52,6 +52,8 @@ pub enum Answer {
     Response(Bytes),
     /// Text of an `RpcFailure`.
     Failure(String),
+    /// None: the connection closes, and Spark repeats the request on another one.
+    Close,
 }
 
 /// Returns the memory that the answer needs, if it can be large. Asks no disk.
@@ -109,9 +111,9 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         spark::register::RegisterExecutor::ID => answered_empty(call, body, register::executor),
         spark::register::GetLocalDirsForExecutors::ID => answered(call, body, register::local_dirs),
         spark::finalize::FinalizeShuffleMerge::ID => answered(call, body, finalize::shuffle),
-        spark::fetch::FetchShuffleBlockChunks::ID => answered(call, body, merged::block_chunks),
-        spark::originals::FetchShuffleBlocks::ID => answered(call, body, originals::shuffle_blocks),
-        spark::originals::OpenBlocks::ID => answered(call, body, originals::open_blocks),
+        spark::fetch::FetchShuffleBlockChunks::ID => opened(call, body, merged::block_chunks),
+        spark::originals::FetchShuffleBlocks::ID => opened(call, body, originals::shuffle_blocks),
+        spark::originals::OpenBlocks::ID => opened(call, body, originals::open_blocks),
         spark::originals::DiagnoseCorruption::ID => answered(call, body, originals::diagnose),
         spark::remove::RemoveBlocks::ID => answered(call, body, remove::blocks),
         spark::SASL_TAG | spark::AUTH_TAG => Answer::Failure(
@@ -145,7 +147,7 @@ pub fn one_way(call: &Call, body: &[u8]) {
 
 /// Looks at an upload before its body is read.
 pub fn admit_upload(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload, Answer> {
-    if body_bytes > call.service.uploads.capacity_bytes() {
+    if body_bytes > call.service.uploads.most_bytes() {
         let detail = format!("a body of {body_bytes} bytes is over 7/32 of --memory");
         return Err(upload_refusal(call, meta, &Code::TooLarge.because(detail)));
     }
@@ -206,6 +208,23 @@ fn answered<M: Message, A: Message>(
 ) -> Answer {
     match decode(body).and_then(|message| handle(call, message)) {
         Ok(answer) => Answer::Response(answer.to_bytes()),
+        Err(refusal) => fail(call, &refusal),
+    }
+}
+
+/// A request of Spark's for blocks. Spark ends a task whose request is refused, and repeats one
+/// whose connection breaks: that is how it wants to be slowed down.
+fn opened<M: Message, A: Message>(
+    call: &Call,
+    body: &[u8],
+    handle: fn(&Call, M) -> Result<A, Refusal>,
+) -> Answer {
+    match decode(body).and_then(|message| handle(call, message)) {
+        Ok(answer) => Answer::Response(answer.to_bytes()),
+        Err(refusal) if refusal.code == Code::Overloaded => {
+            count_refusal(call, &refusal);
+            Answer::Close
+        }
         Err(refusal) => fail(call, &refusal),
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Originals: blocks as the map tasks wrote them, and the diagnosis of a damaged one.
 
-use lodestone_model::{Code, Refusal};
+use lodestone_model::{Code, MapId, ReduceId, Refusal, ShuffleId};
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::spark::originals::{
     CorruptionCause, DiagnoseCorruption, FetchShuffleBlocks, OpenBlocks,
@@ -9,33 +9,32 @@ use lodestone_wire::spark::originals::{
 
 use super::Call;
 use super::fetch::open_for;
+use crate::connection::items::Items;
 use crate::connection::streams::StreamItem;
 
 pub(super) fn shuffle_blocks(
     call: &Call,
     message: FetchShuffleBlocks,
 ) -> Result<StreamHandle, Refusal> {
-    let shuffle = message.shuffle_id;
-    let mut items = Vec::new();
-    for (map, reduces) in &message.blocks {
-        let map = *map;
-        match reduces.as_slice() {
-            &[start, end] if message.batch => items.push(StreamItem::Original {
-                shuffle,
-                map,
-                reduces: start..end,
-            }),
-            _ if message.batch => {
-                return Err(Code::Malformed.because("a batch has a first and a last partition"));
-            }
-            single => items.extend(
-                single
-                    .iter()
-                    .map(|&reduce| StreamItem::original(shuffle, map, reduce)),
-            ),
-        }
-    }
+    let items = match message.batch {
+        true => batches(message.shuffle_id, &message.blocks)?,
+        false => Items::originals(message.shuffle_id, &message.blocks),
+    };
     open_for(call, message.app, message.exec_id, items)
+}
+
+/// Several partitions of each map output, as one block.
+fn batches(shuffle: ShuffleId, blocks: &[(MapId, Vec<ReduceId>)]) -> Result<Items, Refusal> {
+    let batch = |(map, reduces): &(MapId, Vec<ReduceId>)| match reduces.as_slice() {
+        &[start, end] => Ok(StreamItem::Original {
+            shuffle,
+            map: *map,
+            reduces: start..end,
+        }),
+        _ => Err(Code::Malformed.because("a batch has a first and a last partition")),
+    };
+    let items = blocks.iter().map(batch).collect::<Result<_, _>>()?;
+    Ok(Items::Mixed(items))
 }
 
 pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHandle, Refusal> {
@@ -48,7 +47,7 @@ pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHand
         .iter()
         .map(named)
         .collect::<Result<_, _>>()?;
-    open_for(call, message.app, message.exec_id, items)
+    open_for(call, message.app, message.exec_id, Items::Mixed(items))
 }
 
 pub(super) fn diagnose(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Push: batches of the plugin, single blocks of Spark.
 
-use lodestone_model::{Code, Refusal};
+use lodestone_model::{AppId, Code, Refusal};
 use lodestone_store::Batch;
 use lodestone_wire::Message;
 use lodestone_wire::extension::push::{MAX_SEGMENTS, PushBatch, PushBatchReply};
@@ -16,6 +16,16 @@ pub enum Upload {
     Batch(PushBatch),
     /// A block of Spark.
     Block(PushBlockStream),
+}
+
+impl Upload {
+    /// Whose it is.
+    pub fn app(&self) -> &AppId {
+        match self {
+            Self::Batch(batch) => &batch.key.shuffle.app,
+            Self::Block(block) => &block.key.app,
+        }
+    }
 }
 
 /// Checks everything that can be checked before the body is read.

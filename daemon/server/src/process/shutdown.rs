@@ -98,7 +98,9 @@ pub(super) async fn hand_over(store: Arc<Store>) -> io::Result<()> {
             Ok(Ok(())) => {}
             Ok(Err(_)) => tracing::error!("the handover ended early: a bug of the daemon"),
             Err(_) if store.write_steps() != steps => continue,
-            Err(_) => tracing::warn!("a disk hangs: remote shuffles that are not in the handover yet are lost"),
+            Err(_) => tracing::warn!(
+                "a disk hangs: remote shuffles that are not in the handover yet are lost"
+            ),
         }
         return Ok(());
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use lodestone_model::{LaidSegment, ReduceId, SegmentRun};
+use lodestone_server::handler::Answer;
 use lodestone_wire::Message;
 use lodestone_wire::extension::fetch::{
     FetchSegments, SegmentLayout, SegmentLayoutReply, WantedChunk,
@@ -233,7 +234,7 @@ fn is_whole(content: &Content, map: u32, reduce: u32) -> bool {
 /// Returns a stream whose handle came back; one whose answer was lost is opened again.
 fn opened(host: &mut Host, fetch: &FetchSegments) -> Option<StreamHandle> {
     match host.world.rpc(1, &fetch.to_bytes())? {
-        lodestone_server::handler::Answer::Response(bytes) => StreamHandle::from_bytes(&bytes).ok(),
-        lodestone_server::handler::Answer::Failure(_) => None,
+        Answer::Response(bytes) => StreamHandle::from_bytes(&bytes).ok(),
+        Answer::Failure(_) | Answer::Close => None,
     }
 }

@@ -43,9 +43,10 @@ impl Reader {
         while self.buffer.len() < length.min(FIRST_BYTES) {
             self.more(READ_BYTES).await?;
         }
-        let bytes = memory_bytes(length) + meta.len();
-        hold.memory
-            .push(self.call.service.uploads.reserve(bytes as u64).await);
+        let bytes = (memory_bytes(length) + meta.len()) as u64;
+        let uploads = &self.call.service.uploads;
+        let reserved = uploads.reserve(upload.app(), &self.uploads, bytes).await;
+        hold.memory.extend(reserved);
         self.pace = Some(Pace::begin());
         let body = self.body(length).await?;
         self.pace = None;

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The items of one stream. A stream of small originals may have hundreds of thousands, so these
+//! take eight bytes each.
+
+use std::borrow::Cow;
+
+use lodestone_model::{MapId, ReduceId, SegmentRun, ShuffleId};
+
+use super::streams::StreamItem;
+
+/// The items of a stream, in its order.
+#[derive(Debug)]
+pub enum Items {
+    /// The same partition of these map outputs: what a reduce task of Spark requests.
+    Originals {
+        /// The shuffle.
+        shuffle: ShuffleId,
+        /// The partition.
+        reduce: ReduceId,
+        /// The map task attempts.
+        maps: Vec<MapId>,
+    },
+    /// All others.
+    Mixed(Vec<StreamItem>),
+}
+
+impl Items {
+    /// Blocks of Spark's own: of each map output these partitions, one by one.
+    pub fn originals(shuffle: ShuffleId, blocks: &[(MapId, Vec<ReduceId>)]) -> Self {
+        let first = blocks.first().and_then(|(_, reduces)| reduces.first());
+        match first {
+            Some(&reduce) if blocks.iter().all(|(_, reduces)| *reduces == [reduce]) => {
+                Self::Originals {
+                    shuffle,
+                    reduce,
+                    maps: blocks.iter().map(|(map, _)| *map).collect(),
+                }
+            }
+            _ => {
+                let each = blocks.iter().flat_map(|(map, reduces)| {
+                    let item = |reduce: &ReduceId| StreamItem::original(shuffle, *map, *reduce);
+                    reduces.iter().map(item)
+                });
+                Self::Mixed(each.collect())
+            }
+        }
+    }
+
+    /// The number of items.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Originals { maps, .. } => maps.len(),
+            Self::Mixed(items) => items.len(),
+        }
+    }
+
+    /// Returns an item by its index.
+    pub fn get(&self, index: usize) -> Option<Cow<'_, StreamItem>> {
+        match self {
+            Self::Originals {
+                shuffle,
+                reduce,
+                maps,
+            } => {
+                let map = maps.get(index)?;
+                Some(Cow::Owned(StreamItem::original(*shuffle, *map, *reduce)))
+            }
+            Self::Mixed(items) => items.get(index).map(Cow::Borrowed),
+        }
+    }
+
+    /// The memory that they take.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Originals { maps, .. } => maps.len() * size_of::<MapId>(),
+            Self::Mixed(items) => items.iter().map(item_bytes).sum(),
+        }
+    }
+}
+
+fn item_bytes(item: &StreamItem) -> usize {
+    let slots = match item {
+        StreamItem::Segments { slots, .. } => slots.len(),
+        _ => 0,
+    };
+    size_of::<StreamItem>() + slots * size_of::<SegmentRun>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(of: &[(i64, &[u32])]) -> Items {
+        let block = |(map, reduces): &(i64, &[u32])| {
+            (
+                MapId(*map),
+                reduces.iter().map(|id| ReduceId(*id)).collect(),
+            )
+        };
+        let all: Vec<_> = of.iter().map(block).collect();
+        Items::originals(ShuffleId(1), &all)
+    }
+
+    fn all(items: &Items) -> Vec<(i64, u32)> {
+        let get = |index| match items.get(index).unwrap().into_owned() {
+            StreamItem::Original { map, reduces, .. } => (map.0, reduces.start.0),
+            other => panic!("{other:?}"),
+        };
+        (0..items.count()).map(get).collect()
+    }
+
+    #[test]
+    fn blocks_come_in_the_order_of_the_request_whichever_form_they_have() {
+        assert_eq!(all(&blocks(&[])), []);
+        let same = blocks(&[(7, &[3]), (5, &[3]), (6, &[3])]);
+        assert_eq!(all(&same), [(7, 3), (5, 3), (6, 3)]);
+        assert_eq!(same.bytes(), 24, "8 bytes each");
+        assert_eq!(same.get(3), None);
+        let several = blocks(&[(7, &[3, 4]), (5, &[]), (6, &[2])]);
+        assert_eq!(all(&several), [(7, 3), (7, 4), (6, 2)]);
+        assert_eq!(several.get(3), None);
+        let different = blocks(&[(7, &[3]), (5, &[4])]);
+        assert_eq!(all(&different), [(7, 3), (5, 4)]);
+    }
+}

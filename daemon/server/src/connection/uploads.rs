@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Memory for uploads on their way. Each connection and each application has a share of it, and
+//! small uploads have memory of their own: none of them waits behind the large ones of others.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use lodestone_model::AppId;
+
+use crate::service::{Pool, Reserved, WeakPool};
+
+/// Uploads of at most this size are small.
+const SMALL_BYTES: u64 = 64 << 10;
+
+/// One connection may hold this part of the memory, and one application that one.
+const PART_OF_CONNECTION: u64 = 4;
+const PART_OF_APPLICATION: u64 = 2;
+
+/// Above this number of applications those that hold nothing are forgotten.
+const APPLICATIONS: usize = 64;
+
+/// All memory for uploads.
+#[derive(Debug)]
+pub struct Uploads {
+    large: Pool,
+    small: Pool,
+    /// What an application may hold, as long as it holds something.
+    of_applications: Mutex<HashMap<AppId, WeakPool>>,
+}
+
+impl Uploads {
+    /// Memory for large uploads and frames, and for small uploads.
+    pub fn new(large_bytes: u64, small_bytes: u64) -> Self {
+        Self {
+            large: Pool::new(large_bytes),
+            small: Pool::new(small_bytes),
+            of_applications: Mutex::default(),
+        }
+    }
+
+    /// The most that one upload may have.
+    pub fn most_bytes(&self) -> u64 {
+        self.large.capacity_bytes()
+    }
+
+    /// Bytes of all uploads together.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.large.capacity_bytes() + self.small.capacity_bytes()
+    }
+
+    /// Bytes that are reserved now.
+    pub fn used_bytes(&self) -> u64 {
+        self.large.used_bytes() + self.small.used_bytes()
+    }
+
+    /// The share of a new connection.
+    pub(super) fn share(&self) -> Pool {
+        Pool::new(self.large.capacity_bytes() / PART_OF_CONNECTION)
+    }
+
+    /// Waits for the memory of a large frame.
+    pub(super) async fn reserve_frame(&self, bytes: u64) -> Reserved {
+        self.large.reserve(bytes).await
+    }
+
+    /// Waits for the memory of an upload. An upload that is larger than a share gets in when it has
+    /// all of the share.
+    pub(super) async fn reserve(
+        &self,
+        app: &AppId,
+        connection: &Pool,
+        bytes: u64,
+    ) -> [Reserved; 3] {
+        if bytes <= SMALL_BYTES {
+            return [
+                self.small.reserve(bytes).await,
+                Reserved::none(),
+                Reserved::none(),
+            ];
+        }
+        // The shares come first: whoever has much under way waits for itself.
+        let of_connection = connection.reserve(bytes).await;
+        let of_application = self.of_application(app).reserve(bytes).await;
+        [
+            self.large.reserve(bytes).await,
+            of_application,
+            of_connection,
+        ]
+    }
+
+    fn of_application(&self, app: &AppId) -> Pool {
+        let mut all = self
+            .of_applications
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = all.get(app).and_then(WeakPool::upgrade) {
+            return pool;
+        }
+        if all.len() >= APPLICATIONS {
+            all.retain(|_, pool| pool.upgrade().is_some());
+        }
+        let pool = Pool::new(self.large.capacity_bytes() / PART_OF_APPLICATION);
+        all.insert(app.clone(), pool.downgrade());
+        pool
+    }
+}
