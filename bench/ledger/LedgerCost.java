@@ -93,7 +93,7 @@ public final class LedgerCost {
       }
       sum += partition;
     }
-    // Numbers that nobody reads need not be counted.
+    // The compiler may leave out counts that nobody reads.
     for (int i = 0; counts != null && i < PARTITIONS; i++) {
       sum += counts.in(i);
     }

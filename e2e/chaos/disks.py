@@ -132,10 +132,14 @@ def is_silently_plain(mode: str, outcome: Outcome) -> bool:
     """True if Spark wrote all shuffles itself, though Lodestone could write them: such a run has
     tested nothing. In mode auto small shuffles are not merged, but Lodestone writes them."""
     totals, reasons = outcome.report["totals"], outcome.reasons()
-    ours = {"auto": reasons.get("FEW_BLOCKS"), "merge": totals["merged"]}
+    ours = {
+        "auto": reasons.get("FEW_BLOCKS"),
+        "merge": totals["merged"],
+        "remote": totals["remote"],
+    }
     is_possible = set(reasons) != {"SERIALIZER_NOT_RELOCATABLE"}
     has_read = any(not isinstance(answer, str) for answer in outcome.answer["answers"])
-    return is_possible and has_read and not ours.get(mode, totals["remote"])
+    return is_possible and has_read and not ours[mode]
 
 
 def attack(run: Run, disks: list[FaultyDisk], gates: Gates) -> int:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What all connections share: the store, the memory for bytes on their way, metrics.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Weak};
 
 use lodestone_model::Load;
 use lodestone_store::Store;
@@ -61,33 +61,17 @@ impl MemorySplit {
     }
 }
 
-/// Memory that requests share. A request that finds it empty waits, first come, first served.
-#[derive(Debug)]
+/// Memory that requests share. A request that finds it empty waits, first come, first served. A
+/// clone is the same pool.
+#[derive(Clone, Debug)]
 pub struct Pool {
     semaphore: Arc<Semaphore>,
     units: u32,
 }
 
-/// A pool that is gone when nothing of it is reserved.
-#[derive(Debug)]
-pub struct WeakPool {
-    semaphore: Weak<Semaphore>,
-    units: u32,
-}
-
-impl WeakPool {
-    /// The pool, if something of it is reserved or somebody waits for it.
-    pub fn upgrade(&self) -> Option<Pool> {
-        Some(Pool {
-            semaphore: self.semaphore.upgrade()?,
-            units: self.units,
-        })
-    }
-}
-
 /// Memory taken from a pool, given back when dropped.
 #[derive(Debug)]
-pub struct Reserved(Option<OwnedSemaphorePermit>);
+pub struct Reserved(OwnedSemaphorePermit);
 
 impl Pool {
     /// A pool of this size.
@@ -109,19 +93,21 @@ impl Pool {
         self.capacity_bytes() - self.semaphore.available_permits() as u64 * UNIT_BYTES
     }
 
-    /// The same pool, which this does not keep.
-    pub fn downgrade(&self) -> WeakPool {
-        WeakPool {
-            semaphore: Arc::downgrade(&self.semaphore),
-            units: self.units,
-        }
+    /// A pool that has this part of its size.
+    pub fn share(&self, part: u64) -> Self {
+        Self::new(self.capacity_bytes() / part)
+    }
+
+    /// True if something of it is reserved, or may be soon: there is another handle to it.
+    pub fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.semaphore) > 1
     }
 
     /// Waits for the memory. More than the pool has is cut to all of it.
     pub async fn reserve(&self, bytes: u64) -> Reserved {
         let units = units_of(bytes).min(self.units);
         match Arc::clone(&self.semaphore).acquire_many_owned(units).await {
-            Ok(permit) => Reserved(Some(permit)),
+            Ok(permit) => Reserved(permit),
             Err(_) => unreachable!("the semaphore is never closed"),
         }
     }
@@ -130,17 +116,11 @@ impl Pool {
 impl Reserved {
     /// Gives back the memory above `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
-        if let Some(permit) = &mut self.0 {
-            let surplus = permit
-                .num_permits()
-                .saturating_sub(units_of(bytes) as usize);
-            drop(permit.split(surplus));
-        }
-    }
-
-    /// Nothing.
-    pub fn none() -> Self {
-        Self(None)
+        let surplus = self
+            .0
+            .num_permits()
+            .saturating_sub(units_of(bytes) as usize);
+        drop(self.0.split(surplus));
     }
 }
 

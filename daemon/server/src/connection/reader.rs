@@ -11,7 +11,6 @@ use lodestone_wire::frame::{ChunkId, MergedBlockMetaRequest, RpcFailure, StreamI
 use lodestone_wire::{Frame, FrameDecoder, Limits};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::task::JoinError;
 use tokio::time::{timeout, timeout_at};
 
 use super::burst::{Wanted, failure};
@@ -47,8 +46,8 @@ pub(super) struct Reader {
     /// How fast the bytes come for which memory is reserved.
     pace: Option<Pace>,
     /// The connection's share of the memory for layouts.
-    answers: Arc<Pool>,
-    /// And of the memory for uploads.
+    answers: Pool,
+    /// The connection's share of the memory for uploads.
     uploads: Pool,
 }
 
@@ -62,9 +61,8 @@ impl Reader {
         place: Place,
         outbound: mpsc::Sender<Outbound>,
     ) -> Self {
-        let share = call.service.layouts.capacity_bytes() / SHARE_OF_LAYOUTS;
         Self {
-            answers: Arc::new(Pool::new(share)),
+            answers: call.service.layouts.share(SHARE_OF_LAYOUTS),
             uploads: call.service.uploads.share(),
             socket,
             call,
@@ -226,7 +224,7 @@ impl Reader {
     async fn rpc(&mut self, request_id: i64, body: Bytes) {
         let mut hold = self.permit().await;
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
-        let answers = Arc::clone(&self.answers);
+        let answers = self.answers.clone();
         tokio::spawn(async move {
             if let Some(bytes) = handler::answer_memory(&call, &body) {
                 // First its own share: a client that does not read waits for itself.
@@ -235,11 +233,7 @@ impl Reader {
             }
             let kind = handler::kind(&body);
             let answer = carry_out(call, kind, move |call| handler::rpc(call, &body)).await;
-            if let Ok(Answer::Close) = answer {
-                put(&outbound, Outbound::Close(CloseReason::Overloaded)).await;
-                return;
-            }
-            let answer = answer.map(|answer| answer_frame(request_id, answer));
+            let answer = answer.and_then(|answer| answer_frame(request_id, answer));
             let size = answer.as_ref().map_or(0, Bytes::len) as u64;
             hold.memory
                 .iter_mut()
@@ -256,7 +250,7 @@ impl Reader {
         let done = carry_out(call, Kind::Control, move |call| {
             handler::one_way(call, &body)
         });
-        done.await.map_err(|_| CloseReason::Panic)
+        done.await
     }
 
     async fn merged_meta(&mut self, request: MergedBlockMetaRequest) {
@@ -319,14 +313,15 @@ impl Reader {
     }
 }
 
-/// Carries out a call on a thread of its kind.
+/// Carries out a call on a thread of its kind. If that panics, the connection closes.
 async fn carry_out<T: Send + 'static>(
     call: Call,
     kind: Kind,
     work: impl FnOnce(&Call) -> T + Send + 'static,
-) -> Result<T, JoinError> {
+) -> Result<T, CloseReason> {
     let service = Arc::clone(&call.service);
-    service.lanes.run(kind, move || work(&call)).await
+    let done = service.lanes.run(kind, move || work(&call)).await;
+    done.map_err(|_| CloseReason::Panic)
 }
 
 /// `<streamId>_<chunkIndex>`.
@@ -339,24 +334,23 @@ fn is_passing(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-fn answer_frame(request_id: i64, answer: Answer) -> Bytes {
-    match answer {
-        Answer::Response(body) => Frame::RpcResponse { request_id, body }.to_bytes(),
-        Answer::Failure(error) => Frame::RpcFailure(RpcFailure { request_id, error }).to_bytes(),
-        Answer::Close => Bytes::new(),
-    }
+/// An error if the answer is the end of the connection.
+fn answer_frame(request_id: i64, answer: Answer) -> Result<Bytes, CloseReason> {
+    let frame = match answer {
+        Answer::Response(body) => Frame::RpcResponse { request_id, body },
+        Answer::Failure(error) => Frame::RpcFailure(RpcFailure { request_id, error }),
+        Answer::Close => return Err(CloseReason::Overloaded),
+    };
+    Ok(frame.to_bytes())
 }
 
-/// Hands an answer to the writer, or closes the connection if the handler panicked.
-async fn send(outbound: &mpsc::Sender<Outbound>, answer: Result<Bytes, JoinError>, hold: Hold) {
-    match answer {
-        Ok(bytes) => put(outbound, Outbound::Bytes { bytes, hold }).await,
-        Err(_) => close_for_panic(outbound).await,
-    }
-}
-
-async fn close_for_panic(outbound: &mpsc::Sender<Outbound>) {
-    put(outbound, Outbound::Close(CloseReason::Panic)).await;
+/// Hands an answer to the writer, or the reason for which the connection closes.
+async fn send(outbound: &mpsc::Sender<Outbound>, answer: Result<Bytes, CloseReason>, hold: Hold) {
+    let item = match answer {
+        Ok(bytes) => Outbound::Bytes { bytes, hold },
+        Err(reason) => Outbound::Close(reason),
+    };
+    put(outbound, item).await;
 }
 
 async fn put(outbound: &mpsc::Sender<Outbound>, item: Outbound) {

@@ -108,6 +108,7 @@ impl StreamItem {
 #[derive(Debug)]
 struct Stream {
     source: Arc<Source>,
+    bytes: usize,
     next: usize,
 }
 
@@ -139,6 +140,7 @@ impl SharedStreams {
                 id,
                 Stream {
                     source: Arc::new(source),
+                    bytes,
                     next: 0,
                 },
             );
@@ -166,8 +168,8 @@ impl SharedStreams {
             index: expected,
         };
         if stream.next == stream.source.items.count() {
+            table.bytes -= stream.bytes;
             table.streams.remove(&id);
-            table.bytes -= job.source.items.bytes();
         }
         Ok(job)
     }

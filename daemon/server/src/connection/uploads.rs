@@ -7,13 +7,15 @@ use std::sync::{Mutex, PoisonError};
 
 use lodestone_model::AppId;
 
-use crate::service::{Pool, Reserved, WeakPool};
+use crate::service::{Pool, Reserved};
 
 /// Uploads of at most this size are small.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// One connection may hold this part of the memory, and one application that one.
+/// One connection may hold a quarter of the memory.
 const PART_OF_CONNECTION: u64 = 4;
+
+/// One application may hold half of the memory.
 const PART_OF_APPLICATION: u64 = 2;
 
 /// Above this number of applications those that hold nothing are forgotten.
@@ -24,8 +26,8 @@ const APPLICATIONS: usize = 64;
 pub struct Uploads {
     large: Pool,
     small: Pool,
-    /// What an application may hold, as long as it holds something.
-    of_applications: Mutex<HashMap<AppId, WeakPool>>,
+    /// What each application may hold.
+    of_applications: Mutex<HashMap<AppId, Pool>>,
 }
 
 impl Uploads {
@@ -55,7 +57,7 @@ impl Uploads {
 
     /// The share of a new connection.
     pub(super) fn share(&self) -> Pool {
-        Pool::new(self.large.capacity_bytes() / PART_OF_CONNECTION)
+        self.large.share(PART_OF_CONNECTION)
     }
 
     /// Waits for the memory of a large frame.
@@ -70,18 +72,14 @@ impl Uploads {
         app: &AppId,
         connection: &Pool,
         bytes: u64,
-    ) -> [Reserved; 3] {
+    ) -> Vec<Reserved> {
         if bytes <= SMALL_BYTES {
-            return [
-                self.small.reserve(bytes).await,
-                Reserved::none(),
-                Reserved::none(),
-            ];
+            return vec![self.small.reserve(bytes).await];
         }
-        // The shares come first: whoever has much under way waits for itself.
+        // The shares come first: a client with many uploads waits for its own.
         let of_connection = connection.reserve(bytes).await;
         let of_application = self.of_application(app).reserve(bytes).await;
-        [
+        vec![
             self.large.reserve(bytes).await,
             of_application,
             of_connection,
@@ -93,14 +91,10 @@ impl Uploads {
             .of_applications
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(pool) = all.get(app).and_then(WeakPool::upgrade) {
-            return pool;
+        if all.len() >= APPLICATIONS && !all.contains_key(app) {
+            all.retain(|_, pool| pool.is_in_use());
         }
-        if all.len() >= APPLICATIONS {
-            all.retain(|_, pool| pool.upgrade().is_some());
-        }
-        let pool = Pool::new(self.large.capacity_bytes() / PART_OF_APPLICATION);
-        all.insert(app.clone(), pool.downgrade());
-        pool
+        let share = || self.large.share(PART_OF_APPLICATION);
+        all.entry(app.clone()).or_insert_with(share).clone()
     }
 }

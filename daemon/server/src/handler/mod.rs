@@ -188,16 +188,22 @@ fn decode<M: Message>(body: &[u8]) -> Result<M, Refusal> {
     M::from_bytes(body).map_err(|error: DecodeError| Code::Malformed.because(error.to_string()))
 }
 
+fn response<M: Message, A: Message>(
+    call: &Call,
+    body: &[u8],
+    handle: fn(&Call, M) -> Result<A, Refusal>,
+) -> Result<Answer, Refusal> {
+    let answer = handle(call, decode(body)?)?;
+    Ok(Answer::Response(answer.to_bytes()))
+}
+
 /// A message of the extension: refusals are coded.
 fn extension<M: Message, A: Message>(
     call: &Call,
     body: &[u8],
     handle: fn(&Call, M) -> Result<A, Refusal>,
 ) -> Answer {
-    match decode(body).and_then(|message| handle(call, message)) {
-        Ok(answer) => Answer::Response(answer.to_bytes()),
-        Err(refusal) => refuse(call, &refusal),
-    }
+    response(call, body, handle).unwrap_or_else(|refusal| refuse(call, &refusal))
 }
 
 /// A message of Spark's: refusals are failures with a text.
@@ -206,27 +212,23 @@ fn answered<M: Message, A: Message>(
     body: &[u8],
     handle: fn(&Call, M) -> Result<A, Refusal>,
 ) -> Answer {
-    match decode(body).and_then(|message| handle(call, message)) {
-        Ok(answer) => Answer::Response(answer.to_bytes()),
-        Err(refusal) => fail(call, &refusal),
-    }
+    response(call, body, handle).unwrap_or_else(|refusal| fail(call, &refusal))
 }
 
-/// A request of Spark's for blocks. Spark ends a task whose request is refused, and repeats one
-/// whose connection breaks: that is how it wants to be slowed down.
+/// A request of Spark's for blocks. Spark ends a task whose request is refused, and repeats a
+/// request, after a pause, if its connection breaks.
 fn opened<M: Message, A: Message>(
     call: &Call,
     body: &[u8],
     handle: fn(&Call, M) -> Result<A, Refusal>,
 ) -> Answer {
-    match decode(body).and_then(|message| handle(call, message)) {
-        Ok(answer) => Answer::Response(answer.to_bytes()),
-        Err(refusal) if refusal.code == Code::Overloaded => {
+    response(call, body, handle).unwrap_or_else(|refusal| match refusal.code {
+        Code::Overloaded => {
             count_refusal(call, &refusal);
             Answer::Close
         }
-        Err(refusal) => fail(call, &refusal),
-    }
+        _ => fail(call, &refusal),
+    })
 }
 
 fn answered_empty<M: Message>(

@@ -19,7 +19,7 @@ pub enum Upload {
 }
 
 impl Upload {
-    /// Whose it is.
+    /// Returns the application that it belongs to.
     pub fn app(&self) -> &AppId {
         match self {
             Self::Batch(batch) => &batch.key.shuffle.app,

@@ -38,16 +38,6 @@ fn with_prefix(length: i64, kind: u8) -> Vec<u8> {
     bytes
 }
 
-/// Announces an upload, and sends its first bytes.
-fn announce(client: &mut Client, meta: &PushBatch, body: &[u8], sent: usize) {
-    client.send(&Frame::UploadStream {
-        request_id: 77,
-        meta: meta.to_bytes(),
-        body_bytes: body.len() as u64,
-    });
-    client.socket.write_all(&body[..sent]).unwrap();
-}
-
 #[test]
 fn uploads_that_are_announced_and_do_not_come_take_no_memory_from_others() {
     let daemon = Daemon::start(&["--memory", "64MiB"]);
@@ -56,7 +46,7 @@ fn uploads_that_are_announced_and_do_not_come_take_no_memory_from_others() {
     let (meta, body) = batch(&key, 0, 1, &[(0, &vec![7; 4 << 20])]);
     let others = (0..200).map(|_| {
         let mut other = Client::connect(&daemon);
-        announce(&mut other, &meta, &body, 1000);
+        other.begin_upload(&meta, &body, 1000);
         other
     });
     let _others: Vec<_> = others.collect();
@@ -73,7 +63,7 @@ fn an_upload_for_an_unknown_application_or_shuffle_is_refused_without_memory_for
     // It has all memory for uploads.
     let (meta, body) = batch(&known, 0, 1, &[(0, &large)]);
     let sent = body.len() - 1;
-    announce(&mut client, &meta, &body, sent);
+    let id = client.begin_upload(&meta, &body, sent);
     let mut unknown = [known.clone(), known];
     unknown[0].shuffle.app = AppId::new("application_unknown").unwrap();
     unknown[1].shuffle.shuffle = ShuffleId(77);
@@ -86,7 +76,7 @@ fn an_upload_for_an_unknown_application_or_shuffle_is_refused_without_memory_for
         assert_eq!(refused.code, code);
     }
     client.socket.write_all(&body[sent..]).unwrap();
-    let reply = PushBatchReply::from_bytes(&client.answer_to(77)).unwrap();
+    let reply = PushBatchReply::from_bytes(&client.answer_to(id)).unwrap();
     assert_eq!(reply.codes, [Code::Ok]);
 }
 

@@ -9,8 +9,8 @@ use crate::support::client::{batch, key, read};
 use crate::support::daemon::{TEST_TIMEOUT, run};
 use crate::support::{Client, Daemon};
 use lodestone_model::Code;
+use lodestone_wire::Frame;
 use lodestone_wire::extension::push::PushBatchReply;
-use lodestone_wire::{Frame, Message};
 use rustix::process::Signal;
 
 #[test]
@@ -216,14 +216,8 @@ fn a_client_that_does_not_read_cannot_keep_the_daemon_from_stopping() {
     let key = key(&daemon, 1);
     client.register(&key, 1, 1);
     let (meta, body) = batch(&key, 0, 1, &[(0, &[7; 1000])]);
-    let (meta, body_bytes) = (meta.to_bytes(), body.len() as u64);
     // A body that never ends.
-    client.send(&Frame::UploadStream {
-        request_id: 1,
-        meta,
-        body_bytes,
-    });
-    client.socket.write_all(&body[..10]).unwrap();
+    client.begin_upload(&meta, &body, 10);
     daemon.signal(Signal::INT);
     assert_eq!(daemon.ended().code(), Some(0));
     assert_eq!(client.receive(), None);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Time-outs. The daemon's clocks belong to the test.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +10,6 @@ use lodestone_store::{Clock, Environment, ManualClock};
 use lodestone_wire::Message;
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
 use lodestone_wire::extension::status::Refused;
-use lodestone_wire::frame::Frame;
 
 use crate::support::client::{app, batch, commit_of};
 use crate::support::daemon::TEST_TIMEOUT;
@@ -23,12 +21,7 @@ fn a_request_that_stops_in_the_middle_is_given_up_and_its_memory_comes_back() {
     let mut client = daemon.connect();
     client.register(&daemon.key(1), 1, 1);
     let (meta, body) = batch(&daemon.key(1), 0, 1, &[(0, &[7; 100_000])]);
-    client.send(&Frame::UploadStream {
-        request_id: 1,
-        meta: meta.to_bytes(),
-        body_bytes: body.len() as u64,
-    });
-    client.socket.write_all(&body[..10]).unwrap();
+    client.begin_upload(&meta, &body, 10);
     daemon.jump_over_idle_time();
     assert_eq!(client.receive(), None, "the connection is closed");
     assert_eq!(daemon.service.uploads.used_bytes(), 0);
@@ -42,12 +35,7 @@ fn an_upload_that_comes_too_slowly_is_given_up_and_its_memory_comes_back() {
     let mut client = daemon.connect();
     client.register(&daemon.key(1), 1, 1);
     let (meta, body) = batch(&daemon.key(1), 0, 1, &[(0, &vec![7; 4 << 20])]);
-    client.send(&Frame::UploadStream {
-        request_id: 1,
-        meta: meta.to_bytes(),
-        body_bytes: body.len() as u64,
-    });
-    client.socket.write_all(&body[..100_000]).unwrap();
+    client.begin_upload(&meta, &body, 100_000);
     while daemon.service.uploads.used_bytes() == 0 {
         thread::yield_now();
     }

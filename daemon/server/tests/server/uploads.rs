@@ -2,13 +2,11 @@
 //! Shares of the memory for uploads. Uploads that come slowly hold memory here, as those for a disk
 //! that hangs do.
 
-use std::io::Write;
 use std::thread;
 
 use lodestone_model::{AppId, Code};
 use lodestone_store::Environment;
 use lodestone_wire::extension::ShuffleAddress;
-use lodestone_wire::{Frame, Message};
 
 use crate::support::Client;
 use crate::support::client::batch;
@@ -21,50 +19,36 @@ const MEMORY: u64 = 64 * MIB;
 
 const LARGE: usize = 4 << 20;
 
-/// Sends the begin of an upload that gets memory.
-fn begin_large(client: &mut Client, key: &ShuffleAddress) {
-    let (meta, body) = batch(key, 0, 1, &[(0, &vec![7; LARGE])]);
-    client.send(&Frame::UploadStream {
-        request_id: 77,
-        meta: meta.to_bytes(),
-        body_bytes: body.len() as u64,
-    });
-    client.socket.write_all(&body[..20_000]).unwrap();
-}
-
-/// Connections of one application that hold all memory that it may have, and wait for more.
-fn greedy(daemon: &Inside, key: &ShuffleAddress) -> Vec<Client> {
-    let mut first = daemon.connect();
-    first.register(key, 8, 1);
+/// A daemon with connections of one application that hold all memory that it may have, and wait
+/// for more.
+fn crowded() -> (Inside, ShuffleAddress, Vec<Client>) {
+    let daemon = Inside::with_memory(Environment::os(), MEMORY);
+    let key = daemon.key(1);
+    daemon.connect().register(&key, 8, 1);
+    let (meta, body) = batch(&key, 0, 1, &[(0, &vec![7; LARGE])]);
     let begun = (0..6).map(|_| {
         let mut client = daemon.connect();
-        begin_large(&mut client, key);
+        client.begin_upload(&meta, &body, 20_000);
         client
     });
-    let clients = begun.chain([first]).collect();
+    let clients = begun.collect();
     while daemon.service.uploads.used_bytes() < LARGE as u64 {
         thread::yield_now();
     }
-    clients
+    (daemon, key, clients)
 }
 
 #[test]
 fn a_small_push_waits_for_no_large_one() {
-    let daemon = Inside::with_memory(Environment::os(), MEMORY);
-    let key = daemon.key(1);
-    let _greedy = greedy(&daemon, &key);
-    let mut honest = daemon.connect();
-    let codes = honest.push(&key, 1, 2, &[(0, b"small")]);
+    let (daemon, key, _crowd) = crowded();
+    let codes = daemon.connect().push(&key, 1, 2, &[(0, b"small")]);
     assert_eq!(codes, [Code::Ok]);
     daemon.stop();
 }
 
 #[test]
 fn an_application_leaves_memory_for_the_large_pushes_of_others() {
-    let daemon = Inside::with_memory(Environment::os(), MEMORY);
-    let key = daemon.key(1);
-    let _greedy = greedy(&daemon, &key);
-    let mut other = daemon.key(1);
+    let (daemon, mut other, _crowd) = crowded();
     other.shuffle.app = AppId::new("application_other").unwrap();
     let mut honest = daemon.connect();
     honest.register(&other, 1, 1);

@@ -39,7 +39,7 @@ pub(super) enum HandoverEntry {
     Shuffle(ShuffleEntry),
     /// They are of no use.
     Lost,
-    /// The last one. If it is missing, a disk hung while the daemon wrote the rest.
+    /// The last one. If it is missing, the daemon ended before it had written the rest.
     End,
 }
 

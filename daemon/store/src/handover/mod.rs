@@ -9,8 +9,8 @@
 //!   handover     on one of the disks: entries with length and checksum; the last one is `End`
 //! ```
 //!
-//! The data of a shuffle is on disk before its entry is. So the entries count as far as they go,
-//! if a disk hangs and the daemon has to end before the rest.
+//! The data of a shuffle is on disk before its entry is. So if a write hangs or fails, the entries
+//! before it count.
 //!
 //! A handover is used once: the daemon removes the file before it uses anything in it. If this
 //! daemon is killed, no file is left, and its data is lost like that of any daemon that is killed.

@@ -147,12 +147,12 @@ fn read(path: &Path, fs: &dyn Fs) -> io::Result<(StartEntry, Vec<Shuffle>)> {
             HandoverEntry::End => return Ok((start, shuffles)),
         }
     }
-    let (path, shuffles_left) = (path.display(), shuffles.len());
-    tracing::error!(%path, shuffles_left, "a disk hung: the other remote shuffles are lost");
-    match shuffles.is_empty() {
-        true => Err(damaged("it ends before the first shuffle")),
-        false => Ok((start, shuffles)),
+    if shuffles.is_empty() {
+        return Err(damaged("it ends before the first shuffle"));
     }
+    let (path, kept) = (path.display(), shuffles.len());
+    tracing::error!(%path, kept, "it has no end: the other remote shuffles are lost");
+    Ok((start, shuffles))
 }
 
 fn incarnation_of(name: &str) -> Option<Incarnation> {

@@ -53,13 +53,9 @@ impl Store {
         }))?;
         let mut shuffles = 0;
         let deadline = ShutdownDeadline::default();
-        let is_written = |generation: &&Arc<Generation>| {
-            let partitions = generation.all_partitions();
-            partitions
-                .iter()
-                .all(|partition| partition.tail_hint() == 0)
-        };
-        let (on_disk, in_memory): (Vec<_>, Vec<_>) = generations.iter().partition(is_written);
+        let (on_disk, in_memory): (Vec<_>, Vec<_>) = generations
+            .iter()
+            .partition(|generation| is_on_disk(generation));
         for generation in on_disk.into_iter().chain(in_memory) {
             let added = self.add_shuffle(&mut entries, generation, &deadline);
             match added.and_then(|is_kept| entries.flush().map(|()| is_kept)) {
@@ -113,6 +109,13 @@ impl Store {
             }
         }
     }
+}
+
+fn is_on_disk(generation: &Generation) -> bool {
+    let partitions = generation.all_partitions();
+    partitions
+        .iter()
+        .all(|partition| partition.tail_hint() == 0)
 }
 
 /// Its attempts and partitions, all of whose data is on disk then.

@@ -31,7 +31,7 @@ impl Reader {
             Ok(upload) => upload,
             Err(answer) => {
                 self.discard(body_bytes).await?;
-                send(&outbound, Ok(answer_frame(request_id, answer)), hold).await;
+                send(&outbound, answer_frame(request_id, answer), hold).await;
                 return Ok(());
             }
         };
@@ -61,7 +61,7 @@ impl Reader {
             hold.memory.clear();
             send(
                 &outbound,
-                answer.map(|answer| answer_frame(request_id, answer)),
+                answer.and_then(|answer| answer_frame(request_id, answer)),
                 hold,
             )
             .await;

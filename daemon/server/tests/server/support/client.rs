@@ -192,6 +192,11 @@ impl Client {
     }
 
     pub(crate) fn send_upload(&mut self, meta: &impl Message, body: &[u8]) -> i64 {
+        self.begin_upload(meta, body, body.len())
+    }
+
+    /// Announces an upload, and sends so many bytes of it.
+    pub(crate) fn begin_upload(&mut self, meta: &impl Message, body: &[u8], sent: usize) -> i64 {
         let request_id = self.next_request;
         self.next_request += 1;
         let (meta, body_bytes) = (meta.to_bytes(), body.len() as u64);
@@ -200,7 +205,7 @@ impl Client {
             meta,
             body_bytes,
         });
-        self.socket.write_all(body).unwrap();
+        self.socket.write_all(&body[..sent]).unwrap();
         request_id
     }
 

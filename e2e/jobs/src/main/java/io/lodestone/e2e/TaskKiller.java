@@ -25,7 +25,7 @@ public final class TaskKiller extends SparkListener {
 
   private static final ThreadStackTrace[] NONE = {};
 
-  /** A spill takes some milliseconds. */
+  /** A kill looks for a spill so often, with this pause in between. */
   private static final int LOOKS = 50;
 
   private static final long PAUSE_MS = 20;

@@ -76,14 +76,15 @@ private[lodestone] final class MergedReads(
             val answers = layoutsOf(plan)
             val layouts = for (one <- answers; layout <- one.layouts.toSeq.flatten)
               yield one.service -> layout
-            val missing = (for (one <- answers; reason <- one.layouts.left.toSeq)
-              yield one.reduceIds.map(_ -> reason)).flatten.toMap
             plan.distrusted match {
               case Some(Distrust(code, taskId)) =>
                 val counted = LaidRecords(originals, layouts.map(_._2))
                 allOriginal(Reason.of(code).getOrElse(Reason.RecordsMismatch))
                   .copy(counted = counted, suspects = Some(suspectsOf(taskId)))
-              case None => counting(ReadSources(originals, layouts), missing)
+              case None =>
+                val missing = (for (one <- answers; reason <- one.layouts.left.toSeq)
+                  yield one.reduceIds.map(_ -> reason)).flatten.toMap
+                counting(ReadSources(originals, layouts), missing)
             }
         }
 

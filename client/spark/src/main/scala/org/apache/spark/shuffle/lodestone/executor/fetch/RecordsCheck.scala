@@ -32,7 +32,7 @@ private[fetch] final class OriginalsCheck(
     suspects: Option[Suspects] = None)
     extends RecordsCheck {
 
-  /** Not at its end: a task may need some of its rows only. */
+  /** Refuses a suspect before its first row: a task may not read it to its end. */
   override def begin(id: BlockId): Unit = {
     def mapId = OriginalsCheck.mapOf(id)._2
     for (found <- suspects if found.has(mapId) && counted.in(id) == BlockRecords.NotCounted) {
