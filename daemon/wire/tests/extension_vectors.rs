@@ -247,59 +247,62 @@ fn pushes(book: &mut Book) {
         records,
         crc32c: Crc32c(crc),
     };
-    let batch = |key, map_index, map_id, first_segment, segments| PushBatch {
+    let batch = |key, (map_index, map_id), first_segment, is_whole, segments| PushBatch {
         key,
         map_index: MapIndex(map_index),
         map_id: MapId(map_id),
         first_segment,
+        is_whole,
         segments,
     };
     let two = vec![segment(3, 1, 5, 2, 0x9a71_bb4c), segment(4, 6, 1, -1, 0)];
     book.add(
         "two-segments",
         &format!(
-            "{KEY} mapIndex=7 mapId=42 firstSegment=100 segments=[{{reduceId=3 sequence=1 length=5 \
-             records=2 crc32c=0x9a71bb4c}},{{reduceId=4 sequence=6 length=1 records=-1 \
+            "{KEY} mapIndex=7 mapId=42 firstSegment=100 isWhole=0 segments=[{{reduceId=3 sequence=1 \
+             length=5 records=2 crc32c=0x9a71bb4c}},{{reduceId=4 sequence=6 length=1 records=-1 \
              crc32c=0x00000000}}]"
         ),
-        batch(key(), 7, 42, 100, two),
+        batch(key(), (7, 42), 100, false, two),
     );
     let no_segments =
-        format!("{KEY} mapIndex=0 mapId=-9223372036854775808 firstSegment=0 segments=[]");
+        format!("{KEY} mapIndex=0 mapId=-9223372036854775808 firstSegment=0 isWhole=1 segments=[]");
     book.add(
         "no-segments",
         &no_segments,
-        batch(key(), 0, i64::MIN, 0, vec![]),
+        batch(key(), (0, i64::MIN), 0, true, vec![]),
     );
     let max = i32::MAX as u32;
     book.add(
         "edges",
         &format!(
             "{EDGE_KEY} mapIndex=2147483647 mapId=9223372036854775807 \
-             firstSegment=2147483647 segments=[{{reduceId=2147483647 sequence=2147483647 \
+             firstSegment=2147483647 isWhole=1 segments=[{{reduceId=2147483647 sequence=2147483647 \
              length=2147483647 records=2147483647 crc32c=0xffffffff}}]"
         ),
         batch(
             edge_key(),
+            (max, i64::MAX),
             max,
-            i64::MAX,
-            max,
+            true,
             vec![segment(max, max, max, i32::MAX, u32::MAX)],
         ),
     );
     book.add(
         "three-codes",
-        "incarnation=7 codes=[OK,DUPLICATE,ABORTED]",
+        "incarnation=7 isCommitted=0 codes=[OK,DUPLICATE,ABORTED]",
         PushBatchReply {
             incarnation: 7,
+            is_committed: false,
             codes: vec![Code::Ok, Code::Duplicate, Code::Aborted],
         },
     );
     let nothing = PushBatchReply {
         incarnation: -1,
+        is_committed: true,
         codes: vec![],
     };
-    book.add("no-codes", "incarnation=-1 codes=[]", nothing);
+    book.add("no-codes", "incarnation=-1 isCommitted=1 codes=[]", nothing);
 }
 
 fn layouts(book: &mut Book) {

@@ -165,11 +165,11 @@ fn round_trip<M: Message + PartialEq + std::fmt::Debug>(message: &M) {
 proptest! {
     #[test]
     fn random_batches_come_back_and_no_cut_one_is_accepted(
-        key in key(), map_index in index(), map_id: i64, first_segment in index(),
+        key in key(), map_index in index(), map_id: i64, first_segment in index(), is_whole: bool,
         segments in vec(segment(), 0..20),
     ) {
         let (map_index, map_id) = (MapIndex(map_index), MapId(map_id));
-        round_trip(&PushBatch { key, map_index, map_id, first_segment, segments });
+        round_trip(&PushBatch { key, map_index, map_id, first_segment, is_whole, segments });
     }
 
     #[test]

@@ -170,6 +170,7 @@ impl PushWords for Words {
             // Every block is pushed once: its number among those of its map is that of its
             // partition.
             first_segment: range.from,
+            is_whole: false,
             segments: range.blocks().map(segment).collect(),
         }
         .to_bytes()

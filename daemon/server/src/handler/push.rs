@@ -4,10 +4,11 @@
 use lodestone_model::{AppId, Code, Refusal};
 use lodestone_store::Batch;
 use lodestone_wire::Message;
+use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::push::{MAX_SEGMENTS, PushBatch, PushBatchReply};
 use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
 
-use super::{Call, decode, generation};
+use super::{Call, commit, decode, generation};
 
 /// An upload whose `meta` was understood.
 #[derive(Debug)]
@@ -84,8 +85,26 @@ pub(super) fn batch(
     codes.iter().for_each(|&code| count_segment(call, code));
     Ok(PushBatchReply {
         incarnation: call.service.incarnation(),
+        is_committed: batch.is_whole && are_taken(&codes) && commits(call, batch),
         codes,
     })
+}
+
+fn are_taken(codes: &[Code]) -> bool {
+    let is_taken = |code| matches!(code, &Code::Ok | &Code::Duplicate);
+    codes.iter().all(is_taken)
+}
+
+/// Commits the attempt of a batch that is all of it. A client whose attempt does not commit asks
+/// for it in a message of its own, and gets the reason.
+fn commits(call: &Call, batch: &PushBatch) -> bool {
+    let message = CommitMap {
+        key: batch.key.clone(),
+        map_index: batch.map_index,
+        map_id: batch.map_id,
+        pushed: batch.ledger(),
+    };
+    commit::map(call, message).is_ok()
 }
 
 pub(super) fn block(

@@ -41,6 +41,51 @@ fn an_attempt_is_pushed_while_it_runs_commits_and_is_read() {
 }
 
 #[test]
+fn an_attempt_of_one_batch_commits_with_it_and_no_other_attempt_does() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 1);
+    client.register(&key, 8, 4);
+    let mut answer = |pushed: &PushBatch, body: &[u8]| {
+        let id = client.send_upload(pushed, body);
+        let reply: PushBatchReply = read(&client.answer_to(id));
+        (reply.codes, reply.is_committed)
+    };
+    let whole = |map| {
+        let (mut pushed, body) = batch(&key, map, 10, &[(1, b"one"), (2, b"two")]);
+        pushed.is_whole = true;
+        (pushed, body)
+    };
+    let (all, body) = whole(0);
+    assert_eq!(answer(&all, &body), (vec![Code::Ok; 2], true));
+    assert_eq!(answer(&all, &body), (vec![Code::Duplicate; 2], true));
+    let (mut other, other_body) = batch(&key, 0, 10, &[(3, b"three")]);
+    (other.is_whole, other.first_segment) = (true, 2);
+    let late = (vec![Code::Duplicate], false);
+    assert_eq!(answer(&other, &other_body), late, "it was not the whole");
+
+    let (mut damaged, body) = whole(1);
+    damaged.segments[1].crc32c.0 ^= 1;
+    let half = (vec![Code::Ok, Code::ChecksumMismatch], false);
+    assert_eq!(answer(&damaged, &body), half);
+    let (repaired, body) = whole(1);
+    assert_eq!(
+        answer(&repaired, &body),
+        (vec![Code::Duplicate, Code::Ok], true)
+    );
+
+    let (first, first_body) = batch(&key, 2, 10, &[(1, b"one")]);
+    assert_eq!(answer(&first, &first_body), (vec![Code::Ok], false));
+    let (mut second, second_body) = batch(&key, 2, 10, &[(2, b"two")]);
+    (second.is_whole, second.first_segment) = (true, 1);
+    assert_eq!(answer(&second, &second_body), (vec![Code::Ok], false));
+
+    let read = client.partition(&key, 2);
+    let maps: Vec<u32> = read.iter().map(|(map, ..)| *map).collect();
+    assert_eq!(maps, [0, 1], "map 2 has not committed");
+}
+
+#[test]
 fn an_aborted_attempt_is_gone_and_takes_nothing_more() {
     let daemon = Daemon::start(&[]);
     let mut client = Client::connect(&daemon);

@@ -105,6 +105,18 @@ impl Clients {
         }
     }
 
+    /// An attempt of this shuffle was to commit: there may be something to read.
+    pub(super) fn ripen(&mut self, app: &str, (shuffle, generation): (ShuffleId, GenerationId)) {
+        let of_driver = self
+            .drivers
+            .iter_mut()
+            .filter(|one| one.app.as_str() == app);
+        of_driver
+            .flat_map(|driver| &mut driver.shuffles)
+            .filter(|one| one.shuffle == shuffle && one.generation == generation)
+            .for_each(|one| one.is_ripe = true);
+    }
+
     /// Returns an attempt to end: most often one with acknowledged segments at a daemon that may
     /// still be there.
     fn attempt_to_end(&self, dice: &mut Dice) -> Option<(&AttemptKey, &Attempt)> {
@@ -148,14 +160,7 @@ impl Clients {
         }
         let commits = dice.chance(75);
         if commits {
-            let of_driver = self
-                .drivers
-                .iter_mut()
-                .filter(|one| one.app.as_str() == app);
-            of_driver
-                .flat_map(|driver| &mut driver.shuffles)
-                .filter(|one| one.shuffle == shuffle && one.generation == generation)
-                .for_each(|one| one.is_ripe = true);
+            self.ripen(&app, (shuffle, generation));
         }
         let message = match commits {
             true => CommitMap {

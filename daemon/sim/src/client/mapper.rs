@@ -51,6 +51,8 @@ impl Clients {
             map_index,
             map_id,
             first_segment,
+            // Now and then of an attempt that pushes more.
+            is_whole: dice.chance(if first_segment == 0 { 30 } else { 3 }),
             segments,
         };
         self.sent_of(&name, &batch);

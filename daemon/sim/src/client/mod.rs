@@ -281,6 +281,10 @@ impl Clients {
             Some(Asked::Pushed(attempt, batch)) => {
                 if let Ok(reply) = PushBatchReply::from_bytes(response) {
                     self.acknowledge(&attempt, &batch, &reply);
+                    if reply.is_committed {
+                        let key = &batch.key.shuffle;
+                        self.ripen(key.app.as_str(), (key.shuffle, key.generation));
+                    }
                 }
             }
             Some(Asked::Stream(chunks)) => {

@@ -207,6 +207,7 @@ impl Writer {
             map_index: MapIndex(self.map),
             map_id: MapId(self.map_id),
             first_segment: range.start as u32,
+            is_whole: false,
             segments,
         };
         let Some(host) = context.hosts.get_mut(service.host) else {

@@ -2,11 +2,11 @@
 //! Map attempts: the segments that are taken of them, and when they count.
 
 use bytes::Bytes;
-use lodestone_model::{Code, Ledger, MapIndex, Mode, ReduceId};
+use lodestone_model::{Code, Ledger, MapId, MapIndex, Mode, ReduceId};
 use lodestone_server::handler::Answer;
 use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
-use lodestone_wire::extension::push::PushBatch;
+use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::status::Done;
 
 use super::push::{is_disk, pieces};
@@ -16,20 +16,9 @@ use super::{AttemptState, Model, Shuffle, Trouble};
 impl Model {
     pub(super) fn commit(&mut self, request: &CommitMap, answer: &Answer) -> Judged {
         let incarnation = self.incarnation;
-        let pushed = request.pushed;
         let id = (request.map_index, request.map_id);
-        let expected =
-            self.of_map(&request.key, request.map_index)
-                .and_then(|shuffle| match shuffle.attempts.get_mut(&id) {
-                    None if pushed.segments == 0 => Ok(()),
-                    None => Err(Code::LedgerMismatch),
-                    Some(attempt) if attempt.state == AttemptState::Aborted => Err(Code::Aborted),
-                    Some(attempt) if attempt.ledger != pushed => Err(Code::LedgerMismatch),
-                    Some(attempt) => {
-                        attempt.state = AttemptState::Committed;
-                        Ok(())
-                    }
-                });
+        let found = self.of_map(&request.key, request.map_index);
+        let expected = found.and_then(|shuffle| shuffle.commit(id, request.pushed));
         refused_or::<Done>(answer, incarnation, expected).map(|_| ())
     }
 
@@ -59,6 +48,29 @@ impl Model {
 }
 
 impl Shuffle {
+    fn commit(&mut self, id: (MapIndex, MapId), pushed: Ledger) -> Result<(), Code> {
+        match self.attempts.get_mut(&id) {
+            None if pushed.segments == 0 => Ok(()),
+            None => Err(Code::LedgerMismatch),
+            Some(attempt) if attempt.state == AttemptState::Aborted => Err(Code::Aborted),
+            Some(attempt) if attempt.ledger != pushed => Err(Code::LedgerMismatch),
+            Some(attempt) => {
+                attempt.state = AttemptState::Committed;
+                Ok(())
+            }
+        }
+    }
+
+    /// Judges whether a batch whose segments got these codes has committed its attempt.
+    pub(super) fn commit_whole(&mut self, batch: &PushBatch, reply: &PushBatchReply) -> Judged {
+        let is_taken = |code: &Code| matches!(code, Code::Ok | Code::Duplicate);
+        let id = (batch.map_index, batch.map_id);
+        let commits = batch.is_whole
+            && reply.codes.iter().all(is_taken)
+            && self.commit(id, batch.ledger()).is_ok();
+        agree("commit of a whole batch", &reply.is_committed, &commits)
+    }
+
     /// Judges the outcome of a batch: a prefix is taken, once.
     pub(super) fn take(
         &mut self,

@@ -50,10 +50,14 @@ impl Model {
         agree("incarnation", &reply.incarnation, &incarnation)?;
         agree("codes", &reply.codes.len(), &batch.segments.len())?;
         match found {
-            Ok(shuffle) => shuffle.take(&batch, body, &reply.codes, trouble, draining),
+            Ok(shuffle) => {
+                shuffle.take(&batch, body, &reply.codes, trouble, draining)?;
+                shuffle.commit_whole(&batch, &reply)
+            }
             Err(_) => {
                 let late = vec![Code::TooLate; reply.codes.len()];
-                agree("codes of a late push", &reply.codes, &late)
+                agree("codes of a late push", &reply.codes, &late)?;
+                agree("commit of a late push", &reply.is_committed, &false)
             }
         }
     }

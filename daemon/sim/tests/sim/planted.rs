@@ -31,7 +31,9 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
             &["other bytes than were pushed", "cannot be read", "no chunk"],
         ),
         Bug::Store(PlantedBug::RemoteDropped) => (500, &["slots", "segments", "chunk"]),
-        Bug::Store(PlantedBug::AckBeforeWrite) => (100, &["slots", "segments", "chunk"]),
+        Bug::Store(PlantedBug::AckBeforeWrite) => {
+            (100, &["slots", "segments", "chunk", "is UnknownPartition"])
+        }
         Bug::Store(PlantedBug::FailedWriteAcknowledged) => (500, &["chunk"]),
         Bug::Store(PlantedBug::FailedWriteDropsAll) => (2000, &["slots", "segments"]),
         Bug::Store(PlantedBug::PartsMixedUp) => (100, &UNREADABLE),

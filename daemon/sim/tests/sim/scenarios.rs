@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use lodestone_model::{
-    AppAttempt, AppId, Code, Crc32c, GenerationId, LaidRun, Ledger, MapId, MapIndex, Mode,
-    ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
+    AppAttempt, AppId, Code, Crc32c, GenerationId, LaidRun, MapId, MapIndex, Mode, ReduceId,
+    Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
 };
 use lodestone_server::handler::Answer;
 use lodestone_sim::disk::Death;
@@ -453,6 +453,7 @@ fn one_segment(key: &ShuffleAddress, map: u32, bytes: &[u8]) -> PushBatch {
         map_index: MapIndex(map),
         map_id: MapId(map.into()),
         first_segment: 0,
+        is_whole: false,
         segments: vec![Segment {
             reduce_id: ReduceId(0),
             sequence: 1,
@@ -465,19 +466,11 @@ fn one_segment(key: &ShuffleAddress, map: u32, bytes: &[u8]) -> PushBatch {
 
 /// The commit of an attempt that pushed this batch alone.
 fn commit_of(batch: &PushBatch) -> CommitMap {
-    let ledger = |segment: &Segment| {
-        let laid = segment.laid(batch.map_index, batch.map_id);
-        Ledger::of(segment.reduce_id, [laid])
-    };
     CommitMap {
         key: batch.key.clone(),
         map_index: batch.map_index,
         map_id: batch.map_id,
-        pushed: batch
-            .segments
-            .iter()
-            .map(ledger)
-            .fold(Ledger::default(), Ledger::and),
+        pushed: batch.ledger(),
     }
 }
 

@@ -85,6 +85,7 @@ pub(crate) fn batch(
             map_index: MapIndex(map_index),
             map_id: MapId(map_id),
             first_segment: 0,
+            is_whole: false,
             segments,
         },
         body,
@@ -93,18 +94,12 @@ pub(crate) fn batch(
 
 /// Returns the commit of a writer that got an answer for each of these batches.
 pub(crate) fn commit_of(batches: &[PushBatch]) -> CommitMap {
-    let mut pushed = Ledger::default();
-    for batch in batches {
-        for segment in &batch.segments {
-            let laid = segment.laid(batch.map_index, batch.map_id);
-            pushed = pushed.and(Ledger::of(segment.reduce_id, [laid]));
-        }
-    }
+    let ledgers = batches.iter().map(PushBatch::ledger);
     CommitMap {
         key: batches[0].key.clone(),
         map_index: batches[0].map_index,
         map_id: batches[0].map_id,
-        pushed,
+        pushed: ledgers.fold(Ledger::default(), Ledger::and),
     }
 }
 

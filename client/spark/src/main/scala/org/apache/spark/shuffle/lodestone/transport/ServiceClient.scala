@@ -77,9 +77,10 @@ private[spark] final class ServiceClient(
       segments: Array[Segment],
       body: ManagedBuffer,
       firstSegment: Int = 0,
+      isWhole: Boolean = false,
       unanswered: () => Unit = () => ())(sending: => Unit): Future[PushBatchReply] = {
-    val batch =
-      PushBatch(shuffleAt(service, generation), mapIndex, mapId, firstSegment, segments)
+    val shuffle = shuffleAt(service, generation)
+    val batch = PushBatch(shuffle, mapIndex, mapId, firstSegment, isWhole, segments)
     val address = service.address
     if (body.size() > PushBatch.MaxBodyBytes) {
       val what = s"a request of ${body.size()} bytes"

@@ -7,7 +7,7 @@ private[spark] final case class ReportApplication(app: Application, ended: Boole
 
 private[spark] object ReportApplication extends Codec[ReportApplication](81) {
   override private[wire] def read(in: WireReader): ReportApplication =
-    ReportApplication(Application.read(in), Explain.flag(in), in.string())
+    ReportApplication(Application.read(in), in.bool(), in.string())
 }
 
 /** Asks for the reports of all attempts of an application; with an empty id, for a list of all. */
@@ -38,14 +38,6 @@ private[spark] object Explanation extends Codec[Explanation](83) {
     Explanation(
       in.long(),
       in.seq(MinReportBytes) {
-        ReportKept(Application.read(in), Explain.flag(in), in.long(), in.string())
+        ReportKept(Application.read(in), in.bool(), in.long(), in.string())
       })
-}
-
-private object Explain {
-  def flag(in: WireReader): Boolean = in.byte() match {
-    case 0 => false
-    case 1 => true
-    case other => throw new MalformedMessageException(s"$other is neither 0 nor 1")
-  }
 }

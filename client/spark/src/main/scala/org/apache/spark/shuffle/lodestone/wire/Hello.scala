@@ -5,7 +5,7 @@ private[spark] final case class Hello(protocolVersion: Int, clientName: String)
     extends Message(Hello)
 
 private[spark] object Hello extends Codec[Hello](64) {
-  val ProtocolVersion = 4
+  val ProtocolVersion = 5
 
   override private[wire] def read(in: WireReader): Hello = Hello(in.int(), in.string())
 }

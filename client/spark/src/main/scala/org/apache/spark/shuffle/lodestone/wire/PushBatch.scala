@@ -11,17 +11,19 @@ private[spark] final case class Segment(
 
 /**
  * The meta of an UploadStream whose body holds the segments one after another. `firstSegment` is
- * the number of the first one among all segments that the attempt pushes.
+ * the number of the first one among all segments that the attempt pushes. `isWhole`: it pushes
+ * nothing else to this service, and commits if the service takes all of them.
  */
 private[spark] final case class PushBatch(
     shuffle: ShuffleAddress,
     mapIndex: Int,
     mapId: Long,
     firstSegment: Int,
+    isWhole: Boolean,
     segments: Array[Segment])
     extends Message(PushBatch)
 
-private[spark] object PushBatch extends Codec[PushBatch](93) {
+private[spark] object PushBatch extends Codec[PushBatch](96) {
 
   /** The limit of segments in one batch (docs/protocol.md, section 2). */
   val MaxSegments = 65536
@@ -37,6 +39,7 @@ private[spark] object PushBatch extends Codec[PushBatch](93) {
       in.int(),
       in.long(),
       in.int(),
+      in.bool(),
       in.seq(SegmentBytes)(readSegment(in)))
 
   private def readSegment(in: WireReader): Segment = {
@@ -45,13 +48,19 @@ private[spark] object PushBatch extends Codec[PushBatch](93) {
   }
 }
 
-/** One status per segment, in the order of the request. */
-private[spark] final case class PushBatchReply(incarnation: Long, statuses: Array[Status])
+/**
+ * One status per segment, in the order of the request. `isCommitted`: the batch was the whole
+ * attempt, which has committed.
+ */
+private[spark] final case class PushBatchReply(
+    incarnation: Long,
+    isCommitted: Boolean,
+    statuses: Array[Status])
     extends Message(PushBatchReply)
 
-private[spark] object PushBatchReply extends Codec[PushBatchReply](71) {
+private[spark] object PushBatchReply extends Codec[PushBatchReply](97) {
   override private[wire] def read(in: WireReader): PushBatchReply =
-    PushBatchReply(in.long(), in.bytes().map(Status.of))
+    PushBatchReply(in.long(), in.bool(), in.bytes().map(Status.of))
 }
 
 /**

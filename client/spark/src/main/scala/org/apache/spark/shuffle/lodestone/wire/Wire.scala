@@ -102,6 +102,12 @@ private[wire] final class WireReader(source: ByteBuffer) {
   def int(): Int = need(4).getInt()
   def long(): Long = need(8).getLong()
 
+  def bool(): Boolean = byte() match {
+    case 0 => false
+    case 1 => true
+    case other => throw new MalformedMessageException(s"$other is neither 0 nor 1")
+  }
+
   def bytes(): Array[Byte] = {
     val value = new Array[Byte](count(1))
     in.get(value)

@@ -120,7 +120,7 @@ final class ServiceClientSuite {
           ()
         }
         override def getCompletionResponse: ByteBuffer =
-          PushBatchReply(42, Array(Status.Ok, Status.Duplicate)).encode()
+          PushBatchReply(42, isCommitted = false, Array(Status.Ok, Status.Duplicate)).encode()
         override def onFailure(id: String, cause: Throwable): Unit = ()
       }
     })
@@ -154,7 +154,7 @@ final class ServiceClientSuite {
           ()
         }
         override def getCompletionResponse: ByteBuffer =
-          PushBatchReply(42, Array(Status.Ok)).encode()
+          PushBatchReply(42, isCommitted = false, Array(Status.Ok)).encode()
         override def onFailure(id: String, cause: Throwable): Unit = ()
       }
     })

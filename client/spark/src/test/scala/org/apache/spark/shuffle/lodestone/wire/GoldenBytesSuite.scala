@@ -53,14 +53,14 @@ final class GoldenBytesSuite {
   }
 
   @Test def theFieldsOfRequestsAreWhereTheProtocolPutsThem(): Unit = {
-    assertGolden("Hello.plain", Hello(4, "lodestone-spark/0.1.0 spark/4.1.2"))
+    assertGolden("Hello.plain", Hello(5, "lodestone-spark/0.1.0 spark/4.1.2"))
     assertGolden("RenewLease.plain", RenewLease(plain.app, plain.incarnation, 60000))
     assertGolden(
       "RegisterShuffle.plain",
       RegisterShuffle(plain, ShuffleMode.Merge, 1000, 200, "spark-stream"))
     val segments =
       Array(Segment(3, 5, 2, 0x9a71bb4c, sequence = 1), Segment(4, 1, -1, 0, sequence = 6))
-    assertGolden("PushBatch.two-segments", PushBatch(plain, 7, 42, 100, segments))
+    assertGolden("PushBatch.two-segments", PushBatch(plain, 7, 42, 100, isWhole = false, segments))
     assertGolden("SegmentLayout.all-maps", SegmentLayout(plain, MapRange.All, Array(0, 1, 199)))
     def chunk(reduceId: Int, runs: (Int, Int)*): WantedChunk =
       WantedChunk(reduceId, runs.map { case (first, count) => SegmentRun(first, count) }.toArray)
@@ -76,10 +76,10 @@ final class GoldenBytesSuite {
 
   @Test def theFieldsOfAnswersAreWhereTheProtocolPutsThem(): Unit = {
     val load = Load(0, 1, 2, 3, 4, 5, 6)
-    assertGolden("HelloReply.plain", HelloReply(4, "0.1.0", plain.incarnation, load))
+    assertGolden("HelloReply.plain", HelloReply(5, "0.1.0", plain.incarnation, load))
     assertGolden("LeaseReply.plain", LeaseReply(7, 60000, load))
     val statuses = Array[Status](Status.Ok, Status.Duplicate, Status.Aborted)
-    assertGolden("PushBatchReply.three-codes", PushBatchReply(7, statuses))
+    assertGolden("PushBatchReply.three-codes", PushBatchReply(7, isCommitted = false, statuses))
     assertGolden("Done.plain", Done(plain.incarnation))
     val report = "{\"totals\":{\"shuffles\":1}}"
     val first = ReportKept(Application("app", 1), ended = false, ageMs = 1500, report)

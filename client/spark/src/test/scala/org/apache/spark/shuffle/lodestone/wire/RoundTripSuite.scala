@@ -58,6 +58,7 @@ final class RoundTripSuite {
       random.nextInt(),
       random.nextLong(),
       random.nextInt(),
+      random.nextBoolean(),
       Array.fill(few)(
         Segment(
           random.nextInt(),
@@ -65,7 +66,10 @@ final class RoundTripSuite {
           random.nextInt(),
           random.nextInt(),
           random.nextInt()))),
-    PushBatchReply -> PushBatchReply(random.nextLong(), Array.fill(few)(status())),
+    PushBatchReply -> PushBatchReply(
+      random.nextLong(),
+      random.nextBoolean(),
+      Array.fill(few)(status())),
     SegmentLayout -> SegmentLayout(
       shuffle(),
       MapRange(random.nextInt(), random.nextInt()),
@@ -111,7 +115,7 @@ final class RoundTripSuite {
   }
 
   @Test def aCountThatTheMessageCannotHoldIsRefusedBeforeAnythingIsAllocated(): Unit = {
-    val bytes = ByteBuffer.allocate(13).put(71.toByte).putLong(1).putInt(Int.MaxValue)
+    val bytes = ByteBuffer.allocate(14).put(97.toByte).putLong(1).put(0.toByte).putInt(Int.MaxValue)
     bytes.flip()
     assertThrows(classOf[MalformedMessageException], () => { PushBatchReply.decode(bytes); () })
   }

@@ -93,9 +93,9 @@ private[push] abstract class AttemptPush(
 
   protected final def hasOpen: Boolean = synchronized(open > 0)
 
-  /** Asks each complete service to commit. */
+  /** Asks each complete service to commit, unless it has done so with a batch. */
   protected final def commits(): Seq[(ServiceLocation, Future[Done])] =
-    synchronized(ledgers.complete).map { case (service, ledger) =>
+    synchronized(ledgers.uncommitted).map { case (service, ledger) =>
       def isReplicated = synchronized(ledgers.isCovered(plan, without = Some(service)))
       service -> retry(service, isReplicated) { () =>
         client.commitMap(service, generation, attempt.mapIndex, attempt.mapId, ledger)
@@ -198,6 +198,7 @@ private[push] abstract class AttemptPush(
             segments,
             body,
             first,
+            isWhole = buffer.isWhole && from == 0 && until == buffer.count,
             unanswered)(AttemptPush.this.synchronized(requests += 1)))
       retry(service, isReplicated(service))(() => request.send())
         .transform(outcome => Success(request.answer(outcome)))(SameThread)

@@ -15,8 +15,9 @@ import org.apache.spark.shuffle.lodestone.wire.RefusedException
 /**
  * The push of an attempt whose output its executor keeps. Nobody waits for it, and nothing is sent
  * to another service. A block that is refused or fails is counted with a reason, and read from the
- * original. When all batches are settled, the attempt commits at each service of which it knows
- * what it has. After that `report` gets the counts, once.
+ * original. The attempt commits at each service of which it knows what it has: with its batch, if
+ * there is one only, and otherwise when all batches are settled. After that `report` gets the
+ * counts, once.
  */
 private[push] final class BestEffortPush(
     attempt: MapAttempt,
@@ -70,6 +71,7 @@ private[push] final class BestEffortPush(
     answer.outcome match {
       case Success(reply) if reply.statuses.forall(_.isSuccess) =>
         ledgers.record(service, batch.sentBy.newest, batch.group, batch.segments)
+        if (reply.isCommitted) ledgers.markCommitted(service)
       case Success(reply) =>
         val (taken, refused) = batch.segments.zip(reply.statuses).partition(_._2.isSuccess)
         ledgers.record(service, batch.sentBy.newest, batch.group, taken.map(_._1))

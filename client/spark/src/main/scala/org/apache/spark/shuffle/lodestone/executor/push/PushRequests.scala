@@ -17,12 +17,15 @@ import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, PushBatch, Segmen
  *   in the plan
  * @param firstSegment
  *   the number of blocks of the map in requests before this one: the name of the request
+ * @param isWhole
+ *   the service gets no other request of this map
  */
 private[push] final case class PushRequest(
     serviceIndex: Int,
     reduceIds: Array[Int],
     sizeBytes: Int,
-    firstSegment: Int) {
+    firstSegment: Int,
+    isWhole: Boolean) {
 
   @throws[IOException]
   def read(file: FileChannel, map: MapOutput, buffer: SegmentBuffer): Unit = {
@@ -33,7 +36,7 @@ private[push] final case class PushRequest(
       val (records, checksum) = (map.recordsIn(reduceId), checksums.next(length))
       buffer.add(Segment(reduceId, length, records, checksum, BlockSequence.Only))
     }
-    buffer.seal(firstSegment)
+    buffer.seal(firstSegment, isWhole)
   }
 
   /**
@@ -80,7 +83,9 @@ private[push] object PushRequests {
         bytes += lengths(wanted(until))
         until += 1
       }
-      requests += PushRequest(service, wanted.slice(from, until), bytes.toInt, from)
+      def isOfService(i: Int) = wanted.indices.contains(i) && stripes.groupOf(wanted(i)) == service
+      val isWhole = !isOfService(from - 1) && !isOfService(until)
+      requests += PushRequest(service, wanted.slice(from, until), bytes.toInt, from, isWhole)
       from = until
     }
     random.shuffle(requests.toSeq)

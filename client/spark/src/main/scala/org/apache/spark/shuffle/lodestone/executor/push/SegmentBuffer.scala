@@ -45,6 +45,7 @@ private[push] final class SegmentBuffer(
   private var piece: ByteBuf = _
   private var isOpen = true
   private var first = 0
+  private var whole = false
   private var size = 0
   private var start = 0
   private var taken = 0L
@@ -53,6 +54,9 @@ private[push] final class SegmentBuffer(
 
   /** The number of the first segment among those of the attempt. */
   def firstSegment: Int = first
+
+  /** The attempt pushes nothing else to the service of these segments. */
+  def isWhole: Boolean = whole
 
   /** The segments of a sealed buffer. */
   lazy val segments: Array[Segment] = made.toArray
@@ -121,9 +125,10 @@ private[push] final class SegmentBuffer(
   def add(block: Segment): Unit = made += block
 
   /** Nothing is written any more: most buffers hold little, and others may have the room left. */
-  def seal(firstSegment: Int): Unit = {
+  def seal(firstSegment: Int, isWhole: Boolean = false): Unit = {
     isOpen = false
     first = firstSegment
+    whole = isWhole
     pieces.foreach(piece => content.addComponent(true, piece.retainedDuplicate()))
     budget.release(reserved - taken)
     reserved = taken

@@ -41,6 +41,12 @@ private[push] final class ServiceLedgers(attempt: MapAttempt) {
 
   def markIncomplete(service: ServiceLocation): Unit = of(service).isIncomplete = true
 
+  /** The service has committed the attempt, with the segments that it has acknowledged so far. */
+  def markCommitted(service: ServiceLocation): Unit = {
+    val ledger = of(service)
+    ledger.committed = ledger.acknowledged
+  }
+
   def isIncomplete(service: ServiceLocation): Boolean = of(service).isIncomplete
 
   def incomplete: Seq[ServiceLocation] = services.filter(isIncomplete)
@@ -55,6 +61,10 @@ private[push] final class ServiceLedgers(attempt: MapAttempt) {
   /** Services at which the attempt can commit, and the ledger of each. */
   def complete: Seq[(ServiceLocation, Ledger)] =
     services.filter(isComplete).map(service => service -> of(service).acknowledged)
+
+  /** The complete services that have to be asked to commit. */
+  def uncommitted: Seq[(ServiceLocation, Ledger)] =
+    complete.filter { case (service, acknowledged) => of(service).committed != acknowledged }
 
   def completeBytes: Long = services.filter(isComplete).map(of(_).bytes).sum
 
@@ -89,6 +99,7 @@ private[push] final class ServiceLedgers(attempt: MapAttempt) {
 private object ServiceLedgers {
   private final class ServiceLedger {
     var acknowledged: Ledger = Ledger.Empty
+    var committed: Ledger = Ledger.Empty
     var bytes = 0L
     var isIncomplete = false
   }

@@ -135,13 +135,33 @@ final class BlockPusherSuite {
     val lengths = batch.segments.toSeq.map(segment => segment.reduceId -> segment.length)
     assertEquals(Seq(0 -> 10, 2 -> 300, 3 -> 20), lengths)
     assertEquals(Seq(10, 300, 20), batch.segments.map(_.records).toSeq)
-    val ledger = batch.segments.map(Ledger.of(4, 1L << 40, _)).reduce(_.and(_))
-    val commit = CommitMap(shuffle, 4, 1L << 40, ledger)
-    assertEquals(Seq(commit), endsAt(service, setup))
     val checksum = Crc32c.of(ByteBuffer.wrap(body, 10, 300))
     assertEquals(checksum, batch.segments(1).crc32c)
     assertEquals((4, 1L << 40), (batch.mapIndex, batch.mapId))
     assertEquals(0, setup.buffers.usedBytes)
+  }
+
+  @Test def `a map that needs one request commits with it`(): Unit = {
+    val service = accepting
+    val setup = new Setup(planOf(4, service))
+    setup.pusher.push(output(Array(10, 0, 300, 20)))
+    assertEquals(PushCounts(3, 330, 1, Map.empty), setup.driver.counts())
+    assertEquals(Seq.empty, endsAt(service, setup), "there is no need to ask again")
+    assertTrue(service.arrived.poll()._1.isWhole)
+  }
+
+  @Test def `a map whose only request did not commit it asks for the commit of what is there`()
+      : Unit = {
+    val service = target { (_, batch) =>
+      val statuses = Array[Status](Status.Ok, Status.DiskFull, Status.DiskFull)
+      PushTarget.Answer(PushBatchReply(7, isCommitted = false, statuses))
+    }
+    val setup = new Setup(planOf(3, service))
+    setup.pusher.push(output(Array(10, 300, 20)))
+    assertEquals(PushCounts(1, 10, 1, Map("PUSH_DISK_FULL" -> 2L)), setup.driver.counts())
+    val taken = service.arrived.poll()._1.segments.head
+    val commit = CommitMap(shuffle, 4, 1L << 40, Ledger.of(4, 1L << 40, taken))
+    assertEquals(Seq(commit), endsAt(service, setup))
   }
 
   @Test def blocksForWhichTheJvmHasNoDirectMemoryAreReadFromTheOriginals(): Unit = {
@@ -166,7 +186,10 @@ final class BlockPusherSuite {
   @Test def eachRefusedBlockIsCountedWithItsReason(): Unit = {
     val service = target { (_, batch) =>
       val statuses = Array[Status](Status.Duplicate, Status.Aborted, Status.DiskFull)
-      PushTarget.Answer(PushBatchReply(7, statuses.take(batch.segments.length)))
+      PushTarget.Answer(PushBatchReply(
+        7,
+        isCommitted = false,
+        statuses.take(batch.segments.length)))
     }
     val setup = new Setup(planOf(4, service))
     setup.pusher.push(output(Array(10, 10, 10, 2000)))

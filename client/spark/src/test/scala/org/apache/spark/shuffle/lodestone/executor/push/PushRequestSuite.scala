@@ -47,7 +47,7 @@ class PushRequestSuite {
     val buffer = new SegmentBuffer(now, size, budget, pool, isRequired = false, () => (), returned)
     val records = Some(new RecordCounts(lengths.size))
     val map = MapOutput(ShuffleGeneration(3, 0), 4, 5, lengths.toArray, records, () => null)
-    try PushRequest(0, reduceIds.toArray, size.toInt, firstSegment = 0).read(channel, map, buffer)
+    try PushRequest(0, reduceIds.toArray, size.toInt, 0, isWhole = true).read(channel, map, buffer)
     catch {
       case failure: IOException =>
         buffer.release()

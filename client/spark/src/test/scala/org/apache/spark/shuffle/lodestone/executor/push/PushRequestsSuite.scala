@@ -58,6 +58,8 @@ final class PushRequestsSuite {
           val service = merging.services(request.serviceIndex)
           assertEquals(Seq(service), merging.servicesOf(reduceId), said)
         }
+        val ofService = requests.count(_.serviceIndex == request.serviceIndex)
+        assertEquals(ofService == 1, request.isWhole, said)
       }
     }
   }

@@ -88,6 +88,8 @@ private[push] object PushTarget {
   case object Silence extends Reaction
 
   /** Every segment gets this status. */
-  def all(status: Status, batch: PushBatch): Reaction =
-    Answer(PushBatchReply(7, Array.fill(batch.segments.length)(status)))
+  def all(status: Status, batch: PushBatch): Reaction = {
+    val isCommitted = batch.isWhole && status.isSuccess
+    Answer(PushBatchReply(7, isCommitted, Array.fill(batch.segments.length)(status)))
+  }
 }
