@@ -149,12 +149,12 @@ def arguments() -> argparse.Namespace:
     cold_help = "a new application for each run, without warm-up; its start is not measured"
     parser.add_argument("--cold", action="store_true", help=cold_help)
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one run")
-    before_help = "a built checkout of another commit, for the sides `before` and `merge-before`"
+    before_help = "a built checkout of another commit, for the sides `before`, `...-before`"
     parser.add_argument("--before", type=checkout, help=before_help)
     parser.add_argument("--out", type=Path, help="results are OUT.json, OUT.txt and OUT.svg")
     asked = parser.parse_args()
     if any(sides.BY_NAME[name].is_before for name in asked.sides) and not asked.before:
-        parser.error("the sides `before` and `merge-before` need --before CHECKOUT")
+        parser.error("the side `before` and those named `...-before` need --before CHECKOUT")
     asked.changed = changed(asked, parser, [*CLUSTER, "reads", "scale_factor", "cold"])
     return asked
 

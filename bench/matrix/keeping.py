@@ -53,10 +53,20 @@ class Keeper:
 
     def text(self, question: str, page: str, found: list[Ratio]) -> None:
         """Overwrites the answer to a question, and its ratios."""
+        self.part(question, lambda _: page)
+        self.ratios(question, found)
+
+    def ratios(self, question: str, found: list[Ratio]) -> None:
+        """Overwrites the ratios of a question."""
+        if self._may_keep:
+            ratios.replace(self._folder / "ratios.csv", question, found)
+
+    def part(self, question: str, page_after: Callable[[str], str]) -> None:
+        """Changes the answer to a question, whose text until now the function gets."""
         if not self._may_keep:
             return
-        (self._folder / f"{question}.txt").write_text(page)
-        ratios.replace(self._folder / "ratios.csv", question, found)
+        path = self._folder / f"{question}.txt"
+        path.write_text(page_after(path.read_text() if path.exists() else ""))
         say(f"== Kept: bench/results/{question}.txt. `make numbers` updates README.md.")
 
     def history(self, rows: list[Row]) -> None:

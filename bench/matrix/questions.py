@@ -29,13 +29,11 @@ OF_MATRIX = [
     Question("tpch", "plain", ("tpch",), MODES),
     Question("throttled", "throttled", ("sort", "tiny", "sql"), MODES, ("tpch",)),
     Question("copies", "plain", ("sort",), (*OPPONENTS, "two", "copies")),
-    Question("before", "plain", ("sort", "tiny", "sql", "tpch"), ("before", "auto")),
 ]
 # The texts that other commands make.
 OTHERS = [
     "tpcds",
     "sort-benchmark",
-    "minute-sort",
     "waves",
     "stress",
     "chaos",

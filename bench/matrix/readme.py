@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make numbers`: writes the table of numbers in README.md from `bench/results/ratios.csv`."""
+"""`make numbers`: writes the numbers in README.md from `bench/results/ratios.csv`."""
 
+import re
 import sys
 
 from harness.paths import ROOT
@@ -35,13 +36,43 @@ JOBS = [
         "All 103 queries of TPC-DS, scale factor 1",
     ),
 ]
+# The row that says when Lodestone does not help. {job, side} is a ratio.
+WHEN_NOT = (
+    "| When not | Large blocks without compression (x {sort-benchmark, auto} in mode auto, "
+    "{sort-benchmark, remote} in remote, {sort-benchmark, lodestone} in merge: "
+    "[sort](bench/results/sort-benchmark.txt)); merging on slow disks by services with less memory "
+    "than the shuffle needs (x {throttled sql, little} in SQL: "
+    "[throttled](bench/results/throttled.txt)); RDDs with Java's serializer in the modes auto and "
+    "merge; map-side combine, which keeps Spark's writer in the modes auto and merge; native "
+    "engines such as Comet, which are not supported |"
+)
 
 
 def main() -> int:
-    text = README.read_text()
-    README.write_text(with_table(text, table(ratios.read(RATIOS))))
-    say(f"{README}: the table of numbers is that of {RATIOS}")
+    found = ratios.read(RATIOS)
+    README.write_text(with_numbers(README.read_text(), found))
+    say(f"{README}: the numbers are those of {RATIOS}")
     return 0
+
+
+def with_numbers(text: str, found: list[ratios.Ratio]) -> str:
+    """Returns the text with the table of numbers and the row `When not` from these ratios."""
+    lines = with_table(text, table(found)).splitlines()
+    rows = [at for at, line in enumerate(lines) if line.startswith("| When not |")]
+    if len(rows) != 1:
+        raise SystemExit(f"{README} has {len(rows)} rows `When not`, and should have one")
+    lines[rows[0]] = when_not(found)
+    return "\n".join(lines) + "\n"
+
+
+def when_not(found: list[ratios.Ratio]) -> str:
+    """Returns the row that says when Lodestone does not help."""
+    shown = {f"{one.job}, {one.side}": one.ratio for one in found}
+    wanted = re.findall(r"{(.*?)}", WHEN_NOT)
+    missing = [name for name in wanted if name not in shown]
+    if missing:
+        raise SystemExit(f"{RATIOS} has no ratio of {missing}")
+    return re.sub(r"{(.*?)}", lambda name: shown[name[1]], WHEN_NOT)
 
 
 def table(found: list[ratios.Ratio]) -> list[str]:

@@ -71,6 +71,7 @@ ALL = [
     Side("before", "Lodestone of another checkout", LODESTONE, is_before=True),
     Side("merge-before", "Lodestone of another checkout, every shuffle", MERGE, is_before=True),
     Side("remote", "Lodestone, remote", REMOTE),
+    Side("remote-before", "Lodestone of another checkout, remote", REMOTE, is_before=True),
     Side("two", "Lodestone, remote, two services", REMOTE, daemons=("3g", "3g")),
     Side(
         "copies",

@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 from pathlib import Path
+from statistics import median
 
 from harness.screen import say
 from matrix import history, keeping, result, sides
@@ -20,6 +21,7 @@ from matrix.command_line import (
     setting_of,
 )
 from matrix.questions import MIN_ROUNDS
+from matrix.ratios import Ratio
 
 from . import page
 from .minute import largest
@@ -29,6 +31,9 @@ from .run import MB, RECORD_BYTES, Sort
 COPIES = 4
 SPARE = 1.1
 SIDES = [*sides.OPPONENTS, "auto", "lodestone", "remote"]
+QUESTION = "sort-benchmark"
+# Before the part of the kept text that is of MinuteSort.
+MINUTE_PART = "\n== MinuteSort ==\n\n"
 # One side only, with default settings: the question is how much, not which side.
 MINUTE_SIDES = ["auto"]
 
@@ -82,15 +87,41 @@ def keep(sort_result: dict, path: Path) -> None:
 
 
 def keep_answer(sort_result: dict, text: str, folder: Path = keeping.RESULTS) -> None:
-    """Keeps the page, if it answers one of the two questions; and a line of history for each
-    side."""
+    """Keeps the page as one of the two parts of the text, if it is a whole answer; and a line of
+    history for each side."""
     of_sides = {run["side"] for run in sort_result["runs"]} >= set(SIDES)
-    is_whole = sort_result["minute"] or (of_sides and sort_result["rounds"] >= MIN_ROUNDS)
-    question = "minute-sort" if sort_result["minute"] else "sort-benchmark"
     keeper = keeping.Keeper(sort_result, folder)
-    if is_whole and not sort_result["changed"]:
-        keeper.text(question, text, [])
-    keeper.history(rows(sort_result, question))
+    if sort_result["changed"]:
+        pass
+    elif sort_result["minute"]:
+        keeper.part(QUESTION, lambda old: parts(old)[0] + MINUTE_PART + text)
+    elif of_sides and sort_result["rounds"] >= MIN_ROUNDS:
+        keeper.part(QUESTION, lambda old: text + "".join(parts(old)[1:]))
+        keeper.ratios(QUESTION, ratios_of(sort_result))
+    keeper.history(rows(sort_result, "minute-sort" if sort_result["minute"] else QUESTION))
+
+
+def parts(old: str) -> tuple[str, str, str]:
+    """Returns the part of all sides, the line between, and the part of MinuteSort."""
+    return old.partition(MINUTE_PART)
+
+
+def ratios_of(sort_result: dict) -> list[Ratio]:
+    """Returns the ratio of each side to the faster one of plain Spark's: the median of the
+    rounds."""
+    seconds: dict[str, list[float]] = {}
+    for run in sort_result["runs"]:
+        seconds.setdefault(run["side"], []).append(run["seconds"]["sort"])
+    base = min(sides.OPPONENTS, key=lambda side: median(seconds[side]))
+    rounds = {
+        side: [one / other for one, other in zip(own, seconds[base], strict=True)]
+        for side, own in seconds.items()
+    }
+    return [
+        Ratio(QUESTION, side, base, f"{median(of):.2f}", QUESTION, sort_result["commit"], "")
+        for side, of in rounds.items()
+        if side != base
+    ]
 
 
 def rows(sort_result: dict, question: str) -> list[history.Row]:

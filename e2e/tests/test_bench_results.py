@@ -6,6 +6,7 @@ import argparse
 import csv
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -242,6 +243,21 @@ def test_a_sort_of_all_sides_is_kept_and_a_sort_of_one_side_is_a_line_of_history
     assert [file.name for file in tmp_path.iterdir()] == ["history.csv"]
     keep_sort(sorted_by(SECONDS), "page", tmp_path)
     assert (tmp_path / "sort-benchmark.txt").read_text() == "page"
+    found = {one.side: (one.base, one.ratio) for one in ratios.read(tmp_path / "ratios.csv")}
+    assert found["auto"] == ("tuned", "0.50")
+    assert found["plain"] == ("tuned", "1.25")
+
+
+def test_the_minute_sort_and_the_sort_of_all_sides_are_parts_of_one_text(tmp_path):
+    minute = sorted_by(["auto"]) | {"minute": True}
+    minute["runs"] = [{"side": "auto", "bytes": 5e9, "fits": True}]
+    keep_sort(minute, "first minute", tmp_path)
+    keep_sort(sorted_by(SECONDS), "all sides", tmp_path)
+    keep_sort(minute, "second minute", tmp_path)
+    keep_sort(sorted_by(SECONDS), "all sides again", tmp_path)
+    text = (tmp_path / "sort-benchmark.txt").read_text()
+    assert text == "all sides again\n== MinuteSort ==\n\nsecond minute"
+    assert {one.side for one in ratios.read(tmp_path / "ratios.csv")} == {*SECONDS} - {"tuned"}
 
 
 def test_a_sort_of_one_round_is_a_line_of_history_for_each_side_and_no_text(tmp_path):
@@ -279,11 +295,12 @@ def test_the_history_has_clean_commits_only():
 
 
 def test_the_numbers_of_the_readme_are_those_of_the_result_file():
-    lines = readme.table(ratios.read(readme.RATIOS))
+    found = ratios.read(readme.RATIOS)
     text = readme.README.read_text()
-    assert readme.with_table(text, lines) == text, "run `make numbers`"
-    other = [line.replace("0.", "9.") for line in lines]
-    assert readme.with_table(text, other) != text
+    assert readme.with_numbers(text, found) == text, "run `make numbers`"
+    for job in ("sort", "sort-benchmark", "throttled sql"):
+        others = [replace(one, ratio="9.99") if one.job == job else one for one in found]
+        assert readme.with_numbers(text, others) != text, job
 
 
 def test_the_table_of_the_readme_says_when_tuned_spark_was_not_run():

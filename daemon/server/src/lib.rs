@@ -2,16 +2,18 @@
 //! The daemon: sockets, limits, and the way from a frame to the store and back.
 //!
 //! ```text
-//! serve        accept, admit, end                      one task
+//! serve/       start, accept, admit, end               one task
 //! connection/  reader: bytes -> frames -> requests     one task per connection
 //!              writer: answers and chunks -> bytes     one task per connection
-//! handler/     message -> store -> message             on the blocking pool
-//! operator/    `lodestone drain`, `lodestone explain`  programs of their own
+//! handler/     message -> store -> message             on the lanes of the service
+//! streams/     the chunks that readers have opened
+//! process/     log, memory, leases, disks, stop        a task or thread each
+//! service/     what they share: the store, memory for bytes on their way, lanes (threads)
+//! operator/    the admin endpoint; the programs `lodestone drain` and `lodestone explain`
 //! ```
 //!
 //! Network threads never touch a disk, not even for the log, and never wait for the store. Memory
-//! for bytes on their way is taken from two pools ([`service::Pool`]) before the bytes are read or
-//! made.
+//! for bytes on their way is taken from pools ([`service::pool::Pool`]) before the bytes are read.
 
 pub mod cli;
 pub mod config;
@@ -22,3 +24,4 @@ pub mod operator;
 pub mod process;
 pub mod serve;
 pub mod service;
+pub mod streams;

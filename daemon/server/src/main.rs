@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    lodestone_server::process::start::run()
+    lodestone_server::serve::start::run()
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lodestone_model::{AppId, Code, Refusal};
-use lodestone_server::connection::streams::SharedStreams;
 use lodestone_server::handler::{self, Answer, Call, Upload};
 use lodestone_server::service::{MemorySplit, Service};
+use lodestone_server::streams::SharedStreams;
 use lodestone_store::{
     ChunkData, Clock, Environment, ManualClock, Part, Reserve, SeededRandom, Store, StoreConfig,
 };

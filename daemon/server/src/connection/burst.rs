@@ -16,11 +16,11 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 
-use super::source::{Found, Job};
 use super::writer::writable_in_time;
 use super::{ChunkHead, CloseReason, Hold, sendfile};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::Service;
+use crate::streams::source::{Found, Job};
 
 /// Chunks of one burst.
 pub(super) const MAX_CHUNKS: usize = 32;

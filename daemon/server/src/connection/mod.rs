@@ -2,17 +2,11 @@
 //! One connection: a reader that turns bytes into requests, a writer that turns answers into bytes,
 //! and the limits between them.
 
-pub mod body;
 mod burst;
-pub mod items;
 pub mod pace;
 mod reader;
 mod sendfile;
-pub mod source;
-pub mod streams;
 pub mod table;
-pub mod unreadable;
-pub mod uploads;
 mod writer;
 
 use std::io;
@@ -29,11 +23,12 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::timeout;
 
 use crate::handler::Call;
-use crate::service::{Reserved, Service};
+use crate::service::Service;
+use crate::service::pool::Reserved;
+use crate::streams::SharedStreams;
 use burst::Wanted;
 use pace::{LEAST_BYTES, WINDOW};
 use reader::Reader;
-use streams::SharedStreams;
 use table::Place;
 use writer::Writer;
 

@@ -15,13 +15,13 @@ use tokio::time::{timeout, timeout_at};
 
 use super::burst::{Wanted, failure};
 use super::pace::Pace;
-use super::source::Job;
 use super::table::Place;
 use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::handler::{self, Answer, Call};
 use crate::metrics::stopwatch::Stopwatch;
-use crate::process::lanes::Kind;
-use crate::service::{Pool, Reserved};
+use crate::service::lanes::Kind;
+use crate::service::pool::{Pool, Reserved};
+use crate::streams::source::Job;
 
 /// Bytes read at once. A thousand connections with a buffer each stay in the order of 16 MiB.
 const READ_BYTES: usize = 16 << 10;

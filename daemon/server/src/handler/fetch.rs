@@ -8,9 +8,9 @@ use lodestone_wire::extension::fetch::{
 use lodestone_wire::spark::fetch::StreamHandle;
 
 use super::{Call, generation};
-use crate::connection::items::Items;
-use crate::connection::source::Source;
-use crate::connection::streams::StreamItem;
+use crate::streams::StreamItem;
+use crate::streams::items::Items;
+use crate::streams::source::Source;
 
 /// A layout needs memory for its segments as values and as bytes; the values are a bit larger.
 const LAYOUT_BYTES_PER_SEGMENT: u64 = 32 + 28;

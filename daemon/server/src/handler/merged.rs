@@ -8,8 +8,8 @@ use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
 
 use super::Call;
 use super::fetch::open_for;
-use crate::connection::items::Items;
-use crate::connection::streams::StreamItem;
+use crate::streams::StreamItem;
+use crate::streams::items::Items;
 
 pub(super) fn block_chunks(
     call: &Call,

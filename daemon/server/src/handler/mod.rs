@@ -25,9 +25,9 @@ use lodestone_wire::extension::status::Refused;
 use lodestone_wire::frame::MergedBlockMetaRequest;
 use lodestone_wire::{DecodeError, Message, spark};
 
-use crate::connection::streams::SharedStreams;
-use crate::process::lanes::Kind;
 use crate::service::Service;
+use crate::service::lanes::Kind;
+use crate::streams::SharedStreams;
 
 use keys::{check_incarnation, generation};
 pub use push::Upload;

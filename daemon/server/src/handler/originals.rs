@@ -9,8 +9,8 @@ use lodestone_wire::spark::originals::{
 
 use super::Call;
 use super::fetch::open_for;
-use crate::connection::items::Items;
-use crate::connection::streams::StreamItem;
+use crate::streams::StreamItem;
+use crate::streams::items::Items;
 
 pub(super) fn shuffle_blocks(
     call: &Call,

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The daemon as a process: its start, its announce file, its memory and log, and its end.
+//! The daemon as a process: its announce file, its watch over leases and disks, its memory and log,
+//! and its end.
 
 pub mod announce;
 pub mod disks;
-pub mod lanes;
 pub mod leases;
 pub mod log;
 pub mod memory;
 pub mod shortages;
 pub mod shutdown;
-pub mod start;
 pub mod write_out;

@@ -82,7 +82,7 @@ impl Stop {
 }
 
 /// Hands over what can be handed over. It has a thread and a time limit, because a disk may hang.
-pub(super) async fn hand_over(store: Arc<Store>) -> io::Result<()> {
+pub(crate) async fn hand_over(store: Arc<Store>) -> io::Result<()> {
     let (done, mut over) = oneshot::channel();
     let writing = Arc::clone(&store);
     thread::Builder::new()

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use lodestone_server::process::lanes::{Lanes, READS_OF_DISK};
+use lodestone_server::service::lanes::{Lanes, READS_OF_DISK};
 use lodestone_store::fs::Open;
 use lodestone_wire::extension::hello::HelloReply;
 use lodestone_wire::frame::{ChunkId, Frame};

@@ -335,7 +335,7 @@ fn modules_that_use_each_other_in_a_circle_are_found() {
         lines.dedup();
         assert_eq!(lines, all, "{cycle}");
     }
-    let other_crate = ("daemon/server/src/low.rs", "use crate::low::A;");
+    let other_crate = ("daemon/bench/src/low.rs", "use crate::low::A;");
     assert_eq!(with(other_crate), [""; 0]);
     let hidden = ("daemon/store/src/low/b.rs", "use crate::Store;");
     assert_eq!(with(hidden), ["daemon/store/src/low/b.rs:1"]);

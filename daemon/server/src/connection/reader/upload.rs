@@ -7,11 +7,11 @@ use bytes::{BufMut, Bytes};
 
 use super::{READ_BYTES, Reader, answer_frame, carry_out, is_passing, send};
 use crate::connection::CloseReason;
-use crate::connection::body::{PooledBody, memory_bytes};
 use crate::connection::pace::Pace;
 use crate::handler;
 use crate::metrics::stopwatch::Stopwatch;
-use crate::process::lanes::Kind;
+use crate::service::body::{PooledBody, memory_bytes};
+use crate::service::lanes::Kind;
 
 /// So many bytes of an upload, or all, have come before memory is reserved for the rest. A client
 /// that only announces an upload gets none.

@@ -3,7 +3,6 @@
 
 mod columns;
 mod page;
-pub mod reports;
 
 use std::io::{self, Write};
 use std::time::Duration;

@@ -7,9 +7,9 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use lodestone_server::process::lanes::Lanes;
 use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
+use lodestone_server::service::lanes::Lanes;
 use lodestone_server::service::{MemorySplit, Service};
 use lodestone_store::{Environment, Reserve, Store, StoreConfig, TAIL_PART_BYTES};
 use lodestone_wire::extension::ShuffleAddress;

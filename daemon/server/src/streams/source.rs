@@ -7,8 +7,8 @@ use std::sync::Arc;
 use lodestone_model::{AppAttempt, AppId, Code, Refusal, ShuffleKey};
 use lodestone_store::{ChunkData, FoundChunk, Store};
 
+use super::StreamItem;
 use super::items::Items;
-use super::streams::StreamItem;
 use super::unreadable::ItemName;
 
 /// The content of a stream.
@@ -27,14 +27,14 @@ pub struct Source {
 /// One chunk to be opened and sent.
 #[derive(Debug)]
 pub struct Job {
-    pub(super) source: Arc<Source>,
-    pub(super) index: usize,
+    pub(crate) source: Arc<Source>,
+    pub(crate) index: usize,
 }
 
 impl Job {
     /// Returns the name of the item, which is the same for all clients; `None` if the stream does
     /// not have it.
-    pub(super) fn name(&self) -> Option<ItemName> {
+    pub(crate) fn name(&self) -> Option<ItemName> {
         let source = self.source.as_ref();
         Some(ItemName {
             app: source.app.clone(),
@@ -45,7 +45,7 @@ impl Job {
     }
 
     /// True for a block that Spark's own client requests, and cannot read elsewhere.
-    pub(super) fn is_sparks_own(&self) -> bool {
+    pub(crate) fn is_sparks_own(&self) -> bool {
         let item = self.source.items.get(self.index);
         matches!(
             item.as_deref(),
@@ -54,7 +54,7 @@ impl Job {
     }
 
     /// Finds the bytes in the store. Asks no disk, and does not look for files of executors.
-    pub(super) fn find(&self, store: &Store) -> Result<Found, Refusal> {
+    pub(crate) fn find(&self, store: &Store) -> Result<Found, Refusal> {
         let source = self.source.as_ref();
         let app = &source.app;
         let key = |shuffle, generation| ShuffleKey {
@@ -86,7 +86,7 @@ impl Job {
     }
 
     /// Opens the files of what was found. Blocks as long as their disks do.
-    pub(super) fn open(&self, found: Found, store: &Store) -> Result<ChunkData, Refusal> {
+    pub(crate) fn open(&self, found: Found, store: &Store) -> Result<ChunkData, Refusal> {
         let Source { app, exec, .. } = self.source.as_ref();
         match (found, self.source.items.get(self.index).as_deref()) {
             (Found::Merged(chunk), _) => chunk.open(store),
@@ -113,7 +113,7 @@ impl Job {
 
 /// Where the bytes of a chunk are.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// In the store's memory or files.
     Merged(FoundChunk),
     /// In a file of an executor, which is not looked for yet.
@@ -122,7 +122,7 @@ pub(super) enum Found {
 
 impl Found {
     /// Returns the places that must be read from, in ascending order: see [`FoundChunk::places`].
-    pub(super) fn places(&self, store: &Store) -> Vec<usize> {
+    pub(crate) fn places(&self, store: &Store) -> Vec<usize> {
         match self {
             Self::Merged(chunk) => chunk.places(store),
             Self::Foreign => vec![usize::from(store.disk_count())],

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use lodestone_model::AppId;
 
-use crate::service::{Pool, Reserved};
+use super::pool::{Pool, Reserved};
 
 /// Uploads of at most this size are small.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -56,18 +56,18 @@ impl Uploads {
     }
 
     /// The share of a new connection.
-    pub(super) fn share(&self) -> Pool {
+    pub(crate) fn share(&self) -> Pool {
         self.large.share(PART_OF_CONNECTION)
     }
 
     /// Waits for the memory of a large frame.
-    pub(super) async fn reserve_frame(&self, bytes: u64) -> Reserved {
+    pub(crate) async fn reserve_frame(&self, bytes: u64) -> Reserved {
         self.large.reserve(bytes).await
     }
 
     /// Waits for the memory of an upload. An upload that is larger than a share gets in when it has
     /// all of the share.
-    pub(super) async fn reserve(
+    pub(crate) async fn reserve(
         &self,
         app: &AppId,
         connection: &Pool,

@@ -29,13 +29,13 @@ pub struct BodyPool {
 
 /// The body of one upload. Its memory goes back when it is dropped.
 #[derive(Debug)]
-pub(super) struct PooledBody {
+pub(crate) struct PooledBody {
     memory: BytesMut,
     pool: Arc<BodyPool>,
 }
 
 /// The size of the memory that a body of this length gets.
-pub(super) fn memory_bytes(length: usize) -> usize {
+pub(crate) fn memory_bytes(length: usize) -> usize {
     if is_kept(length) {
         length.next_power_of_two()
     } else {
@@ -67,7 +67,7 @@ impl BodyPool {
     }
 
     /// An empty body with memory for this length.
-    pub(super) fn take(self: &Arc<Self>, length: usize) -> PooledBody {
+    pub(crate) fn take(self: &Arc<Self>, length: usize) -> PooledBody {
         let bytes = memory_bytes(length);
         let used_before = {
             let mut free = self.free();
@@ -113,7 +113,7 @@ fn total(free: &VecDeque<BytesMut>) -> usize {
 
 impl PooledBody {
     /// To be filled up to its length; never grows beyond its memory.
-    pub(super) fn memory(&mut self) -> &mut BytesMut {
+    pub(crate) fn memory(&mut self) -> &mut BytesMut {
         &mut self.memory
     }
 }

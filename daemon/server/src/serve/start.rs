@@ -20,12 +20,11 @@ use crate::config::{Config, ConfigError};
 use crate::metrics::disks::MeasuredFs;
 use crate::operator::{admin, drain, explain};
 use crate::process::announce::{self, AnnounceError, Announcement, Claim};
-use crate::process::lanes::Lanes;
 use crate::process::log::Log;
 use crate::process::memory::{self, Kernel};
 use crate::process::shutdown::{self, Stop};
-use crate::serve;
-use crate::serve::Admission;
+use crate::serve::{self, Admission};
+use crate::service::lanes::Lanes;
 use crate::service::{MemorySplit, Service};
 
 /// Descriptors for other things than connections: listeners, locks, and files that are open for

@@ -20,6 +20,8 @@ use crate::process::shutdown::Stop;
 use crate::process::write_out;
 use crate::service::Service;
 
+pub mod start;
+
 /// Pause after an accept that failed, for instance because file descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

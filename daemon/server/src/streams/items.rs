@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use lodestone_model::{MapId, ReduceId, SegmentRun, ShuffleId};
 
-use super::streams::StreamItem;
+use super::StreamItem;
 
 /// The items of a stream, in its order.
 #[derive(Debug)]

@@ -9,18 +9,18 @@ use std::sync::{Mutex, PoisonError};
 
 use lodestone_model::{AppAttempt, AppId};
 
-use super::streams::StreamItem;
+use super::StreamItem;
 
 /// Above this number the oldest name is forgotten: it costs another connection then.
 const REMEMBERED: usize = 1024;
 
 /// The name of an item, which is the same for all clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ItemName {
-    pub(super) app: AppId,
-    pub(super) attempt: Option<AppAttempt>,
-    pub(super) exec: String,
-    pub(super) item: StreamItem,
+pub(crate) struct ItemName {
+    pub(crate) app: AppId,
+    pub(crate) attempt: Option<AppAttempt>,
+    pub(crate) exec: String,
+    pub(crate) item: StreamItem,
 }
 
 /// The unreadable items of all connections.
@@ -32,7 +32,7 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    pub(super) fn mark(&self, name: ItemName) {
+    pub(crate) fn mark(&self, name: ItemName) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         self.any.store(true, Ordering::Release);
         if !names.contains(&name) {
@@ -44,7 +44,7 @@ impl Unreadable {
     }
 
     /// The name is asked for only if there is any to compare it with.
-    pub(super) fn has(&self, name: impl FnOnce() -> Option<ItemName>) -> bool {
+    pub(crate) fn has(&self, name: impl FnOnce() -> Option<ItemName>) -> bool {
         if !self.any.load(Ordering::Acquire) {
             return false;
         }

@@ -8,7 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lodestone_model::{Code, GenerationId, MapId, ReduceId, Refusal, SegmentRun, ShuffleId};
 
-use super::source::{Job, Source};
+use source::{Job, Source};
+
+pub mod items;
+pub mod source;
+pub mod unreadable;
 
 /// Streams open on one connection. A client has one per request under way; more is a leak.
 pub const MAX_STREAMS: usize = 4096;
@@ -180,7 +184,7 @@ mod tests {
     use lodestone_model::AppId;
 
     use super::*;
-    use crate::connection::items::Items;
+    use crate::streams::items::Items;
 
     fn source(items: usize) -> Source {
         let item = |split| StreamItem::Rdd { rdd: 1, split };
