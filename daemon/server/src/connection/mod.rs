@@ -130,7 +130,7 @@ enum Outbound {
     /// A chunk that is not open yet.
     Chunk(Wanted),
     /// The connection cannot continue.
-    Close(CloseReason),
+    Close { reason: CloseReason, _hold: Hold },
 }
 
 /// The form of the request for a chunk.
@@ -189,8 +189,8 @@ async fn run(
     service: &Arc<Service>,
     mut stop: watch::Receiver<bool>,
 ) -> CloseReason {
-    // Every entry of the queue holds a permit, except a single `Close`: sending never waits.
-    let (outbound, queue) = mpsc::channel(MAX_IN_WORK + 1);
+    // Every entry of the queue holds a permit: sending never waits.
+    let (outbound, queue) = mpsc::channel(MAX_IN_WORK);
     let writer = Writer::new(Arc::clone(&socket), queue, Arc::clone(service));
     let mut writer = tokio::spawn(writer.run());
     let call = Call {

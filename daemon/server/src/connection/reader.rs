@@ -29,9 +29,10 @@ const READ_BYTES: usize = 16 << 10;
 /// Frames above this take their memory from the pool before they are read.
 const SMALL_FRAME_BYTES: usize = 64 << 10;
 
-/// Bytes of a failed stream id that are echoed.
-const NAME_ECHO_BYTES: usize = 256;
+/// The longest stream id, and the bytes of a longer one that are echoed.
+const MAX_NAME_BYTES: usize = 256;
 
+mod rpc;
 mod upload;
 
 pub(super) struct Reader {
@@ -42,7 +43,7 @@ pub(super) struct Reader {
     decoder: FrameDecoder,
     buffer: BytesMut,
     /// Memory of a large frame that is being read, until its request takes this memory over.
-    frame_memory: Option<Reserved>,
+    frame_memory: Vec<Reserved>,
     /// How fast the bytes come for which memory is reserved.
     pace: Option<Pace>,
     /// The connection's share of the memory for layouts.
@@ -70,7 +71,7 @@ impl Reader {
             outbound,
             decoder: FrameDecoder::new(Limits::SERVER),
             buffer: BytesMut::new(),
-            frame_memory: None,
+            frame_memory: Vec::new(),
             pace: None,
         }
     }
@@ -95,19 +96,16 @@ impl Reader {
                 return Ok(frame);
             }
             let frame_bytes = self.decoder.frame_bytes(&self.buffer)?.unwrap_or(0);
-            if frame_bytes > SMALL_FRAME_BYTES && self.frame_memory.is_none() {
+            if frame_bytes > SMALL_FRAME_BYTES && self.frame_memory.is_empty() {
                 // A client that only announces a large frame gets no memory for it.
                 if self.buffer.len() < READ_BYTES {
                     self.fill(READ_BYTES).await?;
                     continue;
                 }
-                let reserved = self
-                    .call
-                    .service
-                    .uploads
-                    .reserve_frame(frame_bytes as u64)
+                let uploads = &self.call.service.uploads;
+                self.frame_memory = uploads
+                    .reserve_frame(&self.uploads, frame_bytes as u64)
                     .await;
-                self.frame_memory = Some(reserved);
                 self.pace = Some(Pace::begin());
             }
             let missing = frame_bytes.saturating_sub(self.buffer.len());
@@ -215,31 +213,10 @@ impl Reader {
         match Arc::clone(&self.place.entry.permits).acquire_owned().await {
             Ok(permit) => Hold {
                 _permit: permit,
-                memory: self.frame_memory.take().into_iter().collect(),
+                memory: std::mem::take(&mut self.frame_memory),
             },
             Err(_) => unreachable!("the semaphore is never closed"),
         }
-    }
-
-    async fn rpc(&mut self, request_id: i64, body: Bytes) {
-        let mut hold = self.permit().await;
-        let (call, outbound) = (self.call.clone(), self.outbound.clone());
-        let answers = self.answers.clone();
-        tokio::spawn(async move {
-            if let Some(bytes) = handler::answer_memory(&call, &body) {
-                // First its own share: a client that does not read waits for itself.
-                hold.memory.push(answers.reserve(bytes).await);
-                hold.memory.push(call.service.layouts.reserve(bytes).await);
-            }
-            let kind = handler::kind(&body);
-            let answer = carry_out(call, kind, move |call| handler::rpc(call, &body)).await;
-            let answer = answer.and_then(|answer| answer_frame(request_id, answer));
-            let size = answer.as_ref().map_or(0, Bytes::len) as u64;
-            hold.memory
-                .iter_mut()
-                .for_each(|memory| memory.shrink_to(size));
-            send(&outbound, answer, hold).await;
-        });
     }
 
     /// The client does not learn when a one-way request is done. So it is done before the next
@@ -254,7 +231,8 @@ impl Reader {
     }
 
     async fn merged_meta(&mut self, request: MergedBlockMetaRequest) {
-        let hold = self.permit().await;
+        let mut hold = self.permit().await;
+        hold.memory.clear();
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         let request_id = request.request_id;
         tokio::spawn(async move {
@@ -282,18 +260,21 @@ impl Reader {
 
     async fn stream(&mut self, mut name: String) {
         let taken = match chunk_of(&name) {
-            Some((stream, index)) => self.call.streams.take(stream, index),
-            None => Err(Code::Malformed.because("a stream id is <streamId>_<chunkIndex>")),
+            Some((stream, index)) if name.len() <= MAX_NAME_BYTES => {
+                self.call.streams.take(stream, index)
+            }
+            _ => Err(Code::Malformed.because("a stream id is <streamId>_<chunkIndex>")),
         };
-        if taken.is_err() {
-            name.truncate(name.floor_char_boundary(NAME_ECHO_BYTES));
-        }
+        name.truncate(name.floor_char_boundary(MAX_NAME_BYTES));
+        name.shrink_to_fit();
         self.fetch(ChunkHead::Stream(name), taken).await;
     }
 
     async fn fetch(&mut self, head: ChunkHead, taken: Result<Job, Refusal>) {
         let stopwatch = Stopwatch::start();
-        let hold = self.permit().await;
+        let mut hold = self.permit().await;
+        // Nothing is left of a frame that was large.
+        hold.memory.clear();
         let item = match taken {
             Ok(job) => Outbound::Chunk(Wanted {
                 head,
@@ -348,7 +329,10 @@ fn answer_frame(request_id: i64, answer: Answer) -> Result<Bytes, CloseReason> {
 async fn send(outbound: &mpsc::Sender<Outbound>, answer: Result<Bytes, CloseReason>, hold: Hold) {
     let item = match answer {
         Ok(bytes) => Outbound::Bytes { bytes, hold },
-        Err(reason) => Outbound::Close(reason),
+        Err(reason) => Outbound::Close {
+            reason,
+            _hold: hold,
+        },
     };
     put(outbound, item).await;
 }

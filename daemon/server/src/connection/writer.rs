@@ -80,7 +80,11 @@ impl Writer {
                     }
                 }
                 Outbound::Chunk(wanted) => self.chunks(wanted).await?,
-                Outbound::Close(reason) => return Err(reason),
+                Outbound::Close { reason, .. } => {
+                    // Other requests were carried out: their clients need not repeat them.
+                    self.flush().await?;
+                    return Err(reason);
+                }
             }
         }
     }

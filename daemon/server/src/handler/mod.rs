@@ -111,7 +111,7 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         spark::register::RegisterExecutor::ID => answered_empty(call, body, register::executor),
         spark::register::GetLocalDirsForExecutors::ID => answered(call, body, register::local_dirs),
         spark::finalize::FinalizeShuffleMerge::ID => answered(call, body, finalize::shuffle),
-        spark::fetch::FetchShuffleBlockChunks::ID => opened(call, body, merged::block_chunks),
+        spark::fetch::FetchShuffleBlockChunks::ID => answered(call, body, merged::block_chunks),
         spark::originals::FetchShuffleBlocks::ID => opened(call, body, originals::shuffle_blocks),
         spark::originals::OpenBlocks::ID => opened(call, body, originals::open_blocks),
         spark::originals::DiagnoseCorruption::ID => answered(call, body, originals::diagnose),
@@ -215,8 +215,9 @@ fn answered<M: Message, A: Message>(
     response(call, body, handle).unwrap_or_else(|refusal| fail(call, &refusal))
 }
 
-/// A request of Spark's for blocks. Spark ends a task whose request is refused, and repeats a
-/// request, after a pause, if its connection breaks.
+/// A request of Spark's for blocks that are nowhere else. Spark ends a task whose request is
+/// refused. If the connection breaks, Spark repeats the request three times, 5 s apart. (It reads
+/// originals in place of merged chunks that are refused.)
 fn opened<M: Message, A: Message>(
     call: &Call,
     body: &[u8],

@@ -26,15 +26,11 @@ pub(super) fn shuffle_blocks(
 /// Several partitions of each map output, as one block.
 fn batches(shuffle: ShuffleId, blocks: &[(MapId, Vec<ReduceId>)]) -> Result<Items, Refusal> {
     let batch = |(map, reduces): &(MapId, Vec<ReduceId>)| match reduces.as_slice() {
-        &[start, end] => Ok(StreamItem::Original {
-            shuffle,
-            map: *map,
-            reduces: start..end,
-        }),
+        &[start, end] => Ok((*map, start..end)),
         _ => Err(Code::Malformed.because("a batch has a first and a last partition")),
     };
-    let items = blocks.iter().map(batch).collect::<Result<_, _>>()?;
-    Ok(Items::Mixed(items))
+    let blocks = blocks.iter().map(batch).collect::<Result<_, _>>()?;
+    Ok(Items::batches(shuffle, blocks))
 }
 
 pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHandle, Refusal> {

@@ -98,9 +98,13 @@ pub(crate) async fn hand_over(store: Arc<Store>) -> io::Result<()> {
             Ok(Ok(())) => {}
             Ok(Err(_)) => tracing::error!("the handover ended early: a bug of the daemon"),
             Err(_) if store.write_steps() != steps => continue,
-            Err(_) => tracing::warn!(
-                "a disk hangs: remote shuffles that are not in the handover yet are lost"
-            ),
+            Err(_) => {
+                tracing::warn!(
+                    "a disk hangs: remote shuffles that are not in the handover yet are lost"
+                );
+                // The thread may keep the process, and with it the locks, until the disk goes on.
+                store.unlock();
+            }
         }
         return Ok(());
     }

@@ -50,6 +50,13 @@ impl Pool {
         Arc::strong_count(&self.semaphore) > 1
     }
 
+    /// Takes memory that is free now, and for which nobody waits.
+    pub fn try_reserve(&self, bytes: u64) -> Option<Reserved> {
+        let units = units_of(bytes).min(self.units);
+        let permit = Arc::clone(&self.semaphore).try_acquire_many_owned(units);
+        permit.ok().map(Reserved)
+    }
+
     /// Waits for the memory. More than the pool has is cut to all of it.
     pub async fn reserve(&self, bytes: u64) -> Reserved {
         let units = units_of(bytes).min(self.units);

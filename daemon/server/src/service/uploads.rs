@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory for uploads on their way. Each connection and each application has a share of it, and
-//! small uploads have memory of their own: none of them waits behind the large ones of others.
+//! Memory for uploads and large frames on their way. Each connection and each application has a
+//! share of it. Small uploads have memory of their own: they do not wait behind the large ones of
+//! others.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -60,9 +61,10 @@ impl Uploads {
         self.large.share(PART_OF_CONNECTION)
     }
 
-    /// Waits for the memory of a large frame.
-    pub(crate) async fn reserve_frame(&self, bytes: u64) -> Reserved {
-        self.large.reserve(bytes).await
+    /// Waits for the memory of a large frame. It is not known yet of which application it is.
+    pub(crate) async fn reserve_frame(&self, connection: &Pool, bytes: u64) -> Vec<Reserved> {
+        let of_connection = connection.reserve(bytes).await;
+        vec![self.large.reserve(bytes).await, of_connection]
     }
 
     /// Waits for the memory of an upload. An upload that is larger than a share gets in when it has
@@ -74,7 +76,11 @@ impl Uploads {
         bytes: u64,
     ) -> Vec<Reserved> {
         if bytes <= SMALL_BYTES {
-            return vec![self.small.reserve(bytes).await];
+            let now = self.small.try_reserve(bytes).map(|small| vec![small]);
+            return match now.or_else(|| self.try_large(app, connection, bytes)) {
+                Some(reserved) => reserved,
+                None => vec![self.small.reserve(bytes).await],
+            };
         }
         // The shares come first: a client with many uploads waits for its own.
         let of_connection = connection.reserve(bytes).await;
@@ -84,6 +90,13 @@ impl Uploads {
             of_application,
             of_connection,
         ]
+    }
+
+    fn try_large(&self, app: &AppId, connection: &Pool, bytes: u64) -> Option<Vec<Reserved>> {
+        let of_connection = connection.try_reserve(bytes)?;
+        let of_application = self.of_application(app).try_reserve(bytes)?;
+        let large = self.large.try_reserve(bytes)?;
+        Some(vec![large, of_application, of_connection])
     }
 
     fn of_application(&self, app: &AppId) -> Pool {

@@ -3,20 +3,22 @@
 //! take eight bytes each.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use lodestone_model::{MapId, ReduceId, SegmentRun, ShuffleId};
 
-use super::StreamItem;
+use super::{StreamItem, one};
 
 /// The items of a stream, in its order.
 #[derive(Debug)]
 pub enum Items {
-    /// The same partition of these map outputs: what a reduce task of Spark requests.
+    /// The same partitions of these map outputs, as one block of each: what a reduce task of Spark
+    /// requests.
     Originals {
         /// The shuffle.
         shuffle: ShuffleId,
-        /// The partition.
-        reduce: ReduceId,
+        /// The partitions.
+        reduces: Range<ReduceId>,
         /// The map task attempts.
         maps: Vec<MapId>,
     },
@@ -32,7 +34,7 @@ impl Items {
             Some(&reduce) if blocks.iter().all(|(_, reduces)| *reduces == [reduce]) => {
                 Self::Originals {
                     shuffle,
-                    reduce,
+                    reduces: one(reduce),
                     maps: blocks.iter().map(|(map, _)| *map).collect(),
                 }
             }
@@ -42,6 +44,27 @@ impl Items {
                     reduces.iter().map(item)
                 });
                 Self::Mixed(each.collect())
+            }
+        }
+    }
+
+    /// Batches of Spark's: of each map output a range of partitions, as one block.
+    pub fn batches(shuffle: ShuffleId, blocks: Vec<(MapId, Range<ReduceId>)>) -> Self {
+        match blocks.first() {
+            Some((_, first)) if blocks.iter().all(|(_, reduces)| reduces == first) => {
+                Self::Originals {
+                    shuffle,
+                    reduces: first.clone(),
+                    maps: blocks.iter().map(|(map, _)| *map).collect(),
+                }
+            }
+            _ => {
+                let item = |(map, reduces)| StreamItem::Original {
+                    shuffle,
+                    map,
+                    reduces,
+                };
+                Self::Mixed(blocks.into_iter().map(item).collect())
             }
         }
     }
@@ -59,12 +82,13 @@ impl Items {
         match self {
             Self::Originals {
                 shuffle,
-                reduce,
+                reduces,
                 maps,
-            } => {
-                let map = maps.get(index)?;
-                Some(Cow::Owned(StreamItem::original(*shuffle, *map, *reduce)))
-            }
+            } => Some(Cow::Owned(StreamItem::Original {
+                shuffle: *shuffle,
+                map: *maps.get(index)?,
+                reduces: reduces.clone(),
+            })),
             Self::Mixed(items) => items.get(index).map(Cow::Borrowed),
         }
     }

@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lodestone_model::{Code, GenerationId, MapId, ReduceId, Refusal, SegmentRun, ShuffleId};
 
+use room::{Room, Taken};
 use source::{Job, Source};
 
 pub mod items;
+pub mod room;
 pub mod source;
 pub mod unreadable;
 
@@ -21,7 +23,7 @@ pub const MAX_STREAMS: usize = 4096;
 pub const MAX_CHUNKS: usize = 524_288;
 
 /// Memory of the items in all streams of one connection. All tasks of an executor share one: this
-/// is a million blocks of Spark's own.
+/// is a million blocks of Spark's own, each of one partition or of the same range of partitions.
 pub const MAX_BYTES: usize = 8 << 20;
 
 /// One element of a stream.
@@ -67,14 +69,18 @@ pub enum StreamItem {
     },
 }
 
+/// Reduce ids come from non-negative 32-bit fields: one more fits.
+fn one(reduce: ReduceId) -> Range<ReduceId> {
+    reduce..ReduceId(reduce.0 + 1)
+}
+
 impl StreamItem {
-    /// One partition of one map output. Reduce ids come from non-negative 32-bit fields: one more
-    /// fits.
+    /// One partition of one map output.
     pub fn original(shuffle: ShuffleId, map: MapId, reduce: ReduceId) -> Self {
         StreamItem::Original {
             shuffle,
             map,
-            reduces: reduce..ReduceId(reduce.0 + 1),
+            reduces: one(reduce),
         }
     }
 
@@ -111,52 +117,54 @@ impl StreamItem {
 
 #[derive(Debug)]
 struct Stream {
-    source: Arc<Source>,
-    bytes: usize,
+    source: Arc<Taken<Source>>,
     next: usize,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    streams: HashMap<i64, Stream>,
-    bytes: usize,
 }
 
 /// The streams of one connection: handlers open them, the reader takes chunks.
 #[derive(Debug, Clone, Default)]
-pub struct SharedStreams(Arc<Mutex<Table>>);
+pub struct SharedStreams {
+    open: Arc<Mutex<HashMap<i64, Stream>>>,
+    room: Arc<Room>,
+}
 
 impl SharedStreams {
     /// Registers a stream.
     pub fn open(&self, id: i64, source: Source) -> Result<(), Refusal> {
         let (count, bytes) = (source.items.count(), source.items.bytes());
-        if count > MAX_CHUNKS || bytes > MAX_BYTES {
+        if count > MAX_CHUNKS {
             let detail = format!("{count} chunks in one stream, at most {MAX_CHUNKS}");
             return Err(Code::TooLarge.because(detail));
         }
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if table.streams.len() >= MAX_STREAMS || table.bytes + bytes > MAX_BYTES {
+        if bytes > MAX_BYTES {
+            let detail = format!("a stream of {bytes} bytes of block names, at most {MAX_BYTES}");
+            return Err(Code::TooLarge.because(detail));
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() >= MAX_STREAMS {
             return Err(Code::Overloaded.because("too many open streams on this connection"));
         }
-        if count > 0 {
-            table.bytes += bytes;
-            table.streams.insert(
-                id,
-                Stream {
-                    source: Arc::new(source),
-                    bytes,
-                    next: 0,
-                },
-            );
-        }
+        let source = self.room.take(source, bytes, MAX_BYTES).ok_or_else(|| {
+            Code::Overloaded.because("the open streams of this connection name too many blocks")
+        })?;
+        let source = Arc::new(source);
+        open.insert(id, Stream { source, next: 0 });
         Ok(())
+    }
+
+    /// The room for streams, in which a request may wait.
+    pub fn room(&self) -> &Arc<Room> {
+        &self.room
     }
 
     /// Takes the next chunk of a stream. The expected index advances also if its bytes cannot be
     /// read.
     pub fn take(&self, id: i64, index: i32) -> Result<Job, Refusal> {
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(stream) = table.streams.get_mut(&id) else {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(stream) = open.get_mut(&id) else {
             let text = "Requested chunk not available since streamId";
             return Err(Code::Malformed.because(format!("{text} {id} is closed")));
         };
@@ -172,8 +180,7 @@ impl SharedStreams {
             index: expected,
         };
         if stream.next == stream.source.items.count() {
-            table.bytes -= stream.bytes;
-            table.streams.remove(&id);
+            open.remove(&id);
         }
         Ok(job)
     }

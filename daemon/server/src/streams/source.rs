@@ -9,6 +9,7 @@ use lodestone_store::{ChunkData, FoundChunk, Store};
 
 use super::StreamItem;
 use super::items::Items;
+use super::room::Taken;
 use super::unreadable::ItemName;
 
 /// The content of a stream.
@@ -27,7 +28,7 @@ pub struct Source {
 /// One chunk to be opened and sent.
 #[derive(Debug)]
 pub struct Job {
-    pub(crate) source: Arc<Source>,
+    pub(crate) source: Arc<Taken<Source>>,
     pub(crate) index: usize,
 }
 
@@ -35,7 +36,7 @@ impl Job {
     /// Returns the name of the item, which is the same for all clients; `None` if the stream does
     /// not have it.
     pub(crate) fn name(&self) -> Option<ItemName> {
-        let source = self.source.as_ref();
+        let source: &Source = &self.source;
         Some(ItemName {
             app: source.app.clone(),
             attempt: source.attempt,
@@ -55,7 +56,7 @@ impl Job {
 
     /// Finds the bytes in the store. Asks no disk, and does not look for files of executors.
     pub(crate) fn find(&self, store: &Store) -> Result<Found, Refusal> {
-        let source = self.source.as_ref();
+        let source: &Source = &self.source;
         let app = &source.app;
         let key = |shuffle, generation| ShuffleKey {
             app: app.clone(),
@@ -87,7 +88,7 @@ impl Job {
 
     /// Opens the files of what was found. Blocks as long as their disks do.
     pub(crate) fn open(&self, found: Found, store: &Store) -> Result<ChunkData, Refusal> {
-        let Source { app, exec, .. } = self.source.as_ref();
+        let Source { app, exec, .. }: &Source = &self.source;
         match (found, self.source.items.get(self.index).as_deref()) {
             (Found::Merged(chunk), _) => chunk.open(store),
             (

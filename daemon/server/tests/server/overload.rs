@@ -3,8 +3,12 @@
 //! and ends its task if they are refused.
 
 use std::io;
+use std::thread;
+use std::time::Duration;
 
 use lodestone_model::{MapId, ReduceId, ShuffleId};
+use lodestone_server::streams::room::{MAX_WAITING, WAITING_BYTES};
+use lodestone_store::Environment;
 use lodestone_store::fs::Open;
 use lodestone_wire::Frame;
 use lodestone_wire::frame::ChunkId;
@@ -13,7 +17,7 @@ use lodestone_wire::spark::originals::FetchShuffleBlocks;
 use lodestone_wire::spark::register::RegisterExecutor;
 use rustix::io::Errno;
 
-use crate::support::client::app;
+use crate::support::client::{app, batch, read};
 use crate::support::inside::Inside;
 use crate::support::trap::TrapFs;
 use crate::support::{Client, Daemon};
@@ -44,6 +48,78 @@ fn small_blocks_of_all_tasks_of_an_executor_fit_and_more_close_its_connection() 
     assert_eq!(client.receive(), None, "the connection is open");
     let handle: StreamHandle = Client::connect(&daemon).ask(&blocks(400_000));
     assert_eq!(handle.num_chunks, 400_000);
+}
+
+#[test]
+fn a_request_that_finds_no_room_waits_for_the_end_of_another_stream() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let few: StreamHandle = client.ask(&blocks(300));
+    for _ in 0..3 {
+        let _: StreamHandle = client.ask(&blocks(262_144));
+    }
+    let batches = |maps| {
+        let mut batches = blocks(maps);
+        batches.batch = true;
+        for (_, reduces) in &mut batches.blocks {
+            *reduces = vec![ReduceId(0), ReduceId(2)];
+        }
+        batches
+    };
+    let _: StreamHandle = client.ask(&batches(261_744));
+    let waiting = client.send_rpc(&blocks(350));
+    client.assert_silent_for(Duration::from_millis(300));
+    for chunk_index in 0..300 {
+        client.send(&Frame::ChunkFetchRequest(ChunkId {
+            stream_id: few.stream_id,
+            chunk_index,
+        }));
+    }
+    let answer = loop {
+        match client.receive() {
+            Some(Frame::RpcResponse { request_id, body }) => break (request_id, body),
+            Some(Frame::ChunkFetchFailure(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(answer.0, waiting);
+    assert_eq!(read::<StreamHandle>(&answer.1).num_chunks, 350);
+}
+
+#[test]
+fn a_connection_that_closes_for_want_of_room_first_sends_the_answers_that_are_ready() {
+    let daemon = Inside::with_memory(Environment::os(), 256 << 20);
+    let key = daemon.key(1);
+    let mut client = daemon.connect();
+    for _ in 0..4 {
+        let _: StreamHandle = client.ask(&blocks(260_000));
+    }
+    client.ask_for_more_than_sockets_hold(&key);
+    let (meta, body) = batch(&key, 63, 700, &[(0, b"pushed")]);
+    let push = client.send_upload(&meta, &body);
+    while daemon.service.metrics.merge_segments_total.get() < 65 {
+        thread::yield_now();
+    }
+    let refused = || daemon.service.metrics.requests_refused_total.get();
+    // Each has 16 bytes for a block.
+    let large = blocks(10_000);
+    let waiting = MAX_WAITING / (10_000 * 16 / WAITING_BYTES + 1);
+    for _ in 0..=waiting {
+        client.send_rpc(&large);
+    }
+    while refused() <= waiting as u64 {
+        thread::yield_now();
+    }
+    let mut is_answered = false;
+    while let Some(frame) = client.receive() {
+        let id = match frame {
+            Frame::RpcResponse { request_id, .. } => Some(request_id),
+            _ => None,
+        };
+        is_answered |= id == Some(push);
+    }
+    assert!(is_answered, "the push was merged");
+    daemon.stop();
 }
 
 #[test]

@@ -3,10 +3,14 @@
 //! that hangs do.
 
 use std::thread;
+use std::time::Instant;
 
 use lodestone_model::{AppId, Code};
+use lodestone_server::connection::pace::WINDOW;
 use lodestone_store::Environment;
+use lodestone_wire::Frame;
 use lodestone_wire::extension::ShuffleAddress;
+use lodestone_wire::frame::StreamId;
 
 use crate::support::Client;
 use crate::support::client::batch;
@@ -54,6 +58,76 @@ fn an_application_leaves_memory_for_the_large_pushes_of_others() {
     honest.register(&other, 1, 1);
     let codes = honest.push(&other, 0, 1, &[(0, &vec![8; LARGE])]);
     assert_eq!(codes, [Code::Ok]);
+    daemon.stop();
+}
+
+/// Small uploads that come slowly.
+#[test]
+fn a_small_push_gets_other_memory_if_that_for_small_ones_is_used_up() {
+    let daemon = Inside::with_memory(Environment::os(), MEMORY);
+    let key = daemon.key(1);
+    daemon.connect().register(&key, 8, 1);
+    let (meta, body) = batch(&key, 0, 1, &[(0, &vec![7; 60_000])]);
+    let slow = || {
+        let mut client = daemon.connect();
+        client.begin_upload(&meta, &body, 20_000);
+        client
+    };
+    let crowd: Vec<_> = (0..17).map(|_| slow()).collect();
+    while daemon.service.uploads.used_bytes() < MIB - 60_000 {
+        thread::yield_now();
+    }
+    let began = Instant::now();
+    let codes = daemon.connect().push(&key, 1, 2, &[(0, &[8; 40_000])]);
+    assert_eq!(codes, [Code::Ok]);
+    assert!(began.elapsed() < WINDOW, "it has waited for the slow ones");
+    drop(crowd);
+    daemon.stop();
+}
+
+#[test]
+fn a_refused_push_holds_no_memory_while_its_bytes_come() {
+    let daemon = Inside::with_memory(Environment::os(), MEMORY);
+    let mut unknown = daemon.key(1);
+    unknown.shuffle.app = AppId::new("nobody").unwrap();
+    let one: (u32, &[u8]) = (0, &[7; 60]);
+    let (meta, body) = batch(&unknown, 0, 1, &vec![one; 60_000]);
+    let refused = |mut client: Client| {
+        client.begin_upload(&meta, &body, 1);
+        client
+    };
+    let clients: Vec<_> = (0..12).map(|_| refused(daemon.connect())).collect();
+    while daemon.service.metrics.push_refused_total.get() < 12 {
+        thread::yield_now();
+    }
+    while daemon.service.uploads.used_bytes() > 0 {
+        thread::yield_now();
+    }
+    drop(clients);
+    daemon.stop();
+}
+
+#[test]
+fn a_connection_that_takes_no_answers_holds_no_memory_of_frames() {
+    let daemon = Inside::with_memory(Environment::os(), MEMORY);
+    let key = daemon.key(1);
+    let mut greedy = daemon.connect();
+    greedy.ask_for_more_than_sockets_hold(&key);
+    let name = "x".repeat(6 << 20);
+    let frame = Frame::StreamRequest(StreamId { name });
+    for _ in 0..2 {
+        greedy.send(&frame);
+    }
+    let mut other = daemon.key(2);
+    other.shuffle.app = AppId::new("application_other").unwrap();
+    let mut honest = daemon.connect();
+    honest.register(&other, 1, 1);
+    let codes = honest.push(&other, 0, 1, &[(0, &vec![8; LARGE])]);
+    assert_eq!(codes, [Code::Ok]);
+    while daemon.service.uploads.used_bytes() > 0 {
+        thread::yield_now();
+    }
+    drop(greedy);
     daemon.stop();
 }
 

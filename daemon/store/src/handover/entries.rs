@@ -24,7 +24,7 @@ const HEAD_BYTES: usize = 8;
 
 /// The first bytes of the file. The last four are the version of all that follows and of the
 /// entries: a daemon that was upgraded must not read a field of one version as a field of another.
-const BEGINNING: &[u8; 8] = b"LSHO\0\0\0\x03";
+const BEGINNING: &[u8; 8] = b"LSHO\0\0\0\x04";
 
 /// One thing to know.
 #[derive(Serialize, Deserialize)]
@@ -45,6 +45,8 @@ pub(super) enum HandoverEntry {
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StartEntry {
+    /// When it was written, in milliseconds since 1970: of two handovers the newer one counts.
+    pub(super) unix_ms: u64,
     /// The data directories, in the order of the disks that the entries name.
     pub(super) dirs: Vec<String>,
     /// Number of the next generation's directory.

@@ -41,6 +41,19 @@ struct Shuffle {
     partitions: Vec<PartitionEntry>,
 }
 
+impl Shuffle {
+    /// Application, its attempt, shuffle and generation.
+    fn name(&self) -> (String, i32, i32, i32) {
+        let entry = &self.entry;
+        (
+            entry.app.clone(),
+            entry.attempt,
+            entry.shuffle,
+            entry.generation,
+        )
+    }
+}
+
 impl TakenOver {
     /// Returns the incarnation and the directories that this daemon takes over.
     pub(crate) fn take_start_dirs(&mut self) -> StartDirs {
@@ -61,9 +74,13 @@ impl TakenOver {
             .flatten()
             .map(|leftover| leftover.root.clone())
             .collect();
-        let taken_over = roots
+        let found: Vec<_> = roots
             .iter()
-            .find_map(|root| Self::at(root, dirs, leftovers, fs));
+            .filter_map(|root| Found::at(root, dirs, leftovers, fs))
+            .collect();
+        let newest = found.iter().max_by_key(|found| found.start.unix_ms);
+        let newest = newest.map(|newest| newest.incarnation);
+        let taken_over = newest.map(|newest| Self::of(newest, found, leftovers));
         for root in roots
             .iter()
             .filter(|_| !planted::is(Bug::HandoverBelievedTwice))
@@ -77,12 +94,50 @@ impl TakenOver {
         Ok(taken_over)
     }
 
-    fn at(
-        root: &Path,
-        dirs: &[String],
-        leftovers: &mut [Vec<Leftover>],
-        fs: &dyn Fs,
-    ) -> Option<Self> {
+    /// Takes over the daemon of this incarnation, whose handover may have several files.
+    fn of(incarnation: Incarnation, found: Vec<Found>, leftovers: &mut [Vec<Leftover>]) -> Self {
+        let mut taken_over = Self {
+            incarnation,
+            roots: Vec::new(),
+            locks: Vec::new(),
+            next_home: 0,
+            shuffles: Vec::new(),
+        };
+        // A shuffle whose entry could not be flushed is in the next file again.
+        let mut seen = BTreeSet::new();
+        for file in found {
+            if file.incarnation != incarnation {
+                let (of, lost) = (file.incarnation, file.shuffles.len());
+                tracing::error!(%of, lost, "remote shuffles are lost: a newer handover is there");
+                continue;
+            }
+            taken_over.next_home = taken_over.next_home.max(file.start.next_home);
+            let is_new = |shuffle: &Shuffle| seen.insert(shuffle.name());
+            taken_over
+                .shuffles
+                .extend(file.shuffles.into_iter().filter(is_new));
+        }
+        let name = format!("{}{incarnation}", incarnation::PREFIX);
+        for of_dir in leftovers {
+            for taken in of_dir.extract_if(.., |one| one.is_named(name.as_ref())) {
+                let (root, lock) = taken.into_parts();
+                taken_over.roots.push(root);
+                taken_over.locks.push(lock);
+            }
+        }
+        taken_over
+    }
+}
+
+/// A file of a handover.
+struct Found {
+    incarnation: Incarnation,
+    start: StartEntry,
+    shuffles: Vec<Shuffle>,
+}
+
+impl Found {
+    fn at(root: &Path, dirs: &[String], leftovers: &[Vec<Leftover>], fs: &dyn Fs) -> Option<Self> {
         let path = root.join(HANDOVER_NAME);
         let (start, shuffles) = match read(&path, fs) {
             Ok(read) => read,
@@ -104,21 +159,11 @@ impl TakenOver {
         if !leftovers.iter().all(is_there) {
             return None;
         }
-        let mut taken_over = Self {
+        Some(Self {
             incarnation,
-            roots: Vec::new(),
-            locks: Vec::new(),
-            next_home: start.next_home,
+            start,
             shuffles,
-        };
-        for of_dir in leftovers {
-            for taken in of_dir.extract_if(.., |one| one.is_named(name)) {
-                let (root, lock) = taken.into_parts();
-                taken_over.roots.push(root);
-                taken_over.locks.push(lock);
-            }
-        }
-        Some(taken_over)
+        })
     }
 }
 
@@ -151,7 +196,7 @@ fn read(path: &Path, fs: &dyn Fs) -> io::Result<(StartEntry, Vec<Shuffle>)> {
         return Err(damaged("it ends before the first shuffle"));
     }
     let (path, kept) = (path.display(), shuffles.len());
-    tracing::error!(%path, kept, "it has no end: the other remote shuffles are lost");
+    tracing::error!(%path, kept, "it has no end: shuffles that are in no other file are lost");
     Ok((start, shuffles))
 }
 

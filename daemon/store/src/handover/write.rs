@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes a handover for the next daemon.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,6 +13,8 @@ use super::entries::{HandoverEntry, ShuffleEntry, StartEntry, Writer};
 use crate::fs::Open;
 use crate::resource::timed_mutex::ShutdownDeadline;
 use crate::resource::{Resources, locked};
+use crate::state::attempt::Attempt;
+use crate::state::attempts::AttemptId;
 use crate::state::generation::Generation;
 use crate::state::store::Store;
 
@@ -22,59 +24,98 @@ impl Store {
     /// not be written; the data then goes with [`Store::close`]. No request may be in work any
     /// more, except a thread that writes out: a partition in the handover has nothing in memory.
     pub(crate) fn write_handover(&self) -> bool {
-        self.resources.disks.open_reserve();
         let generations = self.all_remote();
+        // Before the reserve is opened, which makes a full disk look like one that takes writes.
+        let mut roots = self.roots_by_room().into_iter();
+        self.resources.disks.open_reserve();
         if generations.is_empty() {
             return false;
         }
-        let written = self.write_entries(&self.handover_path(), &generations);
+        let written = self.write_entries(&mut roots, &generations);
         if let Err(error) = &written {
             tracing::error!(%error, "remote shuffles cannot be handed over");
         }
         written.is_ok_and(|shuffles| shuffles > 0)
     }
 
-    /// The next daemon looks for the file on all disks.
-    fn handover_path(&self) -> PathBuf {
-        let (disks, environment) = (&self.resources.disks, &self.resources.environment);
-        let disk = disks.known_pick(0, environment).unwrap_or_default();
-        disks.root(disk).join(HANDOVER_NAME)
+    /// The directories for the handover, the best one first. The next daemon looks at all of them.
+    fn roots_by_room(&self) -> Vec<PathBuf> {
+        let disks = &self.resources.disks;
+        let by_room = disks.by_room(0, &self.resources.environment);
+        by_room.map(|disk| disks.root(disk).to_owned()).collect()
     }
 
     /// Returns the number of shuffles in the handover. Those come first whose data is on disk, and
     /// each is in the file before the next write of data: a write that hangs costs no shuffle
-    /// before it.
-    fn write_entries(&self, path: &Path, generations: &[Arc<Generation>]) -> io::Result<usize> {
-        let file = self.resources.fs().open(path, Open::Create)?;
-        let mut entries = Writer::new(file);
-        entries.add(&HandoverEntry::Start(StartEntry {
-            dirs: self.dirs.clone(),
-            next_home: self.next_home.load(Relaxed),
-        }))?;
+    /// before it. If the file cannot be written, the handover continues with this shuffle in a file
+    /// on another disk.
+    fn write_entries(
+        &self,
+        roots: &mut impl Iterator<Item = PathBuf>,
+        generations: &[Arc<Generation>],
+    ) -> io::Result<usize> {
+        let mut entries = self.next_file(roots, ErrorKind::NotFound.into())?;
         let mut shuffles = 0;
         let deadline = ShutdownDeadline::default();
         let (on_disk, in_memory): (Vec<_>, Vec<_>) = generations
             .iter()
             .partition(|generation| is_on_disk(generation));
         for generation in on_disk.into_iter().chain(in_memory) {
-            let added = self.add_shuffle(&mut entries, generation, &deadline);
-            match added.and_then(|is_kept| entries.flush().map(|()| is_kept)) {
-                Ok(is_kept) => {
-                    shuffles += usize::from(is_kept);
-                    self.resources.disks.count_step();
+            // Once: nothing changes an attempt afterwards.
+            let attempts = generation.attempts.hand_over(&deadline);
+            loop {
+                let added = self.add_shuffle(&mut entries, generation, &attempts, &deadline);
+                let error = match added.and_then(|is_kept| entries.flush().map(|()| is_kept)) {
+                    Ok(is_kept) => {
+                        shuffles += usize::from(is_kept);
+                        self.resources.disks.count_step();
+                        break;
+                    }
+                    Err(error) => error,
+                };
+                match self.next_file(roots, error) {
+                    Ok(next) => entries = next,
+                    // The entries of all files count as far as they go.
+                    Err(error) if shuffles > 0 => {
+                        let only = "only these remote shuffles are handed over";
+                        tracing::error!(%error, shuffles, "{only}");
+                        return Ok(shuffles);
+                    }
+                    Err(error) => return Err(error),
                 }
-                // The entries before it count as far as they go.
-                Err(error) if shuffles > 0 => {
-                    tracing::error!(%error, shuffles, "only these remote shuffles are handed over");
-                    return Ok(shuffles);
-                }
-                Err(error) => return Err(error),
             }
         }
         if let Err(error) = entries.finish() {
             tracing::warn!(%error, "the handover has no end");
         }
         Ok(shuffles)
+    }
+
+    /// Begins a file in the next directory where this works. Fails with the last error.
+    fn next_file(
+        &self,
+        roots: &mut impl Iterator<Item = PathBuf>,
+        mut error: io::Error,
+    ) -> io::Result<Writer> {
+        for root in roots {
+            let path = root.join(HANDOVER_NAME);
+            tracing::info!(path = %path.display(), "remote shuffles are handed over");
+            match self.begin_file(&path) {
+                Ok(entries) => return Ok(entries),
+                Err(other) => error = other,
+            }
+        }
+        Err(error)
+    }
+
+    fn begin_file(&self, path: &Path) -> io::Result<Writer> {
+        let mut entries = Writer::new(self.resources.fs().open(path, Open::Create)?);
+        entries.add(&HandoverEntry::Start(StartEntry {
+            unix_ms: self.resources.environment.clock.unix_ms(),
+            dirs: self.dirs.clone(),
+            next_home: self.next_home.load(Relaxed),
+        }))?;
+        Ok(entries)
     }
 
     fn lease_ms(&self, generation: &Generation) -> u64 {
@@ -87,9 +128,13 @@ impl Store {
         &self,
         entries: &mut Writer,
         generation: &Arc<Generation>,
+        attempts: &Result<Vec<(AttemptId, Attempt)>, Code>,
         deadline: &ShutdownDeadline,
     ) -> io::Result<bool> {
-        let outcome = add_parts(entries, generation, &self.resources, deadline)?;
+        let outcome = match attempts {
+            Ok(attempts) => add_parts(entries, generation, attempts, (&self.resources, deadline))?,
+            Err(code) => Err(*code),
+        };
         let entry = || shuffle_entry(generation, self.lease_ms(generation)).ok_or(Code::Internal);
         match outcome.and_then(|()| entry()) {
             Ok(entry) => {
@@ -122,14 +167,11 @@ fn is_on_disk(generation: &Generation) -> bool {
 fn add_parts(
     entries: &mut Writer,
     generation: &Generation,
-    resources: &Resources,
-    deadline: &ShutdownDeadline,
+    attempts: &[(AttemptId, Attempt)],
+    (resources, deadline): (&Resources, &ShutdownDeadline),
 ) -> io::Result<Result<(), Code>> {
-    let attempts = match generation.attempts.hand_over(deadline) {
-        Ok(attempts) => attempts,
-        Err(code) => return Ok(Err(code)),
-    };
     for ((map_index, map_id), attempt) in attempts {
+        let attempt = attempt.clone();
         entries.add(&HandoverEntry::Attempt(map_index.0, map_id.0, attempt))?;
     }
     for partition in generation.all_partitions() {

@@ -2,12 +2,15 @@
 //! Time, for leases and for when to try a bad disk again.
 
 use std::fmt::Debug;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A clock that never goes back.
 pub trait Clock: Send + Sync + Debug {
     /// Milliseconds since some fixed moment.
     fn now_ms(&self) -> u64;
+
+    /// Milliseconds since 1970, which another process compares with its own. This time may go back.
+    fn unix_ms(&self) -> u64;
 }
 
 /// The operating system's monotonic clock.
@@ -27,6 +30,13 @@ impl Default for OsClock {
 impl Clock for OsClock {
     fn now_ms(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn unix_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
     }
 }
 
@@ -50,5 +60,9 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now_ms(&self) -> u64 {
         self.now_ms.load(std::sync::atomic::Ordering::SeqCst)
+    }
+
+    fn unix_ms(&self) -> u64 {
+        self.now_ms()
     }
 }

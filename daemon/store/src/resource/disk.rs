@@ -195,10 +195,30 @@ impl Disks {
         }
     }
 
-    /// Returns the disk that `pick` would return, as far as is known: no disk is asked.
+    /// Returns the disk that `pick` would return, as far as is known: no disk is asked. A disk with
+    /// more than its reserve comes first.
     pub(crate) fn known_pick(&self, spread: u64, environment: &Environment) -> Option<DiskIndex> {
-        let mut all = self.from(spread);
-        all.find(|index| self.is_well(*index, environment))
+        self.by_room(spread, environment)
+            .find(|index| self.is_well(*index, environment))
+    }
+
+    /// All disks: first those that are well and have more than their reserve.
+    pub(crate) fn by_room(
+        &self,
+        spread: u64,
+        environment: &Environment,
+    ) -> impl Iterator<Item = DiskIndex> {
+        let all = self.from(spread);
+        let (roomy, others): (Vec<_>, Vec<_>) =
+            all.partition(|index| self.is_roomy(*index, environment));
+        roomy.into_iter().chain(others)
+    }
+
+    /// True if the disk takes writes, and has more than its reserve, as far as is known.
+    pub(crate) fn is_roomy(&self, index: DiskIndex, environment: &Environment) -> bool {
+        let disk = self.disks.get(usize::from(index));
+        disk.is_some_and(|disk| !self.reserve.is_reached(disk.space()))
+            && self.is_well(index, environment)
     }
 
     /// All disks, beginning with the one that `spread` selects.

@@ -179,7 +179,7 @@ impl Home {
         let (disks, environment) = (&resources.disks, &resources.environment);
         let spread = spread.wrapping_add(u64::from(reduce.0));
         let disk = own
-            .filter(|own| disks.is_well(*own, environment))
+            .filter(|own| disks.is_roomy(*own, environment))
             .or_else(|| disks.known_pick(spread, environment));
         disk.map(usize::from)
     }

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::thread;
 
 use lodestone_model::*;
+use lodestone_store::Reserve;
 use lodestone_store::fs::Fs;
-use lodestone_store::fs::fake::{Errno, FakeFs};
+use lodestone_store::fs::fake::{Errno, FakeFs, Fault};
 
 use crate::world::*;
 
@@ -246,6 +247,94 @@ fn a_write_that_hangs_in_the_handover_costs_no_shuffle_whose_data_is_on_disk() {
     next.store.check_readable(&in_memory).unwrap();
 }
 
+/// Another program fills the first disk. The daemon sees it at its next look.
+#[test]
+fn a_full_disk_costs_no_remote_shuffle_if_another_has_room() {
+    let on_both = FakeFs::with_dirs(dirs(2));
+    let first = World::keeping(Reserve::Bytes(MIB), on_both, dirs(2), LITTLE_MEMORY, 1).remote();
+    first.fs.set_capacity("/disk0".as_ref(), 64);
+    first.look_after();
+    let bytes = payload(1, 3, LARGE_BYTES);
+    let mut attempt = first.attempt(1, 100);
+    attempt.push(&[(3, &bytes), (4, b"in memory"), (5, b"as well")]);
+    attempt.commit().unwrap();
+    first.store.hand_over();
+    let on_both = first.fs.clone();
+    let next = World::keeping(Reserve::Bytes(MIB), on_both, dirs(2), LITTLE_MEMORY, 2);
+    assert_eq!(next.store.incarnation(), first.store.incarnation());
+    assert_eq!(next.fetch(3), bytes);
+    assert_eq!(
+        (next.fetch(4), next.fetch(5)),
+        (b"in memory".to_vec(), b"as well".to_vec())
+    );
+}
+
+#[test]
+fn a_write_that_fails_in_the_handover_costs_no_remote_shuffle_if_another_disk_is_well() {
+    let shuffle = |number| ShuffleKey {
+        shuffle: ShuffleId(number),
+        ..key()
+    };
+    for nth in 0..6 {
+        let first = World::with(2, LITTLE_MEMORY).remote();
+        let mut attempt = first.attempt(1, 100);
+        attempt.push(&[(3, b"on disk")]);
+        attempt.commit().unwrap();
+        first.store.write_some_out().unwrap();
+        for number in 1..4 {
+            let spec = ShuffleSpec {
+                mode: Mode::Remote,
+                ..spec()
+            };
+            first
+                .store
+                .register_shuffle(&shuffle(number), spec)
+                .unwrap();
+        }
+        first.fs.fault_at(nth, Fault::Torn(7, Errno::IO));
+        first.store.hand_over();
+        let next = next_start(&first, 2, 2);
+        assert_eq!(
+            next.store.incarnation(),
+            first.store.incarnation(),
+            "write {nth}"
+        );
+        assert_eq!(next.fetch(3), b"on disk", "write {nth}");
+        for number in 1..4 {
+            next.store.check_readable(&shuffle(number)).unwrap();
+        }
+        assert_eq!(handover_file(&next.fs), None);
+    }
+}
+
+/// A daemon could not look at a disk, and so did not find the first one.
+#[test]
+fn the_newer_one_of_two_handovers_counts() {
+    for seed in 2..10 {
+        let first = World::with(2, LITTLE_MEMORY).remote();
+        let mut attempt = first.attempt(1, 100);
+        attempt.push(&[(3, b"old")]);
+        attempt.commit().unwrap();
+        first.store.hand_over();
+        let marker = format!("{DISK}/lodestone-{}/LODESTONE", first.store.incarnation());
+        first.fs.break_reads(marker.as_ref(), Errno::IO);
+        let second = next_start(&first, 2, seed).remote();
+        let mut attempt = second.attempt(1, 200);
+        attempt.push(&[(3, b"new")]);
+        attempt.commit().unwrap();
+        second.clock.advance_ms(1);
+        second.store.hand_over();
+        first.fs.mend(marker.as_ref());
+        let next = next_start(&first, 2, 77);
+        assert_eq!(
+            next.store.incarnation(),
+            second.store.incarnation(),
+            "seed {seed}"
+        );
+        assert_eq!(next.fetch(3), b"new", "seed {seed}");
+    }
+}
+
 #[test]
 fn a_handover_of_another_version_is_refused() {
     let (before, entries) = stopped();
@@ -274,7 +363,7 @@ fn a_version_of_the_handover_file_is_one_sequence_of_bytes() {
         .unwrap();
     let found = (entries[7], entries.len(), crc32c::crc32c(&entries));
     let advice = "if entries changed on purpose, raise the version in handover/entries.rs";
-    assert_eq!(found, (3, 242, 830_046_821), "{advice}");
+    assert_eq!(found, (4, 243, 4_247_549_914), "{advice}");
 }
 
 #[test]

@@ -28,6 +28,10 @@ impl Clock for SlowClock {
     fn now_ms(&self) -> u64 {
         self.now_ms.fetch_add(self.look_ms, SeqCst)
     }
+
+    fn unix_ms(&self) -> u64 {
+        self.now_ms()
+    }
 }
 
 fn push(store: &Store, map: u32, reduce: u32) -> Code {

@@ -55,7 +55,7 @@ impl World {
         Self::keeping(reserve, fs, dirs, 2 * MIB, 1)
     }
 
-    fn keeping(
+    pub(crate) fn keeping(
         reserve: Reserve,
         fs: FakeFs,
         dirs: Vec<PathBuf>,

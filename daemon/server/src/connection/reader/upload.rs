@@ -30,7 +30,11 @@ impl Reader {
         let upload = match handler::admit_upload(&self.call, &meta, body_bytes) {
             Ok(upload) => upload,
             Err(answer) => {
+                hold.memory.clear();
+                drop(meta);
+                self.pace = Some(Pace::begin());
                 self.discard(body_bytes).await?;
+                self.pace = None;
                 send(&outbound, answer_frame(request_id, answer), hold).await;
                 return Ok(());
             }
@@ -40,9 +44,11 @@ impl Reader {
         hold.memory.clear();
         // This is not above the limit of the frame decoder, which is far below any address space.
         let length = body_bytes as usize;
+        self.pace = Some(Pace::begin());
         while self.buffer.len() < length.min(FIRST_BYTES) {
             self.more(READ_BYTES).await?;
         }
+        self.pace = None;
         let bytes = (memory_bytes(length) + meta.len()) as u64;
         let uploads = &self.call.service.uploads;
         let reserved = uploads.reserve(upload.app(), &self.uploads, bytes).await;

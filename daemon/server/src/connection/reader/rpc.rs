@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Requests that get one answer.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{sleep, timeout_at};
+
+use super::{Reader, answer_frame, carry_out, send};
+use crate::connection::CloseReason;
+use crate::handler::{self, Answer, Call};
+
+/// A request for a stream waits this long for room on its connection.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Reader {
+    pub(super) async fn rpc(&mut self, request_id: i64, body: Bytes) {
+        let mut hold = self.permit().await;
+        let (call, outbound) = (self.call.clone(), self.outbound.clone());
+        let answers = self.answers.clone();
+        tokio::spawn(async move {
+            if let Some(bytes) = handler::answer_memory(&call, &body) {
+                // First its own share: a client that does not read waits for itself.
+                hold.memory.push(answers.reserve(bytes).await);
+                hold.memory.push(call.service.layouts.reserve(bytes).await);
+            }
+            let answer = rpc_with_room(call, &body).await;
+            let answer = answer.and_then(|answer| answer_frame(request_id, answer));
+            let size = answer.as_ref().map_or(0, Bytes::len) as u64;
+            hold.memory
+                .iter_mut()
+                .for_each(|memory| memory.shrink_to(size));
+            send(&outbound, answer, hold).await;
+        });
+    }
+}
+
+/// Carries out a request. If it finds no room for its stream, it is carried out again when a stream
+/// of the connection has ended: to close the connection would end the requests of other tasks too.
+async fn rpc_with_room(call: Call, body: &Bytes) -> Result<Answer, CloseReason> {
+    let kind = handler::kind(body);
+    let room = Arc::clone(call.streams.room());
+    let end = sleep(ROOM_TIMEOUT).deadline();
+    let mut waiting = None;
+    loop {
+        let mut freed = pin!(room.freed());
+        // Before the attempt: a stream may end meanwhile.
+        freed.as_mut().enable();
+        let request = body.clone();
+        let answer =
+            carry_out(call.clone(), kind, move |call| handler::rpc(call, &request)).await?;
+        waiting = waiting.or_else(|| room.wait(body.len()));
+        let is_over = !matches!(answer, Answer::Close) || waiting.is_none();
+        if is_over || timeout_at(end, freed).await.is_err() {
+            return Ok(answer);
+        }
+    }
+}
