@@ -85,9 +85,9 @@ class Daemon:
         assert self.ready["incarnation"] == before, self.log.read_text()[-3000:]
 
     def drain(self, *arguments: str) -> subprocess.Popen:
-        """Starts `lodestone drain`, which ends when the daemon has ended."""
+        """Starts `lodestone drain` on the daemon's host. It ends when the daemon has ended."""
         return subprocess.Popen(
-            [DAEMON, "drain", "--service", self.host_port, *arguments],
+            [*self.host.enter, DAEMON, "drain", "--service", self.host_port, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -14,6 +14,7 @@ use lodestone_store::PlantedBug;
 use lodestone_wire::Message;
 use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::commit::CommitMap;
+use lodestone_wire::extension::drain::Drain;
 use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayout, SegmentLayoutReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
@@ -133,7 +134,12 @@ impl Handlers {
             Some(Bug::IncarnationIgnored) => with_our_incarnation(call, body),
             _ => None,
         };
-        let answer = handler::rpc(call, mutated.as_ref().unwrap_or(body));
+        let request = mutated.as_ref().unwrap_or(body);
+        let answer = match request.first() {
+            // It comes to another socket, and no network is between.
+            Some(&Drain::ID) => handler::operator(call, request),
+            _ => handler::rpc(call, request),
+        };
         if let (Ok(register), Answer::Response(response)) =
             (RegisterShuffle::from_bytes(body), &answer)
             && Done::from_bytes(response).is_ok()

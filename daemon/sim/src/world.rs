@@ -213,7 +213,6 @@ impl World {
             service: Arc::clone(&daemon.service),
             streams: daemon.connections.entry(table).or_default().clone(),
             connection,
-            is_from_here: true,
         };
         let outcome = work(&mut daemon.handlers, &call);
         end_removals(&daemon.service.store);

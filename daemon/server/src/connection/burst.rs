@@ -133,7 +133,8 @@ impl Burst {
             };
             let sent = current.send(&self.socket).inspect_err(|reason| {
                 if let (CloseReason::Chunk(_), Some(name)) = (reason, current.job.name()) {
-                    self.service.unreadable.mark(name);
+                    let now_ms = self.service.store.now_ms();
+                    self.service.unreadable.mark(name, now_ms);
                 }
             })?;
             left = left.saturating_sub(sent);
@@ -264,7 +265,10 @@ fn after(piece: Part, count: usize) -> Part {
 }
 
 fn found(job: &Job, service: &Service) -> Result<Found, Refusal> {
-    if service.unreadable.has(|| job.name()) {
+    if service
+        .unreadable
+        .has(|| job.name(), || service.store.now_ms())
+    {
         return Err(Code::DiskFailed.because("the disk did not give these bytes before"));
     }
     job.find(&service.store)

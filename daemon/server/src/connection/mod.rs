@@ -154,20 +154,12 @@ pub(crate) async fn serve(
     if let Err(error) = configure(&socket) {
         tracing::debug!(connection = number, %peer, %error, "socket options were not set");
     }
-    let is_from_here = is_from_here(&socket, peer);
-    let reason = run(Arc::new(socket), place, is_from_here, &service, stop).await;
+    let reason = run(Arc::new(socket), place, &service, stop).await;
     if reason.is_usual() {
         tracing::debug!(connection = number, %peer, %reason, "connection closed");
     } else {
         tracing::warn!(connection = number, %peer, %reason, "connection closed");
     }
-}
-
-/// Only a host itself has its addresses on both ends of a connection.
-fn is_from_here(socket: &TcpStream, peer: SocketAddr) -> bool {
-    socket
-        .local_addr()
-        .is_ok_and(|local| local.ip() == peer.ip())
 }
 
 fn configure(socket: &TcpStream) -> io::Result<()> {
@@ -185,7 +177,6 @@ fn configure(socket: &TcpStream) -> io::Result<()> {
 async fn run(
     socket: Arc<TcpStream>,
     place: Place,
-    is_from_here: bool,
     service: &Arc<Service>,
     mut stop: watch::Receiver<bool>,
 ) -> CloseReason {
@@ -197,7 +188,6 @@ async fn run(
         service: Arc::clone(service),
         streams: SharedStreams::default(),
         connection: place.number,
-        is_from_here,
     };
     let entry = Arc::clone(&place.entry);
     let reader = Reader::new(socket, call, place, outbound);

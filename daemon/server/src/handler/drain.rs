@@ -6,21 +6,21 @@ use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
 
 use super::Call;
 
+/// The refusal of a drain that comes to the port of the service.
+pub(super) fn not_here() -> Refusal {
+    Code::Malformed.because("a service is drained on its own host: run `lodestone drain` there")
+}
+
 pub(super) fn drain(call: &Call, message: Drain) -> Result<Holdings, Refusal> {
-    if message.wish != Wish::Look && !call.is_from_here {
-        let detail = "a service is drained from its own host: run `lodestone drain` there";
-        return Err(Code::Malformed.because(detail));
-    }
     let store = &call.service.store;
-    let connection = call.connection;
     match message.wish {
         Wish::Begin => {
             if store.drain() {
-                tracing::info!(connection, "drained: nothing new is taken");
+                tracing::info!("drained: nothing new is taken");
             }
         }
         Wish::Cancel => {
-            tracing::info!(connection, "no longer drained");
+            tracing::info!("no longer drained");
             store.cancel_drain();
         }
         Wish::Look | Wish::Leave => {}

@@ -15,6 +15,11 @@ pub(super) fn report(call: &Call, message: ReportApplication) -> Result<Done, Re
     })
 }
 
+/// Memory for the reports, and for the answer that contains them.
+pub(super) fn memory(call: &Call, message: &ExplainApplication) -> u64 {
+    2 * call.service.reports.bytes_of(&message.app)
+}
+
 pub(super) fn application(
     call: &Call,
     message: ExplainApplication,

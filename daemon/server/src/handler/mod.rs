@@ -32,6 +32,9 @@ use crate::streams::SharedStreams;
 use keys::{check_incarnation, generation};
 pub use push::Upload;
 
+/// Answers up to this size need no memory of a pool: a connection has 64 in work.
+const SMALL_ANSWER_BYTES: u64 = 16 << 10;
+
 /// The means of a handler.
 #[derive(Debug, Clone)]
 pub struct Call {
@@ -41,8 +44,6 @@ pub struct Call {
     pub streams: SharedStreams,
     /// Number of the connection, for the log.
     pub connection: u64,
-    /// True if the client is on this host.
-    pub is_from_here: bool,
 }
 
 /// The answer to an RPC or an upload.
@@ -56,14 +57,18 @@ pub enum Answer {
     Close,
 }
 
-/// Returns the memory that the answer needs, if it can be large. Asks no disk.
+/// Returns the memory that the answer to a request needs, if it may be large.
 pub fn answer_memory(call: &Call, body: &[u8]) -> Option<u64> {
-    if body.first() != Some(&ext::fetch::SegmentLayout::ID) {
-        return None;
-    }
-    // A malformed one gets a small answer.
-    let message = decode(body).ok()?;
-    Some(fetch::layout_memory(call, &message))
+    // A malformed request gets a small answer.
+    let bytes = match *body.first()? {
+        ext::fetch::SegmentLayout::ID => fetch::layout_memory(call, &decode(body).ok()?),
+        ext::explain::ExplainApplication::ID => explain::memory(call, &decode(body).ok()?),
+        spark::register::GetLocalDirsForExecutors::ID => {
+            register::local_dirs_memory(call, &decode(body).ok()?)
+        }
+        _ => 0,
+    };
+    (bytes > SMALL_ANSWER_BYTES).then_some(bytes)
 }
 
 /// Returns the kind of an RPC, by its first byte.
@@ -77,10 +82,8 @@ pub fn kind(body: &[u8]) -> Kind {
         | ext::fetch::FetchSegments::ID
         | spark::fetch::FetchShuffleBlockChunks::ID => Kind::Question,
         spark::finalize::FinalizeShuffleMerge::ID => Kind::Push,
-        // An abort punches holes into files, and a drain asks which directories exist.
-        ext::commit::AbortMap::ID | ext::drain::Drain::ID | spark::remove::RemoveBlocks::ID => {
-            Kind::Removal
-        }
+        // An abort punches holes into files.
+        ext::commit::AbortMap::ID | spark::remove::RemoveBlocks::ID => Kind::Removal,
         spark::register::RegisterExecutor::ID => Kind::Registration,
         spark::originals::DiagnoseCorruption::ID => Kind::Diagnosis,
         _ => Kind::Control,
@@ -90,9 +93,7 @@ pub fn kind(body: &[u8]) -> Kind {
 /// Carries out an RPC.
 pub fn rpc(call: &Call, body: &[u8]) -> Answer {
     use ext::remove as ext_remove;
-    use ext::{
-        commit as ext_commit, drain as ext_drain, explain as ext_explain, fetch as ext_fetch,
-    };
+    use ext::{commit as ext_commit, explain as ext_explain, fetch as ext_fetch};
     let Some(&id) = body.first() else {
         return Answer::Failure("empty request".to_owned());
     };
@@ -107,7 +108,7 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         ext_remove::EndApplication::ID => extension(call, body, remove::application),
         ext_explain::ReportApplication::ID => extension(call, body, explain::report),
         ext_explain::ExplainApplication::ID => extension(call, body, explain::application),
-        ext_drain::Drain::ID => extension(call, body, drain::drain),
+        ext::drain::Drain::ID => refuse(call, &drain::not_here()),
         spark::register::RegisterExecutor::ID => answered_empty(call, body, register::executor),
         spark::register::GetLocalDirsForExecutors::ID => answered(call, body, register::local_dirs),
         spark::finalize::FinalizeShuffleMerge::ID => answered(call, body, finalize::shuffle),
@@ -129,6 +130,17 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
             call,
             &Code::Malformed.because(format!("unknown message type: {id}")),
         ),
+    }
+}
+
+/// Carries out a request of an operator, who is on this host.
+pub fn operator(call: &Call, body: &[u8]) -> Answer {
+    match body.first() {
+        Some(&ext::drain::Drain::ID) => extension(call, body, drain::drain),
+        other => {
+            let detail = format!("message {other:?} is no request of an operator");
+            refuse(call, &Code::Malformed.because(detail))
+        }
     }
 }
 

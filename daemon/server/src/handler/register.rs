@@ -41,6 +41,16 @@ pub(super) fn executor(call: &Call, message: RegisterExecutor) -> Result<(), Ref
     Ok(())
 }
 
+/// Memory for the directories, and for the answer that contains them.
+pub(super) fn local_dirs_memory(call: &Call, message: &GetLocalDirsForExecutors) -> u64 {
+    let bytes_of = |exec: &String| {
+        let store = &call.service.store;
+        exec.len() + store.local_dirs_bytes(&message.app, exec)
+    };
+    let bytes: usize = message.exec_ids.iter().map(bytes_of).sum();
+    2 * bytes.min(DIRS_BYTES_MAX) as u64
+}
+
 pub(super) fn local_dirs(
     call: &Call,
     message: GetLocalDirsForExecutors,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For operators: `/health`, `/metrics`, `/status` over HTTP. Read only.
+//! For operators: `/health`, `/metrics`, `/status` over HTTP. Read only, one request for each
+//! connection.
 
-use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -10,32 +11,62 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use lodestone_model::State as LoadState;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
 
 use crate::service::Service;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Connections at a time.
+const MAX_CONNECTIONS: usize = 32;
+
+/// A connection lasts this long.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The head of a request.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+
+/// Pause after an accept that failed, for instance because file descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Serves until the switch is thrown.
-pub async fn run(
-    listener: TcpListener,
-    service: Arc<Service>,
-    mut stop: watch::Receiver<bool>,
-) -> io::Result<()> {
+pub async fn run(listener: TcpListener, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
     let routes = Router::new()
         .route("/health", get(health))
         .route("/metrics", get(metrics_text))
         .route("/status", get(status))
         .with_state(service);
-    let stopped = async move {
-        let _ = stop.wait_for(|stop| *stop).await;
-    };
-    axum::serve(listener, routes)
-        .with_graceful_shutdown(stopped)
-        .await
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        // Further clients wait in the queue of the system.
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            unreachable!("the semaphore is never closed");
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        let Ok((socket, _)) = accepted else {
+            sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let routes = TowerToHyperService::new(routes.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            let mut http = http1::Builder::new();
+            http.keep_alive(false).max_buf_size(MAX_HEAD_BYTES);
+            let connection = http.serve_connection(TokioIo::new(socket), routes);
+            // A client that is slow or fails learns nothing, and may ask again.
+            let _ = timeout(TIMEOUT, connection).await;
+        });
+    }
 }
 
 fn state_name(state: LoadState) -> &'static str {
@@ -78,4 +109,54 @@ async fn status(State(service): State<Arc<Service>>) -> Response {
         "segments": service.metrics.merge_segments_total.get(),
     }))
     .into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use lodestone_store::fs::fake::FakeFs;
+    use lodestone_store::{Environment, Reserve, Store, StoreConfig, TAIL_PART_BYTES};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+    use crate::service::MemorySplit;
+
+    fn service() -> Arc<Service> {
+        let dirs = vec![PathBuf::from("/disk")];
+        let environment = Environment {
+            fs: Arc::new(FakeFs::with_dirs(dirs.clone())),
+            ..Environment::os()
+        };
+        let split = MemorySplit::of(64 << 20);
+        let config = StoreConfig {
+            dirs,
+            memory_bytes: split.store_bytes,
+            tail_part_bytes: TAIL_PART_BYTES,
+            reserve: Reserve::Bytes(0),
+            executor_roots: Vec::new(),
+        };
+        Service::new(Store::open(config, environment).unwrap(), split)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_that_send_half_a_request_do_not_keep_others_from_the_endpoint() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_stop, stopped) = watch::channel(false);
+        tokio::spawn(run(listener, service(), stopped));
+        let mut silent = Vec::new();
+        for _ in 0..2 * MAX_CONNECTIONS {
+            let mut socket = TcpStream::connect(address).await.unwrap();
+            socket.write_all(b"GET /health HT").await.unwrap();
+            silent.push(socket);
+        }
+        let mut probe = TcpStream::connect(address).await.unwrap();
+        let request = b"GET /health HTTP/1.1\r\nhost: here\r\n\r\n";
+        probe.write_all(request).await.unwrap();
+        let mut answer = String::new();
+        probe.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
 }

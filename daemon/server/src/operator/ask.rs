@@ -2,12 +2,15 @@
 //! Questions of the command line to a daemon, one after another over one connection.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use lodestone_wire::extension::status::Refused;
 use lodestone_wire::{DecodeError, Frame, FrameDecoder, FrameError, Limits, Message};
+
+use super::local;
 
 /// Answers are far smaller.
 const LIMITS: Limits = Limits {
@@ -24,6 +27,15 @@ pub enum AskError {
     /// An address without a port, or of no host.
     #[error("is no HOST:PORT of a service")]
     NoAddress,
+    /// Its operators are on its own host.
+    #[error("is on another host: run this there")]
+    OtherHost,
+    /// The socket for operators does not answer.
+    #[error(
+        "its socket for operators does not answer ({0}): is the daemon in another container, or of \
+         an older version?"
+    )]
+    Operator(io::Error),
     /// It went away before it answered.
     #[error("closed the connection")]
     Closed,
@@ -38,28 +50,70 @@ pub enum AskError {
     Refused(String),
 }
 
-/// A connection to one daemon.
+/// A connection to a daemon.
+pub(super) trait Socket: Read + Write {
+    fn set_timeouts(&self, time: Duration) -> io::Result<()>;
+}
+
+impl Socket for TcpStream {
+    fn set_timeouts(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+impl Socket for UnixStream {
+    fn set_timeouts(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+/// Questions to one daemon.
 #[derive(Debug)]
-pub(super) struct Asking {
-    socket: TcpStream,
+pub(super) struct Asking<S> {
+    socket: S,
     timeout: Duration,
     received: BytesMut,
     asked: i64,
 }
 
-impl Asking {
+impl Asking<UnixStream> {
+    /// Connects to a daemon of this host as its operator.
+    pub(super) fn operator(service: &str, timeout: Duration) -> Result<Self, AskError> {
+        let mut addresses = service.to_socket_addrs()?;
+        let address = addresses.next().ok_or(AskError::NoAddress)?;
+        if !is_of_this_host(address.ip()) {
+            return Err(AskError::OtherHost);
+        }
+        let socket = local::connect(address.port()).map_err(AskError::Operator)?;
+        Ok(Self::over(socket, timeout))
+    }
+}
+
+/// A socket can be bound to an address only on the host that has it.
+fn is_of_this_host(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}
+
+impl Asking<TcpStream> {
     /// Connects; an answer may take as long as `timeout`, and so may this.
     pub(super) fn connect(service: &str, timeout: Duration) -> Result<Self, AskError> {
         let mut addresses = service.to_socket_addrs()?;
         let address = addresses.next().ok_or(AskError::NoAddress)?;
         let socket = TcpStream::connect_timeout(&address, timeout)?;
-        socket.set_write_timeout(Some(timeout))?;
-        Ok(Self {
+        Ok(Self::over(socket, timeout))
+    }
+}
+
+impl<S: Socket> Asking<S> {
+    fn over(socket: S, timeout: Duration) -> Self {
+        Self {
             socket,
             timeout,
             received: BytesMut::new(),
             asked: 0,
-        })
+        }
     }
 
     /// Asks, and waits for the answer.
@@ -69,7 +123,7 @@ impl Asking {
             request_id: self.asked,
             body: question.to_bytes(),
         };
-        self.socket.set_read_timeout(Some(self.timeout))?;
+        self.socket.set_timeouts(self.timeout)?;
         self.socket.write_all(&request.to_bytes())?;
         match self.receive()? {
             Frame::RpcResponse { body, .. } if body.first() == Some(&Refused::ID) => {
@@ -83,7 +137,7 @@ impl Asking {
 
     /// Waits until the daemon ends, but no longer than `time`. Returns true if it ended.
     pub(super) fn ends_within(&mut self, time: Duration) -> Result<bool, AskError> {
-        self.socket.set_read_timeout(Some(time))?;
+        self.socket.set_timeouts(time)?;
         match self.read() {
             // The daemon sends nothing unasked: these bytes show that it runs.
             Ok(()) => Ok(false),

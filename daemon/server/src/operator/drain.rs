@@ -2,6 +2,7 @@
 //! `lodestone drain`: ends a service without a loss, and prints the progress.
 
 use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use lodestone_model::HeldData;
@@ -27,7 +28,7 @@ pub enum DrainError {
     /// There is no service to drain.
     #[error(
         "{service}: {source}; name the service with --service HOST:PORT, and run this on its own \
-         host"
+         host, as the daemon's user or as root"
     )]
     Ask {
         /// The service.
@@ -72,7 +73,7 @@ pub enum DrainError {
 pub fn run(args: &DrainArgs) -> Result<(), DrainError> {
     let service = &args.service;
     let failed = |source| failed(service, source);
-    let mut asking = Asking::connect(service, ANSWER_TIMEOUT).map_err(failed)?;
+    let mut asking = Asking::operator(service, ANSWER_TIMEOUT).map_err(failed)?;
     if args.cancel {
         ask(&mut asking, Wish::Cancel).map_err(failed)?;
         return Ok(say(&format!("{service} takes new work again"))?);
@@ -91,7 +92,7 @@ pub fn run(args: &DrainArgs) -> Result<(), DrainError> {
 
 struct Draining<'a> {
     args: &'a DrainArgs,
-    asking: Asking,
+    asking: Asking<UnixStream>,
     /// Since it began.
     clock: OsClock,
     /// Bytes that were only in memory at first.
@@ -213,7 +214,7 @@ fn failed(service: &str, source: AskError) -> DrainError {
     DrainError::Ask { service, source }
 }
 
-fn ask(asking: &mut Asking, wish: Wish) -> Result<HeldData, AskError> {
+fn ask(asking: &mut Asking<UnixStream>, wish: Wish) -> Result<HeldData, AskError> {
     let Holdings { held, .. } = asking.ask(&Drain { wish })?;
     Ok(held)
 }

@@ -6,3 +6,4 @@ mod ask;
 pub mod drain;
 pub mod explain;
 mod figures;
+pub mod local;

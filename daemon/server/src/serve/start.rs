@@ -18,7 +18,7 @@ use crate::cli::{Command, Verb};
 use crate::config::values::Memory;
 use crate::config::{Config, ConfigError};
 use crate::metrics::disks::MeasuredFs;
-use crate::operator::{admin, drain, explain};
+use crate::operator::{admin, drain, explain, local};
 use crate::process::announce::{self, AnnounceError, Announcement, Claim};
 use crate::process::log::Log;
 use crate::process::memory::{self, Kernel};
@@ -165,11 +165,15 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     let line = ready_line(&listener, admin.as_ref(), &store)?;
     if let Some(listener) = admin {
         let (service, stop) = (Arc::clone(&service), stop.watch());
-        tokio::spawn(async move {
-            if let Err(error) = admin::run(listener, service, stop).await {
-                tracing::error!(%error, "the admin endpoint ended");
-            }
-        });
+        tokio::spawn(admin::run(listener, service, stop));
+    }
+    let port = listener.local_addr()?.port();
+    match local::bind(port) {
+        Ok(operators) => {
+            tokio::spawn(local::run(operators, Arc::clone(&service), stop.watch()));
+        }
+        // Another daemon of this host has the same port on another address.
+        Err(error) => tracing::warn!(port, %error, "`lodestone drain` cannot reach this daemon"),
     }
     announced(announcement.as_ref(), |file| file.publish(&line))?;
     say(&line)?;

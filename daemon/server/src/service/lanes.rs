@@ -16,8 +16,11 @@ const QUESTIONS: usize = 16;
 /// Pushes. At most half of these threads write to one disk or wait to (`Flow` of the store).
 const PUSHES: usize = 64;
 
-/// Removals of blocks and of aborted attempts, and the commands of operators.
+/// Removals of blocks and of aborted attempts.
 const REMOVALS: usize = 8;
+
+/// Commands of operators, which write data out and look at directories.
+const OPERATORS: usize = 4;
 
 /// Registrations of executors: these look at the directories that they name.
 const REGISTRATIONS: usize = 4;
@@ -48,6 +51,8 @@ pub enum Kind {
     Push,
     /// Removes data.
     Removal,
+    /// Serves an operator.
+    Operator,
     /// Looks at directories of executors.
     Registration,
     /// Reads a whole block.
@@ -68,6 +73,7 @@ pub struct Lanes {
     questions: Lane,
     pushes: Lane,
     removals: Lane,
+    operators: Lane,
     registrations: Lane,
     diagnoses: Lane,
     chunks: Lane,
@@ -100,6 +106,7 @@ impl Lanes {
             questions: Lane::new(QUESTIONS),
             pushes: Lane::new(PUSHES),
             removals: Lane::new(REMOVALS),
+            operators: Lane::new(OPERATORS),
             registrations: Lane::new(REGISTRATIONS),
             diagnoses: Lane::new(DIAGNOSES),
             chunks: Lane::new(CHUNKS),
@@ -112,7 +119,7 @@ impl Lanes {
     /// Threads that all lanes have together, at most.
     pub fn threads(disks: usize) -> usize {
         let calls = CONTROLS + QUESTIONS + PUSHES + REMOVALS + REGISTRATIONS + DIAGNOSES;
-        calls + CHUNKS + (disks + 1) * reads_of_each(disks) + OTHERS
+        calls + OPERATORS + CHUNKS + (disks + 1) * reads_of_each(disks) + OTHERS
     }
 
     /// Carries out a call on one of the threads of its kind. The thread keeps its place in the lane
@@ -127,6 +134,7 @@ impl Lanes {
             Kind::Question => &self.questions,
             Kind::Push => &self.pushes,
             Kind::Removal => &self.removals,
+            Kind::Operator => &self.operators,
             Kind::Registration => &self.registrations,
             Kind::Diagnosis => &self.diagnoses,
         };

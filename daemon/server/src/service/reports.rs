@@ -84,15 +84,21 @@ impl Reports {
         Ok(())
     }
 
+    /// Bytes of the reports that [`Reports::of`] returns, or [`Reports::list`] if the id is empty.
+    pub fn bytes_of(&self, app: &str) -> u64 {
+        let kept = self.kept();
+        let bytes: usize = match app {
+            "" => kept.reports.len() * ENTRY_BYTES,
+            app => kept.of(app).map(|(_, report)| report.bytes()).sum(),
+        };
+        bytes as u64
+    }
+
     /// Returns the reports of all attempts of an application, and of all drivers that gave their
     /// application this id: people know the id as Spark shows it.
     pub fn of(&self, app: &str, now_ms: u64) -> Vec<ReportKept> {
-        let kept = self.kept();
-        let found = kept
-            .reports
-            .iter()
-            .filter(|((id, _), _)| id.as_str() == app || without_driver(id.as_str()) == app);
-        found
+        self.kept()
+            .of(app)
             .map(|(key, report)| shown(key, report, report.text.clone(), now_ms))
             .collect()
     }
@@ -121,6 +127,12 @@ impl Reports {
 }
 
 impl Kept {
+    fn of(&self, app: &str) -> impl Iterator<Item = (&(AppId, AppAttempt), &Report)> {
+        self.reports
+            .iter()
+            .filter(move |((id, _), _)| id.as_str() == app || without_driver(id.as_str()) == app)
+    }
+
     fn remove(&mut self, key: &(AppId, AppAttempt)) {
         if let Some(report) = self.reports.remove(key) {
             self.bytes -= report.bytes();

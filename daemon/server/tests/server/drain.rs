@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A service that is drained while it holds data that exists nowhere else.
 
-use std::io::{BufRead, BufReader, Lines};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::net::SocketAddr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
+
+use bytes::BytesMut;
 
 use crate::remote::push;
 use crate::support::client::{app, batch, commit_of, key};
 use crate::support::daemon::run_any;
 use crate::support::{Client, Daemon};
-use lodestone_model::{AppAttempt, Code, Mode, ShuffleId, ShuffleSpec};
+use lodestone_model::{AppAttempt, Code, HeldData, Mode, ShuffleId, ShuffleSpec};
 use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
@@ -17,7 +24,7 @@ use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::register::RegisterExecutor;
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use lodestone_wire::{Frame, FrameDecoder, Limits, Message};
 
 /// A remote shuffle with one committed map output.
 fn one_output(client: &mut Client, key: &ShuffleAddress) {
@@ -37,6 +44,37 @@ fn drain(daemon: &Daemon) -> (Child, OutputLines) {
     let mut drain = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(drain.stdout.take().unwrap()).lines();
     (drain, lines)
+}
+
+fn port(daemon: &Daemon) -> u16 {
+    let address: SocketAddr = daemon.address().parse().unwrap();
+    address.port()
+}
+
+/// Asks as `lodestone drain` does.
+fn asked(daemon: &Daemon, wish: Wish) -> HeldData {
+    let name = format!("lodestone-{}", port(daemon));
+    let address = UnixAddr::from_abstract_name(name).unwrap();
+    let mut socket = UnixStream::connect_addr(&address).unwrap();
+    let body = Drain { wish }.to_bytes();
+    let request = Frame::RpcRequest {
+        request_id: 7,
+        body,
+    };
+    socket.write_all(&request.to_bytes()).unwrap();
+    let (decoder, mut received) = (FrameDecoder::new(Limits::SERVER), BytesMut::new());
+    loop {
+        if let Some(frame) = decoder.next(&mut received).unwrap() {
+            let Frame::RpcResponse { body, .. } = frame else {
+                panic!("{frame:?}");
+            };
+            return Holdings::from_bytes(&body).unwrap().held;
+        }
+        let mut bytes = [0; 4096];
+        let count = socket.read(&mut bytes).unwrap();
+        assert!(count > 0, "the connection is closed");
+        received.extend_from_slice(&bytes[..count]);
+    }
 }
 
 fn line_of_holdings(lines: &mut OutputLines) -> String {
@@ -115,9 +153,9 @@ fn a_drain_writes_the_memory_to_disk() {
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
     one_output(&mut client, &key);
-    let Holdings { held: before, .. } = client.ask(&Drain { wish: Wish::Look });
+    let before = asked(&daemon, Wish::Look);
     assert_eq!((before.bytes, before.unwritten_bytes), (8, 8));
-    let Holdings { held: after, .. } = client.ask(&Drain { wish: Wish::Begin });
+    let after = asked(&daemon, Wish::Begin);
     assert_eq!((after.bytes, after.unwritten_bytes), (8, 0));
     assert!(after.draining && !before.draining);
     let bodies = client.partition(&key, 1);
@@ -155,19 +193,53 @@ fn a_merged_shuffle_is_no_reason_to_stay_and_an_executor_that_is_served_is() {
     assert!(daemon.ended().success());
 }
 
+/// A proxy on its host makes every client look like one of this host.
 #[test]
-fn only_its_own_host_may_take_a_service_away() {
+fn no_client_of_the_port_may_take_a_service_away() {
     let daemon = Daemon::start(&[]);
-    let other = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    bind(&other, &SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap();
-    let address: SocketAddrV4 = daemon.address().parse().unwrap();
-    connect(&other, &address).unwrap();
-    let mut client = Client::over(TcpStream::from(other));
-    for wish in [Wish::Begin, Wish::Cancel, Wish::Leave] {
+    let mut client = Client::connect(&daemon);
+    for wish in [Wish::Look, Wish::Begin, Wish::Cancel, Wish::Leave] {
         assert_eq!(client.refusal(&Drain { wish }), Code::Malformed);
     }
-    let Holdings { held, .. } = client.ask(&Drain { wish: Wish::Look });
-    assert!(!held.draining);
+    assert!(!asked(&daemon, Wish::Look).draining);
+}
+
+#[test]
+fn another_user_of_the_host_may_not_take_a_service_away() {
+    const NOBODY: u32 = 65_534;
+    let daemon = Daemon::start(&[]);
+    let connects = format!(
+        "import socket; s = socket.socket(socket.AF_UNIX); s.connect('\\0lodestone-{}'); \
+         print(s.recv(1))",
+        port(&daemon)
+    );
+    let mut python = Command::new("python3");
+    let other = python.args(["-c", &connects]).uid(NOBODY);
+    let output = other.output().unwrap();
+    assert_eq!(output.stdout, b"b''\n", "{output:?}");
+    let copy = tempfile::tempdir().unwrap();
+    fs::set_permissions(copy.path(), Permissions::from_mode(0o755)).unwrap();
+    let program = copy.path().join("lodestone");
+    fs::copy(env!("CARGO_BIN_EXE_lodestone"), &program).unwrap();
+    let mut drain = Command::new(program);
+    let drain = drain.args(["drain", "--service", daemon.address()]);
+    let output = drain.uid(NOBODY).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        error.contains("run this as that user or as root"),
+        "{error}"
+    );
+    assert!(!asked(&daemon, Wish::Look).draining);
+}
+
+#[test]
+fn a_drain_does_not_take_a_service_of_this_host_for_one_of_another() {
+    let daemon = Daemon::start(&[]);
+    let there = format!("192.0.2.1:{}", port(&daemon));
+    let (code, _, error) = run_any(&["drain", "--service", &there]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("is on another host"), "{error}");
+    assert!(!asked(&daemon, Wish::Look).draining);
 }
 
 #[test]

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The reports of drivers, and the output of `lodestone explain`.
 
+use std::thread;
+
 use crate::support::client::app;
 use crate::support::daemon::run_any;
+use crate::support::inside::Inside;
 use crate::support::{Client, Daemon};
 use lodestone_model::{AppAttempt, AppId, Code};
-use lodestone_wire::extension::explain::ReportApplication;
+use lodestone_store::Environment;
+use lodestone_wire::extension::explain::{ExplainApplication, Explanation, ReportApplication};
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::{Done, Refused};
 
@@ -46,6 +50,31 @@ fn the_report_of_a_driver_is_available_after_the_end_of_its_application() {
     assert_eq!(out, format!("{REPORT}\n"));
     let (_, out, _) = run_any(&["explain", "--service", daemon.address()]);
     assert!(out.starts_with("app-1: ended 0 s ago"), "{out}");
+}
+
+#[test]
+fn a_client_that_takes_no_reports_has_a_share_of_the_memory_for_answers() {
+    let daemon = Inside::with_memory(Environment::os(), 64 << 20);
+    let text = format!("\"{}\"", "x".repeat(200_000));
+    let _: Done = daemon.connect().ask(&report(app(), false, &text));
+    let question = ExplainApplication {
+        app: app().as_str().to_owned(),
+    };
+    let mut greedy = daemon.connect();
+    for _ in 0..64 {
+        greedy.send_rpc(&question);
+    }
+    let layouts = &daemon.service.layouts;
+    let share = layouts.capacity_bytes() / 8;
+    // Its sockets hold some answers.
+    while layouts.used_bytes() < share / 2 {
+        thread::yield_now();
+    }
+    let answer: Explanation = daemon.connect().ask(&question);
+    assert_eq!(answer.applications.len(), 1);
+    assert!(layouts.used_bytes() <= share);
+    drop(greedy);
+    daemon.stop();
 }
 
 #[test]

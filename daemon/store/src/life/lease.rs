@@ -40,8 +40,7 @@ impl Store {
         self.end_some(|app, application| {
             let (lease, has_executors) = {
                 let state = locked(&application.state);
-                let dirs = state.executors.all_dirs();
-                (state.lease_until_ms, !dirs.is_empty())
+                (state.lease_until_ms, state.executors.has_dirs())
             };
             if lease.is_some_and(|until_ms| until_ms > now_ms) {
                 return false;

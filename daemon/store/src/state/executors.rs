@@ -83,6 +83,11 @@ impl Executors {
             .collect()
     }
 
+    /// True if any directory was registered.
+    pub(crate) fn has_dirs(&self) -> bool {
+        self.bases().next().is_some()
+    }
+
     /// The directories in which files of executors are found.
     pub(crate) fn bases(&self) -> impl Iterator<Item = &Path> {
         let local = self.by_id.values().map(|executor| &executor.dirs);
