@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lodestone_model::{AppId, Code, Refusal};
+use lodestone_model::{AppId, Code, Refusal, State};
 use lodestone_server::handler::{self, Answer, Call, Upload};
 use lodestone_server::service::{MemorySplit, Service};
 use lodestone_server::streams::SharedStreams;
@@ -221,6 +221,13 @@ impl World {
             write_out(&daemon.service.store);
         }
         Some(outcome)
+    }
+
+    /// Returns true if the daemon knows of no disk that takes writes.
+    pub fn no_disk_takes_writes(&self) -> bool {
+        let daemon = self.daemon.as_ref();
+        let state = daemon.map(|daemon| daemon.service.store.load().state);
+        matches!(state, Some(State::DiskFull | State::DiskFailed))
     }
 
     /// Returns true if the daemon's answer shows that it has this shuffle.

@@ -190,6 +190,7 @@ async fn run(
         connection: place.number,
     };
     let entry = Arc::clone(&place.entry);
+    let room = Arc::clone(call.streams.room());
     let reader = Reader::new(socket, call, place, outbound);
     let reason = tokio::select! {
         reason = reader.run() => reason,
@@ -198,6 +199,7 @@ async fn run(
         () = entry.makes_way.notified() => CloseReason::MadeWay,
         _ = stop.wait_for(|stop| *stop) => CloseReason::Shutdown,
     };
+    room.end();
     // The reader is gone; the queue ends when the requests in work have put their answers into it.
     if timeout(DRAIN_TIMEOUT, &mut writer).await.is_err() {
         writer.abort();

@@ -32,8 +32,12 @@ use crate::streams::SharedStreams;
 use keys::{check_incarnation, generation};
 pub use push::Upload;
 
-/// Answers up to this size need no memory of a pool: a connection has 64 in work.
+/// Up to this size, other answers than layouts need no memory of a pool: a connection has 64 in
+/// work.
 const SMALL_ANSWER_BYTES: u64 = 16 << 10;
+
+/// A longer question is not looked at on the thread that reads it.
+const LONG_QUESTION_BYTES: usize = 64 << 10;
 
 /// The means of a handler.
 #[derive(Debug, Clone)]
@@ -61,9 +65,11 @@ pub enum Answer {
 pub fn answer_memory(call: &Call, body: &[u8]) -> Option<u64> {
     // A malformed request gets a small answer.
     let bytes = match *body.first()? {
-        ext::fetch::SegmentLayout::ID => fetch::layout_memory(call, &decode(body).ok()?),
+        ext::fetch::SegmentLayout::ID => {
+            return Some(fetch::layout_memory(call, &decode(body).ok()?));
+        }
         ext::explain::ExplainApplication::ID => explain::memory(call, &decode(body).ok()?),
-        spark::register::GetLocalDirsForExecutors::ID => {
+        spark::register::GetLocalDirsForExecutors::ID if body.len() <= LONG_QUESTION_BYTES => {
             register::local_dirs_memory(call, &decode(body).ok()?)
         }
         _ => 0,

@@ -43,12 +43,16 @@ pub(super) fn executor(call: &Call, message: RegisterExecutor) -> Result<(), Ref
 
 /// Memory for the directories, and for the answer that contains them.
 pub(super) fn local_dirs_memory(call: &Call, message: &GetLocalDirsForExecutors) -> u64 {
-    let bytes_of = |exec: &String| {
-        let store = &call.service.store;
-        exec.len() + store.local_dirs_bytes(&message.app, exec)
-    };
-    let bytes: usize = message.exec_ids.iter().map(bytes_of).sum();
-    2 * bytes.min(DIRS_BYTES_MAX) as u64
+    let store = &call.service.store;
+    let mut bytes = 0;
+    for exec in &message.exec_ids {
+        // The answer is a refusal if an executor is not known, or if there are too many bytes.
+        match store.local_dirs_bytes(&message.app, exec) {
+            Some(dirs) if bytes < DIRS_BYTES_MAX => bytes += exec.len() + dirs,
+            _ => return 0,
+        }
+    }
+    2 * bytes as u64
 }
 
 pub(super) fn local_dirs(

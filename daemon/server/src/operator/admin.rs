@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use lodestone_model::State as LoadState;
 use serde_json::json;
@@ -29,6 +29,9 @@ const MAX_CONNECTIONS: usize = 32;
 
 /// A connection lasts this long.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The head of a request comes within this time.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The head of a request.
 const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -62,6 +65,8 @@ pub async fn run(listener: TcpListener, service: Arc<Service>, mut stop: watch::
             let _place = place;
             let mut http = http1::Builder::new();
             http.keep_alive(false).max_buf_size(MAX_HEAD_BYTES);
+            http.timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT);
             let connection = http.serve_connection(TokioIo::new(socket), routes);
             // A client that is slow or fails learns nothing, and may ask again.
             let _ = timeout(TIMEOUT, connection).await;

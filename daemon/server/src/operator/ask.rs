@@ -30,6 +30,9 @@ pub enum AskError {
     /// Its operators are on its own host.
     #[error("is on another host: run this there")]
     OtherHost,
+    /// The port and the socket for operators are of two daemons.
+    #[error("its port and its socket for operators are not of the same daemon")]
+    OtherDaemon,
     /// The socket for operators does not answer.
     #[error(
         "its socket for operators does not answer ({0}): is the daemon in another container, or of \

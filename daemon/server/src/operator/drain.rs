@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use lodestone_model::HeldData;
 use lodestone_store::{Clock, OsClock};
+use lodestone_wire::extension::PROTOCOL_VERSION;
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
+use lodestone_wire::extension::hello::{Hello, HelloReply};
 
 use super::ask::{AskError, Asking};
 use super::figures::megabytes;
@@ -74,6 +76,10 @@ pub fn run(args: &DrainArgs) -> Result<(), DrainError> {
     let service = &args.service;
     let failed = |source| failed(service, source);
     let mut asking = Asking::operator(service, ANSWER_TIMEOUT).map_err(failed)?;
+    let Holdings { incarnation, .. } = asking.ask(&Drain { wish: Wish::Look }).map_err(failed)?;
+    if incarnation_at(service).map_err(failed)? != incarnation {
+        return Err(failed(AskError::OtherDaemon));
+    }
     if args.cancel {
         ask(&mut asking, Wish::Cancel).map_err(failed)?;
         return Ok(say(&format!("{service} takes new work again"))?);
@@ -82,6 +88,7 @@ pub fn run(args: &DrainArgs) -> Result<(), DrainError> {
     say(&format!("{service} takes nothing new"))?;
     Draining {
         args,
+        incarnation,
         asking,
         clock: OsClock::default(),
         first_unwritten: held.unwritten_bytes,
@@ -92,6 +99,8 @@ pub fn run(args: &DrainArgs) -> Result<(), DrainError> {
 
 struct Draining<'a> {
     args: &'a DrainArgs,
+    /// The incarnation of the daemon.
+    incarnation: i64,
     asking: Asking<UnixStream>,
     /// Since it began.
     clock: OsClock,
@@ -142,11 +151,16 @@ impl Draining<'_> {
         if !last.is_nothing() || !last.draining {
             return Ok(false);
         }
-        if !self.ends_within(END_WITHIN)? {
+        if !self.ends_within(END_WITHIN)? || self.is_there() {
             return Err(self.failed(AskError::Refused("it does not end".to_owned())));
         }
         say("drained: it held nothing any more, and has ended")?;
         Ok(true)
+    }
+
+    /// Asks at the port, which is the daemon's as long as it lives.
+    fn is_there(&self) -> bool {
+        incarnation_at(&self.args.service).is_ok_and(|found| found == self.incarnation)
     }
 
     fn ends_within(&mut self, time: Duration) -> Result<bool, DrainError> {
@@ -212,6 +226,16 @@ impl Draining<'_> {
 fn failed(service: &str, source: AskError) -> DrainError {
     let service = service.to_owned();
     DrainError::Ask { service, source }
+}
+
+/// Returns the incarnation of the daemon at the port of the service.
+fn incarnation_at(service: &str) -> Result<i64, AskError> {
+    let hello = Hello {
+        protocol_version: PROTOCOL_VERSION,
+        client_name: format!("lodestone-drain/{}", env!("CARGO_PKG_VERSION")),
+    };
+    let reply: HelloReply = Asking::connect(service, END_WITHIN)?.ask(&hello)?;
+    Ok(reply.incarnation)
 }
 
 fn ask(asking: &mut Asking<UnixStream>, wish: Wish) -> Result<HeldData, AskError> {

@@ -13,6 +13,7 @@ use bytes::BytesMut;
 use lodestone_wire::frame::RpcFailure;
 use lodestone_wire::{Frame, FrameDecoder, Limits};
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use rustix::process::{Uid, geteuid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -39,20 +40,35 @@ const LIMITS: Limits = Limits {
     ..Limits::SERVER
 };
 
-fn address(port: u16) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("lodestone-{port}"))
+fn name(port: u16) -> String {
+    format!("lodestone-{port}")
 }
+
+/// In a user namespace every user that it does not know looks like this one.
+const OVERFLOW_USER: u32 = 65_534;
 
 /// Listens for operators of the daemon with this port.
 pub fn bind(port: u16) -> io::Result<UnixListener> {
-    let listener = StdListener::bind_addr(&address(port)?)?;
+    if geteuid().as_raw() == OVERFLOW_USER {
+        let text = "the daemon's user cannot be distinguished from others: use another user";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    let listener = StdListener::bind_addr(&SocketAddr::from_abstract_name(name(port))?)?;
     listener.set_nonblocking(true)?;
     UnixListener::from_std(listener)
 }
 
 /// Connects to the daemon with this port, if it is of this user or of root.
 pub(super) fn connect(port: u16) -> io::Result<StdStream> {
-    let socket = StdStream::connect_addr(&address(port)?)?;
+    // A socket that nobody serves must not block this process.
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    net::connect(
+        &socket,
+        &SocketAddrUnix::new_abstract_name(name(port).as_bytes())?,
+    )?;
+    let socket = StdStream::from(socket);
+    socket.set_nonblocking(false)?;
     let daemon = socket_peercred(&socket)?.uid;
     let own = geteuid();
     if daemon != own && !own.is_root() {
@@ -88,9 +104,10 @@ pub async fn run(listener: UnixListener, service: Arc<Service>, mut stop: watch:
             streams: SharedStreams::default(),
             connection: 0,
         };
+        let stop = stop.clone();
         tokio::spawn(async move {
             let _place = place;
-            if let Err(error) = answer_all(socket, call).await {
+            if let Err(error) = answer_all(socket, call, stop).await {
                 tracing::debug!(%error, "the connection of an operator ends");
             }
         });
@@ -102,13 +119,23 @@ fn is_operator(uid: u32) -> bool {
     uid.is_root() || uid == geteuid()
 }
 
-async fn answer_all(mut socket: UnixStream, call: Call) -> io::Result<()> {
+/// The connection ends when the daemon begins to stop: its answers would say that nothing is held.
+/// If the daemon stops because an operator had it leave, the connection ends with the process.
+async fn answer_all(
+    mut socket: UnixStream,
+    call: Call,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
     let decoder = FrameDecoder::new(LIMITS);
     let mut received = BytesMut::new();
     loop {
         let frame = decoder.next(&mut received).map_err(io::Error::other)?;
         let Some(frame) = frame else {
-            let read = timeout(QUESTION_TIMEOUT, socket.read_buf(&mut received)).await?;
+            let is_leaving = *call.service.drained.borrow();
+            let read = tokio::select! {
+                read = timeout(QUESTION_TIMEOUT, socket.read_buf(&mut received)) => read?,
+                _ = stop.wait_for(|stop| *stop), if !is_leaving => return Ok(()),
+            };
             match read? {
                 0 => return Ok(()),
                 _ => continue,

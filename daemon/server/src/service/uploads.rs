@@ -92,6 +92,12 @@ impl Uploads {
         ]
     }
 
+    /// Takes memory of small uploads that is free now.
+    pub(crate) fn try_small(&self, bytes: u64) -> Option<Reserved> {
+        let fits = bytes <= self.small.capacity_bytes();
+        self.small.try_reserve(bytes).filter(|_| fits)
+    }
+
     fn try_large(&self, app: &AppId, connection: &Pool, bytes: u64) -> Option<Vec<Reserved>> {
         let of_connection = connection.try_reserve(bytes)?;
         let of_application = self.of_application(app).try_reserve(bytes)?;

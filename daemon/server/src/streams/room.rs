@@ -3,24 +3,21 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Requests of one connection that wait, if each has at most [`WAITING_BYTES`]; larger ones count
-/// for several. They keep permits and memory of the connection, which the chunks of open streams
-/// need: without those no stream ends.
-pub const MAX_WAITING: usize = 16;
-
-/// Bytes of a request that count as one.
-pub const WAITING_BYTES: usize = 64 << 10;
+/// Requests of one connection that wait: half of those that may be in work. The chunks of open
+/// streams need the others; without those no stream ends.
+pub const MAX_WAITING: usize = 32;
 
 /// The room of a connection.
 #[derive(Debug)]
 pub struct Room {
     used_bytes: AtomicUsize,
     freed: Notify,
+    has_ended: AtomicBool,
     waiting: Arc<Semaphore>,
 }
 
@@ -37,6 +34,7 @@ impl Default for Room {
         Self {
             used_bytes: AtomicUsize::default(),
             freed: Notify::default(),
+            has_ended: AtomicBool::default(),
             waiting: Arc::new(Semaphore::new(MAX_WAITING)),
         }
     }
@@ -61,16 +59,25 @@ impl Room {
         })
     }
 
-    /// Allows a request of this size to wait, if not too many do.
-    pub(crate) fn wait(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let count = u32::try_from(bytes.div_ceil(WAITING_BYTES)).ok()?;
-        let waiting = Arc::clone(&self.waiting);
-        waiting.try_acquire_many_owned(count.max(1)).ok()
+    /// Allows one more request to wait, if not too many do, and the connection goes on.
+    pub(crate) fn wait(&self) -> Option<OwnedSemaphorePermit> {
+        let waiting = Arc::clone(&self.waiting).try_acquire_owned().ok();
+        waiting.filter(|_| !self.has_ended())
     }
 
-    /// Ends when a stream ends after this call, once it is enabled or awaited.
+    /// Ends when a stream or the connection ends after this call, once it is enabled or awaited.
     pub(crate) fn freed(&self) -> Notified<'_> {
         self.freed.notified()
+    }
+
+    /// The connection ends: nothing waits any more.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Relaxed);
+        self.freed.notify_waiters();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Relaxed)
     }
 }
 

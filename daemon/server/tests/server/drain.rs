@@ -232,6 +232,21 @@ fn another_user_of_the_host_may_not_take_a_service_away() {
     assert!(!asked(&daemon, Wish::Look).draining);
 }
 
+/// Another process took the name of the socket before the daemon started.
+#[test]
+fn a_drain_of_another_daemon_than_that_at_the_port_fails_and_drains_neither() {
+    let first = Daemon::start(&[]);
+    let listen = format!("127.0.0.2:{}", port(&first));
+    let second = Daemon::start(&["--listen", &listen]);
+    second.logged("cannot reach this daemon");
+    let (code, _, error) = run_any(&["drain", "--service", second.address()]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("not of the same daemon"), "{error}");
+    assert!(!asked(&first, Wish::Look).draining);
+    let mut client = Client::connect(&second);
+    let _: Done = client.ask(&registration(&key(&second, 1), 2));
+}
+
 #[test]
 fn a_drain_does_not_take_a_service_of_this_host_for_one_of_another() {
     let daemon = Daemon::start(&[]);

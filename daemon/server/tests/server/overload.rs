@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use lodestone_model::{MapId, ReduceId, ShuffleId};
-use lodestone_server::streams::room::{MAX_WAITING, WAITING_BYTES};
+use lodestone_server::streams::room::MAX_WAITING;
 use lodestone_store::Environment;
 use lodestone_store::fs::Open;
 use lodestone_wire::Frame;
@@ -101,13 +101,11 @@ fn a_connection_that_closes_for_want_of_room_first_sends_the_answers_that_are_re
         thread::yield_now();
     }
     let refused = || daemon.service.metrics.requests_refused_total.get();
-    // Each has 16 bytes for a block.
     let large = blocks(10_000);
-    let waiting = MAX_WAITING / (10_000 * 16 / WAITING_BYTES + 1);
-    for _ in 0..=waiting {
+    for _ in 0..=MAX_WAITING {
         client.send_rpc(&large);
     }
-    while refused() <= waiting as u64 {
+    while refused() <= MAX_WAITING as u64 {
         thread::yield_now();
     }
     let mut is_answered = false;

@@ -37,7 +37,8 @@ impl Run {
             self.written.clear();
         }
         let now_ms = self.world.now_ms();
-        let was_bad = now_ms < self.trouble_until_ms;
+        // A disk that failed is out of use until it is looked at, which may be later.
+        let was_bad = now_ms < self.trouble_until_ms || self.world.no_disk_takes_writes();
         if failures.changes > 0 {
             self.count("disk call failed");
             self.untidy = true;

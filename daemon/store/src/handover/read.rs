@@ -103,6 +103,14 @@ impl TakenOver {
             next_home: 0,
             shuffles: Vec::new(),
         };
+        let own = found.iter().filter(|file| file.incarnation == incarnation);
+        let expected = own.clone().map(|file| file.start.files_before + 1).max();
+        let missing = (expected.unwrap_or(0) as usize).saturating_sub(own.count());
+        if missing > 0 {
+            let lost =
+                "shuffles in files on disks that were tried before are lost, if there are any";
+            tracing::warn!(missing, "{lost}");
+        }
         // A shuffle whose entry could not be flushed is in the next file again.
         let mut seen = BTreeSet::new();
         for file in found {

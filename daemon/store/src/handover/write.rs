@@ -26,7 +26,7 @@ impl Store {
     pub(crate) fn write_handover(&self) -> bool {
         let generations = self.all_remote();
         // Before the reserve is opened, which makes a full disk look like one that takes writes.
-        let mut roots = self.roots_by_room().into_iter();
+        let mut roots = (0..).zip(self.roots_by_room());
         self.resources.disks.open_reserve();
         if generations.is_empty() {
             return false;
@@ -51,7 +51,7 @@ impl Store {
     /// on another disk.
     fn write_entries(
         &self,
-        roots: &mut impl Iterator<Item = PathBuf>,
+        roots: &mut impl Iterator<Item = (u32, PathBuf)>,
         generations: &[Arc<Generation>],
     ) -> io::Result<usize> {
         let mut entries = self.next_file(roots, ErrorKind::NotFound.into())?;
@@ -63,11 +63,19 @@ impl Store {
         for generation in on_disk.into_iter().chain(in_memory) {
             // Once: nothing changes an attempt afterwards.
             let attempts = generation.attempts.hand_over(&deadline);
+            let mut outcome = attempts.as_ref().map(|_| ()).map_err(|code| *code);
             loop {
-                let added = self.add_shuffle(&mut entries, generation, &attempts, &deadline);
-                let error = match added.and_then(|is_kept| entries.flush().map(|()| is_kept)) {
-                    Ok(is_kept) => {
-                        shuffles += usize::from(is_kept);
+                // What is lost stays so: another attempt must not find the rest of it whole.
+                let added = match (&attempts, outcome) {
+                    (Ok(attempts), Ok(())) => {
+                        let with = (generation.as_ref(), attempts.as_slice(), &deadline);
+                        self.add_shuffle(&mut entries, with, &mut outcome)
+                    }
+                    _ => entries.add(&HandoverEntry::Lost),
+                };
+                let error = match added.and_then(|()| entries.flush()) {
+                    Ok(()) => {
+                        shuffles += usize::from(outcome.is_ok());
                         self.resources.disks.count_step();
                         break;
                     }
@@ -84,6 +92,9 @@ impl Store {
                     Err(error) => return Err(error),
                 }
             }
+            if let Err(code) = outcome {
+                self.lost(generation, code);
+            }
         }
         if let Err(error) = entries.finish() {
             tracing::warn!(%error, "the handover has no end");
@@ -94,13 +105,13 @@ impl Store {
     /// Begins a file in the next directory where this works. Fails with the last error.
     fn next_file(
         &self,
-        roots: &mut impl Iterator<Item = PathBuf>,
+        roots: &mut impl Iterator<Item = (u32, PathBuf)>,
         mut error: io::Error,
     ) -> io::Result<Writer> {
-        for root in roots {
+        for (number, root) in roots {
             let path = root.join(HANDOVER_NAME);
             tracing::info!(path = %path.display(), "remote shuffles are handed over");
-            match self.begin_file(&path) {
+            match self.begin_file(&path, number) {
                 Ok(entries) => return Ok(entries),
                 Err(other) => error = other,
             }
@@ -108,10 +119,11 @@ impl Store {
         Err(error)
     }
 
-    fn begin_file(&self, path: &Path) -> io::Result<Writer> {
+    fn begin_file(&self, path: &Path, files_before: u32) -> io::Result<Writer> {
         let mut entries = Writer::new(self.resources.fs().open(path, Open::Create)?);
         entries.add(&HandoverEntry::Start(StartEntry {
             unix_ms: self.resources.environment.clock.unix_ms(),
+            files_before,
             dirs: self.dirs.clone(),
             next_home: self.next_home.load(Relaxed),
         }))?;
@@ -123,35 +135,31 @@ impl Store {
         application.map_or(0, |application| locked(&application.state).lease_ms)
     }
 
-    /// False: it is lost.
+    /// Adds the entries of a shuffle, all of whose data is on disk then. Otherwise it is lost, and
+    /// `outcome` has the reason.
     fn add_shuffle(
         &self,
         entries: &mut Writer,
-        generation: &Arc<Generation>,
-        attempts: &Result<Vec<(AttemptId, Attempt)>, Code>,
-        deadline: &ShutdownDeadline,
-    ) -> io::Result<bool> {
-        let outcome = match attempts {
-            Ok(attempts) => add_parts(entries, generation, attempts, (&self.resources, deadline))?,
-            Err(code) => Err(*code),
-        };
+        (generation, attempts, deadline): (&Generation, &[(AttemptId, Attempt)], &ShutdownDeadline),
+        outcome: &mut Result<(), Code>,
+    ) -> io::Result<()> {
+        *outcome = add_parts(entries, generation, attempts, (&self.resources, deadline))?;
         let entry = || shuffle_entry(generation, self.lease_ms(generation)).ok_or(Code::Internal);
         match outcome.and_then(|()| entry()) {
-            Ok(entry) => {
-                entries.add(&HandoverEntry::Shuffle(entry))?;
-                Ok(true)
-            }
+            Ok(entry) => entries.add(&HandoverEntry::Shuffle(entry)),
             Err(code) => {
-                let shuffle = &generation.key;
-                tracing::error!(%shuffle, %code, "lost: not all of it could be written");
-                entries.add(&HandoverEntry::Lost)?;
-                // A wait for a disk that hangs may never end; the next daemon removes these files
-                // as well.
-                if code != Code::Overloaded {
-                    self.discard(Some(Arc::clone(generation)));
-                }
-                Ok(false)
+                *outcome = Err(code);
+                entries.add(&HandoverEntry::Lost)
             }
+        }
+    }
+
+    fn lost(&self, generation: &Arc<Generation>, code: Code) {
+        let shuffle = &generation.key;
+        tracing::error!(%shuffle, %code, "lost: not all of it could be written");
+        // A wait for a disk that hangs may never end; the next daemon removes these files as well.
+        if code != Code::Overloaded {
+            self.discard(Some(Arc::clone(generation)));
         }
     }
 }

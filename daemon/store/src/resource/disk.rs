@@ -202,16 +202,27 @@ impl Disks {
             .find(|index| self.is_well(*index, environment))
     }
 
-    /// All disks: first those that are well and have more than their reserve.
+    /// All disks: first those that take writes and have more than their reserve, then those that
+    /// have only their reserve, and those last whose writes hang.
     pub(crate) fn by_room(
         &self,
         spread: u64,
         environment: &Environment,
     ) -> impl Iterator<Item = DiskIndex> {
-        let all = self.from(spread);
-        let (roomy, others): (Vec<_>, Vec<_>) =
-            all.partition(|index| self.is_roomy(*index, environment));
-        roomy.into_iter().chain(others)
+        let mut all: Vec<_> = self.from(spread).collect();
+        let is_stalled = |index: DiskIndex| {
+            let disk = self.disks.get(usize::from(index));
+            disk.is_none_or(|disk| disk.flow.is_stalled(environment.clock.as_ref()))
+        };
+        let is_troubled = |index: DiskIndex| {
+            let disk = self.disks.get(usize::from(index));
+            disk.is_none_or(|disk| disk.troubled.load(Relaxed))
+        };
+        all.sort_by_key(|index| {
+            let is_roomy = self.is_roomy(*index, environment);
+            (is_stalled(*index), is_troubled(*index), !is_roomy)
+        });
+        all.into_iter()
     }
 
     /// True if the disk takes writes, and has more than its reserve, as far as is known.

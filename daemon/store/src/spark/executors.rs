@@ -69,12 +69,11 @@ impl Store {
         self.executor_dirs(app, exec).map(|dirs| dirs.names())
     }
 
-    /// Bytes of the names of these directories.
-    pub fn local_dirs_bytes(&self, app: &AppId, exec: &str) -> usize {
+    /// Bytes of the names of these directories, if the executor is known.
+    pub fn local_dirs_bytes(&self, app: &AppId, exec: &str) -> Option<usize> {
         let dirs = self.executor_dirs(app, exec);
-        dirs.map_or(0, |dirs| {
-            dirs.bases().map(|base| base.as_os_str().len()).sum()
-        })
+        dirs.ok()
+            .map(|dirs| dirs.bases().map(|base| base.as_os_str().len()).sum())
     }
 
     /// Removes blocks of an executor that Spark names, and counts them. Only here the store removes

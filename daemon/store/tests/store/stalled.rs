@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lodestone_model::*;
+use lodestone_store::fs::fake::FakeFs;
 use lodestone_store::*;
 
 use crate::world::*;
@@ -194,6 +195,49 @@ fn a_stop_while_a_disk_hangs_ends_and_loses_only_the_shuffles_whose_writes_hang(
     );
     let lost = next.store.check_readable(&other).unwrap_err();
     assert_eq!(lost.code, Code::UnknownShuffle);
+}
+
+#[test]
+fn a_handover_goes_to_a_disk_with_little_room_before_one_that_hangs() {
+    let dirs = vec![DISK.into(), "/disk1".into()];
+    let fs = FakeFs::with_dirs(dirs.clone());
+    let world = World::keeping(Reserve::Bytes(MIB), fs, dirs.clone(), LITTLE_MEMORY, 1).remote();
+    let mut whole = world.attempt(0, 100);
+    whole.push(&[(0, b"in memory")]);
+    whole.commit().unwrap();
+    let mut other = key();
+    other.shuffle = ShuffleId(8);
+    let spec = ShuffleSpec {
+        mode: Mode::Remote,
+        ..spec()
+    };
+    world.store.register_shuffle(&other, spec).unwrap();
+    world.fs.hold_writes_below(Path::new(DISK));
+    thread::scope(|scope| {
+        let world = &world;
+        let _mended = Mended(world);
+        // One of them goes to the disk that hangs.
+        let bytes = large(0, 0);
+        let segments = [header(0, &bytes), header(1, &bytes)];
+        let bytes = bytes.repeat(2);
+        let shuffle = &other;
+        let pushed = scope.spawn(move || {
+            let batch = batch(0, 100, &segments, &bytes);
+            world.store.push_batch(shuffle, &batch)
+        });
+        await_held(world, 1);
+        world.clock.advance_ms(STALL_MS);
+        for dir in &dirs {
+            world.fs.set_capacity(dir, MIB);
+        }
+        world.look_after();
+        world.store.hand_over();
+        world.fs.release_writes();
+        let _ = pushed.join().unwrap();
+    });
+    let next = World::on(world.fs.clone(), dirs, LITTLE_MEMORY, 2);
+    assert_eq!(next.store.incarnation(), world.store.incarnation());
+    assert_eq!(next.fetch(0), b"in memory");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::time::{sleep, timeout_at};
 
 use super::{Reader, answer_frame, carry_out, send};
-use crate::connection::CloseReason;
+use crate::connection::{CloseReason, Hold};
 use crate::handler::{self, Answer, Call};
 
 /// A request for a stream waits this long for room on its connection.
@@ -26,7 +26,7 @@ impl Reader {
                 hold.memory.push(answers.reserve(bytes).await);
                 hold.memory.push(call.service.layouts.reserve(bytes).await);
             }
-            let answer = rpc_with_room(call, &body).await;
+            let answer = rpc_with_room(call, body, &mut hold).await;
             let answer = answer.and_then(|answer| answer_frame(request_id, answer));
             let size = answer.as_ref().map_or(0, Bytes::len) as u64;
             hold.memory
@@ -39,22 +39,33 @@ impl Reader {
 
 /// Carries out a request. If it finds no room for its stream, it is carried out again when a stream
 /// of the connection has ended: to close the connection would end the requests of other tasks too.
-async fn rpc_with_room(call: Call, body: &Bytes) -> Result<Answer, CloseReason> {
-    let kind = handler::kind(body);
+async fn rpc_with_room(call: Call, body: Bytes, hold: &mut Hold) -> Result<Answer, CloseReason> {
+    let answer = rpc(&call, body.clone()).await?;
+    if !matches!(answer, Answer::Close) {
+        return Ok(answer);
+    }
     let room = Arc::clone(call.streams.room());
+    let memory = call.service.uploads.try_small(body.len() as u64);
+    let (Some(_waits), Some(memory)) = (room.wait(), memory) else {
+        return Ok(answer);
+    };
+    // The body may be a part of a larger buffer, and other frames may need the memory of its frame.
+    let body = Bytes::copy_from_slice(&body);
+    hold.memory = vec![memory];
     let end = sleep(ROOM_TIMEOUT).deadline();
-    let mut waiting = None;
     loop {
         let mut freed = pin!(room.freed());
         // Before the attempt: a stream may end meanwhile.
         freed.as_mut().enable();
-        let request = body.clone();
-        let answer =
-            carry_out(call.clone(), kind, move |call| handler::rpc(call, &request)).await?;
-        waiting = waiting.or_else(|| room.wait(body.len()));
-        let is_over = !matches!(answer, Answer::Close) || waiting.is_none();
+        let answer = rpc(&call, body.clone()).await?;
+        let is_over = !matches!(answer, Answer::Close) || room.has_ended();
         if is_over || timeout_at(end, freed).await.is_err() {
             return Ok(answer);
         }
     }
+}
+
+async fn rpc(call: &Call, body: Bytes) -> Result<Answer, CloseReason> {
+    let kind = handler::kind(&body);
+    carry_out(call.clone(), kind, move |call| handler::rpc(call, &body)).await
 }

@@ -32,9 +32,7 @@ impl Reader {
             Err(answer) => {
                 hold.memory.clear();
                 drop(meta);
-                self.pace = Some(Pace::begin());
                 self.discard(body_bytes).await?;
-                self.pace = None;
                 send(&outbound, answer_frame(request_id, answer), hold).await;
                 return Ok(());
             }
@@ -44,11 +42,9 @@ impl Reader {
         hold.memory.clear();
         // This is not above the limit of the frame decoder, which is far below any address space.
         let length = body_bytes as usize;
-        self.pace = Some(Pace::begin());
         while self.buffer.len() < length.min(FIRST_BYTES) {
             self.more(READ_BYTES).await?;
         }
-        self.pace = None;
         let bytes = (memory_bytes(length) + meta.len()) as u64;
         let uploads = &self.call.service.uploads;
         let reserved = uploads.reserve(upload.app(), &self.uploads, bytes).await;
