@@ -89,16 +89,15 @@ def keep(sort_result: dict, path: Path) -> None:
 def keep_answer(sort_result: dict, text: str, folder: Path = keeping.RESULTS) -> None:
     """Keeps the page as one of the two parts of the text, if it is a whole answer; and a line of
     history for each side."""
-    of_sides = {run["side"] for run in sort_result["runs"]} >= set(SIDES)
     keeper = keeping.Keeper(sort_result, folder)
-    if sort_result["changed"]:
-        pass
-    elif sort_result["minute"]:
+    is_minute, has_default_sizes = sort_result["minute"], not sort_result["changed"]
+    is_of_all_sides = {run["side"] for run in sort_result["runs"]} >= set(SIDES)
+    if has_default_sizes and is_minute:
         keeper.part(QUESTION, lambda old: parts(old)[0] + MINUTE_PART + text)
-    elif of_sides and sort_result["rounds"] >= MIN_ROUNDS:
+    elif has_default_sizes and is_of_all_sides and sort_result["rounds"] >= MIN_ROUNDS:
         keeper.part(QUESTION, lambda old: text + "".join(parts(old)[1:]))
         keeper.ratios(QUESTION, ratios_of(sort_result))
-    keeper.history(rows(sort_result, "minute-sort" if sort_result["minute"] else QUESTION))
+    keeper.history(rows(sort_result, "minute-sort" if is_minute else QUESTION))
 
 
 def parts(old: str) -> tuple[str, str, str]:
@@ -109,9 +108,7 @@ def parts(old: str) -> tuple[str, str, str]:
 def ratios_of(sort_result: dict) -> list[Ratio]:
     """Returns the ratio of each side to the faster one of plain Spark's: the median of the
     rounds."""
-    seconds: dict[str, list[float]] = {}
-    for run in sort_result["runs"]:
-        seconds.setdefault(run["side"], []).append(run["seconds"]["sort"])
+    seconds = seconds_of(sort_result)
     base = min(sides.OPPONENTS, key=lambda side: median(seconds[side]))
     rounds = {
         side: [one / other for one, other in zip(own, seconds[base], strict=True)]
@@ -124,6 +121,14 @@ def ratios_of(sort_result: dict) -> list[Ratio]:
     ]
 
 
+def seconds_of(sort_result: dict) -> dict[str, list[float]]:
+    """Returns the seconds of each side, round by round."""
+    seconds: dict[str, list[float]] = {}
+    for run in sort_result["runs"]:
+        seconds.setdefault(run["side"], []).append(run["seconds"]["sort"])
+    return seconds
+
+
 def rows(sort_result: dict, question: str) -> list[history.Row]:
     """Returns seconds of each side; for MinuteSort the MB that were in time."""
     if sort_result["minute"]:
@@ -131,9 +136,7 @@ def rows(sort_result: dict, question: str) -> list[history.Row]:
         return [
             history.row(sort_result, question, run["side"], [run["bytes"] / MB]) for run in best
         ]
-    seconds: dict[str, list[float]] = {}
-    for run in sort_result["runs"]:
-        seconds.setdefault(run["side"], []).append(run["seconds"]["sort"])
+    seconds = seconds_of(sort_result)
     return [history.row(sort_result, question, side, of_side) for side, of_side in seconds.items()]
 
 

@@ -18,8 +18,9 @@ use lodestone_model::State as LoadState;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
+use crate::process::accept;
 use crate::service::Service;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -36,9 +37,6 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// The head of a request.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 
-/// Pause after an accept that failed, for instance because file descriptors ran out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
 /// Serves until the switch is thrown.
 pub async fn run(listener: TcpListener, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
     let routes = Router::new()
@@ -52,13 +50,8 @@ pub async fn run(listener: TcpListener, service: Arc<Service>, mut stop: watch::
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             unreachable!("the semaphore is never closed");
         };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stop.wait_for(|stop| *stop) => return,
-        };
-        let Ok((socket, _)) = accepted else {
-            sleep(ACCEPT_PAUSE).await;
-            continue;
+        let Some((socket, _)) = accept::next(|| listener.accept(), &mut stop).await else {
+            return;
         };
         let routes = TowerToHyperService::new(routes.clone());
         tokio::spawn(async move {

@@ -18,9 +18,10 @@ use rustix::process::{Uid, geteuid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::handler::{self, Answer, Call};
+use crate::process::accept;
 use crate::service::Service;
 use crate::service::lanes::Kind;
 use crate::streams::SharedStreams;
@@ -30,9 +31,6 @@ const MAX_OPERATORS: usize = 4;
 
 /// The next question comes within this time.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Pause after an accept that failed, for instance because file descriptors ran out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Questions are far smaller.
 const LIMITS: Limits = Limits {
@@ -82,13 +80,8 @@ pub(super) fn connect(port: u16) -> io::Result<StdStream> {
 pub async fn run(listener: UnixListener, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(MAX_OPERATORS));
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stop.wait_for(|stop| *stop) => return,
-        };
-        let Ok((socket, _)) = accepted else {
-            sleep(ACCEPT_PAUSE).await;
-            continue;
+        let Some((socket, _)) = accept::next(|| listener.accept(), &mut stop).await else {
+            return;
         };
         let is_heard = socket.peer_cred().is_ok_and(|peer| is_operator(peer.uid()));
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else {

@@ -2,6 +2,7 @@
 //! The daemon as a process: its announce file, its watch over leases and disks, its memory and log,
 //! and its end.
 
+pub mod accept;
 pub mod announce;
 pub mod disks;
 pub mod leases;

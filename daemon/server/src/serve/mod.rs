@@ -9,10 +9,11 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::connection;
 use crate::connection::table::ConnectionTable;
+use crate::process::accept::pause_after;
 use crate::process::disks::DiskWatch;
 use crate::process::leases::LeaseWatch;
 use crate::process::shortages::ShortageThreads;
@@ -21,9 +22,6 @@ use crate::process::write_out;
 use crate::service::Service;
 
 pub mod start;
-
-/// Pause after an accept that failed, for instance because file descriptors ran out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long connections may take to finish the requests in work when the daemon stops: a little
 /// more than the limit of each of them.
@@ -152,11 +150,6 @@ impl Drop for OpenConnection {
 fn refuse(service: &Service, peer: SocketAddr) {
     service.metrics.connections_refused_total.inc();
     tracing::warn!(%peer, "connection closed: max-connections is reached, and none ended in time");
-}
-
-async fn pause_after(error: io::Error) {
-    tracing::warn!(%error, "accept failed");
-    sleep(ACCEPT_PAUSE).await;
 }
 
 /// Returns when no connection was open for that long, never without a limit.

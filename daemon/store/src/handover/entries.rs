@@ -48,7 +48,7 @@ pub(super) struct StartEntry {
     /// When it was written, in milliseconds since 1970: of two handovers the newer one counts.
     pub(super) unix_ms: u64,
     /// Disks that were tried before: files there may hold shuffles as well.
-    pub(super) files_before: u32,
+    pub(super) disks_before: u32,
     /// The data directories, in the order of the disks that the entries name.
     pub(super) dirs: Vec<String>,
     /// Number of the next generation's directory.

@@ -104,7 +104,7 @@ impl TakenOver {
             shuffles: Vec::new(),
         };
         let own = found.iter().filter(|file| file.incarnation == incarnation);
-        let expected = own.clone().map(|file| file.start.files_before + 1).max();
+        let expected = own.clone().map(|file| file.start.disks_before + 1).max();
         let missing = (expected.unwrap_or(0) as usize).saturating_sub(own.count());
         if missing > 0 {
             let lost =

@@ -2,7 +2,7 @@
 //! Writes a handover for the next daemon.
 
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -25,9 +25,10 @@ impl Store {
     /// more, except a thread that writes out: a partition in the handover has nothing in memory.
     pub(crate) fn write_handover(&self) -> bool {
         let generations = self.all_remote();
+        let (disks, environment) = (&self.resources.disks, &self.resources.environment);
         // Before the reserve is opened, which makes a full disk look like one that takes writes.
-        let mut roots = (0..).zip(self.roots_by_room());
-        self.resources.disks.open_reserve();
+        let mut roots = (0..).zip(disks.roots_by_room(environment));
+        disks.open_reserve();
         if generations.is_empty() {
             return false;
         }
@@ -38,20 +39,12 @@ impl Store {
         written.is_ok_and(|shuffles| shuffles > 0)
     }
 
-    /// The directories for the handover, the best one first. The next daemon looks at all of them.
-    fn roots_by_room(&self) -> Vec<PathBuf> {
-        let disks = &self.resources.disks;
-        let by_room = disks.by_room(0, &self.resources.environment);
-        by_room.map(|disk| disks.root(disk).to_owned()).collect()
-    }
-
     /// Returns the number of shuffles in the handover. Those come first whose data is on disk, and
     /// each is in the file before the next write of data: a write that hangs costs no shuffle
-    /// before it. If the file cannot be written, the handover continues with this shuffle in a file
-    /// on another disk.
-    fn write_entries(
+    /// before it.
+    fn write_entries<'a>(
         &self,
-        roots: &mut impl Iterator<Item = (u32, PathBuf)>,
+        roots: &mut impl Iterator<Item = (u32, &'a Path)>,
         generations: &[Arc<Generation>],
     ) -> io::Result<usize> {
         let mut entries = self.next_file(roots, ErrorKind::NotFound.into())?;
@@ -61,40 +54,17 @@ impl Store {
             .iter()
             .partition(|generation| is_on_disk(generation));
         for generation in on_disk.into_iter().chain(in_memory) {
-            // Once: nothing changes an attempt afterwards.
-            let attempts = generation.attempts.hand_over(&deadline);
-            let mut outcome = attempts.as_ref().map(|_| ()).map_err(|code| *code);
-            loop {
-                // What is lost stays so: another attempt must not find the rest of it whole.
-                let added = match (&attempts, outcome) {
-                    (Ok(attempts), Ok(())) => {
-                        let with = (generation.as_ref(), attempts.as_slice(), &deadline);
-                        self.add_shuffle(&mut entries, with, &mut outcome)
-                    }
-                    _ => entries.add(&HandoverEntry::Lost),
-                };
-                let error = match added.and_then(|()| entries.flush()) {
-                    Ok(()) => {
-                        shuffles += usize::from(outcome.is_ok());
-                        self.resources.disks.count_step();
-                        break;
-                    }
-                    Err(error) => error,
-                };
-                match self.next_file(roots, error) {
-                    Ok(next) => entries = next,
-                    // The entries of all files count as far as they go.
-                    Err(error) if shuffles > 0 => {
-                        let only = "only these remote shuffles are handed over";
-                        tracing::error!(%error, shuffles, "{only}");
-                        return Ok(shuffles);
-                    }
-                    Err(error) => return Err(error),
+            match self.hand_over_one(&mut entries, roots, (generation, &deadline)) {
+                Ok(Ok(())) => shuffles += 1,
+                Ok(Err(code)) => self.lost(generation, code),
+                // The entries of all files count as far as they go.
+                Err(error) if shuffles > 0 => {
+                    tracing::error!(%error, shuffles, "only these remote shuffles are handed over");
+                    return Ok(shuffles);
                 }
+                Err(error) => return Err(error),
             }
-            if let Err(code) = outcome {
-                self.lost(generation, code);
-            }
+            self.resources.disks.count_step();
         }
         if let Err(error) = entries.finish() {
             tracing::warn!(%error, "the handover has no end");
@@ -102,10 +72,36 @@ impl Store {
         Ok(shuffles)
     }
 
-    /// Begins a file in the next directory where this works. Fails with the last error.
-    fn next_file(
+    /// Writes the entries of one shuffle, or returns why it is lost. If the file cannot be written,
+    /// the handover continues with this shuffle in a file on another disk.
+    fn hand_over_one<'a>(
         &self,
-        roots: &mut impl Iterator<Item = (u32, PathBuf)>,
+        entries: &mut Writer,
+        roots: &mut impl Iterator<Item = (u32, &'a Path)>,
+        (generation, deadline): (&Generation, &ShutdownDeadline),
+    ) -> io::Result<Result<(), Code>> {
+        // Once: nothing changes an attempt afterwards.
+        let attempts = generation.attempts.hand_over(deadline);
+        let mut outcome = attempts.as_ref().map(|_| ()).map_err(|code| *code);
+        loop {
+            // What is lost stays so: another try must not find the rest of it whole.
+            let added = match (&attempts, outcome) {
+                (Ok(attempts), Ok(())) => {
+                    self.add_shuffle(entries, (generation, attempts, deadline), &mut outcome)
+                }
+                _ => entries.add(&HandoverEntry::Lost),
+            };
+            match added.and_then(|()| entries.flush()) {
+                Ok(()) => return Ok(outcome),
+                Err(error) => *entries = self.next_file(roots, error)?,
+            }
+        }
+    }
+
+    /// Begins a file in the next directory where this works. Fails with the last error.
+    fn next_file<'a>(
+        &self,
+        roots: &mut impl Iterator<Item = (u32, &'a Path)>,
         mut error: io::Error,
     ) -> io::Result<Writer> {
         for (number, root) in roots {
@@ -119,11 +115,11 @@ impl Store {
         Err(error)
     }
 
-    fn begin_file(&self, path: &Path, files_before: u32) -> io::Result<Writer> {
+    fn begin_file(&self, path: &Path, disks_before: u32) -> io::Result<Writer> {
         let mut entries = Writer::new(self.resources.fs().open(path, Open::Create)?);
         entries.add(&HandoverEntry::Start(StartEntry {
             unix_ms: self.resources.environment.clock.unix_ms(),
-            files_before,
+            disks_before,
             dirs: self.dirs.clone(),
             next_home: self.next_home.load(Relaxed),
         }))?;

@@ -198,31 +198,26 @@ impl Disks {
     /// Returns the disk that `pick` would return, as far as is known: no disk is asked. A disk with
     /// more than its reserve comes first.
     pub(crate) fn known_pick(&self, spread: u64, environment: &Environment) -> Option<DiskIndex> {
-        self.by_room(spread, environment)
-            .find(|index| self.is_well(*index, environment))
+        let mut all = self.from(spread);
+        all.find(|index| self.is_roomy(*index, environment))
+            .or_else(|| {
+                let mut all = self.from(spread);
+                all.find(|index| self.is_well(*index, environment))
+            })
     }
 
-    /// All disks: first those that take writes and have more than their reserve, then those that
-    /// have only their reserve, and those last whose writes hang.
-    pub(crate) fn by_room(
-        &self,
-        spread: u64,
-        environment: &Environment,
-    ) -> impl Iterator<Item = DiskIndex> {
-        let mut all: Vec<_> = self.from(spread).collect();
-        let is_stalled = |index: DiskIndex| {
-            let disk = self.disks.get(usize::from(index));
-            disk.is_none_or(|disk| disk.flow.is_stalled(environment.clock.as_ref()))
-        };
-        let is_troubled = |index: DiskIndex| {
-            let disk = self.disks.get(usize::from(index));
-            disk.is_none_or(|disk| disk.troubled.load(Relaxed))
-        };
-        all.sort_by_key(|index| {
-            let is_roomy = self.is_roomy(*index, environment);
-            (is_stalled(*index), is_troubled(*index), !is_roomy)
+    /// The directories of all disks: first of those that take writes and have more than their
+    /// reserve, then of those that have only their reserve, and last of those whose writes hang.
+    pub(crate) fn roots_by_room(&self, environment: &Environment) -> Vec<&Path> {
+        let mut disks: Vec<_> = self.disks.iter().collect();
+        disks.sort_by_key(|disk| {
+            (
+                disk.flow.is_stalled(environment.clock.as_ref()),
+                disk.troubled.load(Relaxed),
+                self.reserve.is_reached(disk.space()),
+            )
         });
-        all.into_iter()
+        disks.iter().map(|disk| disk.root.as_path()).collect()
     }
 
     /// True if the disk takes writes, and has more than its reserve, as far as is known.

@@ -223,15 +223,7 @@ fn a_write_that_hangs_in_the_handover_costs_no_shuffle_whose_data_is_on_disk() {
     attempt.commit().unwrap();
     first.store.write_some_out().unwrap();
     // It comes first in the order of the shuffles. One partition goes to each disk.
-    let in_memory = ShuffleKey {
-        shuffle: ShuffleId(1),
-        ..key()
-    };
-    let spec = ShuffleSpec {
-        mode: Mode::Remote,
-        ..spec()
-    };
-    first.store.register_shuffle(&in_memory, spec).unwrap();
+    let in_memory = first.remote_shuffle(1);
     let segments = [header(3, b"in "), header(4, b"memory")];
     let pushed = batch(1, 100, &segments, b"in memory");
     first.store.push_batch(&in_memory, &pushed).unwrap();
@@ -271,26 +263,13 @@ fn a_full_disk_costs_no_remote_shuffle_if_another_has_room() {
 
 #[test]
 fn a_write_that_fails_in_the_handover_costs_no_remote_shuffle_if_another_disk_is_well() {
-    let shuffle = |number| ShuffleKey {
-        shuffle: ShuffleId(number),
-        ..key()
-    };
     for nth in 0..6 {
         let first = World::with(2, LITTLE_MEMORY).remote();
         let mut attempt = first.attempt(1, 100);
         attempt.push(&[(3, b"on disk")]);
         attempt.commit().unwrap();
         first.store.write_some_out().unwrap();
-        for number in 1..4 {
-            let spec = ShuffleSpec {
-                mode: Mode::Remote,
-                ..spec()
-            };
-            first
-                .store
-                .register_shuffle(&shuffle(number), spec)
-                .unwrap();
-        }
+        let others = [1, 2, 3].map(|number| first.remote_shuffle(number));
         first.fs.fault_at(nth, Fault::Torn(7, Errno::IO));
         first.store.hand_over();
         let next = next_start(&first, 2, 2);
@@ -300,8 +279,8 @@ fn a_write_that_fails_in_the_handover_costs_no_remote_shuffle_if_another_disk_is
             "write {nth}"
         );
         assert_eq!(next.fetch(3), b"on disk", "write {nth}");
-        for number in 1..4 {
-            next.store.check_readable(&shuffle(number)).unwrap();
+        for other in &others {
+            next.store.check_readable(other).unwrap();
         }
         assert_eq!(handover_file(&next.fs), None);
     }
@@ -314,15 +293,7 @@ fn a_shuffle_that_is_lost_in_the_handover_does_not_come_back_without_its_data() 
     let mut attempt = first.attempt(1, 100);
     attempt.push(&[(3, b"in memory")]);
     attempt.commit().unwrap();
-    let other = ShuffleKey {
-        shuffle: ShuffleId(1),
-        ..key()
-    };
-    let spec = ShuffleSpec {
-        mode: Mode::Remote,
-        ..spec()
-    };
-    first.store.register_shuffle(&other, spec).unwrap();
+    let other = first.remote_shuffle(1);
     for nth in [1, 2] {
         first.fs.fault_at(nth, Fault::Torn(3, Errno::IO));
     }

@@ -31,6 +31,20 @@ impl World {
         self
     }
 
+    /// Registers another remote shuffle.
+    pub(crate) fn remote_shuffle(&self, number: i32) -> ShuffleKey {
+        let key = ShuffleKey {
+            shuffle: ShuffleId(number),
+            ..key()
+        };
+        let spec = ShuffleSpec {
+            mode: Mode::Remote,
+            ..spec()
+        };
+        self.store.register_shuffle(&key, spec).unwrap();
+        key
+    }
+
     pub(crate) fn attempt(&self, map: u32, map_id: i64) -> Attempt<'_> {
         Attempt {
             world: self,

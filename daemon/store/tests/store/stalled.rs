@@ -47,6 +47,27 @@ fn while_a_push_hangs(world: &World, then: impl FnOnce()) -> Code {
     })
 }
 
+/// Pushes two large segments of a remote shuffle, one to each of two disks. The write to this one
+/// hangs until `then`, which finds the disk stalled, has returned.
+fn while_a_remote_push_hangs(world: &World, disk: &str, shuffle: &ShuffleKey, then: impl FnOnce()) {
+    world.fs.hold_writes_below(Path::new(disk));
+    thread::scope(|scope| {
+        let _mended = Mended(world);
+        let bytes = large(0, 0);
+        let segments = [header(0, &bytes), header(1, &bytes)];
+        let bytes = bytes.repeat(2);
+        let pushed = scope.spawn(move || {
+            let batch = batch(0, 100, &segments, &bytes);
+            world.store.push_batch(shuffle, &batch)
+        });
+        await_held(world, 1);
+        world.clock.advance_ms(STALL_MS);
+        then();
+        world.fs.release_writes();
+        let _ = pushed.join().unwrap();
+    });
+}
+
 #[test]
 fn pushes_go_to_another_disk_while_one_hangs_and_its_bytes_are_there_in_the_end() {
     let world = World::with(2, LITTLE_MEMORY).registered();
@@ -160,32 +181,8 @@ fn a_stop_while_a_disk_hangs_ends_and_loses_only_the_shuffles_whose_writes_hang(
         (1, b"in memory, and going to the disk that hangs"),
     ]);
     whole.commit().unwrap();
-    let mut other = key();
-    other.shuffle = ShuffleId(8);
-    let spec = ShuffleSpec {
-        mode: Mode::Remote,
-        ..spec()
-    };
-    world.store.register_shuffle(&other, spec).unwrap();
-    world.fs.hold_writes_below(Path::new("/disk1"));
-    thread::scope(|scope| {
-        let world = &world;
-        let _mended = Mended(world);
-        // One of them goes to the other disk.
-        let bytes = large(0, 0);
-        let segments = [header(0, &bytes), header(1, &bytes)];
-        let bytes = bytes.repeat(2);
-        let shuffle = &other;
-        let pushed = scope.spawn(move || {
-            let batch = batch(0, 100, &segments, &bytes);
-            world.store.push_batch(shuffle, &batch)
-        });
-        await_held(world, 1);
-        world.clock.advance_ms(STALL_MS);
-        world.store.hand_over();
-        world.fs.release_writes();
-        let _ = pushed.join().unwrap();
-    });
+    let other = world.remote_shuffle(8);
+    while_a_remote_push_hangs(&world, "/disk1", &other, || world.store.hand_over());
     let dirs = vec![DISK.into(), "/disk1".into()];
     let next = World::on(world.fs.clone(), dirs, LITTLE_MEMORY, 2);
     assert_eq!(next.fetch(0), large(0, 0));
@@ -205,35 +202,13 @@ fn a_handover_goes_to_a_disk_with_little_room_before_one_that_hangs() {
     let mut whole = world.attempt(0, 100);
     whole.push(&[(0, b"in memory")]);
     whole.commit().unwrap();
-    let mut other = key();
-    other.shuffle = ShuffleId(8);
-    let spec = ShuffleSpec {
-        mode: Mode::Remote,
-        ..spec()
-    };
-    world.store.register_shuffle(&other, spec).unwrap();
-    world.fs.hold_writes_below(Path::new(DISK));
-    thread::scope(|scope| {
-        let world = &world;
-        let _mended = Mended(world);
-        // One of them goes to the disk that hangs.
-        let bytes = large(0, 0);
-        let segments = [header(0, &bytes), header(1, &bytes)];
-        let bytes = bytes.repeat(2);
-        let shuffle = &other;
-        let pushed = scope.spawn(move || {
-            let batch = batch(0, 100, &segments, &bytes);
-            world.store.push_batch(shuffle, &batch)
-        });
-        await_held(world, 1);
-        world.clock.advance_ms(STALL_MS);
+    let other = world.remote_shuffle(8);
+    while_a_remote_push_hangs(&world, DISK, &other, || {
         for dir in &dirs {
             world.fs.set_capacity(dir, MIB);
         }
         world.look_after();
         world.store.hand_over();
-        world.fs.release_writes();
-        let _ = pushed.join().unwrap();
     });
     let next = World::on(world.fs.clone(), dirs, LITTLE_MEMORY, 2);
     assert_eq!(next.store.incarnation(), world.store.incarnation());

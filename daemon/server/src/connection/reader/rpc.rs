@@ -37,8 +37,9 @@ impl Reader {
     }
 }
 
-/// Carries out a request. If it finds no room for its stream, it is carried out again when a stream
-/// of the connection has ended: to close the connection would end the requests of other tasks too.
+/// Carries out a request. If there is no room for its stream, the request waits until another
+/// stream of the connection ends, and is carried out again. A closed connection would end the
+/// requests of all tasks.
 async fn rpc_with_room(call: Call, body: Bytes, hold: &mut Hold) -> Result<Answer, CloseReason> {
     let answer = rpc(&call, body.clone()).await?;
     if !matches!(answer, Answer::Close) {
