@@ -2,13 +2,27 @@
 //! Drain: an operator takes the service away.
 
 use lodestone_model::{Code, Refusal};
+use lodestone_wire::Message;
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
 
-use super::Call;
+use super::{Answer, Call};
 
 /// The refusal of a drain that comes to the port of the service.
 pub(super) fn not_here() -> Refusal {
     Code::Malformed.because("a service is drained on its own host: run `lodestone drain` there")
+}
+
+/// Returns true if the daemon ends because of this request and its answer.
+pub(super) fn leaves(request: &[u8], answer: &Answer) -> bool {
+    let Answer::Response(answer) = answer else {
+        return false;
+    };
+    match (Drain::from_bytes(request), Holdings::from_bytes(answer)) {
+        (Ok(Drain { wish: Wish::Leave }), Ok(Holdings { held, .. })) => {
+            held.draining && held.is_nothing()
+        }
+        _ => false,
+    }
 }
 
 pub(super) fn drain(call: &Call, message: Drain) -> Result<Holdings, Refusal> {
@@ -26,9 +40,6 @@ pub(super) fn drain(call: &Call, message: Drain) -> Result<Holdings, Refusal> {
         Wish::Look | Wish::Leave => {}
     }
     let held = store.held_data();
-    if message.wish == Wish::Leave && held.draining && held.is_nothing() {
-        call.service.drained.send_replace(true);
-    }
     Ok(Holdings {
         incarnation: call.service.incarnation(),
         held,

@@ -150,6 +150,11 @@ pub fn operator(call: &Call, body: &[u8]) -> Answer {
     }
 }
 
+/// Returns true if an operator had the daemon leave by this request, and may know it by the answer.
+pub fn leaves(request: &[u8], answer: &Answer) -> bool {
+    drain::leaves(request, answer)
+}
+
 /// Carries out a request that has no answer.
 pub fn one_way(call: &Call, body: &[u8]) {
     let done = match body.first() {

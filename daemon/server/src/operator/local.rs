@@ -139,14 +139,20 @@ async fn answer_all(
                 "the operator sent a frame that is no request",
             ));
         };
-        let (lanes, asked) = (&call.service.lanes, call.clone());
-        let carry_out = move || handler::operator(&asked, &body);
+        let (lanes, asked, request) = (&call.service.lanes, call.clone(), body.clone());
+        let carry_out = move || handler::operator(&asked, &request);
         let answer = lanes.run(Kind::Operator, carry_out).await;
-        let frame = match answer.map_err(io::Error::other)? {
+        let answer = answer.map_err(io::Error::other)?;
+        let leaves = handler::leaves(&body, &answer);
+        let frame = match answer {
             Answer::Response(body) => Frame::RpcResponse { request_id, body },
             Answer::Failure(error) => Frame::RpcFailure(RpcFailure { request_id, error }),
             Answer::Close => return Ok(()),
         };
         socket.write_all(&frame.to_bytes()).await?;
+        // Not before: the process may end at once, and the operator needs the answer.
+        if leaves {
+            call.service.drained.send_replace(true);
+        }
     }
 }
