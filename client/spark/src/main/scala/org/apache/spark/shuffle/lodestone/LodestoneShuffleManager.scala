@@ -180,7 +180,7 @@ private[spark] object LodestoneShuffleManager {
   /** The parts of an executor that the tasks of every shuffle with an [[OwnHandle]] use. */
   private final class LocalSide(conf: SparkConf) {
     val settings: LodestoneConf = LodestoneConf.onExecutor(conf)
-    private val driver = new RpcDriverLink(SparkEnv.get, settings, _ => ())
+    val driver = new RpcDriverLink(SparkEnv.get, settings, _ => ())
     val written = new WrittenRecords(driver, settings.requestTimeoutMs)
     val reads = new LocalReads(written, driver)
 
@@ -205,7 +205,7 @@ private[spark] object LodestoneShuffleManager {
     private val settings = local.settings
     private val client = new ServiceClient(app, settings.requestTimeoutMs)
     private val host = Some(settings.services).collect { case ServiceSource.Embedded =>
-      new HostService(conf, SparkEnv.get)
+      new HostService(conf, settings, local.driver, SparkEnv.get)
     }
     private val driver =
       new RpcDriverLink(SparkEnv.get, settings, answer => host.foreach(_.planned(answer)))

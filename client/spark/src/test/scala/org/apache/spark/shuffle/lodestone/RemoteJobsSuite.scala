@@ -423,7 +423,7 @@ final class RemoteJobsSuite {
       rows.count()
       val env = SparkEnv.get
       val driver = RpcUtils.makeDriverRef(DriverMessage.Endpoint, env.conf, env.rpcEnv)
-      val lost = OutputsLost(shuffle, 0, Nil, Reason.OutputLost.code, "driver", -1, 0)
+      val lost = OutputsLost(shuffle, 0, Nil, Reason.OutputLost, "driver", -1, 0)
       assertTrue(driver.askSync[Boolean](lost))
       rows.count()
       // Like an attempt that commits just when the driver ends its generation.

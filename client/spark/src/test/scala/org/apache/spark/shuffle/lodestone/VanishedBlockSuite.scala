@@ -33,7 +33,7 @@ final class VanishedBlockSuite {
     @volatile var failed = 0
     spark.addSparkListener(new SparkListener {
       override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
-        if (end.reason.toString.contains("the map task fails")) failed += 1
+        if (end.reason.toString.contains("bytes with Spark's writer")) failed += 1
     })
     val read =
       try numbers(spark, local.toFile)

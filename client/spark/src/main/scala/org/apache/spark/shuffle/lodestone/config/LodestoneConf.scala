@@ -6,6 +6,7 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
+import org.apache.commons.text.similarity.LevenshteinDistance
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.SparkConf
@@ -144,7 +145,10 @@ private[spark] object LodestoneConf {
   val Services: ConfigEntry[ServiceSource] = key("services")
     .doc("Addresses of the shuffle services: `host:port,host:port`, or `dns:name:port` for every " +
       "address of a name. If unset, the plugin starts the bundled daemon on each executor's host.")
-    .typed("", "'host:port,host:port', 'dns:name:port', or unset")(serviceSource)
+    .typed(
+      "",
+      s"'host:port,host:port' with at most $MaxListedServices addresses, " +
+        "'dns:name:port', or unset")(serviceSource)
 
   val Replicas: ConfigEntry[Int] = key("replicas")
     .doc("Number of services that hold each segment of a remote shuffle. With 2, one of them may " +
@@ -219,7 +223,7 @@ private[spark] object LodestoneConf {
     val known = keys.map(_.key)
     val ours = conf.getAll.map(_._1).filter(_.startsWith(Prefix)).sorted
     ours.find(!known.contains(_)).map { name =>
-      val nearest = known.minBy(editDistance(name, _))
+      val nearest = known.minBy(LevenshteinDistance.getDefaultInstance.apply(name, _))
       s"There is no configuration key $name; did you mean $nearest?"
     }
   }
@@ -301,13 +305,4 @@ private[spark] object LodestoneConf {
         addresses.size == parts.size && parts.nonEmpty && parts.size <= MaxListedServices
       }
     }
-
-  /** Levenshtein's distance of two key names, for the suggestion in an error. */
-  private def editDistance(a: String, b: String): Int =
-    a.foldLeft((0 to b.length).toVector) { (above, ca) =>
-      b.indices.foldLeft(Vector(above.head + 1)) { (row, j) =>
-        val change = above(j) + (if (ca == b(j)) 0 else 1)
-        row :+ math.min(change, math.min(row.last, above(j + 1)) + 1)
-      }
-    }.last
 }

@@ -49,7 +49,8 @@ private[spark] final class DriverCoordinator private (
   private val counts = new MapCounts
   private val source = addressSource()
   private val directory = new ServiceDirectory(source, client, loop)
-  private val reports = new ReportSender(reported, client, loop)
+  private val reports =
+    new ReportSender(() => report.changes, () => reportOf(MaxShufflesReported), client, loop)
   private val removals = new Removals(client, loop)
   private val leases =
     new LeaseKeeper(settings, directory, client, reports, heardOf(_), loop)
@@ -153,8 +154,8 @@ private[spark] final class DriverCoordinator private (
       log.info(report.farewell)
       reports.keeperNames.headOption.foreach { _ =>
         log.info(
-          s"lodestone explain ${conf.getAppId} --service ${reports.keeperNames.mkString(",")} " +
-            "says why, while these services run")
+          "While these services run, this prints the reasons: lodestone explain " +
+            s"${conf.getAppId} --service ${reports.keeperNames.mkString(",")}")
       }
       val sent = reports.sendLast()
       ended.completeWith(leases.endAll().flatMap(_ => sent)(loop.context))
@@ -207,11 +208,6 @@ private[spark] final class DriverCoordinator private (
 
   private def tracker: MapOutputTrackerMaster =
     env.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
-
-  private def reported: Reported = new Reported {
-    override def changes: Long = report.changes
-    override def text: String = reportOf(MaxShufflesReported)
-  }
 
   private def addressSource(): AddressSource = settings.services match {
     case ServiceSource.Embedded => new EmbeddedHosts(() => executorHosts(), loop)

@@ -33,7 +33,7 @@ private[driver] final class DriverEndpoint(
     case message: ServiceFound =>
       loop.offer { () =>
         hosts.foreach(_.serviceFound(message))
-        directory.greet(message.hostPort)
+        directory.greet(message.address)
       }
     case message: ServiceMissing => loop.offer(() => hosts.foreach(_.serviceMissing(message)))
   }
@@ -54,7 +54,7 @@ private[driver] final class DriverEndpoint(
 
   /** An executor keeps an answer. After a failure it asks again. */
   private def answer(context: RpcCallContext, plan: PlanAnswer): Unit = plan match {
-    case NoPlan(Reason.DriverUnreachable.code, _) => failBusy(context)
+    case NoPlan(Reason.DriverUnreachable, _) => failBusy(context)
     case _ => context.reply(plan)
   }
 

@@ -3,6 +3,6 @@ package org.apache.spark.shuffle.lodestone
 
 /**
  * Runs in the driver. One event loop owns all state; Spark's threads and answers of services send
- * it events.
+ * it events. Only [[loss.ShownOutputs]] looks at bytes on a network thread.
  */
 package object driver

@@ -8,6 +8,9 @@ import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, WantedChunk}
 /** A message between executors and the driver endpoint, over Spark's RPC. */
 private[spark] sealed trait DriverMessage extends Serializable
 
+/** A message that the driver answers with an `A`. */
+private[spark] sealed trait Question[A] extends DriverMessage
+
 private[lodestone] object DriverMessage {
   val Endpoint = "lodestone"
 }
@@ -18,7 +21,7 @@ private[spark] final case class ShuffleGeneration(shuffleId: Int, number: Int) {
 }
 
 /** One-way: the service that serves this executor's host in embedded mode. */
-private[spark] final case class ServiceFound(executorId: String, host: String, hostPort: String)
+private[spark] final case class ServiceFound(executorId: String, host: String, address: HostPort)
     extends DriverMessage
 
 /** One-way: no service was found or could be started on this executor's host. */
@@ -51,7 +54,7 @@ private[lodestone] object MapSample {
 }
 
 /**
- * Asks where the map tasks of this shuffle push. The answer is a [[PlanAnswer]].
+ * Asks where the map tasks of this shuffle push.
  *
  * @param shuffleMergeId
  *   Spark's number: it grows when Spark runs all maps again
@@ -65,13 +68,14 @@ private[spark] final case class GetPlan(
     shuffleMergeId: Int,
     sample: Option[MapSample] = None,
     trouble: Option[ServiceTrouble] = None)
-    extends DriverMessage
+    extends Question[PlanAnswer]
 
 /**
- * Asks where readers find map outputs. The answer is a [[PlanAnswer]]. If executors keep the
- * outputs, it comes when all pushes are over, or after `spark.lodestone.push.timeout`.
+ * Asks where readers find map outputs. If executors keep the outputs, the answer comes when all
+ * pushes are over, or after `spark.lodestone.push.timeout`.
  */
-private[spark] final case class GetReadPlan(shuffleId: Int, generation: Int) extends DriverMessage
+private[spark] final case class GetReadPlan(shuffleId: Int, generation: Int)
+    extends Question[PlanAnswer]
 
 /** One-way: all pushes of one map attempt are over, successful or not. */
 private[spark] final case class MapPushed(
@@ -90,7 +94,7 @@ private[spark] final case class DistrustMerged(
     generation: ShuffleGeneration,
     reduceId: Int,
     found: Distrust)
-    extends DriverMessage
+    extends Question[Boolean]
 
 /**
  * Why merged data is not read any more.
@@ -98,14 +102,14 @@ private[spark] final case class DistrustMerged(
  * @param taskId
  *   the id of the reader that found it. Maps with smaller ids began before it, as Spark's ids grow
  */
-private[spark] final case class Distrust(code: String, taskId: Long)
+private[spark] final case class Distrust(reason: Reason, taskId: Long)
 
 /**
  * Reports that a reader may have to read an original that is as wrong as merged data proved. The
  * answer is true if Spark has forgotten the outputs of all maps with ids below `taskId`.
  */
 private[spark] final case class OutputsSuspected(generation: ShuffleGeneration, taskId: Long)
-    extends DriverMessage
+    extends Question[Boolean]
 
 /** One-way: what one reduce task read. */
 private[spark] final case class TaskRead(generation: ShuffleGeneration, counts: ReadCounts)
@@ -122,14 +126,14 @@ private[spark] final case class MapCounted(
     records: PackedLongs)
     extends DriverMessage
 
-/** Asks for the numbers of records of these maps and partitions. The answer is [[CountedMaps]]. */
+/** Asks for the numbers of records of these maps and partitions. */
 private[spark] final case class GetCounts(
     shuffleId: Int,
     startMapIndex: Int,
     endMapIndex: Int,
     startPartition: Int,
     endPartition: Int)
-    extends DriverMessage
+    extends Question[CountedMaps]
 
 /**
  * The numbers of records that map attempts reported for the partitions from `startPartition` to
@@ -195,7 +199,7 @@ private[spark] final case class ServiceTrouble(
     generation: Int,
     version: Int,
     service: ServiceLocation,
-    code: String)
+    reason: Reason)
     extends Serializable
 
 /**
@@ -218,7 +222,7 @@ private[spark] final case class OutputsLost(
     shuffleId: Int,
     generation: Int,
     services: Seq[ServiceLocation],
-    code: String,
+    reason: Reason,
     executorId: String,
     taskId: Long,
     reduceId: Int,
@@ -226,7 +230,7 @@ private[spark] final case class OutputsLost(
     damaged: Option[DamagedSegment] = None,
     unread: Option[UnreadChunk] = None,
     isOfBarrier: Boolean = false)
-    extends DriverMessage
+    extends Question[Boolean]
 
 /** One block of a map attempt that Spark accepted. */
 private[spark] final case class MissingBlock(mapIndex: Int, mapId: Long, reduceId: Int)
@@ -238,18 +242,12 @@ private[spark] final case class UnreadChunk(wanted: WantedChunk, sizeBytes: Long
 private[spark] sealed trait PlanAnswer extends DriverMessage
 
 /**
- * There is no plan, for the [[Reason]] with this code.
+ * There is no plan.
  *
  * @param forNow
  *   other map outputs may show that merging gains: ask again when more are known
  */
-private[spark] final case class NoPlan(code: String, forNow: Boolean = false) extends PlanAnswer {
-  def reason: Option[Reason] = Reason.of(code)
-}
-
-private[spark] object NoPlan {
-  def apply(reason: Reason): NoPlan = NoPlan(reason.code)
-}
+private[spark] final case class NoPlan(reason: Reason, forNow: Boolean = false) extends PlanAnswer
 
 /**
  * The services of one generation of a shuffle. `versions` grows when a service can take no more. In
@@ -258,8 +256,8 @@ private[spark] object NoPlan {
  * @param maxBlockBytes
  *   blocks above this size are not pushed, if executors keep the map outputs
  * @param distrusted
- *   the code of the reason why merged data proved wrong: readers take originals, and ask services
- *   only for numbers of records, to check the originals
+ *   the reason why merged data proved wrong: readers take originals, and ask services only for
+ *   numbers of records, to check the originals
  */
 private[spark] final case class ShufflePlan(
     generation: Int,

@@ -32,8 +32,8 @@ private[spark] object Reason {
   val RpcEncryption =
     reason("RPC_ENCRYPTION", "spark.ssl.rpc.enabled is on, which this version does not support")
   val SingleMap = reason("SINGLE_MAP", "there is only one map task: merging needs several")
-  val SinglePartition =
-    reason("SINGLE_PARTITION", "the shuffle has no partitions: there is nothing to merge")
+  val NoPartitions =
+    reason("NO_PARTITIONS", "the shuffle has no partitions: there is nothing to merge")
   val SparkPush = reason("SPARK_PUSH", "spark.shuffle.push.enabled is on, so Spark itself merges")
   val CustomShuffleIo =
     reason("CUSTOM_SHUFFLE_IO", "a shuffle IO plugin keeps map outputs elsewhere")
@@ -85,6 +85,8 @@ private[spark] object Reason {
   val PushDiskFull = reason("PUSH_DISK_FULL", "the service has no disk space left")
   val PushDiskFailed = reason("PUSH_DISK_FAILED", "the service's disk failed")
   val PushOverloaded = reason("PUSH_OVERLOADED", "the service is at its limit")
+  val PushQuota =
+    reason("PUSH_QUOTA", "the application has its share of the service's memory for indexes")
   val PushConnection =
     reason("PUSH_CONNECTION_FAILED", "the connection to the service failed or timed out")
   val PushCorrupt = reason("PUSH_CHECKSUM_MISMATCH", "the block arrived damaged at the service")

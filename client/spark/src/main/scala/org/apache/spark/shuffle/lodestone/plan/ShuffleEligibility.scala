@@ -20,7 +20,7 @@ private[lodestone] object ShuffleEligibility {
         } else if (dependency.rdd.getNumPartitions <= 1) {
           Some(Reason.SingleMap)
         } else if (dependency.partitioner.numPartitions == 0) {
-          Some(Reason.SinglePartition)
+          Some(Reason.NoPartitions)
         } else {
           None
         }

@@ -88,6 +88,11 @@ private[lodestone] object FailureClass {
         FailureAction(AfterPause, penalty = false, GoOn, reads = true, newShuffles = false,
           isTransient = true, keepsSegments = true))
 
+  /** The application has its share of the memory for indexes, until shuffles of it end. */
+  case object ServiceShare extends FailureClass("ServiceShare",
+        FailureAction(Never, penalty = false, LeaveService, reads = true, newShuffles = false,
+          keepsSegments = true))
+
   case object ServiceDraining extends FailureClass("ServiceDraining",
         FailureAction(Never, penalty = false, LeaveService, reads = true, newShuffles = false,
           keepsSegments = true))
@@ -123,7 +128,8 @@ private[lodestone] object FailureClass {
 
   /** Lazy: a class that is used first is made before it, and would be null in it. */
   lazy val all: Seq[FailureClass] = Seq(Network, Silence, Straggler, ServiceDisk, ServiceBusy,
-    ServiceDraining, MissingData, OwnDisk, Corrupt, Overtaken, Declined, Fault, Foreign)
+    ServiceShare, ServiceDraining, MissingData, OwnDisk, Corrupt, Overtaken, Declined, Fault,
+    Foreign)
   // format: on
 
   def of(failure: Throwable): FailureClass = failure match {
@@ -143,6 +149,7 @@ private[lodestone] object FailureClass {
   def of(status: Status): FailureClass = status match {
     case Status.DiskFull | Status.DiskFailed => ServiceDisk
     case Status.Overloaded => ServiceBusy
+    case Status.Quota => ServiceShare
     case Status.Draining => ServiceDraining
     case Status.StaleIncarnation | Status.UnknownApplication | Status.UnknownShuffle |
         Status.UnknownPartition | Status.NotFinalized => MissingData

@@ -33,7 +33,8 @@ private[spark] final class ServiceClient(
   import ServiceClient._
 
   private val deadlines: Deadlines = new Deadlines(requestTimeoutMs, connections.drop(_))
-  private val connections = new Connections(requestTimeoutMs, deadlines.longestMs(LargestRequest))
+  private val connections =
+    new Connections(requestTimeoutMs, deadlines.longestMs(PushBatch.MaxBodyBytes))
   private val retryOnce = new RetryOnce(health)
   private val rooms = new ConcurrentHashMap[HostPort, Turnstile]()
 
@@ -293,9 +294,6 @@ private[spark] object ServiceClient {
     Option(classOf[ServiceClient].getPackage.getImplementationVersion).getOrElse("unpackaged")
 
   val ClientName = s"lodestone-spark/$Version spark/$SPARK_VERSION"
-
-  /** The largest body of an UploadStream (docs/protocol.md, section 2). */
-  private val LargestRequest = 64L * 1024 * 1024
 
   /** Returns the failure for which a push that was answered is sent again, if there is one. */
   private val passingFlaw: PushBatchReply => Option[FailureClass] = _.statuses.iterator

@@ -7,18 +7,8 @@ private[spark] final case class CommitMap(
     mapIndex: Int,
     mapId: Long,
     acknowledged: Ledger)
-    extends Message(CommitMap)
-
-private[spark] object CommitMap extends Codec[CommitMap](89) {
-  override private[wire] def read(in: WireReader): CommitMap =
-    CommitMap(ShuffleAddress.read(in), in.int(), in.long(), Ledger(in.long(), in.long()))
-}
+    extends Message(89)
 
 /** Drops the segments of a map attempt. */
 private[spark] final case class AbortMap(shuffle: ShuffleAddress, mapIndex: Int, mapId: Long)
-    extends Message(AbortMap)
-
-private[spark] object AbortMap extends Codec[AbortMap](90) {
-  override private[wire] def read(in: WireReader): AbortMap =
-    AbortMap(ShuffleAddress.read(in), in.int(), in.long())
-}
+    extends Message(90)

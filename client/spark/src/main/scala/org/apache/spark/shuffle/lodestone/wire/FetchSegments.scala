@@ -11,23 +11,11 @@ private[spark] final case class WantedChunk(reduceId: Int, runs: Array[SegmentRu
 private[spark] final case class FetchSegments(
     shuffle: ShuffleAddress,
     chunks: Array[WantedChunk])
-    extends Message(FetchSegments)
-
-private[spark] object FetchSegments extends Codec[FetchSegments](88) {
-  private val MinChunkBytes = 8
-  private val RunBytes = 8
-
-  override private[wire] def read(in: WireReader): FetchSegments =
-    FetchSegments(
-      ShuffleAddress.read(in),
-      in.seq(MinChunkBytes) {
-        WantedChunk(in.int(), in.seq(RunBytes)(SegmentRun(in.int(), in.int())))
-      })
-}
+    extends Message(88)
 
 /** Spark's answer to each request that opens a stream (its message 3). */
 private[spark] final case class OpenStream(streamId: Long, numChunks: Int)
-    extends Message(OpenStream)
+    extends Message(OpenStream.typeId)
 
 private[spark] object OpenStream extends Codec[OpenStream](3) {
   override private[wire] def read(in: WireReader): OpenStream = OpenStream(in.long(), in.int())

@@ -2,12 +2,10 @@
 package org.apache.spark.shuffle.lodestone.wire
 
 private[spark] final case class Hello(protocolVersion: Int, clientName: String)
-    extends Message(Hello)
+    extends Message(64)
 
-private[spark] object Hello extends Codec[Hello](64) {
-  val ProtocolVersion = 5
-
-  override private[wire] def read(in: WireReader): Hello = Hello(in.int(), in.string())
+private[spark] object Hello {
+  val ProtocolVersion = 6
 }
 
 private[spark] final case class HelloReply(
@@ -15,7 +13,7 @@ private[spark] final case class HelloReply(
     serverVersion: String,
     incarnation: Long,
     load: Load)
-    extends Message(HelloReply)
+    extends Message(HelloReply.typeId)
 
 private[spark] object HelloReply extends Codec[HelloReply](65) {
   override private[wire] def read(in: WireReader): HelloReply =

@@ -17,21 +17,14 @@ private[spark] object Application {
    */
   def unique(appId: String, random: Long): Application =
     Application(f"$appId~$random%016x", NoAttempt)
-
-  private[wire] def read(in: WireReader): Application = Application(in.string(), in.int())
 }
 
 /** Renews a lease. `incarnation` 0 stands for any. */
 private[spark] final case class RenewLease(app: Application, incarnation: Long, ttlMs: Long)
-    extends Message(RenewLease)
-
-private[spark] object RenewLease extends Codec[RenewLease](66) {
-  override private[wire] def read(in: WireReader): RenewLease =
-    RenewLease(Application.read(in), in.long(), in.long())
-}
+    extends Message(66)
 
 private[spark] final case class LeaseReply(incarnation: Long, grantedTtlMs: Long, load: Load)
-    extends Message(LeaseReply)
+    extends Message(LeaseReply.typeId)
 
 private[spark] object LeaseReply extends Codec[LeaseReply](67) {
   override private[wire] def read(in: WireReader): LeaseReply =
@@ -39,9 +32,4 @@ private[spark] object LeaseReply extends Codec[LeaseReply](67) {
 }
 
 /** Removes all data of the application. The answer is [[Done]]. */
-private[spark] final case class EndApplication(app: Application) extends Message(EndApplication)
-
-private[spark] object EndApplication extends Codec[EndApplication](78) {
-  override private[wire] def read(in: WireReader): EndApplication =
-    EndApplication(Application.read(in))
-}
+private[spark] final case class EndApplication(app: Application) extends Message(78)

@@ -21,31 +21,15 @@ private[spark] final case class PushBatch(
     firstSegment: Int,
     isWhole: Boolean,
     segments: Array[Segment])
-    extends Message(PushBatch)
+    extends Message(96)
 
-private[spark] object PushBatch extends Codec[PushBatch](96) {
+private[spark] object PushBatch {
 
   /** The limit of segments in one batch (docs/protocol.md, section 2). */
   val MaxSegments = 65536
 
   /** The limit of the body of an upload. A service closes the connection above it. */
   val MaxBodyBytes: Long = 64L << 20
-
-  private val SegmentBytes = 20
-
-  override private[wire] def read(in: WireReader): PushBatch =
-    PushBatch(
-      ShuffleAddress.read(in),
-      in.int(),
-      in.long(),
-      in.int(),
-      in.bool(),
-      in.seq(SegmentBytes)(readSegment(in)))
-
-  private def readSegment(in: WireReader): Segment = {
-    val (reduceId, sequence) = (in.int(), in.int())
-    Segment(reduceId, in.int(), in.int(), in.int(), sequence)
-  }
 }
 
 /**
@@ -56,7 +40,7 @@ private[spark] final case class PushBatchReply(
     incarnation: Long,
     isCommitted: Boolean,
     statuses: Array[Status])
-    extends Message(PushBatchReply)
+    extends Message(PushBatchReply.typeId)
 
 private[spark] object PushBatchReply extends Codec[PushBatchReply](97) {
   override private[wire] def read(in: WireReader): PushBatchReply =

@@ -8,23 +8,12 @@ private[spark] final case class ShuffleAddress(
     shuffleId: Int,
     generation: Int)
 
-private[spark] object ShuffleAddress {
-  private[wire] def read(in: WireReader): ShuffleAddress =
-    ShuffleAddress(Application.read(in), in.long(), in.int(), in.int())
-}
-
 /** Says whether executors keep the blocks that they push. */
 private[spark] sealed abstract class ShuffleMode(val code: Byte) extends WireCode
 
 private[spark] object ShuffleMode {
   case object Merge extends ShuffleMode(0)
   case object Remote extends ShuffleMode(1)
-
-  def of(code: Byte): ShuffleMode = code match {
-    case Merge.code => Merge
-    case Remote.code => Remote
-    case other => throw new MalformedMessageException(s"unknown mode $other of a shuffle")
-  }
 }
 
 private[spark] final case class RegisterShuffle(
@@ -33,18 +22,10 @@ private[spark] final case class RegisterShuffle(
     numMaps: Int,
     numPartitions: Int,
     format: String)
-    extends Message(RegisterShuffle)
+    extends Message(84)
 
-private[spark] object RegisterShuffle extends Codec[RegisterShuffle](84) {
+private[spark] object RegisterShuffle {
 
   /** Segments are bytes of blocks in the format of Spark's own writers. */
   val SparkStream = "spark-stream"
-
-  override private[wire] def read(in: WireReader): RegisterShuffle =
-    RegisterShuffle(
-      ShuffleAddress.read(in),
-      ShuffleMode.of(in.byte()),
-      in.int(),
-      in.int(),
-      in.string())
 }

@@ -6,20 +6,13 @@ private[spark] final case class MapRange(start: Int, end: Int)
 
 private[spark] object MapRange {
   val All: MapRange = MapRange(0, Int.MaxValue)
-
-  private[wire] def read(in: WireReader): MapRange = MapRange(in.int(), in.int())
 }
 
 private[spark] final case class SegmentLayout(
     shuffle: ShuffleAddress,
     maps: MapRange,
     reduceIds: Array[Int])
-    extends Message(SegmentLayout)
-
-private[spark] object SegmentLayout extends Codec[SegmentLayout](86) {
-  override private[wire] def read(in: WireReader): SegmentLayout =
-    SegmentLayout(ShuffleAddress.read(in), MapRange.read(in), in.ints())
-}
+    extends Message(86)
 
 /** One segment of a partition. [[BlockSequence]] explains `sequence`. */
 private[spark] final case class LaidSegment(
@@ -42,7 +35,7 @@ private[spark] final case class PartitionLayout(
 private[spark] final case class SegmentLayoutReply(
     incarnation: Long,
     partitions: Array[PartitionLayout])
-    extends Message(SegmentLayoutReply)
+    extends Message(SegmentLayoutReply.typeId)
 
 private[spark] object SegmentLayoutReply extends Codec[SegmentLayoutReply](94) {
   val SegmentBytes = 28

@@ -34,6 +34,7 @@ private[spark] object Status {
   case object LedgerMismatch extends Status(20, "LEDGER_MISMATCH")
   case object Aborted extends Status(21, "ABORTED")
   case object OtherContent extends Status(22, "OTHER_CONTENT")
+  case object Quota extends Status(23, "QUOTA")
 
   val all: Vector[Status] = Vector(
     Ok,
@@ -57,7 +58,8 @@ private[spark] object Status {
     Internal,
     LedgerMismatch,
     Aborted,
-    OtherContent)
+    OtherContent,
+    Quota)
 
   /** By code: some numbers are retired. */
   private val byCode: Array[Option[Status]] =
@@ -72,7 +74,7 @@ private[spark] object Status {
       .getOrElse(throw new MalformedMessageException(s"unknown status code $code"))
 }
 
-private[spark] final case class Done(incarnation: Long) extends Message(Done)
+private[spark] final case class Done(incarnation: Long) extends Message(Done.typeId)
 
 private[spark] object Done extends Codec[Done](79) {
   override private[wire] def read(in: WireReader): Done = Done(in.long())
@@ -80,7 +82,7 @@ private[spark] object Done extends Codec[Done](79) {
 
 /** A refusal. `detail` is for the log. */
 private[spark] final case class Refused(status: Status, incarnation: Long, detail: String)
-    extends Message(Refused)
+    extends Message(Refused.typeId)
 
 private[spark] object Refused extends Codec[Refused](80) {
   override private[wire] def read(in: WireReader): Refused =

@@ -16,8 +16,7 @@ private[spark] final class MalformedMessageException(detail: String) extends IOE
  * A message of the extension (docs/protocol.md, section 4). Its fields are written in the order of
  * its class.
  */
-private[spark] abstract class Message(codec: Codec[_ <: Message]) extends Product {
-  final def typeId: Int = codec.typeId
+private[spark] abstract class Message(val typeId: Int) extends Product {
 
   final def encode(): ByteBuffer = {
     val out = new WireWriter
@@ -27,6 +26,7 @@ private[spark] abstract class Message(codec: Codec[_ <: Message]) extends Produc
   }
 }
 
+/** Reads an answer. A service reads the requests. */
 private[spark] abstract class Codec[M <: Message](val typeId: Int) {
   private[wire] def read(in: WireReader): M
 
@@ -121,8 +121,6 @@ private[wire] final class WireReader(source: ByteBuffer) {
       case _: CharacterCodingException =>
         throw new MalformedMessageException("a string is not UTF-8")
     }
-
-  def ints(): Array[Int] = seq(4)(int())
 
   /** Reads an array whose elements have at least `minBytes` each. */
   def seq[T: ClassTag](minBytes: Int)(one: => T): Array[T] = {

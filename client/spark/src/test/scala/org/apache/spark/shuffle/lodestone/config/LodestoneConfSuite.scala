@@ -57,8 +57,8 @@ class LodestoneConfSuite {
   @Test def `a bad service list is refused with the accepted forms`(): Unit =
     Seq("nohost", "a:0", "a:65536", "a:b", ":7337", "dns:name", "::1:7337", ",").foreach { value =>
       assertEquals(
-        s"spark.lodestone.services is '$value', but must be 'host:port,host:port', " +
-          "'dns:name:port', or unset.",
+        s"spark.lodestone.services is '$value', but must be 'host:port,host:port' with at most " +
+          "1000 addresses, 'dns:name:port', or unset.",
         refusal("spark.lodestone.services" -> value))
     }
 

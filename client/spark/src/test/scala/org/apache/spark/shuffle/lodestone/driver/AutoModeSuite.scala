@@ -14,7 +14,7 @@ class AutoModeSuite extends DriverHarness {
   private val id = ShuffleGeneration(3, 0)
   private val large = MapSample(1, 100, 100 * 100000L, -1)
   private val small = MapSample(2, 200, 200 * 1000L, -1)
-  private val leftForNow = NoPlan(Reason.LargeBlocks.code, forNow = true)
+  private val leftForNow = NoPlan(Reason.LargeBlocks, forNow = true)
 
   /** A reader without an answer at once gets none before the test ends. */
   private def deciding(used: ScriptedService*): DriverCoordinator = driver(

@@ -79,7 +79,7 @@ private[driver] abstract class ClaimHarness extends DriverHarness {
       shuffleId,
       plan.generation,
       services,
-      why.code,
+      why,
       executorId,
       taskId,
       reduceId,

@@ -166,8 +166,8 @@ class DriverReportSuite extends DriverHarness {
       PushCounts(40000, 1, 1, Map(Reason.BlockTooLarge.code -> 12L))))
     assertEquals(
       Seq(
-        "shuffle 3: 40,000 blocks of 200 partitions pushed to 1 service, 12 left " +
-          "(BLOCK_TOO_LARGE 12)"),
+        "shuffle 3: 40,000 blocks of 200 partitions pushed to 1 service; reasons: " +
+          "BLOCK_TOO_LARGE 12"),
       sentenceOf(report, generation))
   }
 

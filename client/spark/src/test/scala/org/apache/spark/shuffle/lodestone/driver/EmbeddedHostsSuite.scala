@@ -21,7 +21,7 @@ class EmbeddedHostsSuite extends DriverHarness {
   private def host: String = SparkEnv.get.blockManager.blockManagerId.host
 
   private def found(one: ScriptedService): ServiceFound =
-    ServiceFound("driver", host, one.address.toString)
+    ServiceFound("driver", host, one.address)
 
   @Test def `the first plan waits until the host of each executor has announced`(): Unit = {
     val one = service(1)
@@ -65,7 +65,7 @@ class EmbeddedHostsSuite extends DriverHarness {
     coordinator.registered(6, 2, 20)
     assertEquals(noPlan(Reason.NoService), await(askPlan(id)))
     val one = service(1)
-    send(ServiceFound("7", "elsewhere", one.address.toString))
+    send(ServiceFound("7", "elsewhere", one.address))
     val tookMs = fastestMs(7 to 9) { shuffleId =>
       coordinator.registered(shuffleId, 2, 20)
       val plan = planOf(ShuffleGeneration(shuffleId, 0))

@@ -37,7 +37,7 @@ final class LossClaimsSuite extends ClaimHarness {
       shuffleId,
       plan.generation,
       at,
-      Reason.ChunkFetchFailed.code,
+      Reason.ChunkFetchFailed,
       "reader-1",
       NoTask,
       reduceId = 42,
@@ -230,7 +230,7 @@ final class LossClaimsSuite extends ClaimHarness {
           shuffleId,
           plan.generation,
           at,
-          Reason.LayoutFailed.code,
+          Reason.LayoutFailed,
           "reader-1",
           NoTask,
           42))

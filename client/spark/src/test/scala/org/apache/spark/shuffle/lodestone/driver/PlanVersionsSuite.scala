@@ -40,7 +40,7 @@ class PlanVersionsSuite extends DriverHarness {
       plan: ShufflePlan,
       service: ServiceLocation,
       why: Reason = Reason.PushDiskFull): Option[ServiceTrouble] =
-    Some(ServiceTrouble(plan.generation, plan.newest, service, why.code))
+    Some(ServiceTrouble(plan.generation, plan.newest, service, why))
 
   private def ports(services: Iterable[ServiceLocation]): Set[Int] = services.map(_.port).toSet
 
@@ -213,7 +213,7 @@ class PlanVersionsSuite extends DriverHarness {
       (0 to 1).foreach(i => outputs.registerMapOutput(7, i, statusAt(location, i)))
       assertEquals(2, outputs.getNumAvailableOutputs(7))
       val gone = plan.versions.head.head
-      val lost = OutputsLost(7, 0, Seq(gone), Reason.FetchRestarted.code, "driver", -1, 0)
+      val lost = OutputsLost(7, 0, Seq(gone), Reason.FetchRestarted, "driver", -1, 0)
       assertTrue(await(ask[Boolean](lost)))
       assertEquals(0, outputs.getNumAvailableOutputs(7))
       // A second task has found the same.
@@ -243,7 +243,7 @@ class PlanVersionsSuite extends DriverHarness {
         7,
         0,
         Nil,
-        Reason.OutputLost.code,
+        Reason.OutputLost,
         "driver",
         -1,
         0))))

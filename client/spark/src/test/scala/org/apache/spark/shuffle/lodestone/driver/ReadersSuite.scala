@@ -106,17 +106,17 @@ class ReadersSuite extends DriverHarness {
     planOf(id)
     pushed(id, 0)
     val read = merged(placesOf(id))
-    assertTrue(await(ask[Boolean](DistrustMerged(id, 13, Distrust(Reason.ChunkBroken.code, 7)))))
+    assertTrue(await(ask[Boolean](DistrustMerged(id, 13, Distrust(Reason.ChunkBroken, 7)))))
     assertTrue(await(ask[Boolean](DistrustMerged(
       id,
       14,
-      Distrust(Reason.RecordsMismatch.code, 8)))))
+      Distrust(Reason.RecordsMismatch, 8)))))
     // Readers still get the services that know the numbers of records, and check the originals.
     val doubted = merged(placesOf(id))
-    assertEquals(Some(Distrust(Reason.ChunkBroken.code, 7)), doubted.distrusted)
+    assertEquals(Some(Distrust(Reason.ChunkBroken, 7)), doubted.distrusted)
     assertEquals(read.services.toSeq, doubted.services.toSeq)
     val unknown =
-      DistrustMerged(ShuffleGeneration(4, 1), 13, Distrust(Reason.ChunkBroken.code, 9))
+      DistrustMerged(ShuffleGeneration(4, 1), 13, Distrust(Reason.ChunkBroken, 9))
     assertFalse(await(ask[Boolean](unknown)))
   }
 

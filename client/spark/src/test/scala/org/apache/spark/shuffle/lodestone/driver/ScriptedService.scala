@@ -14,12 +14,10 @@ import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, Stre
 import org.apache.spark.network.shuffle.protocol.{BlockTransferMessage, RemoveShuffleMerge}
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.config.HostPort
-import org.apache.spark.shuffle.lodestone.wire.{AbortMap, CommitMap, Done, EndApplication}
-import org.apache.spark.shuffle.lodestone.wire.{FetchSegments, Hello, HelloReply, LaidRun}
-import org.apache.spark.shuffle.lodestone.wire.{LeaseReply, Load, Message, OpenStream}
-import org.apache.spark.shuffle.lodestone.wire.{PartitionLayout, RegisterShuffle, RenewLease}
-import org.apache.spark.shuffle.lodestone.wire.{ReportApplication, SegmentLayout}
-import org.apache.spark.shuffle.lodestone.wire.{SegmentLayoutReply, Status}
+import org.apache.spark.shuffle.lodestone.wire.{Done, Hello, HelloReply, LaidRun, LeaseReply, Load}
+import org.apache.spark.shuffle.lodestone.wire.{Message, OpenStream, PartitionLayout, RenewLease}
+import org.apache.spark.shuffle.lodestone.wire.{RequestCodecs, SegmentLayout, SegmentLayoutReply}
+import org.apache.spark.shuffle.lodestone.wire.Status
 
 /**
  * A service on a real socket that fails as a test demands, which a daemon cannot do. It answers all
@@ -77,7 +75,7 @@ private[lodestone] final class ScriptedService(val incarnation: Long, port: Int 
 
   private final class Handler extends RpcHandler {
     override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit = {
-      val message = decode(in)
+      val message = RequestCodecs.decode(in)
       kinds.add(message.getClass)
       arrived.add(message)
       val answer = script.get.applyOrElse(message, (other: Message) => Answer(usual(other)))
@@ -118,16 +116,6 @@ private[lodestone] final class ScriptedService(val incarnation: Long, port: Int 
 
 private[lodestone] object ScriptedService {
   private val WaitS = 20L
-  private val Codecs = Seq(
-    Hello,
-    RenewLease,
-    RegisterShuffle,
-    SegmentLayout,
-    FetchSegments,
-    CommitMap,
-    AbortMap,
-    ReportApplication,
-    EndApplication)
 
   val Healthy: Load = Load(Load.Serving, 1, 2, 3L << 40, 4L << 40, 5, 6)
 
@@ -144,12 +132,4 @@ private[lodestone] object ScriptedService {
   case object Silence extends Reaction
 
   type Script = PartialFunction[Message, Reaction]
-
-  private def decode(in: ByteBuffer): Message = {
-    val typeId = in.get(in.position()).toInt
-    Codecs.find(_.typeId == typeId) match {
-      case Some(codec) => codec.decode(in)
-      case None => throw new IllegalStateException(s"message type $typeId is not expected")
-    }
-  }
 }

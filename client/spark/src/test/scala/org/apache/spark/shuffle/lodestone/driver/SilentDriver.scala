@@ -5,21 +5,33 @@ import java.net.ServerSocket
 
 import scala.concurrent.Future
 import scala.concurrent.duration.{DurationInt, FiniteDuration}
+import scala.reflect.ClassTag
 
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
-import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, Distrust, DriverMessage, GetCounts}
-import org.apache.spark.shuffle.lodestone.plan.{GetPlan, GetReadPlan, OutputsLost, PlanAnswer}
-import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan._
 
 /** A driver that fails each question. A test overrides the ones that it expects. */
 private[lodestone] abstract class SilentDriver extends DriverLink {
-  override def plan(asked: GetPlan): Future[PlanAnswer] = unexpected
-  override def readPlan(asked: GetReadPlan): Future[PlanAnswer] = unexpected
-  override def lost(outputs: OutputsLost): Future[Boolean] = unexpected
-  override def suspected(id: ShuffleGeneration, taskId: Long): Future[Boolean] = unexpected
-  override def distrust(id: ShuffleGeneration, reduceId: Int, why: Distrust): Future[Boolean] =
-    unexpected
-  override def counts(asked: GetCounts): Future[CountedMaps] = unexpected
+  final override def ask[A: ClassTag](question: Question[A]): Future[A] = {
+    def answer: Future[_] = question match {
+      case asked: GetPlan => plan(asked)
+      case asked: GetReadPlan => readPlan(asked)
+      case asked: GetCounts => counts(asked)
+      case outputs: OutputsLost => lost(outputs)
+      case _: DistrustMerged | _: OutputsSuspected => unexpected
+    }
+    try {
+      answer.mapTo[A]
+    } catch {
+      // As from Spark's RPC. An assertion fails the test.
+      case failure: Exception => Future.failed(failure)
+    }
+  }
+
+  def plan(asked: GetPlan): Future[PlanAnswer] = unexpected
+  def readPlan(asked: GetReadPlan): Future[PlanAnswer] = unexpected
+  def lost(outputs: OutputsLost): Future[Boolean] = unexpected
+  def counts(asked: GetCounts): Future[CountedMaps] = unexpected
   override def send(message: DriverMessage): Unit = unexpected
   override def answerTimeout: FiniteDuration = 10.seconds
   private def unexpected: Nothing = throw new AssertionError("no test expects this question")

@@ -19,10 +19,10 @@ import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, Stre
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.wire.{Application, WantedChunk, Done, FetchSegments}
-import org.apache.spark.shuffle.lodestone.wire.{Ledger, Message, OpenStream, PushBatch}
-import org.apache.spark.shuffle.lodestone.wire.{PushBatchReply, Refused, RefusedException, Segment}
-import org.apache.spark.shuffle.lodestone.wire.{SegmentRun, ShuffleAddress, Status}
+import org.apache.spark.shuffle.lodestone.wire.{Application, Done, Ledger, Message, OpenStream}
+import org.apache.spark.shuffle.lodestone.wire.{PushBatch, PushBatchReply, Refused}
+import org.apache.spark.shuffle.lodestone.wire.{RefusedException, RequestCodecs, Segment}
+import org.apache.spark.shuffle.lodestone.wire.{SegmentRun, ShuffleAddress, Status, WantedChunk}
 
 /** The client against a real server of Spark's transport, which answers as each test needs. */
 final class ServiceClientSuite {
@@ -110,7 +110,7 @@ final class ServiceClientSuite {
           peer: TransportClient,
           header: ByteBuffer,
           out: RpcResponseCallback): StreamCallbackWithID = new StreamCallbackWithID {
-        private val batch = PushBatch.decode(header)
+        private val batch = RequestCodecs.pushBatch.decode(header)
         private val body = Seq.newBuilder[Byte]
         override def getID: String = "push"
         override def onData(id: String, data: ByteBuffer): Unit =
@@ -174,7 +174,7 @@ final class ServiceClientSuite {
           peer: TransportClient,
           in: ByteBuffer,
           out: RpcResponseCallback): Unit = {
-        FetchSegments.decode(in)
+        RequestCodecs.fetchSegments.decode(in)
         val chunks = new java.util.ArrayList[ManagedBuffer]()
         chunks.add(new NioManagedBuffer(ByteBuffer.wrap(Array[Byte](5, 6))))
         chunks.add(new NioManagedBuffer(ByteBuffer.wrap(Array[Byte](7))) {
@@ -218,7 +218,7 @@ final class ServiceClientSuite {
           peer: TransportClient,
           in: ByteBuffer,
           out: RpcResponseCallback): Unit =
-        if (in.get(in.position()) == FetchSegments.typeId) {
+        if (in.get(in.position()) == RequestCodecs.fetchSegments.typeId) {
           val chunk: ManagedBuffer = new NioManagedBuffer(ByteBuffer.wrap(Array[Byte](5, 6)))
           val chunks = java.util.Collections.singletonList(chunk).iterator()
           out.onSuccess(OpenStream(

@@ -43,17 +43,17 @@ final class RoundTripSuite {
     Array.fill(few)(SegmentRun(random.nextInt(), random.nextInt())))
 
   private def messages(): Seq[(Codec[_ <: Message], Message)] = Seq(
-    Hello -> Hello(random.nextInt(), text()),
+    RequestCodecs.hello -> Hello(random.nextInt(), text()),
     HelloReply -> HelloReply(random.nextInt(), text(), random.nextLong(), load()),
-    RenewLease -> RenewLease(app(), random.nextLong(), random.nextLong()),
+    RequestCodecs.renewLease -> RenewLease(app(), random.nextLong(), random.nextLong()),
     LeaseReply -> LeaseReply(random.nextLong(), random.nextLong(), load()),
-    RegisterShuffle -> RegisterShuffle(
+    RequestCodecs.registerShuffle -> RegisterShuffle(
       shuffle(),
-      ShuffleMode.of(random.nextInt(2).toByte),
+      if (random.nextBoolean()) ShuffleMode.Merge else ShuffleMode.Remote,
       random.nextInt(),
       random.nextInt(),
       text()),
-    PushBatch -> PushBatch(
+    RequestCodecs.pushBatch -> PushBatch(
       shuffle(),
       random.nextInt(),
       random.nextLong(),
@@ -70,22 +70,22 @@ final class RoundTripSuite {
       random.nextLong(),
       random.nextBoolean(),
       Array.fill(few)(status())),
-    SegmentLayout -> SegmentLayout(
+    RequestCodecs.segmentLayout -> SegmentLayout(
       shuffle(),
       MapRange(random.nextInt(), random.nextInt()),
       Array.fill(few)(random.nextInt())),
     SegmentLayoutReply -> SegmentLayoutReply(
       random.nextLong(),
       Array.fill(few)(PartitionLayout(random.nextInt(), status(), Array.fill(few)(run())))),
-    FetchSegments -> FetchSegments(shuffle(), Array.fill(few)(places())),
-    CommitMap -> CommitMap(
+    RequestCodecs.fetchSegments -> FetchSegments(shuffle(), Array.fill(few)(places())),
+    RequestCodecs.commitMap -> CommitMap(
       shuffle(),
       random.nextInt(),
       random.nextLong(),
       Ledger(random.nextLong(), random.nextLong())),
-    AbortMap -> AbortMap(shuffle(), random.nextInt(), random.nextLong()),
+    RequestCodecs.abortMap -> AbortMap(shuffle(), random.nextInt(), random.nextLong()),
     OpenStream -> OpenStream(random.nextLong(), random.nextInt()),
-    EndApplication -> EndApplication(app()),
+    RequestCodecs.endApplication -> EndApplication(app()),
     Done -> Done(random.nextLong()),
     Refused -> Refused(status(), random.nextLong(), text()))
 

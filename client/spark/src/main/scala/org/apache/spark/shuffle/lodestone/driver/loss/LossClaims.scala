@@ -10,6 +10,7 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.driver.plans.Shuffle
 import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.SeenSegments
@@ -41,40 +42,45 @@ private[driver] final class LossClaims(
   }
 
   /**
-   * Calls back once, within two and a half times the driver's time-out for a service, plus one
-   * second for the number of executors.
+   * Decides whether outputs of the present generation are lost. Calls back once, within two and a
+   * half times the driver's time-out for a service, plus one second for the number of executors.
    */
-  def judge(of: Generation, claim: OutputsLost)(verdict: Verdict => Unit): Unit =
-    if (WrongRecords.contains(claim.code)) {
-      complain(of.id, claim, verdict)
+  def judge(shuffle: Shuffle, claim: OutputsLost, isWholeAt: Set[ServiceLocation] => Boolean)(
+      verdict: Verdict => Unit): Unit = {
+    val id = shuffle.id
+    if (WrongRecords.contains(claim.reason)) {
+      complain(id, claim, verdict)
     } else if (claim.services.isEmpty || !isDoubtful(claim)) {
       verdict(Lost(claim.services))
     } else {
       val about = aboutOf(claim)
-      val answers = Future.traverse(askedFor(of, claim)) { service =>
+      val answers = Future.traverse(askedFor(shuffle, claim)) { service =>
         // Only the service that refused the chunk has its segments in these slots.
         val ofOne = claim.unread.filter(_ => claim.services.contains(service)).map(OfChunk)
-        shown(service, of.id, ofOne.getOrElse(about)).map(service -> _)
+        shown(service, id, ofOne.getOrElse(about)).map(service -> _)
       }
       answers.foreach { all =>
-        val lost = lostAt(of, claim, about, all)
-        if (lost.nonEmpty || of.isOver) verdict(Lost(lost))
-        else complain(of.id, claim, verdict)
+        def isWholeWithout(gone: Set[ServiceLocation]) = isWholeAt(shuffle.services -- gone)
+        val lost = lostAt(claim, about, all, isWholeWithout)
+        // Complaints about a generation without readers would stay.
+        if (lost.nonEmpty || shuffle.removed || shuffle.id != id) verdict(Lost(lost))
+        else complain(id, claim, verdict)
       }
     }
+  }
 
   /** A damaged segment may have a replica that the task could not get. */
-  private def askedFor(of: Generation, claim: OutputsLost): Seq[ServiceLocation] = {
-    val others = claim.damaged.toSeq.flatMap(segment => of.servicesOf(segment.reduceId))
+  private def askedFor(shuffle: Shuffle, claim: OutputsLost): Seq[ServiceLocation] = {
+    val others = claim.damaged.toSeq.flatMap(segment => shuffle.servicesOf(segment.reduceId))
     (claim.services ++ others).distinct
   }
 
   /** Returns the services that the next generation must avoid, or none if nothing is lost. */
   private def lostAt(
-      of: Generation,
       claim: OutputsLost,
       about: About,
-      answers: Seq[(ServiceLocation, Shown)]): Seq[ServiceLocation] = {
+      answers: Seq[(ServiceLocation, Shown)],
+      isWholeWithout: Set[ServiceLocation] => Boolean): Seq[ServiceLocation] = {
     val shown = answers.map(_._2)
     val gone = answers.collect { case (service, NotShown) => service }.intersect(claim.services)
     about match {
@@ -82,12 +88,12 @@ private[driver] final class LossClaims(
       case BytesOf(_) | OfChunk(_) =>
         val damaged = answers.collect { case (service, Damaged) => service }
         if (shown.contains(Known)) Nil else damaged ++ gone
-      case OfShuffle => if (of.isWholeWithout(gone.toSet)) Nil else gone
+      case OfShuffle => if (isWholeWithout(gone.toSet)) Nil else gone
     }
   }
 
   private def isDoubtful(claim: OutputsLost): Boolean =
-    Doubtful.contains(claim.code) || claim.damaged.isDefined
+    Doubtful.contains(claim.reason) || claim.damaged.isDefined
 
   private def aboutOf(claim: OutputsLost): About =
     claim.damaged.map(BytesOf).orElse(claim.missing.map(OfBlock)).getOrElse(OfShuffle)
@@ -118,7 +124,7 @@ private[driver] final class LossClaims(
       verdict: Verdict => Unit): Unit = {
     val ofShuffle = complaints.getOrElseUpdate(id, new Complaints)
     claim.services.foreach(ofShuffle.add(_, claim.executorId))
-    val isProved = WrongRecords.contains(claim.code) &&
+    val isProved = WrongRecords.contains(claim.reason) &&
       ofShuffle.isProvedBy(claim.executorId, claim.reduceId)
     executorCount().onComplete { running =>
       val most = running.toOption.toSeq.flatMap { count =>
@@ -142,24 +148,13 @@ private[driver] final class LossClaims(
       val where = claim.services.map(one => s" at ${one.hostPort}").mkString(",")
       log.warn(
         s"Executor ${claim.executorId} cannot read shuffle ${claim.shuffleId}$where " +
-          s"(${claim.code}). As far as the driver knows the data exists: the task is run again")
+          s"(${claim.reason}). As far as the driver knows the data exists: the task is run again")
       val pauseMs = math.min(FirstPauseMs << math.min(rounds.count, MostDoublings), LongestPauseMs)
       loop.later(math.min(pauseMs, conf.requestTimeoutMs / 2))(rounds.leave().foreach(_(There)))
     }
 }
 
 private[driver] object LossClaims {
-
-  /** The generation of a shuffle that a claim is about. */
-  private[loss] abstract class Generation(val id: ShuffleGeneration) {
-
-    /** True if it has no more readers. Then its complaints are forgotten. */
-    def isOver: Boolean
-
-    /** True if all outputs that Spark knows are at other services as well. */
-    def isWholeWithout(gone: Set[ServiceLocation]): Boolean
-    def servicesOf(reduceId: Int): Seq[ServiceLocation]
-  }
 
   sealed trait Verdict
 
@@ -170,7 +165,7 @@ private[driver] object LossClaims {
   case object There extends Verdict
 
   /** The reasons that an executor in trouble may give, or that are about one service only. */
-  private val Doubtful: Set[String] = Set[Reason](
+  private val Doubtful: Set[Reason] = Set(
     Reason.LayoutFailed,
     Reason.ChunkFetchFailed,
     Reason.FetchTimedOut,
@@ -179,15 +174,14 @@ private[driver] object LossClaims {
     Reason.FetchRestarted,
     Reason.FetchDataGone,
     Reason.FetchDiskFailed,
-    Reason.OutputLost).map(_.code)
+    Reason.OutputLost)
 
   /**
    * The reasons of a reader that got all bytes as they were pushed, and other records than were
    * written. A service knows nothing of records. So another executor tries, or the same one a few
    * times.
    */
-  private val WrongRecords: Set[String] =
-    Set[Reason](Reason.ChunkBroken, Reason.RecordsMismatch).map(_.code)
+  private val WrongRecords: Set[Reason] = Set(Reason.ChunkBroken, Reason.RecordsMismatch)
 
   /** After so many attempts the driver believes one executor that finds a partition wrong. */
   private val Proof = 3

@@ -37,15 +37,8 @@ private[driver] final class LostOutputs(
         reply(true)
       case Some(shuffle) =>
         val id = shuffle.id
-        val claimed = new LossClaims.Generation(id) {
-          override def isOver: Boolean = shuffle.removed || shuffle.id != this.id
-          override def isWholeWithout(gone: Set[ServiceLocation]): Boolean =
-            isWholeAt(shuffle, shuffle.services -- gone)
-          override def servicesOf(reduceId: Int): Seq[ServiceLocation] =
-            shuffle.servicesOf(reduceId)
-        }
-        claims.judge(claimed, message) { verdict =>
-          val forgotten = conclude(shuffle, id, message.code, verdict)
+        claims.judge(shuffle, message, isWholeAt(shuffle, _)) { verdict =>
+          val forgotten = conclude(shuffle, id, message.reason, verdict)
           reply(forgotten)
           if (!forgotten) {
             killTask(message.taskId, s"executor ${message.executorId} cannot read shuffle $id")
@@ -60,7 +53,7 @@ private[driver] final class LostOutputs(
   private def conclude(
       shuffle: Shuffle,
       id: ShuffleGeneration,
-      code: String,
+      reason: Reason,
       verdict: LossClaims.Verdict): Boolean = verdict match {
     case _ if shuffle.removed => true
     case _ if shuffle.id != id =>
@@ -68,8 +61,8 @@ private[driver] final class LostOutputs(
       true
     case LossClaims.Lost(services) =>
       val where = services.map(one => s" at ${one.hostPort}").mkString(",")
-      log.warn(s"$id has lost map outputs ($code)$where: all of its maps are run again")
-      Reason.of(code).foreach(report.counted(id, _, 1))
+      log.warn(s"$id has lost map outputs ($reason)$where: all of its maps are run again")
+      report.counted(id, reason, 1)
       services.foreach { service =>
         shuffle.avoid(service)
         directory.doubt(service)
@@ -92,7 +85,8 @@ private[driver] final class LostOutputs(
       // Spark no longer knows the shuffle (ShuffleStatusNotFoundException), so it has no readers.
       // After any other failure no row is lost or doubled either: outputs that Spark did not forget
       // name an older generation, readers refuse these, and forgetEarlier forgets them one by one.
-      case NonFatal(failure) => log.info(s"Outputs of shuffle $shuffleId: ${failure.getMessage}")
+      case NonFatal(failure) =>
+        log.info(s"Spark does not forget the outputs of shuffle $shuffleId", failure)
     }
 
   /**
@@ -121,8 +115,8 @@ private[driver] final class LostOutputs(
       val maps = forget(id.shuffleId)(_.mapId < message.taskId)
       if (maps.nonEmpty) {
         log.warn(
-          s"$id: merged data was wrong, and nobody knows whether an original is: all maps that " +
-            s"had begun are run again (${maps.size} outputs)")
+          s"$id: merged data was wrong, and no number shows whether the originals are right: " +
+            s"Spark runs all maps that had begun again (${maps.size} outputs)")
       }
     }
     found.isDefined

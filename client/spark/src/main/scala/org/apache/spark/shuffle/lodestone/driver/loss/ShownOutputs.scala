@@ -13,7 +13,8 @@ import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport._
-import org.apache.spark.shuffle.lodestone.wire._
+import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, MapRange, SegmentLayoutReply}
+import org.apache.spark.shuffle.lodestone.wire.{RefusedException, SegmentRun, WantedChunk}
 
 /**
  * Asks services for map outputs that a reduce task misses or found damaged: for layouts, and for
@@ -114,7 +115,7 @@ private[loss] final class ShownOutputs(
       case None => Future.successful(NotShown)
       case Some((slot, laid)) =>
         val chunk = WantedChunk(damaged.reduceId, Array(SegmentRun(slot, 1)))
-        val arrival = new Arrival(flawIn(_, damaged, laid))
+        val arrival = new Arrival(ChunkDamage(damaged.reduceId, Array(laid), _))
         fetch(question, SizedChunk(chunk, laid.length.toLong), arrival)(isWanted)
     }
 
@@ -216,16 +217,4 @@ private[loss] object ShownOutputs {
       ()
     }
   }
-
-  private def flawIn(
-      bytes: ByteBuf,
-      damaged: DamagedSegment,
-      laid: LaidSegment): Option[DamagedChunkException] =
-    if (bytes.readableBytes() == laid.length &&
-      new Crc32c(bytes.nioBuffers()).next(laid.length) == laid.crc32c) {
-      None
-    } else {
-      val said = s"the block of map ${laid.mapIndex} differs from what its task wrote"
-      Some(new DamagedChunkException(said, damaged))
-    }
 }

@@ -58,7 +58,7 @@ private[driver] final class Planner(
     verdict match {
       case MergeChoice.Leave(reason) =>
         shuffle.leaveForNow(reason)
-        reply(NoPlan(reason.code, forNow = true))
+        reply(NoPlan(reason, forNow = true))
       case MergeChoice.Merge(maxBlockBytes) =>
         shuffle.limitBlocks(maxBlockBytes)
         await(shuffle, sample.bytesOf(shuffle.numMaps), reply)
@@ -72,11 +72,10 @@ private[driver] final class Planner(
 
   private def avoidService(shuffle: Shuffle, trouble: ServiceTrouble): Unit =
     if (trouble.generation == shuffle.id.number && shuffle.isUsable(trouble.service)) {
-      val reason = Reason.of(trouble.code)
       // The service is well, and most others would refuse such a record too.
-      if (!reason.contains(Reason.PushTooLarge)) shuffle.avoid(trouble.service)
+      if (trouble.reason != Reason.PushTooLarge) shuffle.avoid(trouble.service)
       else if (!shuffle.isLeft) leave(shuffle, Reason.PushTooLarge)
-      reason.foreach(report.counted(shuffle.id, _, 1))
+      report.counted(shuffle.id, trouble.reason, 1)
     }
 
   private def assign(making: Making, attempt: Int): Unit = directory.live { found =>

@@ -60,14 +60,12 @@ private[driver] final class Readers(
   def distrust(message: DistrustMerged): Boolean = {
     val id = message.generation
     val found = shuffles.current(id)
-    for {
-      shuffle <- found
-      reason <- Reason.of(message.found.code)
-      if shuffle.pushes.isSettled && shuffle.isPlanned && shuffle.distrust(message.found)
-    } {
+    val reason = message.found.reason
+    for (shuffle <- found
+      if shuffle.pushes.isSettled && shuffle.isPlanned && shuffle.distrust(message.found)) {
       log.warn(
         s"Readers take the originals of $id from now on: merged data of partition " +
-          s"${message.reduceId} is wrong (${reason.code})")
+          s"${message.reduceId} is wrong ($reason)")
       report.decided(id, NoPlan(reason))
     }
     found.isDefined

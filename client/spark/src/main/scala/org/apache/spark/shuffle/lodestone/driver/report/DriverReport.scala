@@ -145,7 +145,7 @@ private[driver] final class DriverReport {
   def leftToSpark(shuffleId: Int, numMaps: Int, numPartitions: Int, reason: Reason): Unit = {
     val record = registered(shuffleId, numMaps, numPartitions)
     setState(record, ShuffleRecord.Plain)
-    count(record, reason.code, 1)
+    count(record, reason, 1)
   }
 
   def pushed(message: MapPushed): Unit = {
@@ -164,7 +164,7 @@ private[driver] final class DriverReport {
   }
 
   def counted(id: ShuffleGeneration, reason: Reason, count: Long): Unit =
-    of(id).filter(_ => count > 0).foreach(this.count(_, reason.code, count))
+    of(id).filter(_ => count > 0).foreach(this.count(_, reason, count))
 
   def nothingPushed(id: ShuffleGeneration): Boolean = of(id).forall(_.generationBlocks == 0)
 
@@ -172,10 +172,10 @@ private[driver] final class DriverReport {
   def decided(id: ShuffleGeneration, answer: NoPlan): Unit = of(id).foreach { record =>
     changes += 1
     setState(record, ShuffleRecord.Plain)
-    count(record, answer.code, 1)
-    val reason = answer.reason.map(_.sentence).getOrElse(answer.code)
+    val reason = answer.reason
+    count(record, reason, 1)
     log.info(
-      s"shuffle ${id.shuffleId}: no more blocks go to services: $reason (${answer.code})" +
+      s"shuffle ${id.shuffleId}: no more blocks go to services: ${reason.sentence} ($reason)" +
         weighed(record))
   }
 
@@ -210,7 +210,7 @@ private[driver] final class DriverReport {
     if (finished.size > MaxFinished) records.remove(finished.dequeue())
   }
 
-  /** Returns the last line of the log. */
+  /** Returns the line of the log with the sums. */
   def farewell: String = {
     val left = reasonList(totals)
     val away = if (remote > 0) f"$remote%,d remote, " else ""
@@ -224,9 +224,9 @@ private[driver] final class DriverReport {
   private def of(id: ShuffleGeneration): Option[ShuffleRecord] =
     records.get(id.shuffleId).filter(_.generation == id.number)
 
-  private def count(record: ShuffleRecord, code: String, count: Long): Unit = {
-    record.counts.addReason(code, count)
-    totals.addReason(code, count)
+  private def count(record: ShuffleRecord, reason: Reason, count: Long): Unit = {
+    record.counts.addReason(reason.code, count)
+    totals.addReason(reason.code, count)
   }
 
   private def setState(record: ShuffleRecord, state: ShuffleRecord.State): Unit = {
@@ -254,7 +254,7 @@ private[driver] final class DriverReport {
       ""
     } else {
       val each = counts.reasonsInOrder.map { case (code, count) => format(code, count) }
-      s", %,d left (%s)".formatLocal(Locale.ROOT, counts.reasons.values.sum, each.mkString(", "))
+      each.mkString("; reasons: ", ", ", "")
     }
 
   private def format(code: String, count: Long): String =

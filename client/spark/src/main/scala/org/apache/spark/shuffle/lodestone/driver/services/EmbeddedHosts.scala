@@ -32,10 +32,8 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
   private val waits = mutable.LinkedHashSet.empty[Wait]
 
   def serviceFound(message: ServiceFound): Unit = {
-    HostPort.parse(message.hostPort).filter(_ => found.size < MaxHosts).foreach { address =>
-      if (found.put(address, message.host).isEmpty) {
-        log.info(s"$address serves host ${message.host}")
-      }
+    if (found.size < MaxHosts && found.put(message.address, message.host).isEmpty) {
+      log.info(s"${message.address} serves host ${message.host}")
     }
     spoke(message.host)
   }

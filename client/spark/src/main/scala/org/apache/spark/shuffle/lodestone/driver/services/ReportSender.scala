@@ -9,18 +9,16 @@ import org.slf4j.LoggerFactory
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
-/** The report of the driver. `changes` grows with each change of it. */
-private[driver] trait Reported {
-  def changes: Long
-  def text: String
-}
-
 /**
  * Sends the report to a few of the services in use, where `lodestone explain` finds it. This is
  * best effort: only the end of the application waits for it, for a moment.
+ *
+ * @param changes
+ *   grows with each change of the report
  */
 private[driver] final class ReportSender(
-    reported: Reported,
+    changes: () => Long,
+    report: () => String,
     client: ServiceClient,
     loop: EventLoop) {
   import ReportSender._
@@ -52,10 +50,10 @@ private[driver] final class ReportSender(
   }
 
   private def stateFor(service: Service): (Long, Long) =
-    (service.incarnation, reported.changes)
+    (service.incarnation, changes())
 
   private def send(services: Seq[Service], ended: Boolean): Future[Unit] = {
-    val text = reported.text
+    val text = report()
     val sends = services.map { service =>
       keepers.put(service, stateFor(service))
       val sent = client.reportApplication(service.location, ended, text).map(_ => ())

@@ -63,8 +63,7 @@ private[driver] final class ServiceDirectory(
   }
 
   /** Connects to a service before it is needed: a daemon without connections may end. */
-  def greet(hostPort: String): Unit =
-    HostPort.parse(hostPort).map(known).filter(isDue).foreach(hello)
+  def greet(address: HostPort): Unit = Some(known(address)).filter(isDue).foreach(hello)
 
   def all: Seq[Service] = services.values.toSeq
 

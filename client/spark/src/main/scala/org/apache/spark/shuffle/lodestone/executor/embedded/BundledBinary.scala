@@ -6,8 +6,9 @@ import java.nio.file.{Files, Path}
 import java.nio.file.LinkOption.NOFOLLOW_LINKS
 import java.nio.file.StandardCopyOption.{ATOMIC_MOVE, REPLACE_EXISTING}
 import java.nio.file.attribute.PosixFilePermissions
-import java.security.{DigestInputStream, MessageDigest}
 import java.util.Locale
+
+import org.apache.commons.codec.digest.DigestUtils
 
 private[spark] final case class Program(file: Path, digest: String)
 
@@ -17,7 +18,6 @@ private[spark] object Program {
 
 /** The daemon's program in our jar, and its extracted file. */
 private[spark] object BundledBinary {
-  private val BufferBytes = 64 * 1024
   private val Executable = PosixFilePermissions.fromString("rwx------")
 
   /** The resource of the program for a platform. Some platforms have none. */
@@ -41,7 +41,7 @@ private[spark] object BundledBinary {
    * already. Several processes may do this at the same time.
    */
   def extract(directory: Path, program: () => InputStream): Program = {
-    val digest = sha256(program())
+    val digest = digestOf(program())
     val home = PrivateDirectory.open(directory, digest)
     val target = home.resolve("lodestone")
     if (!isWhole(target, digest)) {
@@ -63,17 +63,9 @@ private[spark] object BundledBinary {
     Files.isRegularFile(file, NOFOLLOW_LINKS) && Files.isExecutable(file) &&
       digestOf(file) == digest
 
-  def digestOf(file: Path): String = sha256(Files.newInputStream(file))
+  def digestOf(file: Path): String = digestOf(Files.newInputStream(file))
 
-  private def sha256(stream: InputStream): String = {
-    val digest = MessageDigest.getInstance("SHA-256")
-    val in = new DigestInputStream(stream, digest)
-    try {
-      val buffer = new Array[Byte](BufferBytes)
-      while (in.read(buffer) >= 0) {}
-    } finally {
-      in.close()
-    }
-    digest.digest().map(byte => f"${byte & 0xff}%02x").mkString
-  }
+  private def digestOf(program: InputStream): String =
+    try DigestUtils.sha256Hex(program)
+    finally program.close()
 }

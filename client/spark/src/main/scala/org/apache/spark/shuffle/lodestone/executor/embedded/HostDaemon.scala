@@ -4,8 +4,8 @@ package org.apache.spark.shuffle.lodestone.executor.embedded
 import java.io.IOException
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path, Paths}
-import java.security.MessageDigest
 
+import org.apache.commons.codec.digest.DigestUtils
 import org.slf4j.LoggerFactory
 
 import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf}
@@ -78,12 +78,7 @@ private[spark] final class HostDaemon(
    * directories.
    */
   private def key(homes: Seq[Path]): String =
-    MessageDigest
-      .getInstance("SHA-256")
-      .digest((host +: homes.map(_.toString)).mkString("\n").getBytes(UTF_8))
-      .map(byte => f"${byte & 0xff}%02x")
-      .mkString
-      .take(KeyChars)
+    DigestUtils.sha256Hex((host +: homes.map(_.toString)).mkString("\n")).take(KeyChars)
 
   private def running(announce: Path): Option[HostPort] =
     if (Files.isRegularFile(announce) && Files.size(announce) <= ReadyLine.MaxChars) {

@@ -13,18 +13,21 @@ import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, HostPort, LodestoneConf}
+import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
 import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
-import org.apache.spark.util.RpcUtils
 
 /**
  * Announces the service of this executor's host to the driver, in embedded mode: when the executor
  * has its first task, and when a plan of the driver has no service here.
  */
-private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
+private[spark] final class HostService(
+    conf: SparkConf,
+    settings: LodestoneConf,
+    driver: DriverLink,
+    env: SparkEnv) {
   import HostService._
 
-  private val settings = LodestoneConf.onExecutor(conf)
   private val host = env.blockManager.blockManagerId.host
   private val busy = new AtomicBoolean()
 
@@ -60,31 +63,29 @@ private[spark] final class HostService(conf: SparkConf, env: SparkEnv) {
     try {
       val message = announcement()
       missingSinceNs = Some(message).collect { case _: ServiceMissing => System.nanoTime() }
-      RpcUtils.makeDriverRef(DriverMessage.Endpoint, conf, env.rpcEnv).send(message)
-    } catch {
-      // An uncaught exception would end the executor. The driver waits for this host for a limited
-      // time.
-      case NonFatal(failure) => log.warn("This host was not announced to the driver", failure)
+      driver.report(message)
     } finally {
       busy.set(false)
     }
 
   /** Closes its connection: the driver's own connection prevents the daemon's idle exit. */
-  private def announcement(): DriverMessage = {
-    val client = ServiceClient(conf, settings)
+  private def announcement(): DriverMessage =
     try {
-      val user = HostDaemon.safe(System.getProperty("user.name"))
-      val roots = LocalRoots(conf, sys.env)
-      val daemon = new HostDaemon(settings, roots, user, host, incarnationAt(client))
-      ServiceFound(env.executorId, host, daemon.findOrStart().toString)
+      val client = ServiceClient(conf, settings)
+      try ServiceFound(env.executorId, host, findOrStart(client))
+      finally client.close()
     } catch {
-      // The driver's plan must not wait for this host, for any failure.
+      // The driver's plan must not wait for this host, for any failure. An uncaught exception would
+      // end the executor.
       case NonFatal(failure) =>
         log.warn(s"No shuffle service on $host", failure)
         ServiceMissing(env.executorId, host, String.valueOf(failure.getMessage))
-    } finally {
-      client.close()
     }
+
+  private def findOrStart(client: ServiceClient): HostPort = {
+    val user = HostDaemon.safe(System.getProperty("user.name"))
+    val roots = LocalRoots(conf, sys.env)
+    new HostDaemon(settings, roots, user, host, incarnationAt(client)).findOrStart()
   }
 }
 

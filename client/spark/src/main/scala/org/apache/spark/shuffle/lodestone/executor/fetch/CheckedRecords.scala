@@ -51,10 +51,18 @@ private[fetch] final class CheckedRecords(
     try records.hasNext
     catch brokenStream
 
+  private def hasStream: Boolean =
+    try streams.hasNext
+    catch brokenStream
+
+  private def fetched(): (BlockId, InputStream) =
+    try streams.next()
+    catch brokenStream
+
   private def nextStream(): Boolean = {
     end()
-    while (!hasMore && streams.hasNext) {
-      val (id, stream) = streams.next()
+    while (!hasMore && hasStream) {
+      val (id, stream) = fetched()
       block = Some(id)
       read = 0
       check.begin(id)
@@ -64,14 +72,13 @@ private[fetch] final class CheckedRecords(
     hasMore
   }
 
-  /** Serializers and codecs throw anything for wrong bytes. Failures of Spark itself stay. */
+  /** Serializers and codecs throw anything for wrong bytes. */
   private val brokenStream: PartialFunction[Throwable, Nothing] = {
+    case failure: FetchFailedException => check.failed(failure)
+    case killed: TaskKilledException => throw killed
     // Kryo, Java and zstd have no exception in common. The task always ends: no row is lost.
-    case NonFatal(cause) if block.isDefined && !isSparks(cause) => check.broken(block.get, cause)
+    case NonFatal(cause) if block.isDefined => check.broken(block.get, cause)
   }
-
-  private def isSparks(cause: Throwable): Boolean =
-    cause.isInstanceOf[FetchFailedException] || cause.isInstanceOf[TaskKilledException]
 
   private def end(): Unit = block.foreach { id =>
     block = None

@@ -45,30 +45,18 @@ private[fetch] final class ChunkCheck(
   }
 
   /**
-   * Returns the records. Spark's iterator blames the merger for a broken chunk. With Spark's own
-   * push-based shuffle off, the DAG scheduler asserts on that and ends the whole application: so
-   * that failure is translated. No closures: this runs per record.
+   * Spark's iterator blames the merger for a broken chunk. With Spark's own push-based shuffle off,
+   * the DAG scheduler asserts on that and ends the whole application: so that failure is
+   * translated.
    */
-  def guard[T](records: Iterator[T]): Iterator[T] = new Iterator[T] {
-    override def hasNext: Boolean =
-      try records.hasNext
-      catch translated
-
-    override def next(): T =
-      try records.next()
-      catch translated
-  }
-
-  private val translated: PartialFunction[Throwable, Nothing] = {
-    case failure: FetchFailedException =>
-      failure.toTaskFailedReason match {
-        case FetchFailed(address, _, _, _, reduceId, message) if isMerger(address) =>
-          // Spark's exception has marked the task. Spark reports the mark, however the task ends.
-          Option(TaskContext.get()).foreach(_.setFetchFailed(null))
-          broken(reduceId, message)
-        case _ => throw failure
-      }
-  }
+  override def failed(failure: FetchFailedException): Nothing =
+    failure.toTaskFailedReason match {
+      case FetchFailed(address, _, _, _, reduceId, message) if isMerger(address) =>
+        // Spark's exception has marked the task. Spark reports the mark, however the task ends.
+        Option(TaskContext.get()).foreach(_.setFetchFailed(null))
+        broken(reduceId, message)
+      case _ => throw failure
+    }
 
   private def isMerger(address: BlockManagerId): Boolean =
     address != null && address.executorId == BlockManagerId.SHUFFLE_MERGER_IDENTIFIER

@@ -10,15 +10,14 @@ import scala.collection.mutable
 
 import io.netty.buffer.{ByteBuf, Unpooled}
 import org.roaringbitmap.RoaringBitmap
+import org.slf4j.LoggerFactory
 
 import org.apache.spark.{SparkEnv, SparkException}
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.shuffle._
 import org.apache.spark.network.shuffle.checksum.Cause
-import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, Reason, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport._
-import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment}
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
 
 /**
@@ -140,7 +139,7 @@ private[fetch] final class ChunkFetcher(
       val wanted = chunks(index)
       val bytes = ChunkBytes(data)
       try {
-        damage(wanted.chunk, bytes) match {
+        ChunkDamage(wanted.chunk.reduceId, wanted.chunk.segments, bytes) match {
           case None =>
             wanted.arrival.received(wanted, bytes)
             settled()
@@ -172,6 +171,7 @@ private[fetch] final class ChunkFetcher(
     private def tryAgain(how: ChunkRescue, failed: Array[Wanted], cause: Throwable): Unit = {
       val sinceNs = failedNs.getOrElse(System.nanoTime())
       how(failed.map(_.chunk).toSeq, cause, sinceNs).onComplete { outcome =>
+        outcome.failed.foreach(log.error(s"No replica of ${service.hostPort} was looked for", _))
         val found = outcome.getOrElse(failed.map(_ => None).toSeq)
         val again = failed.toSeq.zip(found).flatMap { case (wanted, chunk) =>
           if (chunk.isEmpty) giveUp(wanted, cause)
@@ -288,35 +288,14 @@ private[fetch] final class ChunkFetcher(
 
 private[fetch] object ChunkFetcher {
 
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[ChunkFetcher])
+
   /** Chunks of one request: a service keeps their list, and refuses several times as many. */
   private val MaxChunks = 4096
 
   /** Chunks that a task has under way at one service: other tasks do not wait long for theirs. */
   private val TaskRoom = 4 * MaxChunks
-
-  /** Returns what is wrong with the bytes of a chunk: the first segment that differs. */
-  def damage(chunk: FetchChunk, bytes: ByteBuf): Option[DamagedChunkException] = {
-    val crc = new Crc32c(bytes.nioBuffers())
-    var left = bytes.readableBytes()
-    val broken = chunk.segments.find { segment =>
-      left -= segment.length
-      left < 0 || crc.next(segment.length) != segment.crc32c
-    }
-    broken match {
-      case Some(segment) =>
-        val what = if (left < 0) "not all of its bytes" else "another checksum"
-        Some(damaged(chunk, segment, s"the block of map ${segment.mapIndex} has $what"))
-      case None if left > 0 =>
-        Some(damaged(chunk, chunk.segments.last, s"a chunk has $left bytes too many"))
-      case None => None
-    }
-  }
-
-  private def damaged(
-      chunk: FetchChunk,
-      segment: LaidSegment,
-      what: String): DamagedChunkException =
-    new DamagedChunkException(what, DamagedSegment.of(chunk.reduceId, segment))
 
   /** One after another, as Spark's `MergedBlockMeta` reads them. */
   private def serialized(bitmaps: Seq[RoaringBitmap]): ByteBuffer = {

@@ -8,7 +8,7 @@ import scala.concurrent.Future
 import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.MetadataFetchFailedException
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
-import org.apache.spark.shuffle.lodestone.plan.{Distrust, Reason, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.{Distrust, DistrustMerged, Reason, ShuffleGeneration}
 import org.apache.spark.storage.ShuffleBlockId
 
 /** What a task does about a chunk that it cannot fetch, or that proves wrong while it is read. */
@@ -96,8 +96,8 @@ private[fetch] final class Originals(
     // Another thread of the task may read on when the task is over, and its buffers are released.
     context.killTaskIfInterrupted()
     if (context.isCompleted()) throw new IllegalStateException(s"the task is over: $what")
-    val found = Distrust(reason.code, context.taskAttemptId())
-    driver.awaitAnswer(driver.distrust(generation, reduceId, found), s"$generation is wrong")
+    val found = DistrustMerged(generation, reduceId, Distrust(reason, context.taskAttemptId()))
+    driver.awaitAnswer(driver.ask(found), s"the report that $generation is wrong")
     throw new MetadataFetchFailedException(
       generation.shuffleId,
       reduceId,

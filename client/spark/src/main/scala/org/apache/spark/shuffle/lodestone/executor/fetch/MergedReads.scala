@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
-import java.util.concurrent.TimeoutException
-
-import scala.concurrent.Await
-import scala.util.control.NonFatal
-
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.ShuffleReader
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, PlanCache}
 import org.apache.spark.shuffle.lodestone.executor.rows.SqlRows
-import org.apache.spark.shuffle.lodestone.plan.{Distrust, NoPlan, OwnHandle, Reason}
-import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.plan.{Distrust, NoPlan, OutputsSuspected}
+import org.apache.spark.shuffle.lodestone.plan.{OwnHandle, Reason, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
 /**
@@ -56,11 +49,11 @@ private[lodestone] final class MergedReads(
         val fallback = new Originals(sources, generation, driver, tally, task.context)
         val fetcher = new ChunkFetcher(client, generation, sources.merged, fallback, None, tally)
         val all = new ChunkCheck(sources.merged, check, fallback)
-        Some(new ServiceShuffleReader(inner, sources, fetcher, all, task))
+        Some(ServiceShuffleReader(inner, sources, fetcher, all, task))
       } else if (counting.isDefined || SqlRows.areOf(inner.dependency.serializer)) {
         // To parse rows of exchanges without Spark's streams is faster than Spark's reader.
         val mayBatch = sources.counted.size == 0
-        Some(new OriginalsReader(inner, originals, check, mayBatch, task))
+        Some(OriginalsReader(inner, originals, check, mayBatch, task))
       } else {
         None
       }
@@ -77,10 +70,9 @@ private[lodestone] final class MergedReads(
             val layouts = for (one <- answers; layout <- one.layouts.toSeq.flatten)
               yield one.service -> layout
             plan.distrusted match {
-              case Some(Distrust(code, taskId)) =>
+              case Some(Distrust(reason, taskId)) =>
                 val counted = LaidRecords(originals, layouts.map(_._2))
-                allOriginal(Reason.of(code).getOrElse(Reason.RecordsMismatch))
-                  .copy(counted = counted, suspects = Some(suspectsOf(taskId)))
+                allOriginal(reason).copy(counted = counted, suspects = Some(suspectsOf(taskId)))
               case None =>
                 val missing = (for (one <- answers; reason <- one.layouts.left.toSeq)
                   yield one.reduceIds.map(_ -> reason)).flatten.toMap
@@ -91,7 +83,9 @@ private[lodestone] final class MergedReads(
     private def suspectsOf(taskId: Long): Suspects = {
       def runAgain(): Unit = {
         // Without an answer only the map that the failed read names is run again.
-        driver.awaitAnswer(driver.suspected(generation, taskId), s"$generation may be wrong")
+        driver.awaitAnswer(
+          driver.ask(OutputsSuspected(generation, taskId)),
+          s"the report that $generation may be wrong")
         ()
       }
       Suspects(taskId, () => runAgain())
@@ -128,21 +122,14 @@ private[lodestone] final class MergedReads(
       originals.iterator.flatMap(_._2.iterator).map(_._2).sum <= ReadOrder.MostBytes
     }
 
-    private def planOf(): Either[Reason, ShufflePlan] =
-      try {
-        // The first question looks the driver's endpoint up, which may fail at once.
-        Await.result(plans.toRead(generation, task.stage), driver.answerTimeout) match {
-          case plan: ShufflePlan => Right(plan)
-          case none: NoPlan => Left(none.reason.getOrElse(Reason.DriverUnreachable))
-        }
-      } catch {
-        case _: TimeoutException => Left(Reason.DriverUnreachable)
-        // Spark's RPC reports a driver that cannot be reached by exceptions of many kinds; the
-        // originals can still be read. An interrupt is not among them: the task was killed.
-        case NonFatal(failure) =>
-          log.warn(s"The driver did not answer where $generation is", failure)
-          Left(Reason.DriverUnreachable)
+    private def planOf(): Either[Reason, ShufflePlan] = {
+      val asked = plans.toRead(generation, task.stage)
+      driver.awaitAnswer(asked, s"the question where $generation is") match {
+        case Some(plan: ShufflePlan) => Right(plan)
+        case Some(NoPlan(reason, _)) => Left(reason)
+        case None => Left(Reason.DriverUnreachable)
       }
+    }
 
     private def layoutsOf(plan: ShufflePlan): Seq[LayoutAnswer] = {
       val partitions = ReadSources.partitionsOf(originals.map(_._2))
@@ -154,9 +141,6 @@ private[lodestone] final class MergedReads(
 }
 
 private[fetch] object MergedReads {
-
-  /** One for all: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[MergedReads])
 
   /** Reading so many blocks one by one takes some tens of milliseconds. */
   private val MaxLocalOriginals = 2048

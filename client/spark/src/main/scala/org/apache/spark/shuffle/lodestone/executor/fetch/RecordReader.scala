@@ -11,14 +11,20 @@ import org.apache.spark.shuffle.lodestone.executor.rows.{RowReader, SqlRows}
 import org.apache.spark.storage.{BlockId, ShuffleBlockFetcherIterator}
 import org.apache.spark.util.CompletionIterator
 
-/** Makes of streams of blocks what a reduce task asks for: combined and sorted as Spark does it. */
-private[fetch] abstract class RecordReader[K, C](
+/**
+ * Makes of streams of blocks what a reduce task asks for: combined and sorted as Spark does it.
+ *
+ * @param streams
+ *   begins to fetch
+ */
+private[fetch] final class RecordReader[K, C](
     handle: BaseShuffleHandle[K, _, C],
-    task: ReduceTask)
+    task: ReduceTask,
+    check: RecordsCheck)(
+    streams: => Iterator[(BlockId, InputStream)])
     extends ShuffleReader[K, C] {
   private val dependency = handle.dependency
   private val context = task.context
-  protected val env: SparkEnv = SparkEnv.get
 
   private val recordsIn: InputStream => Iterator[(Any, Any)] = {
     val instance = dependency.serializer.newInstance()
@@ -26,16 +32,9 @@ private[fetch] abstract class RecordReader[K, C](
     else instance.deserializeStream(_).asKeyValueIterator
   }
 
-  /** The records of one stream after another, each stream compared with what was written. */
-  protected def records(
-      streams: Iterator[(BlockId, InputStream)],
-      check: RecordsCheck): Iterator[(Any, Any)] =
-    new CheckedRecords(streams, recordsIn, check, task.metrics)
-
-  /** Makes what is asked for of all records. */
-  protected def asked(all: Iterator[(Any, Any)]): Iterator[Product2[K, C]] = {
+  override def read(): Iterator[Product2[K, C]] = {
     val completed = CompletionIterator[(Any, Any), Iterator[(Any, Any)]](
-      all,
+      new CheckedRecords(streams, recordsIn, check, task.metrics),
       context.taskMetrics().mergeShuffleReadMetrics())
     sort(combine(new InterruptibleIterator(context, completed))) match {
       case same: InterruptibleIterator[Product2[K, C]] => same

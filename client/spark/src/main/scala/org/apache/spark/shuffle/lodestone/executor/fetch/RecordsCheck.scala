@@ -19,6 +19,9 @@ private[fetch] trait RecordsCheck {
 
   /** For a stream whose bytes are no records. */
   def broken(id: BlockId, cause: Throwable): Nothing
+
+  /** For Spark's own failure, while it fetches or reads a stream. */
+  def failed(failure: FetchFailedException): Nothing = throw failure
 }
 
 /**

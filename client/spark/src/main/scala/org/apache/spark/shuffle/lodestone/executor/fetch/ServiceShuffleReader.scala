@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
+import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle._
 import org.apache.spark.storage._
 
 /** Reads chunks of services, and originals. (Spark's reader has only the executor's client.) */
-private[fetch] final class ServiceShuffleReader[K, C](
-    handle: BaseShuffleHandle[K, _, C],
-    sources: ReadSources,
-    fetcher: ChunkFetcher,
-    check: ChunkCheck,
-    task: ReduceTask)
-    extends RecordReader[K, C](handle, task) {
-  import ServiceShuffleReader._
+private[fetch] object ServiceShuffleReader {
 
-  override def read(): Iterator[Product2[K, C]] = {
-    val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, fetcher.inPlaceOf)
+  def apply[K, C](
+      handle: BaseShuffleHandle[K, _, C],
+      sources: ReadSources,
+      fetcher: ChunkFetcher,
+      check: ChunkCheck,
+      task: ReduceTask): ShuffleReader[K, C] = {
+    val env = SparkEnv.get
     val hasOriginals = sources.originals.nonEmpty || sources.replaced.nonEmpty
-    val streams =
-      RecordReader.fetch(fetcher, tracker, addresses, inBatches = false, hasOriginals, task)
-    asked(check.guard(records(streams, check)))
+    new RecordReader(handle, task, check)({
+      val blocks = addresses(handle, sources)
+      val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, fetcher.inPlaceOf)
+      RecordReader.fetch(fetcher, tracker, blocks, inBatches = false, hasOriginals, task)
+    })
   }
 
   /**
@@ -27,7 +28,9 @@ private[fetch] final class ServiceShuffleReader[K, C](
    * one: if it equals the executor's own, Spark looks for merged files on the local disk and does
    * not ask the service.
    */
-  private def addresses: ReadSources.BlocksByAddress = {
+  private def addresses(
+      handle: BaseShuffleHandle[_, _, _],
+      sources: ReadSources): ReadSources.BlocksByAddress = {
     val shuffleMergeId = handle.dependency.shuffleMergeId
     val byService = sources.merged.groupBy(_.chunks.next().service).toSeq
     val merged = byService.map { case (service, partitions) =>
@@ -43,9 +46,6 @@ private[fetch] final class ServiceShuffleReader[K, C](
     }
     merged ++ sources.originals
   }
-}
-
-private[fetch] object ServiceShuffleReader {
 
   /** What Spark gives merged blocks (`SHUFFLE_PUSH_MAP_ID`). */
   private val NoMapIndex = -1

@@ -6,7 +6,7 @@ import java.util.concurrent.TimeUnit
 
 import scala.concurrent.Future
 import scala.concurrent.duration.DurationLong
-import scala.util.{Failure, Success, Try}
+import scala.util.{Failure, Success}
 
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, StageAttempt}
 import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, GetCounts, OwnHandle}
@@ -87,9 +87,8 @@ private[lodestone] final class WrittenRecords(
   private def ask(asked: GetCounts): Future[CountedRecords] =
     askAll(asked).map(new CountedRecords(_))(SameThread)
 
-  /** The first question looks the driver's endpoint up, which may fail at once. */
   private def askAll(asked: GetCounts): Future[List[CountedMaps]] =
-    Future.fromTry(Try(driver.counts(asked))).flatMap(identity)(SameThread).flatMap {
+    driver.ask(asked).flatMap {
       case some: CountedMaps if some.nextMapIndex > asked.startMapIndex =>
         askAll(asked.copy(startMapIndex = some.nextMapIndex)).map(some :: _)(SameThread)
       case last: CountedMaps => Future.successful(List(last))
@@ -129,7 +128,7 @@ private[lodestone] final class WrittenRecords(
 
     private def answer(awaited: Future[CountedRecords]): BlockRecords =
       if (awaited.isCompleted || isRequired || !isSilent) {
-        driver.awaitAnswer(awaited, "how many records maps wrote", limit).getOrElse {
+        driver.awaitAnswer(awaited, "the question how many records maps wrote", limit).getOrElse {
           silentSinceNs = Some(clockNs())
           BlockRecords.Unknown
         }

@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.link
 import scala.concurrent.{Await, Future, TimeoutException}
 import scala.concurrent.duration.{DurationLong, FiniteDuration}
 import scala.reflect.ClassTag
-import scala.util.Failure
+import scala.util.{Failure, Try}
 import scala.util.control.NonFatal
 
 import org.slf4j.LoggerFactory
@@ -19,23 +19,9 @@ import org.apache.spark.util.RpcUtils
 /** The questions and reports of executors to the driver. */
 private[lodestone] trait DriverLink {
 
-  /** Asks for the plan of map tasks. */
-  def plan(asked: GetPlan): Future[PlanAnswer]
+  /** Asks the driver. A question that cannot be sent is a failed future, too. */
+  def ask[A: ClassTag](question: Question[A]): Future[A]
 
-  /** Asks for the plan of reduce tasks. */
-  def readPlan(asked: GetReadPlan): Future[PlanAnswer]
-
-  /**
-   * Reports lost outputs. The answer is true when Spark has forgotten them, false if they exist.
-   */
-  def lost(outputs: OutputsLost): Future[Boolean]
-
-  def distrust(generation: ShuffleGeneration, reduceId: Int, found: Distrust): Future[Boolean]
-
-  /** Asks that maps with ids below `taskId` are run again. */
-  def suspected(generation: ShuffleGeneration, taskId: Long): Future[Boolean]
-
-  def counts(asked: GetCounts): Future[CountedMaps]
   def send(message: DriverMessage): Unit
 
   /** Sends a report one-way. A report may be lost, and no task fails because of it. */
@@ -46,11 +32,17 @@ private[lodestone] trait DriverLink {
       // Spark's RPC throws if it is stopped or the driver is gone, without an exception type for
       // it. No row is lost or doubled. Without a TaskRead the report lacks numbers. Without a
       // MapPushed the first reader waits for `push.timeout`. Without a MapCounted a reader takes
-      // the originals of the map unchecked, and counts them.
-      case NonFatal(failure) => DriverLink.log.warn("A task's report was not sent", failure)
+      // the originals of the map unchecked, and counts them. Without a ServiceFound the driver
+      // waits for this host for a limited time.
+      case NonFatal(failure) => DriverLink.log.warn("A report to the driver was not sent", failure)
     }
 
-  /** Waits for the driver's answer. None if the driver did not answer. */
+  /**
+   * Waits for the driver's answer. None if the driver did not answer.
+   *
+   * @param what
+   *   "the question …" or "the report …"
+   */
   final def awaitAnswer[T](
       asked: => Future[T],
       what: String,
@@ -59,13 +51,14 @@ private[lodestone] trait DriverLink {
       Some(Await.result(asked, atMost))
     } catch {
       case _: TimeoutException =>
-        DriverLink.log.warn(s"The driver did not answer in time: $what")
+        DriverLink.log.warn(s"The driver did not answer $what in time")
         None
-      // Spark's RPC throws, as above. Without the driver's record a stage may fail once more. The
-      // caller is about to throw its own exception. This one in its place could end the
-      // application, or give a wrong answer.
+      // Spark's RPC throws, as above. Without a plan blocks are not pushed, and readers take the
+      // originals. Without the driver's record a stage may fail once more, and the caller is about
+      // to throw its own exception. This one in its place could end the application, or give a
+      // wrong answer. An interrupt is not caught: the task was killed.
       case NonFatal(failure) =>
-        DriverLink.log.warn(s"The driver did not answer: $what", failure)
+        DriverLink.log.warn(s"The driver did not answer $what", failure)
         None
     }
 
@@ -101,40 +94,18 @@ private[lodestone] final class RpcDriverLink(
 
   private val timeout = new RpcTimeout(answerTimeout, "spark.lodestone.request.timeout")
 
-  override def plan(asked: GetPlan): Future[PlanAnswer] = {
-    val answer = ask[PlanAnswer](asked)
-    answer.foreach(planned)(SameThread)
+  override def ask[A: ClassTag](question: Question[A]): Future[A] = {
+    val answer = Future.fromTry(Try(driver.ask[A](question, timeout))).flatten.transform {
+      case Failure(cast: ClassCastException) =>
+        val copies = TwoCopies.ofMessages(classOf[DriverMessage])
+        Failure(copies.fold[Throwable](cast)(new IllegalStateException(_, cast)))
+      case other => other
+    }(SameThread)
+    if (question.isInstanceOf[GetPlan]) answer.mapTo[PlanAnswer].foreach(planned)(SameThread)
     answer
   }
 
-  override def readPlan(asked: GetReadPlan): Future[PlanAnswer] = ask[PlanAnswer](asked)
-
-  override def lost(outputs: OutputsLost): Future[Boolean] =
-    ask[Boolean](outputs)
-
-  override def distrust(
-      generation: ShuffleGeneration,
-      reduceId: Int,
-      found: Distrust): Future[Boolean] =
-    ask[Boolean](DistrustMerged(generation, reduceId, found))
-
-  override def suspected(generation: ShuffleGeneration, taskId: Long): Future[Boolean] =
-    ask[Boolean](OutputsSuspected(generation, taskId))
-
-  override def counts(asked: GetCounts): Future[CountedMaps] =
-    ask[CountedMaps](asked)
-
   override def send(message: DriverMessage): Unit = driver.send(message)
-
-  private def ask[M: ClassTag](message: DriverMessage): Future[M] =
-    driver
-      .ask[M](message, timeout)
-      .transform {
-        case Failure(cast: ClassCastException) =>
-          val copies = TwoCopies.ofMessages(classOf[DriverMessage])
-          Failure(copies.fold[Throwable](cast)(new IllegalStateException(_, cast)))
-        case answer => answer
-      }(SameThread)
 }
 
 private[lodestone] object RpcDriverLink {

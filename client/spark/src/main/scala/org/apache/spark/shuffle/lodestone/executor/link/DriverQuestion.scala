@@ -5,7 +5,7 @@ import java.util.concurrent.TimeoutException
 
 import scala.annotation.tailrec
 import scala.concurrent.Future
-import scala.util.{Failure, Success, Try}
+import scala.util.{Failure, Success}
 
 import org.slf4j.LoggerFactory
 
@@ -36,7 +36,7 @@ private[lodestone] object DriverQuestion {
   def apply(what: => String, alive: () => Unit)(ask: => Future[PlanAnswer]): PlanAnswer = {
     @tailrec
     def attempt(left: Int): PlanAnswer =
-      TaskWait(Future.fromTry(Try(ask)).flatten)(alive()) match {
+      TaskWait(ask)(alive()) match {
         case Success(answer) => answer
         case Failure(failure) if left > 1 && mayPass(failure) =>
           log.info(s"The driver did not answer $what, and is asked again: ${failure.getMessage}")

@@ -85,7 +85,7 @@ private[lodestone] final class PlanCache(driver: DriverLink) {
   }
 
   private def ask(key: Reading, generation: ShuffleGeneration): Future[PlanAnswer] = {
-    val asked = driver.readPlan(GetReadPlan(generation.shuffleId, generation.number))
+    val asked = driver.ask(GetReadPlan(generation.shuffleId, generation.number))
     reading.put(key, asked)
     asked.failed.foreach(_ => synchronized(reading.remove(key, asked)))(SameThread)
     asked
@@ -95,7 +95,7 @@ private[lodestone] final class PlanCache(driver: DriverLink) {
       isGood: Pushing => Boolean): Future[PlanAnswer] = synchronized {
     val before = pushing.get(question.shuffleId)
     before.filter(isGood).map(_.answer).getOrElse {
-      val asked = driver.plan(question)
+      val asked = driver.ask(question)
       val newest = before.map(_.shuffleMergeId).foldLeft(question.shuffleMergeId)(math.max)
       val stages = before.fold(Set.empty[StageAttempt])(_.stages) ++ stage
       pushing.put(question.shuffleId, Pushing(newest, stages, asked))

@@ -5,15 +5,13 @@ import java.io.{File, IOException}
 import java.nio.channels.FileChannel
 import java.nio.file.StandardOpenOption
 import java.util.concurrent.{ArrayBlockingQueue, ConcurrentHashMap, RejectedExecutionException}
-import java.util.concurrent.{Semaphore, ThreadPoolExecutor, TimeoutException, TimeUnit}
+import java.util.concurrent.{Semaphore, ThreadPoolExecutor, TimeUnit}
 
-import scala.concurrent.Await
 import scala.util.Random
 import scala.util.control.NonFatal
 
 import org.slf4j.LoggerFactory
 
-import org.apache.spark.SparkException
 import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, LodestoneConf, Mode}
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
 import org.apache.spark.shuffle.lodestone.executor.push.records.RecordCounts
@@ -129,24 +127,19 @@ private[lodestone] final class BlockPusher(
   /** Left: there is no plan, for a reason if the blocks are to be counted. */
   private def planFor(map: MapOutput, shuffle: ShufflePush): Either[Option[Reason], ShufflePlan] =
     if (shuffle.removed) Left(Some(Reason.PushUnknown))
-    else
-      try {
-        val answer = shuffle.ask(map.lengths) { seen =>
-          val micros = if (conf.mode == Mode.Auto) diskReadMicros() else DiskProbe.Unknown
-          val sample = seen.copy(diskReadMicros = micros)
-          driver.plan(GetPlan(map.generation.shuffleId, map.generation.number, Some(sample)))
-        }
-        Await.result(answer, driver.answerTimeout) match {
-          case plan: ShufflePlan => Right(plan)
-          case NoPlan(_, true) => Left(None)
-          case none: NoPlan => Left(none.reason.orElse(Some(Reason.ServiceRefused)))
-        }
-      } catch {
-        // An RPC that failed, timed out, or came when the RPC environment had been stopped.
-        case failure @ (_: SparkException | _: TimeoutException | _: IllegalStateException) =>
-          log.warn(s"No plan for the push of ${nameOf(map)}", failure)
-          Left(Some(Reason.DriverUnreachable))
+    else {
+      val answer = shuffle.ask(map.lengths) { seen =>
+        val micros = if (conf.mode == Mode.Auto) diskReadMicros() else DiskProbe.Unknown
+        val sample = seen.copy(diskReadMicros = micros)
+        driver.ask(GetPlan(map.generation.shuffleId, map.generation.number, Some(sample)))
       }
+      driver.awaitAnswer(answer, s"the question where ${nameOf(map)} is pushed") match {
+        case Some(plan: ShufflePlan) => Right(plan)
+        case Some(NoPlan(_, true)) => Left(None)
+        case Some(NoPlan(reason, _)) => Left(Some(reason))
+        case None => Left(Some(Reason.DriverUnreachable))
+      }
+    }
 
   private def pushBlocks(map: MapOutput, push: BestEffortPush, plan: ShufflePlan): Unit = {
     push.failed(Reason.BlockTooLarge, map.lengths.count(_ > plan.maxBlockBytes).toLong)

@@ -29,6 +29,7 @@ private[push] object PushReason {
     case Status.DiskFull => Reason.PushDiskFull
     case Status.DiskFailed => Reason.PushDiskFailed
     case Status.Overloaded => Reason.PushOverloaded
+    case Status.Quota => Reason.PushQuota
     case Status.Draining => Reason.PushDraining
     case Status.Internal | Status.OtherContent => Reason.PushServiceError
     case Status.LedgerMismatch => Reason.LedgerMismatch

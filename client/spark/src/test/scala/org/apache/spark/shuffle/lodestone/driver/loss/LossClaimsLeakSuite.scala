@@ -10,8 +10,8 @@ import org.junit.jupiter.api.Test
 import org.apache.spark.SparkConf
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
+import org.apache.spark.shuffle.lodestone.driver.plans.Shuffle
 import org.apache.spark.shuffle.lodestone.plan.{OutputsLost, Reason, ServiceLocation}
-import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
 
@@ -24,18 +24,12 @@ final class LossClaimsLeakSuite {
     val claims = new LossClaims(conf, client, () => Future.successful(3), loop)
     val gone = ServiceLocation("127.0.0.1", 1, 7)
     val verdict = Promise[LossClaims.Verdict]()
-    val id = ShuffleGeneration(7, 0)
-    var hasGone = false
-    val generation = new LossClaims.Generation(id) {
-      override def isOver: Boolean = hasGone
-      override def isWholeWithout(gone: Set[ServiceLocation]): Boolean = true
-      override def servicesOf(reduceId: Int): Seq[ServiceLocation] = Seq(gone)
-    }
+    val shuffle = new Shuffle(7, numMaps = 2, numPartitions = 50, keepsOriginals = false, 1)
     loop.post {
-      val claim = OutputsLost(7, 0, Seq(gone), Reason.LayoutFailed.code, "reader-1", 1, 42)
-      claims.judge(generation, claim)(verdict.success(_))
-      claims.forget(id)
-      hasGone = true
+      val claim = OutputsLost(7, 0, Seq(gone), Reason.LayoutFailed, "reader-1", 1, 42)
+      claims.judge(shuffle, claim, _ => true)(verdict.success(_))
+      claims.forget(shuffle.id)
+      shuffle.remove()
     }
     Await.result(verdict.future, 30.seconds)
     assertEquals(0, claims.complainedOf)

@@ -19,7 +19,7 @@ import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
 import org.apache.spark.shuffle.lodestone.executor.link.RpcDriverLink
 import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, GetReadPlan, GetPlan, MapPushed}
-import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, PlanAnswer, PushCounts}
+import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, PlanAnswer, PushCounts, Reason}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.{Ledger, MapRange, RefusedException, Segment, Status}
@@ -94,7 +94,7 @@ class HostServiceSuite {
       val coordinator = coordinatorOf(conf)
       val client = new ServiceClient(coordinator.app, 5000)
       coordinator.registered(1, numMaps = 2, numPartitions = 8)
-      new HostService(conf, SparkEnv.get).announce()
+      hostService(conf).announce()
       val service = ask(GetPlan(1, 0, Some(seen))).asInstanceOf[ShufflePlan].services.head
       daemon = daemonOf(dir)
       assertEquals(daemon.incarnation, service.incarnation)
@@ -119,6 +119,12 @@ class HostServiceSuite {
     ForeignProcess.awaitEnd(daemon.pid)
   }
 
+  private def hostService(conf: SparkConf): HostService = {
+    val settings = LodestoneConf(conf)
+    val driver = new RpcDriverLink(SparkEnv.get, settings, _ => ())
+    new HostService(conf, settings, driver, SparkEnv.get)
+  }
+
   /** Returns the answer of the service after the removal, which is one-way, has arrived. */
   private def refusalOf(client: ServiceClient, service: ServiceLocation): Status = {
     val deadline = System.nanoTime() + 10000000000L
@@ -137,11 +143,11 @@ class HostServiceSuite {
   @Test def `a daemon that was killed is started again by the executor that misses it in a plan`(
       @TempDir dir: Path): Unit = withSpark(dir, daemonBinary()) { conf =>
     val coordinator = coordinatorOf(conf)
-    val host = new HostService(conf, SparkEnv.get)
+    val host = hostService(conf)
     val driver = new RpcDriverLink(SparkEnv.get, LodestoneConf(conf), host.planned)
     def planOf(shuffleId: Int): PlanAnswer = {
       coordinator.registered(shuffleId, numMaps = 2, numPartitions = 8)
-      await(driver.plan(GetPlan(shuffleId, 0, Some(seen))))
+      await(driver.ask(GetPlan(shuffleId, 0, Some(seen))))
     }
     host.announce()
     val first = planOf(1).asInstanceOf[ShufflePlan].services.head
@@ -162,9 +168,9 @@ class HostServiceSuite {
       @TempDir dir: Path): Unit = withSpark(dir, "/nowhere/lodestone") { conf =>
     val coordinator = coordinatorOf(conf)
     coordinator.registered(1, 2, 8)
-    new HostService(conf, SparkEnv.get).announce()
+    hostService(conf).announce()
     val started = System.nanoTime()
-    assertEquals(NoPlan("NO_SERVICE"), ask(GetPlan(1, 0, Some(seen))))
+    assertEquals(NoPlan(Reason.NoService), ask(GetPlan(1, 0, Some(seen))))
     assertTrue(System.nanoTime() - started < 8000000000L, "the plan waited for the host in vain")
     coordinator.stop()
   }

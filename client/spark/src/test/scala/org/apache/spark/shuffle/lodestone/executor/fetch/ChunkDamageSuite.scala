@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.Assertions._
 
 import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
-import org.apache.spark.shuffle.lodestone.transport.DamagedChunkException
+import org.apache.spark.shuffle.lodestone.transport.{ChunkDamage, DamagedChunkException}
 import org.apache.spark.shuffle.lodestone.wire.{Crc32c, LaidSegment, SegmentRun}
 
 class ChunkDamageSuite {
@@ -25,7 +25,7 @@ class ChunkDamageSuite {
   private def bytes: Array[Byte] = blocks.reduce(_ ++ _)
 
   private def damage(chunk: FetchChunk, bytes: Array[Byte]): Option[DamagedChunkException] =
-    ChunkFetcher.damage(chunk, Unpooled.wrappedBuffer(bytes))
+    ChunkDamage(chunk.reduceId, chunk.segments, Unpooled.wrappedBuffer(bytes))
 
   /** As a network brings them. */
   private def inPieces(bytes: Array[Byte], ends: Int*): ByteBuf = {
@@ -40,18 +40,20 @@ class ChunkDamageSuite {
     assertEquals(None, damage(chunk, bytes))
     val larger = Unpooled.wrappedBuffer(Array[Byte](1, 2, 3) ++ bytes)
     larger.skipBytes(3)
-    assertEquals(None, ChunkFetcher.damage(chunk, larger.slice()))
-    assertEquals(None, ChunkFetcher.damage(chunk, larger))
+    assertEquals(None, ChunkDamage(chunk.reduceId, chunk.segments, larger.slice()))
+    assertEquals(None, ChunkDamage(chunk.reduceId, chunk.segments, larger))
   }
 
   @Test def `it does not matter where the network cuts a chunk`(): Unit = {
     val whole = bytes
     for (first <- whole.indices; second <- first until whole.length) {
-      assertEquals(None, ChunkFetcher.damage(chunk, inPieces(whole, first, second)))
+      assertEquals(
+        None,
+        ChunkDamage(chunk.reduceId, chunk.segments, inPieces(whole, first, second)))
     }
     val damaged = whole
     damaged(whole.length - 1) = '!'
-    assertTrue(ChunkFetcher.damage(chunk, inPieces(damaged, 5, 12)).isDefined)
+    assertTrue(ChunkDamage(chunk.reduceId, chunk.segments, inPieces(damaged, 5, 12)).isDefined)
   }
 
   @Test def `one flipped bit anywhere is found`(): Unit =

@@ -21,9 +21,9 @@ import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, SameThread, ServiceClient}
 import org.apache.spark.shuffle.lodestone.transport.ServiceHealth
-import org.apache.spark.shuffle.lodestone.wire.{Application, FetchSegments, Hello, HelloReply}
-import org.apache.spark.shuffle.lodestone.wire.{LaidSegment, Load, MapRange, Refused, SegmentLayout}
-import org.apache.spark.shuffle.lodestone.wire.{SegmentRun, Status}
+import org.apache.spark.shuffle.lodestone.wire.{Application, HelloReply, LaidSegment, Load}
+import org.apache.spark.shuffle.lodestone.wire.{MapRange, Refused, RequestCodecs, SegmentRun}
+import org.apache.spark.shuffle.lodestone.wire.Status
 import org.apache.spark.storage.{BlockManagerId, ShuffleBlockChunkId, ShuffleBlockId}
 
 /**
@@ -57,7 +57,7 @@ final class UnhelpfulServiceSuite {
     override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit = {
       val typeId = in.get(in.position()).toInt
       arrived.add(typeId)
-      if (typeId == Hello.typeId) {
+      if (typeId == RequestCodecs.hello.typeId) {
         out.onSuccess(HelloReply(1, "test", 7, Load(0, 1, 2, 3, 4, 5, 6)).encode())
       } else {
         refusal.foreach(refused => out.onSuccess(refused.encode()))
@@ -135,7 +135,7 @@ final class UnhelpfulServiceSuite {
     (5 until partitions).foreach(task.ask)
     val reasons = Map("FETCH_TIMED_OUT" -> 5L, "FETCH_SERVICE_SUSPECT" -> (partitions - 5L))
     assertEquals(reasons, task.fallBack(partitions - 5))
-    assertAtMost(5, FetchSegments.typeId)
+    assertAtMost(5, RequestCodecs.fetchSegments.typeId)
   }
 
   @Test def `tasks that come after do not ask at all`(): Unit = {
@@ -145,7 +145,7 @@ final class UnhelpfulServiceSuite {
     val second = new Task
     (0 until partitions).foreach(second.ask)
     assertEquals(Map("FETCH_SERVICE_SUSPECT" -> partitions.toLong), second.fallBack(partitions))
-    assertAtMost(1, FetchSegments.typeId)
+    assertAtMost(1, RequestCodecs.fetchSegments.typeId)
   }
 
   /** Why there are no layouts, and of how many partitions. */
@@ -160,7 +160,7 @@ final class UnhelpfulServiceSuite {
   @Test def `the layout is asked for once by a task, and not by the next`(): Unit = {
     assertEquals((Set(Reason.FetchTimedOut), partitions), withoutLayout())
     assertEquals((Set(Reason.FetchSuspect), partitions), withoutLayout())
-    assertAtMost(1, SegmentLayout.typeId)
+    assertAtMost(1, RequestCodecs.segmentLayout.typeId)
   }
 
   @Test def `a chunk that does not come from a service that lives is given up too`(): Unit = {
@@ -174,8 +174,8 @@ final class UnhelpfulServiceSuite {
     assertEquals(Map("FETCH_TIMED_OUT" -> 1L), task.fallBack(1))
     over.countDown()
     assertFalse(shortTimeoutClient.isSuspect(service), "it answered others all the time")
-    assertAtMost(1, FetchSegments.typeId)
-    assertTrue(requests(Hello.typeId) > 4, "it showed no sign of life")
+    assertAtMost(1, RequestCodecs.fetchSegments.typeId)
+    assertTrue(requests(RequestCodecs.hello.typeId) > 4, "it showed no sign of life")
   }
 
   @Test def `a service at its limit is asked once more each time, and stays in use`(): Unit = {
@@ -184,7 +184,7 @@ final class UnhelpfulServiceSuite {
     (1 to 2).foreach { asked =>
       task.ask(asked)
       assertEquals(Map("FETCH_OVERLOADED" -> asked.toLong), task.fallBack(1))
-      assertEquals(2 * asked, requests(FetchSegments.typeId))
+      assertEquals(2 * asked, requests(RequestCodecs.fetchSegments.typeId))
     }
     assertFalse(client.isSuspect(service), "it answers")
   }
@@ -192,6 +192,6 @@ final class UnhelpfulServiceSuite {
   @Test def `a service that has no memory for a layout is not waited for`(): Unit = {
     refusal = Some(Refused(Status.Overloaded, 7, "no memory"))
     assertEquals((Set(Reason.FetchOverloaded), partitions), withoutLayout())
-    assertEquals(2, requests(SegmentLayout.typeId))
+    assertEquals(2, requests(RequestCodecs.segmentLayout.typeId))
   }
 }

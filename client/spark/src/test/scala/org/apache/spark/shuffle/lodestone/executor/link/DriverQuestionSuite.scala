@@ -42,7 +42,7 @@ final class DriverQuestionSuite {
   }
 
   @Test def `an answer of the driver is not asked for again`(): Unit = {
-    val left: PlanAnswer = NoPlan(Reason.NoService.code)
+    val left: PlanAnswer = NoPlan(Reason.NoService)
     assertEquals(left, answer(Future.successful(left)))
   }
 

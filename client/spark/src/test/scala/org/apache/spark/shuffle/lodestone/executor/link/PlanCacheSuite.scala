@@ -82,7 +82,7 @@ final class PlanCacheSuite {
     both.toRead(generation, version = 0)
     // It gets its answer at once: the new generation has no plan yet.
     val second = both.toPush(3, 0, again)
-    questions.last.success(NoPlan(Reason.UnknownShuffle.code))
+    questions.last.success(NoPlan(Reason.UnknownShuffle))
     planned.foreach(_.success(planOf(versions = 1)))
     assertEquals(0, newest(first))
     assertEquals(0, newest(second))

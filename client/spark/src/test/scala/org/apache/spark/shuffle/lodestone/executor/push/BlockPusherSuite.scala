@@ -20,8 +20,8 @@ import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.push.records.RecordCounts
 import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, GetPlan, MapPushed, MapSample}
-import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, PushCounts, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
+import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, PushCounts, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.{AbortMap, Application, CommitMap, Crc32c, Ledger}
 import org.apache.spark.shuffle.lodestone.wire.{Message, PushBatch, PushBatchReply, Refused}
@@ -384,7 +384,7 @@ final class BlockPusherSuite {
   }
 
   @Test def aMapThatIsNotMergedIsReportedWithTheDriversReason(): Unit = {
-    val setup = new Setup(Future.successful(NoPlan("NO_SERVICE")))
+    val setup = new Setup(Future.successful(NoPlan(Reason.NoService)))
     setup.pusher.push(output(Array(10, 0, 10)))
     assertEquals(PushCounts(0, 0, 0, Map("NO_SERVICE" -> 2L)), setup.driver.counts())
   }
@@ -393,7 +393,7 @@ final class BlockPusherSuite {
       : Unit = {
     val service = accepting
     val setup = new Setup(sample =>
-      if (sample.maps < 4) Future.successful(NoPlan("LARGE_BLOCKS", forNow = true))
+      if (sample.maps < 4) Future.successful(NoPlan(Reason.LargeBlocks, forNow = true))
       else planOf(3, service))
     val map = output(Array(10, 0, 10))
     val nothing = PushCounts(0, 0, 0, Map.empty)

@@ -10,8 +10,8 @@ import org.apache.spark.network.client.{RpcResponseCallback, StreamCallbackWithI
 import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, StreamManager}
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
-import org.apache.spark.shuffle.lodestone.wire.{AbortMap, Codec, CommitMap, Done, Message}
-import org.apache.spark.shuffle.lodestone.wire.{PushBatch, PushBatchReply, Status}
+import org.apache.spark.shuffle.lodestone.wire.{Done, Message, PushBatch, PushBatchReply}
+import org.apache.spark.shuffle.lodestone.wire.{RequestCodecs, Status}
 
 /**
  * A service on a real socket that answers pushes as a test says, which a daemon cannot be asked to:
@@ -40,12 +40,7 @@ private[push] final class PushTarget(answer: (Int, PushBatch) => PushTarget.Reac
 
   private final class Handler extends RpcHandler {
     override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit = {
-      val typeId = in.get(in.position()).toInt
-      val codec = Seq[Codec[_ <: Message]](CommitMap, AbortMap).find(_.typeId == typeId)
-      val message = codec.map(_.decode(in))
-      ends.add(message.getOrElse {
-        throw new IllegalStateException(s"message type $typeId is not of a map attempt")
-      })
+      ends.add(RequestCodecs.decode(in))
       out.onSuccess(Done(location.incarnation).encode())
     }
 
@@ -55,7 +50,7 @@ private[push] final class PushTarget(answer: (Int, PushBatch) => PushTarget.Reac
         peer: TransportClient,
         header: ByteBuffer,
         out: RpcResponseCallback): StreamCallbackWithID = new StreamCallbackWithID {
-      private val batch = PushBatch.decode(header)
+      private val batch = RequestCodecs.pushBatch.decode(header)
       private val body = new ByteArrayOutputStream
       private var reply = ByteBuffer.allocate(0)
       override def getID: String = "push"

@@ -59,7 +59,7 @@ private[remote] final class OutputLoss(
       reduceId,
       lost,
       s"Executor $executorId cannot read map outputs for partition $reduceId$where " +
-        s"(${lost.reason.code})")
+        s"(${lost.reason})")
   }
 
   private def fail(reduceId: Int, lost: LostAt, what: String): Nothing = {
@@ -69,7 +69,7 @@ private[remote] final class OutputLoss(
       shuffleId,
       generation,
       lost.services,
-      lost.reason.code,
+      lost.reason,
       executorId,
       context.taskAttemptId(),
       reduceId,
@@ -77,7 +77,8 @@ private[remote] final class OutputLoss(
       lost.damaged,
       lost.unread,
       context.isInstanceOf[BarrierTaskContext])
-    driver.awaitAnswer(driver.lost(report), s"shuffle $shuffleId has lost outputs") match {
+    val reported = s"the report that shuffle $shuffleId has lost outputs"
+    driver.awaitAnswer(driver.ask(report), reported) match {
       // Constructing it marks the task.
       case Some(true) =>
         throw new MetadataFetchFailedException(

@@ -74,7 +74,7 @@ private[lodestone] final class RemoteReads(
       val originals = new OriginalsCheck(BlockRecords.Unknown, local, None)
       val check = new ChunkCheck(merged, originals, loss)
       val sources = ReadSources(merged, local)
-      new ServiceShuffleReader(handle.inner, sources, fetcher, check, task)
+      ServiceShuffleReader(handle.inner, sources, fetcher, check, task)
     }
 
     /** Outputs of an earlier generation are lost: Spark is replacing their statuses. */

@@ -6,6 +6,8 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import scala.collection.mutable
 import scala.concurrent.Future
 
+import org.slf4j.LoggerFactory
+
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, ChunkRescue, FetchChunk}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{FailureClass, RetryPolicy, RequestTimer}
@@ -82,7 +84,10 @@ private[remote] final class RemoteRescue(
       client
         .layout(service, generation, mapsOf(chunks), reduceIds, segments)
         .map(reply => sameSegments(service, reply.partitions.toSeq, chunks))(SameThread)
-        .recover { case _ => Map.empty[FetchChunk, FetchChunk] }(SameThread)
+        .recover { case failure =>
+          log.info(s"${service.hostPort} shows no replicas", failure)
+          Map.empty[FetchChunk, FetchChunk]
+        }(SameThread)
         .flatMap { found =>
           replicasAt(chunks.filterNot(found.contains), rest).map(found ++ _)(SameThread)
         }(SameThread)
@@ -121,6 +126,9 @@ private[remote] final class RemoteRescue(
 }
 
 private[remote] object RemoteRescue {
+
+  /** One for all: to look a logger up walks the stack. */
+  private val log = LoggerFactory.getLogger(classOf[RemoteRescue])
   private val PauseMs = 500L
 
   /** Time for several requests, if these are quick. */

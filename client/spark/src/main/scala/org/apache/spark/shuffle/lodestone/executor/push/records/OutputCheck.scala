@@ -8,29 +8,24 @@ package org.apache.spark.shuffle.lodestone.executor.push.records
  */
 private[push] object OutputCheck {
 
-  def records(partition: Int, taken: Long, written: Long): Unit = if (taken != written) {
-    throw new IllegalStateException(
-      s"a map task took $taken records for partition $partition, and wrote $written: " +
-        "its output is not committed")
-  }
+  def records(partition: Int, taken: Long, written: Long): Unit =
+    same(taken, written)(s"took $taken records for partition $partition, and wrote $written")
 
   /** Fails: `records` of the partition are in no segment. Fewer than 0 are in several segments. */
-  def unsent(partition: Int, records: Long): Nothing =
-    throw new IllegalStateException(
-      s"a map task took $records records for partition $partition that are in no segment: " +
-        "its output is not committed")
+  def unsent(partition: Int, records: Long): Unit =
+    same(records, 0)(s"took $records records for partition $partition that are in no segment")
 
   /** Compares the bytes that one of Spark's writers wrote to its files with its output. */
-  def whole(written: Long, output: Long): Unit = if (written != output) {
-    throw new IllegalStateException(
-      s"Spark's writer wrote $written bytes, and its output has $output: the map task fails. " +
-        "Look at the executor's local directories")
-  }
+  def whole(written: Long, output: Long): Unit = same(written, output)(
+    s"wrote $written bytes with Spark's writer, and its output has $output (look at the " +
+      "executor's local directories)")
 
   /** Compares the bytes that went to the block's stream with those that its writer counted. */
-  def bytes(partition: Int, sent: Long, written: Long): Unit = if (sent != written) {
-    throw new IllegalStateException(
-      s"a map task sent $sent bytes of partition $partition to its output, which has $written: " +
-        "it is not committed")
-  }
+  def bytes(partition: Int, sent: Long, written: Long): Unit =
+    same(sent, written)(s"sent $sent bytes of partition $partition to its output of $written")
+
+  private def same(expected: Long, found: Long)(what: => String): Unit =
+    if (expected != found) {
+      throw new IllegalStateException(s"a map task $what: its output is not committed")
+    }
 }

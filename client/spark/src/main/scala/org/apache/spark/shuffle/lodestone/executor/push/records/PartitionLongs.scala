@@ -43,15 +43,6 @@ private[push] final class PartitionLongs(numPartitions: Int, memory: TaskMemoryM
     partitions.find(apply(_) != 0)
   }
 
-  def toArray: Array[Long] = {
-    val all = new Array[Long](numPartitions)
-    for (i <- tables.indices if tables(i) != null) {
-      val first = i << TableShift
-      System.arraycopy(tables(i), 0, all, first, tables(i).length)
-    }
-    all
-  }
-
   /** Gives Spark's memory back, also while the task runs. */
   def free(): Unit = freeMemory(getUsed)
 

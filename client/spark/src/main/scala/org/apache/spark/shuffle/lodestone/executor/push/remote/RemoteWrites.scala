@@ -50,8 +50,8 @@ private[lodestone] final class RemoteWrites(
     }
     answer match {
       case plan: ShufflePlan => Some(plan)
-      case NoPlan(code, _) =>
-        log.info(s"$attempt keeps its output: $code")
+      case NoPlan(reason, _) =>
+        log.info(s"$attempt keeps its output: $reason")
         None
     }
   }

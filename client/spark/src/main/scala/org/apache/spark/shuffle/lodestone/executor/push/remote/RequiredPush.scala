@@ -135,9 +135,11 @@ private[remote] final class RequiredPush(
       batch: AttemptPush#Batch,
       troubles: Seq[(ServiceLocation, Trouble)]): Unit = {
     for ((service, cause) <- troubles) {
-      nextPlan(troubleAt(service, batch.sentBy, cause.reason)).foreach {
-        case next: ShufflePlan => adopt(next)
-        case _ => // it goes on with the services that it has
+      nextPlan(troubleAt(service, batch.sentBy, cause.reason)).onComplete {
+        case Success(next: ShufflePlan) => adopt(next)
+        case Success(_) => // it goes on with the services that it has
+        case Failure(failure) =>
+          log.warn(s"The driver does not know that ${service.hostPort} has trouble", failure)
       }(SameThread)
     }
     batch.settle()
@@ -151,7 +153,7 @@ private[remote] final class RequiredPush(
       taken: Int): Unit =
     nextPlan(troubleAt(service, batch.sentBy, reason)).onComplete(batch.guarded {
       case Success(next: ShufflePlan) if adopt(next) => sendRest(batch, taken)
-      case Success(NoPlan(code, _)) => end(batch, s"no service is left for it ($code)")
+      case Success(NoPlan(reason, _)) => end(batch, s"no service is left for it ($reason)")
       case Success(_) => end(batch, "other attempts have been run since")
       case Failure(cause) => end(batch, s"the driver did not say where else: ${cause.getMessage}")
     })(SameThread)
@@ -170,12 +172,10 @@ private[remote] final class RequiredPush(
   }
 
   private def troubleAt(service: ServiceLocation, by: ShufflePlan, reason: Reason) =
-    ServiceTrouble(by.generation, by.newest, service, reason.code)
+    ServiceTrouble(by.generation, by.newest, service, reason)
 
-  /** The driver may be gone: then the answer is that. */
-  private def nextPlan(trouble: ServiceTrouble): Future[PlanAnswer] = Future
-    .fromTry(Try(means.plans.after(trouble, attempt.shuffleId, attempt.shuffleMergeId)))
-    .flatten
+  private def nextPlan(trouble: ServiceTrouble): Future[PlanAnswer] =
+    means.plans.after(trouble, attempt.shuffleId, attempt.shuffleMergeId)
 
   /** False: it is of a later generation, and what was taken in this one is lost. */
   private def adopt(next: ShufflePlan): Boolean = synchronized {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch.remote
 
+import java.io.InputStream
+
 import scala.concurrent.Future
 import scala.util.Try
 
@@ -8,11 +10,12 @@ import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.assertEquals
 
 import org.apache.spark.{FetchFailed, SparkException, TaskContext, TaskKilledException}
+import org.apache.spark.executor.TempShuffleReadMetrics
 import org.apache.spark.shuffle.{FetchFailedException, MetadataFetchFailedException}
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
-import org.apache.spark.shuffle.lodestone.executor.fetch.{BlockRecords, ChunkCheck, OriginalsCheck}
+import org.apache.spark.shuffle.lodestone.executor.fetch._
 import org.apache.spark.shuffle.lodestone.plan.OutputsLost
-import org.apache.spark.storage.BlockManagerId
+import org.apache.spark.storage.{BlockId, BlockManagerId}
 
 /**
  * A chunk breaks while it is read. Spark's exception marks the task as failed by the merger: if
@@ -30,16 +33,19 @@ final class BrokenChunkSuite {
     val driver = new SilentDriver {
       override def lost(outputs: OutputsLost): Future[Boolean] = answer
     }
-    val broken = new Iterator[Int] {
+    val broken = new Iterator[(BlockId, InputStream)] {
       private val merger =
         BlockManagerId(BlockManagerId.SHUFFLE_MERGER_IDENTIFIER, "lodestone-host", 1)
       override def hasNext: Boolean =
         throw new FetchFailedException(merger, 3, -1L, -1, 0, "the stream is corrupted")
-      override def next(): Int = throw new NoSuchElementException
+      override def next(): (BlockId, InputStream) = throw new NoSuchElementException
     }
     val none = new OriginalsCheck(BlockRecords.Unknown, Nil, None)
     val loss = new OutputLoss(3, 0, driver, "executor-1", context)
-    val thrown = Try(new ChunkCheck(Nil, none, loss).guard(broken).hasNext).failed.get
+    val check = new ChunkCheck(Nil, none, loss)
+    val metrics = new TempShuffleReadMetrics
+    val thrown =
+      Try(new CheckedRecords(broken, _ => Iterator.empty, check, metrics).hasNext).failed.get
     (thrown.getClass, context.fetchFailed.map(_.getClass))
   }
 

@@ -87,5 +87,5 @@ final class RemoteWritesSuite {
   }
 
   @Test def `a map task of a shuffle that has no service keeps its output`(): Unit =
-    assertTrue(writer(Future.successful(NoPlan(Reason.NoService.code))).isEmpty)
+    assertTrue(writer(Future.successful(NoPlan(Reason.NoService))).isEmpty)
 }

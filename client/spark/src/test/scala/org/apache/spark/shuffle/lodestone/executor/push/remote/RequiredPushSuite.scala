@@ -19,8 +19,8 @@ import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.{ByteBudget, MapAttempt}
 import org.apache.spark.shuffle.lodestone.executor.push.{PiecePool, PushTarget, SegmentBuffer}
-import org.apache.spark.shuffle.lodestone.plan.{GetPlan, NoPlan, PlanAnswer, ShuffleGeneration}
-import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
+import org.apache.spark.shuffle.lodestone.plan.{GetPlan, NoPlan, PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode, Status}
 
@@ -156,7 +156,7 @@ final class RequiredPushSuite {
       val both = plan.copy(versions = Array(Array(taking.location, full.location)))
       // The task looks whether it was killed. At this moment the driver answers.
       def alive(): Unit = {
-        next.trySuccess(NoPlan("NO_SERVICE"))
+        next.trySuccess(NoPlan(Reason.NoService))
         ()
       }
       val push = new RequiredPush(MapAttempt(3, 0, 0, 100), both, means, () => alive())

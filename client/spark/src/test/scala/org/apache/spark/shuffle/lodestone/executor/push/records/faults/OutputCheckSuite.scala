@@ -75,7 +75,7 @@ final class OutputCheckSuite {
     assertNotCommitted(
       output,
       ended,
-      s"a map task sent ${length + 1} bytes of partition 0 to its output, which has $length: " +
-        "it is not committed")
+      s"a map task sent ${length + 1} bytes of partition 0 to its output of $length: " +
+        "its output is not committed")
   }
 }

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+/**
+ * Requests to services, with their time-outs and retries, in both JVMs. Callbacks run on network
+ * threads or on the timer's thread, and must not block.
+ */
+package object transport
