@@ -92,6 +92,8 @@ codes! {
     21 Aborted "ABORTED" GiveUp,
     /// A segment with the same name and other content is there.
     22 OtherContent "OTHER_CONTENT" Reroute,
+    /// The application has its share of the memory for metadata.
+    23 Quota "QUOTA" Reroute,
 }
 
 impl Code {
@@ -131,13 +133,13 @@ mod tests {
     #[test]
     fn every_number_but_those_that_are_retired_has_a_code_and_comes_back_from_it() {
         let numbers: Vec<u8> = Code::ALL.iter().map(|code| *code as u8).collect();
-        let all = 0..=Code::OtherContent as u8;
+        let all = 0..=Code::Quota as u8;
         let used: Vec<u8> = all.filter(|number| !RETIRED.contains(number)).collect();
         assert_eq!(numbers, used);
         for code in Code::ALL {
             assert_eq!(Code::try_from(*code as u8), Ok(*code));
         }
-        for other in RETIRED.into_iter().chain([23, 255]) {
+        for other in RETIRED.into_iter().chain([24, 255]) {
             assert_eq!(Code::try_from(other), Err(other));
         }
     }

@@ -38,8 +38,9 @@ pub enum Verb {
     /// From now on it takes nothing new, and writes out the data in memory. It serves the data that
     /// exists nowhere else (remote shuffles, files of executors that Spark reads through it) until
     /// no application needs it, and then ends. Exits with 0 if the service has ended and nothing is
-    /// lost, with 1 otherwise. Run it on the host of the service, for instance as a container's
-    /// preStop hook. Example: lodestone drain --timeout 30m
+    /// lost (with --cancel: as soon as it takes new work), with 1 otherwise. Run it on the host of
+    /// the service, for instance as a container's preStop hook. Example: lodestone drain --timeout
+    /// 30m
     Drain(DrainArgs),
 }
 
@@ -68,10 +69,10 @@ pub struct DrainArgs {
     /// The service
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7337")]
     pub service: String,
-    /// Give up after this long, such as 30m; the service stays as it is [default: never]
+    /// Give up after this long, such as 30m; the service stays drained [default: never]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Take new work again
+    /// Let the service take new work again
     #[arg(long, conflicts_with = "timeout")]
     pub cancel: bool,
 }

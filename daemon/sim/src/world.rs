@@ -132,6 +132,7 @@ impl World {
         let config = StoreConfig {
             dirs: self.dirs.clone(),
             memory_bytes: self.memory_bytes,
+            quota_percent: 75,
             tail_part_bytes: TAIL_PART_BYTES,
             reserve: Reserve::Bytes(0),
             executor_roots: Vec::new(),
@@ -148,6 +149,7 @@ impl World {
             upload_bytes: TRANSIT_BYTES,
             small_upload_bytes: TRANSIT_BYTES,
             layout_bytes: TRANSIT_BYTES,
+            list_bytes: TRANSIT_BYTES,
             report_bytes: TRANSIT_BYTES,
         };
         let service = Service::new(store?, split);
@@ -209,10 +211,10 @@ impl World {
             Some(Bug::StreamsShared) => 0,
             _ => connection,
         };
+        let service = &daemon.service;
         let call = Call {
-            service: Arc::clone(&daemon.service),
             streams: daemon.connections.entry(table).or_default().clone(),
-            connection,
+            ..Call::new(service, connection)
         };
         let outcome = work(&mut daemon.handlers, &call);
         end_removals(&daemon.service.store);
@@ -324,7 +326,7 @@ impl World {
         self.store().map(|store| match self.bug {
             Some(Bug::LeaseIgnored) => Vec::new(),
             _ => {
-                let mut ended = store.expire_leases();
+                let mut ended = store.expire_leases(store.now_ms());
                 ended.extend(store.forget_gone());
                 end_removals(store);
                 store.look_after_all();

@@ -31,6 +31,8 @@ pub struct StoreConfig {
     /// Memory for tails and metadata, at first. (The server accounts for the memory of readers and
     /// sockets.)
     pub memory_bytes: u64,
+    /// Percentage of the memory for metadata that one application may take.
+    pub quota_percent: u8,
     /// A part of a tail of this length gets no more segments: [`crate::TAIL_PART_BYTES`], or less
     /// if small partitions are to have many parts.
     pub tail_part_bytes: usize,
@@ -68,7 +70,7 @@ impl Store {
         let process_number = environment.random.next_u64().map_err(OpenError::NoRandom)?;
         let earlier_roots = leftovers.iter().map(|leftover| &leftover.root);
         let earlier = Earlier::read(fs, earlier_roots.chain(roots.first()).map(PathBuf::as_path));
-        let budget = Arc::new(Budget::new(config.memory_bytes));
+        let budget = Arc::new(Budget::new(config.memory_bytes, config.quota_percent));
         let root = roots.first().cloned().unwrap_or_default();
         let store = Arc::new(Self {
             registrations: Registrations::new(root, earlier.number),
@@ -105,7 +107,7 @@ impl Store {
     fn follow(&self, earlier: Earlier, leftovers: &[Leftover], is_all: bool) {
         let fs = self.resources.fs();
         for Leftover { root, .. } in leftovers.iter().filter(|_| is_all) {
-            tracing::info!(dir = %root.display(), "remove the directory of an earlier daemon");
+            tracing::info!(dir = %root.display(), "an earlier daemon left this: removed");
             incarnation::remove_data(fs, root);
         }
         let was_read = earlier.is_whole;

@@ -115,7 +115,7 @@ fn greetings(book: &mut Book) {
     let client_name = "lodestone-spark/0.1.0 spark/4.1.2";
     book.add(
         "plain",
-        &format!("protocolVersion=4 clientName='{client_name}'"),
+        &format!("protocolVersion={PROTOCOL_VERSION} clientName='{client_name}'"),
         Hello {
             protocol_version: PROTOCOL_VERSION,
             client_name: client_name.into(),
@@ -131,7 +131,10 @@ fn greetings(book: &mut Book) {
     );
     book.add(
         "plain",
-        &format!("protocolVersion=4 serverVersion=0.1.0 incarnation=0x0123456789abcdef {LOAD}"),
+        &format!(
+            "protocolVersion={PROTOCOL_VERSION} serverVersion=0.1.0 \
+             incarnation=0x0123456789abcdef {LOAD}"
+        ),
         HelloReply {
             protocol_version: PROTOCOL_VERSION,
             server_version: "0.1.0".into(),
@@ -141,7 +144,7 @@ fn greetings(book: &mut Book) {
     );
     book.add(
         "edges",
-        &format!("protocolVersion=4 serverVersion='' incarnation=-1 {EDGE_LOAD}"),
+        &format!("protocolVersion={PROTOCOL_VERSION} serverVersion='' incarnation=-1 {EDGE_LOAD}"),
         HelloReply {
             protocol_version: PROTOCOL_VERSION,
             server_version: String::new(),

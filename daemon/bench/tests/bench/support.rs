@@ -144,6 +144,7 @@ fn serve_daemon(listener: TcpListener, dir: &Path) {
     let config = StoreConfig {
         dirs: vec![dir.to_owned()],
         memory_bytes: split.store_bytes,
+        quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
         reserve: Reserve::Bytes(0),
         executor_roots: Vec::new(),

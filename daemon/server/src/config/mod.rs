@@ -12,7 +12,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use serde::Deserialize;
 use toml::Table;
 
-use values::{Address, Connections, FileName, Kept, LogFormat, LogLevel, Memory, Time};
+use values::{Address, Connections, FileName, Kept, LogFormat, LogLevel, Memory, Percentage, Time};
 use values::{directories, directory, given, parsed};
 
 /// Longest configuration file.
@@ -35,6 +35,10 @@ pub struct Config {
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     #[serde(deserialize_with = "parsed")]
     pub memory: Memory,
+    /// Percentage of the memory for indexes of segments that one application may take.
+    #[arg(long, value_name = "PERCENT", default_value = "75%")]
+    #[serde(deserialize_with = "parsed")]
+    pub quota: Percentage,
     /// Space that the daemon leaves free on each disk: a size, or auto (5 %, at least 4GiB, and at
     /// most a quarter of the disk).
     #[arg(long, value_name = "SIZE", default_value = "auto")]

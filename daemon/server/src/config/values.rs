@@ -79,6 +79,24 @@ impl FromStr for Kept {
     }
 }
 
+/// A percentage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Percentage(pub u8);
+
+impl FromStr for Percentage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.strip_suffix('%').map(|number| number.trim().parse());
+        match number {
+            Some(Ok(percent @ 1..=100)) => Ok(Self(percent)),
+            _ => Err(format!(
+                "`{text}` is no percentage from 1% to 100%, such as 75%"
+            )),
+        }
+    }
+}
+
 /// A span of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time(pub Duration);

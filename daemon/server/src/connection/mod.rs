@@ -25,7 +25,6 @@ use tokio::time::timeout;
 use crate::handler::Call;
 use crate::service::Service;
 use crate::service::pool::Reserved;
-use crate::streams::SharedStreams;
 use burst::Wanted;
 use pace::{LEAST_BYTES, WINDOW};
 use reader::Reader;
@@ -184,11 +183,7 @@ async fn run(
     let (outbound, queue) = mpsc::channel(MAX_IN_WORK);
     let writer = Writer::new(Arc::clone(&socket), queue, Arc::clone(service));
     let mut writer = tokio::spawn(writer.run());
-    let call = Call {
-        service: Arc::clone(service),
-        streams: SharedStreams::default(),
-        connection: place.number,
-    };
+    let call = Call::new(service, place.number);
     let entry = Arc::clone(&place.entry);
     let room = Arc::clone(call.streams.room());
     let reader = Reader::new(socket, call, place, outbound);

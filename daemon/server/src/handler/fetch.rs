@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fetch: layouts, and streams over segments.
 
+use std::sync::PoisonError;
+
 use lodestone_model::{AppId, Code, MapRange, Refusal, check_name};
 use lodestone_wire::extension::fetch::{
     FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply,
@@ -8,9 +10,9 @@ use lodestone_wire::extension::fetch::{
 use lodestone_wire::spark::fetch::StreamHandle;
 
 use super::{Call, generation};
-use crate::streams::StreamItem;
 use crate::streams::items::Items;
 use crate::streams::source::Source;
+use crate::streams::{Memory, StreamItem};
 
 /// A layout needs memory for its segments as values and as bytes; the values are a bit larger.
 const LAYOUT_BYTES_PER_SEGMENT: u64 = 32 + 28;
@@ -38,6 +40,11 @@ pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayou
     let key = generation(call, &message.key)?;
     let range = MapRange::new(message.map_start, message.map_end)?;
     call.service.store.check_readable(key)?;
+    let partitions_max = (layout_memory_most(call) / LAYOUT_BYTES_PER_PARTITION) as usize;
+    if message.reduce_ids.len() > partitions_max {
+        let detail = format!("over {partitions_max} partitions in one layout: ask in parts");
+        return Err(Code::TooLarge.because(detail));
+    }
     let segments_max = (layout_memory_most(call) / LAYOUT_BYTES_PER_SEGMENT) as usize;
     let mut segments = 0;
     let mut partitions = Vec::with_capacity(message.reduce_ids.len());
@@ -93,30 +100,32 @@ pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHand
     )
 }
 
-/// Opens a stream for a client of Spark's own protocol, which names no attempt.
-pub(super) fn open_for(
-    call: &Call,
-    app: AppId,
-    exec: String,
-    items: Items,
-) -> Result<StreamHandle, Refusal> {
+/// What a client of Spark's own protocol asks for, which names no attempt.
+pub(super) fn source_for(app: AppId, exec: String, items: Items) -> Result<Source, Refusal> {
     check_name("an executor id", &exec)?;
-    open(
-        call,
-        Source {
-            app,
-            attempt: None,
-            exec,
-            items,
-        },
-    )
+    Ok(Source {
+        app,
+        attempt: None,
+        exec,
+        items,
+    })
 }
 
 /// Opens a stream on the call's connection.
-fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal> {
+pub(super) fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal> {
     let num_chunks = source.items.count() as u32;
     let stream_id = call.service.new_stream_id();
-    call.streams.open(stream_id, source)?;
+    let reserved = call
+        .reserved
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    let lists = &call.service.lists;
+    let memory = |app: &AppId, bytes| {
+        let memory = reserved.or_else(|| lists.try_reserve(app, &call.list_share, bytes))?;
+        Some(Box::new(memory) as Memory)
+    };
+    call.streams.open(stream_id, source, memory)?;
     call.service.metrics.fetch_streams_total.inc();
     Ok(StreamHandle {
         stream_id,

@@ -16,10 +16,10 @@ mod push;
 mod register;
 mod remove;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use lodestone_model::{Code, Refusal};
+use lodestone_model::{AppId, Code, Refusal};
 use lodestone_wire::extension as ext;
 use lodestone_wire::extension::status::Refused;
 use lodestone_wire::frame::MergedBlockMetaRequest;
@@ -27,6 +27,7 @@ use lodestone_wire::{DecodeError, Message, spark};
 
 use crate::service::Service;
 use crate::service::lanes::Kind;
+use crate::service::pool::{Pool, Reserved};
 use crate::streams::SharedStreams;
 
 use keys::{check_incarnation, generation};
@@ -48,6 +49,23 @@ pub struct Call {
     pub streams: SharedStreams,
     /// Number of the connection, for the log.
     pub connection: u64,
+    /// The connection's share of the memory for lists of streams.
+    pub list_share: Pool,
+    /// Memory that a request has waited for, for the list of its stream.
+    pub reserved: Arc<Mutex<Option<Vec<Reserved>>>>,
+}
+
+impl Call {
+    /// For the requests of one connection.
+    pub fn new(service: &Arc<Service>, connection: u64) -> Self {
+        Self {
+            service: Arc::clone(service),
+            streams: SharedStreams::default(),
+            connection,
+            list_share: service.lists.share(),
+            reserved: Arc::default(),
+        }
+    }
 }
 
 /// The answer to an RPC or an upload.
@@ -75,6 +93,18 @@ pub fn answer_memory(call: &Call, body: &[u8]) -> Option<u64> {
         _ => 0,
     };
     (bytes > SMALL_ANSWER_BYTES).then_some(bytes)
+}
+
+/// Returns the application of a request of Spark's for a stream, and the memory that the list of
+/// the stream needs.
+pub fn list_memory(body: &[u8]) -> Option<(AppId, u64)> {
+    let source = match *body.first()? {
+        spark::originals::FetchShuffleBlocks::ID => originals::of_blocks(decode(body).ok()?),
+        spark::originals::OpenBlocks::ID => originals::of_names(decode(body).ok()?),
+        _ => return None,
+    };
+    let source = source.ok()?;
+    Some((source.app, source.items.bytes() as u64))
 }
 
 /// Returns the kind of an RPC, by its first byte.

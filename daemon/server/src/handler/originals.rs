@@ -8,19 +8,24 @@ use lodestone_wire::spark::originals::{
 };
 
 use super::Call;
-use super::fetch::open_for;
+use super::fetch::{open, source_for};
 use crate::streams::StreamItem;
 use crate::streams::items::Items;
+use crate::streams::source::Source;
 
 pub(super) fn shuffle_blocks(
     call: &Call,
     message: FetchShuffleBlocks,
 ) -> Result<StreamHandle, Refusal> {
+    open(call, of_blocks(message)?)
+}
+
+pub(super) fn of_blocks(message: FetchShuffleBlocks) -> Result<Source, Refusal> {
     let items = match message.batch {
         true => batches(message.shuffle_id, &message.blocks)?,
         false => Items::originals(message.shuffle_id, &message.blocks),
     };
-    open_for(call, message.app, message.exec_id, items)
+    source_for(message.app, message.exec_id, items)
 }
 
 /// Several partitions of each map output, as one block.
@@ -34,6 +39,10 @@ fn batches(shuffle: ShuffleId, blocks: &[(MapId, Vec<ReduceId>)]) -> Result<Item
 }
 
 pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHandle, Refusal> {
+    open(call, of_names(message)?)
+}
+
+pub(super) fn of_names(message: OpenBlocks) -> Result<Source, Refusal> {
     let named = |id: &String| {
         StreamItem::named(id)
             .ok_or_else(|| Code::Malformed.because(format!("unexpected block id: {id}")))
@@ -43,7 +52,7 @@ pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHand
         .iter()
         .map(named)
         .collect::<Result<_, _>>()?;
-    open_for(call, message.app, message.exec_id, Items::Mixed(items))
+    source_for(message.app, message.exec_id, Items::Mixed(items))
 }
 
 pub(super) fn diagnose(

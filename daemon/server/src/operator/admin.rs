@@ -131,6 +131,7 @@ mod tests {
         let config = StoreConfig {
             dirs,
             memory_bytes: split.store_bytes,
+            quota_percent: 75,
             tail_part_bytes: TAIL_PART_BYTES,
             reserve: Reserve::Bytes(0),
             executor_roots: Vec::new(),

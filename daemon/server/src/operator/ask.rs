@@ -25,31 +25,31 @@ pub enum AskError {
     #[error("{0}")]
     Network(#[from] io::Error),
     /// An address without a port, or of no host.
-    #[error("is no HOST:PORT of a service")]
+    #[error("this is no HOST:PORT of a service")]
     NoAddress,
     /// Its operators are on its own host.
-    #[error("is on another host: run this there")]
+    #[error("the service is on another host")]
     OtherHost,
     /// The port and the socket for operators are of two daemons.
     #[error("its port and its socket for operators are not of the same daemon")]
     OtherDaemon,
     /// The socket for operators does not answer.
     #[error(
-        "its socket for operators does not answer ({0}): is the daemon in another container, or of \
-         an older version?"
+        "its socket for operators does not answer ({0}): the daemon is in another container, is of \
+         an older version, runs as `nobody`, or found the name of its socket in use (see its log)"
     )]
     Operator(io::Error),
     /// It went away before it answered.
-    #[error("closed the connection")]
+    #[error("it closed the connection")]
     Closed,
     /// Another protocol.
-    #[error("sent no frame of the protocol ({0}): is it a Lodestone service?")]
+    #[error("it sent no frame of the protocol ({0}): is it a Lodestone service?")]
     Frame(#[from] FrameError),
     /// Another answer.
-    #[error("answered with something else ({0})")]
+    #[error("it answered with something else ({0})")]
     Answer(#[from] DecodeError),
     /// The daemon refuses, with this detail.
-    #[error("does not do that: {0} (an older version?)")]
+    #[error("it refuses: {0} (an older version?)")]
     Refused(String),
 }
 

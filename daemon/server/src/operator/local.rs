@@ -24,7 +24,6 @@ use crate::handler::{self, Answer, Call};
 use crate::process::accept;
 use crate::service::Service;
 use crate::service::lanes::Kind;
-use crate::streams::SharedStreams;
 
 /// Operators at a time. Each asks once a second.
 const MAX_OPERATORS: usize = 4;
@@ -92,11 +91,7 @@ pub async fn run(listener: UnixListener, service: Arc<Service>, mut stop: watch:
             tracing::warn!("a process of another user is no operator: its connection closes");
             continue;
         }
-        let call = Call {
-            service: Arc::clone(&service),
-            streams: SharedStreams::default(),
-            connection: 0,
-        };
+        let call = Call::new(&service, 0);
         let stop = stop.clone();
         tokio::spawn(async move {
             let _place = place;

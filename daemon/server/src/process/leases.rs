@@ -33,8 +33,7 @@ impl LeaseWatch {
         let mut looked_ms = service.store.now_ms();
         let looks = move || {
             while ticks.recv().is_ok() {
-                look(&service, looked_ms);
-                looked_ms = service.store.now_ms();
+                looked_ms = look(&service, looked_ms);
                 service.looks.send_modify(|looks| *looks += 1);
             }
         };
@@ -63,9 +62,12 @@ async fn send_ticks(tick: SyncSender<()>) {
     }
 }
 
-fn look(service: &Service, looked_ms: u64) {
+/// Returns the time of this look. It is that of its begin, and leases run out by it: the daemon may
+/// stand still in the middle.
+fn look(service: &Service, looked_ms: u64) -> u64 {
     let store = &service.store;
-    let gap_ms = store.now_ms() - looked_ms;
+    let now_ms = store.now_ms();
+    let gap_ms = now_ms - looked_ms;
     if gap_ms >= STOOD_STILL_MS {
         tracing::warn!(
             gap_ms,
@@ -75,7 +77,8 @@ fn look(service: &Service, looked_ms: u64) {
     }
     store.give_back_idle_memory();
     store.finish_removals();
-    forgotten(service, store.expire_leases());
+    forgotten(service, store.expire_leases(now_ms));
+    now_ms
 }
 
 /// Counts applications that are forgotten, and writes them down.

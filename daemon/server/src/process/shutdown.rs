@@ -124,12 +124,12 @@ pub fn on_signals(stop: Stop, log: Arc<Log>) -> io::Result<()> {
 )]
 async fn follow(mut terminate: Signal, mut interrupt: Signal, stop: Stop, log: Arc<Log>) {
     either(&mut terminate, &mut interrupt).await;
-    tracing::info!("asked to stop; requests in work get some seconds to finish");
+    tracing::info!("a signal asks the daemon to stop");
     stop.ask();
     again(&mut terminate, &mut interrupt).await;
     if stop.is_prepared() {
         tracing::warn!(
-            "asked to stop again: closing now; the rest of the memory is written after that"
+            "a second signal: the daemon closes now, and writes the rest of its memory then"
         );
         stop.now();
         again(&mut terminate, &mut interrupt).await;

@@ -87,7 +87,7 @@ fn write_out(store: &Store, stop: &Stop, progress_out: &watch::Sender<Progress>)
     }
     tracing::info!(
         bytes = first,
-        "writes out the data in memory, and serves meanwhile; asked again it closes at once"
+        "the daemon writes out its memory and serves meanwhile; a second signal closes it at once"
     );
     stop.prepare();
     progress_out.send_modify(|progress| progress.left = first);

@@ -123,13 +123,25 @@ fn raise_file_limit(max_connections: usize) {
     }
 }
 
+fn store_config(config: &Config, memory_bytes: u64) -> StoreConfig {
+    StoreConfig {
+        dirs: config.dirs.clone(),
+        memory_bytes,
+        quota_percent: config.quota.0,
+        tail_part_bytes: TAIL_PART_BYTES,
+        reserve: config.reserve.0,
+        executor_roots: config.executor_roots.clone(),
+    }
+}
+
 async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     let announcement = match &config.announce {
         None => None,
         Some(file) => match announce::claim(&file.0).await? {
             Claim::Ours(announcement) => {
                 // The parent process may end, and Ctrl-C on its terminal is not for this daemon.
-                // This fails only for a process that leads a group already, and is then not needed.
+                // This fails only for the leader of a group, as a command of an interactive shell
+                // is: that one ends with Ctrl-C.
                 let _ = rustix::process::setsid();
                 Some(announcement)
             }
@@ -147,13 +159,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
         Memory::Bytes(bytes) => bytes,
         Memory::Auto => memory::LEAST_BYTES,
     });
-    let store_config = StoreConfig {
-        dirs: config.dirs.clone(),
-        memory_bytes: split.store_bytes,
-        tail_part_bytes: TAIL_PART_BYTES,
-        reserve: config.reserve.0,
-        executor_roots: config.executor_roots.clone(),
-    };
+    let store_config = store_config(&config, split.store_bytes);
     let mut environment = Environment::os();
     let fs = Arc::new(MeasuredFs::new(environment.fs, &config.dirs));
     environment.fs = Arc::clone(&fs) as Arc<dyn Fs>;

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, spawn_blocking};
 
-/// Calls that use memory only: hello, leases, registrations of shuffles, openings of streams.
+/// Calls that use memory only: hello, leases, registrations of shuffles, ends of applications.
 const CONTROLS: usize = 8;
 
-/// Calls that may wait for the lock of a partition or a map attempt: layouts and commits.
+/// Calls that may wait for the lock of a partition or a map attempt: layouts, commits, openings of
+/// streams of merged data.
 const QUESTIONS: usize = 16;
 
-/// Pushes. At most half of these threads write to one disk or wait to (`Flow` of the store).
+/// Pushes, and the finalize of Spark's own push. At most half of these threads write to one disk or
+/// wait to (`Flow` of the store).
 const PUSHES: usize = 64;
 
 /// Removals of blocks and of aborted attempts.

@@ -14,14 +14,17 @@ use crate::metrics::disks::MeasuredFs;
 use crate::streams::unreadable::Unreadable;
 use body::BodyPool;
 use lanes::Lanes;
+use lists::Lists;
 use pool::Pool;
 use reports::Reports;
 use uploads::Uploads;
 
 pub mod body;
 pub mod lanes;
+pub mod lists;
 pub mod pool;
 pub mod reports;
+mod shares;
 pub mod uploads;
 
 /// Sixty-fourths of `--memory`. No request waits for a pool while it holds memory of the same pool.
@@ -29,7 +32,8 @@ pub mod uploads;
 const STORE_64THS: u64 = 36;
 const UPLOAD_64THS: u64 = 16;
 const SMALL_UPLOAD_64THS: u64 = 1;
-const LAYOUT_64THS: u64 = 10;
+const LAYOUT_64THS: u64 = 6;
+const LIST_64THS: u64 = 4;
 const REPORT_64THS: u64 = 1;
 
 /// This part of the memory for uploads stays at hand when there are none, up to a limit.
@@ -47,6 +51,8 @@ pub struct MemorySplit {
     pub small_upload_bytes: u64,
     /// For layouts that are sent.
     pub layout_bytes: u64,
+    /// For the lists of open streams.
+    pub list_bytes: u64,
     /// For the reports of drivers.
     pub report_bytes: u64,
 }
@@ -60,6 +66,7 @@ impl MemorySplit {
             upload_bytes: of(UPLOAD_64THS),
             small_upload_bytes: of(SMALL_UPLOAD_64THS),
             layout_bytes: of(LAYOUT_64THS),
+            list_bytes: of(LIST_64THS),
             report_bytes: of(REPORT_64THS),
         }
     }
@@ -76,6 +83,8 @@ pub struct Service {
     pub body_pool: Arc<BodyPool>,
     /// Memory for layouts that are sent.
     pub layouts: Pool,
+    /// Memory for the lists of open streams.
+    pub lists: Arc<Lists>,
     /// Threads for calls of the store.
     pub lanes: Lanes,
     /// Blocks that a disk did not give.
@@ -112,6 +121,7 @@ impl Service {
             uploads: Uploads::new(split.upload_bytes - kept_bytes, split.small_upload_bytes),
             body_pool: BodyPool::new(kept_bytes as usize),
             layouts: Pool::new(split.layout_bytes),
+            lists: Arc::new(Lists::new(split.list_bytes)),
             unreadable: Unreadable::default(),
             reports: Reports::new(split.report_bytes),
             metrics: Metrics::beside(fs),
@@ -137,6 +147,10 @@ impl Service {
         let load = self.store.load();
         let used = self.uploads.used_bytes() + self.layouts.used_bytes();
         let limit = self.uploads.capacity_bytes() + self.layouts.capacity_bytes();
+        let (used, limit) = (
+            used + self.lists.used_bytes(),
+            limit + self.lists.capacity_bytes(),
+        );
         let (used, limit) = (
             used + self.body_pool.used_bytes() + self.reports.used_bytes(),
             limit + self.body_pool.limit_bytes() + self.reports.limit_bytes(),

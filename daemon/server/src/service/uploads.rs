@@ -3,12 +3,10 @@
 //! share of it. Small uploads have memory of their own: they do not wait behind the large ones of
 //! others.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use lodestone_model::AppId;
 
 use super::pool::{Pool, Reserved};
+use super::shares::Shares;
 
 /// Uploads of at most this size are small.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -19,16 +17,13 @@ const PART_OF_CONNECTION: u64 = 4;
 /// One application may hold half of the memory.
 const PART_OF_APPLICATION: u64 = 2;
 
-/// Above this number of applications those that hold nothing are forgotten.
-const APPLICATIONS: usize = 64;
-
 /// All memory for uploads.
 #[derive(Debug)]
 pub struct Uploads {
     large: Pool,
     small: Pool,
     /// What each application may hold.
-    of_applications: Mutex<HashMap<AppId, Pool>>,
+    of_applications: Shares,
 }
 
 impl Uploads {
@@ -37,7 +32,7 @@ impl Uploads {
         Self {
             large: Pool::new(large_bytes),
             small: Pool::new(small_bytes),
-            of_applications: Mutex::default(),
+            of_applications: Shares::new(PART_OF_APPLICATION),
         }
     }
 
@@ -106,14 +101,6 @@ impl Uploads {
     }
 
     fn of_application(&self, app: &AppId) -> Pool {
-        let mut all = self
-            .of_applications
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= APPLICATIONS && !all.contains_key(app) {
-            all.retain(|_, pool| pool.is_in_use());
-        }
-        let share = || self.large.share(PART_OF_APPLICATION);
-        all.entry(app.clone()).or_insert_with(share).clone()
+        self.of_applications.of(&self.large, app)
     }
 }

@@ -2,13 +2,14 @@
 //! The streams of one connection: lists of items, which are taken one by one in index order. A
 //! stream is gone after its last chunk and with its connection.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lodestone_model::{Code, GenerationId, MapId, ReduceId, Refusal, SegmentRun, ShuffleId};
+use lodestone_model::{AppId, Code, GenerationId, MapId, ReduceId, Refusal, SegmentRun, ShuffleId};
 
-use room::{Room, Taken};
+use room::Room;
 use source::{Job, Source};
 
 pub mod items;
@@ -22,8 +23,8 @@ pub const MAX_STREAMS: usize = 4096;
 /// Chunks in one stream.
 pub const MAX_CHUNKS: usize = 524_288;
 
-/// Memory of the items in all streams of one connection. All tasks of an executor share one: this
-/// is a million blocks of Spark's own, each of one partition or of the same range of partitions.
+/// Memory of the items in one stream: this is a million blocks of Spark's own, each of one
+/// partition or of the same range of partitions.
 pub const MAX_BYTES: usize = 8 << 20;
 
 /// One element of a stream.
@@ -117,8 +118,18 @@ impl StreamItem {
 
 #[derive(Debug)]
 struct Stream {
-    source: Arc<Taken<Source>>,
+    listed: Arc<Listed>,
     next: usize,
+}
+
+/// Memory of a list, until it is dropped.
+pub type Memory = Box<dyn Any + Send + Sync>;
+
+/// The content of a stream, with the memory that its list takes until the last chunk is sent.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) source: Source,
+    _memory: Memory,
 }
 
 /// The streams of one connection: handlers open them, the reader takes chunks.
@@ -129,8 +140,13 @@ pub struct SharedStreams {
 }
 
 impl SharedStreams {
-    /// Registers a stream.
-    pub fn open(&self, id: i64, source: Source) -> Result<(), Refusal> {
+    /// Registers a stream, if there is memory for its list.
+    pub fn open(
+        &self,
+        id: i64,
+        source: Source,
+        memory: impl FnOnce(&AppId, u64) -> Option<Memory>,
+    ) -> Result<(), Refusal> {
         let (count, bytes) = (source.items.count(), source.items.bytes());
         if count > MAX_CHUNKS {
             let detail = format!("{count} chunks in one stream, at most {MAX_CHUNKS}");
@@ -147,15 +163,17 @@ impl SharedStreams {
         if open.len() >= MAX_STREAMS {
             return Err(Code::Overloaded.because("too many open streams on this connection"));
         }
-        let source = self.room.take(source, bytes, MAX_BYTES).ok_or_else(|| {
-            Code::Overloaded.because("the open streams of this connection name too many blocks")
-        })?;
-        let source = Arc::new(source);
-        open.insert(id, Stream { source, next: 0 });
+        let memory = memory(&source.app, bytes as u64)
+            .ok_or_else(|| Code::Overloaded.because("open streams name too many blocks"))?;
+        let listed = Arc::new(Listed {
+            source,
+            _memory: memory,
+        });
+        open.insert(id, Stream { listed, next: 0 });
         Ok(())
     }
 
-    /// The room for streams, in which a request may wait.
+    /// The requests that wait.
     pub fn room(&self) -> &Arc<Room> {
         &self.room
     }
@@ -176,10 +194,10 @@ impl SharedStreams {
         }
         stream.next += 1;
         let job = Job {
-            source: Arc::clone(&stream.source),
+            listed: Arc::clone(&stream.listed),
             index: expected,
         };
-        if stream.next == stream.source.items.count() {
+        if stream.next == stream.listed.source.items.count() {
             open.remove(&id);
         }
         Ok(job)
@@ -188,8 +206,6 @@ impl SharedStreams {
 
 #[cfg(test)]
 mod tests {
-    use lodestone_model::AppId;
-
     use super::*;
     use crate::streams::items::Items;
 
@@ -203,10 +219,14 @@ mod tests {
         }
     }
 
+    fn open(streams: &SharedStreams, id: i64, source: Source) -> Result<(), Refusal> {
+        streams.open(id, source, |_, _| Some(Box::new(())))
+    }
+
     #[test]
     fn chunks_are_taken_in_order_and_the_stream_goes_with_the_last() {
         let streams = SharedStreams::default();
-        streams.open(7, source(2)).unwrap();
+        open(&streams, 7, source(2)).unwrap();
         assert!(
             streams
                 .take(7, 1)
@@ -238,30 +258,23 @@ mod tests {
         let streams = SharedStreams::default();
         let most = MAX_BYTES / size_of::<StreamItem>();
         for items in [most + 1, MAX_CHUNKS + 1] {
-            let refusal = streams.open(0, source(items)).unwrap_err();
+            let refusal = open(&streams, 0, source(items)).unwrap_err();
             assert_eq!(refusal.code, Code::TooLarge, "{items} items");
         }
-        for id in 0..4 {
-            streams.open(id, source(most / 4)).unwrap();
-        }
-        assert_eq!(
-            streams.open(99, source(1)).unwrap_err().code,
-            Code::Overloaded
-        );
-        for index in 0..most as i32 / 4 {
-            streams.take(0, index).unwrap();
-        }
-        streams.open(99, source(1)).unwrap();
+        open(&streams, 1, source(most)).unwrap();
+        let none = |_: &AppId, _| None;
+        let refusal = streams.open(2, source(1), none).unwrap_err();
+        assert_eq!(refusal.code, Code::Overloaded, "no memory");
     }
 
     #[test]
     fn small_streams_are_limited_in_number() {
         let streams = SharedStreams::default();
         for id in 0..MAX_STREAMS as i64 {
-            streams.open(id, source(1)).unwrap();
+            open(&streams, id, source(1)).unwrap();
         }
         assert_eq!(
-            streams.open(-1, source(1)).unwrap_err().code,
+            open(&streams, -1, source(1)).unwrap_err().code,
             Code::Overloaded
         );
     }

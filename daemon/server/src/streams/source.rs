@@ -7,10 +7,9 @@ use std::sync::Arc;
 use lodestone_model::{AppAttempt, AppId, Code, Refusal, ShuffleKey};
 use lodestone_store::{ChunkData, FoundChunk, Store};
 
-use super::StreamItem;
 use super::items::Items;
-use super::room::Taken;
 use super::unreadable::ItemName;
+use super::{Listed, StreamItem};
 
 /// The content of a stream.
 #[derive(Debug)]
@@ -28,7 +27,7 @@ pub struct Source {
 /// One chunk to be opened and sent.
 #[derive(Debug)]
 pub struct Job {
-    pub(crate) source: Arc<Taken<Source>>,
+    pub(crate) listed: Arc<Listed>,
     pub(crate) index: usize,
 }
 
@@ -36,7 +35,7 @@ impl Job {
     /// Returns the name of the item, which is the same for all clients; `None` if the stream does
     /// not have it.
     pub(crate) fn name(&self) -> Option<ItemName> {
-        let source: &Source = &self.source;
+        let source = &self.listed.source;
         Some(ItemName {
             app: source.app.clone(),
             attempt: source.attempt,
@@ -47,7 +46,7 @@ impl Job {
 
     /// True for a block that Spark's own client requests, and cannot read elsewhere.
     pub(crate) fn is_sparks_own(&self) -> bool {
-        let item = self.source.items.get(self.index);
+        let item = self.listed.source.items.get(self.index);
         matches!(
             item.as_deref(),
             Some(StreamItem::Original { .. } | StreamItem::Rdd { .. })
@@ -56,7 +55,7 @@ impl Job {
 
     /// Finds the bytes in the store. Asks no disk, and does not look for files of executors.
     pub(crate) fn find(&self, store: &Store) -> Result<Found, Refusal> {
-        let source: &Source = &self.source;
+        let source = &self.listed.source;
         let app = &source.app;
         let key = |shuffle, generation| ShuffleKey {
             app: app.clone(),
@@ -88,8 +87,8 @@ impl Job {
 
     /// Opens the files of what was found. Blocks as long as their disks do.
     pub(crate) fn open(&self, found: Found, store: &Store) -> Result<ChunkData, Refusal> {
-        let Source { app, exec, .. }: &Source = &self.source;
-        match (found, self.source.items.get(self.index).as_deref()) {
+        let Source { app, exec, .. } = &self.listed.source;
+        match (found, self.listed.source.items.get(self.index).as_deref()) {
             (Found::Merged(chunk), _) => chunk.open(store),
             (
                 Found::Foreign,

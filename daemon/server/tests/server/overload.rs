@@ -7,7 +7,6 @@ use std::thread;
 use std::time::Duration;
 
 use lodestone_model::{MapId, ReduceId, ShuffleId};
-use lodestone_server::streams::room::MAX_WAITING;
 use lodestone_store::Environment;
 use lodestone_store::fs::Open;
 use lodestone_wire::Frame;
@@ -37,7 +36,7 @@ fn blocks(maps: i64) -> FetchShuffleBlocks {
 
 #[test]
 fn small_blocks_of_all_tasks_of_an_executor_fit_and_more_close_its_connection() {
-    let daemon = Daemon::start(&[]);
+    let daemon = Daemon::start(&["--memory", "512MiB"]);
     let mut client = Client::connect(&daemon);
     // Half of 32 tasks with 48 MiB of blocks of 1 KB in flight.
     for _ in 0..3 {
@@ -52,7 +51,7 @@ fn small_blocks_of_all_tasks_of_an_executor_fit_and_more_close_its_connection() 
 
 #[test]
 fn a_request_that_finds_no_room_waits_for_the_end_of_another_stream() {
-    let daemon = Daemon::start(&[]);
+    let daemon = Daemon::start(&["--memory", "512MiB"]);
     let mut client = Client::connect(&daemon);
     let few: StreamHandle = client.ask(&blocks(300));
     for _ in 0..3 {
@@ -88,7 +87,7 @@ fn a_request_that_finds_no_room_waits_for_the_end_of_another_stream() {
 
 #[test]
 fn a_connection_that_closes_for_want_of_room_first_sends_the_answers_that_are_ready() {
-    let daemon = Inside::with_memory(Environment::os(), 256 << 20);
+    let daemon = Inside::with_memory(Environment::os(), 512 << 20);
     let key = daemon.key(1);
     let mut client = daemon.connect();
     for _ in 0..4 {
@@ -101,11 +100,12 @@ fn a_connection_that_closes_for_want_of_room_first_sends_the_answers_that_are_re
         thread::yield_now();
     }
     let refused = || daemon.service.metrics.requests_refused_total.get();
-    let large = blocks(10_000);
-    for _ in 0..=MAX_WAITING {
+    // So many of these requests may wait: the memory for small pushes, 8 MiB, holds them.
+    let (large, waiting) = (blocks(20_000), 26);
+    for _ in 0..=waiting {
         client.send_rpc(&large);
     }
-    while refused() <= MAX_WAITING as u64 {
+    while refused() <= waiting {
         thread::yield_now();
     }
     let mut is_answered = false;

@@ -230,7 +230,7 @@ fn a_daemon_that_is_asked_to_stop_again_after_a_while_ends_at_once() {
     let key = key(&daemon, 1);
     client.ask_for_more_than_sockets_hold(&key);
     daemon.signal(Signal::TERM);
-    daemon.logged("asked to stop; requests in work get some seconds to finish");
+    daemon.logged("a signal asks the daemon to stop");
     // The signals of the first second are one wish; after it the next one is another.
     let since = Instant::now();
     while !daemon.logs_within("ending at once", Duration::from_millis(200)) {

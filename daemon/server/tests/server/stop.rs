@@ -94,7 +94,7 @@ impl Loaded {
     /// Asked to stop, and held up by the disk.
     fn stopping(&self) {
         self.daemon.signal(Signal::TERM);
-        self.daemon.logged("writes out the data in memory");
+        self.daemon.logged("writes out its memory");
     }
 }
 
@@ -145,7 +145,7 @@ fn a_second_signal_closes_at_once_and_writes_the_memory_before_the_port_is_free(
     let mut loaded = Loaded::with(Mode::Remote);
     let mut client = Client::connect(&loaded.daemon);
     loaded.stopping();
-    loaded.daemon.signal_until("closing now");
+    loaded.daemon.signal_until("the daemon closes now");
     assert_eq!(client.receive(), None);
     assert_eq!(Client::connect(&loaded.daemon).receive(), None);
     // A process that tries until the port is free must find the complete handover.
@@ -162,7 +162,7 @@ fn a_second_signal_closes_at_once_and_writes_the_memory_before_the_port_is_free(
 fn a_third_signal_ends_a_daemon_whose_disk_stands_still() {
     let mut loaded = Loaded::with(Mode::Remote);
     loaded.stopping();
-    loaded.daemon.signal_until("closing now");
+    loaded.daemon.signal_until("the daemon closes now");
     loaded.daemon.signal_until("ending at once");
     assert_eq!(loaded.daemon.ended().code(), Some(1));
 }

@@ -112,7 +112,7 @@ fn a_disk_that_hangs_keeps_nobody_from_hello_health_the_other_disk_and_the_end()
     });
 
     daemon.signal(Signal::TERM);
-    daemon.logged("writes out the data in memory");
-    daemon.signal_until("closing now");
+    daemon.logged("writes out its memory");
+    daemon.signal_until("the daemon closes now");
     assert_eq!(daemon.ended().code(), Some(0));
 }

@@ -248,6 +248,6 @@ fn removal(service: ServiceLocation, generation: i32) -> RemoveShuffleMerge {
 pub(super) fn is_full(status: Code) -> bool {
     matches!(
         status,
-        Code::Draining | Code::DiskFull | Code::DiskFailed | Code::Overloaded
+        Code::Draining | Code::DiskFull | Code::DiskFailed | Code::Overloaded | Code::Quota
     )
 }

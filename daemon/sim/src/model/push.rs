@@ -157,7 +157,10 @@ pub(super) fn pieces<'a>(batch: &'a PushBatch, body: &'a Bytes) -> impl Iterator
 
 /// Returns true for the codes of a disk that is full or fails.
 pub(super) fn is_disk(code: Code) -> bool {
-    matches!(code, Code::DiskFull | Code::DiskFailed | Code::Overloaded)
+    matches!(
+        code,
+        Code::DiskFull | Code::DiskFailed | Code::Overloaded | Code::Quota
+    )
 }
 
 fn sum(batch: &PushBatch) -> u64 {

@@ -269,30 +269,33 @@ impl Store {
             // Its driver could not renew the lease while no daemon ran.
             state.lease_until_ms = Some(lease_until_ms);
             state.lease_ms = entry.lease_ms;
-            let generation = state.start(&self.resources, &key, Some(spec), home);
-            self.fill(&generation, attempts, partitions);
+            let generation = state.start(&key, Some(spec), home);
+            fill(&generation, attempts, partitions);
         });
         Ok(())
     }
+}
 
-    fn fill(
-        &self,
-        generation: &Generation,
-        attempts: Vec<(u32, i64, Attempt)>,
-        partitions: Vec<PartitionEntry>,
-    ) {
-        for (map_index, map_id, attempt) in attempts {
-            let id = (MapIndex(map_index), MapId(map_id));
-            generation
-                .attempts
-                .restore(&self.resources.budget, id, attempt);
-        }
-        let mut all = writing(&generation.partitions);
-        for entry in partitions {
-            let reduce: ReduceId = entry.reduce();
-            let home = Arc::clone(&generation.home);
-            let partition = Partition::from_entry(entry, &self.resources, home);
-            all.by_reduce.insert(reduce, Arc::new(partition));
-        }
+/// Puts the attempts and partitions of the entries into their generation.
+fn fill(
+    generation: &Generation,
+    attempts: Vec<(u32, i64, Attempt)>,
+    partitions: Vec<PartitionEntry>,
+) {
+    for (map_index, map_id, attempt) in attempts {
+        let id = (MapIndex(map_index), MapId(map_id));
+        generation
+            .attempts
+            .restore(&generation.account, id, attempt);
+    }
+    let mut all = writing(&generation.partitions);
+    for entry in partitions {
+        let reduce: ReduceId = entry.reduce();
+        let (home, account) = (
+            Arc::clone(&generation.home),
+            Arc::clone(&generation.account),
+        );
+        let partition = Partition::from_entry(entry, home, account);
+        all.by_reduce.insert(reduce, Arc::new(partition));
     }
 }

@@ -29,7 +29,7 @@ impl Store {
                 _ => Err(mismatch(&generation, id, pushed, Ledger::default())),
             };
         };
-        let outcome = attempts.change(&self.resources.budget, &attempt, |attempt| {
+        let outcome = attempts.change(&generation.account, &attempt, |attempt| {
             let held = attempt.ledger();
             let pushed = match planted::is(Bug::LedgerUnchecked) {
                 true => held,
@@ -68,11 +68,11 @@ impl Store {
         attempts: &Attempts,
         id: AttemptId,
     ) -> Result<(), Code> {
-        let budget = &self.resources.budget;
+        let account = &generation.account;
         // The attempt is known from now on, also if it was not before: a push that is on its way
         // comes too late.
-        let attempt = attempts.open(budget, id, generation.num_maps())?;
-        let is_untouched = attempts.change(budget, &attempt, |attempt| {
+        let attempt = attempts.make(account, id, generation.num_maps())?;
+        let is_untouched = attempts.change(account, &attempt, |attempt| {
             let is_untouched = attempt.is_untouched();
             attempt.abort()?;
             attempts.hide(id);

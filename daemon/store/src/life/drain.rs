@@ -88,9 +88,10 @@ impl Store {
         }
         let attempt = generation.attempts.find((batch.map_index, batch.map_id));
         let taken = attempt.map(|attempt| {
-            let budget = &self.resources.budget;
             let taken = |attempt: &mut Attempt| batch.taken_of(attempt);
-            generation.attempts.change(budget, &attempt, taken)
+            generation
+                .attempts
+                .change(&generation.account, &attempt, taken)
         });
         let before = match taken {
             None => 0,

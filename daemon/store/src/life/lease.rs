@@ -30,19 +30,18 @@ impl Store {
         Ok(granted)
     }
 
-    /// Ends applications whose lease expired, and returns them. Asks no disk; call every few
-    /// seconds.
+    /// Ends applications whose lease had expired at `by_ms` on the store's clock, and returns them.
+    /// Asks no disk; call every few seconds.
     ///
     /// An application whose executors registered with Spark's own protocol, which knows no leases,
     /// loses only the registered shuffles: its original blocks must stay readable.
-    pub fn expire_leases(&self) -> Vec<AppId> {
-        let now_ms = self.resources.now_ms();
+    pub fn expire_leases(&self, by_ms: u64) -> Vec<AppId> {
         self.end_some(|app, application| {
             let (lease, has_executors) = {
                 let state = locked(&application.state);
                 (state.lease_until_ms, state.executors.has_dirs())
             };
-            if lease.is_some_and(|until_ms| until_ms > now_ms) {
+            if lease.is_some_and(|until_ms| until_ms > by_ms) {
                 return false;
             }
             // Looked at again under the lock: a renewal may have come meanwhile.

@@ -63,7 +63,7 @@ impl Store {
             return Ok(self.refuse_rest(&generation, batch));
         }
         let reduces = batch.segments.iter().map(|segment| segment.reduce_id);
-        let partitions = match generation.open_partitions(&self.resources, reduces) {
+        let partitions = match generation.open_partitions(reduces) {
             Ok(partitions) => partitions,
             Err(code) => return Ok(vec![code; batch.segments.len()]),
         };
@@ -80,13 +80,13 @@ impl Store {
         partitions: &[Arc<Partition>],
     ) -> Vec<Code> {
         let count = batch.segments.len();
-        let budget = &self.resources.budget;
+        let account = &generation.account;
         let id = (batch.map_index, batch.map_id);
-        let attempt = match generation.attempts.open(budget, id, generation.num_maps()) {
+        let attempt = match generation.attempts.open(account, id, generation.num_maps()) {
             Ok(attempt) => attempt,
             Err(code) => return vec![code; count],
         };
-        let taken = generation.attempts.change(budget, &attempt, |attempt| {
+        let taken = generation.attempts.change(account, &attempt, |attempt| {
             let before = match planted::is(Bug::BatchTakenTwice) {
                 true => 0,
                 false => batch.taken_of(attempt)?,

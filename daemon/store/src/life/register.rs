@@ -19,6 +19,7 @@ impl Store {
         };
         check_name("a format", &spec.format)?;
         self.check_news(key)?;
+        // Before the application is made, which may be new.
         if self.resources.budget.metadata_is_full() {
             return Err(Code::Overloaded.because("no memory for another shuffle"));
         }
@@ -40,13 +41,18 @@ impl Store {
             {
                 state.lease_until_ms = Some(now_ms + FIRST_LEASE_MS);
             }
-            if let Some(current) = state.make_way(key)? {
-                if current.key.generation == key.generation {
-                    return same_spec(&current, &spec);
-                }
-                replaced.push(current);
+            let current = state.make_way(key)?;
+            if let Some(current) = &current
+                && current.key.generation == key.generation
+            {
+                return same_spec(current, &spec);
             }
-            state.start(&self.resources, key, Some(spec.clone()), home);
+            // What it replaces gives its memory back.
+            if current.is_none() && replaced.is_empty() {
+                state.check_room()?;
+            }
+            replaced.extend(current);
+            state.start(key, Some(spec.clone()), home);
             Ok(())
         });
         self.discard(replaced);

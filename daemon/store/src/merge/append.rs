@@ -48,9 +48,7 @@ impl Partition {
         if inner.segments.has_map(segment.map_index) {
             return Err(Code::Duplicate);
         }
-        if resources.budget.metadata_is_full() {
-            return Err(Code::Overloaded);
-        }
+        self.account().check()?;
         if self.has_originals() {
             // Refuse early if no disk accepts writes: the segment would be dropped at the next
             // write.
@@ -58,7 +56,7 @@ impl Partition {
         }
         let may_stay = !self.must_leave(resources, inner, bytes);
         if may_stay && self.grow_tail(resources, inner, bytes) {
-            self.index(resources, inner, segment);
+            self.index(inner, segment);
         } else if !planted::is(Bug::AckBeforeWrite) {
             self.write_through(resources, inner, segment, bytes)?;
         }
@@ -77,7 +75,7 @@ impl Partition {
         if inner.tail.is_long(&resources.pages) {
             self.write_first_locked(resources, inner)?;
             if self.grow_tail(resources, inner, bytes) {
-                self.index(resources, inner, segment);
+                self.index(inner, segment);
                 return Ok(());
             }
         }
@@ -87,20 +85,18 @@ impl Partition {
         {
             return Err(code);
         }
-        self.index(resources, inner, segment);
+        self.index(inner, segment);
         if written.is_ok() {
             inner.on_file = inner.segments.len();
         }
         Ok(())
     }
 
-    fn index(&self, resources: &Resources, inner: &mut Inner, segment: &LaidSegment) {
+    fn index(&self, inner: &mut Inner, segment: &LaidSegment) {
         let before = inner.segments.heap_bytes();
         inner.segments.push(segment);
         self.update_segments_hint(inner);
-        resources
-            .budget
-            .resize_metadata(before, inner.segments.heap_bytes());
+        self.account().resize(before, inner.segments.heap_bytes());
     }
 
     /// Returns true if the segment goes to disk at once.

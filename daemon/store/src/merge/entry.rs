@@ -7,11 +7,12 @@ use lodestone_model::{Code, ReduceId};
 use serde::{Deserialize, Serialize};
 
 use super::extents::Extents;
-use super::partition::{Inner, PARTITION_BYTES, Partition};
+use super::partition::{Inner, Partition};
 use super::write_out::OwnFile;
 use crate::index::kind::Kind;
 use crate::index::segment::Segments;
 use crate::resource::Resources;
+use crate::resource::account::Account;
 use crate::resource::home::Home;
 use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::ShutdownDeadline;
@@ -55,14 +56,13 @@ impl Partition {
     /// Returns the partition that the entry describes.
     pub(crate) fn from_entry(
         entry: PartitionEntry,
-        resources: &Resources,
         home: Arc<Home>,
+        account: Arc<Account>,
     ) -> Self {
-        let partition = Self::new(ReduceId(entry.reduce), Kind::Remote, home);
-        resources.budget.resize_metadata(0, PARTITION_BYTES);
+        let partition = Self::new(ReduceId(entry.reduce), Kind::Remote, home, account);
         if let Ok(mut inner) = partition.lock() {
             inner.restore(entry);
-            resources.budget.resize_metadata(0, inner.index_bytes());
+            partition.account().resize(0, inner.index_bytes());
         }
         partition
     }

@@ -21,7 +21,7 @@ mod write_out_when_full;
 
 pub(crate) use entry::PartitionEntry;
 pub(crate) use extents::FileRange;
-pub(crate) use partition::{PARTITION_BYTES, Partition, View};
+pub(crate) use partition::{Partition, View};
 pub(crate) use published::publish;
 pub use steps::STEP_BYTES;
 pub(crate) use steps::{unwritten_bytes, write_some_out};

@@ -22,13 +22,14 @@ use super::write_out::OwnFile;
 use crate::index::kind::Kind;
 use crate::index::segment::Segments;
 use crate::resource::Resources;
+use crate::resource::account::Account;
 use crate::resource::home::Home;
 use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex};
 
 /// Memory that a partition needs beside its segments, for the budget: the struct, its map entry,
 /// allocations.
-pub(crate) const PARTITION_BYTES: usize = 416;
+const PARTITION_BYTES: usize = 424;
 
 /// No disk has this number.
 const NO_DISK: u16 = u16::MAX;
@@ -38,6 +39,8 @@ pub(crate) struct Partition {
     reduce: ReduceId,
     kind: Kind,
     home: Arc<Home>,
+    /// The metadata of its application.
+    account: Arc<Account>,
     /// Bytes in the tail: a hint, to find the largest tails without taking locks.
     tail_hint: AtomicUsize,
     /// True if readers have taken these bytes: also a hint.
@@ -104,7 +107,13 @@ impl Inner {
 }
 
 impl Partition {
-    pub(crate) fn new(reduce: ReduceId, kind: Kind, home: Arc<Home>) -> Self {
+    pub(crate) fn new(
+        reduce: ReduceId,
+        kind: Kind,
+        home: Arc<Home>,
+        account: Arc<Account>,
+    ) -> Self {
+        account.resize(0, PARTITION_BYTES);
         let inner = Inner {
             phase: Phase::Open,
             segments: Segments::new(kind),
@@ -119,6 +128,7 @@ impl Partition {
             reduce,
             kind,
             home,
+            account,
             tail_hint: 0.into(),
             read_hint: false.into(),
             segments_hint: 0.into(),
@@ -129,6 +139,10 @@ impl Partition {
 
     pub(crate) fn home(&self) -> &Home {
         &self.home
+    }
+
+    pub(super) fn account(&self) -> &Account {
+        &self.account
     }
 
     pub(crate) fn reduce(&self) -> ReduceId {
@@ -213,16 +227,14 @@ impl Partition {
     }
 
     /// Drops the segments that are only in memory. Their slots are empty from now on.
-    pub(super) fn drop_tail(&self, resources: &Resources, inner: &mut Inner, code: Code) {
+    pub(super) fn drop_tail(&self, inner: &mut Inner, code: Code) {
         if planted::is(Bug::FailedWriteDropsAll) {
             inner.on_file = 0;
             inner.extents.clear();
         }
         let before = inner.segments.heap_bytes();
         let dropped = inner.segments.drop_from(inner.on_file);
-        resources
-            .budget
-            .resize_metadata(before, inner.segments.heap_bytes());
+        self.account.resize(before, inner.segments.heap_bytes());
         // The next segment is the first of the tail, and comes behind the slots that stay.
         inner.on_file = inner.segments.len();
         self.clear_tail(inner);
@@ -232,16 +244,14 @@ impl Partition {
     }
 
     /// Takes no more appends. Returns true if there is anything in the partition.
-    pub(crate) fn freeze(&self, resources: &Resources) -> Result<bool, Code> {
+    pub(crate) fn freeze(&self) -> Result<bool, Code> {
         let mut inner = self.wait()?;
         if inner.phase == Phase::Open {
             inner.phase = Phase::Frozen;
             let before = inner.index_bytes();
             inner.segments.shrink();
             inner.extents.shrink();
-            resources
-                .budget
-                .resize_metadata(before, inner.index_bytes());
+            self.account.resize(before, inner.index_bytes());
             let held = inner.extents.bytes() + inner.tail.len() as u64;
             assert_eq!(held, inner.segments.bytes());
         }
@@ -294,10 +304,8 @@ impl Partition {
         let before = inner.index_bytes();
         inner.segments = Segments::new(self.kind);
         inner.extents = Extents::default();
-        resources
-            .budget
-            .resize_metadata(before, inner.index_bytes());
-        resources.budget.resize_metadata(PARTITION_BYTES, 0);
+        self.account.resize(before, inner.index_bytes());
+        self.account.resize(PARTITION_BYTES, 0);
         if planted::is(Bug::TailMemoryKept) {
             let _ = resources.budget.try_take_tail(inner.tail.len());
         }

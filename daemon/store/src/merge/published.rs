@@ -30,7 +30,7 @@ pub(crate) fn publish(
     // Write before the freeze: if the write fails, an open partition keeps the segments that are on
     // disk already.
     let written = partition.write_out(resources);
-    if !partition.freeze(resources)? {
+    if !partition.freeze()? {
         return written;
     }
     // A block may have arrived between the two.

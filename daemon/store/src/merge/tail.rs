@@ -169,7 +169,7 @@ mod tests {
     const SEGMENT: usize = PART_BYTES / 8 * 3;
 
     fn pages() -> Arc<Pages> {
-        Pages::new(Arc::new(Budget::new(1 << 30)), PART_BYTES)
+        Pages::new(Arc::new(Budget::new(1 << 30, 75)), PART_BYTES)
     }
 
     /// Returns a tail of segments of this length, and its content.

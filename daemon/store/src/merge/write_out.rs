@@ -118,7 +118,7 @@ impl Partition {
             && code != Code::Overloaded
             && self.may_drop(inner)
         {
-            self.drop_tail(resources, inner, code);
+            self.drop_tail(inner, code);
         }
         written
     }
@@ -146,14 +146,14 @@ impl Partition {
                         offset,
                         length,
                     };
-                    self.record_extent(resources, inner, range);
+                    self.record_extent(inner, range);
                     return Ok(());
                 }
                 Err(error) => {
                     inner.failed_writes += 1;
                     refusal = self.home().report(resources, file.disk(), &error);
                     let reduce = self.reduce();
-                    tracing::warn!(%reduce, ?file, %refusal, %error, "write out a partition");
+                    tracing::warn!(%reduce, ?file, %refusal, %error, "a write failed");
                 }
             }
             if refusal == Code::Overloaded {
@@ -212,7 +212,7 @@ impl Partition {
     }
 
     /// Records the position of the next bytes of the partition.
-    pub(super) fn record_extent(&self, resources: &Resources, inner: &mut Inner, range: FileRange) {
+    pub(super) fn record_extent(&self, inner: &mut Inner, range: FileRange) {
         if let DataFile::Own(disk) = range.file {
             let bytes = range.offset + range.length;
             inner.own = Some(OwnFile { disk, bytes });
@@ -220,7 +220,7 @@ impl Partition {
         let before = inner.extents.heap_bytes();
         inner.extents.push(range);
         let after = inner.extents.heap_bytes();
-        resources.budget.resize_metadata(before, after);
+        self.account().resize(before, after);
     }
 
     /// The tail was written.

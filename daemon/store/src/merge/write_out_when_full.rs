@@ -175,7 +175,7 @@ fn write_shared(resources: &Resources, disk: DiskIndex, parts: Vec<WriteOutPart<
                     offset,
                     length,
                 };
-                part.written(resources, range);
+                part.written(range);
                 if !planted::is(Bug::PartsMixedUp) {
                     offset += length;
                 }
@@ -208,9 +208,8 @@ impl<'a> WriteOutPart<'a> {
             .then_some(Self { partition, inner })
     }
 
-    fn written(mut self, resources: &Resources, range: FileRange) {
-        self.partition
-            .record_extent(resources, &mut self.inner, range);
+    fn written(mut self, range: FileRange) {
+        self.partition.record_extent(&mut self.inner, range);
         self.partition.leave_memory(&mut self.inner);
     }
 }

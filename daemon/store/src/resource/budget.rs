@@ -17,7 +17,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Part of the limit that metadata may take: above it new segments are refused as OVERLOADED.
+/// Part of the limit that metadata may take: above it new segments are refused as OVERLOADED, and
+/// above its share of this those of an application as QUOTA.
 const METADATA_PART: (u64, u64) = (3, 4);
 
 /// Part of the limit that tails leave free, for metadata that arrives at the same time.
@@ -31,11 +32,14 @@ pub(crate) struct Budget {
     /// Tails that readers have taken.
     read: AtomicU64,
     metadata: AtomicU64,
+    /// The share of an application in the metadata.
+    quota_percent: u8,
 }
 
 impl Budget {
-    pub(crate) fn new(limit: u64) -> Self {
+    pub(crate) fn new(limit: u64, quota_percent: u8) -> Self {
         Self {
+            quota_percent,
             limit: limit.into(),
             tails: 0.into(),
             read: 0.into(),
@@ -105,21 +109,25 @@ impl Budget {
         tails.saturating_sub(self.read.load(Relaxed))
     }
 
+    /// The most that metadata may take.
+    fn metadata_limit(&self) -> u64 {
+        let (part, of) = METADATA_PART;
+        self.limit() / of * part
+    }
+
+    /// The most that the metadata of one application may take.
+    pub(super) fn metadata_share(&self) -> u64 {
+        self.metadata_limit() / 100 * u64::from(self.quota_percent)
+    }
+
     /// True if metadata must not grow any more.
     pub(crate) fn metadata_is_full(&self) -> bool {
-        let (part, of) = METADATA_PART;
-        self.metadata() >= self.limit() / of * part
+        self.metadata() >= self.metadata_limit()
     }
 
     /// Accounts for metadata that went from `before` bytes to `after`.
-    pub(crate) fn resize_metadata(&self, before: usize, after: usize) {
-        if after >= before {
-            self.metadata.fetch_add((after - before) as u64, Relaxed);
-        } else {
-            let shrunk = (before - after) as u64;
-            let held = self.metadata.fetch_sub(shrunk, Relaxed);
-            assert!(held >= shrunk, "more metadata returned than taken");
-        }
+    pub(super) fn resize_metadata(&self, before: usize, after: usize) {
+        resize(&self.metadata, before, after);
     }
 
     /// True if tails should be written out.
@@ -144,13 +152,23 @@ impl Budget {
     }
 }
 
+pub(super) fn resize(metadata: &AtomicU64, before: usize, after: usize) {
+    if after >= before {
+        metadata.fetch_add((after - before) as u64, Relaxed);
+    } else {
+        let shrunk = (before - after) as u64;
+        let held = metadata.fetch_sub(shrunk, Relaxed);
+        assert!(held >= shrunk, "more metadata returned than taken");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn metadata_leaves_less_room_for_tails() {
-        let budget = Budget::new(1600);
+        let budget = Budget::new(1600, 75);
         assert!(budget.try_take_tail(1500));
         assert!(!budget.try_take_tail(1));
         budget.return_tail(1500);

@@ -169,7 +169,7 @@ impl Disks {
             let retry_at_ms = environment.clock.now_ms() + RETRY_MS;
             let mut health = locked(&disk.health);
             if matches!(*health, Health::Well) {
-                tracing::warn!(dir = %disk.root.display(), %code, %error, "disk is taken out");
+                tracing::warn!(dir = %disk.root.display(), %code, %error, "the disk takes no data");
             }
             *health = Health::Bad { code, retry_at_ms };
             disk.troubled.store(true, Relaxed);
@@ -274,8 +274,10 @@ impl Disks {
         {
             let (dir, free) = (disk.root.display(), disk.space().free);
             match is_low {
-                true => tracing::warn!(%dir, free, "nothing more is written: see `reserve`"),
-                false => tracing::info!(%dir, free, "there is room again"),
+                true => {
+                    tracing::warn!(%dir, free, "the disk takes no data: see `reserve`")
+                }
+                false => tracing::info!(%dir, free, "the disk has room again"),
             }
         }
         is_low && !self.reserve_is_open.load(Relaxed)
@@ -332,8 +334,8 @@ impl Disk {
         {
             let dir = self.root.display();
             match is_stalled {
-                true => tracing::warn!(%dir, error = %Stalled, "disk is taken out"),
-                false => tracing::info!(%dir, "disk writes again"),
+                true => tracing::warn!(%dir, error = %Stalled, "the disk takes no data"),
+                false => tracing::info!(%dir, "the disk writes again"),
             }
         }
         is_stalled

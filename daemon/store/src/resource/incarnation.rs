@@ -223,7 +223,7 @@ pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Left {
 
 impl Left {
     fn miss(&mut self, path: &Path, error: &io::Error) {
-        tracing::warn!(path = %path.display(), %error, "look for directories of earlier daemons");
+        tracing::warn!(path = %path.display(), %error, "earlier daemons are not found");
         // A directory of another user was never ours.
         self.is_all &= error.kind() == ErrorKind::PermissionDenied;
     }
@@ -257,7 +257,7 @@ pub(crate) fn remove(fs: &dyn Fs, root: &Path) {
         let _ = fs.remove_file(&root.join(name));
     }
     if let Err(error) = fs.remove_dir(root) {
-        tracing::warn!(dir = %root.display(), %error, "remove own directory");
+        tracing::warn!(dir = %root.display(), %error, "the directory of this daemon stays");
     }
 }
 
@@ -313,7 +313,9 @@ pub(crate) fn remove_data_dir(fs: &dyn Fs, dir: &Path) {
     match fs.remove_dir(dir) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => tracing::warn!(dir = %dir.display(), %error, "remove a shuffle's directory"),
+        Err(error) => {
+            tracing::warn!(dir = %dir.display(), %error, "the directory of a shuffle stays")
+        }
     }
 }
 

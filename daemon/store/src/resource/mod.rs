@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The resources of the store: filesystem, clock, randomness, disks, memory.
 
+pub(crate) mod account;
 pub(crate) mod allocator;
 pub(crate) mod budget;
 pub(crate) mod clock;

@@ -218,7 +218,7 @@ mod tests {
     use crate::resource::pages::TAIL_PART_BYTES;
 
     fn pages(limit: u64) -> (Arc<Budget>, Arc<Pages>) {
-        let budget = Arc::new(Budget::new(limit));
+        let budget = Arc::new(Budget::new(limit, 75));
         (Arc::clone(&budget), Pages::new(budget, TAIL_PART_BYTES))
     }
 

@@ -257,7 +257,7 @@ mod tests {
     use crate::resource::paged::{PagedBytes, capacity};
 
     fn pages(limit: u64) -> (Arc<Budget>, Arc<Pages>) {
-        let budget = Arc::new(Budget::new(limit));
+        let budget = Arc::new(Budget::new(limit, 75));
         (Arc::clone(&budget), Pages::new(budget, TAIL_PART_BYTES))
     }
 

@@ -47,7 +47,10 @@ impl Trash {
             if waiting.len() < WAITING_MAX {
                 waiting.push_back(garbage);
             } else {
-                tracing::warn!(?garbage, "stays on the disk: too much waits to be deleted");
+                tracing::warn!(
+                    ?garbage,
+                    "files stay on the disk: too many wait to be deleted"
+                );
             }
         }
     }

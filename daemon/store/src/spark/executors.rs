@@ -89,12 +89,14 @@ impl Store {
         for block in blocks {
             let is_block_file = block.starts_with("shuffle") || block.starts_with("rdd_");
             if !is_block_file || !is_path_segment(block) {
-                tracing::warn!(%app, exec, block, "asked to remove a file that is no block");
+                tracing::warn!(%app, exec, block, "this name is no block: kept");
                 continue;
             }
             match self.resources.foreign().remove(&dirs.path(block)) {
                 Ok(()) => removed += 1,
-                Err(error) => tracing::info!(%app, exec, block, %error, "remove a block"),
+                Err(error) => {
+                    tracing::info!(%app, exec, block, %error, "a block cannot be removed")
+                }
             }
         }
         Ok(removed)

@@ -39,7 +39,7 @@ impl Store {
         {
             return Ok(Code::TooLate);
         }
-        let opened = generation.open_partitions(&self.resources, std::iter::once(reduce));
+        let opened = generation.open_partitions(std::iter::once(reduce));
         let partition = match opened.map(|mut partitions| partitions.pop()) {
             Ok(Some(partition)) => partition,
             Ok(None) => return Err(generation.refuse(Code::Internal)),
@@ -145,9 +145,6 @@ pub(super) fn generation_to_finalize(
 /// Starts a generation in the merge directories. Another thread may have been faster, or may have
 /// removed the shuffle meanwhile.
 fn start(store: &Store, key: &ShuffleKey) -> Result<Arc<Generation>, Refusal> {
-    if store.resources.budget.metadata_is_full() {
-        return Err(Code::Overloaded.because("no memory for another shuffle"));
-    }
     let application = store.application(&key.app)?;
     let (generation, replaced) = {
         let mut state = locked(&application.state);
@@ -159,6 +156,9 @@ fn start(store: &Store, key: &ShuffleKey) -> Result<Arc<Generation>, Refusal> {
         {
             return Ok(Arc::clone(same));
         }
+        if replaced.is_none() {
+            state.check_room()?;
+        }
         let merge_dirs = state.executors.merge_dirs();
         let Some(dirs) = merge_dirs.cloned() else {
             return Err(Code::UnknownApplication.because(not_registered(key)));
@@ -167,7 +167,7 @@ fn start(store: &Store, key: &ShuffleKey) -> Result<Arc<Generation>, Refusal> {
             dirs,
             key: key.clone(),
         };
-        (state.start(&store.resources, key, None, home), replaced)
+        (state.start(key, None, home), replaced)
     };
     store.discard(replaced);
     Ok(generation)

@@ -10,8 +10,9 @@ use lodestone_model::{
 
 use super::executors::Executors;
 use super::generation::{GENERATION_BYTES, Generation};
+use crate::resource::account::Account;
 use crate::resource::home::Home;
-use crate::resource::{Resources, locked};
+use crate::resource::locked;
 
 /// Lease that registering a shuffle opens if there is none.
 pub(crate) const FIRST_LEASE_MS: u64 = 120_000;
@@ -40,6 +41,8 @@ pub(crate) struct ApplicationState {
     pub(crate) executors: Executors,
     pub(crate) shuffles: BTreeMap<ShuffleId, Arc<Generation>>,
     pub(crate) tombstones: BTreeMap<ShuffleId, GenerationId>,
+    /// The metadata of all its shuffles.
+    pub(crate) account: Arc<Account>,
 }
 
 impl Application {
@@ -53,7 +56,7 @@ impl Application {
 }
 
 impl ApplicationState {
-    pub(crate) fn new(attempt: AppAttempt) -> Self {
+    pub(crate) fn new(attempt: AppAttempt, account: Arc<Account>) -> Self {
         Self {
             attempt,
             ended: false,
@@ -62,6 +65,7 @@ impl ApplicationState {
             executors: Executors::default(),
             shuffles: BTreeMap::new(),
             tombstones: BTreeMap::new(),
+            account,
         }
     }
 
@@ -99,6 +103,13 @@ impl ApplicationState {
         }
     }
 
+    /// Refuses another shuffle if there is no memory for one more, or not for this application.
+    pub(crate) fn check_room(&self) -> Result<(), Refusal> {
+        self.account
+            .check()
+            .map_err(|code| code.because("no memory for another shuffle of the application"))
+    }
+
     /// Refuses another attempt than the current one.
     pub(crate) fn check_attempt(
         &self,
@@ -122,7 +133,6 @@ impl ApplicationState {
     /// Starts a generation in place of the one before.
     pub(crate) fn start(
         &mut self,
-        resources: &Resources,
         key: &ShuffleKey,
         spec: Option<ShuffleSpec>,
         home: Home,
@@ -132,8 +142,9 @@ impl ApplicationState {
             ..key.clone()
         };
         let shuffle = key.shuffle;
-        let generation = Arc::new(Generation::new(key, spec, home));
-        resources.budget.resize_metadata(0, GENERATION_BYTES);
+        let account = Arc::clone(&self.account);
+        account.resize(0, GENERATION_BYTES);
+        let generation = Arc::new(Generation::new(key, spec, home, account));
         self.tombstones.remove(&shuffle);
         self.shuffles.insert(shuffle, Arc::clone(&generation));
         generation

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 use lodestone_model::{Code, MapId, MapIndex};
 
 use super::attempt::Attempt;
-use crate::resource::budget::Budget;
+use crate::resource::account::Account;
 use crate::resource::timed_mutex::{ShutdownDeadline, TimedMutex};
 use crate::resource::{locked, reading, writing};
 
@@ -38,10 +38,30 @@ impl Attempts {
         locked(&self.all).by_id.get(&id).cloned()
     }
 
-    /// Returns the attempt, a new one if it is not known.
+    /// Returns the attempt, a new one if it is not known and the application may have more.
     pub(crate) fn open(
         &self,
-        budget: &Budget,
+        account: &Account,
+        id: AttemptId,
+        num_maps: u32,
+    ) -> Result<Arc<TimedMutex<Attempt>>, Code> {
+        {
+            let all = locked(&self.all);
+            if let Some(code) = all.ended {
+                return Err(code);
+            }
+            if let Some(known) = all.by_id.get(&id) {
+                return Ok(Arc::clone(known));
+            }
+        }
+        account.check()?;
+        self.make(account, id, num_maps)
+    }
+
+    /// Returns the attempt, a new one if it is not known.
+    pub(crate) fn make(
+        &self,
+        account: &Account,
         id: AttemptId,
         num_maps: u32,
     ) -> Result<Arc<TimedMutex<Attempt>>, Code> {
@@ -52,11 +72,11 @@ impl Attempts {
         if let Some(known) = all.by_id.get(&id) {
             return Ok(Arc::clone(known));
         }
-        if budget.metadata_is_full() || all.by_id.len() >= num_maps as usize * ATTEMPTS_PER_MAP {
+        if all.by_id.len() >= num_maps as usize * ATTEMPTS_PER_MAP {
             return Err(Code::Overloaded);
         }
         let attempt = Attempt::default();
-        budget.resize_metadata(0, attempt.bytes());
+        account.resize(0, attempt.bytes());
         let attempt = Arc::new(TimedMutex::new(attempt));
         all.by_id.insert(id, Arc::clone(&attempt));
         Ok(attempt)
@@ -65,7 +85,7 @@ impl Attempts {
     /// Changes an attempt, and the memory that is accounted for it.
     pub(crate) fn change<T>(
         &self,
-        budget: &Budget,
+        account: &Account,
         attempt: &TimedMutex<Attempt>,
         change: impl FnOnce(&mut Attempt) -> T,
     ) -> Result<T, Code> {
@@ -74,7 +94,7 @@ impl Attempts {
         let mut attempt = attempt.lock()?;
         let before = attempt.bytes();
         let outcome = change(&mut attempt);
-        budget.resize_metadata(before, attempt.bytes());
+        account.resize(before, attempt.bytes());
         Ok(outcome)
     }
 
@@ -118,8 +138,8 @@ impl Attempts {
     }
 
     /// Restores an attempt from its entry.
-    pub(crate) fn restore(&self, budget: &Budget, id: AttemptId, attempt: Attempt) {
-        budget.resize_metadata(0, attempt.bytes());
+    pub(crate) fn restore(&self, account: &Account, id: AttemptId, attempt: Attempt) {
+        account.resize(0, attempt.bytes());
         if attempt.is_committed() {
             self.show(id);
         }
@@ -137,11 +157,11 @@ impl Attempts {
 }
 
 /// Forgets an attempt of a generation that ends, unless a push of it is at work: false.
-pub(crate) fn try_discard(budget: &Budget, attempt: &TimedMutex<Attempt>) -> bool {
+pub(crate) fn try_discard(account: &Account, attempt: &TimedMutex<Attempt>) -> bool {
     let attempt = attempt.try_lock_even_if_spoiled();
     attempt
         .map(|mut attempt| {
-            budget.resize_metadata(attempt.bytes(), 0);
+            account.resize(attempt.bytes(), 0);
             attempt.end();
         })
         .is_some()

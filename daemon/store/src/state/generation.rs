@@ -8,10 +8,11 @@ use lodestone_model::{Code, ReduceId, Refusal, ShuffleKey, ShuffleSpec};
 
 use super::attempts::Attempts;
 use crate::index::kind::Kind;
-use crate::merge::{PARTITION_BYTES, Partition};
+use crate::merge::Partition;
+use crate::resource::account::Account;
 use crate::resource::home::Home;
 use crate::resource::timed_mutex::TimedMutex;
-use crate::resource::{Resources, reading, writing};
+use crate::resource::{reading, writing};
 
 /// Memory that a generation needs beside its partitions, for the budget.
 pub(crate) const GENERATION_BYTES: usize = 1024;
@@ -23,6 +24,8 @@ pub(crate) struct Generation {
     /// `None` for shuffles that Spark's own pushes made.
     pub(crate) spec: Option<ShuffleSpec>,
     pub(crate) home: Arc<Home>,
+    /// The metadata of its application.
+    pub(crate) account: Arc<Account>,
     pub(crate) partitions: RwLock<Partitions>,
     /// None in Spark's own push.
     pub(crate) attempts: Attempts,
@@ -46,11 +49,17 @@ pub(crate) enum Phase {
 }
 
 impl Generation {
-    pub(crate) fn new(key: ShuffleKey, spec: Option<ShuffleSpec>, home: Home) -> Self {
+    pub(crate) fn new(
+        key: ShuffleKey,
+        spec: Option<ShuffleSpec>,
+        home: Home,
+        account: Arc<Account>,
+    ) -> Self {
         Self {
             key,
             spec,
             home: Arc::new(home),
+            account,
             partitions: RwLock::default(),
             attempts: Attempts::default(),
             is_finalized: TimedMutex::default(),
@@ -72,7 +81,6 @@ impl Generation {
     /// The partitions of these reduce ids, made if need be.
     pub(crate) fn open_partitions(
         &self,
-        resources: &Resources,
         reduces: impl Iterator<Item = ReduceId> + Clone,
     ) -> Result<Vec<Arc<Partition>>, Code> {
         {
@@ -92,12 +100,9 @@ impl Generation {
             if let Some(partition) = partitions.by_reduce.get(&reduce) {
                 return Ok(Arc::clone(partition));
             }
-            if resources.budget.metadata_is_full() {
-                return Err(Code::Overloaded);
-            }
-            resources.budget.resize_metadata(0, PARTITION_BYTES);
-            let home = Arc::clone(&self.home);
-            let partition = Arc::new(Partition::new(reduce, self.kind(), home));
+            self.account.check()?;
+            let (home, account) = (Arc::clone(&self.home), Arc::clone(&self.account));
+            let partition = Arc::new(Partition::new(reduce, self.kind(), home, account));
             partitions.by_reduce.insert(reduce, Arc::clone(&partition));
             Ok(partition)
         };

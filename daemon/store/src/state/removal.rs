@@ -61,12 +61,12 @@ impl Removal {
         self.partitions
             .retain(|partition| !partition.try_discard(resources));
         self.attempts
-            .retain(|attempt| !try_discard(&resources.budget, attempt));
+            .retain(|attempt| !try_discard(&self.generation.account, attempt));
         let is_done = self.partitions.is_empty() && self.attempts.is_empty();
         if is_done {
             let reduces = self.reduces.iter().copied();
             self.generation.home.discard(resources, reduces);
-            resources.budget.resize_metadata(self.bytes, 0);
+            self.generation.account.resize(self.bytes, 0);
         }
         is_done
     }

@@ -14,6 +14,7 @@ use super::generation::Generation;
 use super::registrations::{Registration, Registrations};
 use super::removal::Removal;
 use crate::fs::Lock;
+use crate::resource::account::Account;
 use crate::resource::incarnation::Incarnation;
 use crate::resource::{Resources, locked, reading, writing};
 
@@ -121,8 +122,9 @@ impl Store {
             let application = known.unwrap_or_else(|| {
                 let mut applications = writing(&self.applications);
                 Arc::clone(applications.entry(app.clone()).or_insert_with(|| {
+                    let account = Account::new(&self.resources.budget);
                     Arc::new(Application {
-                        state: Mutex::new(ApplicationState::new(attempt)),
+                        state: Mutex::new(ApplicationState::new(attempt, account)),
                     })
                 }))
             });

@@ -339,7 +339,7 @@ fn too_many_open_files_is_overload_and_no_disk_trouble() {
 
 #[test]
 fn ten_thousand_small_partitions_share_a_file_on_each_disk_and_keep_none_open() {
-    let world = World::with(2, 8 * MIB).registered_for(3);
+    let world = World::with(2, 12 * MIB).registered_for(3);
     for map in 0..3 {
         for reduce in 0..10_000 {
             let bytes = payload(map, reduce, 1_500);

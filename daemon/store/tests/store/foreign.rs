@@ -59,6 +59,7 @@ fn open(disk: &Path) -> Arc<Store> {
     let config = StoreConfig {
         dirs: vec![disk.to_path_buf()],
         memory_bytes: 1 << 20,
+        quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
         reserve: Reserve::Bytes(0),
         executor_roots: vec![],

@@ -375,11 +375,11 @@ fn a_lease_is_as_long_in_the_next_start_as_it_was_granted() {
     for start in 2..4 {
         world = handed_over(&world, 1, start);
         world.clock.advance_ms(599_999);
-        assert_eq!(world.store.expire_leases(), []);
+        assert_eq!(world.store.expire_leases(world.store.now_ms()), []);
         assert_eq!(world.fetch(3), b"a");
     }
     world.clock.advance_ms(1);
-    assert_eq!(world.store.expire_leases(), [app()]);
+    assert_eq!(world.store.expire_leases(world.store.now_ms()), [app()]);
 }
 
 #[test]

@@ -320,15 +320,15 @@ fn an_ended_application_is_forgotten_with_its_files_and_memory() {
 fn an_application_lives_as_long_as_its_lease() {
     let world = World::new().registered();
     world.clock.advance_ms(119_999);
-    assert!(world.store.expire_leases().is_empty());
+    assert!(world.store.expire_leases(world.store.now_ms()).is_empty());
     let renew = |ttl_ms| world.store.renew_lease(&app(), AppAttempt::NONE, ttl_ms);
     assert_eq!(renew(30_000), Ok(30_000));
     world.clock.advance_ms(29_999);
-    assert!(world.store.expire_leases().is_empty());
+    assert!(world.store.expire_leases(world.store.now_ms()).is_empty());
     world.store.register_shuffle(&key(), spec()).unwrap();
     world.clock.advance_ms(1);
     assert_eq!(
-        world.store.expire_leases(),
+        world.store.expire_leases(world.store.now_ms()),
         [app()],
         "registering does not renew a lease"
     );
@@ -341,9 +341,17 @@ fn time_in_which_the_daemon_stood_still_does_not_count_for_leases() {
     let world = World::new().registered();
     world.clock.advance_ms(119_999 + 300_000);
     world.store.prolong_leases(300_000);
-    assert!(world.store.expire_leases().is_empty());
+    assert!(world.store.expire_leases(world.store.now_ms()).is_empty());
     world.clock.advance_ms(1);
-    assert_eq!(world.store.expire_leases(), [app()]);
+    assert_eq!(world.store.expire_leases(world.store.now_ms()), [app()]);
+}
+
+#[test]
+fn a_daemon_that_stands_still_in_the_middle_of_a_look_at_leases_forgets_nobody() {
+    let world = World::new().registered();
+    let look_began_ms = world.store.now_ms();
+    world.clock.advance_ms(300_000);
+    assert!(world.store.expire_leases(look_began_ms).is_empty());
 }
 
 #[test]
@@ -353,9 +361,9 @@ fn a_shuffle_that_comes_when_the_lease_has_just_run_out_is_kept() {
     let mut other = key();
     other.shuffle = ShuffleId(8);
     world.store.register_shuffle(&other, spec()).unwrap();
-    assert!(world.store.expire_leases().is_empty());
+    assert!(world.store.expire_leases(world.store.now_ms()).is_empty());
     world.clock.advance_ms(120_000);
-    assert_eq!(world.store.expire_leases(), [app()]);
+    assert_eq!(world.store.expire_leases(world.store.now_ms()), [app()]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use lodestone_store::fs::fake::Errno;
 
 use crate::world::*;
 
-/// Another shuffle of the same application.
+/// Another shuffle, of the same application or of another one.
 struct Other<'a> {
     world: &'a World,
     key: ShuffleKey,
@@ -17,7 +17,12 @@ struct Other<'a> {
 
 impl<'a> Other<'a> {
     fn registered(world: &'a World, num_maps: u32) -> Self {
+        Self::of(world, app(), num_maps)
+    }
+
+    fn of(world: &'a World, app: AppId, num_maps: u32) -> Self {
         let key = ShuffleKey {
+            app,
             shuffle: ShuffleId(8),
             ..key()
         };
@@ -189,22 +194,41 @@ fn tails_without_originals_survive_a_disk_that_fails_under_pressure_and_others_m
 }
 
 #[test]
-fn metadata_alone_cannot_pass_the_budget() {
+fn an_application_with_very_many_segments_leaves_memory_to_another_one() {
     const BUDGET: u64 = 256 * 1024;
     let world = World::with(1, BUDGET).registered();
-    let codes: Vec<_> = (0..2_000)
+    let greedy: Vec<_> = (0..2_000)
         .map(|reduce| world.push(0, reduce, b"x"))
         .collect();
-    assert!(codes.contains(&Code::Overloaded));
+    let had_room = greedy.iter().filter(|code| **code == Code::Ok).count();
+    assert!(greedy[..had_room].iter().all(|code| *code == Code::Ok));
+    assert!(greedy[had_room..].iter().all(|code| *code == Code::Quota));
+    let more = ShuffleKey {
+        shuffle: ShuffleId(9),
+        ..key()
+    };
+    let refusal = world.store.register_shuffle(&more, spec()).unwrap_err();
+    assert_eq!(refusal.code, Code::Quota);
+    let other = Other::of(&world, AppId::new("another").unwrap(), 1);
+    let codes: Vec<_> = (0..2_000)
+        .map(|reduce| other.push(0, reduce, b"x"))
+        .collect();
+    let others = codes.iter().filter(|code| **code == Code::Ok).count();
     assert!(
-        codes
-            .iter()
-            .all(|code| matches!(code, Code::Ok | Code::Overloaded))
+        others >= had_room / 4,
+        "{others} of another application, after {had_room}"
     );
-    assert!(
-        world.store.load().memory_used <= BUDGET,
-        "{}",
-        world.store.load().memory_used
+    assert!(codes[others..].iter().all(|code| *code == Code::Overloaded));
+    let used = world.store.load().memory_used;
+    assert!(used <= BUDGET, "{used}");
+    let removed = world
+        .store
+        .remove_shuffle(&app(), AppAttempt::NONE, ShuffleId(7), None);
+    assert!(removed.is_ok());
+    assert_eq!(
+        world.store.register_shuffle(&more, spec()),
+        Ok(()),
+        "its share is free again"
     );
 }
 

@@ -20,6 +20,7 @@ fn open(fs: &FakeFs, dirs: &[&str]) -> Result<Arc<Store>, OpenError> {
         StoreConfig {
             dirs,
             memory_bytes: MIB,
+            quota_percent: 75,
             tail_part_bytes: TAIL_PART_BYTES,
             reserve: Reserve::Bytes(0),
             executor_roots: vec![],

@@ -17,6 +17,7 @@ fn open(dirs: &[PathBuf]) -> Arc<Store> {
     let config = StoreConfig {
         dirs: dirs.to_vec(),
         memory_bytes: 1 << 20,
+        quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
         reserve: Reserve::Bytes(0),
         executor_roots: vec![],
@@ -112,6 +113,7 @@ fn a_file_cannot_be_a_data_directory() {
     let config = StoreConfig {
         dirs: vec![file.path().to_path_buf()],
         memory_bytes: 1 << 20,
+        quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
         reserve: Reserve::Bytes(0),
         executor_roots: vec![],
@@ -142,6 +144,7 @@ fn registered(disk: &Path, root: &Path, dir: &Path) -> Result<(), Code> {
     let config = StoreConfig {
         dirs: vec![disk.to_path_buf()],
         memory_bytes: 1 << 20,
+        quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
         reserve: Reserve::Bytes(0),
         executor_roots: vec![root.to_path_buf()],

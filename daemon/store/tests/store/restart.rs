@@ -30,6 +30,7 @@ fn start_below(fs: &FakeFs, seed: u64, roots: &[&str]) -> Arc<Store> {
     let config = StoreConfig {
         dirs: vec![DISK.into()],
         memory_bytes: MIB,
+        quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
         reserve: Reserve::Bytes(0),
         executor_roots: roots.iter().map(PathBuf::from).collect(),

@@ -117,6 +117,7 @@ fn a_push_that_takes_too_long_ends_and_its_repetition_goes_on_behind_it() {
     let config = StoreConfig {
         dirs: vec![PathBuf::from(DISK)],
         memory_bytes: LITTLE_MEMORY,
+        quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
         reserve: Reserve::Bytes(0),
         executor_roots: vec![],

@@ -256,7 +256,7 @@ fn an_application_is_forgotten_while_one_of_its_writes_hangs_and_all_of_it_goes_
     world.fs.hold_writes();
     while_a_push_hangs(&world, || {
         world.clock.advance_ms(120_001);
-        assert_eq!(world.store.expire_leases(), [app()]);
+        assert_eq!(world.store.expire_leases(world.store.now_ms()), [app()]);
         world.store.finish_removals();
     });
     assert_eq!(world.load().memory_used, 0);

@@ -71,6 +71,7 @@ impl World {
         let config = StoreConfig {
             dirs,
             memory_bytes,
+            quota_percent: 75,
             tail_part_bytes: TAIL_PART_BYTES,
             reserve,
             executor_roots: vec![],
@@ -104,7 +105,11 @@ impl World {
 
     /// The applications that the daemon forgets by now.
     pub(crate) fn expired(&self) -> Vec<AppId> {
-        [self.store.expire_leases(), self.store.forget_gone()].concat()
+        [
+            self.store.expire_leases(self.store.now_ms()),
+            self.store.forget_gone(),
+        ]
+        .concat()
     }
 
     /// Registers the shuffle of [`key`], with room for anything a test does.

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Requests that get one answer.
 
-use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{sleep, timeout_at};
+use tokio::time::timeout;
 
 use super::{Reader, answer_frame, carry_out, send};
 use crate::connection::{CloseReason, Hold};
 use crate::handler::{self, Answer, Call};
+use crate::service::pool::Reserved;
+use crate::streams::room::Room;
 
-/// A request for a stream waits this long for room on its connection.
+/// A request for a stream waits this long for the memory of its list.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Reader {
@@ -37,9 +38,9 @@ impl Reader {
     }
 }
 
-/// Carries out a request. If there is no room for its stream, the request waits until another
-/// stream of the connection ends, and is carried out again. A closed connection would end the
-/// requests of all tasks.
+/// Carries out a request. If there is no memory for the list of its stream, the request waits until
+/// other streams end, and is carried out again. A closed connection would end the requests of all
+/// tasks.
 async fn rpc_with_room(call: Call, body: Bytes, hold: &mut Hold) -> Result<Answer, CloseReason> {
     let answer = rpc(&call, body.clone()).await?;
     if !matches!(answer, Answer::Close) {
@@ -53,16 +54,33 @@ async fn rpc_with_room(call: Call, body: Bytes, hold: &mut Hold) -> Result<Answe
     // The body may be a part of a larger buffer, and other frames may need the memory of its frame.
     let body = Bytes::copy_from_slice(&body);
     hold.memory = vec![memory];
-    let end = sleep(ROOM_TIMEOUT).deadline();
-    loop {
-        let mut freed = pin!(room.freed());
-        // Before the attempt: a stream may end meanwhile.
-        freed.as_mut().enable();
-        let answer = rpc(&call, body.clone()).await?;
-        let is_over = !matches!(answer, Answer::Close) || room.has_ended();
-        if is_over || timeout_at(end, freed).await.is_err() {
-            return Ok(answer);
+    let Some(reserved) = reserved(&call, &room, body.clone()).await? else {
+        return Ok(answer);
+    };
+    let call = Call {
+        reserved: Arc::new(Mutex::new(Some(reserved))),
+        ..call
+    };
+    rpc(&call, body).await
+}
+
+/// Waits for the memory of a list. `None`: it takes too long, or the connection ends.
+async fn reserved(
+    call: &Call,
+    room: &Room,
+    body: Bytes,
+) -> Result<Option<Vec<Reserved>>, CloseReason> {
+    let kind = handler::kind(&body);
+    let needed = carry_out(call.clone(), kind, move |_| handler::list_memory(&body)).await?;
+    let Some((app, bytes)) = needed else {
+        return Ok(None);
+    };
+    let lists = &call.service.lists;
+    tokio::select! {
+        reserved = timeout(ROOM_TIMEOUT, lists.reserve(&app, &call.list_share, bytes)) => {
+            Ok(reserved.ok())
         }
+        () = room.ended() => Ok(None),
     }
 }
 

@@ -24,10 +24,9 @@ pub enum ExplainError {
     NoAnswer(String),
     /// Services answered, and none knows it.
     #[error(
-        "no report of application {app} at {services}. A driver reports to the first \
-         {keepers} services that it uses, 5 seconds after it has begun to use one, and whenever its \
-         report has changed 5 seconds later; `lodestone \
-         explain` without an application lists those that a service knows"
+        "no report of application {app} at {services}. A driver reports to the first {keepers} \
+         services that it uses: every 5 seconds if its report has changed, and when it ends. \
+         `lodestone explain` without an application lists those that a service knows"
     )]
     Unknown {
         /// The application asked for.

@@ -59,6 +59,7 @@ fn loaded(fs: &FakeFs) -> Arc<Store> {
     let config = StoreConfig {
         dirs: vec![PathBuf::from("/disk")],
         memory_bytes: 256 << 20,
+        quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
         reserve: Reserve::Bytes(0),
         executor_roots: Vec::new(),

@@ -50,6 +50,7 @@ impl Inside {
         let config = StoreConfig {
             dirs: vec![dir.path().to_owned()],
             memory_bytes: split.store_bytes,
+            quota_percent: 75,
             tail_part_bytes: TAIL_PART_BYTES,
             reserve: Reserve::Bytes(0),
             executor_roots: Vec::new(),
