@@ -29,8 +29,8 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build demo bench tpcds sort numbers test conformance soak chaos planted lint advisories fmt clean daemon bench-tools tools
-.PHONY: browser test-rust test-jvm test-archives test-conformance test-e2e soak-daemon soak-writers
+.PHONY: help build demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon bench-tools tools
+.PHONY: browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e soak-daemon soak-writers
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,7 +61,7 @@ test: tools .venv-test/.ready ## everything that CI runs
 	@$(MAKE) --no-print-directory $(TEST_VENVS) browser & fetching=$$!; \
 	  $(MAKE) --no-print-directory lint || { kill $$fetching; exit 1; }; \
 	  archives=test-archives; wait $$fetching || archives=; \
-	  $(MAKE) --no-print-directory -j 2 -O test-rust test-jvm $$archives
+	  $(MAKE) --no-print-directory -j 2 -O test-rust test-jvm $$archives test-fuzz
 	@$(MAKE) --no-print-directory test-e2e
 	@$(MAKE) --no-print-directory test-conformance
 
@@ -100,6 +100,29 @@ tools:
 soak: tools ## fresh seeds for the daemon's simulation and for map tasks, until one fails or it is interrupted
 	@$(MAKE) --no-print-directory -j 2 soak-daemon soak-writers
 
+# libFuzzer with the stable compiler: coverage comes from these flags. A workspace of its own needs a C++ compiler.
+FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+  -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg=fuzzing
+FUZZ_ARGS ?=
+
+fuzz: fuzz-build ## any bytes for the decoders and for a daemon, until they find a bug or it is interrupted
+	@$(MAKE) --no-print-directory -j 2 fuzz-decode fuzz-connection
+
+fuzz-build: tools
+	@.ci/check-tools cxx
+	$(SAY) "fuzz: building the targets"
+	cd daemon/fuzz && CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/fuzz RUSTFLAGS="$(FUZZ_FLAGS)" cargo build -q --release --target=$(TARGET)
+
+# Inputs that reach new code go to .cache/fuzz; an input that shows a bug is .cache/fuzz/crash-*.
+fuzz-decode fuzz-connection: fuzz-%:
+	$(SAY) "fuzz: $*"
+	@mkdir -p .cache/fuzz/$*
+	@$(CARGO_TARGET_DIR)/fuzz/$(TARGET)/release/$* -max_len=4096 -rss_limit_mb=4096 -timeout=60 -artifact_prefix=.cache/fuzz/ \
+	  $(FUZZ_ARGS) .cache/fuzz/$* daemon/fuzz/corpus/$*
+
+test-fuzz: fuzz-build
+	@$(MAKE) --no-print-directory fuzz-decode fuzz-connection FUZZ_ARGS="-max_total_time=30 -verbosity=0 -print_final_stats=1"
+
 soak-daemon: tools
 	$(SAY) "simulating: store and handlers, on a fake disk, clock and network"
 	cd daemon && cargo run -q --release -p lodestone-sim --bin soak
@@ -117,6 +140,11 @@ planted: tools daemon ## plants bugs in writers and readers, one after the other
 chaos: tools daemon $(JARS) $(JOBS_JAR) .venv-$(BENCH_SPARK)/.ready .venv-demo/.ready ## real jobs in all modes, while all around them is killed
 	$(SAY) "chaos: services, executors, tasks and disks are killed, frozen, filled and damaged"
 	@PYTHONPATH=e2e python3 -m chaos --spark $(BENCH_SPARK) $(ARGS)
+
+# ARGS="--attacks hanging-disk,nonsense --seconds 30": some of them, for longer. Needs root and /dev/fuse.
+attack: tools daemon .venv-test/.ready ## hostile clients and broken disks against daemons with 200 honest connections
+	$(SAY) "attack: what honest connections notice of hostile ones"
+	@PYTHONPATH=e2e .venv-test/bin/python -m attack $(ARGS)
 
 # MAKEFLAGS and MFLAGS name make's job server, which cargo cannot reach from here.
 test-rust: tools

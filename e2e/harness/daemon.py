@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from .hosts import LOOPBACK, Host
@@ -31,6 +31,7 @@ class Daemon:
         port: int = 0,
         memory: str = "256MiB",
         extra: tuple[str, ...] = (),
+        dirs: Sequence[Path] = (),
     ):
         self.host = host
         self.directory = Path(directory)
@@ -38,6 +39,7 @@ class Daemon:
         self.log = self.directory.with_suffix(".log")
         self.memory = memory
         self.extra = extra
+        self.dirs = dirs or [self.directory]
         self.port = port
         self.admin_port = 0
         self.ready: dict[str, str] = {}
@@ -54,7 +56,7 @@ class Daemon:
             *self.host.enter, DAEMON, "serve",
             "--listen", self.host_port,
             "--admin", f"127.0.0.1:{self.admin_port}",
-            "--dir", self.directory,
+            "--dir", ",".join(map(str, self.dirs)),
             "--memory", self.memory,
             *self.extra,
         ]  # fmt: skip

@@ -41,6 +41,9 @@ class FaultyDisk:
         self._files = Passthrough(str(behind))
         self._fails_at: frozenset[str] = frozenset()
         self._fails_left: int | None = None
+        self._bytes_per_s: float | None = None
+        # Nobody sets it: to wait for it takes time, as a slow disk does.
+        self._never = threading.Event()
         self._moves = threading.Event()
         self._moves.set()
         self._device = os.open("/dev/fuse", os.O_RDWR)
@@ -69,6 +72,10 @@ class FaultyDisk:
     def mend(self) -> None:
         """Ends `fail`."""
         self._fails_at = frozenset()
+
+    def limit(self, bytes_per_s: float) -> None:
+        """Writes no faster than this from now on."""
+        self._bytes_per_s = bytes_per_s
 
     def hang(self) -> None:
         """Answers no request. The processes that wait cannot be interrupted."""
@@ -126,6 +133,8 @@ class FaultyDisk:
             if self._is_to_fail(operation):
                 raise Errno(errno.EIO, "")
             answer = self._files.answer(operation, node, request[HEADER.size :])
+            if operation == "write" and self._bytes_per_s is not None:
+                self._never.wait(len(request) / self._bytes_per_s)
         except OSError as failed:
             number = failed.errno
             self.failures += number in (errno.EIO, errno.ENOSPC)

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    lodestone_fuzz::serve::connection(input);
+});

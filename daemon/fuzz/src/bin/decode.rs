@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    lodestone_fuzz::decode::frames(input);
+    lodestone_fuzz::decode::messages(input);
+});

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What must hold for any bytes: `make fuzz` looks for those for which it does not.
+
+pub mod decode;
+pub mod serve;

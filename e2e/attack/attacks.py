@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All attacks: a hostile client, or a state of the machine, or both."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import connections, readers, tenants, uploads
+from .scenes import SCENES, Scene
+
+
+@dataclass(frozen=True)
+class Attack:
+    """`client` runs in a process of its own. `scene` prepares the disks of the daemon, and does
+    something to them or to the daemon while the attack lasts."""
+
+    name: str
+    what: str
+    client: str | None
+    scene: Scene
+
+
+def _client(function: Callable, scene: str = "plain") -> Attack:
+    name = function.__name__
+    return Attack(name.replace("_", "-"), function.__doc__.strip(), name, SCENES[scene])
+
+
+def _alone(scene: str) -> Attack:
+    found = SCENES[scene]
+    return Attack(scene, found.what, None, found)
+
+
+ALL = [
+    _client(uploads.bodies_that_never_come),
+    _client(uploads.bodies_that_trickle),
+    _client(uploads.bodies_of_nobody),
+    _client(uploads.bodies_that_break_off),
+    _client(uploads.large_pushes),
+    _client(uploads.repeated_batches),
+    _client(uploads.damaged_segments),
+    _client(tenants.attempts_without_end),
+    _client(tenants.shuffles_without_end),
+    _client(tenants.applications_without_end),
+    _client(readers.layouts_not_read),
+    _client(readers.layouts_of_everything),
+    _client(readers.chunks_not_read),
+    _client(readers.streams_kept_open),
+    _client(readers.reports_not_read),
+    _client(readers.greetings_not_read),
+    _client(connections.idle_connections),
+    _client(connections.half_frames),
+    _client(connections.bytes_one_by_one),
+    _client(connections.nonsense),
+    _client(connections.connections_that_come_and_go),
+    _client(tenants.huge_registrations),
+    _client(tenants.traps_in_directories),
+    _client(tenants.drains_from_clients),
+    _client(tenants.operators_that_say_nothing),
+    _client(readers.readers_of_the_disk, "hanging-disk"),
+    _client(uploads.twice_what_the_disk_writes, "slow-disk"),
+    _alone("hanging-disk"),
+    _alone("full-disks"),
+    _alone("failing-disk"),
+    _alone("files-removed"),
+    _alone("frozen-daemon"),
+]
+BY_NAME = {attack.name: attack for attack in ALL}
