@@ -27,6 +27,21 @@ fn layout_memory_most(call: &Call) -> u64 {
     call.service.layouts.capacity_bytes() / LAYOUT_MEMORY_DIVISOR
 }
 
+/// A name, and some numbers.
+const LAYOUT_REQUEST_BYTES: u64 = 1024;
+
+/// Refuses a request for more partitions than the memory for one layout allows, before it is
+/// decoded.
+pub(super) fn check_layout(call: &Call, request: &[u8]) -> Result<(), Refusal> {
+    let most = layout_memory_most(call) / LAYOUT_BYTES_PER_PARTITION;
+    let bytes = LAYOUT_REQUEST_BYTES + most * size_of::<u32>() as u64;
+    if request.len() as u64 > bytes {
+        let detail = format!("over {most} partitions in one layout: ask in parts");
+        return Err(Code::TooLarge.because(detail));
+    }
+    Ok(())
+}
+
 /// Memory that is set aside before a layout is made. The few segments that come meanwhile are not
 /// counted.
 pub(super) fn layout_memory(call: &Call, message: &SegmentLayout) -> u64 {
@@ -40,11 +55,6 @@ pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayou
     let key = generation(call, &message.key)?;
     let range = MapRange::new(message.map_start, message.map_end)?;
     call.service.store.check_readable(key)?;
-    let partitions_max = (layout_memory_most(call) / LAYOUT_BYTES_PER_PARTITION) as usize;
-    if message.reduce_ids.len() > partitions_max {
-        let detail = format!("over {partitions_max} partitions in one layout: ask in parts");
-        return Err(Code::TooLarge.because(detail));
-    }
     let segments_max = (layout_memory_most(call) / LAYOUT_BYTES_PER_SEGMENT) as usize;
     let mut segments = 0;
     let mut partitions = Vec::with_capacity(message.reduce_ids.len());

@@ -84,6 +84,7 @@ pub fn answer_memory(call: &Call, body: &[u8]) -> Option<u64> {
     // A malformed request gets a small answer.
     let bytes = match *body.first()? {
         ext::fetch::SegmentLayout::ID => {
+            fetch::check_layout(call, body).ok()?;
             return Some(fetch::layout_memory(call, &decode(body).ok()?));
         }
         ext::explain::ExplainApplication::ID => explain::memory(call, &decode(body).ok()?),
@@ -139,7 +140,10 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         ext::register::RegisterShuffle::ID => extension(call, body, register::shuffle),
         ext_commit::CommitMap::ID => extension(call, body, commit::map),
         ext_commit::AbortMap::ID => extension(call, body, commit::abort),
-        ext_fetch::SegmentLayout::ID => extension(call, body, fetch::layout),
+        ext_fetch::SegmentLayout::ID => match fetch::check_layout(call, body) {
+            Ok(()) => extension(call, body, fetch::layout),
+            Err(refusal) => refuse(call, &refusal),
+        },
         ext_fetch::FetchSegments::ID => extension(call, body, fetch::segments),
         ext_remove::EndApplication::ID => extension(call, body, remove::application),
         ext_explain::ReportApplication::ID => extension(call, body, explain::report),
