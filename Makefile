@@ -58,6 +58,7 @@ numbers: ## writes the table of numbers in README.md from bench/results/ratios.c
 
 # The releases of Spark are fetched meanwhile; where that fails, test-e2e tries again and says why.
 test: tools .venv-test/.ready ## everything that CI runs
+	@.ci/check-tools cxx
 	@$(MAKE) --no-print-directory $(TEST_VENVS) browser & fetching=$$!; \
 	  $(MAKE) --no-print-directory lint || { kill $$fetching; exit 1; }; \
 	  archives=test-archives; wait $$fetching || archives=; \

@@ -60,6 +60,20 @@ class Target:
         peer.close()
         return shuffle
 
+    def push_small_segments(self, shuffle: Shuffle, partitions: int, crc: int) -> None:
+        """Pushes whole attempts of a segment of one byte for each partition, until the end."""
+        body = b"x" * partitions
+        reduce_ids = list(range(partitions))
+        numbers = iter(range(1, 1_000_000))
+
+        def act() -> None:
+            peer = Peer(self.address, 5.0)
+            while self.is_on():
+                peer.ask(shuffle.batch(next(numbers), reduce_ids, 1, crc), body)
+            peer.close()
+
+        self.at_once(4, act)
+
     def hold(self) -> None:
         """Waits for the end, with everything open."""
         threading.Event().wait(self.left_s())

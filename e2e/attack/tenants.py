@@ -13,17 +13,7 @@ from .wire import Peer, Shuffle
 def attempts_without_end(target: Target) -> None:
     """One application fills the index of segments."""
     shuffle = target.shuffle(maps=1_000_000, partitions=2000)
-    numbers = iter(range(1, 1_000_000))
-    body = b"x" * 2000
-    crc = wire.crc32c(b"x")
-
-    def act() -> None:
-        peer = Peer(target.address, 5.0)
-        while target.is_on():
-            peer.ask(shuffle.batch(next(numbers), list(range(2000)), 1, crc), body)
-        peer.close()
-
-    target.at_once(4, act)
+    target.push_small_segments(shuffle, 2000, wire.crc32c(b"x"))
 
 
 def shuffles_without_end(target: Target) -> None:

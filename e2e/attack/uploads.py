@@ -95,16 +95,7 @@ def repeated_batches(target: Target) -> None:
 def damaged_segments(target: Target) -> None:
     """Batches of very many small segments have wrong checksums."""
     shuffle = target.shuffle(maps=1_000_000, partitions=60_000)
-    body = b"x" * 60_000
-    numbers = iter(range(1, 1_000_000))
-
-    def act() -> None:
-        peer = Peer(target.address, 5.0)
-        while target.is_on():
-            peer.ask(shuffle.batch(next(numbers), list(range(60_000)), 1, 1), body)
-        peer.close()
-
-    target.at_once(4, act)
+    target.push_small_segments(shuffle, 60_000, 1)
 
 
 def twice_what_the_disk_writes(target: Target) -> None:

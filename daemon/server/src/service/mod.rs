@@ -14,17 +14,16 @@ use crate::metrics::disks::MeasuredFs;
 use crate::streams::unreadable::Unreadable;
 use body::BodyPool;
 use lanes::Lanes;
-use lists::Lists;
 use pool::Pool;
 use reports::Reports;
+use shared_pool::SharedPool;
 use uploads::Uploads;
 
 pub mod body;
 pub mod lanes;
-pub mod lists;
 pub mod pool;
 pub mod reports;
-mod shares;
+pub mod shared_pool;
 pub mod uploads;
 
 /// Sixty-fourths of `--memory`. No request waits for a pool while it holds memory of the same pool.
@@ -84,7 +83,7 @@ pub struct Service {
     /// Memory for layouts that are sent.
     pub layouts: Pool,
     /// Memory for the lists of open streams.
-    pub lists: Arc<Lists>,
+    pub lists: SharedPool,
     /// Threads for calls of the store.
     pub lanes: Lanes,
     /// Blocks that a disk did not give.
@@ -121,7 +120,7 @@ impl Service {
             uploads: Uploads::new(split.upload_bytes - kept_bytes, split.small_upload_bytes),
             body_pool: BodyPool::new(kept_bytes as usize),
             layouts: Pool::new(split.layout_bytes),
-            lists: Arc::new(Lists::new(split.list_bytes)),
+            lists: SharedPool::new(split.list_bytes),
             unreadable: Unreadable::default(),
             reports: Reports::new(split.report_bytes),
             metrics: Metrics::beside(fs),
@@ -145,12 +144,10 @@ impl Service {
     /// How busy the daemon is. Asks no disk.
     pub fn load(&self) -> Load {
         let load = self.store.load();
-        let used = self.uploads.used_bytes() + self.layouts.used_bytes();
-        let limit = self.uploads.capacity_bytes() + self.layouts.capacity_bytes();
-        let (used, limit) = (
-            used + self.lists.used_bytes(),
-            limit + self.lists.capacity_bytes(),
-        );
+        let used = self.uploads.used_bytes() + self.layouts.used_bytes() + self.lists.used_bytes();
+        let limit = self.uploads.capacity_bytes()
+            + self.layouts.capacity_bytes()
+            + self.lists.capacity_bytes();
         let (used, limit) = (
             used + self.body_pool.used_bytes() + self.reports.used_bytes(),
             limit + self.body_pool.limit_bytes() + self.reports.limit_bytes(),

@@ -6,33 +6,24 @@
 use lodestone_model::AppId;
 
 use super::pool::{Pool, Reserved};
-use super::shares::Shares;
+use super::shared_pool::SharedPool;
 
 /// Uploads of at most this size are small.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// One connection may hold a quarter of the memory.
-const PART_OF_CONNECTION: u64 = 4;
-
-/// One application may hold half of the memory.
-const PART_OF_APPLICATION: u64 = 2;
-
 /// All memory for uploads.
 #[derive(Debug)]
 pub struct Uploads {
-    large: Pool,
+    large: SharedPool,
     small: Pool,
-    /// What each application may hold.
-    of_applications: Shares,
 }
 
 impl Uploads {
     /// Memory for large uploads and frames, and for small uploads.
     pub fn new(large_bytes: u64, small_bytes: u64) -> Self {
         Self {
-            large: Pool::new(large_bytes),
+            large: SharedPool::new(large_bytes),
             small: Pool::new(small_bytes),
-            of_applications: Shares::new(PART_OF_APPLICATION),
         }
     }
 
@@ -53,17 +44,15 @@ impl Uploads {
 
     /// The share of a new connection.
     pub(crate) fn share(&self) -> Pool {
-        self.large.share(PART_OF_CONNECTION)
+        self.large.share()
     }
 
     /// Waits for the memory of a large frame. It is not known yet of which application it is.
     pub(crate) async fn reserve_frame(&self, connection: &Pool, bytes: u64) -> Vec<Reserved> {
-        let of_connection = connection.reserve(bytes).await;
-        vec![self.large.reserve(bytes).await, of_connection]
+        self.large.reserve_for_unknown(connection, bytes).await
     }
 
-    /// Waits for the memory of an upload. An upload that is larger than a share gets in when it has
-    /// all of the share.
+    /// Waits for the memory of an upload.
     pub(crate) async fn reserve(
         &self,
         app: &AppId,
@@ -72,35 +61,17 @@ impl Uploads {
     ) -> Vec<Reserved> {
         if bytes <= SMALL_BYTES {
             let now = self.small.try_reserve(bytes).map(|small| vec![small]);
-            return match now.or_else(|| self.try_large(app, connection, bytes)) {
+            return match now.or_else(|| self.large.try_reserve(app, connection, bytes)) {
                 Some(reserved) => reserved,
                 None => vec![self.small.reserve(bytes).await],
             };
         }
-        // The shares come first: a client with many uploads waits for its own.
-        let of_connection = connection.reserve(bytes).await;
-        let of_application = self.of_application(app).reserve(bytes).await;
-        vec![
-            self.large.reserve(bytes).await,
-            of_application,
-            of_connection,
-        ]
+        self.large.reserve(app, connection, bytes).await
     }
 
     /// Takes memory of small uploads that is free now.
     pub(crate) fn try_small(&self, bytes: u64) -> Option<Reserved> {
         let fits = bytes <= self.small.capacity_bytes();
         self.small.try_reserve(bytes).filter(|_| fits)
-    }
-
-    fn try_large(&self, app: &AppId, connection: &Pool, bytes: u64) -> Option<Vec<Reserved>> {
-        let of_connection = connection.try_reserve(bytes)?;
-        let of_application = self.of_application(app).try_reserve(bytes)?;
-        let large = self.large.try_reserve(bytes)?;
-        Some(vec![large, of_application, of_connection])
-    }
-
-    fn of_application(&self, app: &AppId) -> Pool {
-        self.of_applications.of(&self.large, app)
     }
 }

@@ -71,7 +71,7 @@ impl Store {
         let account = &generation.account;
         // The attempt is known from now on, also if it was not before: a push that is on its way
         // comes too late.
-        let attempt = attempts.make(account, id, generation.num_maps())?;
+        let attempt = attempts.open_to_abort(account, id, generation.num_maps())?;
         let is_untouched = attempts.change(account, &attempt, |attempt| {
             let is_untouched = attempt.is_untouched();
             attempt.abort()?;

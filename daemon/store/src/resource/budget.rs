@@ -17,8 +17,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Part of the limit that metadata may take: above it new segments are refused as OVERLOADED, and
-/// above its share of this those of an application as QUOTA.
+/// Part of the limit that metadata may take: above it the store refuses new segments as OVERLOADED.
+/// Each application has a share of this part: above its share the store refuses its segments as
+/// QUOTA.
 const METADATA_PART: (u64, u64) = (3, 4);
 
 /// Part of the limit that tails leave free, for metadata that arrives at the same time.

@@ -45,25 +45,25 @@ impl Attempts {
         id: AttemptId,
         num_maps: u32,
     ) -> Result<Arc<TimedMutex<Attempt>>, Code> {
-        {
-            let all = locked(&self.all);
-            if let Some(code) = all.ended {
-                return Err(code);
-            }
-            if let Some(known) = all.by_id.get(&id) {
-                return Ok(Arc::clone(known));
-            }
-        }
-        account.check()?;
-        self.make(account, id, num_maps)
+        self.open_if(account, id, num_maps, || account.check())
     }
 
-    /// Returns the attempt, a new one if it is not known.
-    pub(crate) fn make(
+    /// Returns the attempt, a new one if it is not known: to abort it must always be possible.
+    pub(crate) fn open_to_abort(
         &self,
         account: &Account,
         id: AttemptId,
         num_maps: u32,
+    ) -> Result<Arc<TimedMutex<Attempt>>, Code> {
+        self.open_if(account, id, num_maps, || Ok(()))
+    }
+
+    fn open_if(
+        &self,
+        account: &Account,
+        id: AttemptId,
+        num_maps: u32,
+        may_be_new: impl FnOnce() -> Result<(), Code>,
     ) -> Result<Arc<TimedMutex<Attempt>>, Code> {
         let mut all = locked(&self.all);
         if let Some(code) = all.ended {
@@ -72,6 +72,7 @@ impl Attempts {
         if let Some(known) = all.by_id.get(&id) {
             return Ok(Arc::clone(known));
         }
+        may_be_new()?;
         if all.by_id.len() >= num_maps as usize * ATTEMPTS_PER_MAP {
             return Err(Code::Overloaded);
         }

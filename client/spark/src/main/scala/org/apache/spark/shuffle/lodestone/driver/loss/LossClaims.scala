@@ -60,8 +60,7 @@ private[driver] final class LossClaims(
         shown(service, id, ofOne.getOrElse(about)).map(service -> _)
       }
       answers.foreach { all =>
-        def isWholeWithout(gone: Set[ServiceLocation]) = isWholeAt(shuffle.services -- gone)
-        val lost = lostAt(claim, about, all, isWholeWithout)
+        val lost = lostAt(claim, about, all, gone => isWholeAt(shuffle.services -- gone))
         // Complaints about a generation without readers would stay.
         if (lost.nonEmpty || shuffle.removed || shuffle.id != id) verdict(Lost(lost))
         else complain(id, claim, verdict)

@@ -15,8 +15,8 @@ private[fetch] object OriginalsReader {
 
   /**
    * @param mayBatch
-   *   whether blocks of one map may be fetched as one. They may not if only the numbers of records
-   *   of single blocks are known
+   *   whether blocks of one map may be fetched as one. It is false if only single blocks have known
+   *   numbers of records
    */
   def apply[K, C](
       handle: BaseShuffleHandle[K, _, C],

@@ -44,7 +44,7 @@ private[lodestone] trait DriverLink {
    *   "the question …" or "the report …"
    */
   final def awaitAnswer[T](
-      asked: => Future[T],
+      asked: Future[T],
       what: String,
       atMost: FiniteDuration = answerTimeout): Option[T] =
     try {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory for the lists of items in open streams. Each connection and each application has a share
-//! of it. A list that is larger than a share gets in when it has all of the share.
+//! A pool of which each connection and each application may hold a share. A request for more than
+//! a share waits until it can have all of the share.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 use lodestone_model::AppId;
 
 use super::pool::{Pool, Reserved};
-use super::shares::Shares;
 
 /// One connection may hold a quarter of the memory.
 const PART_OF_CONNECTION: u64 = 4;
@@ -13,23 +15,26 @@ const PART_OF_CONNECTION: u64 = 4;
 /// One application may hold half of the memory.
 const PART_OF_APPLICATION: u64 = 2;
 
-/// All memory for lists.
+/// Above this number of applications those that hold nothing are forgotten.
+const APPLICATIONS: usize = 64;
+
+/// The memory, and what each application may hold.
 #[derive(Debug)]
-pub struct Lists {
+pub struct SharedPool {
     all: Pool,
-    of_applications: Shares,
+    of_applications: Mutex<HashMap<AppId, Pool>>,
 }
 
-impl Lists {
-    /// Memory of this size.
+impl SharedPool {
+    /// A pool of this size.
     pub fn new(bytes: u64) -> Self {
         Self {
             all: Pool::new(bytes),
-            of_applications: Shares::new(PART_OF_APPLICATION),
+            of_applications: Mutex::default(),
         }
     }
 
-    /// The size of the memory.
+    /// The size of the pool.
     pub fn capacity_bytes(&self) -> u64 {
         self.all.capacity_bytes()
     }
@@ -52,12 +57,12 @@ impl Lists {
         bytes: u64,
     ) -> Option<Vec<Reserved>> {
         let of_connection = connection.try_reserve(bytes)?;
-        let of_application = self.of_applications.of(&self.all, app).try_reserve(bytes)?;
+        let of_application = self.of_application(app).try_reserve(bytes)?;
         let all = self.all.try_reserve(bytes)?;
         Some(vec![all, of_application, of_connection])
     }
 
-    /// Waits for the memory, first for that of its own shares.
+    /// Waits for the memory. The shares come first: a client with many requests waits for its own.
     pub(crate) async fn reserve(
         &self,
         app: &AppId,
@@ -65,9 +70,27 @@ impl Lists {
         bytes: u64,
     ) -> Vec<Reserved> {
         let of_connection = connection.reserve(bytes).await;
-        let of_application = self.of_applications.of(&self.all, app).reserve(bytes).await;
+        let of_application = self.of_application(app).reserve(bytes).await;
         let all = self.all.reserve(bytes).await;
         vec![all, of_application, of_connection]
+    }
+
+    /// Waits for memory of a request whose application is not known yet.
+    pub(crate) async fn reserve_for_unknown(&self, connection: &Pool, bytes: u64) -> Vec<Reserved> {
+        let of_connection = connection.reserve(bytes).await;
+        vec![self.all.reserve(bytes).await, of_connection]
+    }
+
+    fn of_application(&self, app: &AppId) -> Pool {
+        let mut pools = self
+            .of_applications
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if pools.len() >= APPLICATIONS && !pools.contains_key(app) {
+            pools.retain(|_, pool| pool.is_in_use());
+        }
+        let share = || self.all.share(PART_OF_APPLICATION);
+        pools.entry(app.clone()).or_insert_with(share).clone()
     }
 }
 
@@ -79,25 +102,23 @@ mod tests {
 
     #[test]
     fn neither_a_connection_nor_an_application_has_all_of_it() {
-        let lists = Lists::new(80 * KIB);
+        let pool = SharedPool::new(80 * KIB);
         let (one, other) = (AppId::new("one").unwrap(), AppId::new("other").unwrap());
-        let connections: Vec<Pool> = (0..4).map(|_| lists.share()).collect();
-        let of_one =
-            |connection: usize| lists.try_reserve(&one, &connections[connection], 20 * KIB);
+        let connections: Vec<Pool> = (0..4).map(|_| pool.share()).collect();
+        let of_one = |connection: usize| pool.try_reserve(&one, &connections[connection], 20 * KIB);
         let held = [of_one(0).unwrap(), of_one(1).unwrap()];
         assert!(
-            lists.try_reserve(&other, &connections[0], KIB).is_none(),
+            pool.try_reserve(&other, &connections[0], KIB).is_none(),
             "a connection"
         );
         assert!(of_one(2).is_none(), "an application");
         assert!(
-            lists
-                .try_reserve(&other, &connections[2], 30 * KIB)
+            pool.try_reserve(&other, &connections[2], 30 * KIB)
                 .is_some(),
             "its whole share"
         );
         drop(held);
-        assert_eq!(lists.used_bytes(), 0);
+        assert_eq!(pool.used_bytes(), 0);
         assert!(of_one(2).is_some());
     }
 }
