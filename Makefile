@@ -61,8 +61,9 @@ test: tools .venv-test/.ready ## everything that CI runs
 	@.ci/check-tools cxx
 	@$(MAKE) --no-print-directory $(TEST_VENVS) browser & fetching=$$!; \
 	  $(MAKE) --no-print-directory lint || { kill $$fetching; exit 1; }; \
+	  $(MAKE) --no-print-directory daemon $(JARS) $(JOBS_JAR) || { kill $$fetching; exit 1; }; \
 	  archives=test-archives; wait $$fetching || archives=; \
-	  $(MAKE) --no-print-directory -j 2 -O test-rust test-jvm $$archives test-fuzz
+	  $(MAKE) --no-print-directory -j 2 -O DAEMON= test-rust test-jvm $$archives test-fuzz
 	@$(MAKE) --no-print-directory test-e2e
 	@$(MAKE) --no-print-directory test-conformance
 
@@ -152,7 +153,9 @@ test-rust: tools
 	$(SAY) "Rust: wire, store, server, the simulation"
 	cd daemon && env -u MAKEFLAGS -u MFLAGS cargo test -q --workspace --exclude lodestone-tidy
 
-test-jvm: tools daemon $(JARS)
+# DAEMON= says that it is built: cargo would wait here for the build of the tests.
+DAEMON ?= daemon
+test-jvm: tools $(DAEMON) $(JARS)
 	$(SAY) "JVM: the plugin on Spark 3.5 and Spark 4"
 	$(MVN) -f client/pom.xml test
 
@@ -174,7 +177,7 @@ daemon: tools
 	cd daemon && cargo static -q -p lodestone-server
 	$(call installed,lodestone)
 
-dist/lodestone: | daemon ;
+dist/lodestone: | $(DAEMON) ;
 
 # Only benches and tests need these. A command of its own, so that the daemon has no feature that only they need.
 bench-tools: tools ## fills dist/ with lodestone-bench (load for services) and lodestone-sort (records to sort)

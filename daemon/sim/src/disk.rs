@@ -35,6 +35,8 @@ pub struct Disk {
 struct State {
     death: Option<Death>,
     dead: bool,
+    /// No call may come.
+    must_rest: bool,
     /// Reads that still work before one fails.
     good_reads: Option<u64>,
     failed_changes: u64,
@@ -140,7 +142,23 @@ impl Disk {
         std::mem::take(&mut self.state().written)
     }
 
+    /// Carries out work that must not wait, and so asks no disk.
+    pub fn untouched<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.state().must_rest = true;
+        let outcome = work();
+        self.state().must_rest = false;
+        outcome
+    }
+
+    fn check_may_be_asked(&self) {
+        assert!(
+            !self.state().must_rest,
+            "a call that must not wait asks a disk"
+        );
+    }
+
     fn step(&self) -> Step {
+        self.check_may_be_asked();
         let mut state = self.state();
         if state.dead {
             return Step::Dead;
@@ -182,6 +200,7 @@ impl Disk {
     }
 
     fn check_read(&self) -> io::Result<()> {
+        self.check_may_be_asked();
         let mut state = self.state();
         if state.dead {
             return Err(dead());
@@ -284,6 +303,7 @@ impl File for SimFile {
     }
 
     fn size(&self) -> io::Result<u64> {
+        self.disk.check_may_be_asked();
         self.inner.size()
     }
 
@@ -294,6 +314,7 @@ impl File for SimFile {
 
 impl Fs for Disk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        self.check_may_be_asked();
         let found = match how {
             Open::Read if is_named(path, "LODESTONE") && self.has(Bug::MarkerUnchecked) => {
                 let marker = FakeFs::with_dirs(["/"]);
@@ -322,6 +343,7 @@ impl Fs for Disk {
     }
 
     fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn Dir>> {
+        self.check_may_be_asked();
         self.fake
             .open_dir(path)
             .map(|_| Arc::new(JoinedDir::new(self.clone(), path)) as Arc<dyn Dir>)
@@ -343,6 +365,7 @@ impl Fs for Disk {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.check_may_be_asked();
         match self.has(Bug::LeftoversKept) {
             true => Ok(Vec::new()),
             false => self.fake.list(path),
@@ -350,10 +373,12 @@ impl Fs for Disk {
     }
 
     fn kind(&self, path: &Path) -> io::Result<Kind> {
+        self.check_may_be_asked();
         self.fake.kind(path)
     }
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.check_may_be_asked();
         self.fake.canonical(path)
     }
 
@@ -362,6 +387,7 @@ impl Fs for Disk {
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {
+        self.check_may_be_asked();
         self.fake.space(path)
     }
 

@@ -9,8 +9,8 @@
 //! network   request  -> world     the real handlers and store, on `disk`
 //! world     answer   -> model     what it must have been
 //! run       draws what happens next, and notes all of it in its trace
+//! planted   bugs around the handlers, the disk and the store, to show that they are found
 //! fleet     several daemons, and the rules by which clients use them
-//! planted   bugs around the real code, to show that they are found
 //! ```
 
 pub mod check;

@@ -54,7 +54,8 @@
 //! locks of the partitions that are written and of the attempt that pushes, and the first one,
 //! which is held while an executor is recorded on disk. One thread at a time writes several
 //! partitions together: it locks all of them, and all are on the same disk. Locks that are held
-//! during disk work are timed locks.
+//! during disk work are timed locks. A call with [`Wait::Never`] takes only timed locks that are
+//! free, and asks no disk.
 
 pub mod fs;
 
@@ -79,6 +80,7 @@ pub use resource::incarnation::{Incarnation, OpenError};
 pub use resource::pages::TAIL_PART_BYTES;
 pub use resource::random::{OsRandom, Random};
 pub use resource::reserve::Reserve;
+pub use resource::timed_mutex::Wait;
 pub use spark::chunks::MergedMeta;
 pub use state::executors::ExecutorInfo;
 pub use state::store::Store;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Chunks on their way into one socket: opened and sent on the blocking pool, as many in one go as
-//! the client asks for and the socket takes. To hand a block of some kilobytes from thread to
-//! thread costs more than to send it.
+//! Chunks on their way into one socket, as many in one go as the client asks for and the socket
+//! takes. Chunks in memory are sent by the thread that serves the connection: to hand a block of
+//! some kilobytes to another thread costs more than to send it. All others are opened and sent on
+//! the blocking pool.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -9,24 +10,27 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use lodestone_model::{Code, Refusal};
-use lodestone_store::{ChunkData, Part};
+use lodestone_store::{ChunkData, Part, Wait};
 use lodestone_wire::Frame;
 use lodestone_wire::frame::{self, ChunkFailure, StreamFailure, StreamHead};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-use tokio::task::spawn_blocking;
+use tokio::task::{spawn_blocking, yield_now};
 
 use super::writer::writable_in_time;
 use super::{ChunkHead, CloseReason, Hold, sendfile};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::Service;
-use crate::streams::source::{Found, Job};
+use crate::streams::source::{Job, Opened};
 
 /// Chunks of one burst.
 pub(super) const MAX_CHUNKS: usize = 32;
 
 /// After this many bytes the thread goes back to the pool: other connections wait for it too.
 const MAX_BYTES: u64 = 8 << 20;
+
+/// The same for a thread that serves connections.
+const MAX_BYTES_AT_ONCE: u64 = 1 << 20;
 
 /// The kernel gets an announcement for file ranges of this size or more, and reads them in one go
 /// instead of in steps of its read-ahead window. If a chunk has several ranges, smaller ones are
@@ -90,17 +94,21 @@ impl Burst {
 
     /// Sends all chunks. After an error the connection cannot continue.
     pub(super) async fn run(mut self) -> Result<(), CloseReason> {
-        let service = Arc::clone(&self.service);
         loop {
-            let places = self.places();
-            let turns = service.lanes.reading(&places).await;
-            let going = spawn_blocking(move || {
-                let state = self.go(&places);
-                drop(turns);
-                (self, state)
-            });
-            let (burst, state) = going.await.map_err(|_| CloseReason::Panic)?;
-            self = burst;
+            let state = match self.places() {
+                None => {
+                    let state = self.go(Wait::Never, &[], MAX_BYTES_AT_ONCE);
+                    if matches!(state, Ok(State::Pause)) {
+                        yield_now().await;
+                    }
+                    state
+                }
+                Some(places) => {
+                    let (burst, state) = self.go_on_the_pool(places).await?;
+                    self = burst;
+                    state
+                }
+            };
             match state? {
                 State::Done => return Ok(()),
                 State::Pause => {}
@@ -109,23 +117,38 @@ impl Burst {
         }
     }
 
-    /// Where the next chunk is, as far as known.
-    fn places(&self) -> Vec<usize> {
+    async fn go_on_the_pool(
+        mut self,
+        places: Vec<usize>,
+    ) -> Result<(Self, Result<State, CloseReason>), CloseReason> {
+        let service = Arc::clone(&self.service);
+        let turns = service.lanes.reading(&places).await;
+        let going = spawn_blocking(move || {
+            let state = self.go(Wait::InTime, &places, MAX_BYTES);
+            drop(turns);
+            (self, state)
+        });
+        going.await.map_err(|_| CloseReason::Panic)
+    }
+
+    /// Where the next chunk is, if it may be necessary to wait for it.
+    fn places(&self) -> Option<Vec<usize>> {
         match (&self.current, &self.elsewhere) {
-            (Some(current), _) => current.places.clone(),
-            (None, Some((_, places))) => places.clone(),
-            (None, None) => Vec::new(),
+            (Some(current), _) if current.places.is_empty() => None,
+            (Some(current), _) => Some(current.places.clone()),
+            (None, Some((_, places))) => Some(places.clone()),
+            (None, None) => None,
         }
     }
 
     /// Waits for disks at these places only, and never for the client.
-    fn go(&mut self, places: &[usize]) -> Result<State, CloseReason> {
-        let mut left = MAX_BYTES;
+    fn go(&mut self, wait: Wait, places: &[usize], most_bytes: u64) -> Result<State, CloseReason> {
+        let mut left = most_bytes;
         loop {
             let mut current = match self.current.take() {
                 Some(current) => current,
                 None if left == 0 => return Ok(State::Pause),
-                None => match self.next(places)? {
+                None => match self.next(wait, places)? {
                     Some(current) => current,
                     None if self.elsewhere.is_some() => return Ok(State::Pause),
                     None => return Ok(State::Done),
@@ -151,29 +174,27 @@ impl Burst {
         }
     }
 
-    /// Opens the next chunk, unless it is elsewhere.
-    fn next(&mut self, places: &[usize]) -> Result<Option<Current>, CloseReason> {
+    /// Opens the next chunk, unless it is elsewhere, or this thread would have to wait for it.
+    fn next(&mut self, wait: Wait, places: &[usize]) -> Result<Option<Current>, CloseReason> {
         let next = self.elsewhere.take().map(|(wanted, _)| wanted);
         let Some(wanted) = next.or_else(|| self.waiting.pop_front()) else {
             return Ok(None);
         };
-        let found = found(&wanted.job, &self.service);
-        let needed = found
-            .as_ref()
-            .map_or_else(|_| Vec::new(), |found| found.places(&self.service.store));
-        if needed.iter().all(|place| places.contains(place)) {
-            return self.open(wanted, found, needed).map(Some);
+        match opened(wait, places, &wanted.job, &self.service) {
+            Opened::Here(opened, places) => self.begin(wanted, opened, places).map(Some),
+            Opened::Elsewhere(places) => {
+                self.elsewhere = Some((wanted, places));
+                Ok(None)
+            }
         }
-        self.elsewhere = Some((wanted, needed));
-        Ok(None)
     }
 
     /// Returns the answer to a request: the chunk, or the reason why there is none. An error if
     /// Spark has to repeat the request: see [`CloseReason::Overloaded`].
-    fn open(
+    fn begin(
         &self,
         wanted: Wanted,
-        found: Result<Found, Refusal>,
+        opened: Result<ChunkData, Refusal>,
         places: Vec<usize>,
     ) -> Result<Current, CloseReason> {
         let Wanted {
@@ -182,13 +203,13 @@ impl Burst {
             hold,
             stopwatch,
         } = wanted;
-        let opened = found.and_then(|found| job.open(found, &self.service.store));
         let (pieces, length) = match opened {
             Ok(data) => {
                 read_ahead(&data);
                 let length = data.length();
                 let head = Part::Memory(success(head, length));
-                let pieces = std::iter::once(head).chain(data.parts).collect();
+                let parts = data.parts.into_iter().filter(|part| part.length() > 0);
+                let pieces = std::iter::once(head).chain(parts).collect();
                 (pieces, Some(length))
             }
             Err(refusal) => {
@@ -218,30 +239,36 @@ impl Current {
     /// Sends until nothing is left or the socket is full, and returns the number of bytes.
     fn send(&mut self, socket: &TcpStream) -> Result<u64, CloseReason> {
         let mut sent = 0;
-        while let Some(piece) = self.pieces.pop_front() {
-            if piece.length() == 0 {
-                continue;
-            }
-            let more = !self.pieces.is_empty();
-            let step = socket.try_io(Interest::WRITABLE, || sendfile::step(socket, &piece, more));
+        while !self.pieces.is_empty() {
+            let pieces = self.pieces.make_contiguous();
+            let step = socket.try_io(Interest::WRITABLE, || sendfile::step(socket, pieces));
             match step {
                 Ok(0) => return Err(CloseReason::Chunk(ErrorKind::UnexpectedEof.into())),
                 Ok(count) => {
                     sent += count as u64;
-                    self.pieces.push_front(after(piece, count));
+                    self.advance(count);
                 }
-                Err(error) => {
-                    self.pieces.push_front(piece);
-                    match error.kind() {
-                        ErrorKind::WouldBlock => return Ok(sent),
-                        ErrorKind::Interrupted => {}
-                        _ if sendfile::is_of_disk(&error) => return Err(CloseReason::Chunk(error)),
-                        _ => return Err(CloseReason::Socket(error)),
-                    }
-                }
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return Ok(sent),
+                    ErrorKind::Interrupted => {}
+                    _ if sendfile::is_of_disk(&error) => return Err(CloseReason::Chunk(error)),
+                    _ => return Err(CloseReason::Socket(error)),
+                },
             }
         }
         Ok(sent)
+    }
+
+    /// Forgets the bytes that were sent.
+    fn advance(&mut self, mut count: usize) {
+        while let Some(piece) = self.pieces.pop_front() {
+            let length = piece.length();
+            if length > count as u64 {
+                self.pieces.push_front(after(piece, count));
+                return;
+            }
+            count -= length as usize;
+        }
     }
 }
 
@@ -264,14 +291,15 @@ fn after(piece: Part, count: usize) -> Part {
     }
 }
 
-fn found(job: &Job, service: &Service) -> Result<Found, Refusal> {
+fn opened(wait: Wait, places: &[usize], job: &Job, service: &Service) -> Opened {
     if service
         .unreadable
         .has(|| job.name(), || service.store.now_ms())
     {
-        return Err(Code::DiskFailed.because("the disk did not give these bytes before"));
+        let refusal = Code::DiskFailed.because("the disk did not give these bytes before");
+        return Opened::Here(Err(refusal), Vec::new());
     }
-    job.find(&service.store)
+    job.open_at(wait, places, &service.store)
 }
 
 fn read_ahead(data: &ChunkData) {

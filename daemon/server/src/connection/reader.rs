@@ -3,6 +3,7 @@
 //! as far as permits and memory allow.
 
 use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -38,6 +39,8 @@ mod upload;
 pub(super) struct Reader {
     socket: Arc<TcpStream>,
     call: Call,
+    /// For requests that are carried out on the thread that reads them.
+    now: Call,
     place: Place,
     outbound: mpsc::Sender<Outbound>,
     decoder: FrameDecoder,
@@ -65,6 +68,7 @@ impl Reader {
         Self {
             answers: call.service.layouts.share(SHARE_OF_LAYOUTS),
             uploads: call.service.uploads.share(),
+            now: call.without_waiting(),
             socket,
             call,
             place,
@@ -294,6 +298,11 @@ impl Reader {
     }
 }
 
+/// Carries out a call that does not wait, on this thread. If that panics, the connection closes.
+fn at_once<T>(work: impl FnOnce() -> T) -> Result<T, CloseReason> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| CloseReason::Panic)
+}
+
 /// Carries out a call on a thread of its kind. If that panics, the connection closes.
 async fn carry_out<T: Send + 'static>(
     call: Call,
@@ -320,6 +329,7 @@ fn answer_frame(request_id: i64, answer: Answer) -> Result<Bytes, CloseReason> {
     let frame = match answer {
         Answer::Response(body) => Frame::RpcResponse { request_id, body },
         Answer::Failure(error) => Frame::RpcFailure(RpcFailure { request_id, error }),
+        Answer::NoRoom(refused) => return answer_frame(request_id, *refused),
         Answer::Close => return Err(CloseReason::Overloaded),
     };
     Ok(frame.to_bytes())

@@ -2,30 +2,30 @@
 //! Bytes into a socket by one system call: from memory, or from a file without a copy through this
 //! process. The socket does not block; the disk may.
 
-use std::io;
+use std::io::{self, IoSlice};
 
 use lodestone_store::Part;
 use rustix::io::Errno;
-use rustix::net::SendFlags;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 use tokio::net::TcpStream;
 
 /// Bytes read at once from files without a descriptor.
 const COPY_BYTES: usize = 64 << 10;
 
-/// Sends from the beginning of a piece, and returns the number of bytes. If `more` bytes follow at
-/// once, a small piece waits for them, to travel in the same packet.
-pub(super) fn step(socket: &TcpStream, piece: &Part, more: bool) -> io::Result<usize> {
-    match piece {
-        Part::Memory(bytes) => {
-            let flags = SendFlags::NOSIGNAL;
-            let flags = if more { flags | SendFlags::MORE } else { flags };
-            Ok(rustix::net::send(socket, bytes, flags)?)
-        }
-        Part::File {
+/// Pieces in memory that are sent together.
+const MAX_SLICES: usize = 64;
+
+/// Sends from the beginning of the first pieces, none of which is empty, and returns the number of
+/// bytes: of several pieces in memory, or of one in a file.
+pub(super) fn step(socket: &TcpStream, pieces: &[Part]) -> io::Result<usize> {
+    match pieces.first() {
+        None => Ok(0),
+        Some(Part::Memory(_)) => send_memory(socket, pieces),
+        Some(Part::File {
             file,
             offset,
             length,
-        } => {
+        }) => {
             let count = usize::try_from(*length).unwrap_or(usize::MAX);
             if let Some(fd) = file.fd() {
                 let mut position = *offset;
@@ -42,6 +42,25 @@ pub(super) fn step(socket: &TcpStream, piece: &Part, more: bool) -> io::Result<u
             }
         }
     }
+}
+
+/// If a piece in a file follows, a small piece in memory waits for it, to travel in the same
+/// packet.
+fn send_memory(socket: &TcpStream, pieces: &[Part]) -> io::Result<usize> {
+    let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+    let mut count = 0;
+    for (slice, piece) in slices.iter_mut().zip(pieces) {
+        let Part::Memory(bytes) = piece else { break };
+        *slice = IoSlice::new(bytes);
+        count += 1;
+    }
+    let flags = match count < pieces.len() {
+        true => SendFlags::NOSIGNAL | SendFlags::MORE,
+        false => SendFlags::NOSIGNAL,
+    };
+    let slices = slices.get(..count).unwrap_or_default();
+    let mut control = SendAncillaryBuffer::default();
+    Ok(rustix::net::sendmsg(socket, slices, &mut control, flags)?)
 }
 
 /// `sendfile` returns one error for both of its ends; sockets do not fail with these.

@@ -10,9 +10,9 @@ use lodestone_wire::extension::fetch::{
 use lodestone_wire::spark::fetch::StreamHandle;
 
 use super::{Call, generation};
+use crate::streams::Memory;
 use crate::streams::items::Items;
 use crate::streams::source::Source;
-use crate::streams::{Memory, StreamItem};
 
 /// A layout needs memory for its segments as values and as bytes; the values are a bit larger.
 const LAYOUT_BYTES_PER_SEGMENT: u64 = 32 + 28;
@@ -87,27 +87,24 @@ pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayou
 pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHandle, Refusal> {
     let key = generation(call, &message.key)?;
     call.service.store.check_readable(key)?;
-    let mut items = Vec::with_capacity(message.chunks.len());
-    for wanted in message.chunks {
-        let (reduce, slots) = (wanted.reduce_id, wanted.runs.into_boxed_slice());
-        call.service.store.check_slots(key, reduce, &slots)?;
-        items.push(StreamItem::Segments {
-            shuffle: key.shuffle,
-            generation: key.generation,
-            reduce,
-            slots,
-        });
+    for wanted in &message.chunks {
+        let store = &call.service.store;
+        store.check_slots(call.wait, key, wanted.reduce_id, &wanted.runs)?;
     }
-    let (app, attempt) = (key.app.clone(), key.attempt);
-    open(
-        call,
-        Source {
-            app,
-            attempt,
-            exec: String::new(),
-            items: Items::Mixed(items),
-        },
-    )
+    open(call, of_segments(message))
+}
+
+pub(super) fn of_segments(message: FetchSegments) -> Source {
+    let FetchSegments { key, chunks } = message;
+    let key = key.shuffle;
+    let wanted = chunks.into_iter();
+    let wanted = wanted.map(|chunk| (chunk.reduce_id, chunk.runs));
+    Source {
+        items: Items::segments(key.shuffle, key.generation, wanted),
+        app: key.app,
+        attempt: key.attempt,
+        exec: String::new(),
+    }
 }
 
 /// What a client of Spark's own protocol asks for, which names no attempt.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Dispatch: which handler takes which message, and how refusals travel. Handlers block (they call
-//! the store) and run on the blocking pool.
+//! the store) and run on the blocking pool, except those that must not wait ([`Call::wait`]).
 
+mod at_once;
 mod commit;
 mod drain;
 mod explain;
@@ -17,9 +18,11 @@ mod register;
 mod remove;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use lodestone_model::{AppId, Code, Refusal};
+use lodestone_store::Wait;
 use lodestone_wire::extension as ext;
 use lodestone_wire::extension::status::Refused;
 use lodestone_wire::frame::MergedBlockMetaRequest;
@@ -30,6 +33,7 @@ use crate::service::lanes::Kind;
 use crate::service::pool::{Pool, Reserved};
 use crate::streams::SharedStreams;
 
+pub use at_once::{rpc_now, upload_now};
 use keys::{check_incarnation, generation};
 pub use push::Upload;
 
@@ -53,6 +57,8 @@ pub struct Call {
     pub list_share: Pool,
     /// Memory that a request has waited for, for the list of its stream.
     pub reserved: Arc<Mutex<Option<Vec<Reserved>>>>,
+    /// Whether the handler may wait.
+    pub wait: Wait,
 }
 
 impl Call {
@@ -64,6 +70,17 @@ impl Call {
             connection,
             list_share: service.lists.share(),
             reserved: Arc::default(),
+            wait: Wait::InTime,
+        }
+    }
+
+    /// For requests that are carried out on the thread that reads them.
+    #[must_use]
+    pub fn without_waiting(&self) -> Self {
+        let wait = Wait::Never;
+        Self {
+            wait,
+            ..self.clone()
         }
     }
 }
@@ -77,6 +94,9 @@ pub enum Answer {
     Failure(String),
     /// None: the connection closes, and Spark repeats the request on another one.
     Close,
+    /// There is no memory for the list of a stream. The request may wait for it; this is the answer
+    /// if the memory does not come.
+    NoRoom(Box<Answer>),
 }
 
 /// Returns the memory that the answer to a request needs, if it may be large.
@@ -96,10 +116,20 @@ pub fn answer_memory(call: &Call, body: &[u8]) -> Option<u64> {
     (bytes > SMALL_ANSWER_BYTES).then_some(bytes)
 }
 
-/// Returns the application of a request of Spark's for a stream, and the memory that the list of
-/// the stream needs.
+/// Returns how long a request waits for the memory of the list of its stream. Lodestone's plugin
+/// takes a service for lost that does not answer for 5 s (`spark.lodestone.request.timeout`).
+pub fn room_timeout(body: &[u8]) -> Duration {
+    match body.first() {
+        Some(&ext::fetch::FetchSegments::ID) => Duration::from_secs(3),
+        _ => Duration::from_secs(30),
+    }
+}
+
+/// Returns the application of a request for a stream, and the memory that the list of the stream
+/// needs.
 pub fn list_memory(body: &[u8]) -> Option<(AppId, u64)> {
     let source = match *body.first()? {
+        ext::fetch::FetchSegments::ID => Ok(fetch::of_segments(decode(body).ok()?)),
         spark::originals::FetchShuffleBlocks::ID => originals::of_blocks(decode(body).ok()?),
         spark::originals::OpenBlocks::ID => originals::of_names(decode(body).ok()?),
         _ => return None,
@@ -144,7 +174,7 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
             Ok(()) => extension(call, body, fetch::layout),
             Err(refusal) => refuse(call, &refusal),
         },
-        ext_fetch::FetchSegments::ID => extension(call, body, fetch::segments),
+        ext_fetch::FetchSegments::ID => stream(call, body, fetch::segments, refuse),
         ext_remove::EndApplication::ID => extension(call, body, remove::application),
         ext_explain::ReportApplication::ID => extension(call, body, explain::report),
         ext_explain::ExplainApplication::ID => extension(call, body, explain::application),
@@ -153,8 +183,12 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         spark::register::GetLocalDirsForExecutors::ID => answered(call, body, register::local_dirs),
         spark::finalize::FinalizeShuffleMerge::ID => answered(call, body, finalize::shuffle),
         spark::fetch::FetchShuffleBlockChunks::ID => answered(call, body, merged::block_chunks),
-        spark::originals::FetchShuffleBlocks::ID => opened(call, body, originals::shuffle_blocks),
-        spark::originals::OpenBlocks::ID => opened(call, body, originals::open_blocks),
+        spark::originals::FetchShuffleBlocks::ID => {
+            stream(call, body, originals::shuffle_blocks, close_or_fail)
+        }
+        spark::originals::OpenBlocks::ID => {
+            stream(call, body, originals::open_blocks, close_or_fail)
+        }
         spark::originals::DiagnoseCorruption::ID => answered(call, body, originals::diagnose),
         spark::remove::RemoveBlocks::ID => answered(call, body, remove::blocks),
         spark::SASL_TAG | spark::AUTH_TAG => Answer::Failure(
@@ -211,10 +245,10 @@ pub fn admit_upload(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload,
     push::admit(call, meta, body_bytes).map_err(|refusal| upload_refusal(call, meta, &refusal))
 }
 
-/// Merges an upload.
-pub fn upload(call: &Call, upload: &Upload, body: &[u8]) -> Answer {
+/// Merges an upload, of which the first segments got these codes before.
+pub fn upload(call: &Call, upload: &Upload, body: &[u8], before: &[Code]) -> Answer {
     match upload {
-        Upload::Batch(batch) => match push::batch(call, batch, body) {
+        Upload::Batch(batch) => match push::batch(call, batch, body, before) {
             Ok(reply) => Answer::Response(reply.to_bytes()),
             Err(refusal) => refuse(call, &refusal),
         },
@@ -272,21 +306,30 @@ fn answered<M: Message, A: Message>(
     response(call, body, handle).unwrap_or_else(|refusal| fail(call, &refusal))
 }
 
-/// A request of Spark's for blocks that are nowhere else. Spark ends a task whose request is
-/// refused. If the connection breaks, Spark repeats the request three times, 5 s apart. (It reads
-/// originals in place of merged chunks that are refused.)
-fn opened<M: Message, A: Message>(
+/// A request for a stream.
+fn stream<M: Message, A: Message>(
     call: &Call,
     body: &[u8],
     handle: fn(&Call, M) -> Result<A, Refusal>,
+    refused: fn(&Call, &Refusal) -> Answer,
 ) -> Answer {
     response(call, body, handle).unwrap_or_else(|refusal| match refusal.code {
+        Code::Overloaded => Answer::NoRoom(Box::new(refused(call, &refusal))),
+        _ => refused(call, &refusal),
+    })
+}
+
+/// Refuses a request of Spark's for blocks that are nowhere else. Spark ends a task whose request
+/// is refused. If the connection breaks, Spark repeats the request three times, 5 s apart. (It
+/// reads originals in place of merged chunks that are refused.)
+fn close_or_fail(call: &Call, refusal: &Refusal) -> Answer {
+    match refusal.code {
         Code::Overloaded => {
-            count_refusal(call, &refusal);
+            count_refusal(call, refusal);
             Answer::Close
         }
-        _ => fail(call, &refusal),
-    })
+        _ => fail(call, refusal),
+    }
 }
 
 fn answered_empty<M: Message>(

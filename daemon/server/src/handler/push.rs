@@ -2,7 +2,7 @@
 //! Push: batches of the plugin, single blocks of Spark.
 
 use lodestone_model::{AppId, Code, Refusal};
-use lodestone_store::Batch;
+use lodestone_store::{Batch, Wait};
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::push::{MAX_SEGMENTS, PushBatch, PushBatchReply};
@@ -62,37 +62,74 @@ pub(super) fn admit(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload,
     }
 }
 
+/// Takes a batch. Its first segments got the codes `before` when it was tried without waiting.
 pub(super) fn batch(
     call: &Call,
     batch: &PushBatch,
     body: &[u8],
+    before: &[Code],
 ) -> Result<PushBatchReply, Refusal> {
-    let key = generation(call, &batch.key)?;
-    let taken = call.service.store.push_batch(
-        key,
-        &Batch {
-            map_index: batch.map_index,
-            map_id: batch.map_id,
-            first_segment: batch.first_segment,
-            segments: &batch.segments,
-            body,
-        },
-    );
-    let codes = taken.inspect_err(|_| {
+    let taken = take(call, batch, body);
+    let mut codes = taken.inspect_err(|_| {
         call.service.metrics.push_refused_total.inc();
     })?;
+    for (code, &earlier) in codes.iter_mut().zip(before) {
+        if *code == Code::Duplicate {
+            *code = earlier;
+        }
+    }
+    let is_committed = batch.is_whole && are_taken(&codes) && commits(call, batch);
+    Ok(reply(call, body, codes, is_committed))
+}
+
+/// Takes a batch without waiting. An error has the codes of the segments that were taken: then
+/// [`batch`] has to take the others, or to say why it refuses them.
+pub(super) fn batch_now(
+    call: &Call,
+    batch: &PushBatch,
+    body: &[u8],
+) -> Result<PushBatchReply, Vec<Code>> {
+    // A commit waits for the attempt.
+    if batch.is_whole {
+        return Err(Vec::new());
+    }
+    let mut codes = take(call, batch, body).unwrap_or_default();
+    let taken = codes.iter().filter(|&&code| is_taken(code)).count();
+    if codes.is_empty() || taken < codes.len() {
+        codes.truncate(taken);
+        return Err(codes);
+    }
+    Ok(reply(call, body, codes, false))
+}
+
+fn take(call: &Call, batch: &PushBatch, body: &[u8]) -> Result<Vec<Code>, Refusal> {
+    let key = generation(call, &batch.key)?;
+    let of_store = Batch {
+        map_index: batch.map_index,
+        map_id: batch.map_id,
+        first_segment: batch.first_segment,
+        segments: &batch.segments,
+        body,
+    };
+    call.service.store.push_batch_if(call.wait, key, &of_store)
+}
+
+fn reply(call: &Call, body: &[u8], codes: Vec<Code>, is_committed: bool) -> PushBatchReply {
     count_upload(call, body);
     codes.iter().for_each(|&code| count_segment(call, code));
-    Ok(PushBatchReply {
+    PushBatchReply {
         incarnation: call.service.incarnation(),
-        is_committed: batch.is_whole && are_taken(&codes) && commits(call, batch),
+        is_committed,
         codes,
-    })
+    }
 }
 
 fn are_taken(codes: &[Code]) -> bool {
-    let is_taken = |code| matches!(code, &Code::Ok | &Code::Duplicate);
-    codes.iter().all(is_taken)
+    codes.iter().copied().all(is_taken)
+}
+
+fn is_taken(code: Code) -> bool {
+    matches!(code, Code::Ok | Code::Duplicate)
 }
 
 /// Commits the attempt of a batch that is all of it. A client whose attempt does not commit asks
@@ -113,9 +150,12 @@ pub(super) fn block(
     body: &[u8],
 ) -> Result<BlockPushReturnCode, Refusal> {
     let (key, map_index, reduce) = (&block.key, block.map_index, block.reduce_id);
-    let merged = call.service.store.push_block(key, map_index, reduce, body);
+    let store = &call.service.store;
+    let merged = store.push_block_if(call.wait, key, map_index, reduce, body);
     let code = merged.inspect_err(|_| {
-        call.service.metrics.push_refused_total.inc();
+        if call.wait == Wait::InTime {
+            call.service.metrics.push_refused_total.inc();
+        }
     })?;
     count_upload(call, body);
     count_segment(call, code);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The items of one stream. A stream of small originals may have hundreds of thousands, so these
-//! take eight bytes each.
+//! The items of one stream. A stream of small blocks may have hundreds of thousands, so an original
+//! takes eight bytes, and a chunk of segments eight and as many for each run of slots.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use lodestone_model::{MapId, ReduceId, SegmentRun, ShuffleId};
+use lodestone_model::{GenerationId, MapId, ReduceId, SegmentRun, ShuffleId};
 
 use super::{StreamItem, one};
 
@@ -21,6 +21,17 @@ pub enum Items {
         reduces: Range<ReduceId>,
         /// The map task attempts.
         maps: Vec<MapId>,
+    },
+    /// Segments of one shuffle.
+    Segments {
+        /// The shuffle.
+        shuffle: ShuffleId,
+        /// Its generation.
+        generation: GenerationId,
+        /// The partition of each chunk, and how many runs the chunks before have.
+        chunks: Vec<(ReduceId, u32)>,
+        /// The runs of all chunks.
+        runs: Vec<SegmentRun>,
     },
     /// All others.
     Mixed(Vec<StreamItem>),
@@ -69,10 +80,32 @@ impl Items {
         }
     }
 
+    /// Chunks of segments: of each, the partition and the slots.
+    pub fn segments(
+        shuffle: ShuffleId,
+        generation: GenerationId,
+        wanted: impl ExactSizeIterator<Item = (ReduceId, Vec<SegmentRun>)>,
+    ) -> Self {
+        let (mut chunks, mut runs) = (Vec::with_capacity(wanted.len()), Vec::new());
+        for (reduce, slots) in wanted {
+            // A request has far fewer runs than 32 bits count.
+            chunks.push((reduce, runs.len() as u32));
+            runs.extend(slots);
+        }
+        runs.shrink_to_fit();
+        Self::Segments {
+            shuffle,
+            generation,
+            chunks,
+            runs,
+        }
+    }
+
     /// The number of items.
     pub fn count(&self) -> usize {
         match self {
             Self::Originals { maps, .. } => maps.len(),
+            Self::Segments { chunks, .. } => chunks.len(),
             Self::Mixed(items) => items.len(),
         }
     }
@@ -89,6 +122,23 @@ impl Items {
                 map: *maps.get(index)?,
                 reduces: reduces.clone(),
             })),
+            Self::Segments {
+                shuffle,
+                generation,
+                chunks,
+                runs,
+            } => {
+                let &(reduce, first) = chunks.get(index)?;
+                let end = chunks
+                    .get(index + 1)
+                    .map_or(runs.len(), |(_, next)| *next as usize);
+                Some(Cow::Owned(StreamItem::Segments {
+                    shuffle: *shuffle,
+                    generation: *generation,
+                    reduce,
+                    slots: runs.get(first as usize..end)?.into(),
+                }))
+            }
             Self::Mixed(items) => items.get(index).map(Cow::Borrowed),
         }
     }
@@ -97,17 +147,12 @@ impl Items {
     pub fn bytes(&self) -> usize {
         match self {
             Self::Originals { maps, .. } => maps.len() * size_of::<MapId>(),
-            Self::Mixed(items) => items.iter().map(item_bytes).sum(),
+            Self::Segments { chunks, runs, .. } => {
+                size_of_val(chunks.as_slice()) + size_of_val(runs.as_slice())
+            }
+            Self::Mixed(items) => size_of_val(items.as_slice()),
         }
     }
-}
-
-fn item_bytes(item: &StreamItem) -> usize {
-    let slots = match item {
-        StreamItem::Segments { slots, .. } => slots.len(),
-        _ => 0,
-    };
-    size_of::<StreamItem>() + slots * size_of::<SegmentRun>()
 }
 
 #[cfg(test)]

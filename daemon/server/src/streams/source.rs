@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use lodestone_model::{AppAttempt, AppId, Code, Refusal, ShuffleKey};
-use lodestone_store::{ChunkData, FoundChunk, Store};
+use lodestone_store::{ChunkData, FoundChunk, Store, Wait};
 
 use super::items::Items;
 use super::unreadable::ItemName;
@@ -53,8 +53,25 @@ impl Job {
         )
     }
 
+    /// Opens the item, if its bytes are in memory or at one of these places.
+    pub fn open_at(&self, wait: Wait, places: &[usize], store: &Store) -> Opened {
+        let found = self.find(wait, store);
+        let needed = found
+            .as_ref()
+            .map_or_else(|_| Vec::new(), |found| found.places(store));
+        if !needed.iter().all(|place| places.contains(place)) {
+            return Opened::Elsewhere(needed);
+        }
+        let opened = found.and_then(|found| self.open(wait, found, store));
+        let is_busy = |refusal: &Refusal| refusal.code == Code::Overloaded;
+        match wait == Wait::Never && opened.as_ref().is_err_and(is_busy) {
+            true => Opened::Elsewhere(needed),
+            false => Opened::Here(opened, needed),
+        }
+    }
+
     /// Finds the bytes in the store. Asks no disk, and does not look for files of executors.
-    pub(crate) fn find(&self, store: &Store) -> Result<Found, Refusal> {
+    fn find(&self, wait: Wait, store: &Store) -> Result<Found, Refusal> {
         let source = &self.listed.source;
         let app = &source.app;
         let key = |shuffle, generation| ShuffleKey {
@@ -70,7 +87,7 @@ impl Job {
                 reduce,
                 slots,
             }) => store
-                .find_segments(&key(*shuffle, *generation), *reduce, slots)
+                .find_segments(wait, &key(*shuffle, *generation), *reduce, slots)
                 .map(Found::Merged),
             Some(StreamItem::Merged {
                 shuffle,
@@ -78,18 +95,19 @@ impl Job {
                 reduce,
                 chunk,
             }) => store
-                .find_chunk(&key(*shuffle, *generation), *reduce, *chunk)
+                .find_chunk(wait, &key(*shuffle, *generation), *reduce, *chunk)
                 .map(Found::Merged),
             Some(StreamItem::Original { .. } | StreamItem::Rdd { .. }) => Ok(Found::Foreign),
             None => Err(Code::Malformed.because(format!("no chunk {} in the stream", self.index))),
         }
     }
 
-    /// Opens the files of what was found. Blocks as long as their disks do.
-    pub(crate) fn open(&self, found: Found, store: &Store) -> Result<ChunkData, Refusal> {
+    /// Opens the files of what was found. Blocks as long as their disks do; a caller that must not
+    /// wait must have found bytes in memory only.
+    fn open(&self, wait: Wait, found: Found, store: &Store) -> Result<ChunkData, Refusal> {
         let Source { app, exec, .. } = &self.listed.source;
         match (found, self.listed.source.items.get(self.index).as_deref()) {
-            (Found::Merged(chunk), _) => chunk.open(store),
+            (Found::Merged(chunk), _) => chunk.open(wait, store),
             (
                 Found::Foreign,
                 Some(StreamItem::Original {
@@ -104,16 +122,21 @@ impl Job {
             (Found::Foreign, _) => Err(Code::Internal.because("no block of an executor")),
         }
     }
+}
 
-    /// Finds and opens it.
-    pub fn opened(&self, store: &Store) -> Result<ChunkData, Refusal> {
-        self.open(self.find(store)?, store)
-    }
+/// An item of a stream that was to be opened.
+#[derive(Debug)]
+pub enum Opened {
+    /// The item, or the reason why there is none, and the places where its files are.
+    Here(Result<ChunkData, Refusal>, Vec<usize>),
+    /// It is at these places; at none if another thread holds it up for a moment. Only a thread
+    /// that may wait for them opens it.
+    Elsewhere(Vec<usize>),
 }
 
 /// Where the bytes of a chunk are.
 #[derive(Debug)]
-pub(crate) enum Found {
+enum Found {
     /// In the store's memory or files.
     Merged(FoundChunk),
     /// In a file of an executor, which is not looked for yet.
@@ -122,7 +145,7 @@ pub(crate) enum Found {
 
 impl Found {
     /// Returns the places that must be read from, in ascending order: see [`FoundChunk::places`].
-    pub(crate) fn places(&self, store: &Store) -> Vec<usize> {
+    fn places(&self, store: &Store) -> Vec<usize> {
         match self {
             Self::Merged(chunk) => chunk.places(store),
             Self::Foreign => vec![usize::from(store.disk_count())],

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests of Spark's for which there is no room now. Spark repeats them if the connection breaks,
-//! and ends its task if they are refused.
+//! Requests for which there is no room now. Spark repeats its own if the connection breaks, and
+//! ends its task if they are refused.
 
 use std::io;
 use std::thread;
 use std::time::Duration;
 
-use lodestone_model::{MapId, ReduceId, ShuffleId};
+use lodestone_model::{Code, MapId, ReduceId, SegmentRun, ShuffleId};
 use lodestone_store::Environment;
 use lodestone_store::fs::Open;
 use lodestone_wire::Frame;
+use lodestone_wire::extension::ShuffleAddress;
+use lodestone_wire::extension::fetch::{FetchSegments, WantedChunk};
 use lodestone_wire::frame::ChunkId;
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::spark::originals::FetchShuffleBlocks;
 use lodestone_wire::spark::register::RegisterExecutor;
 use rustix::io::Errno;
 
-use crate::support::client::{app, batch, read};
+use crate::support::client::{app, batch, key, read};
 use crate::support::inside::Inside;
 use crate::support::trap::TrapFs;
 use crate::support::{Client, Daemon};
@@ -83,6 +85,37 @@ fn a_request_that_finds_no_room_waits_for_the_end_of_another_stream() {
     };
     assert_eq!(answer.0, waiting);
     assert_eq!(read::<StreamHandle>(&answer.1).num_chunks, 350);
+}
+
+/// The same segment, so many times.
+fn segments(key: &ShuffleAddress, chunks: usize) -> FetchSegments {
+    let run = SegmentRun { first: 0, count: 1 };
+    let chunk = WantedChunk {
+        reduce_id: ReduceId(0),
+        runs: vec![run],
+    };
+    FetchSegments {
+        key: key.clone(),
+        chunks: vec![chunk; chunks],
+    }
+}
+
+#[test]
+fn a_reader_of_segments_waits_for_the_end_of_another_stream_or_is_refused() {
+    // A connection may have lists of 65,536 chunks.
+    let daemon = Daemon::start(&["--memory", "64MiB"]);
+    let mut client = Client::connect(&daemon);
+    let key = key(&daemon, 3);
+    client.register(&key, 1, 1);
+    client.output(&key, 0, 1, &[(0, b"segment")]);
+    let few: StreamHandle = client.ask(&segments(&key, 300));
+    let _: StreamHandle = client.ask(&segments(&key, 65_000));
+    let waiting = client.send_rpc(&segments(&key, 400));
+    client.assert_silent_for(Duration::from_millis(300));
+    assert_eq!(client.take(&few).len(), 300);
+    let answer = client.answer_to(waiting);
+    assert_eq!(read::<StreamHandle>(&answer).num_chunks, 400);
+    assert_eq!(client.refusal(&segments(&key, 400)), Code::Overloaded);
 }
 
 #[test]

@@ -55,6 +55,7 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         }
         Bug::Store(PlantedBug::RepeatsUncompared) => (50, &["OtherContent"]),
         Bug::Store(PlantedBug::SegmentForgotten) => (50, &["slots", "segments"]),
+        Bug::Store(PlantedBug::WaitIgnored) => (50, &["must not wait asks a disk"]),
         Bug::IncarnationIgnored => (10, &["must be StaleIncarnation"]),
         Bug::CommittedOnce => (10, &["Done was refused: LedgerMismatch"]),
         Bug::ReleasedReadAsEmpty => (10, &["no refusal, must be UnknownShuffle"]),

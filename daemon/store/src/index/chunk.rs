@@ -13,7 +13,7 @@ pub const CHUNK_BYTES: u64 = 2 * 1024 * 1024;
 
 /// The chunks of a partition.
 pub(crate) fn cut(segments: &Segments) -> impl Iterator<Item = Vec<SegmentAt>> {
-    let mut all = with_offsets(segments);
+    let mut all = with_offsets(segments, (0, 0));
     std::iter::from_fn(move || {
         let mut chunk = Vec::new();
         let mut bytes = 0;

@@ -2,8 +2,8 @@
 //! The index of the segments in one partition.
 //!
 //! In a daemon with many small blocks, the index needs the most memory: 28 bytes per segment, and
-//! for Spark's own push about two more in the bitmap. Offsets are not stored, they are the running
-//! sum of the lengths.
+//! for Spark's own push about two more in the bitmap. Offsets are the running sum of the lengths;
+//! only the offset of every 256th segment is stored.
 
 use lodestone_model::{Crc32c, LaidSegment, MapId, MapIndex};
 use roaring::RoaringBitmap;
@@ -30,10 +30,21 @@ const GONE: u32 = u32::MAX;
 /// Growth step of the index, in parts of its length: small, because slack is wasted budget.
 const GROWTH_DIVISOR: usize = 8;
 
+/// The offset of one of so many segments is known. Simulated partitions are small.
+const STRIDE: usize = if cfg!(any(test, feature = "fake")) {
+    16
+} else {
+    256
+};
+
 /// The segments of one partition in order of arrival.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Segments {
     entries: Vec<Packed>,
+    /// The offsets of the first segments whose slots are multiples of [`STRIDE`]. All of them are
+    /// known after each change; none in an index that came from a handover and has not changed yet.
+    #[serde(skip)]
+    offsets: Vec<u64>,
     /// The map indexes that have a segment, if each may have at most one: only for Spark's own
     /// push, which is not part of a handover.
     #[serde(skip)]
@@ -46,6 +57,7 @@ impl Segments {
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
             entries: Vec::new(),
+            offsets: Vec::new(),
             maps: (!kind.commits()).then(RoaringBitmap::new),
         }
     }
@@ -73,12 +85,44 @@ impl Segments {
             records: segment.records,
             crc: segment.crc32c.0,
         });
+        self.complete_offsets();
+    }
+
+    /// Adds the offsets that are missing.
+    fn complete_offsets(&mut self) {
+        while self.offsets.len() * STRIDE < self.entries.len() {
+            let slot = self.offsets.len() * STRIDE;
+            let (known, offset) = self.known_offset(slot);
+            let between = self.entries.get(known..slot).unwrap_or_default();
+            self.offsets.push(offset + bytes_of(between));
+        }
+    }
+
+    /// Corrects the offsets after a change of the lengths from this slot on.
+    fn correct_offsets(&mut self, first_changed: usize) {
+        self.offsets.truncate(first_changed / STRIDE + 1);
+        self.complete_offsets();
+    }
+
+    /// Returns a slot before this one, or this one, and its offset.
+    pub(crate) fn known_offset(&self, slot: usize) -> (usize, u64) {
+        let last = self.offsets.len().saturating_sub(1);
+        let at = (slot / STRIDE).min(last);
+        (at * STRIDE, self.offsets.get(at).copied().unwrap_or(0))
     }
 
     /// Removes all but the first `kept` segments, whose bytes are lost, and returns how many these
     /// were. If readers know segments by their slots, the slots stay and are empty from now on.
     pub(crate) fn drop_from(&mut self, kept: usize) -> usize {
         let kept = kept.min(self.entries.len());
+        let dropped = self.drop_entries(kept);
+        let slots = self.entries.len();
+        self.offsets.truncate(slots.div_ceil(STRIDE));
+        self.correct_offsets(kept.min(slots));
+        dropped
+    }
+
+    fn drop_entries(&mut self, kept: usize) -> usize {
         if let Some(maps) = &mut self.maps {
             let lost = self.entries.drain(kept..);
             return lost.map(|entry| maps.remove(entry.map_index)).count();
@@ -123,12 +167,16 @@ impl Segments {
             }
             offset += length;
         }
+        if closed_up {
+            self.correct_offsets(in_memory);
+        }
         left
     }
 
     /// Frees the memory that is reserved for growth.
     pub(crate) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
+        self.offsets.shrink_to_fit();
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -144,7 +192,13 @@ impl Segments {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = LaidSegment> {
-        self.entries.iter().map(|e| LaidSegment {
+        self.from(0)
+    }
+
+    /// Returns the segments from this slot on.
+    pub(crate) fn from(&self, slot: usize) -> impl Iterator<Item = LaidSegment> {
+        let entries = self.entries.get(slot..).unwrap_or_default();
+        entries.iter().map(|e| LaidSegment {
             map_index: MapIndex(e.map_index),
             map_id: MapId(e.map_id),
             sequence: e.sequence,
@@ -156,14 +210,20 @@ impl Segments {
 
     /// Sum of the lengths.
     pub(crate) fn bytes(&self) -> u64 {
-        self.entries.iter().map(|e| u64::from(e.length)).sum()
+        let (known, offset) = self.known_offset(self.entries.len());
+        offset + bytes_of(self.entries.get(known..).unwrap_or_default())
     }
 
     /// Heap memory of the index.
     pub(crate) fn heap_bytes(&self) -> usize {
         let maps = self.maps.as_ref().map_or(0, RoaringBitmap::serialized_size);
-        self.entries.capacity() * size_of::<Packed>() + maps
+        let offsets = self.offsets.capacity() * size_of::<u64>();
+        self.entries.capacity() * size_of::<Packed>() + offsets + maps
     }
+}
+
+fn bytes_of(entries: &[Packed]) -> u64 {
+    entries.iter().map(|entry| u64::from(entry.length)).sum()
 }
 
 /// Returns true if its attempt was aborted, or it was dropped: its bytes must not be read.

@@ -14,10 +14,12 @@ pub(crate) struct SegmentAt {
     pub(crate) segment: LaidSegment,
 }
 
-/// Returns all segments with their offsets.
-pub(crate) fn with_offsets(segments: &Segments) -> impl Iterator<Item = SegmentAt> {
-    let mut offset = 0;
-    segments.iter().map(move |segment| {
+/// Returns the segments from a slot on with their offsets, of which the first is given.
+pub(crate) fn with_offsets(
+    segments: &Segments,
+    (slot, mut offset): (usize, u64),
+) -> impl Iterator<Item = SegmentAt> {
+    segments.from(slot).map(move |segment| {
         let found = SegmentAt { offset, segment };
         offset += u64::from(segment.length);
         found
@@ -65,10 +67,20 @@ pub(crate) fn check_slots(segments: &Segments, slots: &[SegmentRun]) -> Result<(
 /// Returns the segments in these slots, which must have passed [`check_slots`].
 pub(crate) fn at(segments: &Segments, slots: &[SegmentRun]) -> Vec<SegmentAt> {
     let mut found = Vec::with_capacity(slots.iter().map(|run| run.count as usize).sum());
-    let mut all = (0_u32..).zip(with_offsets(segments));
+    let mut next = (0, 0);
     for run in slots {
-        let within = all.by_ref().skip_while(|(slot, _)| *slot < run.first);
-        found.extend(within.take(run.count as usize).map(|(_, one)| one));
+        let first = run.first as usize;
+        // Slots and offsets grow together: the larger pair is the closer one.
+        let start = segments.known_offset(first).max(next);
+        let count = run.count as usize;
+        found.extend(
+            with_offsets(segments, start)
+                .skip(first - start.0)
+                .take(count),
+        );
+        if let Some(last) = found.last() {
+            next = (first + count, last.offset + u64::from(last.segment.length));
+        }
     }
     found
 }
@@ -83,6 +95,8 @@ mod tests {
     use std::ops::Range;
 
     use lodestone_model::{Crc32c, MapId, MapIndex, MapRange};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     use super::*;
     use crate::index::kind::Kind;
@@ -143,6 +157,54 @@ mod tests {
         );
         let offsets: Vec<_> = at(&all, &slots(&[0..3])).iter().map(|p| p.offset).collect();
         assert_eq!(offsets, [0, 1, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn segments_are_found_where_they_start_after_pushes_drops_and_aborts(
+            changes in vec((0..20_u8, 1..600_usize, 0..4_i64, any::<bool>()), 1..12),
+            from_handover in any::<bool>(),
+        ) {
+            let mut all = Segments::new(Kind::Remote);
+            let mut length = 0;
+            for (change, count, map, closed_up) in changes {
+                match change {
+                    0..12 => (0..count).for_each(|number| {
+                        length = (length * 7 + 3) % 1_000;
+                        let mut segment = segments(&[length]).iter().next().unwrap();
+                        segment.map_id = MapId(number as i64 % 4);
+                        all.push(&segment);
+                    }),
+                    12..16 => {
+                        let in_memory = count.min(all.len());
+                        all.abort((MapIndex(0), MapId(map)), in_memory, closed_up);
+                    }
+                    _ => {
+                        all.drop_from(count);
+                    }
+                }
+                if from_handover {
+                    let bytes = postcard::to_allocvec(&all).unwrap();
+                    all = postcard::from_bytes(&bytes).unwrap();
+                }
+                let mut offset = 0;
+                let walked: Vec<_> = all.iter().map(|segment| {
+                    let found = SegmentAt { offset, segment };
+                    offset += u64::from(segment.length);
+                    found
+                }).collect();
+                prop_assert_eq!(all.bytes(), offset);
+                let length = all.len() as u32;
+                let ranges = [0..length, length / 3..length / 2, length * 3 / 4..length];
+                for some in [&ranges[..1], &ranges[1..2], &ranges[1..]] {
+                    let some: Vec<_> = some.iter().filter(|one| !one.is_empty()).cloned().collect();
+                    let expected = some.iter().flat_map(|one| {
+                        walked[one.start as usize..one.end as usize].iter().copied()
+                    });
+                    prop_assert_eq!(at(&all, &slots(&some)), expected.collect::<Vec<_>>());
+                }
+            }
+        }
     }
 
     #[test]

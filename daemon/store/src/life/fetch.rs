@@ -17,6 +17,7 @@ use crate::merge::{FileRange, Partition, View};
 use crate::resource::disk::code_of;
 use crate::resource::home::DataFile;
 use crate::resource::planted::{self, Bug};
+use crate::resource::timed_mutex::Wait;
 use crate::resource::{Resources, reading};
 use crate::state::generation::Generation;
 use crate::state::store::Store;
@@ -96,11 +97,12 @@ impl Store {
     /// Refuses unless these are slots of the partition, in order, and no run is empty.
     pub fn check_slots(
         &self,
+        wait: Wait,
         key: &ShuffleKey,
         reduce: ReduceId,
         slots: &[SegmentRun],
     ) -> Result<(), Refusal> {
-        self.view(key, reduce, |_, view| {
+        self.view(wait, key, reduce, |_, view| {
             check(key, reduce, view.segments, slots)
         })
     }
@@ -114,7 +116,7 @@ impl Store {
         range: MapRange,
         reduce: ReduceId,
     ) -> Result<Vec<LaidRun>, Refusal> {
-        self.view(key, reduce, |generation, view| {
+        self.view(Wait::InTime, key, reduce, |generation, view| {
             let in_range = |segment: &LaidSegment| range.contains(segment.map_index);
             if !generation.kind().commits() || planted::is(Bug::UncommittedShown) {
                 return Ok(selected(view.segments, in_range));
@@ -155,17 +157,19 @@ impl Store {
         reduce: ReduceId,
         slots: &[SegmentRun],
     ) -> Result<ChunkData, Refusal> {
-        self.find_segments(key, reduce, slots)?.open(self)
+        let found = self.find_segments(Wait::InTime, key, reduce, slots)?;
+        found.open(Wait::InTime, self)
     }
 
     /// Finds these bytes. Asks no disk.
     pub fn find_segments(
         &self,
+        wait: Wait,
         key: &ShuffleKey,
         reduce: ReduceId,
         slots: &[SegmentRun],
     ) -> Result<FoundChunk, Refusal> {
-        self.find(key, reduce, |_, segments| {
+        self.find(wait, key, reduce, |_, segments| {
             check(key, reduce, segments, slots)?;
             let found = at(segments, slots);
             if found.iter().any(|one| is_gone(&one.segment)) {
@@ -179,12 +183,13 @@ impl Store {
     /// Finds the bytes of chosen segments, one after another.
     pub(crate) fn find(
         &self,
+        wait: Wait,
         key: &ShuffleKey,
         reduce: ReduceId,
         choose: impl FnOnce(&Generation, &Segments) -> Result<Vec<SegmentAt>, Refusal>,
     ) -> Result<FoundChunk, Refusal> {
         let (generation, partition) = self.look_up(key, reduce)?;
-        let sources = generation.view(&partition, |view| {
+        let sources = generation.view(wait, &partition, |view| {
             let found = choose(&generation, view.segments)?;
             sources(view, &found).ok_or_else(|| generation.refuse(Code::Internal))
         })?;
@@ -198,12 +203,13 @@ impl Store {
     /// Shows a partition that is not empty and may be read.
     pub(crate) fn view<T>(
         &self,
+        wait: Wait,
         key: &ShuffleKey,
         reduce: ReduceId,
         read: impl FnOnce(&Generation, &View<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let (generation, partition) = self.look_up(key, reduce)?;
-        generation.view(&partition, |view| read(&generation, view))
+        generation.view(wait, &partition, |view| read(&generation, view))
     }
 
     fn look_up(
@@ -230,15 +236,20 @@ impl FoundChunk {
         all.into_iter().collect()
     }
 
-    /// Opens the files. Blocks as long as their disks do.
-    pub fn open(self, store: &Store) -> Result<ChunkData, Refusal> {
+    /// Opens the files. Blocks as long as their disks do; a caller that must not wait must have
+    /// bytes in memory only.
+    pub fn open(self, wait: Wait, store: &Store) -> Result<ChunkData, Refusal> {
         let Self {
             generation,
             partition,
             sources,
         } = self;
         let (key, reduce) = (&generation.key, partition.reduce());
-        partition.count_read(sources.iter().map(ByteSource::length).sum());
+        let bytes = sources.iter().map(ByteSource::length).sum();
+        let counted = partition.count_read(wait, bytes);
+        if wait == Wait::Never {
+            counted.map_err(|code| generation.refuse(code))?;
+        }
         open_parts(&store.resources, &generation, reduce, sources).map_err(|error| {
             let code = match error.kind() {
                 // The shuffle was removed since the look at the index, or its file by another hand.
@@ -258,10 +269,11 @@ impl Generation {
     /// must never take an empty answer for the whole partition.
     fn view<T>(
         &self,
+        wait: Wait,
         partition: &Partition,
         read: impl FnOnce(&View<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        let shown = partition.view(|view| {
+        let shown = partition.view(wait, |view| {
             if view.segments.len() == 0 {
                 let (reduce, key) = (partition.reduce(), &self.key);
                 let detail = format!("nothing for partition {reduce} of {key}");

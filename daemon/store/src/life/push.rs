@@ -9,6 +9,7 @@ use lodestone_model::{
 
 use crate::merge::Partition;
 use crate::resource::planted::{self, Bug};
+use crate::resource::timed_mutex::Wait;
 use crate::state::attempt::Attempt;
 use crate::state::generation::Generation;
 use crate::state::store::Store;
@@ -48,6 +49,17 @@ impl Store {
     /// Takes the segments of a batch. Returns one code per segment, in order. A refusal has no
     /// effect at all.
     pub fn push_batch(&self, key: &ShuffleKey, batch: &Batch<'_>) -> Result<Vec<Code>, Refusal> {
+        self.push_batch_if(Wait::InTime, key, batch)
+    }
+
+    /// Takes the segments of a batch that it can take without waiting, if it must not wait: the
+    /// same batch, repeated, continues behind them.
+    pub fn push_batch_if(
+        &self,
+        wait: Wait,
+        key: &ShuffleKey,
+        batch: &Batch<'_>,
+    ) -> Result<Vec<Code>, Refusal> {
         let generation = match self.generation(key, Code::TooLate) {
             // "Too late" is an answer per segment, also if it is the same for all of them.
             Err(refusal) if refusal.code == Code::TooLate => {
@@ -59,6 +71,9 @@ impl Store {
             return Err(Code::Malformed.because(format!("{key} belongs to Spark's own push")));
         };
         check_batch(spec, batch)?;
+        if wait == Wait::Never && self.is_draining() {
+            return Ok(vec![Code::Overloaded; batch.segments.len()]);
+        }
         if self.is_draining() && !planted::is(Bug::DrainIgnored) {
             return Ok(self.refuse_rest(&generation, batch));
         }
@@ -67,7 +82,7 @@ impl Store {
             Ok(partitions) => partitions,
             Err(code) => return Ok(vec![code; batch.segments.len()]),
         };
-        Ok(self.take_batch(&generation, batch, &partitions))
+        Ok(self.take_batch(wait, &generation, batch, &partitions))
     }
 
     /// Takes a prefix of the batch, which grows when the batch is repeated. The attempt's lock is
@@ -75,6 +90,7 @@ impl Store {
     /// not.
     fn take_batch(
         &self,
+        wait: Wait,
         generation: &Generation,
         batch: &Batch<'_>,
         partitions: &[Arc<Partition>],
@@ -86,12 +102,13 @@ impl Store {
             Ok(attempt) => attempt,
             Err(code) => return vec![code; count],
         };
-        let taken = generation.attempts.change(account, &attempt, |attempt| {
+        let attempts = &generation.attempts;
+        let taken = attempts.change_if(wait, account, &attempt, |attempt| {
             let before = match planted::is(Bug::BatchTakenTwice) {
                 true => 0,
                 false => batch.taken_of(attempt)?,
             };
-            let (codes, more) = self.append_some(batch, partitions, before);
+            let (codes, more) = self.append_some(wait, batch, partitions, before);
             attempt.take(batch.first_segment, more);
             Ok(codes)
         });
@@ -116,6 +133,7 @@ impl Store {
     /// over. Returns a code for each segment of the batch, and the ledger of what was appended.
     fn append_some(
         &self,
+        wait: Wait,
         batch: &Batch<'_>,
         partitions: &[Arc<Partition>],
         before: usize,
@@ -126,7 +144,7 @@ impl Store {
         for (segment, partition) in batch.segments().zip(partitions).skip(before) {
             let code = match more.segments > 0 && self.now_ms() >= end_ms {
                 true => Code::Overloaded,
-                false => self.append(partition, &segment),
+                false => self.append(wait, partition, &segment),
             };
             if code != Code::Ok {
                 codes.resize(batch.segments.len(), code);
@@ -138,11 +156,11 @@ impl Store {
         (codes, more)
     }
 
-    fn append(&self, partition: &Partition, segment: &BatchSegment<'_>) -> Code {
+    fn append(&self, wait: Wait, partition: &Partition, segment: &BatchSegment<'_>) -> Code {
         if crc32c::crc32c(segment.bytes) != segment.laid.crc32c.0 {
             return Code::ChecksumMismatch;
         }
-        partition.append(&self.resources, &segment.laid, segment.bytes)
+        partition.append(&self.resources, wait, &segment.laid, segment.bytes)
     }
 }
 

@@ -26,7 +26,9 @@ impl Partition {
             if inner.phase == Phase::Removed {
                 return Ok(());
             }
+            let before = inner.index_bytes();
             let holes = inner.abort(attempt);
+            self.account().resize(before, inner.index_bytes());
             self.update_tail_hints(&inner);
             holes
         };

@@ -8,6 +8,7 @@ use crate::resource::Resources;
 use crate::resource::budget::Budget;
 use crate::resource::home::Home;
 use crate::resource::planted::{self, Bug};
+use crate::resource::timed_mutex::Wait;
 
 /// A segment of this size or more is written directly as cheaply as it is copied to the tail and
 /// written from there, when it has left the processor's caches.
@@ -17,16 +18,18 @@ const LARGE_BYTES: usize = 64 * 1024;
 const SPARK_WRITE_BYTES: usize = 256 * 1024;
 
 impl Partition {
-    /// Appends a segment whose checksum was verified.
+    /// Appends a segment whose checksum was verified. A caller that must not wait appends in memory
+    /// only.
     pub(crate) fn append(
         &self,
         resources: &Resources,
+        wait: Wait,
         segment: &LaidSegment,
         bytes: &[u8],
     ) -> Code {
         match self
-            .lock()
-            .and_then(|mut inner| self.append_locked(resources, &mut inner, segment, bytes))
+            .lock_if(wait)
+            .and_then(|mut inner| self.append_locked(resources, wait, &mut inner, segment, bytes))
         {
             Ok(()) => Code::Ok,
             Err(code) => code,
@@ -36,6 +39,7 @@ impl Partition {
     fn append_locked(
         &self,
         resources: &Resources,
+        wait: Wait,
         inner: &mut Inner,
         segment: &LaidSegment,
         bytes: &[u8],
@@ -52,15 +56,28 @@ impl Partition {
         if self.has_originals() {
             // Refuse early if no disk accepts writes: the segment would be dropped at the next
             // write.
-            self.home().disk(resources, self.reduce())?;
+            self.check_disk(resources, wait)?;
         }
         let may_stay = !self.must_leave(resources, inner, bytes);
         if may_stay && self.grow_tail(resources, inner, bytes) {
             self.index(inner, segment);
+        } else if wait == Wait::Never && !planted::is(Bug::WaitIgnored) {
+            return Err(Code::Overloaded);
         } else if !planted::is(Bug::AckBeforeWrite) {
             self.write_through(resources, inner, segment, bytes)?;
         }
         Ok(())
+    }
+
+    /// An error if no disk accepts writes. To know it for certain, a disk in trouble is probed.
+    fn check_disk(&self, resources: &Resources, wait: Wait) -> Result<(), Code> {
+        match wait {
+            Wait::InTime => self.home().disk(resources, self.reduce()).map(drop),
+            Wait::Never => {
+                let known = self.home().next_place(resources, self.reduce(), None);
+                known.map(drop).ok_or(Code::Overloaded)
+            }
+        }
     }
 
     /// Writes the tail and the segment to disk; of a long tail only as much as makes room for the

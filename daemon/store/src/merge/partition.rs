@@ -25,7 +25,7 @@ use crate::resource::Resources;
 use crate::resource::account::Account;
 use crate::resource::home::Home;
 use crate::resource::planted::{self, Bug};
-use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex};
+use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex, Wait};
 
 /// Memory that a partition needs beside its segments, for the budget: the struct, its map entry,
 /// allocations.
@@ -194,6 +194,10 @@ impl Partition {
         self.inner.lock()
     }
 
+    pub(super) fn lock_if(&self, wait: Wait) -> Result<TimedGuard<'_, Inner>, Code> {
+        self.inner.lock_if(wait)
+    }
+
     /// Locks like `lock`, but waits as long as the threads that write the partition need.
     pub(super) fn wait(&self) -> Result<TimedGuard<'_, Inner>, Code> {
         self.inner.wait()
@@ -260,8 +264,8 @@ impl Partition {
 
     /// Calls `read` with a partition that may be read. Holds its lock meanwhile: no disk work in
     /// `read`.
-    pub(crate) fn view<T>(&self, read: impl FnOnce(&View<'_>) -> T) -> Result<T, Code> {
-        let inner = self.lock()?;
+    pub(crate) fn view<T>(&self, wait: Wait, read: impl FnOnce(&View<'_>) -> T) -> Result<T, Code> {
+        let inner = self.lock_if(wait)?;
         match inner.phase {
             Phase::Removed => Err(Code::UnknownShuffle),
             Phase::Open if !self.kind.commits() => Err(Code::NotFinalized),
@@ -275,16 +279,15 @@ impl Partition {
 
     /// Counts bytes that a reader took. A reader that has taken nearly all (no reader takes aborted
     /// segments) may come back if its task is run again, but the store does not expect it.
-    pub(crate) fn count_read(&self, bytes: u64) {
-        let Ok(mut inner) = self.lock() else {
-            return;
-        };
+    pub(crate) fn count_read(&self, wait: Wait, bytes: u64) -> Result<(), Code> {
+        let mut inner = self.lock_if(wait)?;
         inner.read_bytes += bytes;
         let held = inner.extents.bytes() + inner.tail.len() as u64;
         if inner.read_bytes >= held / 8 * 7 {
             inner.tail.mark_read();
             self.update_tail_hints(&inner);
         }
+        Ok(())
     }
 
     /// Forgets everything, unless another thread has the lock: false. Its files are not touched.
@@ -314,7 +317,7 @@ impl Partition {
     }
 
     /// Writes that failed so far.
-    pub(crate) fn failed_writes(&self) -> u32 {
-        self.lock().map_or(u32::MAX, |inner| inner.failed_writes)
+    pub(crate) fn failed_writes(&self, wait: Wait) -> Result<u32, Code> {
+        self.lock_if(wait).map(|inner| inner.failed_writes)
     }
 }

@@ -17,6 +17,7 @@ use crate::resource::Resources;
 use crate::resource::dirs::{HashedDirs, MergedFile};
 use crate::resource::disk::code_of;
 use crate::resource::foreign::ForeignPath;
+use crate::resource::timed_mutex::Wait;
 
 /// Freezes a partition and writes all of it to disk. After a failure the caller
 /// removes the partition with its files.
@@ -35,7 +36,7 @@ pub(crate) fn publish(
     }
     // A block may have arrived between the two.
     partition.write_out(resources)?;
-    let (index, meta) = partition.view(|view| describe(view.segments))??;
+    let (index, meta) = partition.view(Wait::InTime, |view| describe(view.segments))??;
     let (index_path, meta_path) = paths(dirs, key, reduce);
     write_file(resources, &index_path, &index)?;
     write_file(resources, &meta_path, &meta)

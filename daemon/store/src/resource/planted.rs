@@ -50,6 +50,8 @@ pub enum Bug {
     RepeatsUncompared,
     /// Some segments of attempts that committed are forgotten.
     SegmentForgotten,
+    /// A call that must not wait writes to a disk.
+    WaitIgnored,
 }
 
 #[cfg(feature = "planted")]

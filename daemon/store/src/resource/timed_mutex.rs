@@ -44,6 +44,16 @@ impl Drop for LongWait {
 /// How long the last wait is: longer than a disk needs that is only slow.
 const SHUTDOWN_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Whether a call may wait, for a timed lock or for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// For as long as clients wait for an answer.
+    InTime,
+    /// Not at all: the thread serves connections. What would have to wait is refused with
+    /// OVERLOADED, and the caller repeats it on a thread that may wait.
+    Never,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct TimedMutex<T> {
     value: Mutex<T>,
@@ -80,6 +90,15 @@ impl<T> TimedMutex<T> {
             self.is_stuck.store(false, Relaxed);
         }
         self.unless_spoiled(value)
+    }
+
+    /// Locks like `lock` if the caller may wait. Otherwise returns OVERLOADED if the lock is not
+    /// free.
+    pub(crate) fn lock_if(&self, wait: Wait) -> Result<TimedGuard<'_, T>, Code> {
+        match wait {
+            Wait::InTime => self.lock(),
+            Wait::Never => self.unless_spoiled(self.value.try_lock().ok_or(Code::Overloaded)?),
+        }
     }
 
     fn lock_in_time(&self) -> Result<MutexGuard<'_, T>, Code> {

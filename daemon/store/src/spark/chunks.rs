@@ -6,6 +6,7 @@ use lodestone_model::{Code, ReduceId, Refusal, ShuffleKey};
 
 use crate::index::chunk::{cut, write_bitmap};
 use crate::life::fetch::{ChunkData, FoundChunk};
+use crate::resource::timed_mutex::Wait;
 use crate::state::store::Store;
 
 /// Spark's description of a merged partition: the content of its `.meta` file.
@@ -25,17 +26,19 @@ impl Store {
         reduce: ReduceId,
         chunk: u32,
     ) -> Result<ChunkData, Refusal> {
-        self.find_chunk(key, reduce, chunk)?.open(self)
+        let found = self.find_chunk(Wait::InTime, key, reduce, chunk)?;
+        found.open(Wait::InTime, self)
     }
 
     /// Finds these bytes. Asks no disk.
     pub fn find_chunk(
         &self,
+        wait: Wait,
         key: &ShuffleKey,
         reduce: ReduceId,
         chunk: u32,
     ) -> Result<FoundChunk, Refusal> {
-        self.find(key, reduce, |generation, segments| {
+        self.find(wait, key, reduce, |generation, segments| {
             generation.check_sparks_own()?;
             cut(segments).nth(chunk as usize).ok_or_else(|| {
                 let detail = format!("no chunk {chunk} in partition {reduce} of {key}");
@@ -46,7 +49,7 @@ impl Store {
 
     /// Number of chunks and their bitmaps, for Spark's `MergedBlockMetaRequest`.
     pub fn merged_meta(&self, key: &ShuffleKey, reduce: ReduceId) -> Result<MergedMeta, Refusal> {
-        self.view(key, reduce, |generation, view| {
+        self.view(Wait::InTime, key, reduce, |generation, view| {
             generation.check_sparks_own()?;
             let mut meta = Vec::new();
             let mut num_chunks = 0;

@@ -9,6 +9,7 @@ use lodestone_model::{Code, MergeStatus, Refusal, ShuffleKey};
 use super::push::generation_to_finalize;
 use crate::merge;
 use crate::resource::home::Home;
+use crate::resource::timed_mutex::Wait;
 use crate::resource::{reading, writing};
 use crate::state::generation::{Generation, Phase};
 use crate::state::removal::Removal;
@@ -31,7 +32,7 @@ impl Store {
         let mut statuses = Vec::with_capacity(partitions.len());
         for (reduce, partition) in partitions {
             let status = partition
-                .view(|view| MergeStatus {
+                .view(Wait::InTime, |view| MergeStatus {
                     reduce_id: reduce,
                     maps: view.segments.maps(),
                     bytes: view.segments.bytes(),

@@ -8,6 +8,7 @@ use lodestone_model::{Code, Crc32c, LaidSegment, MapId, MapIndex, ReduceId, Refu
 
 use crate::resource::home::Home;
 use crate::resource::locked;
+use crate::resource::timed_mutex::Wait;
 use crate::state::generation::Generation;
 use crate::state::store::Store;
 
@@ -25,18 +26,35 @@ impl Store {
         reduce: ReduceId,
         body: &[u8],
     ) -> Result<Code, Refusal> {
+        self.push_block_if(Wait::InTime, key, map_index, reduce, body)
+    }
+
+    /// Merges one block. If the caller must not wait, only into a partition that exists and has
+    /// memory: everything else is refused with OVERLOADED.
+    pub fn push_block_if(
+        &self,
+        wait: Wait,
+        key: &ShuffleKey,
+        map_index: MapIndex,
+        reduce: ReduceId,
+        body: &[u8],
+    ) -> Result<Code, Refusal> {
         if self.is_draining() {
             return Err(Code::Draining.because("the service is drained: it takes nothing new"));
         }
-        let generation = match generation_for_push(self, key) {
+        let found = match wait {
+            Wait::InTime => generation_for_push(self, key),
+            Wait::Never => known_for_push(self, key, reduce),
+        };
+        let generation = match found {
             Err(refusal) => return answer(refusal),
             Ok(generation) => generation,
         };
         let Ok(length) = u32::try_from(body.len()) else {
             return Err(Code::TooLarge.because(format!("a block of {} bytes", body.len())));
         };
-        if !generation.has_opened(reduce) && generation.home.was_finalized(&self.resources, reduce)
-        {
+        let is_new = wait == Wait::InTime && !generation.has_opened(reduce);
+        if is_new && generation.home.was_finalized(&self.resources, reduce) {
             return Ok(Code::TooLate);
         }
         let opened = generation.open_partitions(std::iter::once(reduce));
@@ -51,7 +69,8 @@ impl Store {
                 key.shuffle, key.generation
             )
         };
-        if partition.failed_writes() > FAILED_WRITES_MAX {
+        let failed_writes = partition.failed_writes(wait);
+        if failed_writes.map_err(|code| generation.refuse(code))? > FAILED_WRITES_MAX {
             let detail = format!(
                 "IOExceptions exceeded the threshold when merging {}",
                 name()
@@ -71,7 +90,7 @@ impl Store {
             records: -1,
             crc32c: Crc32c(0),
         };
-        let code = partition.append(&self.resources, &segment, body);
+        let code = partition.append(&self.resources, wait, &segment, body);
         self.resources.call_if_short();
         if is_answer(code) {
             Ok(code)
@@ -115,6 +134,18 @@ fn generation_for_push(store: &Store, key: &ShuffleKey) -> Result<Arc<Generation
         }
         other => other,
     }
+}
+
+/// The generation to push to, if it is known and has the partition: no disk is asked.
+fn known_for_push(
+    store: &Store,
+    key: &ShuffleKey,
+    reduce: ReduceId,
+) -> Result<Arc<Generation>, Refusal> {
+    let generation = store.generation(key, Code::TooLate);
+    let known = generation.ok().filter(|known| known.has_opened(reduce));
+    let known = known.ok_or_else(|| Code::Overloaded.because(format!("{key} is not known yet")))?;
+    known.check_sparks_own().map(|()| known)
 }
 
 /// The generation to finalize, made empty if nothing was ever pushed to it.

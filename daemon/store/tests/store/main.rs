@@ -23,4 +23,5 @@ mod shortage;
 mod spark;
 mod stalled;
 mod steps;
+mod without_waiting;
 mod world;

@@ -19,7 +19,7 @@ fn executor(merge_dir: Option<&str>) -> ExecutorInfo {
     }
 }
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     with_executor(World::new())
 }
 

@@ -2,23 +2,27 @@
 //! Requests that get one answer.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::timeout;
 
-use super::{Reader, answer_frame, carry_out, send};
+use super::{Reader, answer_frame, at_once, carry_out, send};
 use crate::connection::{CloseReason, Hold};
 use crate::handler::{self, Answer, Call};
 use crate::service::pool::Reserved;
 use crate::streams::room::Room;
 
-/// A request for a stream waits this long for the memory of its list.
-const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
-
 impl Reader {
     pub(super) async fn rpc(&mut self, request_id: i64, body: Bytes) {
         let mut hold = self.permit().await;
+        match at_once(|| handler::rpc_now(&self.now, &body)) {
+            Ok(None) => {}
+            Ok(Some(answer)) => {
+                hold.memory.clear();
+                return send(&self.outbound, answer_frame(request_id, answer), hold).await;
+            }
+            Err(reason) => return send(&self.outbound, Err(reason), hold).await,
+        }
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         let answers = self.answers.clone();
         tokio::spawn(async move {
@@ -42,26 +46,29 @@ impl Reader {
 /// other streams end, and is carried out again. A closed connection would end the requests of all
 /// tasks.
 async fn rpc_with_room(call: Call, body: Bytes, hold: &mut Hold) -> Result<Answer, CloseReason> {
-    let answer = rpc(&call, body.clone()).await?;
-    if !matches!(answer, Answer::Close) {
-        return Ok(answer);
-    }
+    let refused = match rpc(&call, body.clone()).await? {
+        Answer::NoRoom(refused) => *refused,
+        answer => return Ok(answer),
+    };
     let room = Arc::clone(call.streams.room());
     let memory = call.service.uploads.try_small(body.len() as u64);
     let (Some(_waits), Some(memory)) = (room.wait(), memory) else {
-        return Ok(answer);
+        return Ok(refused);
     };
     // The body may be a part of a larger buffer, and other frames may need the memory of its frame.
     let body = Bytes::copy_from_slice(&body);
     hold.memory = vec![memory];
     let Some(reserved) = reserved(&call, &room, body.clone()).await? else {
-        return Ok(answer);
+        return Ok(refused);
     };
     let call = Call {
         reserved: Arc::new(Mutex::new(Some(reserved))),
         ..call
     };
-    rpc(&call, body).await
+    match rpc(&call, body).await? {
+        Answer::NoRoom(refused) => Ok(*refused),
+        answer => Ok(answer),
+    }
 }
 
 /// Waits for the memory of a list. `None`: it takes too long, or the connection ends.
@@ -71,13 +78,14 @@ async fn reserved(
     body: Bytes,
 ) -> Result<Option<Vec<Reserved>>, CloseReason> {
     let kind = handler::kind(&body);
+    let longest = handler::room_timeout(&body);
     let needed = carry_out(call.clone(), kind, move |_| handler::list_memory(&body)).await?;
     let Some((app, bytes)) = needed else {
         return Ok(None);
     };
     let lists = &call.service.lists;
     tokio::select! {
-        reserved = timeout(ROOM_TIMEOUT, lists.reserve(&app, &call.list_share, bytes)) => {
+        reserved = timeout(longest, lists.reserve(&app, &call.list_share, bytes)) => {
             Ok(reserved.ok())
         }
         () = room.ended() => Ok(None),

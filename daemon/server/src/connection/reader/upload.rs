@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 
-use super::{READ_BYTES, Reader, answer_frame, carry_out, is_passing, send};
+use super::{READ_BYTES, Reader, answer_frame, at_once, carry_out, is_passing, send};
 use crate::connection::CloseReason;
 use crate::connection::pace::Pace;
 use crate::handler;
@@ -52,11 +52,21 @@ impl Reader {
         self.pace = Some(Pace::begin());
         let body = self.body(length).await?;
         self.pace = None;
+        let before = match at_once(|| handler::upload_now(&self.now, &upload, &body))? {
+            Ok(answer) => {
+                let metrics = &self.call.service.metrics;
+                metrics.push_seconds.observe(stopwatch.seconds());
+                hold.memory.clear();
+                send(&outbound, answer_frame(request_id, answer), hold).await;
+                return Ok(());
+            }
+            Err(before) => before,
+        };
         let call = self.call.clone();
         tokio::spawn(async move {
             let service = Arc::clone(&call.service);
             let answer = carry_out(call, Kind::Push, move |call| {
-                handler::upload(call, &upload, &body)
+                handler::upload(call, &upload, &body, &before)
             })
             .await;
             service.metrics.push_seconds.observe(stopwatch.seconds());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One machine: its disks and clock, and the daemons that run on it, one after another.
 
+mod handlers;
+
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -20,7 +22,8 @@ use lodestone_wire::extension::ShuffleAddress;
 use crate::client::full_layout;
 use crate::disk::Disk;
 use crate::model::refusal;
-use crate::planted::{Bug, Handlers};
+use crate::planted::Bug;
+use handlers::Handlers;
 
 /// Memory for bytes on their way: no message of the simulation comes near it.
 const TRANSIT_BYTES: u64 = 64 << 20;
@@ -157,7 +160,7 @@ impl World {
         self.daemon = Some(Daemon {
             service,
             connections: BTreeMap::new(),
-            handlers: Handlers::new(self.bug),
+            handlers: Handlers::new(self.bug, self.disk.clone()),
             calls: 0,
         });
         Some(incarnation)
@@ -280,9 +283,9 @@ impl World {
         stream: i64,
         index: i32,
     ) -> Option<Result<ChunkData, NoChunk>> {
-        self.on(connection, |_, call| {
+        self.on(connection, |handlers, call| {
             let job = call.streams.take(stream, index).map_err(NoChunk::Stream)?;
-            job.opened(&call.service.store).map_err(NoChunk::Store)
+            handlers.open(call, &job).map_err(NoChunk::Store)
         })
     }
 
