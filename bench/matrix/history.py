@@ -11,7 +11,7 @@ from statistics import median
 from .bars import is_full_size
 from .questions import MIN_ROUNDS
 from .sides import BY_NAME
-from .summary import sections, sides_of, title_of
+from .summary import sections, sides_of, title_of, with_options
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,11 @@ def row(result: dict, job: str, side: str, values: Iterable[float]) -> Row:
         date=result["date"].removesuffix(" UTC"),
         commit=result["setting"]["before"] if is_before else result["commit"],
         machine=f"{machine['cpus']} x {machine['cpu']}, {machine['memoryGb']} GB",
-        job=titled(job, result["changed"]),
+        job=with_options(job, result["changed"]),
         side=side,
         median=f"{median(values):.2f}",
         spread=f"{values[0]:.2f}-{values[-1]:.2f}",
     )
-
-
-def titled(job: str, changed: dict) -> str:
-    """Returns the job with each option that differs from the default: `sort, cold`, `tpch,
-    scale_factor 5`."""
-    options = [name if value is True else f"{name} {value}" for name, value in changed.items()]
-    return ", ".join([job, *options])
 
 
 def rows_of_matrix(result: dict) -> list[Row]:

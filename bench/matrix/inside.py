@@ -5,7 +5,7 @@ its parts."""
 import time
 from collections.abc import Callable
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Observation, SparkSession, functions
 
 from tpcds import query as decisions
 from tpch import query
@@ -71,6 +71,19 @@ def groups(spark: SparkSession, _before: BeforeReduce, rows: int, keys: int, map
     return [[str(value) for value in row] for row in found.collect()], {}
 
 
+def rows(spark: SparkSession, _before: BeforeReduce, rows: int, maps: int, partitions: int):
+    """Distributes wide rows by their key, and sorts each partition by it."""
+    wide = [f"xxhash64(id, {i}) as c{i}" for i in range(WIDE_COLUMNS)]
+    made = spark.range(0, rows, 1, maps).selectExpr("xxhash64(id) as k", *wide)
+    # Spark removes a sort below an aggregate, but none below an observation.
+    seen = Observation()
+    digest = functions.expr("bit_xor(xxhash64(*))").alias("digest")
+    ordered = made.repartition(partitions, "k").sortWithinPartitions("k")
+    observed = ordered.observe(seen, functions.count("*").alias("rows"), digest)
+    observed.write.format("noop").mode("overwrite").save()
+    return {name: str(value) for name, value in seen.get.items()}, {}
+
+
 def tpch(spark: SparkSession, _before: BeforeReduce, queries: str):
     """Runs TPC-H queries, one after the other."""
     chosen = query.NAMES if queries == "all" else queries.split("+")
@@ -98,6 +111,7 @@ BY_NAME = {
     "tiny": tiny,
     "sql": sql,
     "groups": groups,
+    "rows": rows,
     "tpch": tpch,
     "tpcds": tpcds,
 }

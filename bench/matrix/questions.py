@@ -14,18 +14,20 @@ MODES = (*OPPONENTS, "auto", "lodestone", "remote")
 
 @dataclass(frozen=True)
 class Question:
-    """A question. A run answers it if it has all `jobs` on all `sides`. `more_jobs` are in the text
-    if they were run."""
+    """A question. A run answers it if it has all `jobs` on all `sides`, in warm applications or in
+    fresh ones (`cold`). `more_jobs` are in the text if they were run."""
 
     name: str
     disk: str
     jobs: tuple[str, ...]
     sides: tuple[str, ...]
     more_jobs: tuple[str, ...] = ()
+    cold: bool = False
 
 
 OF_MATRIX = [
-    Question("real-jobs", "plain", ("sort", "tiny", "sql"), MODES, ("groups",)),
+    Question("real-jobs", "plain", ("sort", "tiny", "sql"), MODES, ("groups", "rows")),
+    Question("cold", "plain", ("sort", "tiny", "sql", "groups", "rows"), MODES, cold=True),
     Question("tpch", "plain", ("tpch",), MODES),
     Question("throttled", "throttled", ("sort", "tiny", "sql"), MODES, ("tpch",)),
     Question("copies", "plain", ("sort",), (*OPPONENTS, "two", "copies")),
@@ -45,8 +47,6 @@ NAMES = [*(question.name for question in OF_MATRIX), *OTHERS]
 def answered(result: dict) -> dict[str, dict]:
     """Returns for each question that this run answers, by name, the part of the result that belongs
     to it."""
-    if result["changed"]:
-        return {}
     return {
         question.name: part_for(result, question)
         for question in OF_MATRIX
@@ -56,7 +56,9 @@ def answered(result: dict) -> dict[str, dict]:
 
 def is_answered(result: dict, question: Question) -> bool:
     """Returns whether every job succeeded on every side, in each of enough rounds, with its default
-    sizes."""
+    sizes and no other option than that of the question."""
+    if result["changed"] != ({"cold": True} if question.cold else {}):
+        return False
     runs = {
         (run["disk"], run["job"], run["side"], run["round"])
         for run in result["runs"]

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from .questions import OF_MATRIX
-from .summary import Cell, cell, sections, sides_of, title_of
+from .summary import Cell, cell, sections, sides_of, title_of, with_options
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def of_matrix(question: str, part: dict) -> list[Ratio]:
         for side in sides_of(part["runs"]):
             of = cell(part["runs"], disk, job, side)
             if side != of.base and "seconds" in of.ratios:
-                name = title_of(disk, job)
+                name = with_options(title_of(disk, job), part["changed"])
                 ratio = f"{of.ratios['seconds']:.2f}"
                 found.append(
                     Ratio(name, side, of.base, ratio, question, part["commit"], remark(of))

@@ -77,6 +77,13 @@ def title_of(disk: str, job: str) -> str:
     return job if disk == "plain" else f"{disk} {job}"
 
 
+def with_options(job: str, changed: dict) -> str:
+    """Returns the job with each option that differs from the default: `sort, cold`, `tpch,
+    scale_factor 5`."""
+    options = [name if value is True else f"{name} {value}" for name, value in changed.items()]
+    return ", ".join([job, *options])
+
+
 def sections(runs: list[dict]) -> list[tuple[str, str]]:
     """Returns disk and job of each table, in the order of the first runs."""
     return list(dict.fromkeys((run["disk"], run["job"]) for run in runs))

@@ -67,6 +67,14 @@ ALL = [
         warm_up=sized(rows=4_000_000, keys=400_000, maps=32),
     ),
     Workload(
+        "rows",
+        "wide rows, distributed and sorted",
+        # 2 GB in 64 x 200 blocks.
+        plain=sized(rows=13_000_000, maps=64, partitions=200),
+        throttled=sized(rows=300_000, maps=24, partitions=96),
+        warm_up=sized(rows=1_600_000, maps=16, partitions=50),
+    ),
+    Workload(
         "tpch",
         "TPC-H queries",
         plain=sized(queries="all"),

@@ -47,6 +47,7 @@ def measured(jobs=JOBS, rounds=MIN_ROUNDS, disk="plain", commit="c0ffee1", **opt
 
 
 def kept(folder, matrix_result: dict) -> list[str]:
+    folder.mkdir(exist_ok=True)
     keeping.keep_matrix(matrix_result, lambda part: f"{len(part['runs'])} runs", folder)
     return sorted(file.name for file in folder.iterdir())
 
@@ -127,6 +128,17 @@ def test_a_whole_run_of_a_clean_tree_overwrites_its_text_and_appends_to_the_hist
 )
 def test_a_run_that_is_only_a_part_of_a_question_leaves_its_text_alone(part, tmp_path):
     assert "real-jobs.txt" not in kept(tmp_path, part)
+
+
+def test_fresh_applications_have_a_text_and_ratios_of_their_own(tmp_path):
+    kept(tmp_path, measured())
+    cold = measured(jobs=[*JOBS, "groups", "rows"], cold=True)
+    assert kept(tmp_path, cold) == ["cold.txt", "history.csv", "ratios.csv", "real-jobs.txt"]
+    jobs = {one.job: one.result for one in ratios.read(tmp_path / "ratios.csv")}
+    assert (jobs["sort"], jobs["sort, cold"]) == ("real-jobs", "cold")
+    assert "cold.txt" not in kept(
+        tmp_path / "other", cold | {"changed": {"cold": True, "reads": 1}}
+    )
 
 
 def test_jobs_of_another_size_and_of_few_rounds_have_no_line_of_history():
