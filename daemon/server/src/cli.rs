@@ -47,7 +47,7 @@ pub enum Verb {
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// Spark's application id; without it, the applications that the services know
+    /// Spark's application id. Without it, the command lists the applications of the services
     #[arg(value_name = "APP")]
     pub app: Option<String>,
     /// The services to ask; the newest report is shown
@@ -70,7 +70,7 @@ pub struct DrainArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7337")]
     pub service: String,
     /// Give up after this long, such as 30m; the service stays drained [default: never]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
     /// Let the service take new work again
     #[arg(long, conflicts_with = "timeout")]

@@ -12,6 +12,7 @@ use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
 use crate::resource::foreign::ForeignDirs;
 use crate::resource::incarnation::{self, Leftover, OpenError, StartDirs};
+use crate::resource::map_indexes::MapIndexes;
 use crate::resource::pages::Pages;
 use crate::resource::reserve::Reserve;
 use crate::resource::shortage::Shortage;
@@ -80,6 +81,7 @@ impl Store {
                 disks: Disks::new(roots, config.reserve),
                 pages: Pages::new(Arc::clone(&budget), config.tail_part_bytes),
                 foreign_dirs: ForeignDirs::default(),
+                map_indexes: MapIndexes::default(),
                 budget,
                 environment,
             },

@@ -29,8 +29,11 @@ pub(super) const MAX_CHUNKS: usize = 32;
 /// After this many bytes the thread goes back to the pool: other connections wait for it too.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// The same for a thread that serves connections.
-const MAX_BYTES_AT_ONCE: u64 = 1 << 20;
+/// The same for a thread that serves connections. Each chunk counts as [`LEAST_BYTES`] or more.
+pub(super) const MAX_BYTES_AT_ONCE: u64 = 1 << 20;
+
+/// To find a chunk and to call the system takes as long as to send so many bytes.
+const LEAST_BYTES: u64 = 16 << 10;
 
 /// The kernel gets an announcement for file ranges of this size or more, and reads them in one go
 /// instead of in steps of its read-ahead window. If a chunk has several ranges, smaller ones are
@@ -92,16 +95,17 @@ impl Burst {
         }
     }
 
-    /// Sends all chunks. After an error the connection cannot continue.
-    pub(super) async fn run(mut self) -> Result<(), CloseReason> {
+    /// Sends all chunks. This thread sends so many bytes before it serves others; the rest is for
+    /// the next burst. After an error the connection cannot continue.
+    pub(super) async fn run(mut self, left_at_once: &mut u64) -> Result<(), CloseReason> {
         loop {
             let state = match self.places() {
                 None => {
-                    let state = self.go(Wait::Never, &[], MAX_BYTES_AT_ONCE);
-                    if matches!(state, Ok(State::Pause)) {
+                    if *left_at_once == 0 {
                         yield_now().await;
+                        *left_at_once = MAX_BYTES_AT_ONCE;
                     }
-                    state
+                    self.go(Wait::Never, &[], left_at_once)
                 }
                 Some(places) => {
                     let (burst, state) = self.go_on_the_pool(places).await?;
@@ -124,7 +128,8 @@ impl Burst {
         let service = Arc::clone(&self.service);
         let turns = service.lanes.reading(&places).await;
         let going = spawn_blocking(move || {
-            let state = self.go(Wait::InTime, &places, MAX_BYTES);
+            let mut left = MAX_BYTES;
+            let state = self.go(Wait::InTime, &places, &mut left);
             drop(turns);
             (self, state)
         });
@@ -142,28 +147,32 @@ impl Burst {
     }
 
     /// Waits for disks at these places only, and never for the client.
-    fn go(&mut self, wait: Wait, places: &[usize], most_bytes: u64) -> Result<State, CloseReason> {
-        let mut left = most_bytes;
+    fn go(&mut self, wait: Wait, places: &[usize], left: &mut u64) -> Result<State, CloseReason> {
         loop {
+            if *left == 0 {
+                return Ok(State::Pause);
+            }
             let mut current = match self.current.take() {
                 Some(current) => current,
-                None if left == 0 => return Ok(State::Pause),
                 None => match self.next(wait, places)? {
                     Some(current) => current,
                     None if self.elsewhere.is_some() => return Ok(State::Pause),
                     None => return Ok(State::Done),
                 },
             };
-            let sent = current.send(&self.socket).inspect_err(|reason| {
+            let sent = current.send(&self.socket, *left).inspect_err(|reason| {
                 if let (CloseReason::Chunk(_), Some(name)) = (reason, current.job.name()) {
                     let now_ms = self.service.store.now_ms();
                     self.service.unreadable.mark(name, now_ms);
                 }
             })?;
-            left = left.saturating_sub(sent);
+            *left = left.saturating_sub(sent.max(LEAST_BYTES));
             if !current.pieces.is_empty() {
                 self.current = Some(current);
-                return Ok(State::Full);
+                return Ok(match *left {
+                    0 => State::Pause,
+                    _ => State::Full,
+                });
             }
             if let Some(length) = current.length {
                 let metrics = &self.service.metrics;
@@ -236,10 +245,11 @@ impl Burst {
 }
 
 impl Current {
-    /// Sends until nothing is left or the socket is full, and returns the number of bytes.
-    fn send(&mut self, socket: &TcpStream) -> Result<u64, CloseReason> {
+    /// Sends until nothing is left, the socket is full or so many bytes are sent, and returns the
+    /// number of bytes.
+    fn send(&mut self, socket: &TcpStream, most: u64) -> Result<u64, CloseReason> {
         let mut sent = 0;
-        while !self.pieces.is_empty() {
+        while !self.pieces.is_empty() && sent < most {
             let pieces = self.pieces.make_contiguous();
             let step = socket.try_io(Interest::WRITABLE, || sendfile::step(socket, pieces));
             match step {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From bytes to requests. The blocking pool carries out requests; meanwhile the reader continues,
-//! as far as permits and memory allow.
+//! From bytes to requests. Short requests are carried out here, if they need not wait, and all
+//! others on the blocking pool; meanwhile the reader continues, as far as permits and memory allow.
 
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -253,7 +253,7 @@ impl Reader {
                 .to_bytes(),
                 Err(error) => Frame::RpcFailure(RpcFailure { request_id, error }).to_bytes(),
             });
-            send(&outbound, frame, hold).await;
+            send(&outbound, frame, hold);
         });
     }
 
@@ -294,7 +294,7 @@ impl Reader {
                 }
             }
         };
-        put(&self.outbound, item).await;
+        put(&self.outbound, item);
     }
 }
 
@@ -329,14 +329,14 @@ fn answer_frame(request_id: i64, answer: Answer) -> Result<Bytes, CloseReason> {
     let frame = match answer {
         Answer::Response(body) => Frame::RpcResponse { request_id, body },
         Answer::Failure(error) => Frame::RpcFailure(RpcFailure { request_id, error }),
-        Answer::NoRoom(refused) => return answer_frame(request_id, *refused),
-        Answer::Close => return Err(CloseReason::Overloaded),
+        // A request that has no room was repeated or refused.
+        Answer::NoRoom(_) | Answer::Close => return Err(CloseReason::Overloaded),
     };
     Ok(frame.to_bytes())
 }
 
 /// Hands an answer to the writer, or the reason for which the connection closes.
-async fn send(outbound: &mpsc::Sender<Outbound>, answer: Result<Bytes, CloseReason>, hold: Hold) {
+fn send(outbound: &mpsc::Sender<Outbound>, answer: Result<Bytes, CloseReason>, hold: Hold) {
     let item = match answer {
         Ok(bytes) => Outbound::Bytes { bytes, hold },
         Err(reason) => Outbound::Close {
@@ -344,12 +344,14 @@ async fn send(outbound: &mpsc::Sender<Outbound>, answer: Result<Bytes, CloseReas
             _hold: hold,
         },
     };
-    put(outbound, item).await;
+    put(outbound, item);
 }
 
-async fn put(outbound: &mpsc::Sender<Outbound>, item: Outbound) {
+/// Every entry of the queue holds a permit, and there are as many places. So there is a place, and
+/// a reader that ends now has handed its answer over.
+fn put(outbound: &mpsc::Sender<Outbound>, item: Outbound) {
     // The queue is closed only after the writer gave up; the connection then ends anyway.
-    let _ = outbound.send(item).await;
+    let _ = outbound.try_send(item);
 }
 
 #[cfg(test)]

@@ -44,8 +44,7 @@ pub(super) fn step(socket: &TcpStream, pieces: &[Part]) -> io::Result<usize> {
     }
 }
 
-/// If a piece in a file follows, a small piece in memory waits for it, to travel in the same
-/// packet.
+/// If other pieces follow, a small one waits for them, to travel in the same packet.
 fn send_memory(socket: &TcpStream, pieces: &[Part]) -> io::Result<usize> {
     let mut slices = [IoSlice::new(&[]); MAX_SLICES];
     let mut count = 0;

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::time::timeout;
 
-use super::burst::{self, Burst, Wanted};
+use super::burst::{self, Burst, MAX_BYTES_AT_ONCE, Wanted};
 use super::{CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::service::Service;
 
@@ -33,6 +33,8 @@ pub(super) struct Writer {
     pending_bytes: usize,
     /// The permits and memory of the requests behind those bytes.
     holds: Vec<Hold>,
+    /// Bytes of chunks that this thread sends before it serves others.
+    left_at_once: u64,
 }
 
 impl Writer {
@@ -49,6 +51,7 @@ impl Writer {
             pending: VecDeque::new(),
             pending_bytes: 0,
             holds: Vec::new(),
+            left_at_once: MAX_BYTES_AT_ONCE,
         }
     }
 
@@ -151,7 +154,8 @@ impl Writer {
         // Acks must not wait for the disk.
         self.flush().await?;
         let (socket, service) = (Arc::clone(&self.socket), Arc::clone(&self.service));
-        Burst::new(socket, service, wanted).run().await
+        let burst = Burst::new(socket, service, wanted);
+        burst.run(&mut self.left_at_once).await
     }
 }
 

@@ -6,7 +6,7 @@
 use lodestone_model::Code;
 use lodestone_wire::{Message, extension as ext, spark};
 
-use super::{Answer, Call, Upload, fetch, originals, push, response};
+use super::{Answer, Call, Upload, fetch, opened, originals, push};
 
 /// A longer request is not carried out on the thread that reads it: see [`rpc_now`].
 const SHORT_REQUEST_BYTES: usize = 16 << 10;
@@ -22,9 +22,9 @@ pub fn rpc_now(call: &Call, body: &[u8]) -> Option<Answer> {
         return None;
     }
     let answer = match *body.first()? {
-        ext::fetch::FetchSegments::ID => response(call, body, fetch::segments),
-        spark::originals::FetchShuffleBlocks::ID => response(call, body, originals::shuffle_blocks),
-        spark::originals::OpenBlocks::ID => response(call, body, originals::open_blocks),
+        ext::fetch::FetchSegments::ID => opened(call, body, fetch::segments),
+        spark::originals::FetchShuffleBlocks::ID => opened(call, body, originals::shuffle_blocks),
+        spark::originals::OpenBlocks::ID => opened(call, body, originals::open_blocks),
         _ => return None,
     };
     answer.ok()

@@ -84,7 +84,28 @@ pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayou
     })
 }
 
-pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHandle, Refusal> {
+/// A stream that was not opened.
+pub(super) enum NotOpened {
+    Refused(Refusal),
+    /// There is no memory for its list now.
+    NoRoom(Refusal),
+}
+
+impl NotOpened {
+    pub(super) fn refusal(self) -> Refusal {
+        match self {
+            Self::Refused(refusal) | Self::NoRoom(refusal) => refusal,
+        }
+    }
+}
+
+impl From<Refusal> for NotOpened {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+pub(super) fn segments(call: &Call, message: FetchSegments) -> Result<StreamHandle, NotOpened> {
     let key = generation(call, &message.key)?;
     call.service.store.check_readable(key)?;
     for wanted in &message.chunks {
@@ -119,7 +140,7 @@ pub(super) fn source_for(app: AppId, exec: String, items: Items) -> Result<Sourc
 }
 
 /// Opens a stream on the call's connection.
-pub(super) fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal> {
+pub(super) fn open(call: &Call, source: Source) -> Result<StreamHandle, NotOpened> {
     let num_chunks = source.items.count() as u32;
     let stream_id = call.service.new_stream_id();
     let reserved = call
@@ -128,11 +149,17 @@ pub(super) fn open(call: &Call, source: Source) -> Result<StreamHandle, Refusal>
         .unwrap_or_else(PoisonError::into_inner)
         .take();
     let lists = &call.service.lists;
+    let mut has_room = true;
     let memory = |app: &AppId, bytes| {
-        let memory = reserved.or_else(|| lists.try_reserve(app, &call.list_share, bytes))?;
-        Some(Box::new(memory) as Memory)
+        let memory = reserved.or_else(|| lists.try_reserve(app, &call.list_share, bytes));
+        has_room = memory.is_some();
+        Some(Box::new(memory?) as Memory)
     };
-    call.streams.open(stream_id, source, memory)?;
+    let opened = call.streams.open(stream_id, source, memory);
+    opened.map_err(|refusal| match has_room {
+        true => NotOpened::Refused(refusal),
+        false => NotOpened::NoRoom(refusal),
+    })?;
     call.service.metrics.fetch_streams_total.inc();
     Ok(StreamHandle {
         stream_id,

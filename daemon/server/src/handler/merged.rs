@@ -7,7 +7,7 @@ use lodestone_wire::frame::MergedBlockMetaRequest;
 use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
 
 use super::Call;
-use super::fetch::{open, source_for};
+use super::fetch::{NotOpened, open, source_for};
 use crate::streams::StreamItem;
 use crate::streams::items::Items;
 
@@ -27,7 +27,9 @@ pub(super) fn block_chunks(
         chunk,
     };
     let items = Items::Mixed(pairs.map(item).collect());
-    open(call, source_for(message.app, message.exec_id, items)?)
+    let source = source_for(message.app, message.exec_id, items)?;
+    // Spark reads the originals in place of chunks that are refused.
+    open(call, source).map_err(NotOpened::refusal)
 }
 
 pub(super) fn meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), Refusal> {

@@ -26,6 +26,7 @@ use lodestone_store::Wait;
 use lodestone_wire::extension as ext;
 use lodestone_wire::extension::status::Refused;
 use lodestone_wire::frame::MergedBlockMetaRequest;
+use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::{DecodeError, Message, spark};
 
 use crate::service::Service;
@@ -34,6 +35,7 @@ use crate::service::pool::{Pool, Reserved};
 use crate::streams::SharedStreams;
 
 pub use at_once::{rpc_now, upload_now};
+use fetch::NotOpened;
 use keys::{check_incarnation, generation};
 pub use push::Upload;
 
@@ -94,9 +96,9 @@ pub enum Answer {
     Failure(String),
     /// None: the connection closes, and Spark repeats the request on another one.
     Close,
-    /// There is no memory for the list of a stream. The request may wait for it; this is the answer
-    /// if the memory does not come.
-    NoRoom(Box<Answer>),
+    /// None yet: there is no memory for the list of a stream. The request may wait for it. If it
+    /// does not come, [`without_stream`] makes the answer.
+    NoRoom(Refusal),
 }
 
 /// Returns the memory that the answer to a request needs, if it may be large.
@@ -120,7 +122,7 @@ pub fn answer_memory(call: &Call, body: &[u8]) -> Option<u64> {
 /// takes a service for lost that does not answer for 5 s (`spark.lodestone.request.timeout`).
 pub fn room_timeout(body: &[u8]) -> Duration {
     match body.first() {
-        Some(&ext::fetch::FetchSegments::ID) => Duration::from_secs(3),
+        Some(&ext::fetch::FetchSegments::ID) => Duration::from_secs(2),
         _ => Duration::from_secs(30),
     }
 }
@@ -174,7 +176,7 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
             Ok(()) => extension(call, body, fetch::layout),
             Err(refusal) => refuse(call, &refusal),
         },
-        ext_fetch::FetchSegments::ID => stream(call, body, fetch::segments, refuse),
+        ext_fetch::FetchSegments::ID => stream(call, body, fetch::segments),
         ext_remove::EndApplication::ID => extension(call, body, remove::application),
         ext_explain::ReportApplication::ID => extension(call, body, explain::report),
         ext_explain::ExplainApplication::ID => extension(call, body, explain::application),
@@ -183,12 +185,8 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         spark::register::GetLocalDirsForExecutors::ID => answered(call, body, register::local_dirs),
         spark::finalize::FinalizeShuffleMerge::ID => answered(call, body, finalize::shuffle),
         spark::fetch::FetchShuffleBlockChunks::ID => answered(call, body, merged::block_chunks),
-        spark::originals::FetchShuffleBlocks::ID => {
-            stream(call, body, originals::shuffle_blocks, close_or_fail)
-        }
-        spark::originals::OpenBlocks::ID => {
-            stream(call, body, originals::open_blocks, close_or_fail)
-        }
+        spark::originals::FetchShuffleBlocks::ID => stream(call, body, originals::shuffle_blocks),
+        spark::originals::OpenBlocks::ID => stream(call, body, originals::open_blocks),
         spark::originals::DiagnoseCorruption::ID => answered(call, body, originals::diagnose),
         spark::remove::RemoveBlocks::ID => answered(call, body, remove::blocks),
         spark::SASL_TAG | spark::AUTH_TAG => Answer::Failure(
@@ -307,16 +305,33 @@ fn answered<M: Message, A: Message>(
 }
 
 /// A request for a stream.
-fn stream<M: Message, A: Message>(
+fn stream<M: Message>(
     call: &Call,
     body: &[u8],
-    handle: fn(&Call, M) -> Result<A, Refusal>,
-    refused: fn(&Call, &Refusal) -> Answer,
+    handle: fn(&Call, M) -> Result<StreamHandle, NotOpened>,
 ) -> Answer {
-    response(call, body, handle).unwrap_or_else(|refusal| match refusal.code {
-        Code::Overloaded => Answer::NoRoom(Box::new(refused(call, &refusal))),
-        _ => refused(call, &refusal),
-    })
+    match opened(call, body, handle) {
+        Ok(answer) => answer,
+        Err(NotOpened::NoRoom(refusal)) => Answer::NoRoom(refusal),
+        Err(NotOpened::Refused(refusal)) => without_stream(call, body, &refusal),
+    }
+}
+
+fn opened<M: Message>(
+    call: &Call,
+    body: &[u8],
+    handle: fn(&Call, M) -> Result<StreamHandle, NotOpened>,
+) -> Result<Answer, NotOpened> {
+    let handle = handle(call, decode(body)?)?;
+    Ok(Answer::Response(handle.to_bytes()))
+}
+
+/// Refuses a request for a stream.
+pub fn without_stream(call: &Call, body: &[u8], refusal: &Refusal) -> Answer {
+    match body.first() {
+        Some(&ext::fetch::FetchSegments::ID) => refuse(call, refusal),
+        _ => close_or_fail(call, refusal),
+    }
 }
 
 /// Refuses a request of Spark's for blocks that are nowhere else. Spark ends a task whose request

@@ -8,7 +8,7 @@ use lodestone_wire::spark::originals::{
 };
 
 use super::Call;
-use super::fetch::{open, source_for};
+use super::fetch::{NotOpened, open, source_for};
 use crate::streams::StreamItem;
 use crate::streams::items::Items;
 use crate::streams::source::Source;
@@ -16,7 +16,7 @@ use crate::streams::source::Source;
 pub(super) fn shuffle_blocks(
     call: &Call,
     message: FetchShuffleBlocks,
-) -> Result<StreamHandle, Refusal> {
+) -> Result<StreamHandle, NotOpened> {
     open(call, of_blocks(message)?)
 }
 
@@ -38,7 +38,7 @@ fn batches(shuffle: ShuffleId, blocks: &[(MapId, Vec<ReduceId>)]) -> Result<Item
     Ok(Items::batches(shuffle, blocks))
 }
 
-pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHandle, Refusal> {
+pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHandle, NotOpened> {
     open(call, of_names(message)?)
 }
 

@@ -31,7 +31,7 @@ pub enum AskError {
     #[error("the service is on another host")]
     OtherHost,
     /// The port and the socket for operators are of two daemons.
-    #[error("its port and its socket for operators are not of the same daemon")]
+    #[error("another daemon than the one at the port listens on the socket for operators")]
     OtherDaemon,
     /// The socket for operators does not answer.
     #[error(

@@ -56,7 +56,9 @@ async fn send_ticks(tick: SyncSender<()>) {
     loop {
         times.tick().await;
         if let Err(TrySendError::Disconnected(())) = tick.try_send(()) {
-            tracing::error!("no lease runs out any more: a bug of the daemon, see the log above");
+            tracing::error!(
+                "leases do not expire any more: a bug of the daemon, see the log above"
+            );
             return;
         }
     }

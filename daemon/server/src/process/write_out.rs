@@ -39,7 +39,7 @@ enum Ending {
     NoLess,
     /// The limit.
     TooLong,
-    /// Somebody wants it closed now.
+    /// A second signal came.
     Hurried,
 }
 

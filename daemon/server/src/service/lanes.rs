@@ -30,7 +30,7 @@ const REGISTRATIONS: usize = 4;
 /// Searches for the cause of damaged blocks of Spark's own: each reads a whole block.
 const DIAGNOSES: usize = 2;
 
-/// Look-ups of chunks, and chunks in memory on their way into sockets.
+/// Chunks in memory that another thread held up when their connection looked for them.
 const CHUNKS: usize = 16;
 
 /// Chunks on disks on their way into sockets. All disks share these, and each has at least one.

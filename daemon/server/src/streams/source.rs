@@ -44,6 +44,13 @@ impl Job {
         })
     }
 
+    /// True for what is in files that executors read too: also the chunks of a partition of Spark's
+    /// own push, which are written when it is finalized.
+    fn is_in_foreign_file(&self) -> bool {
+        let item = self.listed.source.items.get(self.index);
+        item.is_some_and(|item| !matches!(*item, StreamItem::Segments { .. }))
+    }
+
     /// True for a block that Spark's own client requests, and cannot read elsewhere.
     pub(crate) fn is_sparks_own(&self) -> bool {
         let item = self.listed.source.items.get(self.index);
@@ -55,6 +62,9 @@ impl Job {
 
     /// Opens the item, if its bytes are in memory or at one of these places.
     pub fn open_at(&self, wait: Wait, places: &[usize], store: &Store) -> Opened {
+        if wait == Wait::Never && self.is_in_foreign_file() {
+            return Opened::Elsewhere(vec![usize::from(store.disk_count())]);
+        }
         let found = self.find(wait, store);
         let needed = found
             .as_ref()

@@ -204,7 +204,10 @@ fn read(path: &Path, fs: &dyn Fs) -> io::Result<(StartEntry, Vec<Shuffle>)> {
         return Err(damaged("it ends before the first shuffle"));
     }
     let (path, kept) = (path.display(), shuffles.len());
-    tracing::error!(%path, kept, "it has no end: shuffles that are in no other file are lost");
+    tracing::error!(
+        %path, kept,
+        "this file has no end entry: shuffles that are in no other file are lost"
+    );
     Ok((start, shuffles))
 }
 

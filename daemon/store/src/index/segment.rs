@@ -32,7 +32,7 @@ const GROWTH_DIVISOR: usize = 8;
 
 /// The offset of one of so many segments is known. Simulated partitions are small.
 const STRIDE: usize = if cfg!(any(test, feature = "fake")) {
-    16
+    32
 } else {
     256
 };
@@ -42,7 +42,7 @@ const STRIDE: usize = if cfg!(any(test, feature = "fake")) {
 pub(crate) struct Segments {
     entries: Vec<Packed>,
     /// The offsets of the first segments whose slots are multiples of [`STRIDE`]. All of them are
-    /// known after each change; none in an index that came from a handover and has not changed yet.
+    /// known after each change.
     #[serde(skip)]
     offsets: Vec<u64>,
     /// The map indexes that have a segment, if each may have at most one: only for Spark's own
@@ -73,10 +73,7 @@ impl Segments {
             let fresh = maps.insert(segment.map_index.0);
             assert!(fresh, "a partition holds one segment per map index");
         }
-        if self.entries.len() == self.entries.capacity() {
-            self.entries
-                .reserve_exact(4.max(self.entries.len() / GROWTH_DIVISOR));
-        }
+        grow(&mut self.entries);
         self.entries.push(Packed {
             map_id: segment.map_id.0,
             map_index: segment.map_index.0,
@@ -88,13 +85,15 @@ impl Segments {
         self.complete_offsets();
     }
 
-    /// Adds the offsets that are missing.
-    fn complete_offsets(&mut self) {
+    /// Adds the offsets that are missing: all of them in an index that came from a handover.
+    pub(crate) fn complete_offsets(&mut self) {
         while self.offsets.len() * STRIDE < self.entries.len() {
             let slot = self.offsets.len() * STRIDE;
             let (known, offset) = self.known_offset(slot);
             let between = self.entries.get(known..slot).unwrap_or_default();
-            self.offsets.push(offset + bytes_of(between));
+            let offset = offset + bytes_of(between);
+            grow(&mut self.offsets);
+            self.offsets.push(offset);
         }
     }
 
@@ -219,6 +218,13 @@ impl Segments {
         let maps = self.maps.as_ref().map_or(0, RoaringBitmap::serialized_size);
         let offsets = self.offsets.capacity() * size_of::<u64>();
         self.entries.capacity() * size_of::<Packed>() + offsets + maps
+    }
+}
+
+/// Makes room for one more.
+fn grow<T>(list: &mut Vec<T>) {
+    if list.len() == list.capacity() {
+        list.reserve_exact(4.max(list.len() / GROWTH_DIVISOR));
     }
 }
 

@@ -186,6 +186,9 @@ mod tests {
                 if from_handover {
                     let bytes = postcard::to_allocvec(&all).unwrap();
                     all = postcard::from_bytes(&bytes).unwrap();
+                    if closed_up {
+                        all.complete_offsets();
+                    }
                 }
                 let mut offset = 0;
                 let walked: Vec<_> = all.iter().map(|segment| {

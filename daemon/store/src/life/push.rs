@@ -116,7 +116,8 @@ impl Store {
         match taken {
             Ok(Ok(codes)) => codes,
             Ok(Err(code)) | Err(code) => {
-                if code == Code::OtherContent {
+                // A call that must not wait is repeated by one that may.
+                if code == Code::OtherContent && wait == Wait::InTime {
                     let (map_index, map_id) = id;
                     let (shuffle, first) = (&generation.key, batch.first_segment);
                     tracing::error!(

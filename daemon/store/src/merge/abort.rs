@@ -36,7 +36,8 @@ impl Partition {
             let (reduce, bytes) = (self.reduce(), (hole.offset, hole.length));
             match self.home().punch(resources, hole.file, reduce, bytes) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
-                    tracing::warn!(%reduce, ?hole, %error, "give space of an aborted attempt back");
+                    const TEXT: &str = "the space of an aborted attempt was not freed";
+                    tracing::warn!(%reduce, ?hole, %error, "{TEXT}");
                 }
                 _ => {}
             }

@@ -62,6 +62,7 @@ impl Partition {
         let partition = Self::new(ReduceId(entry.reduce), Kind::Remote, home, account);
         if let Ok(mut inner) = partition.lock() {
             inner.restore(entry);
+            partition.update_segments_hint(&inner);
             partition.account().resize(0, inner.index_bytes());
         }
         partition
@@ -72,6 +73,7 @@ impl Inner {
     fn restore(&mut self, entry: PartitionEntry) {
         self.on_file = entry.segments.len();
         self.segments = entry.segments;
+        self.segments.complete_offsets();
         self.extents = entry.extents;
         self.own = entry.own;
     }

@@ -29,7 +29,7 @@ use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex, Wai
 
 /// Memory that a partition needs beside its segments, for the budget: the struct, its map entry,
 /// allocations.
-const PARTITION_BYTES: usize = 424;
+const PARTITION_BYTES: usize = 448;
 
 /// No disk has this number.
 const NO_DISK: u16 = u16::MAX;

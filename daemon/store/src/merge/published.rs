@@ -68,7 +68,7 @@ fn write_file(resources: &Resources, path: &ForeignPath, content: &[u8]) -> Resu
     let file = resources.foreign().create(path);
     let written = file.and_then(|file| write_all_at(file.as_ref(), &[content], 0));
     written.map_err(|error| {
-        tracing::warn!(%path, %error, "write a merged partition's description");
+        tracing::warn!(%path, %error, "the description of a merged partition was not written");
         code_of(&error)
     })
 }

@@ -183,7 +183,7 @@ fn write_shared(resources: &Resources, disk: DiskIndex, parts: Vec<WriteOutPart<
         }
         Err(error) => {
             let code = first.home().report(resources, disk, &error);
-            tracing::warn!(disk, %code, %error, "write out partitions together");
+            tracing::warn!(disk, %code, %error, "a write of several partitions together failed");
             let partitions: Vec<_> = parts.into_iter().map(|part| part.partition).collect();
             partitions
                 .into_iter()

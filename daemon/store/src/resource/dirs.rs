@@ -4,17 +4,31 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lodestone_model::{ReduceId, ShuffleKey};
 
 use super::foreign::ForeignPath;
 
+/// The number of the next [`HashedDirs`].
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
 /// Directories over which files are spread by the hash of their names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct HashedDirs {
     dirs: Arc<[SpreadDir]>,
     sub_dirs: u32,
+    number: u64,
 }
+
+impl PartialEq for HashedDirs {
+    /// The same directories may have been named twice.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.dirs, self.sub_dirs) == (&other.dirs, other.sub_dirs)
+    }
+}
+
+impl Eq for HashedDirs {}
 
 /// One of the directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +59,13 @@ impl HashedDirs {
         Self {
             dirs: dirs.into(),
             sub_dirs,
+            number: NUMBERS.fetch_add(1, Relaxed),
         }
+    }
+
+    /// A number that other directories never have, nor the same ones if they are named again.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// The names under which Spark knows the directories.

@@ -145,7 +145,7 @@ impl Disks {
         }
         match disk.probe(environment) {
             Ok(()) => {
-                tracing::info!(dir = %disk.root.display(), "disk is well again");
+                tracing::info!(dir = %disk.root.display(), "the disk accepts writes again");
                 *locked(&disk.health) = Health::Well;
                 disk.troubled.store(false, Relaxed);
                 Ok(())

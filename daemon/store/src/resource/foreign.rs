@@ -2,6 +2,7 @@
 //! Files in directories that others own. The directories that were used last stay open.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ pub(crate) struct ForeignDirs(Mutex<Opened>);
 #[derive(Debug, Default)]
 struct Opened {
     uses: u64,
-    by_path: BTreeMap<PathBuf, (Arc<dyn Dir>, u64)>,
+    /// As texts: to compare paths part by part takes longer than to open a file.
+    by_path: BTreeMap<OsString, (Arc<dyn Dir>, u64)>,
 }
 
 /// Files of others, by the calls of a filesystem.
@@ -93,7 +95,7 @@ impl ForeignDirs {
         let mut opened = locked(&self.0);
         opened.uses += 1;
         let uses = opened.uses;
-        let (dir, used) = opened.by_path.get_mut(path)?;
+        let (dir, used) = opened.by_path.get_mut(path.as_os_str())?;
         *used = uses;
         Some(Arc::clone(dir))
     }
@@ -114,7 +116,7 @@ impl ForeignDirs {
     pub(crate) fn close<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
         let mut opened = locked(&self.0);
         for path in paths {
-            opened.by_path.remove(path);
+            opened.by_path.remove(path.as_os_str());
         }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod flow;
 pub(crate) mod foreign;
 pub(crate) mod home;
 pub(crate) mod incarnation;
+pub(crate) mod map_indexes;
 pub(crate) mod paged;
 pub(crate) mod pages;
 pub(crate) mod planted;
@@ -30,6 +31,7 @@ use budget::Budget;
 use clock::Clock;
 use disk::Disks;
 use foreign::{ForeignDirs, ForeignFiles};
+use map_indexes::MapIndexes;
 use pages::Pages;
 use random::Random;
 use shortage::Shortage;
@@ -65,6 +67,7 @@ pub(crate) struct Resources {
     pub(crate) budget: Arc<Budget>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) foreign_dirs: ForeignDirs,
+    pub(crate) map_indexes: MapIndexes,
     pub(crate) trash: Trash,
     pub(crate) shortage: Shortage,
 }

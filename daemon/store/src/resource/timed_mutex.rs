@@ -86,9 +86,6 @@ impl<T> TimedMutex<T> {
             None if self.is_stuck.load(Relaxed) => return Err(Code::Overloaded),
             None => self.lock_in_time()?,
         };
-        if self.is_stuck.load(Relaxed) {
-            self.is_stuck.store(false, Relaxed);
-        }
         self.unless_spoiled(value)
     }
 
@@ -143,6 +140,9 @@ impl<T> TimedMutex<T> {
     }
 
     fn held<'a>(&'a self, value: MutexGuard<'a, T>) -> TimedGuard<'a, T> {
+        if self.is_stuck.load(Relaxed) {
+            self.is_stuck.store(false, Relaxed);
+        }
         let is_spoiled = &self.is_spoiled;
         TimedGuard { value, is_spoiled }
     }

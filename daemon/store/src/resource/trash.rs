@@ -90,7 +90,7 @@ fn delete_merged(resources: &Resources, dirs: &HashedDirs, key: &ShuffleKey, red
     for which in [MergedFile::Data, MergedFile::Index, MergedFile::Meta] {
         let path = dirs.merged(key, reduce, which);
         if let Err(error) = resources.foreign().remove(&path) {
-            tracing::debug!(%path, %error, "remove a merged partition's file");
+            tracing::debug!(%path, %error, "a file of a merged partition was not removed");
         }
     }
 }

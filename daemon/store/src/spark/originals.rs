@@ -12,14 +12,12 @@ use std::ops::Range;
 
 use lodestone_model::{AppId, Code, MapId, ReduceId, Refusal, ShuffleId};
 
-use crate::fs::{Open, read_exact_at};
+use crate::fs::Open;
 use crate::life::fetch::{ChunkData, Part};
 use crate::resource::disk::code_of;
 use crate::resource::foreign::ForeignPath;
+use crate::resource::map_indexes::MapOutput;
 use crate::state::store::Store;
-
-/// Bytes of one offset in an index file.
-const OFFSET_BYTES: u64 = 8;
 
 impl Store {
     /// Returns the bytes of the partitions `reduces` of one map output; the range must not be
@@ -36,12 +34,17 @@ impl Store {
             return Err(Code::Malformed.because("empty range of partitions"));
         }
         let dirs = self.executor_dirs(app, exec)?;
-        let index = dirs.path(&format!("shuffle_{shuffle}_{map}_0.index"));
-        let (start, end) = self
-            .offsets(&index, &reduces)
-            .map_err(|e| refusal(&index, &e))?;
+        let index = || dirs.path(&format!("shuffle_{shuffle}_{map}_0.index"));
+        let output = MapOutput {
+            dirs: dirs.number(),
+            shuffle,
+            map,
+        };
+        let open = || self.resources.foreign().open(&index(), Open::Read);
+        let offsets = self.resources.map_indexes.offsets(output, &reduces, open);
+        let (start, end) = offsets.map_err(|error| refusal(&index(), &error))?;
         let Some(length) = end.checked_sub(start) else {
-            let detail = format!("{index}: offsets go back");
+            let detail = format!("{}: offsets go back", index());
             return Err(Code::DiskFailed.because(detail));
         };
         let data = dirs.path(&format!("shuffle_{shuffle}_{map}_0.data"));
@@ -84,21 +87,6 @@ impl Store {
                 length,
             }],
         })
-    }
-
-    /// Returns the start of the first and the end of the last partition in the data file.
-    fn offsets(&self, index: &ForeignPath, reduces: &Range<ReduceId>) -> io::Result<(u64, u64)> {
-        let file = self.resources.foreign().open(index, Open::Read)?;
-        let offset = |reduce: ReduceId| {
-            let mut bytes = [0; OFFSET_BYTES as usize];
-            read_exact_at(
-                file.as_ref(),
-                &mut bytes,
-                u64::from(reduce.0) * OFFSET_BYTES,
-            )?;
-            io::Result::Ok(u64::from_be_bytes(bytes))
-        };
-        Ok((offset(reduces.start)?, offset(reduces.end)?))
     }
 }
 

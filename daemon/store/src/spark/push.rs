@@ -30,7 +30,7 @@ impl Store {
     }
 
     /// Merges one block. If the caller must not wait, only into a partition that exists and has
-    /// memory: everything else is refused with OVERLOADED.
+    /// memory: OVERLOADED if it would have to wait.
     pub fn push_block_if(
         &self,
         wait: Wait,
@@ -69,8 +69,8 @@ impl Store {
                 key.shuffle, key.generation
             )
         };
-        let failed_writes = partition.failed_writes(wait);
-        if failed_writes.map_err(|code| generation.refuse(code))? > FAILED_WRITES_MAX {
+        let not_merged = |code: Code| code.because(format!("{} was not merged: {code}", name()));
+        if partition.failed_writes(wait).map_err(not_merged)? > FAILED_WRITES_MAX {
             let detail = format!(
                 "IOExceptions exceeded the threshold when merging {}",
                 name()
@@ -95,7 +95,7 @@ impl Store {
         if is_answer(code) {
             Ok(code)
         } else {
-            Err(code.because(format!("{} was not merged: {code}", name())))
+            Err(not_merged(code))
         }
     }
 }

@@ -10,7 +10,6 @@ use super::{Reader, answer_frame, at_once, carry_out, send};
 use crate::connection::{CloseReason, Hold};
 use crate::handler::{self, Answer, Call};
 use crate::service::pool::Reserved;
-use crate::streams::room::Room;
 
 impl Reader {
     pub(super) async fn rpc(&mut self, request_id: i64, body: Bytes) {
@@ -19,9 +18,9 @@ impl Reader {
             Ok(None) => {}
             Ok(Some(answer)) => {
                 hold.memory.clear();
-                return send(&self.outbound, answer_frame(request_id, answer), hold).await;
+                return send(&self.outbound, answer_frame(request_id, answer), hold);
             }
-            Err(reason) => return send(&self.outbound, Err(reason), hold).await,
+            Err(reason) => return send(&self.outbound, Err(reason), hold),
         }
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         let answers = self.answers.clone();
@@ -37,49 +36,54 @@ impl Reader {
             hold.memory
                 .iter_mut()
                 .for_each(|memory| memory.shrink_to(size));
-            send(&outbound, answer, hold).await;
+            send(&outbound, answer, hold);
         });
     }
 }
 
 /// Carries out a request. If there is no memory for the list of its stream, the request waits until
-/// other streams end, and is carried out again. A closed connection would end the requests of all
-/// tasks.
-async fn rpc_with_room(call: Call, body: Bytes, hold: &mut Hold) -> Result<Answer, CloseReason> {
-    let refused = match rpc(&call, body.clone()).await? {
-        Answer::NoRoom(refused) => *refused,
+/// other streams end, and is carried out again. To refuse it would close the connection, which ends
+/// the requests of all tasks, or make the reader take originals.
+async fn rpc_with_room(
+    call: Call,
+    mut body: Bytes,
+    hold: &mut Hold,
+) -> Result<Answer, CloseReason> {
+    let mut refusal = match rpc(&call, body.clone()).await? {
+        Answer::NoRoom(refusal) => refusal,
         answer => return Ok(answer),
     };
-    let room = Arc::clone(call.streams.room());
-    let memory = call.service.uploads.try_small(body.len() as u64);
-    let (Some(_waits), Some(memory)) = (room.wait(), memory) else {
-        return Ok(refused);
-    };
-    // The body may be a part of a larger buffer, and other frames may need the memory of its frame.
-    let body = Bytes::copy_from_slice(&body);
-    hold.memory = vec![memory];
-    let Some(reserved) = reserved(&call, &room, body.clone()).await? else {
-        return Ok(refused);
-    };
-    let call = Call {
-        reserved: Arc::new(Mutex::new(Some(reserved))),
-        ..call
-    };
-    match rpc(&call, body).await? {
-        Answer::NoRoom(refused) => Ok(*refused),
-        answer => Ok(answer),
+    if let Some(reserved) = room_for(&call, &mut body, hold).await? {
+        let call = Call {
+            reserved: Arc::new(Mutex::new(Some(reserved))),
+            ..call.clone()
+        };
+        match rpc(&call, body.clone()).await? {
+            Answer::NoRoom(again) => refusal = again,
+            answer => return Ok(answer),
+        }
     }
+    Ok(handler::without_stream(&call, &body, &refusal))
 }
 
-/// Waits for the memory of a list. `None`: it takes too long, or the connection ends.
-async fn reserved(
+/// Waits for the memory of a list. `None`: too many requests wait, it takes too long, or the
+/// connection ends.
+async fn room_for(
     call: &Call,
-    room: &Room,
-    body: Bytes,
+    body: &mut Bytes,
+    hold: &mut Hold,
 ) -> Result<Option<Vec<Reserved>>, CloseReason> {
-    let kind = handler::kind(&body);
-    let longest = handler::room_timeout(&body);
-    let needed = carry_out(call.clone(), kind, move |_| handler::list_memory(&body)).await?;
+    let room = call.streams.room();
+    let memory = call.service.uploads.try_small(body.len() as u64);
+    let (Some(_waits), Some(memory)) = (room.wait(), memory) else {
+        return Ok(None);
+    };
+    // The body may be a part of a larger buffer, and other frames may need the memory of its frame.
+    *body = Bytes::copy_from_slice(body);
+    hold.memory = vec![memory];
+    let longest = handler::room_timeout(body);
+    let (kind, asked) = (handler::kind(body), body.clone());
+    let needed = carry_out(call.clone(), kind, move |_| handler::list_memory(&asked)).await?;
     let Some((app, bytes)) = needed else {
         return Ok(None);
     };

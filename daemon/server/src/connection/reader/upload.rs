@@ -33,7 +33,7 @@ impl Reader {
                 hold.memory.clear();
                 drop(meta);
                 self.discard(body_bytes).await?;
-                send(&outbound, answer_frame(request_id, answer), hold).await;
+                send(&outbound, answer_frame(request_id, answer), hold);
                 return Ok(());
             }
         };
@@ -56,8 +56,9 @@ impl Reader {
             Ok(answer) => {
                 let metrics = &self.call.service.metrics;
                 metrics.push_seconds.observe(stopwatch.seconds());
+                drop(body);
                 hold.memory.clear();
-                send(&outbound, answer_frame(request_id, answer), hold).await;
+                send(&outbound, answer_frame(request_id, answer), hold);
                 return Ok(());
             }
             Err(before) => before,
@@ -71,12 +72,8 @@ impl Reader {
             .await;
             service.metrics.push_seconds.observe(stopwatch.seconds());
             hold.memory.clear();
-            send(
-                &outbound,
-                answer.and_then(|answer| answer_frame(request_id, answer)),
-                hold,
-            )
-            .await;
+            let answer = answer.and_then(|answer| answer_frame(request_id, answer));
+            send(&outbound, answer, hold);
         });
         Ok(())
     }
