@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Flame graphs of the daemon under `lodestone-bench`: of pushes, and of fetches of merged blocks. Needs `perf`, and may need root.
-# usage: bench/flame/daemon.sh OUT [block ...]   from the project's folder; makes OUT-push-BLOCK.svg and OUT-fetch-BLOCK.svg
+# Flame graphs of the daemon under `lodestone-bench`: of pushes, and of fetches of merged blocks.
+# Needs `perf`, and may need root.
+# usage: bench/flame/daemon.sh OUT [block ...]   from the project's folder; makes OUT-push-BLOCK.svg
+# and OUT-fetch-BLOCK.svg
 set -euo pipefail
 out=$1
 shift
@@ -25,7 +27,8 @@ record_from() {
     done
 }
 
-# Draws one verb and block size: starts a daemon for it, and records the daemon while the bench works.
+# Draws one verb and block size: starts a daemon for it, and records the daemon while the bench
+# works.
 draw() {
     verb=$1
     block=$2

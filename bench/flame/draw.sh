@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Draws stacks as a flame graph: collapsed ones (`frame;frame;frame count`), or with the second argument `perf` those of `perf script`.
+# Draws stacks as a flame graph: collapsed ones (`frame;frame;frame count`), or with the second
+# argument `perf` those of `perf script`.
 # usage: bench/flame/draw.sh TITLE [perf] <stacks >graph.svg   from the project's folder
 set -euo pipefail
 version=0.12.8

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Does a gigabyte cost the same with more connections, partitions or shuffles?
-# usage: bench/growth/growth.sh [lodestone [bytes [rounds]]]; from the project's folder, after `make build bench-tools`
+# usage: bench/growth/growth.sh [lodestone [bytes [rounds]]]; from the project's folder, after `make
+# build bench-tools`
 set -euo pipefail
 lodestone=${1:-dist/lodestone}
 total=${2:-1g}
@@ -16,7 +17,8 @@ measure() {
     done
 }
 
-# Prints the row of the table, after a name for the difference; it has the seconds and the CPU seconds per GB.
+# Prints the row of the table, after a name for the difference; it has the seconds and the CPU
+# seconds per GB.
 row() {
     grep -E '^ *[0-9]+(b|[KM]iB) ' | sed "s/^/$(printf '%-34s' "$1")/"
 }

@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Do merged files push other files out of the page cache? The script reads a file again and again beside a shuffle that is several
-# times larger than the memory that both have, and counts the pages of the file that had to come from the disk again.
-# usage: bench/limits/pagecache.sh [lodestone [bytes]]; from the project's folder, after `make build bench-tools`; needs root and control groups
+# Do merged files push other files out of the page cache? The script reads a file again and again
+# beside a shuffle that is several times larger than the memory that both have, and counts the pages
+# of the file that had to come from the disk again.
+# usage: bench/limits/pagecache.sh [lodestone [bytes]]; from the project's folder, after `make build
+# bench-tools`; needs root and control groups
 set -euo pipefail
 lodestone=${1:-dist/lodestone}
 total=${2:-6g}

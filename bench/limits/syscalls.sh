@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The most that io_uring could save: the system calls that the daemon makes for each gigabyte, times the cost of entering and leaving
-# the kernel here, beside the CPU seconds of the gigabyte. (The work of io_uring inside of the kernel - the copies, the
-# checks, the locks - is the same.)
-# usage: bench/limits/syscalls.sh [lodestone [bytes]]; from the project's folder, after `make build bench-tools`; needs strace and a C compiler
+# The most that io_uring could save: the system calls that the daemon makes for each gigabyte, times
+# the cost of entering and leaving the kernel here, beside the CPU seconds of the gigabyte. (The
+# work of io_uring inside of the kernel - the copies, the checks, the locks - is the same.)
+# usage: bench/limits/syscalls.sh [lodestone [bytes]]; from the project's folder, after `make build
+# bench-tools`; needs strace and a C compiler
 set -euo pipefail
 lodestone=${1:-dist/lodestone}
 total=${2:-1g}
@@ -11,7 +12,8 @@ work=$(mktemp -d)
 daemon=
 trap '[ -z "$daemon" ] || kill "$daemon"; rm -rf "$work"' EXIT
 
-# Seconds of an empty system call: the cost of the way in and out, with whatever mitigations this kernel has.
+# Seconds of an empty system call: the cost of the way in and out, with whatever mitigations this
+# kernel has.
 cat >"$work/empty.c" <<'C'
 #include <stdio.h>
 #include <sys/syscall.h>

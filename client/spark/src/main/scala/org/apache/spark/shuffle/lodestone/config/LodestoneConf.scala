@@ -7,8 +7,6 @@ import java.util.concurrent.TimeUnit
 import scala.collection.mutable
 
 import org.apache.commons.text.similarity.LevenshteinDistance
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry, TypedConfigBuilder}
 import org.apache.spark.network.util.JavaUtils
@@ -57,7 +55,7 @@ private[spark] sealed abstract class Mode(val name: String)
 
 private[spark] object Mode {
 
-  /** Executors keep them, services get copies if a shuffle gains: [[driver.plans.MergeChoice]]. */
+  /** Executors keep them, and push blocks if a shuffle gains: [[driver.plans.MergeChoice]]. */
   case object Auto extends Mode("auto")
 
   /** Executors keep them. Services get a copy of every shuffle that can be merged. */
@@ -105,11 +103,9 @@ private[spark] final class LodestoneConf private (conf: SparkConf) {
  * The keys, as entries of Spark's configuration. Their types are our own: Spark's `timeConf` takes
  * `3` for 3 ms, which a user may read as 3 s, and its errors do not name the key in all versions.
  */
-private[spark] object LodestoneConf {
+private[spark] object LodestoneConf extends Logged {
 
   private val Prefix = "spark.lodestone."
-
-  private val log = LoggerFactory.getLogger(getClass)
 
   /** The largest batch. It travels as one UploadStream, whose body the protocol limits. */
   private val MaxBatch = "64m"
@@ -134,10 +130,10 @@ private[spark] object LodestoneConf {
   private val defined = mutable.ArrayBuffer.empty[ConfigEntry[_]]
 
   val ModeKey: ConfigEntry[Mode] = key("mode")
-    .doc("Where the map outputs are. `merge`: executors keep them and push copies to services, " +
-      "which merge them. `auto`: the same, but only for shuffles that gain by it, judged by the " +
-      "number and size of their blocks and the speed of the executors' disks. `remote`: only " +
-      "services keep them.")
+    .doc("Where the map outputs are. `merge`: executors keep them and push their blocks to " +
+      "services, which merge them. `auto`: the same, but only for shuffles that gain by it, " +
+      "judged by the number and size of their blocks and the speed of the executors' disks. " +
+      "`remote`: only services keep them.")
     .typed("auto", Mode.all.map(mode => s"'${mode.name}'").mkString(" or ")) { value =>
       Mode.all.find(_.name == lower(value))
     }

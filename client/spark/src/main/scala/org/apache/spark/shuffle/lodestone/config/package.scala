@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone
 
-/** The keys of the plugin, in both JVMs. They are read once, and do not change. */
+/**
+ * The keys of the plugin, in both JVMs, which are read once and do not change, and how its threads
+ * are named. Any thread may use them.
+ */
 package object config

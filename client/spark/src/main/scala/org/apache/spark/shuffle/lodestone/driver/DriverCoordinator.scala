@@ -8,12 +8,10 @@ import java.util.concurrent.atomic.AtomicBoolean
 import scala.concurrent.{Await, Future, Promise}
 import scala.concurrent.duration.{Duration, MILLISECONDS}
 
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.{MapOutputTrackerMaster, ShuffleDependency, SparkConf, SparkContext}
 import org.apache.spark.SparkEnv
 import org.apache.spark.scheduler.LiveListenerBus
-import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Mode, ServiceSource}
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Logged, Mode, ServiceSource}
 import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.loss._
@@ -33,10 +31,9 @@ private[spark] final class DriverCoordinator private (
     conf: SparkConf,
     env: SparkEnv,
     listeners: LiveListenerBus,
-    clockNs: () => Long) {
+    clockNs: () => Long) extends Logged {
   import DriverCoordinator._
 
-  private val log = LoggerFactory.getLogger(classOf[DriverCoordinator])
   private val settings = LodestoneConf(conf)
   private val loop = new EventLoop(clockNs)
   private val lookups = new Lookups(loop)

@@ -97,7 +97,7 @@ private[spark] final case class DistrustMerged(
     extends Question[Boolean]
 
 /**
- * Why merged data is not read any more.
+ * The reason why readers take originals.
  *
  * @param taskId
  *   the id of the reader that found it. Maps with smaller ids began before it, as Spark's ids grow

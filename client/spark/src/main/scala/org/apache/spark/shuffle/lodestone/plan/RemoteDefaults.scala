@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.plan
 
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.SparkConf
 import org.apache.spark.shuffle.api.ShuffleDriverComponents
-import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Logged}
 import org.apache.spark.shuffle.sort.io.{LocalDiskShuffleDataIO, LocalDiskShuffleDriverComponents}
 
 /** The values of Spark's settings in mode remote, unless the user sets them. */
-private[lodestone] object RemoteDefaults {
+private[lodestone] object RemoteDefaults extends Logged {
   val IoPlugin = "spark.shuffle.sort.io.plugin.class"
-
-  private val log = LoggerFactory.getLogger(getClass)
 
   private val settings = Seq(
     IoPlugin -> classOf[RemoteShuffleDataIO].getName,

@@ -76,8 +76,8 @@ private[lodestone] object Stripes {
   private def stripesOf(services: Int, numPartitions: Int): Int =
     if (services == 1) 1
     else {
-      def inRunsOf(size: Int) = numPartitions / (services.toLong * size)
-      val wanted = math.min(inRunsOf(MinStripePartitions), EnoughStripes.toLong)
-      math.max(1L, math.max(wanted, inRunsOf(MaxStripePartitions))).toInt
+      def stripesWith(size: Int) = numPartitions / (services.toLong * size)
+      val wanted = math.min(stripesWith(MinStripePartitions), EnoughStripes.toLong)
+      math.max(1L, math.max(wanted, stripesWith(MaxStripePartitions))).toInt
     }
 }

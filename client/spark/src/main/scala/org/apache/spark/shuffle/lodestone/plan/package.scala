@@ -2,7 +2,7 @@
 package org.apache.spark.shuffle.lodestone
 
 /**
- * What driver and executors say to each other: messages, plans, reasons. Values without threads:
- * any thread may use them.
+ * The messages between driver and executors, plans and reasons. Values without threads: any thread
+ * may use them.
  */
 package object plan

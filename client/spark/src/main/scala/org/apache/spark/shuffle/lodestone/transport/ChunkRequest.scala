@@ -8,11 +8,9 @@ import scala.collection.mutable
 import scala.concurrent.Future
 import scala.util.{Failure, Success}
 
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.network.client.TransportClient
-import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.config.{HostPort, Logged}
 import org.apache.spark.shuffle.lodestone.wire.OpenStream
 
 /**
@@ -31,7 +29,7 @@ private[transport] final class ChunkRequest(
     deadlines: Deadlines,
     retryOnce: RetryOnce,
     room: Turnstile,
-    receiver: ChunkReceiver) {
+    receiver: ChunkReceiver) extends Logged {
   import ChunkRequest._
 
   def start(): Unit =
@@ -119,5 +117,4 @@ private[transport] object ChunkRequest {
   private val LeastSize = Room / 2048
 
   /** One logger for all requests, because the lookup of a logger walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[ChunkRequest])
 }

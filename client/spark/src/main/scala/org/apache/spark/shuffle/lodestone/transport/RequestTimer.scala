@@ -7,9 +7,7 @@ import scala.concurrent.{Await, ExecutionContext, Future, Promise, TimeoutExcept
 import scala.concurrent.duration.DurationLong
 import scala.util.Try
 
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.shuffle.lodestone.config.DaemonThreads
+import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, Logged}
 
 /** One thread for all time-outs and all pauses before a retry. Its tasks must be short. */
 private[lodestone] object RequestTimer {
@@ -33,9 +31,7 @@ private[lodestone] object RequestTimer {
 }
 
 /** Runs a callback on the thread that completes the future. Only for short callbacks. */
-private[lodestone] object SameThread extends ExecutionContext {
-  private val log = LoggerFactory.getLogger(getClass)
-
+private[lodestone] object SameThread extends ExecutionContext with Logged {
   override def execute(callback: Runnable): Unit = callback.run()
   override def reportFailure(cause: Throwable): Unit = log.error("A callback failed", cause)
 }

@@ -9,27 +9,26 @@ import scala.concurrent.{Future, Promise}
 import scala.util.{Failure, Success, Try}
 
 import io.netty.channel.{ChannelFuture, ChannelFutureListener}
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.{SparkConf, SPARK_VERSION}
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.client.{RpcResponseCallback, TransportClient}
 import org.apache.spark.network.protocol.OneWayMessage
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
-import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf}
+import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf, Logged}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.wire._
 
 /**
  * All requests to all services. Each future ends within a time that fits the size of its request,
  * with an answer, a [[RefusedException]], or an IOException. [[FailureClass]] says what a failure
- * means, and whether the request was sent twice. No method blocks. Futures complete on network
- * threads, so their callbacks must be short, or run elsewhere.
+ * means, and whether the request was sent twice. No method blocks. Futures complete on
+ * network threads, on threads that connect, or on the timer's thread, so their callbacks must be
+ * short, or run elsewhere.
  */
 private[spark] final class ServiceClient(
     app: Application,
     requestTimeoutMs: Long,
-    val health: ServiceHealth = new ServiceHealth) {
+    val health: ServiceHealth = new ServiceHealth) extends Logged {
   import ServiceClient._
 
   private val deadlines: Deadlines = new Deadlines(requestTimeoutMs, connections.drop(_))
@@ -287,7 +286,6 @@ private[spark] final class ServiceClient(
 }
 
 private[spark] object ServiceClient {
-  private val log = LoggerFactory.getLogger(classOf[ServiceClient])
 
   /** From the jar's manifest. */
   private val Version =

@@ -3,6 +3,6 @@ package org.apache.spark.shuffle.lodestone
 
 /**
  * Requests to services, with their time-outs and retries, in both JVMs. Callbacks run on network
- * threads or on the timer's thread, and must not block.
+ * threads, on threads that connect, or on the timer's thread, and must not block.
  */
 package object transport

@@ -36,30 +36,12 @@ private[spark] object Status {
   case object OtherContent extends Status(22, "OTHER_CONTENT")
   case object Quota extends Status(23, "QUOTA")
 
-  val all: Vector[Status] = Vector(
-    Ok,
-    Duplicate,
-    TooLate,
-    StaleGeneration,
-    StaleAttempt,
-    StaleIncarnation,
-    UnknownApplication,
-    UnknownShuffle,
-    UnknownPartition,
-    NotFinalized,
-    ChecksumMismatch,
-    DiskFull,
-    DiskFailed,
-    Overloaded,
-    Malformed,
-    VersionMismatch,
-    Draining,
-    TooLarge,
-    Internal,
-    LedgerMismatch,
-    Aborted,
-    OtherContent,
-    Quota)
+  // format: off
+  val all: Vector[Status] = Vector(Ok, Duplicate, TooLate, StaleGeneration, StaleAttempt,
+    StaleIncarnation, UnknownApplication, UnknownShuffle, UnknownPartition, NotFinalized,
+    ChecksumMismatch, DiskFull, DiskFailed, Overloaded, Malformed, VersionMismatch, Draining,
+    TooLarge, Internal, LedgerMismatch, Aborted, OtherContent, Quota)
+  // format: on
 
   /** By code: some numbers are retired. */
   private val byCode: Array[Option[Status]] =

@@ -5,8 +5,7 @@ import java.util.{LinkedHashMap => JLinkedHashMap}
 
 import scala.collection.mutable
 
-import org.slf4j.LoggerFactory
-
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.plan.{CountedMaps, GetCounts, MapCounted}
 import org.apache.spark.shuffle.lodestone.plan.counts.{CountLimits, PackedLongs}
 
@@ -17,10 +16,8 @@ import org.apache.spark.shuffle.lodestone.plan.counts.{CountLimits, PackedLongs}
 private[driver] final class MapCounts(
     mostBytes: Long = CountLimits.MostBytes,
     mostBytesOfShuffle: Long = CountLimits.MostBytesOfShuffle,
-    mostInAnswer: Int = CountLimits.MostInAnswer) {
+    mostInAnswer: Int = CountLimits.MostInAnswer) extends Logged {
   import MapCounts._
-
-  private val log = LoggerFactory.getLogger(classOf[MapCounts])
 
   /** All shuffles. The one that was idle longest comes first. */
   private val shuffles = new JLinkedHashMap[Int, Counts](16, 0.75f, true)

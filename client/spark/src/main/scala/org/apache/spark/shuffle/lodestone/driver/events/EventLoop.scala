@@ -8,9 +8,7 @@ import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 import scala.concurrent.ExecutionContext
 import scala.util.control.NonFatal
 
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.shuffle.lodestone.config.DaemonThreads
+import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, Logged}
 
 /**
  * The one thread that owns all state of the driver side. Each message that arrives is an event. A
@@ -20,10 +18,10 @@ import org.apache.spark.shuffle.lodestone.config.DaemonThreads
  * @param clockNs
  *   a clock that only grows, for measuring durations
  */
-private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTime()) {
+private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTime())
+    extends Logged {
   import EventLoop._
 
-  private val log = LoggerFactory.getLogger(classOf[EventLoop])
   private val waiting = new AtomicInteger()
   private val waitingBytes = new AtomicLong()
   private val executor = newExecutor()

@@ -3,8 +3,7 @@ package org.apache.spark.shuffle.lodestone.driver.loss
 
 import scala.concurrent.{ExecutionContext, Future}
 
-import org.slf4j.LoggerFactory
-
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.plans.{Shuffle, Shuffles}
 import org.apache.spark.shuffle.lodestone.driver.services.{Removals, Service, ServiceDirectory}
@@ -21,8 +20,7 @@ private[driver] final class DrainedServices(
     directory: ServiceDirectory,
     client: ServiceClient,
     removals: Removals,
-    loop: EventLoop) {
-  private val log = LoggerFactory.getLogger(classOf[DrainedServices])
+    loop: EventLoop) extends Logged {
   private implicit val events: ExecutionContext = loop.context
 
   def drained(service: Service): Unit = {

@@ -6,9 +6,7 @@ import java.util.concurrent.TimeUnit
 import scala.collection.mutable
 import scala.concurrent.{ExecutionContext, Future}
 
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Logged}
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.plans.Shuffle
 import org.apache.spark.shuffle.lodestone.plan._
@@ -26,11 +24,10 @@ private[driver] final class LossClaims(
     conf: LodestoneConf,
     client: ServiceClient,
     executorCount: () => Future[Int],
-    loop: EventLoop) {
+    loop: EventLoop) extends Logged {
   import LossClaims._
   import ShownOutputs._
 
-  private val log = LoggerFactory.getLogger(classOf[LossClaims])
   private implicit val events: ExecutionContext = loop.context
   private val shown = new ShownOutputs(conf, client, loop)
   private val complaints = mutable.HashMap.empty[ShuffleGeneration, Complaints]

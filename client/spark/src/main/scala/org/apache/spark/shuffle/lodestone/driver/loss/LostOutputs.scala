@@ -3,10 +3,9 @@ package org.apache.spark.shuffle.lodestone.driver.loss
 
 import scala.util.control.NonFatal
 
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.MapOutputTrackerMaster
 import org.apache.spark.scheduler.MapStatus
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.driver.plans.{Shuffle, Shuffles}
 import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
 import org.apache.spark.shuffle.lodestone.driver.services.ServiceDirectory
@@ -22,8 +21,7 @@ private[driver] final class LostOutputs(
     directory: ServiceDirectory,
     report: DriverReport,
     tracker: () => MapOutputTrackerMaster,
-    killTask: (Long, String) => Unit) {
-  private val log = LoggerFactory.getLogger(classOf[LostOutputs])
+    killTask: (Long, String) => Unit) extends Logged {
 
   /**
    * Replies after Spark has forgotten lost outputs: the next task that fails makes Spark run the
@@ -116,7 +114,7 @@ private[driver] final class LostOutputs(
       if (maps.nonEmpty) {
         log.warn(
           s"$id: merged data was wrong, and no number shows whether the originals are right: " +
-            s"Spark runs all maps that had begun again (${maps.size} outputs)")
+            s"Spark runs again all maps that had begun (${maps.size} outputs)")
       }
     }
     found.isDefined

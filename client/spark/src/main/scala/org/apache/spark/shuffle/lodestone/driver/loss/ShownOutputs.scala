@@ -5,11 +5,9 @@ import scala.collection.mutable
 import scala.concurrent.{ExecutionContext, Future, Promise}
 
 import io.netty.buffer.ByteBuf
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.network.client.ChunkFetchFailureException
-import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Logged}
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport._
@@ -23,10 +21,9 @@ import org.apache.spark.shuffle.lodestone.wire.{RefusedException, SegmentRun, Wa
 private[loss] final class ShownOutputs(
     conf: LodestoneConf,
     client: ServiceClient,
-    loop: EventLoop) {
+    loop: EventLoop) extends Logged {
   import ShownOutputs._
 
-  private val log = LoggerFactory.getLogger(classOf[ShownOutputs])
   private implicit val events: ExecutionContext = loop.context
 
   /** The questions under way. Many tasks report the same at the same time. */

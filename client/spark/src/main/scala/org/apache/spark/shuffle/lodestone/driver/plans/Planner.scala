@@ -3,9 +3,7 @@ package org.apache.spark.shuffle.lodestone.driver.plans
 
 import scala.concurrent.{ExecutionContext, Future}
 
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Logged}
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
 import org.apache.spark.shuffle.lodestone.driver.services._
@@ -27,10 +25,9 @@ private[driver] final class Planner(
     readers: Readers,
     report: DriverReport,
     nearHosts: () => Future[Set[String]],
-    loop: EventLoop) {
+    loop: EventLoop) extends Logged {
   import Planner._
 
-  private val log = LoggerFactory.getLogger(classOf[Planner])
   private implicit val events: ExecutionContext = loop.context
 
   private var warned = false

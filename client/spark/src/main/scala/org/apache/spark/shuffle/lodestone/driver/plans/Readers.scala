@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver.plans
 
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Logged}
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.report.{DriverReport, ShuffleRecord}
 import org.apache.spark.shuffle.lodestone.driver.services.Removals
@@ -20,9 +18,7 @@ private[driver] final class Readers(
     shuffles: Shuffles,
     removals: Removals,
     report: DriverReport,
-    loop: EventLoop) {
-  private val log = LoggerFactory.getLogger(classOf[Readers])
-
+    loop: EventLoop) extends Logged {
   def readPlan(message: GetReadPlan, reply: SharedReply.Reply): Unit =
     shuffles.find(message.shuffleId) match {
       case None => reply(NoPlan(Reason.UnknownShuffle))

@@ -6,8 +6,7 @@ import java.util.Locale
 import scala.collection.concurrent.TrieMap
 import scala.collection.mutable
 
-import org.slf4j.LoggerFactory
-
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.plan._
 
 private[driver] final class ShuffleRecord(
@@ -100,10 +99,8 @@ private[driver] final class ReportCounts {
  * The sums over all shuffles, and the last shuffles one by one. The event loop owns it, like all
  * state of the driver.
  */
-private[driver] final class DriverReport {
+private[driver] final class DriverReport extends Logged {
   import DriverReport._
-
-  private val log = LoggerFactory.getLogger(classOf[DriverReport])
 
   /** In the order of registration. Spark uses no shuffle id twice. */
   private val records = mutable.LinkedHashMap.empty[Int, ShuffleRecord]

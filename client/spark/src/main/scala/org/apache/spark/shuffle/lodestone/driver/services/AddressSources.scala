@@ -6,9 +6,7 @@ import java.net.InetAddress
 import scala.concurrent.{ExecutionContext, Future}
 import scala.util.{Failure, Success}
 
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.config.{HostPort, Logged}
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 
 /** Knows the addresses of services. The driver asks it for each plan. */
@@ -32,10 +30,9 @@ private[driver] final class DnsAddresses(
     lookups: ExecutionContext,
     loop: EventLoop,
     resolver: String => Seq[InetAddress] = InetAddress.getAllByName(_).toSeq)
-    extends AddressSource {
+    extends AddressSource with Logged {
   import DnsAddresses._
 
-  private val log = LoggerFactory.getLogger(classOf[DnsAddresses])
   private implicit val events: ExecutionContext = loop.context
   private var last: Seq[HostPort] = Nil
   private var resolvedAtMs: Option[Long] = None

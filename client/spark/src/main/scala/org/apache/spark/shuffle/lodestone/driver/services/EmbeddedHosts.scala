@@ -4,9 +4,7 @@ package org.apache.spark.shuffle.lodestone.driver.services
 import scala.collection.mutable
 import scala.concurrent.{ExecutionContext, Future}
 
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.config.{HostPort, Logged}
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.plan.{ServiceFound, ServiceMissing}
 
@@ -16,10 +14,9 @@ import org.apache.spark.shuffle.lodestone.plan.{ServiceFound, ServiceMissing}
  * nothing.
  */
 private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String]], loop: EventLoop)
-    extends AddressSource {
+    extends AddressSource with Logged {
   import EmbeddedHosts._
 
-  private val log = LoggerFactory.getLogger(classOf[EmbeddedHosts])
   private implicit val events: ExecutionContext = loop.context
 
   /**

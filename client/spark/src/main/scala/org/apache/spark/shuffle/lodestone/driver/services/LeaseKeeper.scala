@@ -5,9 +5,7 @@ import scala.collection.mutable
 import scala.concurrent.{ExecutionContext, Future}
 import scala.util.{Failure, Success}
 
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Logged}
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient}
 
@@ -21,10 +19,9 @@ private[driver] final class LeaseKeeper(
     client: ServiceClient,
     reports: ReportSender,
     heardOf: Service => Unit,
-    loop: EventLoop) {
+    loop: EventLoop) extends Logged {
   import LeaseKeeper._
 
-  private val log = LoggerFactory.getLogger(classOf[LeaseKeeper])
   private implicit val events: ExecutionContext = loop.context
 
   /**

@@ -4,8 +4,7 @@ package org.apache.spark.shuffle.lodestone.driver.services
 import scala.collection.mutable
 import scala.concurrent.ExecutionContext
 
-import org.slf4j.LoggerFactory
-
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
@@ -15,10 +14,9 @@ import org.apache.spark.shuffle.lodestone.transport.ServiceClient
  * it answers again: it may have been restarted with all its data, and would keep it until the
  * application ends.
  */
-private[driver] final class Removals(client: ServiceClient, loop: EventLoop) {
+private[driver] final class Removals(client: ServiceClient, loop: EventLoop) extends Logged {
   import Removals._
 
-  private val log = LoggerFactory.getLogger(classOf[Removals])
   private implicit val events: ExecutionContext = loop.context
   private val unsent = mutable.LinkedHashSet.empty[(ServiceLocation, ShuffleGeneration)]
 

@@ -4,8 +4,7 @@ package org.apache.spark.shuffle.lodestone.driver.services
 import scala.collection.mutable
 import scala.concurrent.{ExecutionContext, Future}
 
-import org.slf4j.LoggerFactory
-
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
@@ -20,10 +19,9 @@ private[driver] final class ReportSender(
     changes: () => Long,
     report: () => String,
     client: ServiceClient,
-    loop: EventLoop) {
+    loop: EventLoop) extends Logged {
   import ReportSender._
 
-  private val log = LoggerFactory.getLogger(classOf[ReportSender])
   private implicit val events: ExecutionContext = loop.context
 
   /** The services that keep the report: their incarnation and our state at the last report. */

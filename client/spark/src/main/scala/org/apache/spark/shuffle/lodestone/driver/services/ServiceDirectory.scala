@@ -5,9 +5,7 @@ import scala.collection.mutable
 import scala.concurrent.ExecutionContext
 import scala.util.{Failure, Success}
 
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.config.{HostPort, Logged}
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
 import org.apache.spark.shuffle.lodestone.transport.{FailureClass, ServiceClient}
@@ -45,11 +43,10 @@ private[driver] object Service {
 private[driver] final class ServiceDirectory(
     source: AddressSource,
     client: ServiceClient,
-    loop: EventLoop) {
+    loop: EventLoop) extends Logged {
   import Service.NoIncarnation
   import ServiceDirectory._
 
-  private val log = LoggerFactory.getLogger(classOf[ServiceDirectory])
   private implicit val events: ExecutionContext = loop.context
   private val services = mutable.LinkedHashMap.empty[HostPort, Service]
   private val settling = mutable.LinkedHashSet.empty[Settling]

@@ -5,8 +5,7 @@ import scala.collection.mutable
 import scala.concurrent.ExecutionContext
 import scala.util.{Failure, Success}
 
-import org.slf4j.LoggerFactory
-
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
@@ -27,10 +26,9 @@ private[driver] final class ServiceRegistrar(
     directory: ServiceDirectory,
     leases: LeaseKeeper,
     client: ServiceClient,
-    loop: EventLoop) {
+    loop: EventLoop) extends Logged {
   import ServiceRegistrar._
 
-  private val log = LoggerFactory.getLogger(classOf[ServiceRegistrar])
   private implicit val events: ExecutionContext = loop.context
 
   /**

@@ -28,15 +28,11 @@ private[spark] final case class DaemonCommand(
     "--dir",
     dirs.mkString(","),
     "--memory",
-    memoryBytes.fold("auto")(bytes => s"${bytes / DaemonCommand.BytesPerKib}KiB"),
+    memoryBytes.fold("auto")(bytes => s"${bytes / 1024}KiB"),
     "--idle-exit",
     s"${TimeUnit.MILLISECONDS.toSeconds(idleExitMs)}s",
     "--announce",
     announce.toString)
-}
-
-private[spark] object DaemonCommand {
-  private val BytesPerKib = 1024L
 }
 
 /**

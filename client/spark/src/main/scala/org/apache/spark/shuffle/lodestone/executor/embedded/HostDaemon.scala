@@ -6,9 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path, Paths}
 
 import org.apache.commons.codec.digest.DigestUtils
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf}
+import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf, Logged}
 
 /**
  * Finds or starts the one daemon of this host, user, program and set of directories. If several
@@ -24,10 +22,8 @@ private[spark] final class HostDaemon(
     roots: Seq[Path],
     user: String,
     host: String,
-    incarnationAt: HostPort => Either[String, Long]) {
+    incarnationAt: HostPort => Either[String, Long]) extends Logged {
   import HostDaemon._
-
-  private val log = LoggerFactory.getLogger(classOf[HostDaemon])
 
   def findOrStart(): HostPort = {
     val homes = usableHomes()

@@ -9,10 +9,8 @@ import scala.concurrent.duration.Duration
 import scala.util.{Failure, Success}
 import scala.util.control.NonFatal
 
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.{SparkConf, SparkEnv}
-import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, HostPort, LodestoneConf}
+import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, HostPort, LodestoneConf, Logged}
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
 import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
@@ -25,7 +23,7 @@ private[spark] final class HostService(
     conf: SparkConf,
     settings: LodestoneConf,
     driver: DriverLink,
-    env: SparkEnv) {
+    env: SparkEnv) extends Logged {
   import HostService._
 
   private val host = env.blockManager.blockManagerId.host
@@ -90,7 +88,6 @@ private[spark] final class HostService(
 }
 
 private[spark] object HostService {
-  private val log = LoggerFactory.getLogger(classOf[HostService])
 
   /** If a daemon cannot start now (no space, noexec), it hardly can a moment later. */
   private val PauseNs = TimeUnit.SECONDS.toNanos(60)

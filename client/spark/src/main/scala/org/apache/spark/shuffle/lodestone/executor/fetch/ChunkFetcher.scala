@@ -10,8 +10,7 @@ import scala.collection.mutable
 
 import io.netty.buffer.{ByteBuf, Unpooled}
 import org.roaringbitmap.RoaringBitmap
-import org.slf4j.LoggerFactory
-
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.{SparkEnv, SparkException}
 import org.apache.spark.network.buffer.{ManagedBuffer, NioManagedBuffer}
 import org.apache.spark.network.shuffle._
@@ -34,7 +33,7 @@ private[fetch] final class ChunkFetcher(
     rescue: Option[ChunkRescue],
     tally: ReadTally,
     own: BlockStoreClient = SparkEnv.get.blockManager.blockStoreClient)
-    extends BlockStoreClient {
+    extends BlockStoreClient with Logged {
   import ChunkFetcher._
 
   private val partitions = merged.map(partition => partition.reduceId -> partition).toMap
@@ -171,7 +170,9 @@ private[fetch] final class ChunkFetcher(
     private def tryAgain(how: ChunkRescue, failed: Array[Wanted], cause: Throwable): Unit = {
       val sinceNs = failedNs.getOrElse(System.nanoTime())
       how(failed.map(_.chunk).toSeq, cause, sinceNs).onComplete { outcome =>
-        outcome.failed.foreach(log.error(s"No replica of ${service.hostPort} was looked for", _))
+        outcome.failed.foreach(log.error(
+          s"The search for other replicas than that at ${service.hostPort} failed",
+          _))
         val found = outcome.getOrElse(failed.map(_ => None).toSeq)
         val again = failed.toSeq.zip(found).flatMap { case (wanted, chunk) =>
           if (chunk.isEmpty) giveUp(wanted, cause)
@@ -287,9 +288,6 @@ private[fetch] final class ChunkFetcher(
 }
 
 private[fetch] object ChunkFetcher {
-
-  /** One for all: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[ChunkFetcher])
 
   /** Chunks of one request: a service keeps their list, and refuses several times as many. */
   private val MaxChunks = 4096

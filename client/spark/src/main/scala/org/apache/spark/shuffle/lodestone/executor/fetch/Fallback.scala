@@ -11,7 +11,7 @@ import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
 import org.apache.spark.shuffle.lodestone.plan.{Distrust, DistrustMerged, Reason, ShuffleGeneration}
 import org.apache.spark.storage.ShuffleBlockId
 
-/** What a task does about a chunk that it cannot fetch, or that proves wrong while it is read. */
+/** The reaction of a task to a chunk that it cannot fetch, or that proves wrong as it is read. */
 private[fetch] trait Fallback {
 
   /** Called before the iterator gets the failure, on a network thread. */
@@ -24,13 +24,13 @@ private[fetch] trait Fallback {
   def end(reduceId: Int, reason: Reason, what: String): Nothing
 
   /**
-   * Whether the same blocks are elsewhere too, and may be good there. If not, the bytes may be an
+   * True if the same blocks are elsewhere too, and may be good there. If not, the bytes may be an
    * object that nobody can read, and another run of the stage would hide the user's own error.
    */
   def hasOther: Boolean
 }
 
-/** How a task that has no originals gets chunks before it gives them up. */
+/** The search of a task that has no originals for other copies of its chunks. */
 private[fetch] trait ChunkRescue {
 
   /**

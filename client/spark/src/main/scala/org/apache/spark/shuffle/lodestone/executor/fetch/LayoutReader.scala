@@ -7,8 +7,7 @@ import scala.concurrent.{Await, Future, TimeoutException}
 import scala.concurrent.duration.DurationLong
 import scala.util.{Failure, Success, Try}
 
-import org.slf4j.LoggerFactory
-
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.{MapRange, PartitionLayout}
@@ -29,7 +28,7 @@ private[fetch] final case class LayoutAnswer(
 private[fetch] final class LayoutReader(
     client: ServiceClient,
     val generation: ShuffleGeneration,
-    maps: MapRange) {
+    maps: MapRange) extends Logged {
   import LayoutReader._
 
   /**
@@ -83,9 +82,6 @@ private[fetch] final class LayoutReader(
 }
 
 private[fetch] object LayoutReader {
-
-  /** One for all: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[LayoutReader])
 
   /** About so many segments in one answer, some MB; a service refuses several times as many. */
   private val MaxSegments = 100000

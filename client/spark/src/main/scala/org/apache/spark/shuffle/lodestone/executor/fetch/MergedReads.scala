@@ -24,7 +24,7 @@ private[lodestone] final class MergedReads(
       handle: OwnHandle[K, _, C],
       task: ReduceTask): Option[ShuffleReader[K, C]] = new MergedRead(handle, task).reader()
 
-  /** What one task reads. */
+  /** The read of one task. */
   private final class MergedRead[K, C](handle: OwnHandle[K, _, C], task: ReduceTask) {
     private val generation =
       ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
@@ -111,7 +111,7 @@ private[lodestone] final class MergedReads(
       }
 
     /**
-     * Whether all blocks are this executor's own, and cheap to read. It then reads them in the
+     * True if all blocks are this executor's own, and cheap to read. It then reads them in the
      * order of plain Spark. Merged data with holes, which differ from run to run, could not keep
      * that order.
      */

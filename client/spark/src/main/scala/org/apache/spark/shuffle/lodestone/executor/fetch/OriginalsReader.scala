@@ -39,7 +39,7 @@ private[fetch] object OriginalsReader {
 /** Reads shuffles that use no service. */
 private[lodestone] final class LocalReads(written: WrittenRecords, driver: DriverLink) {
 
-  /** None: nobody has counted the records, and Spark's own reader is as good. */
+  /** Returns None if no map task counted its records: Spark's own reader is as good. */
   def reader[K, C](
       handle: LocalHandle[K, _, C],
       task: ReduceTask): Option[ShuffleReader[K, C]] =

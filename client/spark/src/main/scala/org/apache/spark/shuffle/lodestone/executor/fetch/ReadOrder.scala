@@ -58,7 +58,7 @@ private[fetch] object ReadOrder {
     if (mayWait) partitions else partitions.map(_.copy(inTurn = false))
   }
 
-  /** All of these in one piece, if they are small enough to be put in order. */
+  /** All of these in one portion, if they are small enough to be put in order. */
   private def inOrder(chunks: Seq[FetchChunk], concatenable: Boolean)(
       larger: => Seq[FetchPartition]): Seq[FetchPartition] =
     if (chunks.isEmpty) Nil

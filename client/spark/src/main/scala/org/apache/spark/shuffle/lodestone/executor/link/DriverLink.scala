@@ -7,17 +7,15 @@ import scala.reflect.ClassTag
 import scala.util.{Failure, Try}
 import scala.util.control.NonFatal
 
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{RpcEndpointRef, RpcTimeout}
-import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Logged}
 import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport.SameThread
 import org.apache.spark.util.RpcUtils
 
 /** The questions and reports of executors to the driver. */
-private[lodestone] trait DriverLink {
+private[lodestone] trait DriverLink extends Logged {
 
   /** Asks the driver. A question that cannot be sent is a failed future, too. */
   def ask[A: ClassTag](question: Question[A]): Future[A]
@@ -34,7 +32,7 @@ private[lodestone] trait DriverLink {
       // MapPushed the first reader waits for `push.timeout`. Without a MapCounted a reader takes
       // the originals of the map unchecked, and counts them. Without a ServiceFound the driver
       // waits for this host for a limited time.
-      case NonFatal(failure) => DriverLink.log.warn("A report to the driver was not sent", failure)
+      case NonFatal(failure) => log.warn("A report to the driver was not sent", failure)
     }
 
   /**
@@ -51,14 +49,14 @@ private[lodestone] trait DriverLink {
       Some(Await.result(asked, atMost))
     } catch {
       case _: TimeoutException =>
-        DriverLink.log.warn(s"The driver did not answer $what in time")
+        log.warn(s"The driver did not answer in time: $what")
         None
       // Spark's RPC throws, as above. Without a plan blocks are not pushed, and readers take the
       // originals. Without the driver's record a stage may fail once more, and the caller is about
       // to throw its own exception. This one in its place could end the application, or give a
       // wrong answer. An interrupt is not caught: the task was killed.
       case NonFatal(failure) =>
-        DriverLink.log.warn(s"The driver did not answer $what", failure)
+        log.warn(s"The driver did not answer: $what", failure)
         None
     }
 
@@ -69,7 +67,6 @@ private[lodestone] trait DriverLink {
 private[lodestone] object DriverLink {
 
   /** One logger for all links, because the lookup of a logger walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[DriverLink])
 }
 
 /**

@@ -7,9 +7,8 @@ import scala.annotation.tailrec
 import scala.concurrent.Future
 import scala.util.{Failure, Success}
 
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.SparkException
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.plan.PlanAnswer
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, TaskWait}
 
@@ -19,17 +18,15 @@ import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, TaskWait}
  * attempt. Without an answer it could only do harm: keep an output where nothing protects it, or
  * report outputs as lost that exist.
  */
-private[lodestone] object DriverQuestion {
+private[lodestone] object DriverQuestion extends Logged {
   private val Tries = 3
 
   /** The pause between tries. A full queue is not full for long. */
   private val PauseMs = 1000L
 
-  private val log = LoggerFactory.getLogger(getClass)
-
   /**
    * @param what
-   *   the subject of the question, such as "where a map task pushes to"
+   *   the subject of the question, such as "services for a map attempt"
    * @param alive
    *   throws when the task was killed
    */
@@ -39,11 +36,11 @@ private[lodestone] object DriverQuestion {
       TaskWait(ask)(alive()) match {
         case Success(answer) => answer
         case Failure(failure) if left > 1 && mayPass(failure) =>
-          log.info(s"The driver did not answer $what, and is asked again: ${failure.getMessage}")
+          log.info(s"The driver did not answer ($what), and is asked again: ${failure.getMessage}")
           TaskWait(RequestTimer.pause(PauseMs))(alive())
           attempt(left - 1)
         case Failure(failure) =>
-          throw new SparkException(s"The driver did not answer $what", failure)
+          throw new SparkException(s"The driver did not answer ($what)", failure)
       }
     attempt(Tries)
   }

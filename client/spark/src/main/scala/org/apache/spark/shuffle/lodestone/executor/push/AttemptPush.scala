@@ -17,9 +17,11 @@ private[push] final case class MapAttempt(
     shuffleId: Int,
     shuffleMergeId: Int,
     mapIndex: Int,
-    mapId: Long)
+    mapId: Long) {
+  override def toString: String = s"map $mapIndex (attempt $mapId) of shuffle $shuffleId"
+}
 
-/** How the modes differ when a map attempt is pushed. */
+/** The differences between the modes when a map attempt is pushed. */
 private[push] trait PushPolicy {
 
   /** Sends a request, once or until the service takes it or refuses it for good. */
@@ -44,7 +46,7 @@ private[push] trait PushPolicy {
   /** All batches are settled, and no more come. */
   protected def whenSettled(): Unit = ()
 
-  /** Whether a service that failed a moment ago is asked to drop the attempt. */
+  /** True if a service that failed a moment ago is asked to drop the attempt. */
   protected def abortsAtSuspects: Boolean
 }
 

@@ -56,7 +56,7 @@ private[push] final case class BatchAnswer(
     isUnanswered: Boolean) {
 
   /**
-   * Whether it is known which of the segments the service has. A refusal does not show what the
+   * True if it is known which of the segments the service has. A refusal does not show what the
    * same batch did before; and a segment with other content is not of this attempt.
    */
   def isKnown: Boolean = outcome match {

@@ -5,8 +5,7 @@ import scala.collection.mutable
 import scala.concurrent.Future
 import scala.util.{Failure, Success}
 
-import org.slf4j.LoggerFactory
-
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.plan.{PushCounts, Reason, ServiceLocation, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{FailureClass, Pushes, SameThread}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
@@ -25,9 +24,7 @@ private[push] final class BestEffortPush(
     client: ServiceClient,
     shuffle: ShufflePush,
     report: PushCounts => Unit)
-    extends AttemptPush(attempt, first, client) {
-  import BestEffortPush.log
-
+    extends AttemptPush(attempt, first, client) with Logged {
   private val unpushed = mutable.HashMap.empty[String, Long].withDefaultValue(0L)
   private var stopped: Option[Reason] = None
 
@@ -142,10 +139,4 @@ private[push] final class BestEffortPush(
     case refusal: RefusedException => log.info(s"$refused: ${refusal.getMessage}")
     case other => log.warn(s"$lost: ${other.getMessage}")
   }
-}
-
-private[push] object BestEffortPush {
-
-  /** One for all attempts: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[BestEffortPush])
 }

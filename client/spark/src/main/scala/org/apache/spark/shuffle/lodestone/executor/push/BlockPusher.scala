@@ -10,9 +10,7 @@ import java.util.concurrent.{Semaphore, ThreadPoolExecutor, TimeUnit}
 import scala.util.Random
 import scala.util.control.NonFatal
 
-import org.slf4j.LoggerFactory
-
-import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, LodestoneConf, Mode}
+import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, LodestoneConf, Logged, Mode}
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
 import org.apache.spark.shuffle.lodestone.executor.push.records.RecordCounts
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, MapPushed, NoPlan, PushCounts, Reason}
@@ -51,12 +49,11 @@ private[lodestone] final class BlockPusher(
     driver: DriverLink,
     buffers: SegmentBuffers,
     diskReadMicros: () => Long,
-    random: Random = new Random) {
+    random: Random = new Random) extends Logged {
   import BlockPusher._
 
-  private val log = LoggerFactory.getLogger(classOf[BlockPusher])
   private val shuffles = new ConcurrentHashMap[ShuffleGeneration, ShufflePush]()
-  private val lanes = new ConcurrentHashMap[String, Semaphore]()
+  private val turnsByService = new ConcurrentHashMap[String, Semaphore]()
   private val waiting = new ByteBudget(MaxWaitingBytes)
   private val workers = newWorkers()
   // Before there is much to write: a disk is known best while it has nothing to do.
@@ -169,9 +166,9 @@ private[lodestone] final class BlockPusher(
     push.obstacle(service) match {
       case Some(reason) => push.failed(reason, blocks.toLong)
       case None =>
-        val lane = laneOf(service)
-        lane.acquire()
-        val buffer = buffers.reserve(request.sizeBytes, whenFree = () => lane.release())
+        val turns = turnsOf(service)
+        turns.acquire()
+        val buffer = buffers.reserve(request.sizeBytes, whenFree = () => turns.release())
         var isRead = false
         try isRead = ifReadable(map, push, blocks)(request.read(file, map, buffer)).isDefined
         finally if (!isRead) buffer.release()
@@ -193,8 +190,8 @@ private[lodestone] final class BlockPusher(
         None
     }
 
-  private def laneOf(service: ServiceLocation): Semaphore =
-    lanes.computeIfAbsent(service.hostPort, _ => new Semaphore(RequestsPerService))
+  private def turnsOf(service: ServiceLocation): Semaphore =
+    turnsByService.computeIfAbsent(service.hostPort, _ => new Semaphore(RequestsPerService))
 }
 
 private[lodestone] object BlockPusher {

@@ -17,7 +17,7 @@ private[push] final class ByteBudget(limitBytes: Long) {
   def acquire(bytes: Long)(alive: => Unit): Unit =
     await(hasRoom(bytes))(alive)(usedBytes += bytes)
 
-  /** False: there is no room now. */
+  /** Returns false if there is no room now. */
   def tryAcquire(bytes: Long): Boolean = synchronized {
     val isGranted = hasRoom(bytes)
     if (isGranted) usedBytes += bytes

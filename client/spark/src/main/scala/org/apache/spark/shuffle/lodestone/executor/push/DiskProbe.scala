@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push
 
+import org.apache.spark.shuffle.lodestone.config.Logged
+
 import java.io.{File, IOException}
 import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
@@ -10,17 +12,14 @@ import java.nio.file.StandardOpenOption.{CREATE_NEW, DELETE_ON_CLOSE, READ, WRIT
 import scala.util.Random
 
 import com.sun.nio.file.ExtendedOpenOption.DIRECT
-import org.slf4j.LoggerFactory
 
 /**
  * Measures a small random read from a local disk, past the page cache: it needs a seek, or none. An
  * executor does this a few times, off the task threads, and writes a megabyte for it.
  */
-private[lodestone] object DiskProbe {
+private[lodestone] object DiskProbe extends Logged {
 
   val Unknown: Long = -1L
-
-  private val log = LoggerFactory.getLogger(getClass)
 
   /** A seek on a disk that turns. */
   private val SeekMicros = 8000L

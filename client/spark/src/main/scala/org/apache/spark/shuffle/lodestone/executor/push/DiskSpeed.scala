@@ -3,8 +3,7 @@ package org.apache.spark.shuffle.lodestone.executor.push
 
 import scala.util.control.NonFatal
 
-import org.slf4j.LoggerFactory
-
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.plan.MapSample
 
 /**
@@ -12,10 +11,9 @@ import org.apache.spark.shuffle.lodestone.plan.MapSample
  * measurements. A disk that writes looks like one that turns, as long as it is busy; one that turns
  * always looks so. So a disk that seems slow is measured again.
  */
-private[lodestone] final class DiskSpeed(measure: () => Long) {
+private[lodestone] final class DiskSpeed(measure: () => Long) extends Logged {
   import DiskSpeed._
 
-  private val log = LoggerFactory.getLogger(classOf[DiskSpeed])
   private var least = DiskProbe.Unknown
   private var left = Measurements
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch.remote
 
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.SparkEnv
 import org.apache.spark.internal.config
 import org.apache.spark.shuffle.ShuffleReader
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.executor.fetch._
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, DriverQuestion, PlanCache}
 import org.apache.spark.shuffle.lodestone.plan.{LodestoneHandle, Reason, RemoteOutput}
@@ -17,10 +16,10 @@ private[lodestone] final class RemoteReads(
     client: ServiceClient,
     driver: DriverLink,
     plans: PlanCache,
-    retryPolicy: RetryPolicy) {
+    retryPolicy: RetryPolicy) extends Logged {
   import RemoteReads._
 
-  /** None: executors have all outputs that the task reads. */
+  /** Returns None if executors have all outputs that the task reads. */
   def reader[K, C](
       handle: LodestoneHandle[K, _, C],
       task: ReduceTask): Option[ShuffleReader[K, C]] = {
@@ -30,7 +29,7 @@ private[lodestone] final class RemoteReads(
     if (outputs.isEmpty) None else Some(new ReduceRead(handle, task, outputs, local).reader())
   }
 
-  /** What one task reads. */
+  /** The read of one task. */
   private final class ReduceRead[K, C](
       handle: LodestoneHandle[K, _, C],
       task: ReduceTask,
@@ -101,9 +100,5 @@ private[lodestone] final class RemoteReads(
 }
 
 private[remote] object RemoteReads {
-
-  /** One for all: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[RemoteReads])
-
   private val NoVersion = -1
 }

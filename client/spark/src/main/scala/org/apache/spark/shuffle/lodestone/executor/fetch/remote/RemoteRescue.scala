@@ -6,8 +6,7 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import scala.collection.mutable
 import scala.concurrent.Future
 
-import org.slf4j.LoggerFactory
-
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, ChunkRescue, FetchChunk}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{FailureClass, RetryPolicy, RequestTimer}
@@ -23,7 +22,7 @@ private[remote] final class RemoteRescue(
     generation: ShuffleGeneration,
     plan: ShufflePlan,
     retryPolicy: RetryPolicy)
-    extends ChunkRescue {
+    extends ChunkRescue with Logged {
   import RemoteRescue._
 
   /** When a replica of a chunk came damaged for the first time. */
@@ -126,9 +125,6 @@ private[remote] final class RemoteRescue(
 }
 
 private[remote] object RemoteRescue {
-
-  /** One for all: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[RemoteRescue])
   private val PauseMs = 500L
 
   /** Time for several requests, if these are quick. */

@@ -5,9 +5,8 @@ import scala.annotation.tailrec
 import scala.concurrent.Future
 import scala.util.Try
 
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.TaskContext
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.executor.fetch._
 import org.apache.spark.shuffle.lodestone.plan.{MissingBlock, Reason, ServiceLocation, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient, TaskWait}
@@ -26,8 +25,7 @@ private[remote] final class RemoteSources(
     wanted: WantedSegments,
     chunkBytes: Long,
     retryPolicy: RetryPolicy,
-    context: TaskContext) {
-  import RemoteSources._
+    context: TaskContext) extends Logged {
 
   /** Left: a partition of which a block is missing, or whose layout no service sends. */
   def chunks(): Either[(Int, LostAt), Seq[FetchChunk]] = find(None)
@@ -97,8 +95,8 @@ private[remote] final class RemoteSources(
       case Some((mapIndex, mapId)) =>
         val services = sources.map(_.service)
         log.error(
-          s"${missing.size} blocks of partition $reduceId of ${reader.generation} are not all at " +
-            services.map(_.hostPort).mkString(", "))
+          s"${services.map(_.hostPort).mkString(", ")} do not show all segments of " +
+            s"${missing.size} blocks of partition $reduceId of ${reader.generation}")
         val first = MissingBlock(mapIndex, mapId, reduceId)
         Left(reduceId -> LostAt(services, Reason.OutputLost, Some(first)))
     }
@@ -116,10 +114,4 @@ private[remote] final class RemoteSources(
       awaited
     }
   }
-}
-
-private object RemoteSources {
-
-  /** One for all: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[RemoteSources])
 }

@@ -57,7 +57,7 @@ private[remote] final class WantedSegments(
   }
 
   /**
-   * Whether segments of these two outputs, one after another, may be in one chunk: another service
+   * True if segments of these two outputs, one after another, may be in one chunk: another service
    * must have all of a chunk. Segments of an output that several versions of the plan pushed have
    * different replicas.
    */
@@ -65,7 +65,7 @@ private[remote] final class WantedSegments(
     plan.replicas == 1 || (before == output && outputs(output)._1.parts.size == 1)
 }
 
-/** What one service has of one partition, and the numbers of the outputs for which it was asked. */
+/** The segments that one service has of one partition, and the numbers of the wanted outputs. */
 private[remote] final case class SourceLayout(
     service: ServiceLocation,
     layout: PartitionLayout,

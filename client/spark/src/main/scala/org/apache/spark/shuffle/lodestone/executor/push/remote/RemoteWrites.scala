@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push.remote
 
-import org.slf4j.LoggerFactory
-
 import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
-import org.apache.spark.shuffle.lodestone.config.LodestoneConf
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Logged}
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, DriverQuestion, PlanCache}
 import org.apache.spark.shuffle.lodestone.executor.link.StageAttempt
 import org.apache.spark.shuffle.lodestone.executor.push.{MapAttempt, SegmentBuffers}
@@ -19,13 +17,11 @@ private[lodestone] final class RemoteWrites(
     driver: DriverLink,
     plans: PlanCache,
     buffers: SegmentBuffers,
-    retryPolicy: RetryPolicy) {
-  import RemoteWrites._
-
+    retryPolicy: RetryPolicy) extends Logged {
   private val means =
     PushMeans(client, plans, retryPolicy, RetryPolicy.whenReplicated(conf, client))
 
-  /** None: the map task keeps its output. */
+  /** Returns None if the map task keeps its output. */
   def writer[K, V](
       handle: LodestoneHandle[K, V, _],
       mapId: Long,
@@ -45,7 +41,7 @@ private[lodestone] final class RemoteWrites(
       attempt: MapAttempt,
       stageAttempt: StageAttempt,
       alive: () => Unit): Option[ShufflePlan] = {
-    val answer = DriverQuestion(s"where $attempt pushes to", alive) {
+    val answer = DriverQuestion(s"services for $attempt", alive) {
       plans.toPush(attempt.shuffleId, attempt.shuffleMergeId, stageAttempt)
     }
     answer match {
@@ -55,10 +51,4 @@ private[lodestone] final class RemoteWrites(
         None
     }
   }
-}
-
-private[lodestone] object RemoteWrites {
-
-  /** One for all: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[RemoteWrites])
 }

@@ -4,8 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.push.remote
 import scala.concurrent.Future
 import scala.util.{Failure, Success, Try}
 
-import org.slf4j.LoggerFactory
-
+import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.{SparkException, TaskKilledException}
 import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.{AttemptPush, BatchAnswer, MapAttempt}
@@ -33,7 +32,7 @@ private[remote] final class RequiredPush(
     first: ShufflePlan,
     means: PushMeans,
     alive: () => Unit)
-    extends AttemptPush(attempt, first, means.client) {
+    extends AttemptPush(attempt, first, means.client) with Logged {
   import RequiredPush._
 
   private var failure: Option[Throwable] = None
@@ -70,7 +69,7 @@ private[remote] final class RequiredPush(
     }
   }
 
-  /** Nothing of it will be read. In any state, and more than once. */
+  /** Makes services drop the attempt. Callers may call it in any state, and repeatedly. */
   def abort(): Unit = synchronized {
     if (!isAborted) {
       isAborted = true
@@ -127,7 +126,7 @@ private[remote] final class RequiredPush(
       service: ServiceLocation,
       reason: Reason): Unit =
     nextPlan(troubleAt(service, batch.sentBy, reason)).onComplete(batch.guarded { _ =>
-      end(batch, s"it keeps its output, as ${reason.sentence}")
+      end(batch, s"the next attempt keeps its output: ${reason.sentence}")
     })(SameThread)
 
   /** One replica is complete. The next batches have two again, if there are services. */
@@ -153,9 +152,11 @@ private[remote] final class RequiredPush(
       taken: Int): Unit =
     nextPlan(troubleAt(service, batch.sentBy, reason)).onComplete(batch.guarded {
       case Success(next: ShufflePlan) if adopt(next) => sendRest(batch, taken)
-      case Success(NoPlan(reason, _)) => end(batch, s"no service is left for it ($reason)")
+      case Success(NoPlan(reason, _)) =>
+        end(batch, s"no other service takes its segments ($reason)")
       case Success(_) => end(batch, "other attempts have been run since")
-      case Failure(cause) => end(batch, s"the driver did not say where else: ${cause.getMessage}")
+      case Failure(cause) =>
+        end(batch, s"the driver did not name another service: ${cause.getMessage}")
     })(SameThread)
 
   private def sendRest(batch: AttemptPush#Batch, taken: Int): Unit =
@@ -163,7 +164,7 @@ private[remote] final class RequiredPush(
 
   private def giveUp(batch: AttemptPush#Batch, service: ServiceLocation, reason: Reason): Unit =
     nextPlan(troubleAt(service, batch.sentBy, reason)).onComplete(batch.guarded { _ =>
-      end(batch, s"${service.hostPort} lost what it had of it: ${reason.sentence}")
+      end(batch, s"service ${service.hostPort} lost segments of it: ${reason.sentence}")
     })(SameThread)
 
   private def end(batch: AttemptPush#Batch, why: String): Unit = {
@@ -177,7 +178,7 @@ private[remote] final class RequiredPush(
   private def nextPlan(trouble: ServiceTrouble): Future[PlanAnswer] =
     means.plans.after(trouble, attempt.shuffleId, attempt.shuffleMergeId)
 
-  /** False: it is of a later generation, and what was taken in this one is lost. */
+  /** Returns false if it is of a later generation: the segments that this one has are lost. */
   private def adopt(next: ShufflePlan): Boolean = synchronized {
     val isLater = next.generation > plan.generation
     val possible = !isLater || ledgers.isEmpty
@@ -194,14 +195,14 @@ private[remote] final class RequiredPush(
     awaitTask(nextPlan(troubleAt(service, synchronized(plan), PushReason.of(cause))))
     synchronized {
       ledgers.markIncomplete(service)
-      if (!ledgers.isCovered(plan)) fail(s"${service.hostPort} lost what it had of it")
+      if (!ledgers.isCovered(plan)) fail(s"service ${service.hostPort} lost segments of it")
     }
   }
 
   private def isGoingOn: Boolean = synchronized(failure.isEmpty)
 
   private def fail(why: String): Unit =
-    fail(new TaskKilledException(s"map ${attempt.mapIndex} has to be run again: $why"))
+    fail(new TaskKilledException(s"Spark runs map ${attempt.mapIndex} again: $why"))
 
   private def fail(cause: Throwable): Unit = synchronized {
     if (failure.isEmpty) failure = Some(cause)
@@ -230,9 +231,6 @@ private[remote] final class RequiredPush(
 }
 
 private[remote] object RequiredPush {
-
-  /** One for all attempts: to look a logger up walks the stack. */
-  private val log = LoggerFactory.getLogger(classOf[RequiredPush])
 
   /** No service is to blame, and the driver, which aborted it, gets no report. */
   private val GivenUp = "Spark has given this attempt up"

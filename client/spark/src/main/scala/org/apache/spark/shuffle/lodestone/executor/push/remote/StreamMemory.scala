@@ -11,7 +11,7 @@ private[remote] final class StreamMemory(memory: TaskMemoryManager)
     extends MemoryConsumer(memory, memory.pageSizeBytes(), MemoryMode.ON_HEAP) {
   import StreamMemory._
 
-  /** Asks for the rest of so many bytes. False: memory is short, and they have to be pushed. */
+  /** Asks for the rest of so many bytes. Returns false if memory is short. */
   def isEnoughFor(bytes: Long): Boolean = {
     val missing = bytes - FreeBytes - getUsed
     missing <= 0 || acquireMemory(math.max(missing, StepBytes)) >= missing
