@@ -189,8 +189,11 @@ async fn run(
     let reader = Reader::new(socket, call, place, outbound);
     let reason = tokio::select! {
         reason = reader.run() => reason,
-        written = &mut writer => return written.unwrap_or(Some(CloseReason::Panic))
-            .unwrap_or(CloseReason::Client),
+        written = &mut writer => {
+            room.end();
+            let reason = written.unwrap_or(Some(CloseReason::Panic));
+            return reason.unwrap_or(CloseReason::Client);
+        }
         () = entry.makes_way.notified() => CloseReason::MadeWay,
         _ = stop.wait_for(|stop| *stop) => CloseReason::Shutdown,
     };

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lodestone_store::fs::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space};
+use lodestone_store::fs::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space, Version};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -194,6 +194,10 @@ impl File for MeasuredFile {
 
     fn size(&self) -> io::Result<u64> {
         self.file.size()
+    }
+
+    fn version(&self) -> io::Result<Version> {
+        self.file.version()
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

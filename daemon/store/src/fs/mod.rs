@@ -74,6 +74,17 @@ pub struct Space {
     pub total: u64,
 }
 
+/// What tells a file from another one that takes its name, and from itself after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Number of the file on its disk.
+    pub number: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Time of the last change.
+    pub changed_ns: i128,
+}
+
 /// An open file. Positions are always given: there is no cursor to share.
 pub trait File: Send + Sync + Debug {
     /// Writes a prefix of `parts` at `offset` and returns its length in bytes.
@@ -87,6 +98,8 @@ pub trait File: Send + Sync + Debug {
     fn punch(&self, offset: u64, length: u64) -> io::Result<()>;
     /// Current size in bytes.
     fn size(&self) -> io::Result<u64>;
+    /// Its version now.
+    fn version(&self) -> io::Result<Version>;
     /// Returns the descriptor for `sendfile`; `None` if the file has none.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 }

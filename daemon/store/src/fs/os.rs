@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, statv
 use rustix::process::geteuid;
 
 use super::below::OsDir;
-use super::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space};
+use super::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space, Version};
 
 /// The real thing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,6 +53,15 @@ impl File for OsFile {
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn version(&self) -> io::Result<Version> {
+        let found = self.0.metadata()?;
+        Ok(Version {
+            number: found.ino(),
+            bytes: found.len(),
+            changed_ns: i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec()),
+        })
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

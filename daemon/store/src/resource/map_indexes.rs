@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The index files of map outputs that were read lately. The reduce tasks of a stage ask for one
-//! partition after another of the same outputs, and Spark never changes an output that it has
-//! committed: a retried map task has another map id.
+//! partition after another of the same outputs.
+//!
+//! Spark may write an output again under the same name (`spark.shuffle.useOldFetchProtocol`): it
+//! renames the new index file to its name, and then the new data file. So offsets belong to the
+//! data file that was open when they were read: they are right for it, or for one that takes its
+//! name later, and then they are read again.
 
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -11,7 +15,7 @@ use lodestone_model::{MapId, ReduceId, ShuffleId};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::fs::{File, read_exact_at};
+use crate::fs::{File, Version, read_exact_at};
 
 /// Bytes of one offset in an index file.
 const OFFSET_BYTES: u64 = 8;
@@ -19,8 +23,11 @@ const OFFSET_BYTES: u64 = 8;
 /// The offsets that are kept: of a thousand maps with a thousand partitions.
 const KEPT_BYTES: u64 = 8 << 20;
 
-/// Offsets of a larger file are not kept: few of its kind would fit.
-const FILE_BYTES_MAX: u64 = 128 << 10;
+/// Offsets of a larger file are not kept: to read all of it would take longer than two offsets.
+const FILE_BYTES_MAX: u64 = 16 << 10;
+
+/// Memory that an entry needs beside its key and its offsets.
+const ENTRY_BYTES: usize = 128;
 
 /// For the cache's first allocation.
 const EXPECTED_FILES: usize = 1024;
@@ -34,16 +41,19 @@ pub(crate) struct MapOutput {
     pub(crate) map: MapId,
 }
 
+/// The offsets of an output, and the version of its data file.
+type Known = (Version, Arc<[u64]>);
+
 /// The offsets of these outputs, by their index files.
 #[derive(Debug)]
-pub(crate) struct MapIndexes(Cache<MapOutput, Arc<[u64]>, ByBytes>);
+pub(crate) struct MapIndexes(Cache<MapOutput, Known, ByBytes>);
 
 #[derive(Clone, Debug)]
 struct ByBytes;
 
-impl Weighter<MapOutput, Arc<[u64]>> for ByBytes {
-    fn weight(&self, _: &MapOutput, offsets: &Arc<[u64]>) -> u64 {
-        (size_of::<MapOutput>() + size_of_val(offsets.as_ref())) as u64
+impl Weighter<MapOutput, Known> for ByBytes {
+    fn weight(&self, _: &MapOutput, (_, offsets): &Known) -> u64 {
+        (ENTRY_BYTES + size_of::<MapOutput>() + size_of_val(offsets.as_ref())) as u64
     }
 }
 
@@ -54,16 +64,18 @@ impl Default for MapIndexes {
 }
 
 impl MapIndexes {
-    /// Returns the start of the first and the end of the last of these partitions in the data file.
-    /// Opens the index file if its offsets are not known.
+    /// Returns the start of the first and the end of the last of these partitions in the data file,
+    /// which is open. Opens the index file if its offsets are not known.
     pub(crate) fn offsets(
         &self,
         output: MapOutput,
+        data: Version,
         reduces: &Range<ReduceId>,
         open: impl FnOnce() -> io::Result<Arc<dyn File>>,
     ) -> io::Result<(u64, u64)> {
-        if let Some(known) = self.0.get(&output) {
-            return of(&known, reduces);
+        match self.0.get(&output) {
+            Some((version, known)) if version == data => return of(&known, reduces),
+            _ => {}
         }
         let file = open()?;
         let bytes = file.size()?;
@@ -78,7 +90,7 @@ impl MapIndexes {
         let (offsets, _) = content.as_chunks();
         let all: Arc<[u64]> = offsets.iter().map(|one| u64::from_be_bytes(*one)).collect();
         let found = of(&all, reduces)?;
-        self.0.insert(output, all);
+        self.0.insert(output, (data, all));
         Ok(found)
     }
 }

@@ -9,10 +9,11 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use lodestone_model::{AppId, Code, MapId, ReduceId, Refusal, ShuffleId};
 
-use crate::fs::Open;
+use crate::fs::{File, Open, Version};
 use crate::life::fetch::{ChunkData, Part};
 use crate::resource::disk::code_of;
 use crate::resource::foreign::ForeignPath;
@@ -34,6 +35,8 @@ impl Store {
             return Err(Code::Malformed.because("empty range of partitions"));
         }
         let dirs = self.executor_dirs(app, exec)?;
+        let path = dirs.path(&format!("shuffle_{shuffle}_{map}_0.data"));
+        let (data, version) = self.open_original(&path)?;
         let index = || dirs.path(&format!("shuffle_{shuffle}_{map}_0.index"));
         let output = MapOutput {
             dirs: dirs.number(),
@@ -41,14 +44,14 @@ impl Store {
             map,
         };
         let open = || self.resources.foreign().open(&index(), Open::Read);
-        let offsets = self.resources.map_indexes.offsets(output, &reduces, open);
+        let known = &self.resources.map_indexes;
+        let offsets = known.offsets(output, version, &reduces, open);
         let (start, end) = offsets.map_err(|error| refusal(&index(), &error))?;
         let Some(length) = end.checked_sub(start) else {
             let detail = format!("{}: offsets go back", index());
             return Err(Code::DiskFailed.because(detail));
         };
-        let data = dirs.path(&format!("shuffle_{shuffle}_{map}_0.data"));
-        self.whole_or_part(&data, Some((start, length)))
+        part(&path, data, version, start, length)
     }
 
     /// Returns the bytes of a persisted block.
@@ -60,34 +63,38 @@ impl Store {
         split: i32,
     ) -> Result<ChunkData, Refusal> {
         let dirs = self.executor_dirs(app, exec)?;
-        self.whole_or_part(&dirs.path(&format!("rdd_{rdd}_{split}")), None)
+        let path = dirs.path(&format!("rdd_{rdd}_{split}"));
+        let (file, version) = self.open_original(&path)?;
+        part(&path, file, version, 0, version.bytes)
     }
 
-    fn whole_or_part(
-        &self,
-        path: &ForeignPath,
-        part: Option<(u64, u64)>,
-    ) -> Result<ChunkData, Refusal> {
-        let refuse = |error| refusal(path, &error);
-        let file = self
-            .resources
-            .foreign()
-            .open(path, Open::Read)
-            .map_err(refuse)?;
-        let size = file.size().map_err(refuse)?;
-        let (offset, length) = part.unwrap_or((0, size));
-        if offset.checked_add(length).is_none_or(|end| end > size) {
-            let detail = format!("{path} ends at {size}, before {offset}+{length}");
-            return Err(Code::DiskFailed.because(detail));
-        }
-        Ok(ChunkData {
-            parts: vec![Part::File {
-                file,
-                offset,
-                length,
-            }],
-        })
+    fn open_original(&self, path: &ForeignPath) -> Result<(Arc<dyn File>, Version), Refusal> {
+        let file = self.resources.foreign().open(path, Open::Read);
+        let opened = file.and_then(|file| Ok((Arc::clone(&file), file.version()?)));
+        opened.map_err(|error| refusal(path, &error))
     }
+}
+
+/// Returns a part of a file, which must be there.
+fn part(
+    path: &ForeignPath,
+    file: Arc<dyn File>,
+    version: Version,
+    offset: u64,
+    length: u64,
+) -> Result<ChunkData, Refusal> {
+    let size = version.bytes;
+    if offset.checked_add(length).is_none_or(|end| end > size) {
+        let detail = format!("{path} ends at {size}, before {offset}+{length}");
+        return Err(Code::DiskFailed.because(detail));
+    }
+    Ok(ChunkData {
+        parts: vec![Part::File {
+            file,
+            offset,
+            length,
+        }],
+    })
 }
 
 fn refusal(path: &ForeignPath, error: &io::Error) -> Refusal {

@@ -425,6 +425,24 @@ fn original_blocks_are_found_by_sparks_index() {
 }
 
 #[test]
+fn an_output_that_is_written_again_under_its_name_is_read_by_its_new_index() {
+    let world = world();
+    map_output(&world);
+    let block = |reduce| {
+        let range = ReduceId(reduce)..ReduceId(reduce + 1);
+        let store = &world.store;
+        let found = store.original_blocks(&app(), "1", ShuffleId(7), MapId(42), range);
+        read(&found.unwrap())
+    };
+    assert_eq!((block(0), block(2)), (b"one".to_vec(), b"three..".to_vec()));
+    // The sizes are the same: only the files themselves are others.
+    let index: Vec<u8> = [0_u64, 5, 5, 10].map(u64::to_be_bytes).concat();
+    spark_file(&world, "shuffle_7_42_0.index", &index);
+    spark_file(&world, "shuffle_7_42_0.data", b"three...one.");
+    assert_eq!((block(0), block(2)), (b"three".to_vec(), b"...on".to_vec()));
+}
+
+#[test]
 fn persisted_blocks_are_served_whole_and_removed_by_name() {
     let world = world();
     spark_file(&world, "rdd_3_1", b"persisted");

@@ -4,9 +4,10 @@
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::{Content, Errno, FakeFs, Fault, locked};
-use crate::fs::{File, Lock};
+use crate::fs::{File, Lock, Version};
 
 #[derive(Debug)]
 pub(super) struct FakeFile {
@@ -112,6 +113,14 @@ impl File for FakeFile {
 
     fn size(&self) -> io::Result<u64> {
         Ok(locked(&self.content).bytes.len() as u64)
+    }
+
+    fn version(&self) -> io::Result<Version> {
+        Ok(Version {
+            number: Arc::as_ptr(&self.content).addr() as u64,
+            bytes: self.size()?,
+            changed_ns: 0,
+        })
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

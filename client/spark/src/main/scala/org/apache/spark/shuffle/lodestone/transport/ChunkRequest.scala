@@ -115,6 +115,4 @@ private[transport] object ChunkRequest {
 
   /** The least that a stream counts: it makes 2048 streams the limit, half of the service's. */
   private val LeastSize = Room / 2048
-
-  /** One logger for all requests, because the lookup of a logger walks the stack. */
 }

@@ -64,11 +64,6 @@ private[lodestone] trait DriverLink extends Logged {
   def answerTimeout: FiniteDuration
 }
 
-private[lodestone] object DriverLink {
-
-  /** One logger for all links, because the lookup of a logger walks the stack. */
-}
-
 /**
  * Sends messages over Spark's RPC. The first use looks the endpoint up, which blocks for a moment.
  *

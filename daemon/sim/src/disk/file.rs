@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A file of the simulated machine.
+
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lodestone_store::fs::{File, Version};
+
+use super::{Disk, Step, Written, dead};
+use crate::planted::Bug;
+
+#[derive(Debug)]
+pub(super) struct SimFile {
+    pub(super) inner: Arc<dyn File>,
+    pub(super) disk: Disk,
+    pub(super) path: PathBuf,
+    pub(super) is_data: bool,
+}
+
+impl SimFile {
+    /// A write that continues the one before, which was short, is one with it.
+    fn record_write(&self, offset: u64, mut bytes: Vec<u8>) {
+        let written = &mut self.disk.state().written;
+        match written.last_mut() {
+            Some(last)
+                if last.path == self.path && last.offset + last.bytes.len() as u64 == offset =>
+            {
+                last.bytes.append(&mut bytes);
+            }
+            _ => written.push(Written {
+                path: self.path.clone(),
+                offset,
+                bytes,
+            }),
+        }
+    }
+}
+
+impl File for SimFile {
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        let behind_all = self.is_data && self.disk.has(Bug::TornTailForgotten);
+        let offset = match behind_all {
+            true => self.inner.size()?,
+            false => offset,
+        };
+        match self.disk.step() {
+            Step::Go => {
+                let written = self.inner.write_at(parts, offset);
+                let written = written.inspect_err(|error| self.disk.count(error));
+                if let Ok(count) = written
+                    && self.is_data
+                {
+                    let bytes = parts.iter().flat_map(|part| part.iter().copied());
+                    self.record_write(offset, bytes.take(count).collect());
+                }
+                let all = parts.iter().map(|part| part.len()).sum();
+                match self.disk.has(Bug::ShortWriteTakenForWhole) {
+                    true => written.map(|_| all),
+                    false => written,
+                }
+            }
+            Step::Last(done) => {
+                let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+                let torn = bytes.get(..done.unwrap_or(0).min(bytes.len()));
+                if let Some(torn) = torn.filter(|torn| !torn.is_empty()) {
+                    drop(self.inner.write_at(&[IoSlice::new(torn)], offset));
+                }
+                Err(dead())
+            }
+            Step::Dead => Err(dead()),
+        }
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.disk.check_read()?;
+        self.inner.read_at(into, offset)
+    }
+
+    fn set_size(&self, bytes: u64) -> io::Result<()> {
+        if self.is_data && self.disk.has(Bug::TornTailForgotten) {
+            return Ok(());
+        }
+        self.disk.change(|| self.inner.set_size(bytes))
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.disk.change(|| self.inner.punch(offset, length))
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.disk.check_may_be_asked();
+        self.inner.size()
+    }
+
+    fn version(&self) -> io::Result<Version> {
+        self.inner.version()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
