@@ -71,7 +71,7 @@ test: tools .venv-test/.ready ## everything that CI runs
 conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must come out as on plain Spark
 	$(SAY) "conformance: Spark's own suites, on plain Spark and on Lodestone"
 	@PYTHONPATH=e2e python3 -m conformance $(ARGS)
-	$(if $(ARGS),,@$(MAKE) --no-print-directory test-e2e E2E_ARGS=--usual-lines)
+	$(if $(ARGS),,@$(MAKE) --no-print-directory test-e2e E2E_ARGS=--all-lines)
 
 lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings are errors
 	@.ci/check-tools clippy

@@ -45,19 +45,21 @@ def pytest_collection_finish(session):
 
 
 def pytest_addoption(parser):
-    help_text = "run tests that name no line on all usual lines, not only on one"
-    parser.addoption("--usual-lines", action="store_true", help=help_text)
+    help_text = "run each test on all of its lines of Spark, which takes longer"
+    parser.addoption("--all-lines", action="store_true", help=help_text)
 
 
 def pytest_generate_tests(metafunc):
-    """Runs a test of Spark once on each line that its mark `lines` names. A test without the mark
-    runs on one of the usual lines, by its name, so that `make test` has about as many of them on
-    each line."""
+    """Runs a test of Spark once on each line that its mark `lines` names, but on lines that are
+    `seldom` only with `--all-lines`. A test without the mark runs on one of the usual lines, by its
+    name, so that `make test` has about as many of them on each line."""
     if "spark" in metafunc.fixturenames:
         mark = metafunc.definition.get_closest_marker("lines")
+        is_for_all = metafunc.config.getoption("--all-lines")
         if mark:
-            lines = mark.args
-        elif metafunc.config.getoption("--usual-lines"):
+            seldom = () if is_for_all else mark.kwargs.get("seldom", ())
+            lines = [line for line in mark.args if line not in seldom]
+        elif is_for_all:
             lines = USUAL_LINES
         else:
             lines = [USUAL_LINES[sum(metafunc.function.__name__.encode()) % len(USUAL_LINES)]]
