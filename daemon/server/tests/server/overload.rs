@@ -46,6 +46,8 @@ fn small_blocks_of_all_tasks_of_an_executor_fit_and_more_close_its_connection() 
         assert_eq!(handle.num_chunks, 262_144);
     }
     client.send_rpc(&blocks(400_000));
+    // The request waits for 30 s, which is as long as the client waits for a byte.
+    client.assert_silent_for(Duration::from_secs(20));
     assert_eq!(client.receive(), None, "the connection is open");
     let handle: StreamHandle = Client::connect(&daemon).ask(&blocks(400_000));
     assert_eq!(handle.num_chunks, 400_000);
