@@ -187,17 +187,17 @@ async fn run(
     let entry = Arc::clone(&place.entry);
     let room = Arc::clone(call.streams.room());
     let reader = Reader::new(socket, call, place, outbound);
-    let reason = tokio::select! {
-        reason = reader.run() => reason,
-        written = &mut writer => {
-            room.end();
-            let reason = written.unwrap_or(Some(CloseReason::Panic));
-            return reason.unwrap_or(CloseReason::Client);
-        }
-        () = entry.makes_way.notified() => CloseReason::MadeWay,
-        _ = stop.wait_for(|stop| *stop) => CloseReason::Shutdown,
+    let ended = tokio::select! {
+        reason = reader.run() => Err(reason),
+        written = &mut writer => Ok(written.unwrap_or(Some(CloseReason::Panic))),
+        () = entry.makes_way.notified() => Err(CloseReason::MadeWay),
+        _ = stop.wait_for(|stop| *stop) => Err(CloseReason::Shutdown),
     };
     room.end();
+    let reason = match ended {
+        Ok(written) => return written.unwrap_or(CloseReason::Client),
+        Err(reason) => reason,
+    };
     // The reader is gone; the queue ends when the requests in work have put their answers into it.
     if timeout(DRAIN_TIMEOUT, &mut writer).await.is_err() {
         writer.abort();

@@ -329,8 +329,7 @@ fn answer_frame(request_id: i64, answer: Answer) -> Result<Bytes, CloseReason> {
     let frame = match answer {
         Answer::Response(body) => Frame::RpcResponse { request_id, body },
         Answer::Failure(error) => Frame::RpcFailure(RpcFailure { request_id, error }),
-        // A request that has no room was repeated or refused.
-        Answer::NoRoom(_) | Answer::Close => return Err(CloseReason::Overloaded),
+        Answer::Close => return Err(CloseReason::Overloaded),
     };
     Ok(frame.to_bytes())
 }

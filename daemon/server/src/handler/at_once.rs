@@ -40,9 +40,8 @@ pub fn upload_now(call: &Call, upload: &Upload, body: &[u8]) -> Result<Answer, V
         Upload::Batch(batch) => {
             push::batch_now(call, batch, body).map(|reply| Answer::Response(reply.to_bytes()))
         }
-        Upload::Block(block) => match push::block(call, block, body) {
-            Ok(reply) => Ok(Answer::Response(reply.to_bytes())),
-            Err(_) => Err(Vec::new()),
-        },
+        Upload::Block(block) => push::block(call, block, body)
+            .map(|reply| Answer::Response(reply.to_bytes()))
+            .map_err(|_| Vec::new()),
     }
 }

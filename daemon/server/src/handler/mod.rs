@@ -24,9 +24,11 @@ use bytes::Bytes;
 use lodestone_model::{AppId, Code, Refusal};
 use lodestone_store::Wait;
 use lodestone_wire::extension as ext;
+use lodestone_wire::extension::push::PushBatch;
 use lodestone_wire::extension::status::Refused;
 use lodestone_wire::frame::MergedBlockMetaRequest;
 use lodestone_wire::spark::fetch::StreamHandle;
+use lodestone_wire::spark::push::PushBlockStream;
 use lodestone_wire::{DecodeError, Message, spark};
 
 use crate::service::Service;
@@ -96,10 +98,12 @@ pub enum Answer {
     Failure(String),
     /// None: the connection closes, and Spark repeats the request on another one.
     Close,
-    /// None yet: there is no memory for the list of a stream. The request may wait for it. If it
-    /// does not come, [`without_stream`] makes the answer.
-    NoRoom(Refusal),
 }
+
+/// There is no answer yet, because there is no memory for the list of a stream. The request may
+/// wait for it. If it does not come, [`without_stream`] makes the answer.
+#[derive(Debug)]
+pub struct NoRoom(pub Refusal);
 
 /// Returns the memory that the answer to a request needs, if it may be large.
 pub fn answer_memory(call: &Call, body: &[u8]) -> Option<u64> {
@@ -160,13 +164,13 @@ pub fn kind(body: &[u8]) -> Kind {
 }
 
 /// Carries out an RPC.
-pub fn rpc(call: &Call, body: &[u8]) -> Answer {
+pub fn rpc(call: &Call, body: &[u8]) -> Result<Answer, NoRoom> {
     use ext::remove as ext_remove;
     use ext::{commit as ext_commit, explain as ext_explain, fetch as ext_fetch};
     let Some(&id) = body.first() else {
-        return Answer::Failure("empty request".to_owned());
+        return Ok(Answer::Failure("empty request".to_owned()));
     };
-    match id {
+    Ok(match id {
         ext::hello::Hello::ID => extension(call, body, hello::hello),
         ext::lease::RenewLease::ID => extension(call, body, lease::renew),
         ext::register::RegisterShuffle::ID => extension(call, body, register::shuffle),
@@ -176,7 +180,7 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
             Ok(()) => extension(call, body, fetch::layout),
             Err(refusal) => refuse(call, &refusal),
         },
-        ext_fetch::FetchSegments::ID => stream(call, body, fetch::segments),
+        ext_fetch::FetchSegments::ID => stream(call, body, fetch::segments)?,
         ext_remove::EndApplication::ID => extension(call, body, remove::application),
         ext_explain::ReportApplication::ID => extension(call, body, explain::report),
         ext_explain::ExplainApplication::ID => extension(call, body, explain::application),
@@ -185,8 +189,8 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
         spark::register::GetLocalDirsForExecutors::ID => answered(call, body, register::local_dirs),
         spark::finalize::FinalizeShuffleMerge::ID => answered(call, body, finalize::shuffle),
         spark::fetch::FetchShuffleBlockChunks::ID => answered(call, body, merged::block_chunks),
-        spark::originals::FetchShuffleBlocks::ID => stream(call, body, originals::shuffle_blocks),
-        spark::originals::OpenBlocks::ID => stream(call, body, originals::open_blocks),
+        spark::originals::FetchShuffleBlocks::ID => stream(call, body, originals::shuffle_blocks)?,
+        spark::originals::OpenBlocks::ID => stream(call, body, originals::open_blocks)?,
         spark::originals::DiagnoseCorruption::ID => answered(call, body, originals::diagnose),
         spark::remove::RemoveBlocks::ID => answered(call, body, remove::blocks),
         spark::SASL_TAG | spark::AUTH_TAG => Answer::Failure(
@@ -202,7 +206,7 @@ pub fn rpc(call: &Call, body: &[u8]) -> Answer {
             call,
             &Code::Malformed.because(format!("unknown message type: {id}")),
         ),
-    }
+    })
 }
 
 /// Carries out a request of an operator, who is on this host.
@@ -236,24 +240,25 @@ pub fn one_way(call: &Call, body: &[u8]) {
 
 /// Looks at an upload before its body is read.
 pub fn admit_upload(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload, Answer> {
-    if body_bytes > call.service.uploads.most_bytes() {
+    let admitted = if body_bytes > call.service.uploads.most_bytes() {
         let detail = format!("a body of {body_bytes} bytes is over 7/32 of --memory");
-        return Err(upload_refusal(call, meta, &Code::TooLarge.because(detail)));
-    }
-    push::admit(call, meta, body_bytes).map_err(|refusal| upload_refusal(call, meta, &refusal))
+        Err(Code::TooLarge.because(detail))
+    } else {
+        push::admit(call, meta, body_bytes)
+    };
+    let id = meta.first().copied().unwrap_or_default();
+    admitted.map_err(|refusal| upload_refusal(call, id, &refusal))
 }
 
 /// Merges an upload, of which the first segments got these codes before.
 pub fn upload(call: &Call, upload: &Upload, body: &[u8], before: &[Code]) -> Answer {
     match upload {
-        Upload::Batch(batch) => match push::batch(call, batch, body, before) {
-            Ok(reply) => Answer::Response(reply.to_bytes()),
-            Err(refusal) => refuse(call, &refusal),
-        },
-        Upload::Block(block) => match push::block(call, block, body) {
-            Ok(reply) => Answer::Response(reply.to_bytes()),
-            Err(refusal) => fail(call, &refusal),
-        },
+        Upload::Batch(batch) => push::batch(call, batch, body, before)
+            .map(|reply| Answer::Response(reply.to_bytes()))
+            .unwrap_or_else(|refusal| upload_refusal(call, PushBatch::ID, &refusal)),
+        Upload::Block(block) => push::block(call, block, body)
+            .map(|reply| Answer::Response(reply.to_bytes()))
+            .unwrap_or_else(|refusal| upload_refusal(call, PushBlockStream::ID, &refusal)),
     }
 }
 
@@ -265,10 +270,11 @@ pub fn merged_meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32
     })
 }
 
-fn upload_refusal(call: &Call, meta: &[u8], refusal: &Refusal) -> Answer {
+/// `id`: the message that announced the upload.
+fn upload_refusal(call: &Call, id: u8, refusal: &Refusal) -> Answer {
     call.service.metrics.push_refused_total.inc();
-    match meta.first() {
-        Some(&ext::push::PushBatch::ID) => refuse(call, refusal),
+    match id {
+        PushBatch::ID => refuse(call, refusal),
         _ => fail(call, refusal),
     }
 }
@@ -309,12 +315,11 @@ fn stream<M: Message>(
     call: &Call,
     body: &[u8],
     handle: fn(&Call, M) -> Result<StreamHandle, NotOpened>,
-) -> Answer {
-    match opened(call, body, handle) {
-        Ok(answer) => answer,
-        Err(NotOpened::NoRoom(refusal)) => Answer::NoRoom(refusal),
-        Err(NotOpened::Refused(refusal)) => without_stream(call, body, &refusal),
-    }
+) -> Result<Answer, NoRoom> {
+    opened(call, body, handle).or_else(|not_opened| match not_opened {
+        NotOpened::NoRoom(refusal) => Err(NoRoom(refusal)),
+        NotOpened::Refused(refusal) => Ok(without_stream(call, body, &refusal)),
+    })
 }
 
 fn opened<M: Message>(

@@ -2,7 +2,7 @@
 //! Push: batches of the plugin, single blocks of Spark.
 
 use lodestone_model::{AppId, Code, Refusal};
-use lodestone_store::{Batch, Wait};
+use lodestone_store::Batch;
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::push::{MAX_SEGMENTS, PushBatch, PushBatchReply};
@@ -69,10 +69,7 @@ pub(super) fn batch(
     body: &[u8],
     before: &[Code],
 ) -> Result<PushBatchReply, Refusal> {
-    let taken = take(call, batch, body);
-    let mut codes = taken.inspect_err(|_| {
-        call.service.metrics.push_refused_total.inc();
-    })?;
+    let mut codes = take(call, batch, body)?;
     for (code, &earlier) in codes.iter_mut().zip(before) {
         if *code == Code::Duplicate {
             *code = earlier;
@@ -151,12 +148,7 @@ pub(super) fn block(
 ) -> Result<BlockPushReturnCode, Refusal> {
     let (key, map_index, reduce) = (&block.key, block.map_index, block.reduce_id);
     let store = &call.service.store;
-    let merged = store.push_block_if(call.wait, key, map_index, reduce, body);
-    let code = merged.inspect_err(|_| {
-        if call.wait == Wait::InTime {
-            call.service.metrics.push_refused_total.inc();
-        }
-    })?;
+    let code = store.push_block_if(call.wait, key, map_index, reduce, body)?;
     count_upload(call, body);
     count_segment(call, code);
     let code = match code {

@@ -142,7 +142,7 @@ async fn answer_all(
         let frame = match answer {
             Answer::Response(body) => Frame::RpcResponse { request_id, body },
             Answer::Failure(error) => Frame::RpcFailure(RpcFailure { request_id, error }),
-            Answer::Close | Answer::NoRoom(_) => return Ok(()),
+            Answer::Close => return Ok(()),
         };
         socket.write_all(&frame.to_bytes()).await?;
         // Not before: the process may end at once, and the operator needs the answer.

@@ -209,6 +209,6 @@ fn decoded<A: Message>(answer: &Answer) -> Result<A, Trouble> {
     }
     match answer {
         Answer::Response(bytes) => A::from_bytes(bytes).map_err(|_| Trouble::Silent),
-        Answer::Failure(_) | Answer::Close | Answer::NoRoom(_) => Err(Trouble::Silent),
+        Answer::Failure(_) | Answer::Close => Err(Trouble::Silent),
     }
 }

@@ -235,6 +235,6 @@ fn is_whole(content: &Content, map: u32, reduce: u32) -> bool {
 fn opened(host: &mut Host, fetch: &FetchSegments) -> Option<StreamHandle> {
     match host.world.rpc(1, &fetch.to_bytes())? {
         Answer::Response(bytes) => StreamHandle::from_bytes(&bytes).ok(),
-        Answer::Failure(_) | Answer::Close | Answer::NoRoom(_) => None,
+        Answer::Failure(_) | Answer::Close => None,
     }
 }

@@ -88,7 +88,7 @@ impl Model {
             return breach("a question for nobody");
         };
         let found = match answer {
-            Answer::Failure(_) | Answer::Close | Answer::NoRoom(_) => None,
+            Answer::Failure(_) | Answer::Close => None,
             Answer::Response(bytes) => {
                 let reply = LocalDirsForExecutors::from_bytes(bytes);
                 let reply = reply.map_err(|error| format!("local directories: {error}"))?;

@@ -55,6 +55,6 @@ pub(super) fn refused_or<M: Message>(
 pub fn refusal(answer: &Answer) -> Option<Refused> {
     match answer {
         Answer::Response(bytes) => Refused::from_bytes(bytes).ok(),
-        Answer::Failure(_) | Answer::Close | Answer::NoRoom(_) => None,
+        Answer::Failure(_) | Answer::Close => None,
     }
 }

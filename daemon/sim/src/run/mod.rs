@@ -335,7 +335,7 @@ impl Run {
         let bytes: &[u8] = match answer {
             Answer::Response(bytes) => bytes,
             Answer::Failure(text) => text.as_bytes(),
-            Answer::Close | Answer::NoRoom(_) => b"the connection closes",
+            Answer::Close => b"the connection closes",
         };
         self.trace.record(what, request, || words(request));
         self.trace.record("  answered with", bytes, || words(bytes));

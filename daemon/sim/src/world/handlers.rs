@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use lodestone_model::{AppId, Code, Crc32c, GenerationId, MapId, Refusal, ShuffleId};
-use lodestone_server::handler::{self, Answer, Call, Upload};
+use lodestone_server::handler::{self, Answer, Call, NoRoom, Upload};
 use lodestone_server::streams::source::{Job, Opened};
 use lodestone_store::{ChunkData, Wait};
 use lodestone_wire::Message;
@@ -78,7 +78,10 @@ impl Handlers {
             }
             false => None,
         };
-        at_once.unwrap_or_else(|| handler::rpc(call, request))
+        at_once.unwrap_or_else(|| {
+            handler::rpc(call, request)
+                .unwrap_or_else(|NoRoom(refusal)| handler::without_stream(call, request, &refusal))
+        })
     }
 
     /// Every other request counts as one that is too long to be carried out at once.

@@ -97,9 +97,10 @@ impl Segments {
         }
     }
 
-    /// Corrects the offsets after a change of the lengths from this slot on.
+    /// Corrects the offsets after a change of the lengths from this slot on, or the loss of slots.
     fn correct_offsets(&mut self, first_changed: usize) {
-        self.offsets.truncate(first_changed / STRIDE + 1);
+        let right = (first_changed / STRIDE + 1).min(self.entries.len().div_ceil(STRIDE));
+        self.offsets.truncate(right);
         self.complete_offsets();
     }
 
@@ -115,9 +116,7 @@ impl Segments {
     pub(crate) fn drop_from(&mut self, kept: usize) -> usize {
         let kept = kept.min(self.entries.len());
         let dropped = self.drop_entries(kept);
-        let slots = self.entries.len();
-        self.offsets.truncate(slots.div_ceil(STRIDE));
-        self.correct_offsets(kept.min(slots));
+        self.correct_offsets(kept);
         dropped
     }
 

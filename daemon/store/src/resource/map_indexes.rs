@@ -73,9 +73,10 @@ impl MapIndexes {
         reduces: &Range<ReduceId>,
         open: impl FnOnce() -> io::Result<Arc<dyn File>>,
     ) -> io::Result<(u64, u64)> {
-        match self.0.get(&output) {
-            Some((version, known)) if version == data => return of(&known, reduces),
-            _ => {}
+        if let Some((version, known)) = self.0.get(&output)
+            && version == data
+        {
+            return of(&known, reduces);
         }
         let file = open()?;
         let bytes = file.size()?;

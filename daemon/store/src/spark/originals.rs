@@ -69,9 +69,11 @@ impl Store {
     }
 
     fn open_original(&self, path: &ForeignPath) -> Result<(Arc<dyn File>, Version), Refusal> {
+        let refuse = |error| refusal(path, &error);
         let file = self.resources.foreign().open(path, Open::Read);
-        let opened = file.and_then(|file| Ok((Arc::clone(&file), file.version()?)));
-        opened.map_err(|error| refusal(path, &error))
+        let file = file.map_err(refuse)?;
+        let version = file.version().map_err(refuse)?;
+        Ok((file, version))
     }
 }
 

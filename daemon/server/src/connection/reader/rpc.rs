@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::{Reader, answer_frame, at_once, carry_out, send};
 use crate::connection::{CloseReason, Hold};
-use crate::handler::{self, Answer, Call};
+use crate::handler::{self, Answer, Call, NoRoom};
 use crate::service::pool::Reserved;
 
 impl Reader {
@@ -50,8 +50,8 @@ async fn rpc_with_room(
     hold: &mut Hold,
 ) -> Result<Answer, CloseReason> {
     let mut refusal = match rpc(&call, body.clone()).await? {
-        Answer::NoRoom(refusal) => refusal,
-        answer => return Ok(answer),
+        Err(NoRoom(refusal)) => refusal,
+        Ok(answer) => return Ok(answer),
     };
     if let Some(reserved) = room_for(&call, &mut body, hold).await? {
         let call = Call {
@@ -59,8 +59,8 @@ async fn rpc_with_room(
             ..call.clone()
         };
         match rpc(&call, body.clone()).await? {
-            Answer::NoRoom(again) => refusal = again,
-            answer => return Ok(answer),
+            Err(NoRoom(again)) => refusal = again,
+            Ok(answer) => return Ok(answer),
         }
     }
     Ok(handler::without_stream(&call, &body, &refusal))
@@ -96,7 +96,7 @@ async fn room_for(
     }
 }
 
-async fn rpc(call: &Call, body: Bytes) -> Result<Answer, CloseReason> {
+async fn rpc(call: &Call, body: Bytes) -> Result<Result<Answer, NoRoom>, CloseReason> {
     let kind = handler::kind(&body);
     carry_out(call.clone(), kind, move |call| handler::rpc(call, &body)).await
 }

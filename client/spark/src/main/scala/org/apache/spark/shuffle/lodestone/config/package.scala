@@ -2,7 +2,7 @@
 package org.apache.spark.shuffle.lodestone
 
 /**
- * The keys of the plugin, in both JVMs, which are read once and do not change, and how its threads
- * are named. Any thread may use them.
+ * The keys of the plugin, in both JVMs, which are read once and do not change, and its loggers and
+ * names of threads. Any thread may use them.
  */
 package object config
