@@ -27,6 +27,7 @@ class Question:
 
 OF_MATRIX = [
     Question("real-jobs", "plain", ("sort", "tiny", "sql"), MODES, ("groups", "rows")),
+    Question("cold", "plain", ("sort", "tiny", "sql", "groups", "rows"), MODES, cold=True),
     Question("tpch", "plain", ("tpch",), MODES),
     Question("throttled", "throttled", ("sort", "tiny", "sql"), MODES, ("tpch",)),
     Question("copies", "plain", ("sort",), (*OPPONENTS, "two", "copies")),
