@@ -8,7 +8,7 @@ from .summary import Cell, cell, opponent, sections, title_of
 from .workloads import BY_NAME
 
 # The limit of auto's wall seconds, relative to the best mode that a user could have selected: at
-# its begin auto does not know everything, and this may cost so much.
+# its start auto does not know everything, and this may cost so much.
 AUTO_LIMIT = 1.02
 # A change that is not about speed may take this many times the CPU seconds of the other checkout.
 BEFORE_LIMIT = 1.02

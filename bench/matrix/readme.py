@@ -40,7 +40,9 @@ JOBS = [
 WHEN_NOT = (
     "| When not | Large blocks without compression (x {sort-benchmark, auto} in mode auto, "
     "{sort-benchmark, remote} in remote, {sort-benchmark, lodestone} in merge: "
-    "[sort](bench/results/sort-benchmark.txt)); merging on slow disks by services with less memory "
+    "[sort](bench/results/sort-benchmark.txt)); applications of half a minute or less, as their "
+    "JVMs load and compile more classes (x {sort, cold, auto} to {sql, cold, auto} in mode auto: "
+    "[cold](bench/results/cold.txt)); merging on slow disks by services with less memory "
     "than the shuffle needs (x {throttled sql, little} in SQL: "
     "[throttled](bench/results/throttled.txt)); RDDs with Java's serializer in the modes auto and "
     "merge; map-side combine, which keeps Spark's writer in the modes auto and merge; native "
